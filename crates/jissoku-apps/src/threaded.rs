@@ -3,7 +3,7 @@
 //! The thread of the worker keeps the sockets and never runs Python. It passes a complete request
 //! to the thread that was idle for the shortest time, whose memory is likely to be in the CPU
 //! caches, and is woken with each part of the response. One thread processes all parts of a
-//! response, because an application may rely on it; it waits while a part is being sent.
+//! response, because an application may rely on it; it waits while too much of it is not sent.
 
 mod app_thread;
 #[cfg(test)]
@@ -20,13 +20,13 @@ use jissoku_http::Method;
 use jissoku_http::framing::Body;
 use jissoku_os::driver::{ConnectionId, NewConnection, Waker};
 use jissoku_server::{
-    AppClock, Handler, LogRecord, Progress, RequestHead, Response as Output, Service, WorkerInfo,
+    Handler, LogRecord, Progress, RequestHead, Response as Output, Service, WorkerInfo,
 };
 use pyo3::prelude::*;
 
 use crate::environ::ServerInfo;
 use crate::response::WriteOutcome;
-use app_thread::{AppThread, Event, Message, Part, Task, ThreadOutput};
+use app_thread::{AppThread, Event, Message, Part, Task, ThreadOutput, Written};
 
 /// A WSGI application whose requests are processed by threads.
 #[derive(Debug)]
@@ -82,10 +82,12 @@ pub(crate) struct ThreadedHandler {
 #[derive(Debug)]
 struct Running {
     connection: ConnectionId,
+    /// The thread, from its first part to its last one.
+    thread: Option<usize>,
     /// Interim responses that are not written yet.
     hints: Vec<u8>,
-    /// A part that is not written yet, with its thread.
-    part: Option<(usize, Part)>,
+    /// Parts that are not written yet, as one.
+    part: Option<Part>,
 }
 
 /// A connection: its listener and the address of its client.
@@ -101,18 +103,10 @@ pub(crate) struct Connection {
 pub(crate) struct Request {
     /// Its number, for the thread.
     number: u64,
-    stage: Stage,
-    clock: AppClock,
-}
-
-#[derive(Debug)]
-enum Stage {
-    /// Its body is being received.
-    New(Box<Task>),
-    /// A thread processes it, or it waits for one.
-    Running,
-    /// This thread waits until a part is sent.
-    Sending(usize),
+    /// For a thread, as long as its body is being received.
+    task: Option<Box<Task>>,
+    /// What was written, and is not known to be sent.
+    in_flight: Written,
 }
 
 impl ThreadedHandler {
@@ -143,7 +137,11 @@ impl ThreadedHandler {
         let is_last = part.outcome != WriteOutcome::More;
         match self.running.get_mut(&request) {
             Some(running) => {
-                running.part = Some((thread, part));
+                running.thread = (!is_last).then_some(thread);
+                match &mut running.part {
+                    Some(unwritten) => unwritten.merge(part),
+                    unwritten => *unwritten = Some(part),
+                }
                 self.ready.push_back(running.connection);
             }
             // The client has disconnected.
@@ -165,24 +163,20 @@ impl ThreadedHandler {
     fn write(
         &mut self,
         request: &mut Request,
-        (thread, mut part): (usize, Part),
+        mut part: Part,
         writer: &mut Output<'_>,
     ) -> Progress {
+        request.in_flight.add(part.written());
         writer.output().append_all(&mut part.output);
         writer.set_sent(part.status, part.body_size);
-        request.clock.enter(part.begun_ns);
-        request.clock.leave(part.ended_ns);
         match part.outcome {
-            WriteOutcome::More => {
-                request.stage = Stage::Sending(thread);
-                return Progress::Sent;
-            }
+            WriteOutcome::More => return Progress::Sent,
             WriteOutcome::Done { persists: true } => writer.keep_after(),
             WriteOutcome::Done { persists: false } | WriteOutcome::Truncated => {
                 writer.close_after();
             }
         }
-        writer.record_times(request.clock.times());
+        writer.record_times(part.times);
         self.running.remove(&request.number);
         Progress::Complete
     }
@@ -208,13 +202,14 @@ impl Handler for ThreadedHandler {
             body: (head.body != Body::Empty).then(Vec::new),
             is_head: head.method == Method::Head,
             persists: false,
+            received_ns: request.now_ns,
         };
-        let clock = AppClock::new(request.now_ns);
-        Request { number: self.last_request, stage: Stage::New(Box::new(task)), clock }
+        let task = Some(Box::new(task));
+        Request { number: self.last_request, task, in_flight: Written::default() }
     }
 
     fn on_body(&mut self, request: &mut Request, part: &[u8]) {
-        if let Stage::New(task) = &mut request.stage
+        if let Some(task) = &mut request.task
             && let Some(body) = &mut task.body
         {
             body.extend_from_slice(part);
@@ -227,26 +222,31 @@ impl Handler for ThreadedHandler {
         request: &mut Request,
         writer: &mut Output<'_>,
     ) -> Progress {
-        match std::mem::replace(&mut request.stage, Stage::Running) {
-            Stage::New(mut task) => {
-                task.persists = writer.keeps_alive();
-                request.clock = AppClock::new(writer.received_ns());
-                let running = Running { connection: connection.id, hints: Vec::new(), part: None };
-                self.running.insert(request.number, running);
-                self.submit(task);
-            }
-            Stage::Sending(thread) => self.send(thread, Message::Continue),
-            Stage::Running => {
-                let Some(running) = self.running.get_mut(&request.number) else {
-                    return Progress::Pending;
-                };
-                writer.append(&std::mem::take(&mut running.hints));
-                if let Some(part) = running.part.take() {
-                    return self.write(request, part, writer);
-                }
+        if let Some(mut task) = request.task.take() {
+            task.persists = writer.keeps_alive();
+            task.received_ns = writer.received_ns();
+            let (hints, thread, part) = (Vec::new(), None, None);
+            let running = Running { connection: connection.id, thread, hints, part };
+            self.running.insert(request.number, running);
+            self.submit(task);
+            return Progress::Pending;
+        }
+        let Some(running) = self.running.get_mut(&request.number) else {
+            return Progress::Pending;
+        };
+        writer.append(&std::mem::take(&mut running.hints));
+        let (thread, part) = (running.thread, running.part.take());
+        if writer.unsent() == 0 {
+            let sent = std::mem::take(&mut request.in_flight);
+            if let Some(thread) = thread.filter(|_| sent.parts > 0) {
+                self.send(thread, Message::Sent(sent));
             }
         }
-        Progress::Pending
+        match part {
+            Some(part) => self.write(request, part, writer),
+            None if request.in_flight.parts > 0 => Progress::Sent,
+            None => Progress::Pending,
+        }
     }
 
     fn on_close(
@@ -255,15 +255,9 @@ impl Handler for ThreadedHandler {
         request: Option<Request>,
         _log: &mut LogRecord<'_>,
     ) {
-        let Some(request) = request else { return };
-        let running = self.running.remove(&request.number);
-        let unwritten = running.and_then(|running| running.part);
-        match (request.stage, unwritten) {
-            (Stage::Sending(thread), _) => self.send(thread, Message::Cancel),
-            (Stage::Running, Some((thread, part))) if part.outcome == WriteOutcome::More => {
-                self.send(thread, Message::Cancel);
-            }
-            _ => {}
+        let running = request.and_then(|request| self.running.remove(&request.number));
+        if let Some(thread) = running.and_then(|running| running.thread) {
+            self.send(thread, Message::Cancel);
         }
     }
 

@@ -172,6 +172,7 @@ impl Exchange {
             } else {
                 writer.keep_after();
             }
+            self.shared.return_buffer(std::mem::take(&mut self.response.output));
             if self.senders.is_empty() {
                 self.mark(AppClock::leave);
             }

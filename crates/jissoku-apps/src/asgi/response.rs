@@ -55,7 +55,7 @@ impl Response {
             framing: None,
             has_trailers: false,
             stage: Stage::Open,
-            output: SendBuffer::default(),
+            output: shared.take_buffer(),
             in_flight: 0,
             persists: false,
             status: 0,

@@ -2,7 +2,7 @@
 
 use jissoku_http::date;
 use jissoku_os::clock;
-use jissoku_os::driver::ConnectionId;
+use jissoku_os::driver::{ConnectionId, SendBuffer};
 use pyo3::prelude::*;
 
 use super::awaitable::Done;
@@ -10,6 +10,9 @@ use super::deflate::Deflate;
 
 /// The default of uvicorn.
 const MESSAGE_SIZE_MAX: usize = 16 * 1024 * 1024;
+
+/// Memory of a buffer that is kept for the next response.
+const SPARE_SIZE_MAX: usize = 4 * 1024;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -33,6 +36,8 @@ pub(super) struct Shared {
 struct State {
     /// Connections with output to send, or from which receiving may continue.
     ready: Vec<ConnectionId>,
+    /// An empty buffer of an earlier response, with its memory.
+    spare: SendBuffer,
     date: [u8; date::SIZE],
     /// When the date changes, on the monotonic clock.
     date_valid_until_ns: u64,
@@ -58,6 +63,7 @@ impl Shared {
                 python,
                 State {
                     ready: Vec::new(),
+                    spare: SendBuffer::default(),
                     date: date::imf_fixdate(0),
                     date_valid_until_ns: 0,
                     running: 0,
@@ -94,6 +100,18 @@ impl Shared {
                 state.date = date::imf_fixdate(wall_ns / SECOND_NS);
             }
         });
+    }
+
+    /// A buffer for a response: most are complete in one part, and use the same memory.
+    pub(super) fn take_buffer(&self) -> SendBuffer {
+        self.with(|state| std::mem::take(&mut state.spare))
+    }
+
+    /// Returns an empty buffer. That of a large response is freed.
+    pub(super) fn return_buffer(&self, buffer: SendBuffer) {
+        if buffer.capacity() <= SPARE_SIZE_MAX {
+            self.with(|state| state.spare = buffer);
+        }
     }
 
     pub(super) fn date(&self) -> [u8; date::SIZE] {

@@ -106,7 +106,8 @@ impl SendBuffer {
     }
 
     /// The capacity for copied bytes.
-    pub(super) fn capacity(&self) -> usize {
+    #[must_use]
+    pub fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
 
