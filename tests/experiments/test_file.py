@@ -139,7 +139,5 @@ def test_all_are_there() -> None:
 
 
 def test_the_error_for_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(
-        InputError, match=r"did you mean delay\? Ours are delay, fan-out"
-    ):
+    with pytest.raises(InputError, match=r"did you mean delay\? Ours are delay, fan-out"):
         experiment_file.find_experiment("dlay")

@@ -1,15 +1,19 @@
 """Live figures of a server that runs: from its metrics, and none while load is measured."""
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from jissoku.errors import InputError
-from jissoku.system.measurement_lock import measurement_lock
+from jissoku.system.measurement_lock import PATH_VARIABLE, measurement_lock
+from jissoku.ui import server_metrics
 from jissoku.ui.server_metrics import PAUSED, WatchedServer, parse
-from tests.serving.server_process import ask
+from jissoku.ui.server_pages import _now
+from tests.apps.conftest import port_of, serve
+from tests.serving.server_process import PATIENCE_S, ask
 from tests.ui.measurement import Measured, Stream, measured
 from tests.ui.watched_server import Running
 
@@ -37,6 +41,44 @@ def test_rates_are_what_happened_between_two_readings(running: Running) -> None:
     assert found.sent_bytes > found.requests_rps
     assert found.cores is not None
     assert found.cores > 0
+
+
+SLOW = """
+import time
+def app(environ, start_response):
+    time.sleep(0.02)
+    start_response("200 OK", [])
+    return [b"ok"]
+"""
+
+
+def test_an_application_has_its_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_metrics, "PERIOD_NS", 0)
+    monkeypatch.setenv(PATH_VARIABLE, str(tmp_path / "lock"))
+    (tmp_path / "there.py").write_text(SLOW)
+    served = serve("there:app", "--metrics", "127.0.0.1:0", directory=tmp_path)
+    try:
+        port = port_of(served)
+        metrics = served.wait_for(r"^metrics on http://(127\.0\.0\.1:[0-9]+)/metrics$")[1]
+        server = WatchedServer(metrics)
+        server.look()
+        for _ in range(3):
+            ask(port)
+        # Counters of a worker process are up to 250 ms old.
+        deadline = time.monotonic() + PATIENCE_S
+        while not (known := [one for one in server.rates() if one.app_ns is not None]):
+            assert time.monotonic() < deadline
+            server.look()
+    finally:
+        served.end()
+    one = known[0]
+    assert one.app_ns is not None
+    assert one.app_p99_ns is not None
+    assert one.queue_ns is not None
+    assert one.app_ns >= 20e6
+    assert one.app_p99_ns >= 25e6
+    rows = {row[0]: row[1] for row in _now(one).rows}
+    assert rows["99 % of these times are at most"].endswith(" ms")
 
 
 def test_a_new_process_begins_anew(running: Running) -> None:

@@ -24,6 +24,7 @@ LIMIT_S = 2.0
 SIZE_MAX = 1 << 20
 
 REQUESTS = "jissoku_requests_total"
+APP = "jissoku_app_seconds"
 STARTED = "process_start_time_seconds"
 PAUSED = "A measurement runs on this machine: nothing is read until it has ended."
 
@@ -56,6 +57,10 @@ class Rates:
         failed_rps: Responses with a status of 5xx.
         open: Connections at the later reading.
         cores: CPU seconds per second; None if they are not known.
+        queue_ns: Mean time until an application was called; None if none was.
+        app_ns: Mean time in the application.
+        app_p99_ns: A bound of the histogram that 99 % of these times do not exceed; None also if
+            they exceed the largest one.
     """
 
     at_ns: int
@@ -66,6 +71,9 @@ class Rates:
     received_bytes: float
     sent_bytes: float
     cores: float | None
+    queue_ns: float | None
+    app_ns: float | None
+    app_p99_ns: float | None
 
 
 class WatchedServer:
@@ -167,7 +175,31 @@ def _rates(before: Reading, after: Reading) -> Rates:
         received_bytes=per_second("jissoku_received_bytes_total"),
         sent_bytes=per_second("jissoku_sent_bytes_total"),
         cores=cores,
+        queue_ns=_mean_ns(before, after, "jissoku_app_queue_seconds"),
+        app_ns=_mean_ns(before, after, APP),
+        app_p99_ns=_percentile_ns(before, after, APP, 0.99),
     )
+
+
+def _mean_ns(before: Reading, after: Reading, name: str) -> float | None:
+    count = after.total(f"{name}_count") - before.total(f"{name}_count")
+    if count <= 0:
+        return None
+    return 1e9 * (after.total(f"{name}_sum") - before.total(f"{name}_sum")) / count
+
+
+def _percentile_ns(before: Reading, after: Reading, name: str, share: float) -> float | None:
+    """The smallest bound of a bucket that this share of the durations does not exceed."""
+    count = after.total(f"{name}_count") - before.total(f"{name}_count")
+    if count <= 0:
+        return None
+    for key, value in after.values.items():
+        if not key.startswith(f'{name}_bucket{{le="'):
+            continue
+        bound = float(key.split('"')[1])
+        if value - before.values.get(key, 0.0) >= share * count and bound != float("inf"):
+            return 1e9 * bound
+    return None
 
 
 def _text(address: Address) -> str:

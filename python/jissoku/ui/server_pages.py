@@ -41,6 +41,7 @@ FIGURES = (
     Figure("connections", "Open connections", lambda one: one.open, _plain, 4.0),
     Figure("cpu", "Cores used", lambda one: one.cores, _plain),
     Figure("sent", "Bytes sent per second", lambda one: one.sent_bytes, _bytes),
+    Figure("app", "Mean time in the application", lambda one: one.app_ns, fmt.duration),
 )
 
 
@@ -144,4 +145,9 @@ def _now(now: Rates) -> Table:
         rows.append(("cores used", fmt.significant(now.cores)))
         if now.requests_rps:
             rows.append(("CPU per request", fmt.duration(1e9 * now.cores / now.requests_rps)))
+    if now.app_ns is not None and now.queue_ns is not None:
+        rows.append(("wait for the application, mean", fmt.duration(now.queue_ns)))
+        rows.append(("time in the application, mean", fmt.duration(now.app_ns)))
+    if now.app_p99_ns is not None:
+        rows.append(("99 % of these times are at most", fmt.duration(now.app_p99_ns)))
     return Table(header=("value", "now"), rows=tuple(rows))
