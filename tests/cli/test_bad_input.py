@@ -92,7 +92,7 @@ CASES = {
         "takes no number of workers",
     ),
     "an unknown experiment": (["run", "static_tuning"], "did you mean static-tuning"),
-    "an experiment like no other": (["run", "x"], "Ours are delay, fan-out, kernel"),
+    "an experiment like no other": (["run", "x"], "Ours are delay, fan-out"),
     "no file of an experiment": (["run", "nowhere.toml"], "no such file"),
     "no run": (["report", "/nowhere/at/all"], "holds no run"),
     "no such target to describe": (["targets", "absent"], "no such target: 'absent'"),

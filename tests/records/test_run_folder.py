@@ -78,6 +78,17 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert read(tmp_path / "run") == (RUN, (TRIAL, second))
 
 
+def test_the_body_of_requests_stands_in_the_header_only(tmp_path: Path) -> None:
+    run = updated(RUN, workload=updated(RUN.workload, body=b"x" * 10_000))
+    same = updated(TRIAL, workload=updated(run.workload, rate_rps=7))
+    other = updated(TRIAL, index=1, workload=updated(run.workload, body=b"y"))
+    with RunWriter(tmp_path, run) as store:
+        store.add(same)
+        store.add(other)
+    assert read(tmp_path) == (run, (same, other))
+    assert (tmp_path / TRIALS_FILE).stat().st_size < 5_000
+
+
 def test_a_line_that_was_never_finished_is_left_out(tmp_path: Path) -> None:
     with RunWriter(tmp_path / "run", RUN) as store:
         store.add(TRIAL)

@@ -12,8 +12,9 @@ use crate::exchange::{Ending, Exchange};
 use crate::failure::Received;
 use crate::slab::Key;
 
-/// A late response is noticed up to one part in so many of the delay later, so that one wake-up
-/// serves many requests: with one for each, a request cost 40 % more.
+/// A late response is noticed up to this part of the delay later, so that one wake-up serves many
+/// requests: with one for each, a proxy with second copies used 1.40 times the CPU time of one
+/// without, instead of 1.15 (records/tail).
 const GRAINS: u64 = 8;
 
 /// How far a copy has come.
