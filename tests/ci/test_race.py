@@ -11,7 +11,12 @@ import pytest
 from tests.ci.server_repository import COMMAND, LIMIT_S, git, run, server_repository, set_work
 from tests.conftest import Done
 
-pytestmark = [pytest.mark.race, pytest.mark.timeout(2 * LIMIT_S)]
+# A machine that other programs use gives no verdict: that is right, and no pull request's fault.
+pytestmark = [
+    pytest.mark.race,
+    pytest.mark.timeout(2 * LIMIT_S),
+    pytest.mark.flaky(reruns=2),
+]
 
 BOUND = "cost(head) > 1.5 x cost(base)"
 
