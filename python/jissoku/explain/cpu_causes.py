@@ -267,7 +267,12 @@ COPYING = CpuCause(
         functions=r"_*(mem(cpy|move|set)|bcopy)(_\w+)?|__mem(cpy|move)_\w+|runtime\.memmove",
         share_min=0.15,
     ),
-    excluding=(COMPRESSION.signature, JSON.signature, TLS_HANDSHAKES.signature),
+    excluding=(
+        COMPRESSION.signature,
+        JSON.signature,
+        REGULAR_EXPRESSIONS.signature,
+        TLS_HANDSHAKES.signature,
+    ),
 )
 
 # The causes that usually cost most come first.
