@@ -20,9 +20,10 @@ from jissoku.records import dismissals
 from jissoku.report import history_text
 from jissoku.report.suspicions import (
     dismissed_text,
-    open_suspicions,
+    divided,
     suspicion_text,
     suspicions,
+    with_key,
 )
 from jissoku.stats.target_history import machine_ratios
 
@@ -55,9 +56,11 @@ class HistoryOptions:
 @click.option(
     "--dismiss",
     metavar="KEY",
-    help="Dismiss a suspected change, for a --reason that --changes shows; '' opens it again.",
+    help="Dismiss the suspected change with this key of --changes, for a --reason.",
 )
-@click.option("--reason", metavar="TEXT", help="Why a suspected change is dismissed.")
+@click.option(
+    "--reason", metavar="TEXT", help="With --dismiss: why; empty: the change is open again."
+)
 @click.option("--machines", is_flag=True, help="TARGET on each class of machines.")
 @click.option("--sql", metavar="QUERY", help="Answer a query over the tables of the index.")
 @click.option(
@@ -132,28 +135,23 @@ def _series(found: History, target: str) -> tuple[Series, ...]:
 def _changes(found: History, target: str | None, roots: Sequence[Path], *, confirm: bool) -> int:
     targets = [target] if target else found.targets()
     every = suspicions([series for name in targets for series in _series(found, name)])
-    dismissed = dismissals.read(roots)
-    suspected = open_suspicions(every, dismissed)
+    suspected, dismissed = divided(every, dismissals.read(roots))
     if confirm and suspected:
         # Imports the laboratory, which a list does not need.
         from jissoku.cli.confirm_suspicions import confirm as measure  # noqa: PLC0415
 
         return measure(suspected)
     click.echo("\n".join(map(suspicion_text, suspected)) or "No change is suspected.")
-    for one in every:
-        if one.key in dismissed:
-            click.echo(dismissed_text(one, dismissed[one.key]))
+    for one, dismissal in dismissed:
+        click.echo(dismissed_text(one, dismissal))
     return exit_codes.BOUND_EXCEEDED if suspected else exit_codes.OK
 
 
 def _dismiss(found: History, root: Path, key: str, reason: str) -> None:
-    for name in found.targets():
-        for one in suspicions(_series(found, name)):
-            if one.key == key:
-                dismissals.add(root, key, name, reason)
-                click.echo(f"{'Dismissed' if reason.strip() else 'Open again'}: {key}")
-                return
-    raise InputError(f"no suspected change has the key {key!r}: jissoku history --changes")
+    series = [one for name in found.targets() for one in found.series(name)]
+    one = with_key(suspicions(series), key)
+    dismissals.add(root, key, one.series.target, reason)
+    click.echo(f"{'Dismissed' if reason.strip() else 'Open again'}: {key}")
 
 
 def _print_rows(found: History, query: str) -> None:

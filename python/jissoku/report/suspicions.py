@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from jissoku.errors import InputError
 from jissoku.model.dismissal import Dismissal
 from jissoku.model.history_answer import ArmChange, Series, SeriesPoint
 from jissoku.report.history_text import answer_text, change_sentence, day
@@ -56,11 +57,26 @@ def suspicions(found: Sequence[Series]) -> tuple[Suspicion, ...]:
     return tuple(sorted(every, key=lambda one: (not one.is_known, one.point.started_utc)))
 
 
-def open_suspicions(
+def divided(
     found: Sequence[Suspicion], dismissed: Mapping[str, Dismissal]
-) -> tuple[Suspicion, ...]:
-    """Those that are not dismissed."""
-    return tuple(one for one in found if one.key not in dismissed)
+) -> tuple[tuple[Suspicion, ...], tuple[tuple[Suspicion, Dismissal], ...]]:
+    """Those that are open, and those that are dismissed, each with its reason."""
+    return (
+        tuple(one for one in found if one.key not in dismissed),
+        tuple((one, dismissed[one.key]) for one in found if one.key in dismissed),
+    )
+
+
+def with_key(found: Sequence[Suspicion], key: str) -> Suspicion:
+    """The suspicion of a key.
+
+    Raises:
+        InputError: There is none.
+    """
+    for one in found:
+        if one.key == key:
+            return one
+    raise InputError(f"no suspected change has the key {key!r}: jissoku history --changes")
 
 
 def suspicion_text(one: Suspicion) -> str:

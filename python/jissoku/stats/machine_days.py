@@ -26,7 +26,6 @@ def machine_days(
         by_run[run][check] += count
     for (day, machine), rows in by_day.items():
         checks = sum((by_run[row.run] for row in rows), Counter[str]())
-        known = [row.noise_floor for row in rows if row.noise_floor is not None]
         yield MachineDay(
             machine=machine,
             machine_text=rows[-1].machine_text,
@@ -35,5 +34,11 @@ def machine_days(
             trials=sum(row.trials for row in rows),
             rejected=sum(row.trials_rejected for row in rows),
             checks=dict(sorted(checks.items(), key=lambda one: (-one[1], one[0]))),
-            noise_floor=known[-1] if known else None,
+            noise_floor=latest_noise_floor(rows),
         )
+
+
+def latest_noise_floor(rows: Sequence[RunRow]) -> float | None:
+    """That of the last run, of those that are earliest first, for which one was known."""
+    known = [row.noise_floor for row in rows if row.noise_floor is not None]
+    return known[-1] if known else None

@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from jissoku.errors import InputError
 from jissoku.records import dismissals
-from jissoku.report.suspicions import suspicions
+from jissoku.report.suspicions import suspicions, with_key
 from jissoku.ui.library import Library
 from jissoku.ui.posted import FormError, posted
 from jissoku.ui.render import Pages
@@ -44,8 +44,6 @@ class DismissingPages:
         return RedirectResponse("/changes", 303)
 
     def _dismiss(self, key: str, reason: str) -> None:
-        for name in self._library.targets():
-            for one in suspicions(self._library.series(name)):
-                if one.key == key:
-                    return dismissals.add(self._root, key, name, reason)
-        raise InputError("There is no suspected change with this key.")
+        series = [one for name in self._library.targets() for one in self._library.series(name)]
+        one = with_key(suspicions(series), key)
+        dismissals.add(self._root, key, one.series.target, reason)

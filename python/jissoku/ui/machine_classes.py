@@ -10,6 +10,7 @@ from jissoku.report.history_text import day
 from jissoku.report.machine_days import days_table, noise_text
 from jissoku.report.sanitize import clean
 from jissoku.report.tables import Table
+from jissoku.stats.machine_days import latest_noise_floor
 from jissoku.ui.library import CheckCount
 
 
@@ -75,12 +76,12 @@ def _software(rows: Sequence[RunRow]) -> Table:
     return Table(
         header=("kernel", "governor", "turbo", "clock", "from (UTC)", "runs", "noise floor"),
         rows=tuple(
-            (*map(clean, key), day(group[0].started_utc), str(len(group)), _noise(group))
+            (
+                *map(clean, key),
+                day(group[0].started_utc),
+                str(len(group)),
+                noise_text(latest_noise_floor(group)),
+            )
             for key, group in found.items()
         ),
     )
-
-
-def _noise(rows: Sequence[RunRow]) -> str:
-    known = [row.noise_floor for row in rows if row.noise_floor is not None]
-    return noise_text(known[-1] if known else None)

@@ -27,7 +27,7 @@ from jissoku.report.history_text import (
     tau_sentence,
 )
 from jissoku.report.sanitize import clean
-from jissoku.report.suspicions import Suspicion, open_suspicions, suspicions
+from jissoku.report.suspicions import Suspicion, divided, suspicions
 from jissoku.report.tables import Table
 from jissoku.ui.answers import Answer, answering
 from jissoku.ui.experiments import experiment_folder, found_experiments
@@ -221,18 +221,17 @@ class ReadingPages:
     def changes(self, request: Request) -> Response:
         """Suspected changes of all targets."""
         series = [one for name in self._library.targets() for one in self._library.series(name)]
-        every, dismissed = suspicions(series), dismissals.read(self._library.roots)
+        suspected, dismissed = divided(suspicions(series), dismissals.read(self._library.roots))
         return self._pages.page(
             request,
             "changes.html.j2",
             changes=[
                 (one.series.target, change_sentence(one.change), one.cause, _answer(one), one.key)
-                for one in open_suspicions(every, dismissed)
+                for one in suspected
             ],
             dismissed=[
-                (one.series.target, change_sentence(one.change), dismissed[one.key])
-                for one in every
-                if one.key in dismissed
+                (one.series.target, change_sentence(one.change), dismissal)
+                for one, dismissal in dismissed
             ],
         )
 

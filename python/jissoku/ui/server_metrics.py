@@ -160,7 +160,7 @@ def _rates(before: Reading, after: Reading) -> Rates:
     seconds = max(after.at_ns - before.at_ns, 1) / 1e9
 
     def per_second(name: str) -> float:
-        return max(0.0, after.total(name) - before.total(name)) / seconds
+        return max(0.0, _growth(before, after, name)) / seconds
 
     failed = 'jissoku_requests_total{status="5xx"}'
     cores = None
@@ -181,16 +181,18 @@ def _rates(before: Reading, after: Reading) -> Rates:
     )
 
 
+def _growth(before: Reading, after: Reading, name: str) -> float:
+    return after.total(name) - before.total(name)
+
+
 def _mean_ns(before: Reading, after: Reading, name: str) -> float | None:
-    count = after.total(f"{name}_count") - before.total(f"{name}_count")
-    if count <= 0:
-        return None
-    return 1e9 * (after.total(f"{name}_sum") - before.total(f"{name}_sum")) / count
+    count = _growth(before, after, f"{name}_count")
+    return 1e9 * _growth(before, after, f"{name}_sum") / count if count > 0 else None
 
 
 def _percentile_ns(before: Reading, after: Reading, name: str, share: float) -> float | None:
     """The smallest bound of a bucket that this share of the durations does not exceed."""
-    count = after.total(f"{name}_count") - before.total(f"{name}_count")
+    count = _growth(before, after, f"{name}_count")
     if count <= 0:
         return None
     for key, value in after.values.items():
