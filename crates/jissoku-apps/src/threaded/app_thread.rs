@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use jissoku_http::Head;
 use jissoku_os::clock;
 use jissoku_os::driver::{SendBuffer, Waker};
-use jissoku_server::{AppTimes, OwnedOrigin};
+use jissoku_server::{AppClock, AppTimes, OwnedOrigin};
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict};
 
@@ -218,12 +218,14 @@ impl ThreadState {
             let request = task.request;
             current.store(request, Ordering::Relaxed);
             let mut output = SendBuffer::default();
-            let mut times = Clock::start(task.received_ns);
-            wsgi.set_now(times.begun_ns);
+            let begun_ns = clock::monotonic_ns();
+            let mut times = AppClock::new(task.received_ns);
+            times.enter(begun_ns);
+            wsgi.set_now(begun_ns);
             let (mut outcome, mut response) = call(python, &mut wsgi, *task, &mut output);
             let mut ahead = Written::default();
             while outcome == WriteOutcome::More {
-                let part = times.part(outcome, &response, std::mem::take(&mut output));
+                let part = part(times, outcome, &response, std::mem::take(&mut output));
                 let written = part.written();
                 ahead.add(written);
                 report(request, part);
@@ -236,7 +238,7 @@ impl ThreadState {
                     WriteOutcome::Truncated
                 };
             }
-            let last = times.part(outcome, &response, output);
+            let last = part(times, outcome, &response, output);
             // `close` is called before the thread counts as idle.
             drop(response);
             report(request, last);
@@ -244,31 +246,16 @@ impl ThreadState {
     }
 }
 
-/// Measures the phases of a request on its thread.
-#[expect(clippy::struct_field_names, reason = "they have one unit")]
-struct Clock {
-    received_ns: u64,
-    begun_ns: u64,
-    /// Time in which the thread waited for the client.
-    waited_ns: u64,
-}
-
-impl Clock {
-    fn start(received_ns: u64) -> Self {
-        Self { received_ns, begun_ns: clock::monotonic_ns(), waited_ns: 0 }
-    }
-
-    /// The part that ends now.
-    fn part(&self, outcome: WriteOutcome, response: &Response, output: SendBuffer) -> Part {
-        let Self { received_ns, begun_ns, waited_ns } = *self;
-        let times = AppTimes {
-            queue_ns: begun_ns.saturating_sub(received_ns),
-            app_ns: (clock::monotonic_ns() - begun_ns).saturating_sub(waited_ns),
-            write_ns: waited_ns,
-        };
-        let Response { status, body_size, .. } = *response;
-        Part { output, outcome, status, body_size, times, count: 1 }
-    }
+/// The part that ends now.
+fn part(
+    mut times: AppClock,
+    outcome: WriteOutcome,
+    response: &Response,
+    output: SendBuffer,
+) -> Part {
+    times.leave(clock::monotonic_ns());
+    let Response { status, body_size, .. } = *response;
+    Part { output, outcome, status, body_size, times: times.times(), count: 1 }
 }
 
 /// Waits until there is room for a part of `size` bytes, and returns whether the client is still
@@ -277,14 +264,14 @@ fn await_room(
     python: Python<'_>,
     mut receiver: Receiver<Message>,
     (ahead, size): (&mut Written, usize),
-    times: &mut Clock,
+    times: &mut AppClock,
 ) -> (bool, Receiver<Message>) {
     loop {
         let next = if ahead.is_full(size) {
-            let start_ns = clock::monotonic_ns();
+            times.leave(clock::monotonic_ns());
             let next;
             (next, receiver) = receive(python, receiver);
-            times.waited_ns += clock::monotonic_ns() - start_ns;
+            times.enter(clock::monotonic_ns());
             next
         } else {
             match receiver.try_recv() {
