@@ -141,10 +141,12 @@ def answers(connections: list[socket.socket], request: bytes, limit_s: float = 6
 
 def print_line(request: pytest.FixtureRequest, text: str) -> None:
     """Prints a value past pytest's capture."""
-    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
+    plugins = request.config.pluginmanager
+    reporter, capture = plugins.get_plugin("terminalreporter"), plugins.get_plugin("capturemanager")
     assert reporter is not None
-    reporter.ensure_newline()
-    reporter.write_line(f"    {text}")
+    assert capture is not None
+    with capture.global_and_fixture_disabled():
+        reporter.write_line(f"    {text}")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -1,17 +1,43 @@
 """Viewers of this machine, as the kernel lists their sockets."""
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
-from jissoku.system.viewers import cpu_ns, registered_viewer, viewer_pids
+from jissoku.system.viewers import cpu_ns, viewer_pids
+
+# In a process of its own, since a page that other tests have opened may list this one.
+VIEWER = """
+import os
+from jissoku.system.viewers import registered_viewer, viewer_pids
+own = os.getpid()
+assert own not in viewer_pids()
+with registered_viewer(), registered_viewer():
+    print(own in viewer_pids(), flush=True)
+    input()
+assert own not in viewer_pids()
+print("ended", flush=True)
+input()
+"""
 
 
 def test_a_viewer_is_listed_while_it_lives() -> None:
-    assert os.getpid() not in viewer_pids()
-    with registered_viewer(), registered_viewer():
-        assert os.getpid() in viewer_pids()
-    assert os.getpid() not in viewer_pids()
+    with subprocess.Popen(
+        [sys.executable, "-c", VIEWER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as viewer:
+        assert viewer.stdin is not None
+        assert viewer.stdout is not None
+        assert viewer.stdout.readline() == "True\n"
+        assert viewer.pid in viewer_pids()
+        viewer.stdin.write("\n")
+        viewer.stdin.flush()
+        assert viewer.stdout.readline() == "ended\n"
+        assert viewer.pid not in viewer_pids()
+        viewer.stdin.write("\n")
+        viewer.stdin.flush()
+        assert viewer.wait() == 0
 
 
 def test_only_names_of_viewers_count(tmp_path: Path) -> None:
