@@ -5,7 +5,7 @@ use jissoku_http::forward::{ClientFraming, Offer, write_response_head, write_tra
 use jissoku_http::framing::Body;
 use jissoku_http::response_reader::ResponseHead;
 use jissoku_http::{Head, Method, Version};
-use jissoku_os::driver::ConnectionId;
+use jissoku_os::driver::{ConnectionId, SendBuffer};
 use jissoku_server::{BodyFlow, HedgeResult};
 use jissoku_upstream::configuration::Protocol;
 
@@ -13,6 +13,7 @@ use crate::failure::{Attempt, Received};
 use crate::part_head::PartHead;
 use crate::place::Place;
 use crate::slab::Key;
+use crate::transfer::append_from;
 use crate::upload::{Upload, UploadFraming};
 
 /// Output for a client above which its server is not received from.
@@ -29,8 +30,8 @@ pub(crate) struct Exchange {
     pub(crate) method: MethodInfo,
     pub(crate) place: Place,
     version: Version,
-    /// The forwarded head, and the body if it was collected. Kept until the response has begun, to
-    /// be repeated.
+    /// The forwarded head, and the body if it was collected. Kept until the response has begun if
+    /// it may be repeated.
     pub(crate) request: Vec<u8>,
     /// The body if it is not collected; after a switch of protocols, what the client sends.
     pub(crate) upload: Option<Box<Upload>>,
@@ -190,6 +191,15 @@ impl Exchange {
     /// Whether the request may be sent once more, to a server that may have received it.
     pub(crate) const fn is_repeatable(&self) -> bool {
         self.method.is_idempotent && self.upload.is_none()
+    }
+
+    /// Writes the head, and the body if it was collected. One that may not be repeated is not kept.
+    pub(crate) fn write_request(&mut self, output: &mut SendBuffer) {
+        if self.is_repeatable() {
+            output.append(&self.request);
+        } else {
+            append_from(0, &mut self.request, output);
+        }
     }
 
     /// Whether the whole request was handed to the driver.

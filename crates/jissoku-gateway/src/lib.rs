@@ -27,6 +27,7 @@ mod server_set;
 mod servers;
 mod slab;
 mod target;
+mod transfer;
 mod upload;
 mod upstream;
 

@@ -92,7 +92,11 @@ impl GatewayHandler {
             _ => expects_continue.then_some(HopField::Expect),
         };
         let edit = HeadEdit { upstream: forwarding.upstream, passes, collected_size: None };
-        exchange.request.reserve(head.size as usize + 256);
+        let body_size = match head.body {
+            Body::Length(size) if is_collected => size as usize,
+            Body::Empty | Body::Length(_) | Body::Chunked => 0,
+        };
+        exchange.request.reserve(head.size as usize + ADDED_SIZE + body_size);
         match self.write_head(client, (head, bytes, origin), edit, &mut exchange.request) {
             Ok(offer) => exchange.offer = offer,
             Err(error) => return Request::new(RequestState::Refused(error), is_diagnosed),
@@ -238,7 +242,7 @@ impl GatewayHandler {
         let origin = origin.as_ref().map(OwnedOrigin::as_origin);
         let head = (head, head_bytes.as_slice(), origin.as_ref());
         let collected_size = is_complete.then_some(body.len() as u64);
-        let mut bytes = Vec::with_capacity(head_bytes.len() + body.len() + 256);
+        let mut bytes = Vec::with_capacity(head_bytes.len() + body.len() + ADDED_SIZE);
         let Some(exchange) = self.exchanges.get(key) else { return Ok(()) };
         if !is_complete && !exchange.protocol.is_http() {
             return Err(ForwardError::LengthRequired);

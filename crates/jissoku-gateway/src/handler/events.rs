@@ -14,6 +14,7 @@ use crate::exchange::Ending;
 use crate::failure::{Fault, Received};
 use crate::pool::Pool;
 use crate::slab::Key;
+use crate::transfer::append_from;
 use crate::upstream::{Outcome, Sending, State};
 
 impl GatewayHandler {
@@ -24,12 +25,12 @@ impl GatewayHandler {
         upstream.state = State::Busy(exchange_key, Sending::Done);
         let Some(exchange) = self.exchanges.get(exchange_key) else { return Next::Close };
         exchange.place.phases.sent_ns = self.now_ns;
-        output.append(&exchange.request);
+        exchange.write_request(output);
         if let Some(upload) = &mut exchange.upload {
             if upload.is_held() {
                 self.ready.push_back(exchange.client);
             }
-            output.append(&upload.take());
+            append_from(0, &mut upload.take(), output);
         }
         let deadline_ns = exchange.place.head_deadline_ns(self.now_ns);
         self.set_deadline(key, deadline_ns);
@@ -46,7 +47,7 @@ impl GatewayHandler {
         if upload.is_held() {
             self.ready.push_back(exchange.client);
         }
-        output.append(&upload.take());
+        append_from(0, &mut upload.take(), output);
         let tunnel_ns = self.service.timeouts.tunnel_ns;
         let limit_ns =
             if exchange.is_tunnel() { tunnel_ns } else { exchange.place.forwarding.head_ns };

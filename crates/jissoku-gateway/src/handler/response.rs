@@ -10,10 +10,7 @@ use crate::diagnostics::Diagnostics;
 use crate::error_response;
 use crate::exchange::{Ending, Exchange};
 use crate::slab::Key;
-
-/// From this size on, bytes are handed over to the connection: copying them costs more than a
-/// second slice in the call that sends them.
-const OWNED_SIZE_MIN: usize = 4 * 1024;
+use crate::transfer::append_from;
 
 impl GatewayHandler {
     /// Writes what there is of a response.
@@ -53,9 +50,9 @@ impl GatewayHandler {
                     response.append(b"\r\n");
                 }
                 response.append(ConnectionHeader::new(version, response.keeps_alive()).field());
-                append_from(at, &mut output.bytes, response);
+                append_from(at, &mut output.bytes, response.output());
             }
-            None => append_from(0, &mut output.bytes, response),
+            None => append_from(0, &mut output.bytes, response.output()),
         }
         if has_output {
             exchange.sent_ns = self.now_ns;
@@ -83,16 +80,6 @@ impl GatewayHandler {
             None if has_output => Progress::Sent,
             None => Progress::Pending,
         }
-    }
-}
-
-/// Moves the bytes from `start` on to a response, and drops those before.
-fn append_from(start: usize, bytes: &mut Vec<u8>, response: &mut Response<'_>) {
-    if bytes.len() - start < OWNED_SIZE_MIN {
-        response.append(&bytes[start..]);
-        bytes.clear();
-    } else {
-        response.output().append_owned(std::mem::take(bytes), start);
     }
 }
 
