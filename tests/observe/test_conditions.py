@@ -67,6 +67,25 @@ def test_what_had_arrived_was_not_lost(
     assert seen.tcp_retransmits == lost
 
 
+def test_a_duplicate_is_counted_where_its_report_is_sent() -> None:
+    # As counted while requests of 64 KiB were sent to four proxies: each retransmission was a tail
+    # loss probe that the receiver reported, and 14 of the reports were not counted when received.
+    counted = {
+        "RetransSegs": 1215,
+        "TCPDSACKRecvSegs": 1201,
+        "TCPDSACKOldSent": 1214,
+        "TCPDSACKOfoSent": 1,
+        "TCPLossProbes": 1215,
+        "TCPLossProbeRecovery": 15,
+    }
+    seen = interval_change(
+        snapshot(1.0, {TARGET: stat()}, tcp=dict.fromkeys(counted, 0)),
+        snapshot(2.0, {TARGET: stat()}, tcp=counted),
+        [0],
+    )
+    assert seen.tcp_retransmits == 0
+
+
 def test_moves_between_cores_are_of_a_targets_threads() -> None:
     before = updated(snapshot(1.0, {TARGET: stat()}), migrations={TARGET: {1: 5, 2: 7}})
     after = updated(snapshot(3.0, {TARGET: stat()}), migrations={TARGET: {1: 6, 2: 7, 3: 4}})

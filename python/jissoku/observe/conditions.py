@@ -155,16 +155,27 @@ def _lost_segments(before: Snapshot, after: Snapshot) -> int | None:
     """Retransmitted segments, without spurious retransmissions.
 
     The receiver reports those that had arrived (DSACK, RFC 2883): loopback delivers large answers
-    out of order when several cores process them. On a connection that has ended it reports none;
-    there the sender sent a tail loss probe (RFC 8985, section 7), because a core was stalled for
-    milliseconds, and the probe repaired no loss.
+    out of order when several cores process them, and a core that is stalled for milliseconds makes
+    the sender send a tail loss probe (RFC 8985, section 7). Both ends are on this machine, so the
+    reports are counted where they are sent: a sender does not count all that it receives. On a
+    connection that has ended none is sent; there the probe repaired no loss.
     """
-    again = _counted(before, after, "RetransSegs")
-    named = _counted(before, after, "TCPDSACKRecvSegs") or 0
-    probes = _counted(before, after, "TCPLossProbes") or 0
-    repaired = _counted(before, after, "TCPLossProbeRecovery") or 0
+    again, received, old, out_of_order, probes, repaired = (
+        _counted(before, after, name)
+        for name in (
+            "RetransSegs",
+            "TCPDSACKRecvSegs",
+            "TCPDSACKOldSent",
+            "TCPDSACKOfoSent",
+            "TCPLossProbes",
+            "TCPLossProbeRecovery",
+        )
+    )
+    if again is None:
+        return None
+    sent = (old or 0) + (out_of_order or 0)
     # A probe may be reported by DSACK, too. The overlap is unknown, so the counts are not added.
-    return None if again is None else max(0, again - max(named, probes - repaired))
+    return max(0, again - max(received or 0, sent, (probes or 0) - (repaired or 0)))
 
 
 def _user_fraction(before: Snapshot, after: Snapshot, pids: Iterable[int]) -> float | None:
