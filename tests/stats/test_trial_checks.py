@@ -103,7 +103,12 @@ CASES = {
     "a short stall in a long window": (
         updated(_seen(longest_stall_ns=90_000_000), window_ns=10_000_000_000), None, None),
     "a server that answers nothing for a while": (_seen(longest_gap_ns=900_000_000), None, None),
-    "retransmits": (_seen(tcp_retransmits=1), "retransmits", REJECT),
+    "retransmits": (
+        _seen(tcp_segments=9_000, tcp_retransmits=10), "retransmits", REJECT),
+    "a few retransmits": (_seen(tcp_segments=9_000, tcp_retransmits=9), None, None),
+    "retransmits of an unknown number": (_seen(tcp_retransmits=1), "retransmits", REJECT),
+    "a retransmission that was waited for": (
+        _seen(tcp_segments=9_000, tcp_retransmits=1, tcp_timeouts=1), "retransmits", REJECT),
     "overflows": (_seen(listen_overflows=1), "overflows", REJECT),
     "overflows at full load": (_closed(listen_overflows=1), "overflows", STAMP),
     "a page from disk": (_seen(major_faults=1), "major-faults", STAMP),

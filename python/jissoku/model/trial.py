@@ -201,8 +201,10 @@ class MachineConditions(msgspec.Struct, frozen=True, kw_only=True):
         steal_fraction: Steal time, divided by the time of the server's cores; this and the
             following values cover the warm-up, too.
         foreign_fraction: CPU time of foreign processes, divided by the time of the server's cores.
-        tcp_retransmits: Lost and retransmitted segments on the whole machine, without spurious
+        tcp_segments: Segments sent on the whole machine.
+        tcp_retransmits: How many of them were lost and retransmitted, without spurious
             retransmissions (RFC 2883).
+        tcp_timeouts: Retransmission timers that expired (RFC 6298), after 0.2 s or more.
         longest_gap_ns: The longest time without an answer.
         longest_stall_ns: The longest time in which a busy-polling load generator did not run.
         kernel_cpu_ns: CPU time of the kernel's own threads in the window, to about a millisecond.
@@ -218,7 +220,9 @@ class MachineConditions(msgspec.Struct, frozen=True, kw_only=True):
     server_cores_busy_fraction: float | None = None
     steal_fraction: float | None = None
     foreign_fraction: float | None = None
+    tcp_segments: int | None = None
     tcp_retransmits: int | None = None
+    tcp_timeouts: int | None = None
     listen_overflows: int | None = None
     longest_gap_ns: int | None = None
     longest_stall_ns: int | None = None

@@ -54,14 +54,18 @@ class IntervalChange:
 
     Attributes:
         foreign_fraction: CPU time of foreign processes on the cores, as a fraction of the time.
-        tcp_retransmits: Lost and retransmitted segments of all connections of the machine.
+        tcp_segments: Segments that all connections of the machine sent.
+        tcp_retransmits: How many of them were lost and retransmitted.
+        tcp_timeouts: How often a sender waited until its retransmission timer expired.
         user_fractions: Of each target, by its root.
         migrations_per_second: The same; without targets of which no thread could be read.
     """
 
     steal_fraction: float
     foreign_fraction: float
+    tcp_segments: int | None
     tcp_retransmits: int | None
+    tcp_timeouts: int | None
     listen_overflows: int | None
     user_fractions: Mapping[int, float | None]
     major_faults: int
@@ -99,7 +103,9 @@ def interval_change(before: Snapshot, after: Snapshot, cores: Collection[int]) -
     return IntervalChange(
         steal_fraction=steal * TICK_NS / span_ns,
         foreign_fraction=foreign * TICK_NS / span_ns,
+        tcp_segments=_counted(before, after, "OutSegs"),
         tcp_retransmits=_lost_segments(before, after),
+        tcp_timeouts=_counted(before, after, "TCPTimeouts"),
         listen_overflows=_counted(before, after, "ListenOverflows"),
         user_fractions={
             root: _user_fraction(before, after, pids) for root, pids in after.targets.items()
