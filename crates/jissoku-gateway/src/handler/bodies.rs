@@ -93,7 +93,7 @@ impl GatewayHandler {
         };
         let edit = HeadEdit { upstream: forwarding.upstream, passes, collected_size: None };
         let body_size = match head.body {
-            Body::Length(size) if is_collected => size as usize,
+            Body::Length(size) if is_collected => usize::try_from(size).unwrap_or(0),
             Body::Empty | Body::Length(_) | Body::Chunked => 0,
         };
         exchange.request.reserve(head.size as usize + ADDED_SIZE + body_size);
