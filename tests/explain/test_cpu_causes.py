@@ -9,7 +9,7 @@ import pytest
 from jissoku.explain import findings
 from jissoku.explain.cpu_causes import CPU_CAUSES
 from jissoku.model.finding import Explanation
-from jissoku.model.observed import Observations
+from jissoku.model.observed import Observations, ProcessInfo
 from jissoku.model.profile import Frame
 from jissoku.model.updated import updated
 from jissoku.report.explanation import to_json
@@ -48,6 +48,17 @@ def test_evidence_and_effect_are_in_microseconds_per_request() -> None:
         "called from server: main 60.0 µs per request",
     )
     assert finding.effect == "at most 60.0 µs of the 100.0 µs of CPU time per request (60%)"
+
+
+def test_the_interpreters_lock_is_evidence_and_no_cause() -> None:
+    observed = factories.function("take_gil", "python3.11", count=160)
+    assert names(observed) == []
+    python = factories.load(
+        cpu_user_fraction=0.8, processes=(ProcessInfo(pid=1, executable="/usr/bin/python3"),)
+    )
+    (finding,) = findings(updated(python, profile=observed.profile))
+    assert finding.name == "interpreter-bound"
+    assert "16% of the CPU time passes its lock from thread to thread" in finding.evidence
 
 
 def test_processes_too_short_to_be_sampled_are_started_per_request() -> None:

@@ -241,19 +241,24 @@ SCHEDULER = Signature(
     functions=r"runtime\.(findRunnable|schedule|wakep|startm|stopm|notewakeup|mcall)\S*"
 )
 
+# Threads of one interpreter run in turns. How many there are is decided by the server, such as one
+# for each connection, or one for its network and one for the application: nothing that its user
+# can change, so it is no cause. In Granian it is 14 % of the CPU time, with one worker.
+INTERPRETER_LOCK = Signature(functions=r"take_gil|drop_gil")
+
 LOCK_CONTENTION = CpuCause(
     name="lock-contention",
     cause="CPU time goes into waiting for locks, and into waking waiting threads.",
     falsified_by="one thread or one process per core, and the same CPU time per request",
     remedy="share less between threads, hold locks for shorter, or start a process per core",
     signature=Signature(
-        functions=r"_*(lll_lock_wait|pthread_mutex_lock|pthread_rwlock_\w+lock)\w*|take_gil|drop_gil"
+        functions=r"_*(lll_lock_wait|pthread_mutex_lock|pthread_rwlock_\w+lock)\w*"
         r"|(parking_lot\w*::|std::sys::sync::(mutex|rwlock))\S*|sync\.\(\*(RW)?Mutex\)\S*lockSlow\S*"
         r"|ObjectMonitor::\S*|__x64_sys_futex|__arm64_sys_futex",
         not_functions=r"runtime\.\S+",
         share_min=0.15,
     ),
-    excluding=(SCHEDULER,),
+    excluding=(SCHEDULER, INTERPRETER_LOCK),
 )
 
 # In user space only: every server has copies in the kernel.

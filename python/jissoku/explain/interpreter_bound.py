@@ -3,8 +3,10 @@
 import re
 from pathlib import PurePosixPath
 
+from jissoku.explain.cpu_causes import INTERPRETER_LOCK
 from jissoku.model.finding import Finding
 from jissoku.model.observed import LoadObservation, Observations
+from jissoku.model.profile_observation import ProfileObservation
 
 INTERPRETERS = re.compile(r"(python|pypy|ruby|perl|php|node|lua)[\d.]*(-fpm)?")
 USER_MIN = 0.6
@@ -12,6 +14,9 @@ USER_MIN = 0.6
 # Threads of one process that use about one core in total wait for one lock.
 ONE_CORE = 1.15
 WORKER_SHARE = 0.1
+
+# Of the CPU time: less is not worth a sentence.
+LOCK_SHARE_MIN = 0.05
 
 
 def diagnose(observed: Observations) -> Finding | None:
@@ -26,6 +31,8 @@ def diagnose(observed: Observations) -> Finding | None:
     evidence = [f"{load.cpu_user_fraction:.0%} of its CPU time is spent outside the kernel"]
     if _shares_a_lock(load):
         evidence.append("several threads work, and together they get no more than one core")
+    if (share := _lock_share(observed.profile)) >= LOCK_SHARE_MIN:
+        evidence.append(f"{share:.0%} of the CPU time passes its lock from thread to thread")
     return Finding(
         name="interpreter-bound",
         cause=f"The time goes into an interpreter ({', '.join(found)}), not into the kernel.",
@@ -35,6 +42,10 @@ def diagnose(observed: Observations) -> Finding | None:
         "can save more than that",
         remedy="do less per request there, use a native server core, or start a process per core",
     )
+
+
+def _lock_share(profile: ProfileObservation | None) -> float:
+    return profile.share(INTERPRETER_LOCK.matches).share if profile else 0.0
 
 
 def _shares_a_lock(load: LoadObservation) -> bool:
