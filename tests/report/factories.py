@@ -26,6 +26,7 @@ from jissoku.model import (
     Verdict,
 )
 from jissoku.model.updated import updated
+from jissoku.model.verdict_text import verdict_text
 from jissoku.report import metric_words
 from jissoku.report.format import ratio as times
 from tests.stats import factories
@@ -250,7 +251,7 @@ def comparison(
         connections=64,
         minimum_effect=0.02,
     )
-    words = f"{metric_words.verdict_text(metric, verdict)}{' (proven)' if found.proven else ''}"
+    words = f"{verdict_text(metric, verdict)}{' (proven)' if found.proven else ''}"
     verb = "uses" if metric is Metric.COST else "has"
     figure = metric_words.METRIC_NAMES[metric].replace("Capacity", "capacity")
     at = "" if metric is Metric.CAPACITY else f" at {load.text}"

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from jissoku.model import Metric, Summary, Verdict
-from jissoku.report import metric_words, to_html, to_json, to_markdown, to_text
+from jissoku.model.verdict_text import verdict_text
+from jissoku.report import to_html, to_json, to_markdown, to_text
 from tests.report import fixture
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -66,7 +67,7 @@ def test_verdicts_are_the_same_words_everywhere(name: str) -> None:
     texts = {suffix: " ".join(write(summary).split()) for suffix, write in WRITERS.items()}
     for found in summary.comparisons:
         assert found.verdict in set(Verdict)
-        said = metric_words.verdict_text(found.metric, found.verdict)
+        said = verdict_text(found.metric, found.verdict)
         if found.against == summary.run.baseline and found.load == summary.main_load:
             for suffix, text in texts.items():
                 # Markup and line breaks may occur in a sentence, never in a verdict.

@@ -19,9 +19,8 @@ from jissoku.report import (
     verdicts,
 )
 from jissoku.report.chart_value import Chart
-from jissoku.stats.comparison_text import verdict_text
 from tests.report import drawing, fixture
-from tests.report.factories import ARMS, LIGHT, comparison, estimate
+from tests.report.factories import ARMS
 
 
 def drawn(summary: Summary) -> Chart:
@@ -103,13 +102,6 @@ def test_many_loads_are_shortened_for_the_terminal() -> None:
     text = to_text(fixture.every_rate())
     assert "Measured at 2,000/s, 5,000/s, 20,000/s and 50,000/s, too" in text
     assert "50,000 requests/s (heavy load)" not in text
-
-
-@pytest.mark.parametrize("metric", Metric)
-@pytest.mark.parametrize("verdict", Verdict)
-def test_verdicts_are_worded_as_in_sentences(metric: Metric, verdict: Verdict) -> None:
-    found = updated(comparison("a", "b", metric, LIGHT, estimate(1.2)), verdict=verdict)
-    assert metric_words.verdict_text(metric, verdict) == verdict_text(found)
 
 
 @pytest.mark.parametrize("metric", Metric)

@@ -50,6 +50,16 @@ class Verdict(StrEnum):
         """Whether it is a difference in either direction."""
         return self in _INVERSE
 
+    @property
+    def is_lower(self) -> bool:
+        """Whether it is a difference, and the arm's value is the lower one."""
+        return self in {Verdict.LOWER, Verdict.SLIGHTLY_LOWER}
+
+    @property
+    def is_slight(self) -> bool:
+        """Whether it is a difference that may be below the smallest one that matters."""
+        return self in {Verdict.SLIGHTLY_LOWER, Verdict.SLIGHTLY_HIGHER}
+
 
 _INVERSE = {
     Verdict.LOWER: Verdict.HIGHER,

@@ -1,4 +1,4 @@
-"""Verdicts in words, per metric: CPU is used, answers come sooner or later, requests are taken."""
+"""Headings of metrics, and the marks of verdicts and checks in reports."""
 
 from collections.abc import Sequence
 
@@ -15,16 +15,6 @@ METRIC_NAMES = {
 AT_LOADS = (Metric.COST, Metric.P50, Metric.P99)
 OVERALL = (Metric.CAPACITY, Metric.TIME)
 
-# A lower figure, and a higher one; `stats.sentence` says the same, and a test holds them together.
-VERDICT_TEXTS = {
-    Metric.COST: ("uses less CPU", "uses more CPU"),
-    Metric.P50: ("answers sooner", "answers later"),
-    Metric.P99: ("answers sooner", "answers later"),
-    Metric.CAPACITY: ("takes fewer requests", "takes more requests"),
-    Metric.TIME: ("needs less time", "needs more time"),
-}
-LOW = {Verdict.LOWER, Verdict.SLIGHTLY_LOWER}
-SLIGHTLY = {Verdict.SLIGHTLY_LOWER, Verdict.SLIGHTLY_HIGHER}
 TONES = {
     Verdict.EQUAL: "same",
     Verdict.INCONCLUSIVE: "open",
@@ -35,19 +25,11 @@ TONES = {
 WARNING = "\N{WARNING SIGN}"
 
 
-def verdict_text(metric: Metric, answer: Verdict) -> str:
-    """As in `uses less CPU`; verdicts other than differences are the same for every metric."""
-    if not answer.is_difference:
-        return str(answer)
-    lower, higher = VERDICT_TEXTS[metric]
-    return (lower if answer in LOW else higher) + (", slightly" if answer in SLIGHTLY else "")
-
-
 def tone(metric: Metric, answer: Verdict) -> str:
     """Better, worse, same, open or broken: the class for the style sheet's colours."""
     if not answer.is_difference:
         return TONES[answer]
-    return "better" if (answer in LOW) is metric.less_is_better else "worse"
+    return "better" if answer.is_lower is metric.less_is_better else "worse"
 
 
 def disagreements(comparison: Comparison) -> tuple[str, ...]:

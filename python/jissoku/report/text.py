@@ -19,6 +19,7 @@ from jissoku.model import (
     Verdict,
     more_blocks,
 )
+from jissoku.model.verdict_text import verdict_text
 from jissoku.report import format as fmt, method, metric_words, tables, verdicts
 from jissoku.report.metric_words import join_names
 from jissoku.report.sanitize import sanitized
@@ -182,7 +183,7 @@ def _verdict_rows(text: Sequence[Comparison]) -> RenderableType:
     drawn.add_column()
     for found in text:
         if found.ratio is not None:
-            said = metric_words.verdict_text(found.metric, found.verdict)
+            said = verdict_text(found.metric, found.verdict)
             load = "" if found.metric in metric_words.OVERALL else fmt.offered(found.load)
             cells = (f"{INDENT}{found.arm}", load, fmt.ratio(found.ratio))
             drawn.add_row(

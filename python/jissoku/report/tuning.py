@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import msgspec
 
 from jissoku.model import Comparison, Decision, KnobResult, Objective, TuningResult
-from jissoku.report import metric_words
+from jissoku.model.verdict_text import verdict_text
 from jissoku.report.format import NOTHING, ratio, significant
 from jissoku.report.json import rounded
 from jissoku.report.sanitize import sanitized
@@ -126,7 +126,7 @@ def _count(value: float | None) -> str:
 
 
 def _effect(comparison: Comparison, what: str = COST) -> str:
-    said = metric_words.verdict_text(comparison.metric, comparison.verdict)
+    said = verdict_text(comparison.metric, comparison.verdict)
     return f"{ratio(comparison.ratio)} the {what} ({said})"
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from jissoku.model import Comparison, CrossCheckName, Load, Metric, Summary
+from jissoku.model.verdict_text import verdict_text
 from jissoku.report import format as fmt, metric_words
 from jissoku.report.tables import Table
 
@@ -59,7 +60,7 @@ def _row(found: Comparison, checked: Sequence[CrossCheckName]) -> tuple[str, ...
         found.against,
         fmt.NOTHING if found.metric in metric_words.OVERALL else fmt.offered(found.load),
         fmt.ratio(found.ratio),
-        metric_words.verdict_text(found.metric, found.verdict),
+        verdict_text(found.metric, found.verdict),
         "yes" if found.proven else "no",
         str(found.source),
         str(found.ratio.blocks) if found.ratio else fmt.NOTHING,
@@ -83,7 +84,7 @@ def controls(summary: Summary) -> Table:
             fmt.offered(found.load),
             metric_words.METRIC_NAMES[found.metric],
             fmt.ratio(found.ratio),
-            metric_words.verdict_text(found.metric, found.verdict),
+            verdict_text(found.metric, found.verdict),
         )
         for found in summary.aa_control
     )
@@ -139,7 +140,7 @@ def cell(comparison: Comparison, *, mirrored: bool = False) -> Cell:
     doubts = metric_words.disagreements(comparison)
     return Cell(
         ratio=fmt.ratio(ratio) if ratio else "",
-        verdict=metric_words.verdict_text(comparison.metric, answer),
+        verdict=verdict_text(comparison.metric, answer),
         proven=comparison.proven,
         disputed=bool(doubts),
         tone=metric_words.tone(comparison.metric, answer),

@@ -1,8 +1,8 @@
-"""Verdicts in words, the same in every kind of report."""
+"""Comparisons in sentences, the same in every kind of report."""
 
 from jissoku.model import Comparison, Estimate, Metric, Verdict, more_blocks
+from jissoku.model.verdict_text import verdict_text
 
-# The verb for an arm's metric, and for a verdict of a difference between two arms.
 METRIC_NAMES = {
     Metric.COST: "the CPU time per request",
     Metric.P50: "the median latency",
@@ -10,31 +10,12 @@ METRIC_NAMES = {
     Metric.CAPACITY: "the capacity",
     Metric.TIME: "the time per answer",
 }
-VERDICT_TEXTS = {
-    Metric.COST: ("uses less CPU", "uses more CPU"),
-    Metric.P50: ("answers sooner", "answers later"),
-    Metric.P99: ("answers sooner", "answers later"),
-    Metric.CAPACITY: ("takes fewer requests", "takes more requests"),
-    Metric.TIME: ("needs less time", "needs more time"),
-}
-_LOW = {Verdict.LOWER, Verdict.SLIGHTLY_LOWER}
-SLIGHTLY = {Verdict.SLIGHTLY_LOWER, Verdict.SLIGHTLY_HIGHER}
 
 
 def format_ratio(estimate: Estimate) -> str:
     """The factor with its interval, for readers."""
     value, interval = estimate.text.split(" ", 1)
     return f"{value} \N{MULTIPLICATION SIGN} {interval}"
-
-
-def verdict_text(comparison: Comparison) -> str:
-    """The verdict in the words for this metric: `uses less CPU`, `answers later`, ..."""
-    verdict = comparison.verdict
-    if not verdict.is_difference:
-        return str(verdict)
-    lower, higher = VERDICT_TEXTS[comparison.metric]
-    said = lower if verdict in _LOW else higher
-    return f"{said}, slightly" if verdict in SLIGHTLY else said
 
 
 def comparison_text(comparison: Comparison) -> str:
@@ -49,4 +30,5 @@ def comparison_text(comparison: Comparison) -> str:
     has = f"{arm} {verb} {ratio} {metric} of {against}{at}"
     if verdict is Verdict.INCONCLUSIVE and comparison.blocks_needed:
         return f"{has}: {verdict} ({more_blocks(comparison.blocks_needed)} may decide)"
-    return f"{has}: {verdict_text(comparison)}{' (proven)' if comparison.proven else ''}"
+    proven = " (proven)" if comparison.proven else ""
+    return f"{has}: {verdict_text(comparison.metric, verdict)}{proven}"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from jissoku.model import ArmSummary, Comparison, Load, MeasurementStatus, Metric, Run, Verdict
-from jissoku.stats.comparison_text import SLIGHTLY, format_ratio
+from jissoku.stats.comparison_text import format_ratio
 
 
 def headline(
@@ -52,7 +52,7 @@ def _first_and_last(
             f"{at} {join_names(leaders)} use the least CPU time per request, with no difference"
             " shown"
         )
-    elif found is not None and found.verdict in SLIGHTLY:
+    elif found is not None and found.verdict.is_slight:
         # No more is proven than the verdict between the first two says.
         yield (
             f"{at} {first} uses slightly less CPU time per request than {second}, the next of"
