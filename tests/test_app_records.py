@@ -5,24 +5,18 @@
 wsgi and asgi.
 """
 
-import json
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from jissoku.targets import catalogue
+from tests import conformance_record
+from tests.conformance_record import Json
 from tests.records_table import fill, table_of
 
 FOLDER = Path(__file__).parent.parent / "records" / "apps"
 README = FOLDER / "README.md"
 GROUPS = ("wsgi", "asgi")
-
-# A run of all cases against one server, in seconds.
-LIMIT_S = 600
-
-Json = dict[str, Any]
 
 
 def test_the_table_is_made_of_the_records() -> None:
@@ -54,21 +48,12 @@ def _names(group: str) -> list[str]:
 
 
 def _read(name: str) -> Json:
-    read: Json = json.loads((FOLDER / f"{name}.json").read_text("utf-8"))
-    return read
+    return conformance_record.read(FOLDER / f"{name}.json")
 
 
 def _measure(names: Sequence[str]) -> None:
     for name in names or [name for group in GROUPS for name in _names(group)]:
-        command = [sys.executable, "-m", "jissoku", "conformance", "--apps", "--json", name]
-        try:
-            done = subprocess.run(command, stdout=subprocess.PIPE, timeout=LIMIT_S, check=False)
-        except subprocess.TimeoutExpired:
-            sys.stderr.write(f"{name}: not finished within {LIMIT_S} s\n")
-            continue
-        sys.stderr.write(f"{name}: exit code {done.returncode}\n")
-        if done.returncode in {0, 3}:
-            (FOLDER / f"{name}.json").write_bytes(done.stdout)
+        conformance_record.measure(["--apps", name], FOLDER / f"{name}.json")
 
 
 if __name__ == "__main__":

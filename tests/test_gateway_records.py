@@ -6,12 +6,12 @@ not here stay as they are.
 """
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
+from tests import conformance_record
+from tests.conformance_record import Json
 from tests.records_table import fill, table_of
 
 FOLDER = Path(__file__).parent.parent / "records" / "gateways"
@@ -26,8 +26,6 @@ NAMES = {
     "envoy": "Envoy",
 }
 VERDICTS = ("pass", "differs", "SHOULD violated", "MUST violated", "undecided")
-
-Json = dict[str, Any]
 
 
 def test_the_cases_are_those_of_the_records() -> None:
@@ -131,8 +129,7 @@ def _heads(found: dict[str, Json]) -> list[str]:
 
 
 def _cases(name: str) -> Json:
-    read: Json = json.loads((FOLDER / f"{name}-cases.json").read_text("utf-8"))
-    return read
+    return conformance_record.read(FOLDER / f"{name}-cases.json")
 
 
 def _counts(name: str) -> list[Json]:
@@ -142,13 +139,8 @@ def _counts(name: str) -> list[Json]:
 
 def _measure(names: Sequence[str]) -> None:
     for name in names or NAMES:
-        sys.stderr.write(f"{name}\n")
-        command = [sys.executable, "-m", "jissoku", "conformance", "--json"]
-        done = subprocess.run(
-            [*command, "--through", f"{name}-gateway"], stdout=subprocess.PIPE, check=False
-        )
-        if done.returncode in {0, 3, 4}:
-            (FOLDER / f"{name}-cases.json").write_bytes(done.stdout)
+        file = FOLDER / f"{name}-cases.json"
+        conformance_record.measure(["--through", f"{name}-gateway"], file)
 
 
 if __name__ == "__main__":
