@@ -205,7 +205,11 @@ impl<H: Handler> Connection<H> {
             let mut input = std::mem::take(&mut self.input);
             let used = self.read(&input, context, output);
             if used < input.len() {
-                input.drain(..used);
+                if used > 0 {
+                    input.drain(..used);
+                    // Otherwise what arrives behind a rest of a few bytes would double the capacity.
+                    input.shrink_to_fit();
+                }
                 self.input = input;
             }
         }

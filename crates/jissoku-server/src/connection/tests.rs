@@ -13,6 +13,9 @@ const SECOND_NS: u64 = 1_000_000_000;
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const POST: &str = "POST / HTTP/1.1\r\nHost: a\r\n";
 
+/// The maximum of one receive of the driver.
+const RECEIVED_SIZE_MAX: usize = 32 * 1024;
+
 /// A connection, its context and its output.
 struct Scene {
     context: WorkerContext<Arc<Fixed>>,
@@ -194,10 +197,8 @@ fn new_output_does_not_count_as_a_stall() {
 
 #[test]
 fn buffers_of_a_client_that_does_not_read_are_bounded() {
-    // The maximum of one receive of the driver.
-    let received = 32 * 1024;
     let mut scene = Scene::new();
-    let requests = GET.repeat(received / GET.len());
+    let requests = GET.repeat(RECEIVED_SIZE_MAX / GET.len());
     assert_eq!(scene.send(&requests), Next::Yield);
     let held = scene.output.copied_size() + scene.connection.input.capacity();
     // A response that is copied may exceed the limit by this much.
@@ -208,6 +209,22 @@ fn buffers_of_a_client_that_does_not_read_are_bounded() {
         assert_eq!(scene.wait(held), Next::Yield);
     }
     assert_eq!(scene.output.copied_size() + scene.connection.input.capacity(), held);
+}
+
+#[test]
+fn requests_that_are_received_in_part_do_not_double_the_buffer() {
+    let mut scene = Scene::new();
+    let requests = GET.repeat(4 * RECEIVED_SIZE_MAX / GET.len());
+    for bytes in requests.as_bytes().chunks(RECEIVED_SIZE_MAX) {
+        let mut next = scene.send(std::str::from_utf8(bytes).expect("it is ASCII"));
+        let capacity = scene.connection.input.capacity();
+        assert!(capacity < RECEIVED_SIZE_MAX + GET.len(), "{capacity} bytes");
+        while next == Next::Yield {
+            assert_ne!(scene.text(), "");
+            next = scene.wait(0);
+        }
+        assert_eq!(next, Next::Receive);
+    }
 }
 
 #[test]

@@ -244,7 +244,7 @@ fn requests_allocate_nothing_in_steady_state() {
             let (size, held) = (text.len(), hold(fixed(text), backend));
             assert!(
                 held <= 64 * 1024,
-                "{held} bytes for who does not read {size} bytes a time, {backend:?}"
+                "{held} bytes are held for a client that does not read responses of {size} bytes, {backend:?}"
             );
         }
         let contract = Contract::new(None, Duration::from_micros(20), 0);
