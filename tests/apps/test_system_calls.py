@@ -84,9 +84,10 @@ def calls_per_request(
     return {name: int(count) / REQUESTS for count, name in rows if name != "total"}
 
 
-# A request that comes later than its connection is accepted takes three calls more, and on a busy
+# After 16 single connections the worker tries to accept two, so there are 1/17 accepts more. A
+# request that comes later than its connection is accepted takes three calls more, and on a busy
 # machine that is one in fourteen.
-ON_NEW_CONNECTIONS = pytest.param(on_new_connections, 5.0, marks=pytest.mark.race)
+ON_NEW_CONNECTIONS = pytest.param(on_new_connections, 5.1, marks=pytest.mark.race)
 
 
 @pytest.mark.parametrize("app", APPS)
