@@ -150,11 +150,28 @@ def test_a_process_that_does_not_exist_is_a_sentence() -> None:
     assert done.stderr == "jissoku sample: there is no such process\n"
 
 
-def test_processes_too_short_to_be_sampled_are_counted() -> None:
-    forking = (
-        "import os\nwhile True:\n pid = os.fork()\n if not pid: os._exit(0)\n os.waitpid(pid, 0)"
-    )
-    with running([sys.executable, "-c", forking]) as pid:
+FORKING = "import os\nwhile True:\n pid = os.fork()\n if not pid: os._exit(0)\n os.waitpid(pid, 0)"
+
+
+def test_processes_shorter_than_a_period_are_sampled() -> None:
+    with running([sys.executable, "-c", FORKING]) as pid:
         found = sampled(sample(pid))
+    if found["counted_ns"] is not None:
+        pytest.skip("whole cores cannot be sampled here")
+    assert found["processes_started"] > 10
+    processes = {found["threads"][stack["thread"]]["process"] for stack in found["stacks"]}
+    assert len(processes) > 10
+
+
+def test_where_threads_are_sampled_processes_shorter_than_a_period_are_counted() -> None:
+    with running([sys.executable, "-c", FORKING]) as pid:
+        found = sampled(sample(pid, prepare=forbid_the_kernel))
     assert found["processes_started"] > 10
     assert found["counted_ns"] > found["samples"] * found["period"]
+
+
+def test_other_processes_of_the_same_cores_are_not_sampled() -> None:
+    with running([sys.executable, "-c", "while True: pass"]), running(["sleep", "60"]) as pid:
+        found = sampled(sample(pid))
+    assert found["samples"] <= 1
+    assert len(found["threads"]) <= 1

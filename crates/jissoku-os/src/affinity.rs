@@ -2,15 +2,27 @@
 
 use std::io;
 
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 
 /// The cores the calling thread may run on, ascending, as the kernel numbers them.
 ///
 /// # Errors
 /// The error of `sched_getaffinity(2)`.
 pub fn allowed() -> io::Result<Vec<usize>> {
-    let set = sched_getaffinity(None)?;
-    Ok((0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect())
+    Ok(cores(&sched_getaffinity(None)?))
+}
+
+/// The cores another thread may run on, ascending.
+///
+/// # Errors
+/// The error of `sched_getaffinity(2)`: the thread may have ended.
+pub fn of_thread(tid: i32) -> io::Result<Vec<usize>> {
+    let tid = Pid::from_raw(tid).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(cores(&sched_getaffinity(Some(tid))?))
+}
+
+fn cores(set: &CpuSet) -> Vec<usize> {
+    (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect()
 }
 
 /// The cores that are online, ascending (`/sys/devices/system/cpu/online`).

@@ -4,5 +4,5 @@
 mod event;
 mod ring;
 
-pub use event::{Clock, Event, EventOptions, Scope, open};
+pub use event::{Clock, Event, EventOptions, Scope, Subject, open};
 pub use ring::Ring;

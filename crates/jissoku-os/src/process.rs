@@ -25,6 +25,15 @@ pub fn process_tree(root: i32) -> io::Result<Vec<i32>> {
     Ok(processes.keys().copied().filter(|&pid| belongs(pid, root, &processes)).collect())
 }
 
+/// The process that started a process, or that took it over when that one ended; 0 for the first.
+///
+/// # Errors
+/// The error of reading `/proc`: the process may have exited.
+pub fn parent(pid: i32) -> io::Result<i32> {
+    let stat = parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat"))?);
+    stat.map(|stat| stat.parent).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
 /// The resident memory of a process in bytes.
 ///
 /// # Errors

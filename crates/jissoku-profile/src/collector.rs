@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
 use crate::address_space::{AddressSpace, Files, Location};
+use crate::process_filter::ProcessFilter;
 use crate::record::{Layout, Mmap, Record, Sample, parse};
 use crate::stacks::{Stacks, Thread};
 
@@ -28,6 +29,8 @@ pub(crate) struct Counts {
 #[derive(Debug)]
 pub(crate) struct Collector {
     layout: Layout,
+    /// `None`: all records are of sampled processes.
+    filter: Option<ProcessFilter>,
     pub(crate) files: Files,
     spaces: HashMap<i32, AddressSpace>,
     names: HashMap<i32, String>,
@@ -42,9 +45,10 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    pub(crate) fn new(layout: Layout) -> Self {
+    pub(crate) fn new(layout: Layout, filter: Option<ProcessFilter>) -> Self {
         Self {
             layout,
+            filter,
             files: Files::default(),
             spaces: HashMap::new(),
             names: HashMap::new(),
@@ -59,6 +63,9 @@ impl Collector {
 
     /// Takes a process and its threads as they are now.
     pub(crate) fn add_process(&mut self, pid: i32, threads: &[i32]) {
+        if let Some(filter) = &mut self.filter {
+            filter.follow(pid);
+        }
         self.spaces.insert(pid, AddressSpace::of_process(pid, &mut self.files));
         for &tid in threads {
             let name = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm"));
@@ -90,6 +97,9 @@ impl Collector {
             self.names.remove(&tid);
             if pid == tid {
                 self.spaces.remove(&pid);
+                if let Some(filter) = &mut self.filter {
+                    filter.forget(pid);
+                }
                 if !self.stacks.has_process(pid) {
                     self.programs.remove(&pid);
                 }
@@ -133,7 +143,11 @@ impl Collector {
 
     /// Takes a record of a ring buffer.
     pub(crate) fn on_record(&mut self, bytes: &[u8]) {
-        match parse(bytes, self.layout) {
+        let record = parse(bytes, self.layout);
+        if record.as_ref().is_some_and(|record| !self.is_followed(record)) {
+            return;
+        }
+        match record {
             Some(Record::Sample(sample)) => self.on_sample(&sample),
             Some(Record::Mmap(mmap)) => self.on_mmap(&mmap),
             Some(Record::Comm { pid, tid, name, is_exec }) => {
@@ -163,6 +177,18 @@ impl Collector {
             Some(Record::Throttle) => self.counts.throttled += 1,
             Some(Record::Other) => {}
             None => self.counts.invalid += 1,
+        }
+    }
+
+    fn is_followed(&mut self, record: &Record<'_>) -> bool {
+        let Some(filter) = &mut self.filter else { return true };
+        match record {
+            Record::Sample(Sample { pid, .. })
+            | Record::Mmap(Mmap { pid, .. })
+            | Record::Comm { pid, .. } => filter.accepts(*pid),
+            Record::Fork { pid, parent, .. } => filter.on_fork(*pid, *parent),
+            Record::Exit { pid, tid, .. } => filter.on_exit(*pid, *tid),
+            Record::Lost(_) | Record::Throttle | Record::Other => true,
         }
     }
 

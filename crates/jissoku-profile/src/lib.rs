@@ -13,6 +13,7 @@ mod frame;
 mod java;
 mod module;
 mod perf_map;
+mod process_filter;
 mod profile;
 mod python;
 pub mod record;

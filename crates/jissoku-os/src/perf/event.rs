@@ -1,4 +1,4 @@
-//! One event of one thread on one core.
+//! One event of one thread, or of everything that runs, on one core.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -22,6 +22,7 @@ const DISABLED: u64 = 1;
 const INHERIT: u64 = 1 << 1;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HV: u64 = 1 << 6;
+const EXCLUDE_IDLE: u64 = 1 << 7;
 const MMAP: u64 = 1 << 8;
 const COMM: u64 = 1 << 9;
 const TASK: u64 = 1 << 13;
@@ -114,14 +115,24 @@ pub struct Event {
     descriptor: OwnedFd,
 }
 
-/// Opens an event for a thread, and for threads and processes it starts later, on one core;
-/// disabled at first. Records hold, in this order: instruction pointer, process and thread, time,
-/// call chain, registers, stack.
+/// What an event on a core is taken of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A thread, and threads and processes it starts later. A timer is set and cancelled at each of
+    /// their context switches.
+    Thread(i32),
+    /// Everything that runs there but the idle task, which needs `CAP_PERFMON` or a
+    /// `perf_event_paranoid` of 0. A timer runs all the time.
+    Core,
+}
+
+/// Opens an event on one core; disabled at first. Records hold, in this order: instruction pointer,
+/// process and thread, time, call chain, registers, stack.
 ///
 /// # Errors
 /// The error of `perf_event_open(2)`: `EACCES` or `EPERM` without permission, `ESRCH` for a thread
 /// that has ended, `ENOENT` for a counter that the hardware lacks.
-pub fn open(thread: i32, core: usize, options: &EventOptions) -> io::Result<Event> {
+pub fn open(subject: Subject, core: usize, options: &EventOptions) -> io::Result<Event> {
     let (kind, config) = match options.clock {
         Clock::CpuTime => (TYPE_SOFTWARE, SOFTWARE_CPU_CLOCK),
         Clock::Cycles => (TYPE_HARDWARE, HARDWARE_CYCLES),
@@ -135,6 +146,10 @@ pub fn open(thread: i32, core: usize, options: &EventOptions) -> io::Result<Even
     } else {
         SAMPLE_REGS_USER | SAMPLE_STACK_USER
     };
+    let (thread, extent) = match subject {
+        Subject::Thread(thread) => (thread, INHERIT),
+        Subject::Core => (-1, EXCLUDE_IDLE),
+    };
     let notices = MMAP | MMAP2 | COMM | COMM_EXEC | TASK | SAMPLE_ID_ALL;
     let attributes = Attributes {
         kind,
@@ -142,7 +157,7 @@ pub fn open(thread: i32, core: usize, options: &EventOptions) -> io::Result<Even
         config,
         sample_period: options.period,
         sample_type: SAMPLE_IP | SAMPLE_TID | SAMPLE_TIME | SAMPLE_CALLCHAIN | unwinding,
-        flags: DISABLED | INHERIT | WATERMARK | notices | scope,
+        flags: DISABLED | WATERMARK | extent | notices | scope,
         wakeup_watermark: options.wakeup_size,
         sample_regs_user: if unwinding == 0 { 0 } else { REGISTERS },
         sample_stack_user: if unwinding == 0 { 0 } else { options.stack_size },
@@ -161,8 +176,9 @@ impl Event {
         self.control(IOC_ENABLE, 0)
     }
 
-    /// What it has counted so far, with all threads and processes that inherited it: for
-    /// [`Clock::CpuTime`] their CPU time in nanoseconds, also of those that ended before a sample.
+    /// What an event of a thread has counted so far, with all threads and processes that inherited
+    /// it: for [`Clock::CpuTime`] their CPU time in nanoseconds, also of those that ended before a
+    /// sample.
     ///
     /// # Errors
     /// The error of `read(2)`.

@@ -143,7 +143,7 @@ fn map_shared(event: &Event, length: usize) -> io::Result<NonNull<u8>> {
 mod tests {
     use std::hint::black_box;
 
-    use super::super::{Clock, EventOptions, Scope, open};
+    use super::super::{Clock, EventOptions, Scope, Subject, open};
     use super::*;
 
     /// `PERF_RECORD_SAMPLE`.
@@ -160,7 +160,7 @@ mod tests {
         };
         let core = crate::affinity::allowed().expect("affinity can be read")[0];
         crate::affinity::pin(&[core]).expect("an allowed core can be chosen");
-        let event = match open(0, core, &options) {
+        let event = match open(Subject::Thread(0), core, &options) {
             Ok(event) => event,
             Err(error) => return eprintln!("not allowed to sample here: {error}"),
         };

@@ -38,7 +38,7 @@ fn sample(collector: &mut Collector, pid: i32, tid: i32) {
 }
 
 fn new() -> Collector {
-    let mut collector = Collector::new(Layout::CallChain);
+    let mut collector = Collector::new(Layout::CallChain, None);
     collector.programs.insert(SERVER, "server".to_owned());
     collector.names.insert(SERVER, "server".to_owned());
     collector
