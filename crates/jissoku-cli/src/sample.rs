@@ -32,7 +32,7 @@ pub(crate) struct Sample {
     user_only: bool,
     /// Bytes of the stack copied with each sample, to unwind programs without frame pointers; 0
     /// walks frame pointers only
-    #[arg(long, value_name = "BYTES", default_value = "8KiB", value_parser = stack_size)]
+    #[arg(long, value_name = "BYTES", default_value = "16KiB", value_parser = stack_size)]
     stack_size: u32,
     /// Do not read the frames of Python's interpreter
     #[arg(long)]
