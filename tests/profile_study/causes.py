@@ -8,6 +8,7 @@ import functools
 import gzip
 import json
 import random
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -18,6 +19,7 @@ from typing import Any
 
 from jissoku.explain.cpu_causes import CPU_CAUSES
 from tests.profile_study.checks import Check, Found
+from tests.profile_study.injected import ToolMissing
 
 CASES = Path(__file__).with_name("causes.toml")
 
@@ -76,8 +78,20 @@ def write_site(folder: Path, case: dict[str, Any]) -> list[str]:
     (files / "page.html.gz").write_bytes(gzip.compress(text.encode(), 9))
     config = folder / "nginx.conf"
     config.write_text(case["config"].replace("SITE", str(files)))
+    if "ssl_certificate" in case["config"]:
+        _write_certificate(files)
     headers = ["-H", "Accept-Encoding: gzip"]
     return ["nginx", "--config", str(config), "--path", case["path"], *headers]
+
+
+def _write_certificate(folder: Path) -> None:
+    """A certificate with a key of RSA, as most have that name no other kind."""
+    subject = ["-x509", "-days", "2", "-subj", "/CN=localhost", "-newkey", "rsa:2048", "-nodes"]
+    files = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        raise ToolMissing("openssl")
+    subprocess.run([openssl, "req", *subject, *files], check=True, capture_output=True)
 
 
 def named(case: dict[str, Any], seed: int, folder: Path) -> Found:

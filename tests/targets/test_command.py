@@ -64,6 +64,8 @@ def test_an_invalid_command_is_refused(place: BuildPaths, text: str, why: str) -
         ("http://127.0.0.1:3000", Address(port=3000)),
         ("http://localhost/", Address(host="localhost", port=80)),
         ("http://[::1]:8080/", Address(host="::1", port=8080)),
+        ("https://localhost/", Address(host="localhost", port=443, is_tls=True)),
+        ("https://127.0.0.1:8443/", Address(port=8443, is_tls=True)),
         ("unix:/run/a.sock", Address(socket="/run/a.sock")),
     ],
 )
@@ -80,7 +82,6 @@ def test_a_url_is_an_address(url: str, address: Address) -> None:
         ("=http://127.0.0.1:3000/", "is not a name"),
         ("theirs", "write --url"),
         ("theirs=ftp://127.0.0.1/", "write http://"),
-        ("theirs=https://127.0.0.1/", "TLS"),
         ("theirs=http://127.0.0.1:3000/x", "--path"),
         ("theirs=http://127.0.0.1:3000/?x=1", "--path"),
         ("theirs=http://127.0.0.1:99999/", "is not a URL"),

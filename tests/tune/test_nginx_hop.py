@@ -62,6 +62,8 @@ def test_all_that_it_takes_is_set_together(before: str, after: str) -> None:
         ("gzip_min_length", "http { gzip off; }", "http { server { gzip on; } }"),
         ("gzip_comp_level", "http { gzip_comp_level 9; }", "http { gzip on; gzip_comp_level 9; }"),
         ("output_buffers", "http { sendfile on; }", "http { location / { sendfile off; } }"),
+        ("brotli_comp_level", "http { gzip on; }", "http { brotli on; brotli_comp_level 11; }"),
+        ("ssl_session_cache", "http { ssl_protocols TLSv1.3; }", "http { ssl_certificate a.crt; }"),
     ],
 )
 def test_a_knob_is_left_out_where_what_it_needs_is_not_set(

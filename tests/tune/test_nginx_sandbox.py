@@ -80,13 +80,35 @@ def test_the_first_plain_address_is_asked_or_the_one_named() -> None:
     configuration = Configuration({MAIN: TEXT})
     assert nginx_sandbox.choose_listen_address(configuration).address == "80"
     assert nginx_sandbox.choose_listen_address(configuration, "[::]:80").address == "[::]:80"
-    with pytest.raises(InputError, match=r"at '443' with plain HTTP; there are: 80, \[::\]:80"):
-        nginx_sandbox.choose_listen_address(configuration, "443")
+    assert nginx_sandbox.choose_listen_address(configuration, "443").is_tls
+    with pytest.raises(InputError, match=r"at '8080'; there are: 443, 80, \[::\]:80"):
+        nginx_sandbox.choose_listen_address(configuration, "8080")
 
 
-def test_without_a_plain_address_there_is_nothing_to_ask() -> None:
-    with pytest.raises(InputError, match="TLS cannot be tuned yet"):
-        moved("events {}\nhttp { server { listen 443 ssl; } }")
+@pytest.mark.parametrize(
+    ("servers", "expected"),
+    [
+        ("server { listen 443 ssl; }", ("443", True)),
+        ("server { listen 443 ssl; } server { listen 80; }", ("80", False)),
+        (
+            "server { listen 80; return 301 https://$host; } server { listen 443 ssl; }",
+            ("443", True),
+        ),
+        ("server { listen 80; return 200; } server { listen 443 ssl; }", ("80", False)),
+        ("server { listen 443 quic; listen 444 ssl http2; }", ("444", True)),
+    ],
+)
+def test_plain_addresses_come_before_tls_and_redirecting_servers_last(
+    servers: str, expected: tuple[str, bool]
+) -> None:
+    configuration = Configuration({MAIN: f"events {{}}\nhttp {{ {servers} }}"})
+    found = nginx_sandbox.choose_listen_address(configuration)
+    assert (found.address, found.is_tls) == expected
+
+
+def test_an_address_with_quic_or_the_proxy_protocol_only_cannot_be_tuned() -> None:
+    with pytest.raises(InputError, match=r"no server listens with HTTP/1\.1 over TCP"):
+        moved("events {}\nhttp { server { listen 443 quic; listen 80 proxy_protocol; } }")
 
 
 def test_a_hole_of_ours_in_their_text_is_refused() -> None:

@@ -128,11 +128,15 @@ def nginx_edit_only(knob: Knob) -> bool:
     return all(change.kind in nginx_edit.EDITS for change in knob.change)
 
 
+# Of modules that are not part of nginx.
+OF_MODULES = {"brotli_comp_level"}
+
 NGINX_KNOBS = [
     (name, knob.name)
     for name, recipe in WITH_KNOBS.items()
     if name.startswith("nginx")
     for knob in recipe.knob
+    if knob.name not in OF_MODULES
 ]
 
 

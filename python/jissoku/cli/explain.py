@@ -15,7 +15,7 @@ from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.cli.tune import exit_code
 from jissoku.design.sampling_plan import SAMPLING_PLANS
 from jissoku.errors import InputError
-from jissoku.model import Mode, Workload
+from jissoku.model import ConnectionMode, Mode, Workload
 from jissoku.model.finding import Explanation
 from jissoku.model.updated import updated
 from jissoku.pipeline.compare_config import noise_floors
@@ -45,6 +45,7 @@ class ExplainOptions:
     path: str
     header: tuple[tuple[str, str], ...]
     connections: int
+    keepalive: bool
     rate: int | None
     seed: int
     probe: tuple[str, ...]
@@ -66,6 +67,7 @@ class ExplainOptions:
 @shared_options.path
 @shared_options.header
 @shared_options.connections("Connections of the load.")
+@shared_options.keepalive
 @click.option(
     "-R",
     "--rate",
@@ -162,6 +164,7 @@ def _workload(options: ExplainOptions) -> Workload:
         headers=options.header,
         connections=options.connections,
         rate_rps=options.rate,
+        connection_mode=ConnectionMode.KEEP_ALIVE if options.keepalive else ConnectionMode.CLOSE,
     )
 
 

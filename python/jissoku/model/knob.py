@@ -62,8 +62,8 @@ class Knob(msgspec.Struct, frozen=True, kw_only=True):
         for_findings: Names of the findings that it remedies; `jissoku explain --verify` tries it
             for these.
         workers_min: It has no effect with fewer workers.
-        needs: A directive of nginx with its words, such as `gzip on`, without which the knob has no
-            effect.
+        needs: A directive of nginx, with its words (`gzip on`) or without (`ssl_certificate`),
+            without which the knob has no effect.
     """
 
     name: str

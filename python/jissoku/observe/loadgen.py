@@ -254,6 +254,8 @@ def _command(spec: LoadSpec, files: Path, cores: CoreAssignment) -> list[str]:
         command += ["-R", str(work.rate_rps)]
     if work.connection_mode is ConnectionMode.CLOSE:
         command.append("--no-keepalive")
+    if any(url.startswith("https:") for url in spec.urls):
+        command.append("--insecure")
     command += _request(work, files)
     for root in spec.roots:
         command += ["--watch", str(root or 0)]

@@ -56,7 +56,7 @@ def target_of_configuration(
     Args:
         base: nginx, prepared from its recipe.
         prefix: The folder that relative paths of a configuration refer to, as nginx was built.
-        listen: The address that receives requests; empty: the first with plain HTTP.
+        listen: The address that receives requests; empty: it is chosen.
 
     Raises:
         InputError: It is not a configuration, or cannot be run here.

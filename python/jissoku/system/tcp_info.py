@@ -1,5 +1,6 @@
 """What the kernel counts of one TCP connection (tcp(7), TCP_INFO)."""
 
+import os
 import socket
 import struct
 from dataclasses import dataclass
@@ -25,6 +26,14 @@ class TcpInfo:
     segment_bytes: int
     bytes_received: int
     data_segments_received: int
+
+
+def duplicate(connection: socket.socket) -> socket.socket:
+    """A second socket of a connection, whose counters can be read after the first was closed.
+
+    It is a plain one also where the first speaks TLS, which Python refuses to duplicate.
+    """
+    return socket.socket(fileno=os.dup(connection.fileno()))
 
 
 def tcp_info(connection: socket.socket) -> TcpInfo | None:

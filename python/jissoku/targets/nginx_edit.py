@@ -28,7 +28,7 @@ def unfit(configuration: Configuration, knob: Knob, cores: int) -> str:
     if _workers(configuration, cores) < knob.workers_min:
         return "is for several workers, and there is one"
     if knob.needs and not _is_set(configuration, knob.needs):
-        return f"needs `{knob.needs};`, which is not set"
+        return f"needs `{knob.needs}`, which is not set"
     for change in knob.change:
         if change.kind is ChangeKind.UPSTREAM and not any(
             nginx_upstream.proxy_routes(configuration)
@@ -41,7 +41,8 @@ def unfit(configuration: Configuration, knob: Knob, cores: int) -> str:
 
 def _is_set(configuration: Configuration, directive: str) -> bool:
     return any(
-        " ".join((found.name, *found.words)) == directive for _, found in configuration.walk()
+        directive in {found.name, " ".join((found.name, *found.words))}
+        for _, found in configuration.walk()
     )
 
 

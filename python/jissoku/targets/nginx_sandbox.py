@@ -74,37 +74,48 @@ def within_cores(configuration: Configuration) -> Configuration:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenAddress:
-    """The address that receives the requests; all others become unused Unix sockets."""
+    """The address that receives the requests; all others become unused Unix sockets.
+
+    Attributes:
+        address: As written in the listen directive.
+        redirects: All that its server does is to send clients elsewhere, such as to https.
+    """
 
     address: str
+    is_tls: bool = False
+    redirects: bool = False
 
 
 def choose_listen_address(configuration: Configuration, wanted: str = "") -> ListenAddress:
-    """The first address with plain HTTP, or the named one.
+    """The first address that does not only redirect, rather with plain HTTP; or the named one.
 
     Raises:
         InputError: There is none, or not the one named.
     """
-    found: dict[str, bool] = {}
+    found: dict[str, ListenAddress] = {}
     for above, directive in configuration.walk():
         if _is_silent_server(above, directive):
-            found.setdefault("80", True)
-        if _is_http(above) and directive.name == "listen":
-            is_plain = not {"ssl", "quic", "proxy_protocol"} & set(directive.words)
-            found.setdefault(directive.words[0], is_plain)
-    if wanted:
-        if not found.get(wanted):
-            addresses = ", ".join(address for address, is_plain in found.items() if is_plain)
-            raise InputError(
-                f"no server listens at {wanted!r} with plain HTTP; there are: {addresses or 'none'}"
+            found.setdefault("80", ListenAddress(address="80"))
+        if not _is_http(above) or directive.name != "listen":
+            continue
+        address, *parameters = directive.words
+        if {"quic", "proxy_protocol"}.isdisjoint(parameters):
+            chosen = ListenAddress(
+                address=address, is_tls="ssl" in parameters, redirects=_redirects(above[-1])
             )
-        return ListenAddress(address=wanted)
-    for address, is_plain in found.items():
-        if is_plain:
-            return ListenAddress(address=address)
-    raise InputError(
-        f"{configuration.main}: no server listens with plain HTTP, and TLS cannot be tuned yet"
-    )
+            found.setdefault(address, chosen)
+    if wanted and wanted not in found:
+        addresses = ", ".join(found) or "none"
+        raise InputError(f"no server listens at {wanted!r}; there are: {addresses}")
+    if wanted:
+        return found[wanted]
+    if not found:
+        raise InputError(
+            f"{configuration.main}: no server listens with HTTP/1.1 over TCP; addresses with quic"
+            " or proxy_protocol cannot be tuned"
+        )
+    # `min` keeps the order of those that are alike.
+    return min(found.values(), key=lambda one: (one.redirects, one.is_tls))
 
 
 def require_http(configuration: Configuration) -> None:
@@ -121,8 +132,9 @@ def require_http(configuration: Configuration) -> None:
 
 def describe_changes(listen_address: ListenAddress) -> tuple[str, ...]:
     """Describes the changes that let it run beside the machine's own nginx."""
+    tls = ", with TLS" if listen_address.is_tls else ""
     return (
-        f"listen {listen_address.address}: a free port of 127.0.0.1",
+        f"listen {listen_address.address}: a free port of 127.0.0.1{tls}",
         "every other address: a Unix socket that gets no requests",
         "user: the current user; daemon off",
         "worker_cpu_affinity: auto means the lab's cores; one that names cores is removed",
@@ -149,6 +161,7 @@ def prepared(
         origin=Origin.COMMAND,
         capabilities=frozenset(),
         compiles=False,
+        is_tls=listen_address.is_tls,
         description="The user's own configuration; its first response is taken as the expected"
         " one.",
         limitations="",
@@ -262,6 +275,13 @@ def _is_silent_server(above: tuple[Directive, ...], directive: Directive) -> boo
     """
     is_server = directive.name == "server" and directive.body is not None and _is_http(above)
     return is_server and not any(one.name in {"listen", "include"} for one in directive.inner)
+
+
+def _redirects(server: Directive) -> bool:
+    """Whether a server returns a redirection whatever is requested (ngx_http_rewrite_module)."""
+    return any(
+        one.name == "return" and one.words and one.words[0].startswith("30") for one in server.inner
+    )
 
 
 def _is_http(above: tuple[Directive, ...]) -> bool:

@@ -56,6 +56,7 @@ class PreparedTarget:
         behind: The server that is started behind it unless others are given.
         upstream: Where that server listens.
         inherits: Whether it inherits our complete environment, as a user's command expects.
+        is_tls: Whether it speaks TLS on its TCP port.
     """
 
     name: str
@@ -77,6 +78,7 @@ class PreparedTarget:
     forward: ForwardArguments | None = None
     behind: "PreparedTarget | None" = None
     upstream: Transport = Transport.TCP
+    is_tls: bool = False
 
     @property
     def listens_unix(self) -> bool:

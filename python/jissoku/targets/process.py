@@ -221,7 +221,8 @@ def _start(
         raise TargetError(f"{prepared.name} cannot listen on {kind}")
     folder = Path(tempfile.mkdtemp(prefix="jissoku-"))
     socket = "" if placement.port is not None else str(folder / "socket")
-    address = Address(port=placement.port or 0, socket=socket)
+    is_tls = prepared.is_tls and not socket
+    address = Address(port=placement.port or 0, socket=socket, is_tls=is_tls)
     values: Values = prepared.values | {
         "run": str(folder),
         "workers": str(placement.workers),

@@ -8,7 +8,7 @@ from time import monotonic_ns
 from typing import Self
 
 from jissoku.errors import JissokuError
-from jissoku.system.tcp_info import tcp_info
+from jissoku.system.tcp_info import duplicate, tcp_info
 
 # Limit for one answer.
 ANSWER_LIMIT_S = 5.0
@@ -156,7 +156,7 @@ class Client:
         before = tcp_info(connection)
         connection.sendall(self._asking.request)
         # The duplicate stays open after an answer that ends the connection.
-        with connection.dup() as kept:
+        with duplicate(connection) as kept:
             self.receive()
             after = tcp_info(kept)
         if before is None or after is None:

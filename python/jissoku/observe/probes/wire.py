@@ -6,7 +6,7 @@ from time import monotonic_ns
 
 from jissoku.model.observed import WireObservation
 from jissoku.observe.probes.client import Client, ProbeError, RequestTarget
-from jissoku.system.tcp_info import tcp_info
+from jissoku.system.tcp_info import duplicate, tcp_info
 
 # Enough to distinguish a wait at each request from a single one.
 SAMPLES = 40
@@ -59,7 +59,7 @@ def _series(
                 _acknowledge(connection)
             is_same = client.socket is connection
             # The duplicate stays open after an answer that ends the connection, for its counters.
-            with (client.socket or connection).dup() as kept:
+            with duplicate(client.socket or connection) as kept:
                 size, _ = client.receive()
                 latencies.append(monotonic_ns() - started)
                 after = _segments(kept)
