@@ -1,4 +1,4 @@
-"""A target that speaks TLS, with a certificate that nobody knows."""
+"""A target that speaks TLS, whose certificate no authority signed."""
 
 import json
 import subprocess

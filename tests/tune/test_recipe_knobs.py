@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.model import Knob, Objective, Origin, Recipe, UnavailableTarget, Workload
+from jissoku.model import ChangeKind, Knob, Objective, Origin, Recipe, UnavailableTarget, Workload
 from jissoku.pipeline import knob_changes
 from jissoku.pipeline.tuning_target import TuningTarget
 from jissoku.stats import ablation, trial_counters
@@ -52,6 +52,7 @@ SYSTEM_CALLS = {
     "pread64",
     "recvfrom",
     "sendfile",
+    "splice",
     "write",
 }
 
@@ -96,7 +97,7 @@ def test_knobs_change_what_they_mean(name: str) -> None:
     for knob in recipe.knob:
         if (name, knob.name) in SO_ALREADY:
             assert made.skipped[knob.name] == knob_changes.ALREADY_SET
-        elif not nginx_edit_only(knob):
+        elif not edits_configurations(knob):
             gone, come = CHANGED[name, knob.name]
             base, switched = said(made.prepared(())), said(made.prepared((knob.name,)))
             assert ({*(base - switched)}, {*(switched - base)}) == (gone, come)
@@ -124,8 +125,9 @@ def test_every_knob_predicts_a_counter_that_can_be_had(name: str) -> None:
         assert (knob.objective is Objective.RATE) is at_full_load, f"{name}: {knob.name}"
 
 
-def nginx_edit_only(knob: Knob) -> bool:
-    return all(change.kind in nginx_edit.EDITS for change in knob.change)
+def edits_configurations(knob: Knob) -> bool:
+    kinds = {*nginx_edit.EDITS, ChangeKind.LINE}
+    return all(change.kind in kinds for change in knob.change)
 
 
 # Of modules that are not part of nginx.

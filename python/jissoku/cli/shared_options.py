@@ -95,14 +95,14 @@ config = click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="An nginx configuration file to start from; it is only read.",
+    help="A configuration of nginx or HAProxy to start from; it is only read.",
 )
 listen = click.option(
     "--listen",
     default="",
     metavar="ADDRESS",
     help="Listen address of the configuration to send requests to, as written in its listen"
-    " directive.",
+    " (HAProxy: bind) directive.",
 )
 
 

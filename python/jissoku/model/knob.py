@@ -12,6 +12,7 @@ class ChangeKind(StrEnum):
     APPEND = "append"  # adds words to a directive of an nginx configuration that does not have them
     MISSING = "missing"  # adds a directive to its block, unless it is set already
     LISTEN = "listen"  # adds a parameter once to each TCP address that nginx listens at
+    LINE = "line"  # replaces lines of a HAProxy configuration, or adds one to their section
     UPSTREAM = "upstream"  # keeps this many idle connections to upstream blocks
     ENVIRONMENT = "environment"  # sets a variable of the target's environment
     ARGUMENT = (
@@ -37,8 +38,11 @@ class KnobChange(msgspec.Struct, frozen=True, kw_only=True):
     """One change of a knob.
 
     Attributes:
-        name: Of the directive or the variable; empty if the kind implies it.
-        where: The block for a directive that does not occur yet: main, events, http.
+        name: Of the directive or the variable; empty if the kind implies it. Of lines the first
+            words, with `|` between alternatives.
+        value: Of lines the new one; empty removes them.
+        where: The block for a directive that does not occur yet: main, events, http. The section
+            for a line: global, defaults.
         default: The value of a missing directive, which then need not be set to it.
     """
 

@@ -1,4 +1,4 @@
-"""Targets of tuning: a recipe with its knobs, or the user's own nginx configuration."""
+"""Targets of tuning: a recipe with its knobs, or the user's own configuration."""
 
 import difflib
 import os
@@ -20,8 +20,15 @@ from jissoku.model.updated import updated
 from jissoku.pipeline.selection import build_paths
 from jissoku.pipeline.tuning_target import TuningTarget
 from jissoku.system.cores import available_cores
-from jissoku.targets import nginx_config, nginx_edit, nginx_sandbox
+from jissoku.targets import (
+    haproxy_config,
+    haproxy_sandbox,
+    nginx_config,
+    nginx_edit,
+    nginx_sandbox,
+)
 from jissoku.targets.nginx_config import Configuration
+from jissoku.targets.placeholders import require_no_placeholder
 from jissoku.targets.prepare import PreparedTarget, prepare
 
 ALREADY_SET = "is so already"
@@ -43,8 +50,10 @@ def tuning_target(
         raise InputError(base.sentence)
     if config is None:
         return target_of_recipe(recipe, knobs, base)
+    if recipe.name == "haproxy":
+        return target_of_haproxy_configuration(config, base, knobs, listen=listen)
     if recipe.name != "nginx":
-        raise InputError(f"--config is for nginx only: no reader exists for {recipe.name}'s")
+        raise InputError(f"--config is for nginx and haproxy: no reader exists for {recipe.name}'s")
     return target_of_configuration(config, base, knobs, prefix=_prefix(base), listen=listen)
 
 
@@ -79,6 +88,39 @@ def target_of_configuration(
         ),
         diff=lambda names: original.diff(switched(names)),
         sandbox=nginx_sandbox.describe_changes(listen_address),
+    )
+
+
+def target_of_haproxy_configuration(
+    path: Path, base: PreparedTarget, knobs: Sequence[Knob], *, listen: str = ""
+) -> TuningTarget:
+    """The user's HAProxy configuration; it is only read. `base` is prepared from HAProxy's recipe.
+
+    Raises:
+        InputError: It is not a configuration, or cannot be run here.
+    """
+    path = path.absolute()
+    original = haproxy_config.read(path)
+    require_no_placeholder(path, original)
+    chosen = haproxy_sandbox.choose_listen_address(path, original, listen)
+    known = {knob.name: knob for knob in knobs}
+    skipped = {
+        knob.name: why or ALREADY_SET
+        for knob in knobs
+        if (why := haproxy_config.unfit(original, knob))
+        or haproxy_config.switch(original, knob) == original
+    }
+
+    def switched(names: tuple[str, ...]) -> str:
+        return _lines_switched(original, [known[name] for name in names])
+
+    return TuningTarget(
+        name=f"haproxy with {path}",
+        knobs=tuple(knob for knob in knobs if knob.name not in skipped),
+        skipped=skipped,
+        prepared=lambda names: haproxy_sandbox.prepared(base, switched(names), chosen),
+        diff=lambda names: "".join(_lines(original, switched(names), str(path))),
+        sandbox=haproxy_sandbox.describe_changes(chosen),
     )
 
 
@@ -139,6 +181,9 @@ def _no_effect_reason(base: PreparedTarget, knob: Knob) -> str:
         ]
         if reasons and all(reasons):
             return reasons[0]
+    for config in base.config:
+        if config.name == haproxy_sandbox.NAME and (why := haproxy_config.unfit(config.text, knob)):
+            return why
     is_so = _prepared(base, [knob]) == base or _follows(base, knob)
     return ALREADY_SET if is_so else ""
 
@@ -175,12 +220,20 @@ def _prepared(base: PreparedTarget, knobs: Sequence[Knob]) -> PreparedTarget:
 
 
 def _with_knobs(config: ConfigFile, knobs: Sequence[Knob]) -> ConfigFile:
+    if config.name == haproxy_sandbox.NAME:
+        return ConfigFile(name=config.name, text=_lines_switched(config.text, knobs))
     if not _is_nginx(config) or not _names_directives(knobs):
         return config
     after = nginx_sandbox.within_cores(_switched(_configuration(config), knobs))
     return ConfigFile(
         name=config.name, text=nginx_sandbox.unescape_placeholders(after.texts[after.main])
     )
+
+
+def _lines_switched(text: str, knobs: Sequence[Knob]) -> str:
+    for knob in knobs:
+        text = haproxy_config.switch(text, knob)
+    return text
 
 
 def _configuration(config: ConfigFile) -> Configuration:

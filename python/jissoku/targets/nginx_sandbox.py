@@ -6,15 +6,15 @@ addresses, user, and paths it writes to. Served content and its paths stay uncha
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-from jissoku.errors import InputError
 from jissoku.model import ConfigFile, ListenArguments, Origin, StartCommand
 from jissoku.model.updated import updated
+from jissoku.targets import listen_address
+from jissoku.targets.listen_address import ListenAddress
 from jissoku.targets.nginx_config import Configuration, Directive, Edit
 from jissoku.targets.nginx_text import inserted, replaced
-from jissoku.targets.placeholders import MEANINGS, placeholders
+from jissoku.targets.placeholders import MEANINGS, require_no_placeholder
 from jissoku.targets.prepare import PreparedTarget
 
 TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
@@ -72,20 +72,6 @@ def within_cores(configuration: Configuration) -> Configuration:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListenAddress:
-    """The address that receives the requests; all others become unused Unix sockets.
-
-    Attributes:
-        address: As written in the listen directive.
-        redirects: All that its server does is to send clients elsewhere, such as to https.
-    """
-
-    address: str
-    is_tls: bool = False
-    redirects: bool = False
-
-
 def choose_listen_address(configuration: Configuration, wanted: str = "") -> ListenAddress:
     """The first address that does not only redirect, rather with plain HTTP; or the named one.
 
@@ -100,22 +86,11 @@ def choose_listen_address(configuration: Configuration, wanted: str = "") -> Lis
             continue
         address, *parameters = directive.words
         if {"quic", "proxy_protocol"}.isdisjoint(parameters):
-            chosen = ListenAddress(
+            one = ListenAddress(
                 address=address, is_tls="ssl" in parameters, redirects=_redirects(above[-1])
             )
-            found.setdefault(address, chosen)
-    if wanted and wanted not in found:
-        addresses = ", ".join(found) or "none"
-        raise InputError(f"no server listens at {wanted!r}; there are: {addresses}")
-    if wanted:
-        return found[wanted]
-    if not found:
-        raise InputError(
-            f"{configuration.main}: no server listens with HTTP/1.1 over TCP; addresses with quic"
-            " or proxy_protocol cannot be tuned"
-        )
-    # `min` keeps the order of those that are alike.
-    return min(found.values(), key=lambda one: (one.redirects, one.is_tls))
+            found.setdefault(address, one)
+    return listen_address.choose(found, wanted, configuration.main)
 
 
 def require_http(configuration: Configuration) -> None:
@@ -125,16 +100,14 @@ def require_http(configuration: Configuration) -> None:
         InputError: It does.
     """
     for file, text in configuration.texts.items():
-        if strange := placeholders([text]) & set(MEANINGS):
-            name = min(strange)
-            raise InputError(f"{file}: {{{name}}} means something here, and cannot be run as it is")
+        require_no_placeholder(file, text)
 
 
-def describe_changes(listen_address: ListenAddress) -> tuple[str, ...]:
+def describe_changes(chosen: ListenAddress) -> tuple[str, ...]:
     """Describes the changes that let it run beside the machine's own nginx."""
-    tls = ", with TLS" if listen_address.is_tls else ""
+    tls = ", with TLS" if chosen.is_tls else ""
     return (
-        f"listen {listen_address.address}: a free port of 127.0.0.1{tls}",
+        f"listen {chosen.address}: a free port of 127.0.0.1{tls}",
         "every other address: a Unix socket that gets no requests",
         "user: the current user; daemon off",
         "worker_cpu_affinity: auto means the lab's cores; one that names cores is removed",
@@ -144,7 +117,7 @@ def describe_changes(listen_address: ListenAddress) -> tuple[str, ...]:
 
 
 def prepared(
-    base: PreparedTarget, configuration: Configuration, listen_address: ListenAddress, prefix: str
+    base: PreparedTarget, configuration: Configuration, chosen: ListenAddress, prefix: str
 ) -> PreparedTarget:
     """The configuration as a prepared target.
 
@@ -153,7 +126,7 @@ def prepared(
         prefix: The folder that relative paths of a configuration refer to, as nginx was built.
     """
     names = {file: f"conf/{index}.conf" for index, file in enumerate(configuration.texts)}
-    moved = configuration.edited(_moves(configuration, listen_address, names))
+    moved = configuration.edited(_moves(configuration, chosen, names))
     command = ("{program}", "-p", prefix, "-c", f"{{run}}/{names[configuration.main]}")
     return updated(
         base,
@@ -161,7 +134,7 @@ def prepared(
         origin=Origin.COMMAND,
         capabilities=frozenset(),
         compiles=False,
-        is_tls=listen_address.is_tls,
+        is_tls=chosen.is_tls,
         description="The user's own configuration; its first response is taken as the expected"
         " one.",
         limitations="",
@@ -178,7 +151,7 @@ def prepared(
 
 
 def _moves(
-    configuration: Configuration, listen_address: ListenAddress, names: dict[Path, str]
+    configuration: Configuration, chosen: ListenAddress, names: dict[Path, str]
 ) -> Iterator[Edit]:
     sockets: dict[str, str] = {}
     stands: set[str] = set()
@@ -187,9 +160,9 @@ def _moves(
         if level in {(), ("http",)}:
             stands.add("/".join((*level, directive.name)))
         if _is_silent_server(above, directive):
-            yield inserted(configuration, directive, _listen(("80",), listen_address, sockets))
+            yield inserted(configuration, directive, _listen(("80",), chosen, sockets))
         if directive.name == "listen" and _is_http(above):
-            yield replaced(directive, _listen(directive.words, listen_address, sockets))
+            yield replaced(directive, _listen(directive.words, chosen, sockets))
         elif (text := _moved(configuration, level, directive, names)) is not None:
             yield replaced(directive, text)
     for line in _own(stands):
@@ -258,8 +231,8 @@ def _place(directive: Directive) -> str:
     return ""
 
 
-def _listen(words: tuple[str, ...], listen_address: ListenAddress, sockets: dict[str, str]) -> str:
-    if words[0] == listen_address.address:
+def _listen(words: tuple[str, ...], chosen: ListenAddress, sockets: dict[str, str]) -> str:
+    if words[0] == chosen.address:
         return " ".join(["listen", f"{OPEN}listen{CLOSE}", *words[1:]]) + ";"
     if "quic" in words:
         return ""

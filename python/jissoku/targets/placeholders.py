@@ -5,6 +5,9 @@ Only the names below are placeholders; other braces stay, because nginx's config
 
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from jissoku.errors import InputError
 
 # Their values. `listen` is replaced by several words, which the recipe gives for TCP or Unix.
 MEANINGS = {
@@ -61,3 +64,14 @@ def fill_text(text: str, values: Mapping[str, str | tuple[str, ...]]) -> str:
 def placeholders(words: Iterable[str]) -> set[str]:
     """Names of the placeholders in some words."""
     return {placeholder[1] for word in words for placeholder in PLACEHOLDER.finditer(word)}
+
+
+def require_no_placeholder(file: Path, text: str) -> None:
+    """Rejects a user's text that contains a placeholder, which would be filled by mistake.
+
+    Raises:
+        InputError: It does.
+    """
+    if strange := placeholders([text]) & set(MEANINGS):
+        name = min(strange)
+        raise InputError(f"{file}: {{{name}}} means something here, and cannot be run as it is")

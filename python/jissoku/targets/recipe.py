@@ -18,7 +18,7 @@ EARLY = LATE - {"port", "socket", "listen", "workers", "mask", "files", "run", "
 UNNAMED_CHANGES = {ChangeKind.ARGUMENT, ChangeKind.LISTEN, ChangeKind.UPSTREAM}
 
 # The blocks into which a missing directive can be inserted.
-BLOCKS = ("main", "events", "http")
+BLOCKS = ("main", "events", "http", "global", "defaults")
 
 
 def read(path: Path) -> Recipe:
