@@ -20,7 +20,10 @@ pub(crate) const INTERPRETER_WAIT_NS: u64 = 5_000_000;
 /// Tries to find the interpreter of a process that has just begun.
 const TRIES: u64 = 3;
 
-/// Readings that failed in a row until a process is given up: it has ended.
+/// Attempts of one reading. The process runs on while it is read, so half of them fail.
+const ATTEMPTS: u32 = 3;
+
+/// After so many failed readings in a row a process is given up, if it has ended.
 const FAILURES_MAX: u32 = 50;
 
 /// Frames kept of all Python stacks, of up to some hundred bytes each; once they are used up, only the
@@ -78,8 +81,7 @@ impl PythonReader {
     /// Reads the frames of threads that are on a core.
     pub(crate) fn read(&mut self) {
         for (pid, spy, failures) in &mut self.processes {
-            // The process runs on while it is read, so a reading can fail; the next will not.
-            let Ok(traces) = spy.get_stack_traces() else {
+            let Some(traces) = (0..ATTEMPTS).find_map(|_| spy.get_stack_traces().ok()) else {
                 *failures += 1;
                 continue;
             };
@@ -95,7 +97,12 @@ impl PythonReader {
                 self.frames += count(stacks, trace.frames.iter().map(frame).collect(), self.frames);
             }
         }
-        self.processes.retain(|(_, _, failures)| *failures < FAILURES_MAX);
+        // A busy process with many threads can fail so often, too.
+        self.processes.retain_mut(|(pid, _, failures)| {
+            let is_kept = *failures < FAILURES_MAX || exists(*pid);
+            *failures %= FAILURES_MAX;
+            is_kept
+        });
     }
 }
 
@@ -111,6 +118,10 @@ fn count(stacks: &mut PythonStacks, mut stack: Vec<Frame>, kept: usize) -> usize
         0
     }) += 1;
     added
+}
+
+fn exists(pid: i32) -> bool {
+    std::path::Path::new(&format!("/proc/{pid}")).exists()
 }
 
 /// Whether a process runs CPython, by its program and its libraries.
