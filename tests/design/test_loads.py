@@ -44,6 +44,12 @@ def test_a_load_that_one_arm_alone_reaches_is_none() -> None:
     assert loads({}, ("a", "b"), Mode.QUICK, 1) == ()
 
 
+def test_where_all_arms_are_needed_the_slowest_decides() -> None:
+    slow = {"as it is": 150.0, "level 1": 900.0, "static": 20_000.0, "failed": 0.0}
+    found = loads(slow, tuple(slow), Mode.QUICK, 1, needed=len(slow))
+    assert [load.rate_rps for load in found] == [LIGHT // DECADE]
+
+
 def test_rates_are_for_each_core_of_the_server() -> None:
     four = loads(CAPACITIES, NAMES, Mode.QUICK, 4)
     assert [load.rate_rps for load in four] == [4_000, 20_000, 80_000]

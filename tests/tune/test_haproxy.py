@@ -102,7 +102,7 @@ def test_the_sandbox_has_its_own_addresses_and_leaves_the_rest() -> None:
         assert gone not in text
     assert "    bind {listen}\n" in text
     assert "    bind unix@{run}/other-0.sock\n" in text
-    assert "    bind unix@{run}/other-1.sock ssl crt /etc/shop.pem alpn h2,http/1.1\n" in text
+    assert "    bind unix@{run}/other-1.sock\n" in text
     assert "    log stderr format rfc3164 local0 notice\n" in text
     assert "    log stderr format rfc3164 daemon\n" in text
     assert "server one 127.0.0.1:9001" in text

@@ -26,33 +26,35 @@ LOADS = {
 # 85 to 90 %, and a pilot that errs by a tenth moves no arm from one grid point to the next.
 LOAD_MAX = 0.9
 
-# If the fastest arm does not reach the middle load, all rates are divided by this factor.
+# If too few arms reach the light load, all rates are divided by this factor.
 DECADE = 10
 
 
 def loads(
-    capacities: Mapping[str, float], arms: Sequence[str], mode: Mode, cores: int
+    capacities: Mapping[str, float], arms: Sequence[str], mode: Mode, cores: int, *, needed: int = 2
 ) -> tuple[Load, ...]:
-    """The loads of a run, lightest first: those of the mode that at least two arms reach.
+    """The loads of a run, lightest first: those of the mode that enough arms reach.
 
     Args:
         capacities: Closed-loop rate of each arm alone, in requests per second.
         arms: The compared arms.
         cores: Of the server; rates of the grid are for each of them.
+        needed: So many arms have to reach a load, or all whose capacity is known.
     """
-    known = sorted((capacities.get(name, 0.0) for name in arms), reverse=True)
-    if len(known) < 2 or known[1] <= 0:
+    known = sorted((rate for name in arms if (rate := capacities.get(name, 0.0)) > 0), reverse=True)
+    if len(known) < 2:
         return ()
+    reached = known[min(needed, len(known)) - 1] * LOAD_MAX
     # An integer, because a factor that is divided again and again is no longer exact, and a rate
     # that ends in a half would be rounded either way.
     divisor = 1
-    while known[1] * LOAD_MAX < LIGHT * cores / divisor:
+    while reached < LIGHT * cores / divisor:
         divisor *= DECADE
     asked = [
         Load(rate_rps=max(1, round(rate * cores / divisor)), level=level)
         for rate, level in LOADS[mode]
     ]
-    return tuple(load for load in asked if load.rate_rps and load.rate_rps <= known[1] * LOAD_MAX)
+    return tuple(load for load in asked if load.rate_rps and load.rate_rps <= reached)
 
 
 def reaching(load: Load, capacities: Mapping[str, float], arms: Sequence[str]) -> tuple[str, ...]:

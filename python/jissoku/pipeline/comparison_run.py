@@ -112,7 +112,12 @@ class _ComparisonRun:
                 self.capacities[config.aa_control] = self.capacities[config.names[0]]
         if loads is None:
             names = [arm.name for arm in config.arms]
-            loads = grid.loads(self.capacities, names, config.mode, len(config.cores.server))
+            # A single load is one of all arms: of a server and its knobs, the slowest may be the
+            # server as it is.
+            needed = len(names) if config.one_load else 2
+            loads = grid.loads(
+                self.capacities, names, config.mode, len(config.cores.server), needed=needed
+            )
             loads = self._fixed_load(loads) if config.one_load else loads
         self.header = self.writer.update(updated(self.header, loads=loads))
         text = "; ".join(load.text for load in loads)

@@ -117,7 +117,8 @@ def _bind(words: tuple[str, ...], chosen: ListenAddress, sockets: dict[str, str]
     if words[0] == chosen.address:
         return " ".join(["bind", "{listen}", *_kept(words[1:])])
     socket = sockets.setdefault(words[0], f"{{run}}/other-{len(sockets)}.sock")
-    return " ".join(["bind", f"unix@{socket}", *_kept(words[1:])])
+    # Without parameters: it gets no requests, and its certificates may not be readable here.
+    return f"bind unix@{socket}"
 
 
 def _kept(words: tuple[str, ...]) -> Iterator[str]:
