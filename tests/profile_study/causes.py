@@ -83,7 +83,8 @@ def write_site(folder: Path, case: dict[str, Any]) -> list[str]:
         words = _many_words(random.Random(1))
     text = " ".join(words)[: case["size"]]
     (files / "page.html").write_text(text)
-    (files / "page.html.gz").write_bytes(gzip.compress(text.encode(), 9))
+    if case.get("has_gz"):
+        (files / "page.html.gz").write_bytes(gzip.compress(text.encode(), 9))
     config = folder / "nginx.conf"
     config.write_text(case["config"].replace("SITE", str(files)))
     if "ssl_certificate" in case["config"]:

@@ -170,9 +170,15 @@ class _Tuner:
         )
 
     def _with_trials(self, counts: CounterReadings, arm: str) -> CounterReadings:
-        """Counters of separate trials, and those of the paired trials."""
-        more = trial_counters.of(self.trials, TrialKind.PAIRED, arm)
-        return updated(counts, per_request=counts.per_request | more)
+        """Counters of separate trials, and those of the paired trials.
+
+        The kernel divides CPU time between user space and itself by ticks of 10 ms, of which an arm
+        at a light load may have none: what it uses in user space is that of its closed loop.
+        """
+        paired = trial_counters.of(self.trials, TrialKind.PAIRED, arm)
+        closed = trial_counters.of(self.trials, TrialKind.CLOSED_LOOP, arm)
+        user_us = {name: us for name, us in closed.items() if name == trial_counters.USER_US}
+        return updated(counts, per_request=counts.per_request | paired | user_us)
 
     def _campaign(
         self, name: str, combinations: Sequence[Combination], effort: SamplingPlan
