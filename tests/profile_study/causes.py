@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from jissoku.explain.cpu_causes import CPU_CAUSES
+from jissoku.model import Decision
 from tests.profile_study.checks import Check, Found
 from tests.profile_study.injected import ToolMissing
 
@@ -144,7 +145,7 @@ def clean_passed(found: Found) -> bool:
 
 def verified_passed(found: Found) -> bool:
     """Whether the knob is accepted, and the diff has it."""
-    return found["decision"] == "accepted" and bool(found["diff"])
+    return found["decision"] == Decision.ACCEPTED and bool(found["diff"])
 
 
 def named_summary(found: Sequence[Found]) -> str:
