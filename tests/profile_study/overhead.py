@@ -13,7 +13,7 @@ import shlex
 import statistics
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from scipy import stats as distributions  # type: ignore[import-untyped]
@@ -118,9 +118,10 @@ def _peak_mib(profiler: Profiler) -> float:
     ending = threading.Thread(target=profiler.samples)
     ending.start()
     while ending.is_alive():
-        # An ended process has no memory.
-        found = PEAK.search(status.read_text() if status.exists() else "")
-        peak = max(peak, int(found[1]) / 1024 if found else 0.0)
+        # An ended process has no memory, or no file.
+        with suppress(OSError):
+            if found := PEAK.search(status.read_text()):
+                peak = max(peak, int(found[1]) / 1024)
         ending.join(0.01)
     return peak
 

@@ -23,7 +23,7 @@ const TRIES: u64 = 3;
 /// Attempts of one reading. The process runs on while it is read, so half of them fail.
 const ATTEMPTS: u32 = 3;
 
-/// After so many failed readings in a row a process is given up, if it has ended.
+/// After this many failed readings in a row a process is given up, if it has ended.
 const FAILURES_MAX: u32 = 50;
 
 /// Frames kept of all Python stacks, of up to some hundred bytes each; once they are used up, only the

@@ -39,7 +39,7 @@ def loads(
         capacities: Closed-loop rate of each arm alone, in requests per second.
         arms: The compared arms.
         cores: Of the server; rates of the grid are for each of them.
-        needed: So many arms have to reach a load, or all whose capacity is known.
+        needed: Number of arms that have to reach a load, at most all whose capacity is known.
     """
     known = sorted((rate for name in arms if (rate := capacities.get(name, 0.0)) > 0), reverse=True)
     if len(known) < 2:
