@@ -131,6 +131,15 @@ def test_two_runs_of_different_questions_are_not(client: Client) -> None:
     assert client.get(f"/diff?run={first}").status == 400
 
 
+def test_what_differs_between_two_runs_is_marked(client: Client) -> None:
+    first = runs_of_text(client.get("/?text=repeatability").text)[0].removeprefix("/runs/")
+    second = runs_of_text(client.get("/?text=picohttpparser").text)[0].removeprefix("/runs/")
+    text = client.get(f"/diff?run={first}&run={second}").text
+    marked = re.findall(r'<tr class="differs"><th scope="row">([\w ]+)<span', text)
+    assert {"method", "result"} <= set(marked)
+    assert "machine" not in marked
+
+
 def test_a_folder_without_runs_is_said(tmp_path: Path) -> None:
     config = UiConfig(listen="::1", port=0, roots=(tmp_path,), cache=tmp_path / "cache")
     with pages_in_thread(config) as link:

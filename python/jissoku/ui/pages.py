@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from jissoku.errors import InputError
-from jissoku.model.history_answer import MachineRatio, RunDifference, Series
+from jissoku.model.history_answer import MachineRatio, Series
 from jissoku.pipeline.reports import experiment_text, report_text
 from jissoku.records import dismissals
 from jissoku.report import page
@@ -18,12 +18,9 @@ from jissoku.report.format import TIMES, load_mark
 from jissoku.report.history_html import POINTS_MAX, series_figure, series_sentences
 from jissoku.report.history_text import (
     change_sentence,
-    change_word,
     confirming_commands,
-    control_text,
     multiple,
     no_confirmation,
-    percent,
     tau_sentence,
 )
 from jissoku.report.sanitize import clean
@@ -35,6 +32,7 @@ from jissoku.ui.library import Library
 from jissoku.ui.machine_classes import machine_classes
 from jissoku.ui.render import Pages
 from jissoku.ui.runs_table import ListedRun, page_of, read_query
+from jissoku.ui.two_runs import changes_table, pair_facts
 
 TYPES = {
     "html": "text/html",
@@ -186,8 +184,8 @@ class ReadingPages:
             "diff.html.j2",
             found=found,
             pair=list(zip(("Earlier", "Later"), found.runs, strict=True)),
-            facts=_pair_facts(found),
-            changes=_changes_table(found),
+            facts=pair_facts(found),
+            changes=changes_table(found),
             answers=[answering(command) for command in confirming_commands(found)],
             tau=tau_sentence(found.tau),
         )
@@ -252,46 +250,6 @@ class ReadingPages:
 def _machine_choices(runs: Sequence[ListedRun]) -> list[tuple[str, str]]:
     texts = {one.row.machine: one.row.machine_text for one in runs}
     return sorted((key, clean(text)) for key, text in texts.items())
-
-
-def _pair_facts(found: RunDifference) -> list[tuple[str, tuple[str, str]]]:
-    """Properties of both runs; what differs is marked."""
-
-    def both(values: Sequence[str]) -> tuple[str, str]:
-        return values[0], values[1]
-
-    def of(field: str) -> tuple[str, str]:
-        return both([str(getattr(row, field)) for row in found.runs])
-
-    return [
-        ("workload", of("workload_text")),
-        ("machine", of("machine_text")),
-        ("method", of("method")),
-        ("cores of the server", of("server_cores")),
-        ("kernel", of("kernel")),
-        ("governor", of("governor")),
-        ("jissoku", of("jissoku")),
-        ("only here", both([", ".join(names) or "-" for names in found.only])),
-        ("result", of("headline")),
-    ]
-
-
-def _changes_table(found: RunDifference) -> Table:
-    return Table(
-        header=("arm", "load", "versions", "change", "through", "what may be said", "control"),
-        rows=tuple(
-            (
-                clean(one.arm),
-                load_mark(one.load),
-                clean(" to ".join(dict.fromkeys(one.versions))),
-                percent(one.change),
-                clean(", ".join(one.anchors)),
-                change_word(one),
-                control_text(one),
-            )
-            for one in sorted(found.changes, key=lambda one: one.is_same)
-        ),
-    )
 
 
 def _runs_of(series: Series) -> list[str]:
