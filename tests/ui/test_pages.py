@@ -3,6 +3,7 @@
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -10,7 +11,7 @@ from jissoku.ui.access import Access
 from jissoku.ui.server import UiConfig, pages_in_thread
 from tests.ui.conftest import Answer, Client, client_of
 
-PAGES = ("/", "/experiments", "/targets", "/changes", "/machines", "/servers")
+PAGES = ("/", "/experiments", "/targets", "/board", "/changes", "/machines", "/servers")
 
 
 class Reader(HTMLParser):
@@ -138,6 +139,18 @@ def test_what_differs_between_two_runs_is_marked(client: Client) -> None:
     marked = re.findall(r'<tr class="differs"><th scope="row">([\w ]+)<span', text)
     assert {"method", "result"} <= set(marked)
     assert "machine" not in marked
+
+
+def test_a_board_has_a_table_for_each_question(client: Client) -> None:
+    text = client.get("/board").text
+    titles = re.findall(r"<h2>(.*?)</h2>", text)
+    assert len(titles) == len(set(titles)) > 0
+    assert all("multiple of" in title for title in titles)
+    places = [one for one in read(client.get("/board")).links if one.startswith("/start?")]
+    assert places
+    query = parse_qs(urlsplit(places[0]).query)
+    assert len(query["target"]) > 1
+    assert query["connections"] == ["64"]
 
 
 def test_a_folder_without_runs_is_said(tmp_path: Path) -> None:

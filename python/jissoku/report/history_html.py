@@ -2,7 +2,6 @@
 
 import math
 import re
-from collections import defaultdict
 from collections.abc import Sequence
 from hashlib import sha256
 
@@ -11,6 +10,7 @@ from jissoku.model.history import IndexedRun
 from jissoku.model.history_answer import Change, Series, SeriesPoint
 from jissoku.report import page, row_plots
 from jissoku.report.axis import scale
+from jissoku.report.boards import BOARDS_LEAD, boards
 from jissoku.report.chart_value import Chart
 from jissoku.report.format import TIMES, load_mark
 from jissoku.report.history_text import (
@@ -41,13 +41,9 @@ def index_html(runs: Sequence[IndexedRun], series: Sequence[Series], command: st
         "history.html.j2",
         figures=(),
         heading="Runs and targets",
-        lead=(
-            "CPU time per request as a multiple of an arm that stays the same. Each table is one"
-            " question: workload, rate, class of machine and anchor are the same in all its rows,"
-            " and different in every other table."
-        ),
+        lead=BOARDS_LEAD,
         links=[(name, target_file(name)) for name in sorted({one.target for one in series})],
-        parts=[(title, _board(group)) for title, group in _boards(series)],
+        parts=[(one.title, one.table) for one in boards(series)],
         changes=[_suspicion(one) for one in suspicions(series)],
         sections=(),
         runs=_runs(runs),
@@ -85,36 +81,6 @@ def target_file(target: str) -> str:
 def report_file(run: str) -> str:
     """The file of a run's report."""
     return f"run-{run[:16]}.html"
-
-
-def _boards(series: Sequence[Series]) -> list[tuple[str, list[Series]]]:
-    """Series with one question together; those with most targets first."""
-    found: dict[str, list[Series]] = defaultdict(list)
-    for one in series:
-        title = (
-            f"{one.workload_text}, {load_mark(one.load)}, multiple of {one.anchor}"
-            f" ({one.machine_text})"
-        )
-        found[title].append(one)
-    return sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
-
-
-def _board(series: Sequence[Series]) -> Table:
-    """Without ranks, because only a run of both shows whether two rows differ."""
-    ordered = sorted(series, key=lambda one: one.points[-1].ratio.mean)
-    return Table(
-        header=("target", "multiple, newest occasion", "version", "occasions", "newest"),
-        rows=tuple(
-            (
-                one.arm,
-                multiple(one.points[-1].ratio),
-                one.points[-1].version,
-                str(len(one.points)),
-                day(one.points[-1].started_utc),
-            )
-            for one in ordered
-        ),
-    )
 
 
 def series_figure(one: Series, number: int) -> Chart:

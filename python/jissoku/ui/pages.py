@@ -1,4 +1,4 @@
-"""Pages that read: runs, a run, two runs, targets, changes, machines."""
+"""Pages that read: runs, a run, two runs, targets, boards, changes, machines."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -10,10 +10,12 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from jissoku.errors import InputError
+from jissoku.model.history import IndexedRun
 from jissoku.model.history_answer import MachineRatio, Series
 from jissoku.pipeline.reports import experiment_text, report_text
 from jissoku.records import dismissals
 from jissoku.report import page
+from jissoku.report.boards import BOARDS_LEAD, HEADER, Board, boards
 from jissoku.report.format import TIMES, load_mark
 from jissoku.report.history_html import POINTS_MAX, series_figure, series_sentences
 from jissoku.report.history_text import (
@@ -71,6 +73,7 @@ class ReadingPages:
             Route("/diff", self.diff),
             Route("/targets", self.targets),
             Route("/target", self.target),
+            Route("/board", self.board),
             Route("/changes", self.changes),
             Route("/machines", self.machines),
         ]
@@ -127,7 +130,7 @@ class ReadingPages:
                 ("connections", run.row.connections),
             ],
             explained=list(dict.fromkeys(raced))[:EXPLAINED_MAX],
-            others=list(reversed(like or others))[:OTHERS_MAX],
+            others=_likest(run, like or others)[:OTHERS_MAX],
         )
 
     def report(self, request: Request) -> Response:
@@ -216,9 +219,21 @@ class ReadingPages:
             request, "target.html.j2", name=name, sections=sections, machines=machines
         )
 
+    def board(self, request: Request) -> Response:
+        """The newest cost of every target, a table for each question."""
+        found = boards(self._all_series())
+        return self._pages.page(
+            request,
+            "board.html.j2",
+            together=[(one, _together(one)) for one in found if not one.is_of_one_target],
+            alone=[one for one in found if one.is_of_one_target],
+            header=HEADER,
+            lead=BOARDS_LEAD,
+        )
+
     def changes(self, request: Request) -> Response:
         """Suspected changes of all targets."""
-        series = [one for name in self._library.targets() for one in self._library.series(name)]
+        series = self._all_series()
         suspected, dismissed = divided(suspicions(series), dismissals.read(self._library.roots))
         return self._pages.page(
             request,
@@ -239,6 +254,9 @@ class ReadingPages:
         found = machine_classes(library.headers(), library.checks(), library.machine_days())
         return self._pages.page(request, "machines.html.j2", machines=list(found))
 
+    def _all_series(self) -> list[Series]:
+        return [one for name in self._library.targets() for one in self._library.series(name)]
+
     def _missing(self, request: Request, text: str = "") -> HTMLResponse:
         text = text or "No run of the folders has this key; the list shows those that are there."
         return self._message(request, "Not found", text, 404)
@@ -250,6 +268,23 @@ class ReadingPages:
 def _machine_choices(runs: Sequence[ListedRun]) -> list[tuple[str, str]]:
     texts = {one.row.machine: one.row.machine_text for one in runs}
     return sorted((key, clean(text)) for key, text in texts.items())
+
+
+def _likest(run: IndexedRun, others: Sequence[IndexedRun]) -> list[IndexedRun]:
+    """Those with the most targets of the run first; of these, the newest first."""
+    names = {arm.target for arm in run.arms}
+    newest_first = reversed(others)
+    return sorted(newest_first, key=lambda one: -len(names & {arm.target for arm in one.arms}))
+
+
+def _together(board: Board) -> list[tuple[str, str]]:
+    """Fields of the form that measures a board's targets together."""
+    workload = answering(board.series[0].race).fields or ()
+    targets = dict.fromkeys(one.target for one in board.series)
+    return [
+        *(("target", name) for name in targets),
+        *((name, value) for name, value in workload if name != "target"),
+    ]
 
 
 def _runs_of(series: Series) -> list[str]:
