@@ -107,6 +107,20 @@ def test_one_at_a_time_and_the_queue_in_order(live: Measured) -> None:
     assert len(set(folders)) == 3
 
 
+def test_a_waiting_job_is_put_first(live: Measured) -> None:
+    running, second, third = (start(live) for _ in range(3))
+    wait_for(lambda: state(live, running) == "running")
+    assert "Run it first" not in live.client.get(second).text
+    assert "Run it first" in live.client.get(third).text
+    assert post(live.client, f"{third}/first") == third
+    assert "it is the next one" in live.client.get(third).text
+    post(live.client, f"{running}/first")
+    live.say("exit 0")
+    wait_for(lambda: state(live, third) == "running")
+    assert state(live, second) == "waiting"
+    assert live.client.post("/jobs/0/first", {"form_key": form_key(live.client)}).status == 404
+
+
 def test_a_job_is_interrupted_and_cleans_up(live: Measured) -> None:
     job = start(live)
     wait_for(lambda: "arguments: compare" in live.client.get(job).text)
@@ -199,7 +213,13 @@ def test_a_process_with_the_number_of_an_old_one_is_not_signalled(tmp_path: Path
 
 
 def test_a_form_needs_the_value_of_its_session(live: Measured) -> None:
-    for path in ("/start/compare", "/start/run", "/start/explain", "/jobs/0/cancel"):
+    for path in (
+        "/start/compare",
+        "/start/run",
+        "/start/explain",
+        "/jobs/0/cancel",
+        "/jobs/0/first",
+    ):
         for key in ("", "x" * 43):
             answer = live.client.post(path, [("form_key", key), ("target", "jissoku")])
             assert answer.status == 403, path

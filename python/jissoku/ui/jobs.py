@@ -59,7 +59,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class JobQueue:
-    """All jobs, first in first out; its methods may be called from several threads."""
+    """All jobs in the order of their start; its methods may be called from several threads."""
 
     def __init__(self, root: Path) -> None:
         """Reads the queue of a folder of runs, if it has one.
@@ -84,7 +84,7 @@ class JobQueue:
             self._jobs = {job.id: job for job in found}
 
     def jobs(self) -> tuple[Job, ...]:
-        """All jobs, in the order in which they were added."""
+        """All jobs, those that wait in the order in which they will run."""
         with self.changed:
             return tuple(self._jobs.values())
 
@@ -122,6 +122,21 @@ class JobQueue:
             self._jobs[key] = change(self._jobs[key])
             self._write()
             return self._jobs[key]
+
+    def put_first(self, key: str) -> None:
+        """Lets a waiting job run before all others that wait; any other job stays where it is.
+
+        Raises:
+            KeyError: There is no such job.
+        """
+        with self.changed:
+            if self._jobs[key].state is not JobState.WAITING:
+                return
+            waiting = [one for one in self._jobs.values() if one.state is JobState.WAITING]
+            waiting.sort(key=lambda one: one.id != key)
+            others = [one for one in self._jobs.values() if one.state is not JobState.WAITING]
+            self._jobs = {job.id: job for job in (*others, *waiting)}
+            self._write()
 
     def to_run(self) -> Job | None:
         """The job to run now: one that runs already, else the first that waits."""

@@ -65,6 +65,7 @@ class JobPages:
             Route("/jobs/{key}", self.job),
             Route("/jobs/{key}/stream", self.stream),
             Route("/jobs/{key}/cancel", self.cancel, methods=["POST"]),
+            Route("/jobs/{key}/first", self.put_first, methods=["POST"]),
         ]
 
     def forms(self, request: Request) -> Response:
@@ -112,10 +113,17 @@ class JobPages:
 
     async def cancel(self, request: Request) -> Response:
         """Takes a job out of the queue, or interrupts it."""
+        return await self._changed(request, self._starting.runner.cancel)
+
+    async def put_first(self, request: Request) -> Response:
+        """Lets a job run before the others that wait."""
+        return await self._changed(request, self._queue.put_first)
+
+    async def _changed(self, request: Request, change: Callable[[str], None]) -> Response:
         key = request.path_params["key"]
         try:
             await posted(request)
-            await run_in_threadpool(self._starting.runner.cancel, key)
+            await run_in_threadpool(change, key)
         except FormError as error:
             return self._refusal(request, error)
         except KeyError:
