@@ -62,12 +62,17 @@ class Library:
             return found.targets() if found else ()
 
     def run(self, key: str) -> IndexedRun:
-        """A run by its whole key.
+        """A run by its whole key; one that has just ended is looked for at once.
 
         Raises:
             KeyError: There is none.
         """
-        return next_or_key_error(self.headers(), key)
+        try:
+            return next_or_key_error(self.headers(), key)
+        except KeyError:
+            with self._lock:
+                self._looked = None
+            return next_or_key_error(self.headers(), key)
 
     def difference(self, first: str, second: str) -> RunDifference:
         """Compares two runs relative to arms that are the same program in both.
