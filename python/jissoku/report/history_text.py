@@ -174,7 +174,8 @@ def pooled_sentence(pooled: PooledRatio | None) -> str:
     """The pooled result of all occasions of the newest version."""
     if pooled is None:
         return (
-            "One occasion: another one, after a restart or on another day, shows how far it holds."
+            "One occasion of this program in these surroundings: another one, after a restart or on"
+            " another day, shows how far it holds."
         )
     mean, low, high, next_low, next_high = (
         math.exp(value)

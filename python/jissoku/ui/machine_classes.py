@@ -57,7 +57,7 @@ def machine_classes(
             labels=tuple(sorted({row.machine_label for row in rows if row.machine_label})),
             software=_software(rows),
             checks=Table(
-                header=("check", "consequence", "trials", f"of {trials}"),
+                header=("check", "consequence", "trials", f"of {trials:,}"),
                 rows=tuple(
                     (one.name, one.outcome, str(one.count), f"{100 * one.count / trials:.1f} %")
                     for one in checks
