@@ -1,8 +1,10 @@
 """The application: its routes, behind the checks of `guard`."""
 
+import gzip
 from collections.abc import Sequence
 
 from starlette.applications import Starlette
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -14,12 +16,15 @@ from jissoku.ui.dismissing import DismissingPages
 from jissoku.ui.guard import Guard
 from jissoku.ui.library import Library
 from jissoku.ui.pages import ReadingPages
-from jissoku.ui.quiet import Quiet
+from jissoku.ui.quiet import ENCODINGS, Quiet
 from jissoku.ui.render import Pages, static_files
 from jissoku.ui.server_metrics import WatchedServer
 from jissoku.ui.server_pages import ServerPages
 from jissoku.ui.starting import JobPages, Starting
 from jissoku.ui.streams import Streams
+
+# Of gzip. A report of 127 KB becomes 26 KB in 2 ms; level 9 takes twice as long for 1 % less.
+LEVEL = 6
 
 
 def application(
@@ -47,7 +52,8 @@ def application(
     )
     app.state.access = access
     app.state.pages = pages
-    return Guard(Quiet(app, streams.seconds_left), access)
+    compressed = GZipMiddleware(app, compresslevel=LEVEL)
+    return Guard(Quiet(compressed, streams.seconds_left), access)
 
 
 async def _enter(request: Request) -> Response:
@@ -64,10 +70,14 @@ async def _enter(request: Request) -> Response:
 
 def _static_routes() -> list[Route]:
     def route(name: str, content: bytes, kind: str) -> Route:
-        headers = {"cache-control": "private, max-age=31536000, immutable"}
+        headers = {"cache-control": "private, max-age=31536000, immutable", "vary": ENCODINGS}
+        # Once, because files are sent during a load too.
+        small = gzip.compress(content)
 
         async def answer(request: Request) -> Response:
-            del request
+            if "gzip" in request.headers.get(ENCODINGS, ""):
+                encoded = headers | {"content-encoding": "gzip"}
+                return Response(small, media_type=kind, headers=encoded)
             return Response(content, media_type=kind, headers=headers)
 
         return Route(f"/static/{name}", answer)

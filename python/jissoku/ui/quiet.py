@@ -9,6 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jissoku.ui.guard import READING, SESSION
@@ -22,6 +23,9 @@ PAUSE_S, LOOK_S = 0.02, 1.0
 
 # Files of this package, which are in memory.
 AT_HAND = "/static/"
+
+# The field on which the bytes of a page depend.
+ENCODINGS = "accept-encoding"
 
 # What ends the load is not delayed by it.
 STOPS = "/cancel"
@@ -96,6 +100,7 @@ class Quiet:
 
 
 def _key(scope: Scope) -> tuple[str, str]:
-    """Whose page it is, and its address."""
+    """Whose page it is, and its address with the compression that its browser accepts."""
     query = scope["query_string"].decode("latin-1")
-    return scope.get(SESSION, ""), f"{scope['path']}?{query}"
+    encodings = Headers(scope=scope).get(ENCODINGS, "")
+    return scope.get(SESSION, ""), f"{encodings} {scope['path']}?{query}"
