@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from jissoku.design.budget import MINUTES_MAX
 from jissoku.errors import InputError
+from jissoku.model import Mode
 from jissoku.model.event import EventKind
 from jissoku.model.updated import updated
 from jissoku.ui.jobs import JobQueue, JobState
@@ -224,6 +226,12 @@ def test_a_form_needs_the_value_of_its_session(live: Measured) -> None:
             answer = live.client.post(path, [("form_key", key), ("target", "jissoku")])
             assert answer.status == 403, path
     assert states(live) == []
+
+
+def test_forms_say_how_long_a_measurement_takes(live: Measured) -> None:
+    text = live.client.get("/start").text
+    assert "about a minute for each target" in text
+    assert f"about {MINUTES_MAX[Mode.STANDARD]:.0f} minutes" in text
 
 
 BAD_FORMS = [

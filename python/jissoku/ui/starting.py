@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from jissoku.design.budget import MINUTES_MAX
 from jissoku.errors import InputError
 from jissoku.pipeline.selection import folder_for
 from jissoku.records.experiment import is_experiment
@@ -211,6 +212,7 @@ class JobPages:
             problem=problem,
             kind=kind if kind in KINDS else "compare",
             paths=PATHS,
+            minutes=MINUTES_MAX,
             allows_commands=self._starting.allows_commands,
         )
 
