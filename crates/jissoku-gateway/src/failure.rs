@@ -84,6 +84,11 @@ impl Attempt {
         }
     }
 
+    /// Whether the server has closed a kept connection while the request was on its way.
+    pub(crate) const fn is_closing_race(self, fault: Fault) -> bool {
+        matches!(self.cause(fault), Some(Cause::ReusedReset))
+    }
+
     /// Whether the try was sent, and counts.
     pub(crate) const fn counts(self, fault: Fault) -> bool {
         !matches!(self.cause(fault), Some(Cause::Connect | Cause::ReusedReset))
@@ -94,9 +99,7 @@ impl Attempt {
         match fault {
             Fault::Refused => Outcome::Refused,
             // A kept connection may be closed at any time, and a malformed response is no outage.
-            Fault::Closed if self.is_reused && matches!(self.received, Received::Nothing) => {
-                Outcome::Neutral
-            }
+            Fault::Closed if self.is_closing_race(fault) => Outcome::Neutral,
             Fault::BadResponse(BadResponse::Incomplete)
             | Fault::Closed
             | Fault::ConnectTimeout

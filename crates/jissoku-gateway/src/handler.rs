@@ -246,7 +246,7 @@ impl Handler for GatewayHandler {
                 self.fail_exchange(key, fault);
             }
             (State::Finishing(exchange), _) => self.end_upload(exchange),
-            (State::Idle, _) => self.servers[upstream.pool].pool.remove(key),
+            (State::Idle, _) => self.servers[upstream.pool].pool.remove_closed(key, now_ns),
             (State::Ending | State::Closing, _) => {}
         }
         self.upstreams.remove(key);

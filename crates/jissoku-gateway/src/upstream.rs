@@ -25,6 +25,8 @@ pub(crate) struct Upstream {
     pub(crate) timer_ns: u64,
     /// How long it is tried to open it.
     pub(crate) open_until_ns: u64,
+    /// For how long it was idle before the present request.
+    pub(crate) idle_age_ns: u64,
     reader: ResponseReader,
     /// The start of a head.
     input: Vec<u8>,
@@ -84,6 +86,7 @@ impl Upstream {
             deadline_ns: 0,
             timer_ns: 0,
             open_until_ns,
+            idle_age_ns: 0,
             reader: ResponseReader::new(false),
             input: Vec::new(),
             trailers: Vec::new(),

@@ -11,7 +11,8 @@ use crate::failure::Fault;
 use crate::slab::Key;
 use crate::upstream::{State, Upstream};
 
-/// A connection that was idle for longer is not used for a request that must not be repeated.
+/// A connection that was idle for longer is not used for a request that must not be repeated, nor
+/// one that was idle for longer than its server can be trusted to keep it.
 const FRESH_NS: u64 = 1_000_000_000;
 
 /// When a Unix socket with a full queue is tried again.
@@ -22,10 +23,14 @@ impl GatewayHandler {
     pub(super) fn connect(&mut self, key: Key, may_reuse: bool) {
         let Some(exchange) = self.exchanges.get(key) else { return };
         let Some(endpoint) = exchange.place.endpoint.clone() else { return };
-        let is_repeatable = exchange.is_repeatable();
-        let oldest_ns = if is_repeatable { 0 } else { self.now_ns.saturating_sub(FRESH_NS) };
         let upstream = exchange.place.forwarding.upstream;
         let pool = &mut self.servers[upstream].pool;
+        let oldest_ns = if exchange.is_repeatable() {
+            0
+        } else {
+            let trusted_ns = pool.trusted_ns(&endpoint, self.now_ns).unwrap_or(FRESH_NS);
+            (self.now_ns + 1).saturating_sub(trusted_ns.min(FRESH_NS))
+        };
         let reused = if may_reuse { pool.take(&endpoint, oldest_ns) } else { None };
         exchange.is_reused = reused.is_some();
         exchange.place.connections += 1;
@@ -36,9 +41,10 @@ impl GatewayHandler {
         });
         match reused {
             None => self.open(key, endpoint),
-            Some(upstream_key) => {
-                exchange.upstream = Some(upstream_key);
-                if let Some(upstream) = self.upstreams.get(upstream_key) {
+            Some(taken) => {
+                exchange.upstream = Some(taken.key);
+                if let Some(upstream) = self.upstreams.get(taken.key) {
+                    upstream.idle_age_ns = self.now_ns.saturating_sub(taken.since_ns);
                     upstream.begin(key, exchange.method.is_head);
                     self.ready.extend(upstream.id);
                 }

@@ -245,11 +245,11 @@ impl GatewayHandler {
         Next::Close
     }
 
-    /// A connection is of no use any more.
+    /// A connection is of no use any more. An idle one was ended by its server.
     pub(super) fn forget(&mut self, key: Key) -> Next {
         if let Some(upstream) = self.upstreams.get(key) {
             if upstream.state == State::Idle {
-                self.servers[upstream.pool].pool.remove(key);
+                self.servers[upstream.pool].pool.remove_closed(key, self.now_ns);
             }
             upstream.state = State::Closing;
         }

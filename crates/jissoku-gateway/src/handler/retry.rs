@@ -81,14 +81,18 @@ impl GatewayHandler {
 
     /// The exchange of a connection has failed.
     pub(super) fn fail_exchange(&mut self, connection: Key, fault: Fault) {
-        let upstream = self.upstreams.get(connection);
-        let Some(key) = upstream.and_then(|upstream| upstream.exchange()) else { return };
+        let Some(upstream) = self.upstreams.get(connection) else { return };
+        let Some(key) = upstream.exchange() else { return };
         let Some(exchange) = self.exchanges.get(key) else { return };
         if exchange.ending.is_some() {
             return self.ready.push_back(exchange.client);
         }
         exchange.upstream = None;
         let (now_ns, attempt) = (self.now_ns, exchange.attempt(self.now_ns));
+        if attempt.is_closing_race(fault) {
+            let pool = &mut self.servers[upstream.pool].pool;
+            pool.record_closing(&upstream.endpoint, upstream.idle_age_ns, now_ns);
+        }
         let Exchange { place, .. } = exchange;
         let shared = &self.service.upstreams[place.forwarding.upstream];
         let verdict = decide(fault, attempt, |tried| {
