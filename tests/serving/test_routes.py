@@ -1,6 +1,7 @@
 """A table of routes: which route serves each request, and which tables are rejected."""
 
 import base64
+import http.server
 import json
 import subprocess
 import sys
@@ -77,6 +78,30 @@ def test_each_route_has_its_content(tmp_path: Path, start: Start, *, has_app: bo
         assert asked(port, "GET", "http://one.example/y", "h") == (200, "one /y")
         if has_app:
             assert asked(port, "GET", "/app/x") == (200, "app")
+
+
+@pytest.mark.parametrize(
+    ("more", "host", "has_via"),
+    [
+        ("", "h", True),
+        ("host = 'client'\nvia = true", "h", True),
+        ("host = 'upstream'", None, True),
+        ("host = 'app.example:81'\nvia = false", "app.example:81", False),
+    ],
+)
+def test_an_upstream_says_which_host_and_via_its_servers_get(
+    tmp_path: Path, start: Start, more: str, host: str | None, *, has_via: bool
+) -> None:
+    def answer(request: http.server.BaseHTTPRequestHandler) -> tuple[int, str]:
+        names = ["Host", "X-Forwarded-Host", "Via"]
+        return 200, json.dumps([request.headers.get(name) for name in names])
+
+    with Origin("one", answer) as one:
+        upstream = f"[upstream.one]\nservers = ['{one.address}']\n{more}\n"
+        port = serve(start, tmp_path, upstream + "[[route]]\npath = '/**'\nto = 'one'\n")
+        status, answered = asked(port, "GET", "/")
+        via = "1.1 jissoku" if has_via else None
+        assert (status, json.loads(answered)) == (200, [host or one.address, "h", via])
 
 
 def test_a_request_is_gathered_from_several_servers(tmp_path: Path, start: Start) -> None:

@@ -12,7 +12,7 @@ use jissoku_os::clock;
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{Metrics, UpstreamCounter, UpstreamCounters, UpstreamServer, UpstreamState};
 use jissoku_upstream::balance::Balance;
-use jissoku_upstream::configuration::{HealthCheck, Protocol};
+use jissoku_upstream::configuration::{HealthCheck, HostField, Protocol};
 use jissoku_upstream::fleet::{Fleet, Server, ServerSpec};
 use jissoku_upstream::health::{Admission, HealthPolicy};
 use jissoku_upstream::queue::QueuePolicy;
@@ -26,7 +26,7 @@ use crate::target::Target;
 pub struct Upstream {
     /// By which it is recognised at a reload.
     name: Box<str>,
-    /// Its host and port as written, for requests without Host.
+    /// The Host of requests, if that is not the one of the client.
     pub(crate) host: Box<str>,
     pub(crate) options: UpstreamOptions,
     pub(crate) budget: Budget,
@@ -58,6 +58,10 @@ pub struct UpstreamOptions {
     pub resolution: Resolution,
     /// What the servers speak.
     pub protocol: Protocol,
+    /// The Host of requests.
+    pub host: HostField,
+    /// Whether requests have Via (RFC 9110 section 7.6.3).
+    pub has_via: bool,
 }
 
 /// A server of the configuration.
@@ -117,8 +121,17 @@ impl UpstreamOptions {
     pub fn new(idle_ns: u64) -> Self {
         let (balance, ejection) = (Balance::default(), HealthPolicy::default());
         let resolution = Resolution::DEFAULT;
-        let protocol = Protocol::Http;
-        Self { balance, ejection, queue: None, health: None, idle_ns, resolution, protocol }
+        Self {
+            balance,
+            ejection,
+            queue: None,
+            health: None,
+            idle_ns,
+            resolution,
+            protocol: Protocol::Http,
+            host: HostField::Client,
+            has_via: true,
+        }
     }
 }
 
@@ -140,7 +153,7 @@ impl Upstream {
         Self::new(("", &host), targets.into_iter().map(entry).collect(), options, None)
     }
 
-    /// Several servers. `host` is for requests without Host. What is known of servers of `previous`,
+    /// Several servers. `host` is for requests that do not have the Host of their client. What is known of servers of `previous`,
     /// the upstream of this name before a reload, is kept.
     #[must_use]
     pub fn new(

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use jissoku_gateway::{
     Resolution, RouteContent, RouteLimits, ServerEntry, Target, Upstream, UpstreamOptions,
 };
-use jissoku_upstream::configuration::{self, Action, Configuration, Route};
+use jissoku_upstream::configuration::{self, Action, Configuration, HostField, Route};
 use jissoku_upstream::random::Random;
 
 use super::app_args;
@@ -115,8 +115,9 @@ impl RouteTable {
         previous: Option<&Upstream>,
     ) -> Result<Upstream, Failure> {
         let configuration::Upstream { name, line, servers, .. } = upstream;
-        let host = match servers.first() {
-            Some(server) if !server.endpoint.starts_with("unix:") => &server.endpoint,
+        let host = match (&upstream.host, servers.first()) {
+            (HostField::Name(name), _) => name,
+            (_, Some(server)) if !server.endpoint.starts_with("unix:") => &server.endpoint,
             // The path of a socket is no Host.
             _ => "localhost",
         };
@@ -134,6 +135,8 @@ impl RouteTable {
             health: upstream.health.clone(),
             protocol: upstream.protocol,
             idle_ns: upstream.idle_ns,
+            host: upstream.host.clone(),
+            has_via: upstream.has_via,
             resolution: Resolution {
                 every_ns: upstream.resolve_ns,
                 report: print_error,

@@ -8,6 +8,7 @@ use jissoku_http::framing::Body;
 use jissoku_http::uwsgi::{self, PacketOrigin, PacketTooLarge};
 use jissoku_server::{BodyFlow, ForwardedFields, Origin, OwnedOrigin, RequestHead};
 use jissoku_upstream::balance::Balance;
+use jissoku_upstream::configuration::HostField;
 use jissoku_upstream::random;
 
 use super::GatewayHandler;
@@ -123,7 +124,7 @@ impl GatewayHandler {
         let said = origin.map(forwarded_address);
         let upstream = &self.service.upstreams[head_edit.upstream];
         let edit = RequestEdit {
-            adds_via: true,
+            adds_via: upstream.options.has_via,
             client_fields: origin
                 .and_then(|origin| origin.trusted_fields)
                 .map_or(ClientFields::Drop, ClientFields::Append),
@@ -132,7 +133,10 @@ impl GatewayHandler {
                 None => client.address.as_deref(),
             },
             is_secure,
-            host: ForwardedHost::Client,
+            host: match upstream.options.host {
+                HostField::Client => ForwardedHost::Client,
+                HostField::Upstream | HostField::Name(_) => ForwardedHost::Upstream,
+            },
             upstream_host: &upstream.host,
             collected_size: head_edit.collected_size,
             passes: head_edit.passes,

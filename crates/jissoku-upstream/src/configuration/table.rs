@@ -100,9 +100,13 @@ impl<'t, 'a> Table<'t, 'a> {
     }
 
     pub(super) fn flag(&mut self, key: &'static str) -> Result<bool, Refusal> {
-        let Some(value) = self.value(key) else { return Ok(false) };
+        self.switch(key).map(|switch| switch.unwrap_or(false))
+    }
+
+    pub(super) fn switch(&mut self, key: &'static str) -> Result<Option<bool>, Refusal> {
+        let Some(value) = self.value(key) else { return Ok(None) };
         match value.get_ref() {
-            DeValue::Boolean(flag) => Ok(*flag),
+            DeValue::Boolean(flag) => Ok(Some(*flag)),
             other => Err(wrong(key, "true or false", other, value)),
         }
     }

@@ -118,6 +118,8 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
         ("/healthz", "healthz", 9, "begins with a slash"),
         ("servers = [\"ads.example:80\"]", "servers = []", 12, "empty list"),
         ("\"uwsgi\"", "\"uwsgi\"\nidle-time = \"2s\"", 11, "\"uwsgi\" are not kept"),
+        ("\"uwsgi\"", "\"uwsgi\"\nhost = \"a b\"", 14, "\"client\", \"upstream\" or a name"),
+        ("\"uwsgi\"", "\"uwsgi\"\nvia = \"off\"", 14, "via is true or false"),
         ("\"uwsgi\"", "\"fastcgi\"", 13, "\"http\" or \"uwsgi\""),
         ("servers = [\"ads.example:80\"]", "", 11, "upstream \"ads\" has no servers"),
         ("to = \"app\"", "to = \"apps\"", 18, "no upstream \"apps\"; there are: ads, app"),

@@ -34,6 +34,10 @@ pub struct Upstream {
     pub balance: Balance,
     /// What the servers speak.
     pub protocol: Protocol,
+    /// The Host of requests to them.
+    pub host: HostField,
+    /// Whether requests to them have Via (RFC 9110 section 7.6.3).
+    pub has_via: bool,
     /// When a server is ejected.
     pub ejection: HealthPolicy,
     /// How servers are probed, if they are.
@@ -44,6 +48,17 @@ pub struct Upstream {
     pub idle_ns: u64,
     /// The time between two lookups of names.
     pub resolve_ns: u64,
+}
+
+/// The Host of forwarded requests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostField {
+    /// That of the client.
+    Client,
+    /// The address of the first server.
+    Upstream,
+    /// This one.
+    Name(String),
 }
 
 /// What a server speaks.
@@ -92,6 +107,8 @@ pub(super) fn read(name: &str, mut table: Table<'_, '_>) -> Result<Upstream, Ref
         servers: servers(value, in_flight_max)?,
         balance: table.word("balance", &BALANCES)?.unwrap_or_default(),
         protocol,
+        host: host(&mut table)?,
+        has_via: table.switch("via")?.unwrap_or(true),
         ejection: HealthPolicy {
             failures: table.integer("failures", 1..=255, defaults.failures)?,
             ..defaults
@@ -103,6 +120,17 @@ pub(super) fn read(name: &str, mut table: Table<'_, '_>) -> Result<Upstream, Ref
     };
     table.finish()?;
     Ok(upstream)
+}
+
+fn host(table: &mut Table<'_, '_>) -> Result<HostField, Refusal> {
+    let Some((text, at)) = table.string("host")? else { return Ok(HostField::Client) };
+    let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+    match text.as_str() {
+        "client" => Ok(HostField::Client),
+        "upstream" => Ok(HostField::Upstream),
+        name if !name.is_empty() && name.bytes().all(is_sign) => Ok(HostField::Name(text)),
+        _ => Err(refuse(at, &format!("host is \"client\", \"upstream\" or a name, not {text:?}"))),
+    }
 }
 
 const BALANCES: [(&str, Balance); 4] = [
