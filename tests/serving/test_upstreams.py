@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.serving.origin import Origin, held_until
-from tests.serving.server_process import PATIENCE_S, Client, Start
+from tests.serving.server_process import PATIENCE_S, Client, Start, connect
 from tests.serving.test_routes import asked, serve
 
 ROUTE = "[[route]]\npath = '/**'\nto = 'app'\n"
@@ -50,6 +50,26 @@ def test_the_same_path_goes_to_the_same_server(
     first = {str(number): get(port, f"/{number}")[1] for number in range(40)}
     assert {get(port, f"/{number}")[1] for number in first} == set(first.values())
     assert {text.split()[0] for text in first.values()} == set("abcd")
+
+
+def test_a_field_or_the_address_of_the_client_can_decide_which_server_is_asked(
+    tmp_path: Path, start: Start, origins: list[Origin]
+) -> None:
+    by_user = upstream(origins, "balance = 'hash'\nhash-by = 'field:X-User'")
+    port = serve(start, tmp_path, by_user)
+
+    def server_of(path: str, fields: dict[str, str]) -> str:
+        connection = connect(port)
+        connection.request("GET", path, headers=fields)
+        name = connection.getresponse().read().decode().split()[0]
+        connection.close()
+        return name
+
+    first = {str(user): server_of("/", {"X-User": str(user)}) for user in range(40)}
+    assert {user: server_of(f"/{user}", {"x-user": user}) for user in first} == first
+    assert set(first.values()) == set("abcd")
+    # Without the field it is the address, which is the same for all.
+    assert len({server_of(f"/{number}", {}) for number in range(20)}) == 1
 
 
 @pytest.mark.parametrize("balance", ["least", "two-choices"])

@@ -14,6 +14,7 @@ mod exchange;
 mod failure;
 mod gather;
 mod handler;
+mod hash_key;
 mod part_head;
 mod phases;
 mod place;

@@ -12,7 +12,7 @@ use jissoku_os::clock;
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{Metrics, UpstreamCounter, UpstreamCounters, UpstreamServer, UpstreamState};
 use jissoku_upstream::balance::Balance;
-use jissoku_upstream::configuration::{HealthCheck, HostField, Protocol};
+use jissoku_upstream::configuration::{HashKey, HealthCheck, HostField, Protocol};
 use jissoku_upstream::fleet::{Fleet, Server, ServerSpec};
 use jissoku_upstream::health::{Admission, HealthPolicy};
 use jissoku_upstream::queue::QueuePolicy;
@@ -46,6 +46,8 @@ pub struct Upstream {
 pub struct UpstreamOptions {
     /// How one is chosen.
     pub balance: Balance,
+    /// What is hashed, if one is chosen by hash.
+    pub hash_key: HashKey,
     /// When one is ejected.
     pub ejection: HealthPolicy,
     /// Where requests wait when all servers are full; `None`: they get 503.
@@ -123,6 +125,7 @@ impl UpstreamOptions {
         let resolution = Resolution::DEFAULT;
         Self {
             balance,
+            hash_key: HashKey::default(),
             ejection,
             queue: None,
             health: None,

@@ -19,7 +19,7 @@ pub use explanation::Explanation;
 pub use gather::{Batch, Broadcast};
 pub use problem::Problem;
 pub use route::{Action, Concurrency, Hedge, Rate, RateKey, Route};
-pub use upstream::{HealthCheck, HostField, Protocol, Upstream};
+pub use upstream::{HashKey, HealthCheck, HostField, Protocol, Upstream};
 
 /// The keys of the file that are read here.
 pub const KEYS: [&str; 2] = ["upstream", "route"];

@@ -130,6 +130,7 @@ impl RouteTable {
         }
         let options = UpstreamOptions {
             balance: upstream.balance,
+            hash_key: upstream.hash_key.clone(),
             ejection: upstream.ejection,
             queue: upstream.queue,
             health: upstream.health.clone(),

@@ -7,17 +7,15 @@ use jissoku_http::forward::{
 use jissoku_http::framing::Body;
 use jissoku_http::uwsgi::{self, PacketOrigin, PacketTooLarge};
 use jissoku_server::{BodyFlow, ForwardedFields, Origin, OwnedOrigin, RequestHead};
-use jissoku_upstream::balance::Balance;
 use jissoku_upstream::configuration::HostField;
-use jissoku_upstream::random;
 
 use super::GatewayHandler;
 use crate::client::Client;
 use crate::config::Forwarding;
 use crate::exchange::Exchange;
+use crate::hash_key::hash_of;
 use crate::place::Place;
 use crate::request::{ChunkedRequest, Request, RequestState};
-use crate::server_set::UpstreamOptions;
 use crate::slab::Key;
 use crate::upload::{Upload, UploadFraming};
 
@@ -60,13 +58,12 @@ impl GatewayHandler {
     ) -> Request {
         let RequestHead { head, bytes, now_ns, origin } = *request;
         self.now_ns = now_ns;
-        let UpstreamOptions { balance, protocol, .. } =
-            self.service.upstreams[forwarding.upstream].options;
-        let is_by_hash = balance == Balance::Hash;
-        let hash = if is_by_hash { random::hash(head.path_and_query(bytes)) } else { 0 };
-        let place = Place::new(forwarding, hash);
-        let mut exchange = Exchange::new(client.id, head, (place, protocol));
         let address = origin.map_or(client.peer, |origin| origin.client);
+        let options = &self.service.upstreams[forwarding.upstream].options;
+        let hash = hash_of(options, (head, bytes), address);
+        let place = Place::new(forwarding, hash);
+        let protocol = options.protocol;
+        let mut exchange = Exchange::new(client.id, head, (place, protocol));
         let is_diagnosed = self.service.is_diagnosed(address.map(|address| address.ip()));
         exchange.place.is_diagnosed = is_diagnosed;
         let is_collected = match head.body {

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use jissoku_http::forward::ForwardError;
 use jissoku_http::{Method, Version};
 use jissoku_server::{DynamicResponse, Origin, Progress, RequestHead, Response};
-use jissoku_upstream::balance::Balance;
 use jissoku_upstream::fan_out::{Effect, PartError};
-use jissoku_upstream::random;
 use jissoku_upstream::routes::Captures;
 
 use super::GatewayHandler;
@@ -18,9 +16,9 @@ use crate::exchange::{Ending, Exchange};
 use crate::gather::{
     self, Form, GatherRoute, Gathering, PartRequest, PartState, error_of, negotiate, part_request,
 };
+use crate::hash_key::hash_of;
 use crate::part_head::PartHead;
 use crate::place::Place;
-use crate::server_set::UpstreamOptions;
 use crate::slab::Key;
 
 impl GatewayHandler {
@@ -67,9 +65,9 @@ impl GatewayHandler {
         origin: Option<&Origin<'_>>,
     ) -> Result<Exchange, ForwardError> {
         let upstream = &self.service.upstreams[forwarding.upstream];
-        let UpstreamOptions { balance, protocol, .. } = upstream.options;
-        let is_by_hash = balance == Balance::Hash;
-        let hash = if is_by_hash { random::hash(head.path_and_query(bytes)) } else { 0 };
+        let address = origin.map_or(client.peer, |origin| origin.client);
+        let (hash, protocol) =
+            (hash_of(&upstream.options, (head, bytes), address), upstream.options.protocol);
         let mut exchange = Exchange::new(client.id, head, (Place::new(forwarding, hash), protocol));
         exchange.part = Some(Box::new(PartHead::default()));
         let edit = HeadEdit { upstream: forwarding.upstream, collected_size: None, passes: None };

@@ -120,6 +120,8 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
         ("\"uwsgi\"", "\"uwsgi\"\nidle-time = \"2s\"", 11, "\"uwsgi\" are not kept"),
         ("\"uwsgi\"", "\"uwsgi\"\nhost = \"a b\"", 14, "\"client\", \"upstream\" or a name"),
         ("\"uwsgi\"", "\"uwsgi\"\nvia = \"off\"", 14, "via is true or false"),
+        ("\"hash\"", "\"hash\"\nhash-by = \"field:\"", 15, "or \"field:NAME\", not \"field:\""),
+        ("\"hash\"", "\"least\"\nhash-by = \"address\"", 15, "for balance = \"hash\""),
         ("\"uwsgi\"", "\"fastcgi\"", 13, "\"http\" or \"uwsgi\""),
         ("servers = [\"ads.example:80\"]", "", 11, "upstream \"ads\" has no servers"),
         ("to = \"app\"", "to = \"apps\"", 18, "no upstream \"apps\"; there are: ads, app"),

@@ -32,6 +32,8 @@ pub struct Upstream {
     pub servers: Vec<ServerSpec>,
     /// How one is chosen.
     pub balance: Balance,
+    /// What is hashed, if one is chosen by hash.
+    pub hash_key: HashKey,
     /// What the servers speak.
     pub protocol: Protocol,
     /// The Host of requests to them.
@@ -48,6 +50,18 @@ pub struct Upstream {
     pub idle_ns: u64,
     /// The time between two lookups of names.
     pub resolve_ns: u64,
+}
+
+/// What requests to the same server have in common.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum HashKey {
+    /// The path and the query.
+    #[default]
+    Target,
+    /// The address of the client.
+    Address,
+    /// The value of a field; without it, the address of the client.
+    Field(String),
 }
 
 /// The Host of forwarded requests.
@@ -101,11 +115,13 @@ pub(super) fn read(name: &str, mut table: Table<'_, '_>) -> Result<Upstream, Ref
     if idle_ns.is_some() && !protocol.is_http() {
         return Err(refuse(at, "idle-time: connections of the protocol \"uwsgi\" are not kept"));
     }
+    let balance = table.word("balance", &BALANCES)?.unwrap_or_default();
     let upstream = Upstream {
         name: name.to_owned(),
         line: 0,
         servers: servers(value, in_flight_max)?,
-        balance: table.word("balance", &BALANCES)?.unwrap_or_default(),
+        balance,
+        hash_key: hash_key(&mut table, balance)?,
         protocol,
         host: host(&mut table)?,
         has_via: table.switch("via")?.unwrap_or(true),
@@ -120,6 +136,25 @@ pub(super) fn read(name: &str, mut table: Table<'_, '_>) -> Result<Upstream, Ref
     };
     table.finish()?;
     Ok(upstream)
+}
+
+fn hash_key(table: &mut Table<'_, '_>, balance: Balance) -> Result<HashKey, Refusal> {
+    let Some((text, at)) = table.string("hash-by")? else { return Ok(HashKey::default()) };
+    if balance != Balance::Hash {
+        return Err(refuse(at, "hash-by is for balance = \"hash\""));
+    }
+    let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^`|~".contains(&byte);
+    match (text.as_str(), text.strip_prefix("field:")) {
+        ("target", _) => Ok(HashKey::Target),
+        ("address", _) => Ok(HashKey::Address),
+        (_, Some(name)) if !name.is_empty() && name.bytes().all(is_sign) => {
+            Ok(HashKey::Field(name.to_owned()))
+        }
+        _ => {
+            let why = format!("hash-by is \"target\", \"address\" or \"field:NAME\", not {text:?}");
+            Err(refuse(at, &why))
+        }
+    }
 }
 
 fn host(table: &mut Table<'_, '_>) -> Result<HostField, Refusal> {
