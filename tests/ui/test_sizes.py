@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.pipeline.reports import experiment_text
+from jissoku.pipeline.reports import experiment_text, report_text
 from jissoku.ui.render import static_files
 from tests.ui.conftest import LIMIT_S, RECORDS, Client
 
-# In bytes: of a page with all that it loads, of its scripts, and of an experiment's report.
-VIEW_MAX, SCRIPTS_MAX, EXPERIMENT_MAX = 40_000, 20_000, 300_000
+# In bytes: of a page with all that it loads, of its scripts, and of reports: of an experiment, and
+# of a quick run of seven targets.
+VIEW_MAX, SCRIPTS_MAX, EXPERIMENT_MAX, QUICK_MAX = 40_000, 20_000, 300_000, 120 * 1024
 
+QUICK = sorted(path.parent for path in RECORDS.glob("repeatability/*/run.json"))
 EXPERIMENTS = sorted(path.parent for path in RECORDS.glob("*/experiment.json"))
 
 
@@ -56,3 +58,8 @@ def sent(client: Client, path: str) -> bytes:
 @pytest.mark.parametrize("folder", EXPERIMENTS, ids=lambda folder: folder.name)
 def test_reports_of_experiments_are_small(folder: Path) -> None:
     assert len(experiment_text(folder).encode()) <= EXPERIMENT_MAX
+
+
+@pytest.mark.parametrize("folder", QUICK, ids=lambda folder: folder.name)
+def test_reports_of_seven_targets_are_small(folder: Path) -> None:
+    assert len(report_text(folder, "html").encode()) <= QUICK_MAX

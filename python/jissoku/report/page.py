@@ -14,6 +14,10 @@ from jissoku.report.chart_value import Chart
 # A factor, or the interval behind it.
 INTERVAL = re.compile(r"[0-9.,]+ \N{MULTIPLICATION SIGN}|\[[0-9.,]+ [0-9.,]+\]")
 
+CSS_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+# Not before a colon, where a space is a combinator, and not around operators of calc().
+CSS_SPACE = re.compile(r"\s*([{};,])\s*|(?<=:)\s+|\s+(?=\s)|\n")
+
 
 def render(
     template: str, *, figures: Sequence[Chart], extra_policy: str = "", **values: object
@@ -39,8 +43,9 @@ def render(
 
 
 def style_sheet() -> str:
-    """The style sheet of every page."""
-    return _environment().get_template("report.css").render(room_max=svg.ROOM_MAX)
+    """The style sheet of every page, without the spaces and line ends that only people need."""
+    text = _environment().get_template("report.css").render(room_max=svg.ROOM_MAX)
+    return CSS_SPACE.sub(r"\1", CSS_COMMENT.sub("", text)).strip()
 
 
 def script() -> str:

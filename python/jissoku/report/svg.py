@@ -37,8 +37,8 @@ def number(value: float) -> str:
 
 
 def percent(fraction: float) -> str:
-    """A place across a plot."""
-    return f"{number(100 * fraction)}%"
+    """A position across the plot, to a thousandth of its width: half a pixel on a wide screen."""
+    return f"{number(round(100 * fraction, 1))}%"
 
 
 def tag(name: str, *content: str, **attributes: str | float) -> Markup:

@@ -1,6 +1,6 @@
 """Comparisons as tables: every pair with its checks, and grids of arms by loads."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from jissoku.model import Comparison, CrossCheckName, Load, Metric, Summary
@@ -26,6 +26,10 @@ class Cell:
     sentence: str = ""
 
 
+# Columns that a report says of the whole run, too, under "How it was measured".
+OF_THE_RUN = frozenset({"measured", "blocks"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
     """Verdicts relative to one arm: a row per arm, a column per load or metric."""
@@ -41,13 +45,26 @@ def against(summary: Summary, metric: Metric) -> tuple[Comparison, ...]:
 
 
 def pairs(comparisons: Sequence[Comparison]) -> Table:
-    """One row per pair and load: ratio, verdict, p-value, and the ratio of each check."""
+    """One row per pair and load: ratio, verdict, p-value, and the ratio of each check.
+
+    What is the same in all rows, and said of the whole run, has no column.
+    """
     checked = [name for name in CrossCheckName if any(_has(c, name) for c in comparisons)]
     header = (
         "target", "against", "load", "ratio", "verdict", "proven", "measured", "blocks",
         "p (Holm)", "p (sign flip)", "Hodges-Lehmann", *(f"check: {name}" for name in checked),
     )  # fmt: skip
-    return Table(header=header, rows=tuple(_row(found, checked) for found in comparisons))
+    rows = tuple(_row(found, checked) for found in comparisons)
+    said = {
+        column
+        for column, name in enumerate(header)
+        if name in OF_THE_RUN and len({row[column] for row in rows}) == 1
+    }
+    return Table(header=_without(header, said), rows=tuple(_without(row, said) for row in rows))
+
+
+def _without(cells: tuple[str, ...], columns: Container[int]) -> tuple[str, ...]:
+    return tuple(cell for column, cell in enumerate(cells) if column not in columns)
 
 
 def _has(comparison: Comparison, name: CrossCheckName) -> bool:
