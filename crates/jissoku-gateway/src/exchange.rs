@@ -89,6 +89,8 @@ pub(crate) struct Output {
     /// Behind the status line of the final response, if that is in `bytes`.
     pub(crate) fields_at: Option<usize>,
     pub(crate) has_date: bool,
+    /// An interim response was written.
+    pub(crate) has_interim: bool,
     /// 0 until the final head was received.
     pub(crate) status: u16,
     pub(crate) body_size: u64,
@@ -268,6 +270,7 @@ impl Exchange {
         Attempt {
             is_reused: self.is_reused,
             received: self.received,
+            has_relayed: self.output.has_interim || matches!(self.received, Received::Head),
             is_repeatable: self.is_repeatable(),
             tries: self.place.tries,
             was_replaced: self.place.was_replaced,
@@ -283,6 +286,7 @@ impl Exchange {
                 upload.awaits_continue = false;
             }
         } else if self.part.is_none() && self.version == Version::Http11 {
+            self.output.has_interim = true;
             let output = &mut self.output.bytes;
             write_response_head(head, bytes, ClientFraming::AsReceived, output);
         }

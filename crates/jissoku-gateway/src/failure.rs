@@ -62,6 +62,8 @@ pub(crate) struct Attempt {
     /// The connection had served another request before.
     pub(crate) is_reused: bool,
     pub(crate) received: Received,
+    /// A part of a response was passed on, if only an interim one.
+    pub(crate) has_relayed: bool,
     /// The request may be repeated (RFC 9110 section 9.2.2), and was not streamed.
     pub(crate) is_repeatable: bool,
     /// Tries before this one that were sent.
@@ -81,6 +83,20 @@ impl Attempt {
             (Fault::Closed, Received::Nothing) => Some(Cause::Reset),
             (Fault::HeadTimeout, Received::Nothing) => Some(Cause::Timeout),
             _ => None,
+        }
+    }
+
+    /// The try as the decision about another sees it.
+    pub(crate) fn ended(self, cause: Cause) -> retry::Attempt {
+        retry::Attempt {
+            cause,
+            is_idempotent: self.is_repeatable,
+            // Before a connection there is nothing that could be gone.
+            is_replayable: self.is_repeatable || cause == Cause::Connect,
+            has_relayed: self.has_relayed,
+            tries: self.tries,
+            was_replaced: self.was_replaced,
+            left_ns: self.left_ns,
         }
     }
 
@@ -147,17 +163,7 @@ pub(crate) fn decide(
         return Verdict::Truncate;
     }
     let Some(cause) = attempt.cause(fault) else { return Verdict::Respond(fault.status()) };
-    let tried = retry::Attempt {
-        cause,
-        is_idempotent: attempt.is_repeatable,
-        // Before a connection there is nothing that could be gone.
-        is_replayable: attempt.is_repeatable || cause == Cause::Connect,
-        has_relayed: false,
-        tries: attempt.tries,
-        was_replaced: attempt.was_replaced,
-        left_ns: attempt.left_ns,
-    };
-    match retry(&tried) {
+    match retry(&attempt.ended(cause)) {
         Retry::Fresh => Verdict::Fresh,
         Retry::Other { after_ns } => Verdict::Other { after_ns },
         Retry::No(_) => Verdict::Respond(fault.status()),
@@ -192,6 +198,7 @@ mod tests {
             |([is_reused, is_repeatable, was_replaced], received, tries, left_ns)| Attempt {
                 is_reused,
                 received,
+                has_relayed: received == Received::Head,
                 is_repeatable,
                 tries,
                 was_replaced,
@@ -244,6 +251,7 @@ mod tests {
         let get = Attempt {
             is_reused: true,
             received: Received::Nothing,
+            has_relayed: false,
             is_repeatable: true,
             tries: 0,
             was_replaced: false,

@@ -8,6 +8,7 @@ mod gather;
 mod hedge;
 mod response;
 mod retry;
+mod status_retry;
 mod telemetry;
 
 use std::collections::VecDeque;

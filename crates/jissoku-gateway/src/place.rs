@@ -61,6 +61,14 @@ impl Place {
         try_ns.map_or(now_ns + head_ns, |try_ns| self.until_ns.min(now_ns + try_ns))
     }
 
+    /// Its server has failed: it waits until `at_ns`, and is then sent to another.
+    pub(crate) fn retry_at(&mut self, at_ns: u64) {
+        self.tried.extend(self.lease.as_ref().map(Lease::index));
+        self.was_replaced = false;
+        self.wait = Wait::Retry(at_ns);
+        self.phases.wait();
+    }
+
     /// Of a second copy of the request, which has the same time, and gets another server.
     pub(crate) fn for_copy(&self) -> Self {
         let forwarding = Forwarding { hedge: None, retry: RetryPolicy::NONE, ..self.forwarding };

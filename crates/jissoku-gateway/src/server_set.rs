@@ -17,6 +17,7 @@ use jissoku_upstream::fleet::{Fleet, Server, ServerSpec};
 use jissoku_upstream::health::{Admission, HealthPolicy};
 use jissoku_upstream::queue::QueuePolicy;
 use jissoku_upstream::retry::{Budget, BudgetPolicy};
+use jissoku_upstream::statuses::Statuses;
 
 use crate::resolution::Resolution;
 use crate::target::Target;
@@ -52,6 +53,8 @@ pub struct UpstreamOptions {
     pub ejection: HealthPolicy,
     /// Where requests wait when all servers are full; `None`: they get 503.
     pub queue: Option<QueuePolicy>,
+    /// Statuses of responses after which a request may be sent to another server.
+    pub retry_statuses: Statuses,
     /// How servers are asked whether they serve, if they are.
     pub health: Option<HealthCheck>,
     /// How long an unused connection is kept, in nanoseconds.
@@ -128,6 +131,7 @@ impl UpstreamOptions {
             hash_key: HashKey::default(),
             ejection,
             queue: None,
+            retry_statuses: Statuses::NONE,
             health: None,
             idle_ns,
             resolution,

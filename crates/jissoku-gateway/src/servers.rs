@@ -101,6 +101,23 @@ impl Servers {
         self.set.fleet.has_spare_capacity(now_ns)
     }
 
+    /// Whether another server than those that a request was sent to serves, and is not full.
+    pub(crate) fn has_other(&self, place: &Place, now_ns: u64) -> bool {
+        if place.pinned.is_some() {
+            return false;
+        }
+        // Indices refer to the servers of the last choice.
+        let tried: &[usize] = if place.version == self.version { &place.tried } else { &[] };
+        let present = place.endpoint.as_ref();
+        let servers = self.set.fleet.servers().iter().zip(&self.set.endpoints);
+        servers.enumerate().any(|(index, (server, endpoint))| {
+            let is_present = present.is_some_and(|present| Arc::ptr_eq(present, endpoint));
+            let is_other = !is_present && !tried.contains(&index);
+            let is_serving = server.state().admission(now_ns) == Admission::Serving;
+            is_other && is_serving && !server.is_full()
+        })
+    }
+
     /// Gives a request's place at its server back.
     pub(crate) fn release(&self, lease: Lease, outcome: Outcome, now_ns: u64) {
         // All workers see the change; it has no log.

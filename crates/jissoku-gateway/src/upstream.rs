@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jissoku_http::response_reader::{BadResponse, ResponseEvent, ResponseHead, ResponseReader};
 use jissoku_os::driver::ConnectionId;
 use jissoku_os::socket::Endpoint;
+use jissoku_upstream::statuses::Statuses;
 
 use crate::exchange::Exchange;
 use crate::failure::{Fault, Received};
@@ -30,6 +31,8 @@ pub(crate) struct Upstream {
     reader: ResponseReader,
     /// The start of a head.
     input: Vec<u8>,
+    /// The head at the start of `input`, if it is not decided whether the response is passed on.
+    undecided: Option<ResponseHead>,
     /// Trailer lines of the response.
     trailers: Vec<u8>,
     /// Whether the server keeps the connection after this response.
@@ -69,6 +72,11 @@ pub(crate) enum Outcome {
     Complete {
         is_reusable: bool,
     },
+    /// Its head has a status for which the request may be sent to another server: it is to be
+    /// passed on or discarded. Whether the request has gone out as a whole.
+    Undecided {
+        is_sent: bool,
+    },
     Failed(Fault),
 }
 
@@ -89,6 +97,7 @@ impl Upstream {
             idle_age_ns: 0,
             reader: ResponseReader::new(false),
             input: Vec::new(),
+            undecided: None,
             trailers: Vec::new(),
             is_kept: false,
         }
@@ -109,6 +118,7 @@ impl Upstream {
         self.state = State::Busy(exchange, Sending::Pending);
         self.reader = ResponseReader::new(is_head);
         self.input = Vec::new();
+        self.undecided = None;
         self.trailers = Vec::new();
     }
 
@@ -117,9 +127,15 @@ impl Upstream {
         self.reader.is_in_head()
     }
 
-    /// Reads a part of the response and writes it to `exchange`. `is_sent`: the request has gone
-    /// out as a whole.
-    pub(crate) fn read(&mut self, bytes: &[u8], is_sent: bool, exchange: &mut Exchange) -> Outcome {
+    /// Reads a part of the response and writes it to `exchange`, up to a head with one of the
+    /// `retried` statuses. `is_sent`: the request has gone out as a whole.
+    pub(crate) fn read(
+        &mut self,
+        bytes: &[u8],
+        is_sent: bool,
+        exchange: &mut Exchange,
+        retried: &Statuses,
+    ) -> Outcome {
         if exchange.is_tunnel() {
             exchange.output.write_raw(bytes);
             return Outcome::Partial;
@@ -128,20 +144,70 @@ impl Upstream {
             exchange.received = Received::Part;
         }
         if self.input.is_empty() {
-            let (used, outcome) = self.parse(bytes, is_sent, exchange);
+            let (used, outcome) = self.parse(bytes, is_sent, exchange, retried);
             self.input.extend_from_slice(&bytes[used..]);
             return outcome;
         }
         let mut input = std::mem::take(&mut self.input);
         input.extend_from_slice(bytes);
-        let (used, outcome) = self.parse(&input, is_sent, exchange);
+        let (used, outcome) = self.parse(&input, is_sent, exchange, retried);
         input.drain(..used);
         self.input = input;
         outcome
     }
 
+    /// Writes the response that was undecided to `exchange`, as far as it was received.
+    pub(crate) fn pass_on(&mut self, is_sent: bool, exchange: &mut Exchange) -> Outcome {
+        let Some(head) = self.undecided.take() else { return Outcome::Partial };
+        let mut input = std::mem::take(&mut self.input);
+        self.is_kept = head.keeps_alive;
+        exchange.write_head(&head, &input);
+        let size = head.size as usize;
+        let (used, outcome) = self.parse(&input[size..], is_sent, exchange, &Statuses::NONE);
+        input.drain(..size + used);
+        self.input = input;
+        outcome
+    }
+
+    /// Drops the response that was undecided. Returns whether all of it was received, and the
+    /// connection can be used again: one whose response is still to come is not waited for.
+    pub(crate) fn discard(&mut self, is_sent: bool, exchange: &Exchange) -> bool {
+        let Some(head) = self.undecided.take() else { return false };
+        let input = std::mem::take(&mut self.input);
+        self.is_kept = head.keeps_alive;
+        let mut used = head.size as usize;
+        loop {
+            let Ok(step) = self.reader.step(&input[used..]) else { return false };
+            used += step.used;
+            match step.event {
+                ResponseEvent::Partial => return false,
+                ResponseEvent::End => {
+                    return self.is_reusable(used == input.len(), is_sent, exchange);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether a connection whose response is complete can be used again. What follows a response
+    /// was not asked for: `is_exact` if nothing does.
+    fn is_reusable(&self, is_exact: bool, is_sent: bool, exchange: &Exchange) -> bool {
+        is_exact
+            && is_sent
+            && self.is_kept
+            && exchange.protocol.is_http()
+            && !exchange.method.has_unusual_body
+            && !exchange.offer.upgrades
+    }
+
     /// Returns the number of bytes that are not needed again.
-    fn parse(&mut self, bytes: &[u8], is_sent: bool, exchange: &mut Exchange) -> (usize, Outcome) {
+    fn parse(
+        &mut self,
+        bytes: &[u8],
+        is_sent: bool,
+        exchange: &mut Exchange,
+        retried: &Statuses,
+    ) -> (usize, Outcome) {
         let mut used = 0;
         loop {
             let step = match self.reader.step(&bytes[used..]) {
@@ -164,6 +230,10 @@ impl Upstream {
                     exchange.output.write_raw(&bytes[used..]);
                     return (bytes.len(), Outcome::Partial);
                 }
+                ResponseEvent::Head(head) if retried.contains(head.status) => {
+                    self.undecided = Some(head);
+                    return (start, Outcome::Undecided { is_sent });
+                }
                 ResponseEvent::Head(head) => {
                     self.is_kept = head.keeps_alive;
                     exchange.write_head(&head, &bytes[start..]);
@@ -175,14 +245,7 @@ impl Upstream {
                     }
                 }
                 ResponseEvent::End => {
-                    // What follows a response was not asked for.
-                    let is_exact = used == bytes.len();
-                    let is_reusable = is_exact
-                        && is_sent
-                        && self.is_kept
-                        && exchange.protocol.is_http()
-                        && !exchange.method.has_unusual_body
-                        && !exchange.offer.upgrades;
+                    let is_reusable = self.is_reusable(used == bytes.len(), is_sent, exchange);
                     // The lines are followed by the CR of the empty line.
                     exchange.finish(self.trailers.strip_suffix(b"\r").unwrap_or_default());
                     return (bytes.len(), Outcome::Complete { is_reusable });

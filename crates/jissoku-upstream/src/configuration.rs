@@ -7,6 +7,7 @@ mod explanation;
 mod gather;
 mod problem;
 mod route;
+mod statuses;
 mod table;
 mod upstream;
 

@@ -15,3 +15,4 @@ pub mod random;
 pub mod rate;
 pub mod retry;
 pub mod routes;
+pub mod statuses;

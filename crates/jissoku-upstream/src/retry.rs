@@ -19,6 +19,7 @@ const BACKOFF_NS: u64 = 25_000_000;
 const DOUBLINGS_MAX: u32 = 6;
 
 /// What a route permits.
+#[expect(clippy::struct_excessive_bools, reason = "causes that are independent of each other")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// Tries in all. Failed connects are not counted: they end with the servers.
@@ -29,11 +30,13 @@ pub struct RetryPolicy {
     pub on_reset: bool,
     /// After responses that are late, with a time for each try.
     pub on_timeout: bool,
+    /// After responses with a status for which the upstream asks to retry.
+    pub on_status: bool,
 }
 
 impl Default for RetryPolicy {
     fn default() -> Self {
-        Self { tries_max: 2, on_connect: true, on_reset: true, on_timeout: false }
+        Self { tries_max: 2, on_connect: true, on_reset: true, on_timeout: false, on_status: true }
     }
 }
 
@@ -48,7 +51,7 @@ pub enum Cause {
     Reset,
     /// No response within the time for a try.
     Timeout,
-    /// A response with a status for which the route asks to retry.
+    /// A response with a status for which the upstream asks to retry.
     Status,
     /// A response that is malformed, or broke off.
     Invalid,
@@ -114,8 +117,13 @@ pub fn is_idempotent(method: &[u8]) -> bool {
 
 impl RetryPolicy {
     /// One try; only a reused connection that was closed is replaced.
-    pub const NONE: Self =
-        Self { tries_max: 1, on_connect: false, on_reset: false, on_timeout: false };
+    pub const NONE: Self = Self {
+        tries_max: 1,
+        on_connect: false,
+        on_reset: false,
+        on_timeout: false,
+        on_status: false,
+    };
 
     /// Decides about one failed try, and spends the budget if it is repeated.
     pub fn decide(
@@ -151,7 +159,7 @@ impl RetryPolicy {
             Cause::ReusedReset => !attempt.was_replaced,
             Cause::Reset => self.on_reset,
             Cause::Timeout => self.on_timeout,
-            Cause::Status => true,
+            Cause::Status => self.on_status,
             Cause::Invalid => false,
         };
         let was_sent = attempt.cause != Cause::Connect;

@@ -133,6 +133,7 @@ impl RouteTable {
             hash_key: upstream.hash_key.clone(),
             ejection: upstream.ejection,
             queue: upstream.queue,
+            retry_statuses: upstream.retry_statuses,
             health: upstream.health.clone(),
             protocol: upstream.protocol,
             idle_ns: upstream.idle_ns,

@@ -144,16 +144,23 @@ impl GatewayHandler {
         };
         let Some(exchange) = self.exchanges.get(exchange_key) else { return self.forget(key) };
         let is_sent = unsent == 0 && exchange.is_handed_over();
-        let outcome = upstream.read(bytes, is_sent, exchange);
+        let retried = &self.service.upstreams[upstream.pool].options.retry_statuses;
+        let outcome = upstream.read(bytes, is_sent, exchange, retried);
         if exchange.received == Received::Head && exchange.place.phases.head_ns == 0 {
-            exchange.place.phases.head_ns = self.now_ns;
-            if exchange.place.is_diagnosed {
-                let lines = diagnostics(&self.service, exchange, None, self.now_ns);
-                exchange.output.add_fields(&lines);
-            }
-            self.record_latency(exchange_key);
+            self.on_response(exchange_key);
         }
         self.conclude(key, exchange_key, outcome)
+    }
+
+    /// The head of the response to an exchange was written.
+    pub(super) fn on_response(&mut self, exchange_key: Key) {
+        let Some(exchange) = self.exchanges.get(exchange_key) else { return };
+        exchange.place.phases.head_ns = self.now_ns;
+        if exchange.place.is_diagnosed {
+            let lines = diagnostics(&self.service, exchange, None, self.now_ns);
+            exchange.output.add_fields(&lines);
+        }
+        self.record_latency(exchange_key);
     }
 
     pub(super) fn on_eof(&mut self, key: Key) -> Next {
@@ -210,6 +217,7 @@ impl GatewayHandler {
                 self.release(exchange_key, health::Outcome::Success);
                 next
             }
+            Outcome::Undecided { is_sent } => self.decide_status(key, exchange_key, is_sent),
             Outcome::Failed(fault) => {
                 self.fail_exchange(key, fault);
                 self.forget(key)
@@ -218,7 +226,7 @@ impl GatewayHandler {
     }
 
     /// A connection becomes idle.
-    fn keep(&mut self, key: Key) -> Next {
+    pub(super) fn keep(&mut self, key: Key) -> Next {
         let Some(connection) = self.upstreams.get(key) else { return Next::Close };
         let (upstream, endpoint) = (connection.pool, Arc::clone(&connection.endpoint));
         let servers = &mut self.servers[upstream];

@@ -2,7 +2,6 @@
 
 use jissoku_server::UpstreamCounter;
 use jissoku_upstream::balance::NoServer;
-use jissoku_upstream::fleet::Lease;
 use jissoku_upstream::health::Outcome;
 
 use super::GatewayHandler;
@@ -108,12 +107,9 @@ impl GatewayHandler {
                 return self.connect(key, false);
             }
             Verdict::Other { after_ns } => {
-                place.tried.extend(place.lease.as_ref().map(Lease::index));
                 place.tries += u32::from(attempt.counts(fault));
-                place.was_replaced = false;
                 place.failure = Some((fault.status(), fault.error_type()));
-                place.wait = Wait::Retry(now_ns + after_ns);
-                place.phases.wait();
+                place.retry_at(now_ns + after_ns);
                 shared.count(UpstreamCounter::OtherRetries);
                 self.retries.add(now_ns + after_ns, key);
             }

@@ -45,6 +45,8 @@ pub enum UpstreamCounter {
     FreshRetries,
     /// Repeated requests, after another failure.
     OtherRetries,
+    /// Repeated requests, after a response with a status for which the upstream asks to retry.
+    StatusRetries,
     /// Second copies of requests, whose responses were used.
     WonHedges,
     /// Second copies of requests that were sent without need.
@@ -81,10 +83,11 @@ const FAMILIES: &[Family] = &[
     },
     Family {
         name: "jissoku_upstream_retries",
-        help: "Repeated requests, because a kept connection was closed or for another reason.",
+        help: "Repeated requests: a kept connection was closed, another failure, or the status.",
         members: &[
             (UpstreamCounter::FreshRetries, ",cause=\"reuse\""),
             (UpstreamCounter::OtherRetries, ",cause=\"failure\""),
+            (UpstreamCounter::StatusRetries, ",cause=\"status\""),
         ],
     },
     Family {

@@ -118,14 +118,20 @@ pub(super) fn read(
         rule = rule.with_methods(names).map_err(|error| refuse(place, &error.to_string()))?;
     }
     let try_ns = table.duration("try-time")?;
+    let action = action(&mut table, &pattern, upstreams)?;
+    let to = match action {
+        Action::Forward(index) => upstreams.get(index),
+        _ => None,
+    };
+    let retry = retry(table.table("retry")?, try_ns, to)?;
     let route = Route {
         at,
         line: 0,
         path: path.0,
-        action: action(&mut table, &pattern, upstreams)?,
+        action,
         head_ns: table.duration("head-time")?.unwrap_or(60 * SECOND_NS),
         try_ns,
-        retry: retry(table.table("retry")?, try_ns)?,
+        retry,
         hedge: table.table("hedge")?.map(hedge).transpose()?,
         rate: table.table("rate")?.map(rate).transpose()?,
         concurrency: table.table("concurrency")?.map(concurrency).transpose()?,
@@ -186,18 +192,32 @@ fn action(
     }
 }
 
-fn retry(table: Option<Table<'_, '_>>, try_ns: Option<u64>) -> Result<RetryPolicy, Refusal> {
+/// `to` is the upstream, if there is one alone.
+fn retry(
+    table: Option<Table<'_, '_>>,
+    try_ns: Option<u64>,
+    to: Option<&Upstream>,
+) -> Result<RetryPolicy, Refusal> {
     let defaults = RetryPolicy { on_timeout: try_ns.is_some(), ..RetryPolicy::default() };
     let Some(mut table) = table else { return Ok(defaults) };
     let mut policy =
         RetryPolicy { tries_max: table.integer("tries", 1..=10, defaults.tries_max)?, ..defaults };
     if let Some(causes) = table.strings("on")? {
-        (policy.on_connect, policy.on_reset, policy.on_timeout) = (false, false, false);
+        (policy.on_connect, policy.on_reset) = (false, false);
+        (policy.on_timeout, policy.on_status) = (false, false);
         for (cause, at) in causes {
-            let names = [("connect", 0), ("reset", 1), ("timeout", 2)];
+            let names = [("connect", 0), ("reset", 1), ("timeout", 2), ("status", 3)];
             match word("on", &cause, &names).map_err(|why| refuse(at.clone(), &why))? {
                 0 => policy.on_connect = true,
                 1 => policy.on_reset = true,
+                3 => {
+                    if let Some(upstream) = to.filter(|to| to.retry_statuses.is_empty()) {
+                        let name = &upstream.name;
+                        let why = format!("to retry on \"status\", {name:?} needs retry-statuses");
+                        return Err(refuse(at, &why));
+                    }
+                    policy.on_status = true;
+                }
                 _ if try_ns.is_none() => {
                     return Err(refuse(at, "to retry on \"timeout\", the route needs a try-time"));
                 }

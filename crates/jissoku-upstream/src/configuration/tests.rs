@@ -69,6 +69,22 @@ fn the_example_is_read_whole() {
 }
 
 #[test]
+fn statuses_that_are_retried_are_a_list_with_ranges() {
+    let read = |list: &str| {
+        let keys = format!("connections-max = 64\nretry-statuses = {list}");
+        let text = EXAMPLE.replacen("connections-max = 64", &keys, 1);
+        let app = Configuration::parse(&text).unwrap().upstreams.pop().unwrap();
+        (400..=599).filter(|status| app.retry_statuses.contains(*status)).collect::<Vec<_>>()
+    };
+    assert_eq!(read("[503]"), [503]);
+    assert_eq!(read("[500, \"502-504\", 500]"), [500, 502, 503, 504]);
+    assert_eq!(read("[\"400-599\"]").len(), 200);
+    let without = Configuration::parse(EXAMPLE).unwrap();
+    assert!(without.upstreams.iter().all(|upstream| upstream.retry_statuses.is_empty()));
+    assert!(without.routes[2].retry.on_status && !without.routes[0].retry.on_status);
+}
+
+#[test]
 fn a_file_without_these_keys_has_no_routes() {
     let read = Configuration::parse("workers = 3\n").unwrap();
     assert!(read.routes.is_empty() && read.upstreams.is_empty());
@@ -113,6 +129,13 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
         ("127.0.0.1:9001", "127.0.0.1:0", 5, "HOST:PORT or unix:/PATH"),
         ("127.0.0.1:9001", "unix:/run/app.sock", 5, "is there twice"),
         ("connections-max = 64", "connections-max = \"64\"", 7, "a whole number"),
+        ("balance = \"least\"", "retry-statuses = 503", 6, "retry-statuses is a list of statuses"),
+        ("balance = \"least\"", "retry-statuses = [true]", 6, "not a value of type boolean"),
+        ("balance = \"least\"", "retry-statuses = []", 6, "retry-statuses is an empty list"),
+        ("balance = \"least\"", "retry-statuses = [399]", 6, "retry-statuses is 400 to 599, not 399"),
+        ("balance = \"least\"", "retry-statuses = [\"502\"]", 6, "within 400-599, not \"502\""),
+        ("balance = \"least\"", "retry-statuses = [\"504-502\"]", 6, "not \"504-502\""),
+        ("balance = \"least\"", "retry-statuses = [\"500-600\"]", 6, "not \"500-600\""),
         ("time = \"500ms\"", "time = \"500\"", 8, "time is a time"),
         ("time = \"500ms\"", "time = \"0s\"", 8, "time is a time"),
         ("/healthz", "healthz", 9, "begins with a slash"),
@@ -147,6 +170,7 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
         ("path = \"/api/**\"", "path = \"/a\"\nhost = \"a b\"", 18, "a host is a name"),
         ("path = \"/api/**\"", "path = \"/a\"\nmethods = []", 16, "methods are a list of names"),
         ("\"reset\"]", "\"timeout\"]", 20, "needs a try-time"),
+        ("\"reset\"]", "\"status\"]", 20, "to retry on \"status\", \"app\" needs retry-statuses"),
         ("\"reset\"]", "\"error\"]", 20, "\"connect\" or \"reset\" or \"timeout\""),
         ("budget = 0.05", "budget = 5.0", 21, "0.01 to 1.0"),
         ("after = \"p95\"", "after = \"p100\"", 21, "p50 to p99, or a time, not \"p100\""),

@@ -3,11 +3,13 @@
 use toml::de::DeValue;
 
 use super::problem::{Refusal, refuse};
+use super::statuses;
 use super::table::{Table, Value, string, wrong};
 use crate::balance::Balance;
 use crate::fleet::ServerSpec;
 use crate::health::{HealthPolicy, ProbePolicy};
 use crate::queue::QueuePolicy;
+use crate::statuses::Statuses;
 
 const SECOND_NS: u64 = 1_000_000_000;
 const WEIGHT_MAX: i64 = 1000;
@@ -44,6 +46,8 @@ pub struct Upstream {
     pub ejection: HealthPolicy,
     /// How servers are probed, if they are.
     pub health: Option<HealthCheck>,
+    /// Statuses of responses after which a request may be sent to another server.
+    pub retry_statuses: Statuses,
     /// Where requests wait when all servers are full; `None`: 503 at once.
     pub queue: Option<QueuePolicy>,
     /// For how long an idle connection is kept.
@@ -130,6 +134,11 @@ pub(super) fn read(name: &str, mut table: Table<'_, '_>) -> Result<Upstream, Ref
             ..defaults
         },
         health: table.table("health")?.map(health).transpose()?,
+        retry_statuses: table
+            .value("retry-statuses")
+            .map(|value| statuses::read("retry-statuses", value, 400..=599))
+            .transpose()?
+            .unwrap_or_default(),
         queue: table.table("queue")?.map(queue).transpose()?,
         idle_ns: idle_ns.unwrap_or(IDLE_NS),
         resolve_ns: table.duration("resolve-every")?.unwrap_or(RESOLVE_NS),

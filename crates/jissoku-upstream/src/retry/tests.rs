@@ -122,17 +122,19 @@ proptest! {
         cause in proptest::sample::select(vec![
             Cause::Connect, Cause::ReusedReset, Cause::Reset, Cause::Timeout, Cause::Status, Cause::Invalid,
         ]),
-        flags in any::<[bool; 6]>(),
+        flags in any::<[bool; 7]>(),
         (tries, left_ns) in (0..4_u32, 0..SECOND),
     ) {
-        let [is_idempotent, is_replayable, has_relayed, was_replaced, on_timeout, on_reset] = flags;
+        let [is_idempotent, is_replayable, has_relayed, was_replaced, on_timeout, on_reset, on_status] =
+            flags;
         let attempt =
             Attempt { cause, is_idempotent, is_replayable, has_relayed, tries, was_replaced, left_ns };
-        let policy = RetryPolicy { tries_max: 3, on_connect: true, on_reset, on_timeout };
+        let policy = RetryPolicy { tries_max: 3, on_connect: true, on_reset, on_timeout, on_status };
         let budget = Budget::new(BudgetPolicy::default());
         let found = policy.decide(&attempt, &budget, 0, &mut Random::new(left_ns));
         if !matches!(found, Retry::No(_)) {
             prop_assert!(!has_relayed && is_replayable && cause != Cause::Invalid);
+            prop_assert!(on_status || cause != Cause::Status);
             prop_assert!(is_idempotent || cause == Cause::Connect);
         }
         if let Retry::Other { after_ns } = found {

@@ -1,0 +1,197 @@
+"""Responses with a status for which the request is sent to another server instead."""
+
+import http.server
+import json
+import socket
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.serving.origin import Origin
+from tests.serving.scripted_server import ScriptedServer
+from tests.serving.server_process import PATIENCE_S, Start, connect
+from tests.serving.test_edge import read_metrics
+from tests.serving.test_routes import asked, serve
+from tests.serving.test_upstreams import upstream
+
+LISTENING = r"http://127\.0\.0\.1:([0-9]+)/"
+KEYS = "balance = 'round-robin'\nretry-statuses = [500, '502-504']\nidle-time = '60s'"
+DOWN = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\ndown"
+
+
+def down(_: object) -> tuple[int, str]:
+    """What a server answers that asks to retry."""
+    return 503, "down"
+
+
+def tables(first: str, second: str) -> str:
+    """An upstream of two servers that get requests in turn, and a route to it."""
+    return (
+        f"[upstream.app]\nservers = ['{first}', '{second}']\n{KEYS}\n"
+        "[[route]]\npath = '/**'\nto = 'app'\n"
+    )
+
+
+def send_whole(connection: socket.socket) -> None:
+    """The response at once."""
+    connection.sendall(DOWN)
+
+
+def send_bytes(connection: socket.socket) -> None:
+    """The response one byte after the other."""
+    for byte in DOWN:
+        connection.sendall(bytes([byte]))
+
+
+@pytest.mark.parametrize("send", [send_whole, send_bytes])
+def test_a_response_that_asks_to_retry_is_not_noticed(
+    tmp_path: Path, start: Start, send: Callable[[socket.socket], None]
+) -> None:
+    with ScriptedServer(send) as bad, Origin("a") as good:
+        port = serve(start, tmp_path, tables(bad.address, good.address))
+        for number in range(8):
+            assert asked(port, "GET", f"/{number}") == (200, f"a /{number}")
+        assert good.requests == [f"/{number}" for number in range(8)]
+        if send is send_whole:
+            # All of the response was there, so its connection was used again.
+            assert bad.connections == 1
+
+
+def test_a_response_that_does_not_come_is_not_waited_for(tmp_path: Path, start: Start) -> None:
+    def stop_after_head(connection: socket.socket) -> None:
+        connection.sendall(DOWN.removesuffix(b"down"))
+
+    with ScriptedServer(stop_after_head) as bad, Origin("a") as good:
+        port = serve(start, tmp_path, tables(bad.address, good.address))
+        for _ in range(4):
+            assert asked(port, "GET", "/") == (200, "a /")
+        assert (bad.requests, bad.connections) == (2, 2)
+        for _ in range(2):
+            assert bad.ended.acquire(timeout=PATIENCE_S)
+
+
+@pytest.mark.parametrize(
+    ("method", "servers", "status", "keys", "route", "tries"),
+    [
+        ("GET", 2, 503, KEYS, "", 2),
+        ("PUT", 2, 500, KEYS, "", 2),
+        ("GET", 4, 504, KEYS, "retry = { tries = 3 }", 3),
+        ("GET", 4, 503, KEYS, "retry = { tries = 2, on = ['status'] }", 2),
+        # What may have had an effect.
+        ("POST", 2, 503, KEYS, "", 1),
+        # Another status, none, and a route that does not retry for it.
+        ("GET", 2, 501, KEYS, "", 1),
+        ("GET", 2, 503, "", "", 1),
+        ("GET", 2, 503, KEYS, "retry = { on = ['connect', 'reset'] }", 1),
+        ("GET", 2, 503, KEYS, "retry = { tries = 1 }", 1),
+        # There is no other server.
+        ("GET", 1, 503, KEYS, "", 1),
+    ],
+)
+def test_the_last_response_is_passed_on(
+    tmp_path: Path,
+    start: Start,
+    method: str,
+    servers: int,
+    status: int,
+    keys: str,
+    route: str,
+    tries: int,
+) -> None:
+    def answer(_: object) -> tuple[int, str]:
+        return status, "of a server"
+
+    with ExitStack() as stack:
+        origins = [stack.enter_context(Origin(name, answer)) for name in "abcd"[:servers]]
+        port = serve(start, tmp_path, f"{upstream(origins, keys)}{route}\n")
+        assert asked(port, method, "/") == (status, "of a server")
+        assert [len(origin.requests) for origin in origins].count(1) == tries
+        assert sum(len(origin.requests) for origin in origins) == tries
+
+
+def test_retries_are_a_share_of_the_requests(tmp_path: Path, start: Start) -> None:
+    with Origin("a", down) as one, Origin("b", down) as other:
+        port = serve(start, tmp_path, upstream([one, other], KEYS))
+        for _ in range(80):
+            assert asked(port, "GET", "/") == (503, "down")
+        # 30, and a fifth.
+        assert 80 < len(one.requests + other.requests) < 160
+
+
+@pytest.mark.parametrize(
+    ("version", "statuses"), [("1.1", ["200", "503"]), ("1.0", ["200", "200"])]
+)
+def test_nothing_is_repeated_of_which_a_part_was_passed_on(
+    tmp_path: Path, start: Start, version: str, statuses: list[str]
+) -> None:
+    def hint(request: http.server.BaseHTTPRequestHandler) -> tuple[int, str]:
+        request.wfile.write(b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n")
+        return down(request)
+
+    with Origin("a", hint) as bad, Origin("b") as good:
+        port = serve(start, tmp_path, upstream([bad, good], KEYS))
+        found = []
+        for _ in range(2):
+            with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as client:
+                head = f"GET / HTTP/{version}\r\nHost: h\r\nConnection: close\r\n\r\n"
+                client.sendall(head.encode())
+                text = client.makefile("rb").read().decode()
+            heads = [line.split()[1] for line in text.splitlines() if line.startswith("HTTP/")]
+            assert heads[:-1] == (["103"] if heads[-1] == "503" else [])
+            found.append(heads[-1])
+        assert sorted(found) == statuses
+        # A client of HTTP/1.0 gets no interim response.
+        assert bad.requests == ["/"]
+
+
+def test_a_part_of_a_gathered_response_is_sent_again(tmp_path: Path, start: Start) -> None:
+    with Origin("a", down) as bad, Origin("b") as good:
+        text = upstream([bad, good], KEYS).replace("to = 'app'", "gather = { x = 'app:/x' }")
+        port = serve(start, tmp_path, text)
+        for _ in range(2):
+            [part] = json.loads(asked(port, "GET", "/")[1])["parts"]
+            assert part["status"] == 200
+        assert (bad.requests, good.requests) == (["/x"], ["/x", "/x"])
+
+
+def test_a_body_that_was_collected_is_sent_again(tmp_path: Path, start: Start) -> None:
+    def echo(request: http.server.BaseHTTPRequestHandler) -> tuple[int, str]:
+        return 200, request.body.decode()  # type: ignore[attr-defined]
+
+    with Origin("a", down) as bad, Origin("b", echo) as good:
+        port = serve(start, tmp_path, upstream([bad, good], KEYS))
+        connection = connect(port)
+        for body in ["one", "two"]:
+            connection.request("PUT", "/", body=body)
+            response = connection.getresponse()
+            assert (response.status, response.read()) == (200, body.encode())
+        connection.close()
+        assert (len(bad.requests), len(good.requests)) == (1, 2)
+
+
+def test_the_log_and_the_metrics_have_it(tmp_path: Path, start: Start) -> None:
+    with Origin("a", down) as bad, Origin("b") as good:
+        (tmp_path / "serve.toml").write_text(
+            "listen = '127.0.0.1:0'\nworkers = 1\nmetrics = '127.0.0.1:0'\n"
+            f"access-log = 'access.log'\nlog-format = 'json'\n{upstream([bad, good], KEYS)}"
+        )
+        served = start("--config", str(tmp_path / "serve.toml"))
+        port, metrics = [int(served.wait_for(LISTENING)[1]) for _ in range(2)]
+        for _ in range(2):
+            assert asked(port, "GET", "/") == (200, "b /")
+        _, samples = read_metrics(metrics)
+        served.process.terminate()
+        assert served.process.wait(PATIENCE_S) == 0
+        lines = (tmp_path / "access.log").read_text().splitlines()
+    forwarded = [json.loads(line)["forwarded"][0] for line in lines]
+    assert sorted(one["tries"] for one in forwarded) == [1, 2]
+    assert {(one["server"], one["status"], one.get("error")) for one in forwarded} == {
+        (good.address, 200, None)
+    }
+    causes = {
+        cause: samples[f'jissoku_upstream_retries_total{{upstream="app",cause="{cause}"}}']
+        for cause in ("reuse", "failure", "status")
+    }
+    assert causes == {"reuse": 0, "failure": 0, "status": 1}
