@@ -1,11 +1,16 @@
 """Active health checks of servers behind a gateway."""
 
+from contextlib import ExitStack
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
-from tests.serving.origin import Origin
+import pytest
+
+from tests.serving.origin import Answer, Origin
 from tests.serving.server_process import Start
+from tests.serving.test_edge import read_metrics
 from tests.serving.test_routes import asked, serve
+from tests.serving.test_upstreams import upstream
 
 HEALTH = "health = { path = '/up', every = '20ms', time = '20s', rise = 1, fall = 1 }"
 
@@ -40,3 +45,56 @@ def test_a_server_that_fails_its_checks_gets_no_requests(tmp_path: Path, start: 
         is_up = True
         while "b" not in names():
             assert other.thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("statuses", "passing"),
+    [("", {200, 204, 302}), (", statuses = [204, '500-503']", {204, 500, 503})],
+)
+def test_the_statuses_that_pass_can_be_chosen(
+    tmp_path: Path, start: Start, statuses: str, passing: set[int]
+) -> None:
+    def checked_with(status: int) -> Answer:
+        return lambda request: (status if request.path == "/up" else 200, str(status))
+
+    with ExitStack() as stack:
+        origins = [
+            stack.enter_context(Origin(str(status), checked_with(status)))
+            for status in (200, 204, 302, 404, 500, 503)
+        ]
+        more = f"balance = 'round-robin'\n{HEALTH.replace(' }', statuses + ' }')}"
+        port = serve(start, tmp_path, upstream(origins, more))
+        # A second check begins after the result of the first is known.
+        while not all(origin.requests.count("/up") >= 2 for origin in origins):
+            assert asked(port, "GET", "/")[0] == 200
+        # Weights may still grow.
+        found = {asked(port, "GET", "/")[1] for _ in range(60)}
+    assert found == {str(status) for status in passing}
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize(("statuses", "is_serving"), [("", 1), (", statuses = [200]", 0)])
+def test_a_status_that_does_not_pass_ejects_if_it_is_one_to_retry(
+    tmp_path: Path, start: Start, method: str, statuses: str, is_serving: int
+) -> None:
+    def answer(request: BaseHTTPRequestHandler) -> tuple[int, str]:
+        return (200 if request.path == "/up" else 503), "a"
+
+    with Origin("a", answer) as bad, Origin("b") as good:
+        (tmp_path / "serve.toml").write_text(
+            "listen = '127.0.0.1:0'\nworkers = 1\nmetrics = '127.0.0.1:0'\n"
+            + upstream(
+                [bad, good],
+                "balance = 'round-robin'\nfailures = 2\nretry-statuses = [503]\n"
+                f"health = {{ path = '/up', every = '1h'{statuses} }}",
+            )
+        )
+        served = start("--config", str(tmp_path / "serve.toml"))
+        local = r"http://127\.0\.0\.1:([0-9]+)/"
+        port, metrics = [int(served.wait_for(local)[1]) for _ in range(2)]
+        while len([path for path in bad.requests if path != "/up"]) < 2:
+            # What may be repeated is.
+            assert asked(port, method, "/")[0] in ({200} if method == "GET" else {200, 503})
+        _, samples = read_metrics(metrics)
+    labels = f'{{upstream="app",server="{bad.address}"}}'
+    assert samples[f"jissoku_upstream_server_serving{labels}"] == is_serving

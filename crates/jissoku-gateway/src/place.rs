@@ -42,6 +42,8 @@ pub(crate) struct Place {
     pub(crate) failure: Option<(u16, &'static str)>,
     /// Whether the response says how the request was forwarded.
     pub(crate) is_diagnosed: bool,
+    /// Whether the response, although complete, is a failure of its server.
+    pub(crate) is_failure: bool,
 }
 
 /// Whether a request waits.
@@ -103,6 +105,7 @@ impl Place {
             error: None,
             failure: None,
             is_diagnosed: false,
+            is_failure: false,
         }
     }
 }

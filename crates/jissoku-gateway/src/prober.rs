@@ -87,33 +87,35 @@ fn request(check: &HealthCheck, upstream: &Upstream) -> Vec<u8> {
     packet
 }
 
-/// Whether a server answers with a status below 400 in time.
+/// Whether a server answers in time with a status that passes.
 fn ask(endpoint: &Endpoint, check: &HealthCheck, request: &[u8]) -> io::Result<bool> {
     let until_ns = clock::monotonic_ns() + check.time_ns;
     let time = Duration::from_nanos(check.time_ns);
-    match endpoint {
+    let status = match endpoint {
         Endpoint::Tcp(address) => {
             let mut stream = TcpStream::connect_timeout(address, time)?;
             stream.set_write_timeout(Some(time))?;
             let limit = |stream: &TcpStream, left| stream.set_read_timeout(Some(left));
-            exchange(&mut stream, limit, request, until_ns)
+            exchange(&mut stream, limit, request, until_ns)?
         }
         Endpoint::Unix(_) => {
             let mut stream = UnixStream::from(socket::connect(endpoint)?);
             stream.set_nonblocking(false)?;
             stream.set_write_timeout(Some(time))?;
             let limit = |stream: &UnixStream, left| stream.set_read_timeout(Some(left));
-            exchange(&mut stream, limit, request, until_ns)
+            exchange(&mut stream, limit, request, until_ns)?
         }
-    }
+    };
+    Ok(status.is_some_and(|status| check.passes(status)))
 }
 
+/// The status of the response, if there is one.
 fn exchange<S: Read + Write>(
     stream: &mut S,
     limit: impl Fn(&S, Duration) -> io::Result<()>,
     request: &[u8],
     until_ns: u64,
-) -> io::Result<bool> {
+) -> io::Result<Option<u16>> {
     stream.write_all(request)?;
     let (mut line, mut part) = (Vec::new(), [0; 256]);
     while !line.contains(&b'\n') && line.len() < STATUS_LINE_SIZE_MAX {
@@ -123,21 +125,23 @@ fn exchange<S: Read + Write>(
         }
         limit(stream, Duration::from_nanos(left_ns))?;
         match stream.read(&mut part)? {
-            0 => return Ok(false),
+            0 => return Ok(None),
             count => line.extend_from_slice(&part[..count]),
         }
     }
-    Ok(is_pass(&line))
+    Ok(status_of(&line))
 }
 
-/// Whether a response begins with a status of 200 to 399.
-fn is_pass(response: &[u8]) -> bool {
+/// The status in the first line of a response.
+fn status_of(response: &[u8]) -> Option<u16> {
     let is_http = response.starts_with(b"HTTP/1.1 ") || response.starts_with(b"HTTP/1.0 ");
-    is_http
-        && matches!(
-            response.get(9..13),
-            Some([b'2' | b'3', b'0'..=b'9', b'0'..=b'9', b' ' | b'\r'])
-        )
+    match response.get(9..13) {
+        Some([digits @ .., b' ' | b'\r']) if is_http => {
+            let is_number = digits.iter().all(u8::is_ascii_digit);
+            is_number.then(|| str::from_utf8(digits).ok()?.parse().ok()).flatten()
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -145,14 +149,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_below_400_passes() {
-        for passes in ["HTTP/1.1 200 OK\r\n", "HTTP/1.0 204\r\n", "HTTP/1.1 302 Found\r\n"] {
-            assert!(is_pass(passes.as_bytes()), "{passes}");
-        }
-        for fails in
-            ["HTTP/1.1 503 No\r\n", "HTTP/1.1 100 C\r\n", "HTTP/2 200", "", "HTTP/1.1 2000"]
+    fn a_response_begins_with_its_status() {
+        for (line, status) in
+            [("HTTP/1.1 200 OK\r\n", 200), ("HTTP/1.0 204\r\n", 204), ("HTTP/1.1 503 No\r\n", 503)]
         {
-            assert!(!is_pass(fails.as_bytes()), "{fails}");
+            assert_eq!(status_of(line.as_bytes()), Some(status), "{line}");
+        }
+        for line in
+            ["HTTP/2 200 OK\r\n", "", "HTTP/1.1 2000", "HTTP/1.1 +20 \r\n", "HTTP/1.1 2\r\n"]
+        {
+            assert_eq!(status_of(line.as_bytes()), None, "{line}");
         }
     }
 }

@@ -121,6 +121,13 @@ impl ServerSet {
 }
 
 impl UpstreamOptions {
+    /// Whether a response with one of `retry_statuses` is a failure of its server: if the statuses
+    /// that pass the checks are given, and this is none of them.
+    pub(crate) fn is_failure(&self, status: u16) -> bool {
+        let given = self.health.as_ref().and_then(|check| check.statuses);
+        given.is_some_and(|statuses| !statuses.contains(status))
+    }
+
     /// Of an upstream without more in the configuration.
     #[must_use]
     pub fn new(idle_ns: u64) -> Self {

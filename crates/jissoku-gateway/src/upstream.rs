@@ -72,9 +72,10 @@ pub(crate) enum Outcome {
     Complete {
         is_reusable: bool,
     },
-    /// Its head has a status for which the request may be sent to another server: it is to be
+    /// Its head has this status, for which the request may be sent to another server: it is to be
     /// passed on or discarded. Whether the request has gone out as a whole.
     Undecided {
+        status: u16,
         is_sent: bool,
     },
     Failed(Fault),
@@ -232,7 +233,7 @@ impl Upstream {
                 }
                 ResponseEvent::Head(head) if retried.contains(head.status) => {
                     self.undecided = Some(head);
-                    return (start, Outcome::Undecided { is_sent });
+                    return (start, Outcome::Undecided { status: head.status, is_sent });
                 }
                 ResponseEvent::Head(head) => {
                     self.is_kept = head.keeps_alive;

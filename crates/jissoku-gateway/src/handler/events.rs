@@ -217,7 +217,13 @@ impl GatewayHandler {
                 self.release(exchange_key, health::Outcome::Success);
                 next
             }
-            Outcome::Undecided { is_sent } => self.decide_status(key, exchange_key, is_sent),
+            Outcome::Undecided { status, is_sent } => {
+                exchange.place.is_failure = self.service.upstreams
+                    [exchange.place.forwarding.upstream]
+                    .options
+                    .is_failure(status);
+                self.decide_status(key, exchange_key, is_sent)
+            }
             Outcome::Failed(fault) => {
                 self.fail_exchange(key, fault);
                 self.forget(key)

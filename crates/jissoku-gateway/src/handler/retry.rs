@@ -141,6 +141,11 @@ impl GatewayHandler {
     pub(super) fn release(&mut self, key: Key, outcome: Outcome) {
         let Some(exchange) = self.exchanges.get(key) else { return };
         let upstream = exchange.place.forwarding.upstream;
+        let is_failure = std::mem::take(&mut exchange.place.is_failure);
+        let outcome = match outcome {
+            Outcome::Success if is_failure => Outcome::Failure,
+            other => other,
+        };
         if let Some(lease) = exchange.place.lease.take() {
             self.servers[upstream].release(lease, outcome, self.now_ns);
         }

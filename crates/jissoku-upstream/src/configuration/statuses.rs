@@ -5,16 +5,17 @@ use std::ops::RangeInclusive;
 use toml::de::DeValue;
 
 use super::problem::{Refusal, refuse};
-use super::table::{Value, integer, wrong};
+use super::table::{Table, integer, wrong};
 use crate::statuses::Statuses;
 
 /// Reads a list of statuses and of ranges of statuses, such as `[500, "502-504"]`, all of which are
-/// within `permitted`.
+/// within `permitted`; `None` without this key.
 pub(super) fn read(
-    key: &str,
-    value: &Value<'_>,
+    table: &mut Table<'_, '_>,
+    key: &'static str,
     permitted: RangeInclusive<u16>,
-) -> Result<Statuses, Refusal> {
+) -> Result<Option<Statuses>, Refusal> {
+    let Some(value) = table.value(key) else { return Ok(None) };
     let what = "a list of statuses and of ranges, such as [500, \"502-504\"]";
     let DeValue::Array(values) = value.get_ref() else {
         return Err(wrong(key, what, value.get_ref(), value));
@@ -42,7 +43,7 @@ pub(super) fn read(
     if statuses.is_empty() {
         return Err(refuse(value.span(), &format!("{key} is an empty list")));
     }
-    Ok(statuses)
+    Ok(Some(statuses))
 }
 
 /// As `502-504`.

@@ -85,6 +85,17 @@ fn statuses_that_are_retried_are_a_list_with_ranges() {
 }
 
 #[test]
+fn a_check_passes_with_the_statuses_of_the_file() {
+    let passes = |keys: &str| {
+        let text = EXAMPLE.replacen("every = \"2s\"", &format!("every = \"2s\"{keys}"), 1);
+        let check = Configuration::parse(&text).unwrap().upstreams.pop().unwrap().health.unwrap();
+        (0..=999).filter(|status| check.passes(*status)).collect::<Vec<u16>>()
+    };
+    assert_eq!(passes(""), (200..=399).collect::<Vec<_>>());
+    assert_eq!(passes(", statuses = [204, \"300-301\", 503]"), [204, 300, 301, 503]);
+}
+
+#[test]
 fn a_file_without_these_keys_has_no_routes() {
     let read = Configuration::parse("workers = 3\n").unwrap();
     assert!(read.routes.is_empty() && read.upstreams.is_empty());
@@ -132,13 +143,22 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
         ("balance = \"least\"", "retry-statuses = 503", 6, "retry-statuses is a list of statuses"),
         ("balance = \"least\"", "retry-statuses = [true]", 6, "not a value of type boolean"),
         ("balance = \"least\"", "retry-statuses = []", 6, "retry-statuses is an empty list"),
-        ("balance = \"least\"", "retry-statuses = [399]", 6, "retry-statuses is 400 to 599, not 399"),
+        (
+            "balance = \"least\"",
+            "retry-statuses = [399]",
+            6,
+            "retry-statuses is 400 to 599, not 399",
+        ),
         ("balance = \"least\"", "retry-statuses = [\"502\"]", 6, "within 400-599, not \"502\""),
         ("balance = \"least\"", "retry-statuses = [\"504-502\"]", 6, "not \"504-502\""),
         ("balance = \"least\"", "retry-statuses = [\"500-600\"]", 6, "not \"500-600\""),
         ("time = \"500ms\"", "time = \"500\"", 8, "time is a time"),
         ("time = \"500ms\"", "time = \"0s\"", 8, "time is a time"),
         ("/healthz", "healthz", 9, "begins with a slash"),
+        ("every = \"2s\"", "statuses = 200", 9, "statuses is a list of statuses"),
+        ("every = \"2s\"", "statuses = [103]", 9, "statuses is 200 to 599, not 103"),
+        ("every = \"2s\"", "statuses = [\"2xx\"]", 9, "within 200-599, not \"2xx\""),
+        ("every = \"2s\"", "statuses = []", 9, "statuses is an empty list"),
         ("servers = [\"ads.example:80\"]", "servers = []", 12, "empty list"),
         ("\"uwsgi\"", "\"uwsgi\"\nidle-time = \"2s\"", 11, "\"uwsgi\" are not kept"),
         ("\"uwsgi\"", "\"uwsgi\"\nhost = \"a b\"", 14, "\"client\", \"upstream\" or a name"),

@@ -101,10 +101,23 @@ impl Protocol {
 pub struct HealthCheck {
     /// The request's target.
     pub path: String,
-    /// The time for the response.
+    /// The time for the response, in nanoseconds.
     pub time_ns: u64,
+    /// The statuses that pass; `None`: 200 to 399.
+    pub statuses: Option<Statuses>,
     /// When, and what follows.
     pub policy: ProbePolicy,
+}
+
+impl HealthCheck {
+    /// Whether a response with this status passes.
+    #[must_use]
+    pub fn passes(&self, status: u16) -> bool {
+        match &self.statuses {
+            Some(statuses) => statuses.contains(status),
+            None => (200..=399).contains(&status),
+        }
+    }
 }
 
 pub(super) fn read(name: &str, mut table: Table<'_, '_>) -> Result<Upstream, Refusal> {
@@ -134,10 +147,7 @@ pub(super) fn read(name: &str, mut table: Table<'_, '_>) -> Result<Upstream, Ref
             ..defaults
         },
         health: table.table("health")?.map(health).transpose()?,
-        retry_statuses: table
-            .value("retry-statuses")
-            .map(|value| statuses::read("retry-statuses", value, 400..=599))
-            .transpose()?
+        retry_statuses: statuses::read(&mut table, "retry-statuses", 400..=599)?
             .unwrap_or_default(),
         queue: table.table("queue")?.map(queue).transpose()?,
         idle_ns: idle_ns.unwrap_or(IDLE_NS),
@@ -239,6 +249,7 @@ fn health(mut table: Table<'_, '_>) -> Result<HealthCheck, Refusal> {
     let check = HealthCheck {
         path: path.map(|(path, _)| path).unwrap_or_default(),
         time_ns: table.duration("time")?.unwrap_or(SECOND_NS),
+        statuses: statuses::read(&mut table, "statuses", 200..=599)?,
         policy: ProbePolicy {
             every_ns: table.duration("every")?.unwrap_or(defaults.every_ns),
             rise: table.integer("rise", 1..=100, defaults.rise)?,
