@@ -1,5 +1,6 @@
 """Several servers behind one gateway: which gets a request, and what happens when some fail."""
 
+import socket
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.serving.origin import Origin, held_until
+from tests.serving.scripted_server import ScriptedServer
 from tests.serving.server_process import PATIENCE_S, Client, Start, connect
 from tests.serving.test_routes import asked, serve
 
@@ -173,3 +175,20 @@ def test_what_waits_too_long_is_refused(tmp_path: Path, start: Start) -> None:
         assert get(port) == (503, "Service Unavailable\n")
         is_free.set()
         first.join()
+
+
+@pytest.mark.parametrize("seconds", [0, 1])
+def test_a_connection_is_not_kept_for_longer_than_its_server_says(
+    tmp_path: Path, start: Start, seconds: int
+) -> None:
+    def answer(connection: socket.socket) -> None:
+        field = f"Keep-Alive: timeout={seconds}"
+        connection.sendall(f"HTTP/1.1 204 No Content\r\n{field}\r\n\r\n".encode())
+
+    with ScriptedServer(answer) as server:
+        text = f"[upstream.app]\nservers = ['{server.address}']\nidle-time = '1h'\n{ROUTE}"
+        port = serve(start, tmp_path, text)
+        assert get(port) == (204, "")
+        assert server.ended.acquire(timeout=PATIENCE_S)
+        assert get(port) == (204, "")
+        assert server.connections == 2

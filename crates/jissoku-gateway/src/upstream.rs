@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jissoku_http::response_reader::{BadResponse, ResponseEvent, ResponseHead, ResponseReader};
 use jissoku_os::driver::ConnectionId;
 use jissoku_os::socket::Endpoint;
+use jissoku_upstream::closing_age::announced_ns;
 use jissoku_upstream::statuses::Statuses;
 
 use crate::exchange::Exchange;
@@ -37,6 +38,8 @@ pub(crate) struct Upstream {
     trailers: Vec<u8>,
     /// Whether the server keeps the connection after this response.
     is_kept: bool,
+    /// For how long at most, if it says so.
+    pub(crate) kept_ns: Option<u64>,
 }
 
 /// What a connection does.
@@ -101,6 +104,7 @@ impl Upstream {
             undecided: None,
             trailers: Vec::new(),
             is_kept: false,
+            kept_ns: None,
         }
     }
 
@@ -161,7 +165,7 @@ impl Upstream {
     pub(crate) fn pass_on(&mut self, is_sent: bool, exchange: &mut Exchange) -> Outcome {
         let Some(head) = self.undecided.take() else { return Outcome::Partial };
         let mut input = std::mem::take(&mut self.input);
-        self.is_kept = head.keeps_alive;
+        self.note_persistence(&head);
         exchange.write_head(&head, &input);
         let size = head.size as usize;
         let (used, outcome) = self.parse(&input[size..], is_sent, exchange, &Statuses::NONE);
@@ -175,7 +179,7 @@ impl Upstream {
     pub(crate) fn discard(&mut self, is_sent: bool, exchange: &Exchange) -> bool {
         let Some(head) = self.undecided.take() else { return false };
         let input = std::mem::take(&mut self.input);
-        self.is_kept = head.keeps_alive;
+        self.note_persistence(&head);
         let mut used = head.size as usize;
         loop {
             let Ok(step) = self.reader.step(&input[used..]) else { return false };
@@ -188,6 +192,12 @@ impl Upstream {
                 _ => {}
             }
         }
+    }
+
+    /// Notes whether and for how long the server keeps the connection.
+    fn note_persistence(&mut self, head: &ResponseHead) {
+        self.kept_ns = head.keep_alive_s.map(announced_ns);
+        self.is_kept = head.keeps_alive && self.kept_ns != Some(0);
     }
 
     /// Whether a connection whose response is complete can be used again. What follows a response
@@ -236,7 +246,7 @@ impl Upstream {
                     return (start, Outcome::Undecided { status: head.status, is_sent });
                 }
                 ResponseEvent::Head(head) => {
-                    self.is_kept = head.keeps_alive;
+                    self.note_persistence(&head);
                     exchange.write_head(&head, &bytes[start..]);
                 }
                 ResponseEvent::Body(place) => exchange.write_body(&bytes[start..][place]),

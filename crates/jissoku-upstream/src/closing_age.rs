@@ -1,6 +1,19 @@
-//! How long a server keeps connections that are not used, as far as its closing them has shown.
+//! How long a server keeps connections that are not used, as far as its closing them has shown, or
+//! as it says.
 
 const WINDOW_NS: u64 = 10_000_000_000;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// For how many nanoseconds an unused connection is used again that its server keeps for
+/// `timeout_s`, as its Keep-Alive says: a second less, since a request may be on its way when that
+/// is over, but at least half of it.
+#[must_use]
+pub const fn announced_ns(timeout_s: u32) -> u64 {
+    let timeout_ns = timeout_s as u64 * SECOND_NS;
+    let (less_ns, half_ns) = (timeout_ns.saturating_sub(SECOND_NS), timeout_ns / 2);
+    if less_ns > half_ns { less_ns } else { half_ns }
+}
 
 /// No connection was closed.
 const NONE_NS: u64 = u64::MAX;
@@ -51,6 +64,12 @@ impl ClosingAge {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_second_or_half_is_taken_off_what_a_server_says() {
+        let halves = [0, 1, 2, 3, 5, 60].map(|timeout_s| announced_ns(timeout_s) * 2 / SECOND_NS);
+        assert_eq!(halves, [0, 1, 2, 4, 8, 118]);
+    }
 
     #[test]
     fn half_the_shortest_age_is_trusted_until_it_is_forgotten() {

@@ -240,10 +240,11 @@ impl GatewayHandler {
             return self.forget(key);
         }
         connection.state = State::Idle;
+        let kept_ns = connection.kept_ns;
         let idle_max = servers.idle_max();
         let oldest = servers.pool.add(key, endpoint, self.now_ns, idle_max);
         let idle_ns = self.service.upstreams[upstream].options.idle_ns;
-        self.set_deadline(key, self.now_ns + idle_ns);
+        self.set_deadline(key, self.now_ns + kept_ns.map_or(idle_ns, |ns| ns.min(idle_ns)));
         if let Some(oldest) = oldest {
             self.close(oldest);
         }

@@ -34,6 +34,9 @@ pub struct ResponseHead {
     pub body: ResponseBody,
     /// Whether the server allows the connection to persist (RFC 9112 section 9.3).
     pub keeps_alive: bool,
+    /// For how many seconds the server keeps an unused connection, if Keep-Alive has a `timeout`
+    /// (RFC 2068 section 19.7.1.1). A value that is malformed is ignored.
+    pub keep_alive_s: Option<u32>,
     /// Whether there is a Date.
     pub has_date: bool,
     /// Whether there is a Connection field.
@@ -74,6 +77,7 @@ pub(super) struct ResponseHeadReader {
     framing: Framing,
     /// The options of Connection, if it is present.
     connection: Option<ConnectionOptions>,
+    keep_alive_s: Option<u32>,
     has_date: bool,
 }
 
@@ -135,6 +139,10 @@ impl ResponseHeadReader {
                     options.keeps_alive |= option.eq_ignore_ascii_case(b"keep-alive");
                 }
             }
+            10 if is(b"keep-alive") => {
+                let shorter = timeout_s(value).into_iter().chain(self.keep_alive_s).min();
+                self.keep_alive_s = shorter;
+            }
             14 if is(b"content-length") => {
                 self.framing.content_length(value).map_err(BadResponse::Field)?;
             }
@@ -169,12 +177,24 @@ impl ResponseHeadReader {
                 Version::Http11 => !closes,
                 Version::Http10 => keeps_alive && !closes,
             },
+            keep_alive_s: self.keep_alive_s,
             has_date: self.has_date,
             has_connection: self.connection.is_some(),
             fields,
             size: fields.end + 2,
         })
     }
+}
+
+/// The parameter `timeout` of Keep-Alive, in seconds.
+fn timeout_s(value: &[u8]) -> Option<u32> {
+    value.split(|&byte| byte == b',').find_map(|parameter| {
+        let at = parameter.iter().position(|&byte| byte == b'=')?;
+        let (name, digits) = (trim(&parameter[..at]), trim(&parameter[at + 1..]));
+        let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+        let is_timeout = is_number && name.eq_ignore_ascii_case(b"timeout");
+        is_timeout.then(|| str::from_utf8(digits).ok()?.parse().ok()).flatten()
+    })
 }
 
 fn read_status_line(

@@ -73,6 +73,26 @@ fn check_error(bytes: &str, error: BadResponse) {
 }
 
 #[test]
+fn keep_alive_has_the_time_for_which_a_connection_is_kept() {
+    for (fields, seconds) in [
+        ("", None),
+        ("Keep-Alive: timeout=5\r\n", Some(5)),
+        ("keep-alive: max=100, Timeout = 72\r\n", Some(72)),
+        ("Keep-Alive: timeout=5\r\nKeep-Alive: timeout=3, timeout=1\r\n", Some(3)),
+        ("Keep-Alive: timeout=0\r\nConnection: keep-alive\r\n", Some(0)),
+        ("Keep-Alive: max=100\r\n", None),
+        ("Keep-Alive: timeout=-1, timeout\r\n", None),
+        ("Keep-Alive: timeout=4294967296\r\n", None),
+        ("Keep-Alive: \r\n", None),
+    ] {
+        let bytes = format!("HTTP/1.1 204 No Content\r\n{fields}\r\n");
+        let step = ResponseReader::new(false).step(bytes.as_bytes()).unwrap();
+        let ResponseEvent::Head(head) = step.event else { panic!("{step:?}") };
+        assert_eq!(head.keep_alive_s, seconds, "{fields:?}");
+    }
+}
+
+#[test]
 fn bodies_are_delimited_as_in_rfc_9112() {
     check("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", 200, "hi");
     check("HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n", 200, "");
