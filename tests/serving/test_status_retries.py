@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -72,41 +73,45 @@ def test_a_response_that_does_not_come_is_not_waited_for(tmp_path: Path, start: 
             assert bad.ended.acquire(timeout=PATIENCE_S)
 
 
+class Case(NamedTuple):
+    """A request to servers that all answer with one status, and how often it is tried."""
+
+    method: str = "GET"
+    servers: int = 2
+    status: int = 503
+    keys: str = KEYS
+    route: str = ""
+    tries: int = 1
+
+
 @pytest.mark.parametrize(
-    ("method", "servers", "status", "keys", "route", "tries"),
+    "case",
     [
-        ("GET", 2, 503, KEYS, "", 2),
-        ("PUT", 2, 500, KEYS, "", 2),
-        ("GET", 4, 504, KEYS, "retry = { tries = 3 }", 3),
-        ("GET", 4, 503, KEYS, "retry = { tries = 2, on = ['status'] }", 2),
+        Case(tries=2),
+        Case(method="PUT", status=500, tries=2),
+        Case(servers=4, status=504, route="retry = { tries = 3 }", tries=3),
+        Case(servers=4, route="retry = { tries = 2, on = ['status'] }", tries=2),
         # What may have had an effect.
-        ("POST", 2, 503, KEYS, "", 1),
+        Case(method="POST"),
         # Another status, none, and a route that does not retry for it.
-        ("GET", 2, 501, KEYS, "", 1),
-        ("GET", 2, 503, "", "", 1),
-        ("GET", 2, 503, KEYS, "retry = { on = ['connect', 'reset'] }", 1),
-        ("GET", 2, 503, KEYS, "retry = { tries = 1 }", 1),
+        Case(status=501),
+        Case(keys=""),
+        Case(route="retry = { on = ['connect', 'reset'] }"),
+        Case(route="retry = { tries = 1 }"),
         # There is no other server.
-        ("GET", 1, 503, KEYS, "", 1),
+        Case(servers=1),
     ],
 )
-def test_the_last_response_is_passed_on(
-    tmp_path: Path,
-    start: Start,
-    method: str,
-    servers: int,
-    status: int,
-    keys: str,
-    route: str,
-    tries: int,
-) -> None:
+def test_the_last_response_is_passed_on(tmp_path: Path, start: Start, case: Case) -> None:
+    status, tries = case.status, case.tries
+
     def answer(_: object) -> tuple[int, str]:
         return status, "of a server"
 
     with ExitStack() as stack:
-        origins = [stack.enter_context(Origin(name, answer)) for name in "abcd"[:servers]]
-        port = serve(start, tmp_path, f"{upstream(origins, keys)}{route}\n")
-        assert asked(port, method, "/") == (status, "of a server")
+        origins = [stack.enter_context(Origin(name, answer)) for name in "abcd"[: case.servers]]
+        port = serve(start, tmp_path, f"{upstream(origins, case.keys)}{case.route}\n")
+        assert asked(port, case.method, "/") == (status, "of a server")
         assert [len(origin.requests) for origin in origins].count(1) == tries
         assert sum(len(origin.requests) for origin in origins) == tries
 

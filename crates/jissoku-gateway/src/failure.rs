@@ -58,6 +58,7 @@ impl Fault {
 
 /// How far a request has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct Attempt {
     /// The connection had served another request before.
     pub(crate) is_reused: bool,
