@@ -78,6 +78,22 @@ def test_processes_too_short_to_be_sampled_are_started_per_request() -> None:
     assert "(50%)" in finding.effect
 
 
+def test_the_end_of_processes_belongs_to_them_where_processes_are_started() -> None:
+    observed = factories.function("do_exit", "[kernel]", count=300)
+    profile = observed.profile
+    assert profile is not None
+
+    def seen(processes: int) -> Observations:
+        counted = updated(profile.samples, processes_started=processes)
+        return updated(observed, profile=updated(profile, samples=counted))
+
+    assert names(seen(900)) == [], "threads end, too"
+    (finding,) = findings(seen(9_800))
+    assert finding.name == "start-per-request"
+    assert finding.evidence[0] == "30% of the CPU time is in such functions (300 samples)"
+    assert finding.evidence[-1] == "0.98 processes are started per request"
+
+
 def test_interpreted_functions_are_asked_too() -> None:
     encode = Frame(function="iterencode", library="[python]", file="encoder.py", line=3)
     assert names(factories.profile((400, (encode,)), interpreted=True)) == ["json-per-request"]

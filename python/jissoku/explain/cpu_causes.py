@@ -18,6 +18,10 @@ START = CpuCause(
         r"|JNI_CreateJavaVM|Threads::create_vm",
     ),
     processes_min=0.1,
+    of_processes=Signature(
+        functions=r"(__x64_|__arm64_)?sys_(clone3?|v?fork|exit_group|wait4|waitid)|kernel_clone"
+        r"|do_group_exit|do_exit|exit_mmap|do_wp_page|wp_page_copy",
+    ),
 )
 
 COMPRESSION = CpuCause(

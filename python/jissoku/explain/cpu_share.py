@@ -74,8 +74,9 @@ class CpuCause:
     Attributes:
         signature: The kind of work.
         excluding: Kinds of work that use this one: what they use is part of them.
-        processes_min: From this many processes started per request on, the CPU time of those that
-            ended before they were sampled is of this kind; None if it never is.
+        processes_min: From this many processes started per request on, `of_processes` is of this
+            kind, and the CPU time of those that ended before they were sampled; None: never.
+        of_processes: What the kernel does for a process from its start to its end, as for a thread.
     """
 
     signature: Signature
@@ -86,6 +87,7 @@ class CpuCause:
     directives: tuple[SuggestedDirective, ...] = ()
     excluding: tuple[Signature, ...] = ()
     processes_min: float | None = None
+    of_processes: Signature | None = None
 
     def diagnose(self, observed: Observations) -> Finding | None:
         """A finding if enough of the CPU time is in functions of this kind; None without a profile.
@@ -95,10 +97,14 @@ class CpuCause:
         if observed.profile is None:
             return None
         others = [one.matches for one in self.excluding]
-        found = observed.profile.share(
-            self.signature.matches, lambda frame: any(other(frame) for other in others)
-        )
         unsampled = self._unsampled(observed.profile)
+        kinds = [self.signature.matches]
+        if unsampled and self.of_processes:
+            kinds.append(self.of_processes.matches)
+        found = observed.profile.share(
+            lambda frame: any(kind(frame) for kind in kinds),
+            lambda frame: any(other(frame) for other in others),
+        )
         shares = (found, unsampled) if unsampled else (found,)
         share = sum(one.share for one in shares)
         if sum(one.samples for one in shares) < SAMPLES_MIN or share < self.signature.share_min:
@@ -140,6 +146,8 @@ def _of_processes(profile: ProfileObservation, unsampled: CpuShare | None) -> tu
     if unsampled is None:
         return ()
     started = f"{profile.processes_per_request:.2g} processes are started per request"
+    if not unsampled.samples:
+        return (started,)
     return (
         f"{started}; {unsampled.share:.0%} of the CPU time is of those too short to be sampled",
     )

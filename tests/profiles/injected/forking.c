@@ -17,7 +17,7 @@
 
 static volatile uint64_t sink;
 
-/* A fifth of a millisecond: no process gets a sample. */
+/* A fifth of a millisecond: shorter than the period of samples. */
 __attribute__((noinline)) void short_work(void) {
     uint64_t x = 1;
     for (long i = 0; i < 150000; i++) x = x * 6364136223846793005u + 1442695040888963407u;
