@@ -7,12 +7,12 @@ user, and paths it writes to. Servers behind it stay as configured.
 from collections.abc import Iterator
 from pathlib import Path
 
-from jissoku.model import ConfigFile, ListenArguments, Origin, StartCommand
-from jissoku.model.updated import updated
+from jissoku.model import ConfigFile
 from jissoku.targets import listen_address
 from jissoku.targets.haproxy_config import Line, lines
 from jissoku.targets.listen_address import ListenAddress
 from jissoku.targets.prepare import PreparedTarget
+from jissoku.targets.user_configuration import of_user
 
 NAME = "haproxy.cfg"
 
@@ -36,8 +36,8 @@ REMOVED = (
 # Sections that listen for other instances.
 REMOVED_SECTIONS = frozenset({"peers", "program"})
 
-# Parameters of bind that are valid for Unix sockets, too, with the number of their words.
-ON_ANY_SOCKET = {"accept-proxy": 1, "ssl": 1, "crt": 2, "alpn": 2}
+# Parameters of bind that say what is spoken, with the number of their words.
+SPOKEN = {"ssl": 1, "crt": 2, "alpn": 2}
 
 
 def choose_listen_address(path: Path, text: str, wanted: str = "") -> ListenAddress:
@@ -74,18 +74,12 @@ def describe_changes(chosen: ListenAddress) -> tuple[str, ...]:
 
 def prepared(base: PreparedTarget, text: str, chosen: ListenAddress) -> PreparedTarget:
     """The configuration as a prepared target; `base` is HAProxy as prepared from its recipe."""
-    return updated(
+    return of_user(
         base,
-        name="haproxy",
-        origin=Origin.COMMAND,
-        capabilities=frozenset(),
-        compiles=False,
-        is_tls=chosen.is_tls,
-        description="The user's own configuration; its first response is taken as the expected"
-        " one.",
-        limitations="",
-        start=StartCommand(command=("{program}", "-db", "-f", f"{{run}}/{NAME}")),
-        listen=ListenArguments(tcp=("127.0.0.1:{port}",), unix=("unix@{socket}",)),
+        "haproxy",
+        chosen=chosen,
+        command=("{program}", "-db", "-f", f"{{run}}/{NAME}"),
+        unix="unix@{socket}",
         config=(ConfigFile(name=NAME, text=moved(text, chosen)),),
         # As a service manager starts it: relative paths are of this folder.
         folder=Path("/"),
@@ -125,7 +119,7 @@ def _kept(words: tuple[str, ...]) -> Iterator[str]:
     """The parameters that say what is spoken, without those of one socket."""
     rest = list(words)
     while rest:
-        count = ON_ANY_SOCKET.get(rest[0], 0)
+        count = SPOKEN.get(rest[0], 0)
         yield from rest[:count]
         del rest[: max(1, count)]
 

@@ -8,14 +8,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from jissoku.model import ConfigFile, ListenArguments, Origin, StartCommand
-from jissoku.model.updated import updated
+from jissoku.model import ConfigFile
 from jissoku.targets import listen_address
 from jissoku.targets.listen_address import ListenAddress
 from jissoku.targets.nginx_config import Configuration, Directive, Edit
 from jissoku.targets.nginx_text import inserted, replaced
 from jissoku.targets.placeholders import MEANINGS, require_no_placeholder
 from jissoku.targets.prepare import PreparedTarget
+from jissoku.targets.user_configuration import of_user
 
 TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 CACHES = frozenset({f"{name}_cache_path" for name in ("proxy", "fastcgi", "uwsgi", "scgi")})
@@ -128,18 +128,12 @@ def prepared(
     names = {file: f"conf/{index}.conf" for index, file in enumerate(configuration.texts)}
     moved = configuration.edited(_moves(configuration, chosen, names))
     command = ("{program}", "-p", prefix, "-c", f"{{run}}/{names[configuration.main]}")
-    return updated(
+    return of_user(
         base,
-        name="nginx",
-        origin=Origin.COMMAND,
-        capabilities=frozenset(),
-        compiles=False,
-        is_tls=chosen.is_tls,
-        description="The user's own configuration; its first response is taken as the expected"
-        " one.",
-        limitations="",
-        start=StartCommand(command=(*command, "-e", "stderr")),
-        listen=ListenArguments(tcp=("127.0.0.1:{port}",), unix=("unix:{socket}",)),
+        "nginx",
+        chosen=chosen,
+        command=(*command, "-e", "stderr"),
+        unix="unix:{socket}",
         config=(
             *(
                 ConfigFile(name=names[file], text=unescape_placeholders(text))
