@@ -197,11 +197,8 @@ class Servers:
         bodies = {server.answer.body for server in servers}
         others = [self._root(name) for name in self._servers if name not in planned.arms]
         # A server behind a reverse proxy is neither foreign work nor the proxy's.
-        others += [
-            server.running.behind.pid
-            for server in self._servers.values()
-            if server.running.behind is not None
-        ]
+        for server in self._servers.values():
+            others += server.running.upstream_pids()
         return LoadSpec(
             arms=planned.arms,
             urls=tuple(server.running.address.url(workload.path) for server in servers),

@@ -16,13 +16,21 @@ def listener_pid(address: Address) -> int | None:
     Returns:
         None if none listens on this machine, or its processes are not visible.
     """
+    eldest = listener_pids(address)
+    return eldest[0] if len(eldest) == 1 else None
+
+
+def listener_pids(address: Address) -> list[int]:
+    """The processes that listen on an address of this machine, without children of one of them.
+
+    Empty if none listens on this machine, or its processes are not visible.
+    """
     if not address.socket and not _is_here(address.host):
-        return None
+        return []
     sockets = listening_sockets(address)
     processes = all_processes()
     pids = {pid for pid in processes if sockets and sockets & sockets_of(pid)}
-    eldest = [pid for pid in pids if not pids & _ancestors(pid, processes)]
-    return eldest[0] if len(eldest) == 1 else None
+    return [pid for pid in pids if not pids & _ancestors(pid, processes)]
 
 
 def listening_sockets(address: Address) -> set[str]:

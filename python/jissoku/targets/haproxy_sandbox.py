@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from jissoku.model import ConfigFile
-from jissoku.targets import listen_address
+from jissoku.targets import listen_address, upstream_servers
 from jissoku.targets.haproxy_config import Line, lines
 from jissoku.targets.listen_address import ListenAddress
 from jissoku.targets.prepare import PreparedTarget
@@ -81,6 +81,7 @@ def prepared(base: PreparedTarget, text: str, chosen: ListenAddress) -> Prepared
         command=("{program}", "-db", "-f", f"{{run}}/{NAME}"),
         unix="unix@{socket}",
         config=(ConfigFile(name=NAME, text=moved(text, chosen)),),
+        upstreams=upstream_servers.of_haproxy(text),
         # As a service manager starts it: relative paths are of this folder.
         folder=Path("/"),
     )

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from jissoku.model import ConfigFile
-from jissoku.targets import listen_address
+from jissoku.targets import listen_address, upstream_servers
 from jissoku.targets.listen_address import ListenAddress
 from jissoku.targets.nginx_config import Configuration, Directive, Edit
 from jissoku.targets.nginx_text import inserted, replaced
@@ -141,6 +141,7 @@ def prepared(
             ),
             ConfigFile(name="logs/README", text="Logs of one trial.\n"),
         ),
+        upstreams=upstream_servers.of_nginx(configuration),
     )
 
 

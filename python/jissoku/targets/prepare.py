@@ -57,6 +57,7 @@ class PreparedTarget:
         upstream: Where that server listens.
         inherits: Whether it inherits our complete environment, as a user's command expects.
         is_tls: Whether it speaks TLS on its TCP port.
+        user_upstreams: Servers that its configuration forwards to, and that the user runs.
     """
 
     name: str
@@ -79,6 +80,7 @@ class PreparedTarget:
     behind: "PreparedTarget | None" = None
     upstream: Transport = Transport.TCP
     is_tls: bool = False
+    user_upstreams: tuple[Address, ...] = ()
 
     @property
     def listens_unix(self) -> bool:

@@ -20,6 +20,7 @@ from jissoku.system import oom
 from jissoku.system.address import Address, free_port
 from jissoku.system.process_session import ProcessSession
 from jissoku.system.processes import start_ticks
+from jissoku.system.sockets import listener_pids
 from jissoku.targets.build_paths import search_path
 from jissoku.targets.placeholders import fill, fill_text
 from jissoku.targets.prepare import PreparedTarget
@@ -87,15 +88,17 @@ class RunningTarget:
         address: Address,
         child: _Child | None = None,
         behind: "RunningTarget | None" = None,
+        user_upstreams: tuple[Address, ...] = (),
     ) -> None:
         """`child` is None for a target that another process started.
 
         `behind` is the server that was started for a reverse proxy. It is stopped with the proxy,
-        and not measured.
+        and not measured. `user_upstreams` are such servers that the user runs.
         """
         self.name = name
         self.address = address
         self.behind = behind
+        self._user_upstreams = user_upstreams
         self._child = child
         self._stopped = False
         self._last_output = ""
@@ -112,6 +115,16 @@ class RunningTarget:
     def pid(self) -> int | None:
         """The session's leader, and so the session's id; None for a URL."""
         return self._child.process.pid if self._child else None
+
+    def upstream_pids(self) -> list[int]:
+        """First processes of the servers it forwards to, which are not measured.
+
+        Those that a user runs are looked up anew: they may have been restarted.
+        """
+        pids = [pid for address in self._user_upstreams for pid in listener_pids(address)]
+        if self.behind is not None and self.behind.pid is not None:
+            pids.append(self.behind.pid)
+        return pids
 
     def is_alive(self) -> bool:
         """Whether its first process runs; always true for a URL."""
@@ -240,7 +253,7 @@ def _start(
         what = error.filename or prepared.start.command[0]
         message = f"{prepared.name} cannot be started: {what}: {error.strerror}"
         raise TargetError(message) from error
-    return RunningTarget(prepared.name, address, child, behind)
+    return RunningTarget(prepared.name, address, child, behind, prepared.user_upstreams)
 
 
 def _upstreams(prepared: PreparedTarget, servers: Iterable[Address]) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from jissoku.model import ConfigFile, ListenArguments, Origin, StartCommand
 from jissoku.model.updated import updated
+from jissoku.system.address import Address
 from jissoku.targets.listen_address import ListenAddress
 from jissoku.targets.prepare import PreparedTarget
 
@@ -17,6 +18,7 @@ def of_user(  # noqa: PLR0913 - each is a property of the program
     command: Iterable[str],
     unix: str,
     config: Iterable[ConfigFile],
+    upstreams: tuple[Address, ...],
     folder: Path | None = None,
 ) -> PreparedTarget:
     """A program that runs a user's configuration, as it was moved into the lab.
@@ -25,6 +27,7 @@ def of_user(  # noqa: PLR0913 - each is a property of the program
         base: The program as prepared from its recipe: gives version and hash.
         command: Starts it; has placeholders.
         unix: How the program writes the address of a Unix socket.
+        upstreams: Servers that it forwards to.
         folder: Where the command is run; None: in the folder of the start.
     """
     return updated(
@@ -41,4 +44,5 @@ def of_user(  # noqa: PLR0913 - each is a property of the program
         listen=ListenArguments(tcp=("127.0.0.1:{port}",), unix=(unix,)),
         config=tuple(config),
         folder=folder,
+        user_upstreams=upstreams,
     )
