@@ -72,6 +72,9 @@ def test_a_rate_on_shared_cores_is_stamped_so() -> None:
     assert "the CPU per request (uses less CPU); workers, together 0.6" in first
     assert "Of workers it is the time per answer, shared cores" in text
     assert "All of them work." in text
+    assert "Not confirmed" not in text
+    text = tuning_to_text(updated(tuning, kept=("cache",)))
+    assert "Not confirmed on new blocks, so not in the diff: workers.\n" in text
 
 
 @pytest.mark.parametrize(

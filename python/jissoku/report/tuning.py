@@ -49,6 +49,7 @@ def tuning_to_text(tuning: TuningResult) -> str:
             "",
             f"At full load, on new blocks, {SHARED}: {_effect(tuning.full_load, TIME)}.",
         ]
+    lines += _unconfirmed(tuning)
     if tuning.sandbox:
         lines += ["", "Changed in every arm so that it can run next to the machine's own server:"]
         lines += [f"  {sentence}." for sentence in tuning.sandbox]
@@ -61,6 +62,15 @@ def tuning_to_text(tuning: TuningResult) -> str:
         ]
         lines += ["", tuning.diff.rstrip("\n")]
     return "\n".join(lines) + "\n"
+
+
+def _unconfirmed(tuning: TuningResult) -> list[str]:
+    """Which accepted knobs are not in the diff, beside those that are."""
+    accepted = [r.knob.name for r in tuning.results if r.decision is Decision.ACCEPTED]
+    dropped = [name for name in accepted if name not in tuning.kept]
+    if not tuning.proven or not dropped:
+        return []
+    return ["", f"Not confirmed on new blocks, so not in the diff: {', '.join(dropped)}."]
 
 
 def headline(tuning: TuningResult) -> str:
