@@ -202,8 +202,12 @@ def _require_responses(spec: LoadSpec, report: Report) -> None:
     for arm, measurement in zip(spec.arms, report["targets"], strict=True):
         if not measurement["requests"]:
             kinds = [f"{count} {kind}" for kind, count in measurement["errors"].items() if count]
-            errors = f"; errors: {', '.join(kinds)}" if kinds else ""
-            raise LoadgenError(f"{arm} gave no answer in the window{errors}", arm=arm)
+            asked = spec.workload.connections
+            # All of them wait at once, so a slow server may not get to the first in time.
+            hint = f"{asked} connections may be too many for it (-c)"
+            why = f"errors: {', '.join(kinds)}" if kinds else hint
+            window = f"window of {spec.window_ns / 1e9:g} s"
+            raise LoadgenError(f"{arm} gave no answer in the {window}; {why}", arm=arm)
 
 
 def _planned_ns(spec: LoadSpec) -> int:
