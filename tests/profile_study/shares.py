@@ -30,11 +30,11 @@ LIMIT_S = 280
 # Fraction of a core that is busy: the more, the more samples in the same time.
 BUSY = 0.85
 
-# Python's frames are read 200 times a second, where others have 997 samples: in 6 s a share of 60 %
+# Python's frames are read 200 times a second, where others have 499 samples: in 6 s a share of 60 %
 # had a standard error of 2.7 points.
 WINDOW_S = {"python": 12.0}
 DIFFERENCE_WINDOW_S = {"python": 12.0}
-DEFAULT_WINDOW_S = 4.0
+DEFAULT_WINDOW_S = 8.0
 
 # A profile's own time beside its window: start, warm-up, names.
 BESIDE_S = 4.0

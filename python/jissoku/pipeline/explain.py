@@ -41,7 +41,7 @@ PROBES = ("wire", "syscalls", "load", "functions", "memory", "timers", "floor")
 NAMES = {"wire": "the wire", "syscalls": "system calls"}
 
 # Two seconds of one busy core are two thousand samples.
-PROFILE_NS = 2_000_000_000
+PROFILE_NS = 4_000_000_000
 
 # A few at a time with short delays, so that the timers are examined often.
 SHORT_DELAYS = Workload(path="/delay?ms=1", connections=8)
