@@ -1,13 +1,17 @@
 """What a condition adds to a server's CPU time per request: short windows with and without it.
 
-The windows of one start alternate in an order in which steady drift cancels, so that neither the
-difference between two starts nor the machine's slow changes are part of the result.
+The load is one and constant, and the condition is switched on and off under it, in an order in
+which steady drift cancels. So neither the difference between two starts, nor pauses of the load,
+nor the machine's slow changes are part of the result.
 """
 
 import functools
 import math
 import random
 import statistics
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
@@ -15,22 +19,24 @@ from scipy import stats as distributions  # type: ignore[import-untyped]
 
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.model import Workload
-from jissoku.observe import loadgen
-from jissoku.observe.loadgen import LoadSpec
 from jissoku.pipeline.selection import Selection, prepare_targets
 from jissoku.pipeline.trial_runner import PreparedArm
+from jissoku.system import processes
 from jissoku.system.cores import core_assignment
 from jissoku.targets.launch import Launcher
 from jissoku.targets.process import RunningTarget
 
-WINDOW_NS = 1_000_000_000
-WARMUP_NS = 300_000_000
+WINDOW_S = 1.0
+
+# After switching, before the window; and before the first window, for caches and compilers.
+SETTLING_S = 0.3
+WARMUP_S = 3.0
 
 # Which windows have the condition: drift that is a polynomial of second degree cancels.
 ORDER = (True, False, False, True, False, True, True, False) * 2
 
-# Without the condition, before the first window: for caches, and the compilers of runtimes.
-WARMUP_WINDOWS = 2
+# Of the load beyond the planned time: conditions take a while to be switched.
+SPARE_S = 60.0
 
 
 @functools.cache
@@ -53,22 +59,18 @@ def started(arm: PreparedArm, seed: int) -> Iterator[RunningTarget]:
 
 
 def log_ratio(
-    running: RunningTarget,
-    condition: Callable[[], AbstractContextManager[object]],
-    *,
-    rate: int,
-    seed: int,
+    running: RunningTarget, condition: Callable[[], AbstractContextManager[object]], rate: int
 ) -> float:
-    """The mean logarithm of the costs with the condition, less that without it."""
-    for _ in range(WARMUP_WINDOWS):
-        _cost_ns(running, rate, seed)
+    """The mean logarithm of the CPU time in windows with the condition, less that without it."""
     total = 0.0
-    for has_condition in ORDER:
-        if has_condition:
-            with condition():
-                total += math.log(_cost_ns(running, rate, seed))
-        else:
-            total -= math.log(_cost_ns(running, rate, seed))
+    with _loading(running, rate):
+        time.sleep(WARMUP_S)
+        for has_condition in ORDER:
+            if has_condition:
+                with condition():
+                    total += math.log(_busy(running))
+            else:
+                total -= math.log(_busy(running))
     return total / ORDER.count(True)
 
 
@@ -82,19 +84,30 @@ def interval(values: Sequence[float]) -> tuple[float, float, float]:
     return mean, mean - half, mean + half
 
 
-def _cost_ns(running: RunningTarget, rate: int, seed: int) -> float:
-    """CPU time per request in one window."""
-    spec = LoadSpec(
-        arms=("server",),
-        urls=(running.address.url("/"),),
-        roots=(running.pid,),
-        body=None,
-        status=200,
-        workload=Workload(rate_rps=rate),
-        warmup_ns=WARMUP_NS,
-        window_ns=WINDOW_NS,
-        seed=seed,
-    )
-    measured, _ = loadgen.run_load(spec, core_assignment(None, None), started=lambda _: None)
-    assert measured[0].cpu_ns is not None, "its process is known"
-    return measured[0].cpu_ns / measured[0].requests
+@contextmanager
+def _loading(running: RunningTarget, rate: int) -> Iterator[None]:
+    """A constant rate on the load generator's core, until it is no longer needed."""
+    core = core_assignment(None, None).generator[0]
+    limit_s = WARMUP_S + len(ORDER) * (WINDOW_S + SETTLING_S) + SPARE_S
+    words = [
+        *(sys.executable, "-m", "jissoku", "load", "-R", str(rate), "-t", "1", "--warmup", "0s"),
+        *("--cores", str(core), "-d", f"{limit_s:.0f}s", "--json", running.address.url("/")),
+    ]
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+    try:
+        yield
+        assert process.poll() is None, "the load ended before the last window"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _busy(running: RunningTarget) -> float:
+    """CPU time of the target in a window as a fraction of the time; the rate is constant."""
+    time.sleep(SETTLING_S)
+    pids = processes.process_tree(running.pid)
+    start_ns, used_ns = time.monotonic_ns(), sum(map(processes.cpu_ns, pids))
+    time.sleep(WINDOW_S)
+    # Reading takes microseconds, so it belongs to the window at both ends alike.
+    end_ns, spent_ns = time.monotonic_ns(), sum(map(processes.cpu_ns, pids))
+    return (spent_ns - used_ns) / (end_ns - start_ns)
