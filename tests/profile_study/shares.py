@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from jissoku.observe.profiler import FREQUENCY_SHORT_HZ
 from tests.profile_study.checks import Check, Found
 from tests.profile_study.injected import NAMES, read_truth, server
 
@@ -30,11 +31,11 @@ LIMIT_S = 280
 # Fraction of a core that is busy: the more, the more samples in the same time.
 BUSY = 0.85
 
-# Python's frames are read 200 times a second, where others have 499 samples: in 6 s a share of 60 %
+# Python's frames are read 200 times a second, where others have 997 samples: in 6 s a share of 60 %
 # had a standard error of 2.7 points.
 WINDOW_S = {"python": 12.0}
 DIFFERENCE_WINDOW_S = {"python": 12.0}
-DEFAULT_WINDOW_S = 8.0
+DEFAULT_WINDOW_S = 4.0
 
 # A profile's own time beside its window: start, warm-up, names.
 BESIDE_S = 4.0
@@ -79,7 +80,8 @@ def _profile(
     rate: str,
 ) -> dict[str, Any]:
     arms = [w for name, line in commands.items() for w in ("--cmd", f"{name}={shlex.join(line)}")]
-    options = ["--json", "-d", f"{seconds:g}", "-R", rate, "--seed", str(seed), "--out", "run"]
+    options = ["--json", "-d", f"{seconds:g}", "-F", str(FREQUENCY_SHORT_HZ), "-R", rate]
+    options += ["--seed", str(seed), "--out", "run"]
     if language in CONNECTIONS:
         options += ["-c", str(CONNECTIONS[language])]
     shutil.rmtree(folder / "run", ignore_errors=True)

@@ -31,7 +31,7 @@ def server(language: str, folder: Path) -> list[str]:
 
 def profile(folder: Path, commands: dict[str, list[str]], *more: str) -> dict[str, Any]:
     """What `jissoku profile --json` reports of commands."""
-    return lab(folder, "profile", commands, "--json", "-d", "4", *more)
+    return lab(folder, "profile", commands, "--json", "-d", "4", "-F", "997", *more)
 
 
 def explain(folder: Path, name: str, command: list[str], *more: str) -> dict[str, Any]:
@@ -141,7 +141,7 @@ def test_a_target_that_dies_is_a_sentence(tmp_path: Path) -> None:
     command = ["sh", "-c", f"{program} $0 500 & sleep 5; kill $!", "PORT"]
     words = ["--cmd", f"dies={shlex.join(command)}".replace("PORT", "{port}")]
     done = subprocess.run(
-        [sys.executable, "-m", "jissoku", "profile", *words, "-d", "8", "-R", "500"],
+        [sys.executable, "-m", "jissoku", "profile", *words, "-d", "8", "-F", "997", "-R", "500"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -42,7 +42,7 @@ def sample(
     pid: int, *words: str, duration: str = "300ms", prepare: Any = None
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*JISSOKU, "sample", str(pid), "-d", duration, *words],
+        [*JISSOKU, "sample", str(pid), "-d", duration, "-F", "997", *words],
         capture_output=True,
         text=True,
         check=False,

@@ -21,7 +21,7 @@ pub(crate) struct Sample {
     #[arg(short, long, value_parser = units::duration_ns)]
     duration: Option<u64>,
     /// Samples per second of CPU time
-    #[arg(short = 'F', long, value_name = "HZ", default_value_t = 499,
+    #[arg(short = 'F', long, value_name = "HZ", default_value_t = 199,
         value_parser = clap::value_parser!(u32).range(1..=20_000))]
     frequency: u32,
     /// What a sample is taken after

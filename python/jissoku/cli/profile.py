@@ -70,7 +70,7 @@ class ProfileOptions:
 @click.option(
     "-d",
     "--duration",
-    default=10.0,
+    default=20.0,
     show_default=True,
     type=click.FloatRange(0.5, 86_400),
     metavar="SECONDS",

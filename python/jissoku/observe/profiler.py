@@ -23,9 +23,12 @@ GRACE_S = 60
 # Looking up names in programs with much debug information takes seconds.
 NAMES_LIMIT_S = 120
 
-# Samples per second of CPU time. One costs up to 14 µs on a virtual machine, most of it the timer's
+# Samples per second of CPU time. One costs up to 28 µs on a virtual machine, most of it the timer's
 # interrupt (decision 42), so this adds less than 1 %. It is no multiple of a timer's rate.
-FREQUENCY_HZ = 499
+FREQUENCY_HZ = 199
+
+# Where a window is short and its CPU time is only divided: about one per millisecond.
+FREQUENCY_SHORT_HZ = 997
 
 
 class ProfilerError(JissokuError):

@@ -20,7 +20,7 @@ from jissoku.model.updated import updated
 from jissoku.observe.loadgen import LoadgenError, LoadSpec
 from jissoku.observe.probes import load, memory, syscall_costs, syscalls, timer_scaling, wire
 from jissoku.observe.probes.client import ProbeError, RequestTarget
-from jissoku.observe.profiler import ProfilerError, profile_load
+from jissoku.observe.profiler import FREQUENCY_SHORT_HZ, ProfilerError, profile_load
 from jissoku.pipeline.tuning_target import TuningTarget
 from jissoku.system import cores
 from jissoku.system.interruption import Interrupted, Interruption
@@ -41,7 +41,7 @@ PROBES = ("wire", "syscalls", "load", "functions", "memory", "timers", "floor")
 NAMES = {"wire": "the wire", "syscalls": "system calls"}
 
 # Two seconds of one busy core are two thousand samples.
-PROFILE_NS = 4_000_000_000
+PROFILE_NS = 2_000_000_000
 
 # A few at a time with short delays, so that the timers are examined often.
 SHORT_DELAYS = Workload(path="/delay?ms=1", connections=8)
@@ -219,7 +219,10 @@ class _Observer:
         spec = self._spec(running, self._config.workload, PROFILE_NS)
         try:
             measured, samples = profile_load(
-                spec, self._cores, started=self._interruption.waits_for
+                spec,
+                self._cores,
+                started=self._interruption.waits_for,
+                frequency=FREQUENCY_SHORT_HZ,
             )
         except (LoadgenError, ProfilerError) as error:
             raise ProbeError(str(error)) from error
