@@ -3,9 +3,9 @@ import socket
 
 import pytest
 
-from jissoku.errors import TargetError
+from jissoku.errors import InputError, TargetError
 from jissoku.system import address
-from jissoku.system.address import HOST, PORTS, free_port
+from jissoku.system.address import HOST, PORTS, Address, free_port, parse
 
 
 def test_the_same_seed_finds_the_same_port() -> None:
@@ -32,3 +32,29 @@ def test_when_every_port_is_taken_we_say_so(monkeypatch: pytest.MonkeyPatch) -> 
         taken.bind((HOST, only))
         with pytest.raises(TargetError, match="no free port"):
             free_port(random.Random(9))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("http://127.0.0.1:3000/", Address(port=3000)),
+        ("http://localhost", Address(host="localhost", port=80)),
+        ("https://[::1]", Address(host="::1", port=443, is_tls=True)),
+        ("https://127.0.0.1:8443/", Address(port=8443, is_tls=True)),
+        ("unix:/run/a.sock", Address(socket="/run/a.sock")),
+    ],
+)
+def test_an_address_is_read(text: str, found: Address) -> None:
+    assert parse(text) == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["https://", "https:///", "https://user@127.0.0.1/", "https://127.0.0.1:x/", "https://[::1/",
+     "https:127.0.0.1", "ftp://127.0.0.1/", "127.0.0.1:3000", "http://127.0.0.1:70000/"],
+)  # fmt: skip
+def test_what_is_no_address_is_answered_with_every_choice(text: str) -> None:
+    with pytest.raises(InputError) as refused:
+        parse(text)
+    for choice in ("http://127", "https://127", "unix:/path"):
+        assert choice in str(refused.value)

@@ -15,6 +15,9 @@ HOST = "127.0.0.1"
 HTTP_PORT = 80
 HTTPS_PORT = 443
 
+# What an address looks like, in messages.
+EXAMPLES = "http://127.0.0.1:3000/, https://127.0.0.1:3000/ or unix:/path/of/the.sock"
+
 # Below Linux's range of ephemeral ports (32768 and up), so that no connection of the load generator
 # can occupy a target's port between two trials.
 PORTS = range(18000, 32000)
@@ -81,7 +84,7 @@ def parse(text: str) -> Address:
     """Reads `http://HOST:PORT/`, `https://HOST:PORT/` or `unix:PATH`.
 
     Raises:
-        InputError: It is neither, or it has a path, which belongs to the workload.
+        InputError: It is none of them, or it has a path, which belongs to the workload.
     """
     if text.startswith("unix:"):
         path = text.removeprefix("unix:")
@@ -92,10 +95,10 @@ def parse(text: str) -> Address:
         parts = urlsplit(text)
         port = parts.port
     except ValueError as error:
-        raise InputError(f"{text!r} is not a URL: {error}") from error
+        raise InputError(f"{text!r} is not a URL ({error}): write {EXAMPLES}") from error
     is_tls = parts.scheme == "https"
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.username is not None:
-        raise InputError(f"{text!r}: write http://127.0.0.1:3000/ or unix:/path/of/the.sock")
+        raise InputError(f"{text!r}: write {EXAMPLES}")
     if parts.path not in {"", "/"} or parts.query or parts.fragment:
         raise InputError(
             f"{text!r}: give the path with --path, so that all targets get the same request"
