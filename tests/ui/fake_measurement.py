@@ -3,16 +3,30 @@
     python fake_measurement.py PIPE compare --out=FOLDER ...
 
 Each line of the pipe is appended to the events; `records FOLDER` copies a run's records,
-`exit CODE` ends it. SIGINT ends it with 130, as a measurement.
+`exit CODE` ends it. SIGINT ends it with 130, as a measurement, and so does the end of the process
+that has started it: a test that was killed writes to no pipe.
 """
 
 import os
 import shutil
+import signal
 import sys
+import time
 from pathlib import Path
+from threading import Thread
+
+LOOK_S = 1.0
+
+
+def end_with(parent: int) -> None:
+    """Interrupts this process when its parent has ended."""
+    while os.getppid() == parent:
+        time.sleep(LOOK_S)
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 def main() -> int:
+    Thread(target=end_with, args=[os.getppid()], daemon=True).start()
     pipe, *arguments = sys.argv[1:]
     out = next(one for one in arguments if one.startswith("--out="))
     folder = Path(out.removeprefix("--out="))

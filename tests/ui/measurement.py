@@ -2,6 +2,7 @@
 
 import http.client
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -89,6 +90,33 @@ class Stream:
         return {name: "\n".join(values) for name, values in found.items()}
 
 
+def form_key(client: Client) -> str:
+    """The value of the session that its forms contain."""
+    found = re.search(r'name="form_key" value="([\w-]{43})"', client.get("/start").text)
+    assert found
+    return found[1]
+
+
+def post(client: Client, path: str, *fields: tuple[str, str]) -> str:
+    """Sends a form of the page; returns the place that follows, or the page."""
+    answer = client.post(path, [("form_key", form_key(client)), *fields])
+    return answer.headers.get("location", answer.text)
+
+
+def states(live: Measured) -> list[tuple[str, str]]:
+    """Path and state of each job, the newest first."""
+    text = live.client.get("/jobs").text
+    return re.findall(r'href="(/jobs/\w+)">[^<]*</a></th><td>(\w+)<', text)
+
+
+def end_jobs(live: Measured) -> None:
+    """Ends every job: one that waits for its pipe would wait for ever."""
+    for job in states(live):
+        if job[1] in {"waiting", "running"}:
+            post(live.client, f"{job[0]}/cancel")
+    wait_for(lambda: not {"waiting", "running", "stopping"} & {job[1] for job in states(live)})
+
+
 @contextmanager
 def measured(
     root: Path,
@@ -98,7 +126,9 @@ def measured(
     allows_commands: bool = False,
     metrics: tuple[str, ...] = (),
     is_background: bool = False,
+    ends_jobs: bool = True,
 ) -> Iterator[Measured]:
+    """Pages whose jobs end with the block, also if a test fails; or go on, as those of a user."""
     root.mkdir(exist_ok=True)
     pipe = root.parent / "pipe"
     if not pipe.exists():
@@ -117,7 +147,12 @@ def measured(
     with pages_in_thread(config) as link:
         client = client_of(link)
         # The link was used by the client: a browser gets the next one.
-        yield Measured(link, client, root, pipe)
+        found = Measured(link, client, root, pipe)
+        try:
+            yield found
+        finally:
+            if ends_jobs:
+                end_jobs(found)
 
 
 def event(kind: EventKind, **values: object) -> str:

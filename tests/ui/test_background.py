@@ -11,8 +11,8 @@ import pytest
 
 from jissoku.system.background import background_cores, call_in_idle_class, on_cores
 from jissoku.ui import server
-from tests.ui.measurement import measured, wait_for
-from tests.ui.test_jobs import post, state
+from tests.ui.measurement import measured, post, wait_for
+from tests.ui.test_jobs import state
 
 # Several waits, each with a limit of its own.
 pytestmark = pytest.mark.timeout(200)

@@ -13,9 +13,19 @@ from jissoku.model import Mode
 from jissoku.model.event import EventKind
 from jissoku.model.updated import updated
 from jissoku.ui.jobs import JobQueue, JobState
-from jissoku.ui.runner import Runner
-from tests.ui.conftest import RECORDS, Client
-from tests.ui.measurement import Measured, Stream, event, measured, trial, wait_for
+from jissoku.ui.runner import Runner, is_alive
+from tests.ui.conftest import RECORDS
+from tests.ui.measurement import (
+    Measured,
+    Stream,
+    event,
+    form_key,
+    measured,
+    post,
+    states,
+    trial,
+    wait_for,
+)
 
 # Several waits, each with a limit of its own.
 pytestmark = pytest.mark.timeout(200)
@@ -25,31 +35,6 @@ pytestmark = pytest.mark.timeout(200)
 def live(tmp_path: Path, index_cache: Path) -> Iterator[Measured]:
     with measured(tmp_path / "runs", index_cache) as found:
         yield found
-        end_jobs(found)
-
-
-def end_jobs(live: Measured) -> None:
-    for job in states(live):
-        if job[1] in {"waiting", "running"}:
-            post(live.client, f"{job[0]}/cancel")
-    wait_for(lambda: not {"waiting", "running", "stopping"} & {job[1] for job in states(live)})
-
-
-def form_key(client: Client) -> str:
-    found = re.search(r'name="form_key" value="([\w-]{43})"', client.get("/start").text)
-    assert found
-    return found[1]
-
-
-def post(client: Client, path: str, *fields: tuple[str, str]) -> str:
-    """Sends a form of the page; returns the place that follows, or the page."""
-    answer = client.post(path, [("form_key", form_key(client)), *fields])
-    return answer.headers.get("location", answer.text)
-
-
-def states(live: Measured) -> list[tuple[str, str]]:
-    text = live.client.get("/jobs").text
-    return re.findall(r'href="(/jobs/\w+)">[^<]*</a></th><td>(\w+)<', text)
 
 
 def start(live: Measured, *fields: tuple[str, str]) -> str:
@@ -163,10 +148,20 @@ def test_events_arrive_once_also_after_a_lost_connection(live: Measured) -> None
         assert third.next(lambda text: text == "ended")[0] == "reload"
 
 
+def test_a_test_leaves_no_made_up_measurement_behind(tmp_path: Path, index_cache: Path) -> None:
+    with measured(tmp_path / "runs", index_cache) as live:
+        jobs = [start(live) for _ in range(2)]
+        wait_for(lambda: state(live, jobs[0]) == "running")
+    queue = JobQueue(live.root)
+    assert [job.state for job in queue.jobs()] == [JobState.ENDED, JobState.CANCELLED]
+    assert not any(map(is_alive, queue.jobs()))
+    queue.close()
+
+
 def test_a_job_outlives_the_server_and_the_next_one_adopts_it(
     tmp_path: Path, index_cache: Path
 ) -> None:
-    with measured(tmp_path / "runs", index_cache) as first:
+    with measured(tmp_path / "runs", index_cache, ends_jobs=False) as first:
         job = start(first)
         later = start(first)
         wait_for(lambda: state(first, job) == "running")
@@ -175,7 +170,6 @@ def test_a_job_outlives_the_server_and_the_next_one_adopts_it(
         second.say("exit 0")
         wait_for(lambda: state(second, job) == "ended")
         wait_for(lambda: state(second, later) == "running")
-        end_jobs(second)
 
 
 def test_two_servers_do_not_run_one_queue(live: Measured) -> None:
@@ -286,7 +280,6 @@ def test_a_command_is_shown_before_it_starts(tmp_path: Path, index_cache: Path) 
         assert states(live) == []
         job = post(live.client, "/start/compare", *fields, ("confirmed", "yes"))
         wait_for(lambda: state(live, job) == "running")
-        end_jobs(live)
         away = post(live.client, "/start/compare", ("url", "mine=http://192.0.2.1/"))
         assert "is not on this machine" in away
         unnamed = post(live.client, "/start/compare", ("cmd", "./server"))

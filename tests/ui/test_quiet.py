@@ -14,8 +14,8 @@ from jissoku.system.measurement_lock import PATH_VARIABLE, Holder, measurement_l
 from jissoku.system.viewers import viewer_pids
 from jissoku.ui.streams import LOOK_S
 from tests.ui.conftest import Client
-from tests.ui.measurement import Measured, Stream, event, measured, trial, wait_for
-from tests.ui.test_jobs import end_jobs, form_key, start
+from tests.ui.measurement import Measured, Stream, event, form_key, measured, trial, wait_for
+from tests.ui.test_jobs import start
 
 pytestmark = pytest.mark.timeout(200)
 
@@ -51,7 +51,6 @@ def live(announce: Announce, tmp_path: Path, index_cache: Path) -> Iterator[Meas
     with measured(tmp_path / "runs", index_cache) as found:
         yield found
         announce(0)
-        end_jobs(found)
 
 
 def test_a_page_that_has_to_be_made_waits_and_says_so(live: Measured, announce: Announce) -> None:

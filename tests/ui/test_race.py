@@ -9,8 +9,7 @@ from jissoku.cli.ui import _check
 from jissoku.pipeline.reports import report_text
 from jissoku.ui.server import UiConfig, pages_in_thread
 from tests.ui.conftest import client_of
-from tests.ui.measurement import Stream, wait_for
-from tests.ui.test_jobs import post
+from tests.ui.measurement import Stream, post, wait_for
 
 pytestmark = pytest.mark.race
 
