@@ -228,6 +228,25 @@ def test_forms_say_how_long_a_measurement_takes(live: Measured) -> None:
     assert f"about {MINUTES_MAX[Mode.STANDARD]:.0f} minutes" in text
 
 
+def test_the_queue_says_when_a_job_starts(live: Measured) -> None:
+    first = start(live, ("target", "jissoku"), ("mode", "standard"))
+    second = start(live)
+    last = post(live.client, "/start/explain", ("target", "jissoku"), ("verify", "yes"))
+    wait_for(lambda: state(live, first) == "running")
+    rows = re.findall(r'<tr><th scope="row".*?</tr>', live.client.get("/jobs").text, re.DOTALL)
+    cells = [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in rows]
+    clock = r"\d\d:\d\d"
+    assert [row[0] for row in cells] == ["waiting", "waiting", "running"]
+    assert [row[1] for row in cells] == ["2", "1", ""]
+    assert cells[0][2] == "at least 45 s"
+    assert re.fullmatch(r"about \d+ (s|min)", cells[1][2])
+    assert re.fullmatch(rf"{clock} to {clock} UTC", cells[1][3])
+    assert re.fullmatch(r"\d+ to \d+ min left", cells[2][3])
+    assert re.search(rf"it is the next one.\s+It starts {clock} to", live.client.get(second).text)
+    post(live.client, f"{last}/first")
+    assert re.search(rf"It starts after {clock} UTC", live.client.get(second).text)
+
+
 BAD_FORMS = [
     ("compare", [("target", "; rm -rf /")], "is no target"),
     ("compare", [("target", "--cmd=x")], "is no target"),

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from jissoku.design.sampling_plan import MILLISECOND, SAMPLING_PLANS, SECOND, SamplingPlan
-from jissoku.model import Mode
+from jissoku.model import Load, Mode
 from jissoku.model.updated import updated
 
 # Seconds to start, verify and stop the targets of one trial; corrected during a campaign.
@@ -22,6 +22,11 @@ CHECK_BLOCKS = 2
 # Seconds that each further arm adds to a start, and that the generator's start adds to a load.
 START_S = 0.3
 LOAD_S = 0.1
+
+# Seconds until the first trial of a comparison, in which the machine is prepared, and of a search
+# for an arm's capacity; as measured on two virtual cores.
+PREPARATION_S = 10.0
+SEARCH_S = 2.5
 
 WARMUP_NS = 300 * MILLISECOND
 WARMUP_MAX_NS = SECOND // 2
@@ -107,3 +112,25 @@ def minutes(
             seconds += need.arms * (start_s + warm_s + asked_s) * effort.fixed_rate_blocks
         seconds += need.arms * (OVERHEAD_S + warm_s + asked_s) * effort.closed_loop_blocks
     return seconds / 60
+
+
+def comparison_seconds(plan: SamplingPlan, loads: Sequence[Load], arms: int) -> tuple[float, float]:
+    """Estimated duration of a comparison with the fewest and with the most blocks, without reruns.
+
+    Args:
+        plan: Of its mode.
+        loads: At most; some of the grid may be beyond the arms.
+        arms: With the floor.
+    """
+    warmup_s, window_s = plan.warmup_ns / SECOND, plan.window_ns / SECOND
+    warm_s = plan.warmup_max_ns / SECOND
+    active_s = sum(plan.active_ns(load, is_check=False) for load in loads) / SECOND
+    together_s = OVERHEAD_S + arms * (START_S + warm_s + active_s)
+    alone_s = OVERHEAD_S + warmup_s + window_s
+    checks_s = plan.cross_check_blocks * arms * active_s / 2
+    at_loads_s = OVERHEAD_S + len(loads) * (warmup_s + window_s + LOAD_S)
+    fixed_s = plan.fixed_rate_blocks * arms * at_loads_s
+    searches_s = plan.capacity_blocks * (arms - 1) * SEARCH_S
+    closed_s = plan.closed_loop_blocks * arms * alone_s
+    beside_s = PREPARATION_S + checks_s + fixed_s + searches_s + closed_s
+    return beside_s + plan.blocks * together_s, beside_s + plan.blocks_max * together_s

@@ -142,6 +142,11 @@ def start_ticks(pid: int) -> int:
         return 0
 
 
+def seconds_since(ticks: int) -> float:
+    """Since a process's start, given as `start_ticks`: that clock runs on in suspend."""
+    return (time.clock_gettime_ns(time.CLOCK_BOOTTIME) - ticks * TICK_NS) / 1e9
+
+
 def environment(pid: int) -> list[bytes]:
     """The initial environment of a process, as `NAME=value`; empty for another user's process."""
     try:

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from jissoku.errors import InputError
+from jissoku.model import Mode
 from jissoku.targets.contract import capability
 from jissoku.targets.pinned import split_version
+from jissoku.ui.estimates import Span, comparison_span, experiment_span, explanation_span
 
 Fields = Mapping[str, Sequence[str]]
 
@@ -49,12 +51,14 @@ class Order:
     Attributes:
         names: Of what is measured, for the folder of its records.
         arguments: After `jissoku`, without `--out`.
+        takes: How long it is expected to take.
         is_own: Whether it runs a command of the user's, and so is shown before it starts.
     """
 
     title: str
     names: tuple[str, ...]
     arguments: tuple[str, ...]
+    takes: Span
     is_own: bool = False
 
 
@@ -90,10 +94,12 @@ def _compare(fields: Fields, choices: Choices) -> Order:
         arguments.append(f"--blocks={blocks}")
     if _one(fields, "close"):
         arguments.append("--no-keepalive")
+    rate = _number(fields, "rate", 1, RATE_MAX)
     return Order(
         title=f"compare {', '.join(names)}",
         names=names,
         arguments=("compare", *arguments, "--", *targets),
+        takes=comparison_span(_mode_of(fields), len(names), rate, blocks),
         is_own=bool(own),
     )
 
@@ -102,7 +108,10 @@ def _run(fields: Fields, choices: Choices) -> Order:
     name = _one(fields, "experiment")
     _require(name, choices.experiments, "experiment")
     return Order(
-        title=f"experiment {name}", names=(name,), arguments=("run", *_mode(fields), "--", name)
+        title=f"experiment {name}",
+        names=(name,),
+        arguments=("run", *_mode(fields), "--", name),
+        takes=experiment_span(_mode_of(fields)),
     )
 
 
@@ -114,6 +123,7 @@ def _explain(fields: Fields, choices: Choices) -> Order:
         title=f"explain {name}",
         names=("explain", name),
         arguments=("explain", *_workload(fields), *verify, "--", name),
+        takes=explanation_span(verifies=bool(verify)),
     )
 
 
@@ -146,9 +156,13 @@ def _workload(fields: Fields) -> list[str]:
 
 
 def _mode(fields: Fields) -> list[str]:
-    mode = _one(fields, "mode") or "quick"
-    _require(mode, ("quick", "standard"), "mode")
-    return [f"--{mode}"]
+    return [f"--{_mode_of(fields)}"]
+
+
+def _mode_of(fields: Fields) -> Mode:
+    mode = _one(fields, "mode") or Mode.QUICK
+    _require(mode, tuple(Mode), "mode")
+    return Mode(mode)
 
 
 def _own_targets(fields: Fields, choices: Choices) -> tuple[list[str], tuple[str, ...]]:

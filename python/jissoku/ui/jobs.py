@@ -41,6 +41,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         pid: The id of its process, after its start.
         start_ticks: Start time of that process, because process ids are reused.
         code: Its exit code; None if it has not ended, or ended while no server ran.
+        seconds_min, seconds_max: Estimated duration; None: not known.
     """
 
     id: str
@@ -51,6 +52,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pid: int = 0
     start_ticks: int = 0
     code: int | None = None
+    seconds_min: float = 0.0
+    seconds_max: float | None = None
 
     @property
     def is_live(self) -> bool:
@@ -97,8 +100,20 @@ class JobQueue:
         with self.changed:
             return self._jobs[key]
 
-    def add(self, title: str, arguments: tuple[str, ...], folder: Path) -> Job:
+    def add(
+        self,
+        title: str,
+        arguments: tuple[str, ...],
+        folder: Path,
+        seconds: tuple[float, float | None] = (0.0, None),
+    ) -> Job:
         """Adds a job at the end.
+
+        Args:
+            title: For people.
+            arguments: After `jissoku`.
+            folder: Of its records.
+            seconds: Its estimated duration, at least and at most.
 
         Raises:
             InputError: The queue is full, or cannot be written.
@@ -108,7 +123,14 @@ class JobQueue:
             if len(waiting) >= WAITING_MAX:
                 raise InputError(f"{WAITING_MAX} jobs wait already: cancel one")
             self._own()
-            job = Job(id=secrets.token_hex(8), title=title, arguments=arguments, folder=str(folder))
+            job = Job(
+                id=secrets.token_hex(8),
+                title=title,
+                arguments=arguments,
+                folder=str(folder),
+                seconds_min=seconds[0],
+                seconds_max=seconds[1],
+            )
             self._jobs[job.id] = job
             ended = [one.id for one in self._jobs.values() if not one.is_live]
             for key in ended[:-ENDED_MAX]:

@@ -1,5 +1,6 @@
 """Pages that start, show and cancel jobs."""
 
+import datetime as dt
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,9 @@ from jissoku.pipeline.selection import folder_for
 from jissoku.records.experiment import is_experiment
 from jissoku.records.find import run_folders, run_key
 from jissoku.ui.catalogue import CatalogueReader
+from jissoku.ui.estimates import job_times
 from jissoku.ui.forms import Choices, Order, read_order
+from jissoku.ui.job_data import shown_job
 from jissoku.ui.jobs import Job, JobQueue, JobState
 from jissoku.ui.live import Position, Progress, log_end, new_events, read_position
 from jissoku.ui.posted import FormError, posted
@@ -84,8 +87,10 @@ class JobPages:
 
     def jobs(self, request: Request) -> Response:
         """All jobs, newest first."""
-        jobs = list(reversed(self._queue.jobs()))
-        return self._pages.page(request, "jobs.html.j2", jobs=jobs)
+        jobs, now = self._queue.jobs(), dt.datetime.now(dt.UTC)
+        times = job_times(jobs)
+        shown = [shown_job(job, times.get(job.id), now) for job in reversed(jobs)]
+        return self._pages.page(request, "jobs.html.j2", jobs=shown)
 
     def job(self, request: Request) -> Response:
         """A job, with what is known of it now."""
@@ -97,15 +102,19 @@ class JobPages:
         progress = Progress()
         events, position = new_events(folder, Position())
         progress.add(events)
-        waiting = [one.id for one in self._queue.jobs() if one.state is JobState.WAITING]
+        arms = progress.arms(_part(folder, position))
+        now = dt.datetime.now(dt.UTC)
+        times = job_times(self._queue.jobs()).get(job.id)
         return self._pages.page(
             request,
             "job.html.j2",
             job=job,
             progress=progress,
-            arms=progress.arms(_part(folder, position)),
+            arms=arms,
             position=str(position),
-            ahead=waiting.index(job.id) if job.id in waiting else 0,
+            ahead=max(0, times.place - 1) if times else 0,
+            takes=times.takes.text if times else "",
+            starts=times.starts_text(now) if times else "",
             command=shlex.join(("jissoku", *job.arguments)),
             log="" if job.state is JobState.WAITING else log_end(log_file(self._queue, job)),
             runs=_runs(folder),
@@ -185,7 +194,8 @@ class JobPages:
         own = tuple(
             f"--out={free}" if argument == f"--out={folder}" else argument for argument in arguments
         )
-        return self._queue.add(order.title, own, free)
+        takes = order.takes.low_s, order.takes.high_s
+        return self._queue.add(order.title, own, free, takes)
 
     def _choices(self) -> Choices:
         known = self._catalogue.current()

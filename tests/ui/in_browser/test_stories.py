@@ -8,7 +8,7 @@ import pytest
 from jissoku.model import Recipe, UnavailableTarget
 from jissoku.model.event import EventKind
 from jissoku.ui import catalogue
-from tests.ui.in_browser.page import Open, path_of
+from tests.ui.in_browser.page import NARROW, WIDE, Open, check_page, path_of
 from tests.ui.measurement import Measured, event, trial, wait_for
 from tests.ui.suspicion import record
 
@@ -231,3 +231,21 @@ def test_a_newcomer_races_again_and_reads_what_two_runs_say(opened: Open, live: 
     first.get_by_text("2 occasions: ").wait_for()
     first.get_by_text("Values as a table").click()
     assert first.locator("table tbody tr").count() == 2
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("view", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_the_queue_says_when_jobs_start(opened: Open, scheme: str, view: dict[str, int]) -> None:
+    page = opened("/start?target=jissoku&target=go", color_scheme=scheme, viewport=view)
+    for _ in range(2):
+        page.get_by_role("button", name="Compare", exact=True).click()
+        page.wait_for_url("**/jobs/*")
+        page.go_back()
+    page.get_by_role("link", name="Queue", exact=True).click()
+    page.wait_for_url("**/jobs")
+    page.get_by_text("running").wait_for()
+    rows = page.locator("table.jobs tbody tr")
+    assert "about" in rows.nth(0).inner_text()
+    assert "UTC" in rows.nth(0).inner_text()
+    assert "left" in rows.nth(1).inner_text()
+    check_page(page)
