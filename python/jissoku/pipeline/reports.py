@@ -13,6 +13,7 @@ from jissoku.model.finding import Explanation
 from jissoku.pipeline.experiment import read_result
 from jissoku.report import experiment as experiment_report
 from jissoku.report.explanation import to_json as explanation_to_json
+from jissoku.report.tables import Table
 
 # Width of a report's text, in characters.
 WIDTH = 100
@@ -80,13 +81,26 @@ def report_text(folder: Path, kind: str) -> str:
     return RUN_REPORTS[kind](stats.summarise(run, trials))
 
 
-def experiment_text(folder: Path) -> str:
-    """An experiment's report as a page, made from its records and written nowhere.
+def experiment_text(folder: Path, kind: str = "html") -> str:
+    """An experiment's report, made from its records and written nowhere.
+
+    Args:
+        folder: Of the experiment.
+        kind: `html`, `txt`, `md` or `json`.
 
     Raises:
         InputError: The folder holds no experiment, or a record is malformed.
     """
-    return experiment_report.to_html(read_result(folder))
+    return EXPERIMENT_REPORTS[kind](read_result(folder))
+
+
+def experiment_claims(folder: Path) -> Table:
+    """An experiment's claims, as its report lists them.
+
+    Raises:
+        InputError: As `experiment_text`.
+    """
+    return experiment_report.claims(read_result(folder))
 
 
 def write_experiment_reports(folder: Path) -> ExperimentResult:

@@ -100,14 +100,24 @@ def series_figure(one: Series, number: int) -> Chart:
     ]
     return Chart(
         name=f"series-{number}",
-        title=f"{one.arm} / {one.anchor}, {load_mark(one.load)}",
+        title=series_title(one),
         caption=f"{one.workload_text}; {one.machine_text}. CPU time per request: dot and 95 %"
         " interval of one occasion, oldest on top. Further left is better.",
         drawing=row_plots.draw(f"series-{number}", rows, axis),
-        numbers=Table(
-            header=("occasion", "version", "multiple", "runs", "changed besides the target"),
-            rows=tuple(_row(point) for point in points),
-        ),
+        numbers=points_table(points),
+    )
+
+
+def series_title(one: Series) -> str:
+    """The arms and the load."""
+    return f"{one.arm} / {one.anchor}, {load_mark(one.load)}"
+
+
+def points_table(points: Sequence[SeriesPoint]) -> Table:
+    """A row for each occasion."""
+    return Table(
+        header=("occasion", "version", "multiple", "runs", "changed besides the target"),
+        rows=tuple(_row(point) for point in points),
     )
 
 

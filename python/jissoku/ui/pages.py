@@ -11,46 +11,49 @@ from starlette.routing import Route
 
 from jissoku.errors import InputError
 from jissoku.model.history import IndexedRun
-from jissoku.model.history_answer import MachineRatio, Series
-from jissoku.pipeline.reports import experiment_text, report_text
+from jissoku.model.history_answer import Series
+from jissoku.pipeline.reports import experiment_claims, experiment_text, report_text
 from jissoku.records import dismissals
 from jissoku.report import page
-from jissoku.report.boards import BOARDS_LEAD, HEADER, Board, boards
-from jissoku.report.format import TIMES, load_mark
+from jissoku.report.boards import BOARDS_LEAD, HEADER, boards
+from jissoku.report.documents import Sheet, sheet_csv
 from jissoku.report.history_html import POINTS_MAX, series_figure, series_sentences
-from jissoku.report.history_text import (
-    change_sentence,
-    confirming_commands,
-    multiple,
-    no_confirmation,
-    tau_sentence,
-)
+from jissoku.report.history_text import change_sentence, confirming_commands, tau_sentence
 from jissoku.report.sanitize import clean
-from jissoku.report.suspicions import Suspicion, divided, suspicions
-from jissoku.report.tables import Table
-from jissoku.ui.answers import Answer, answering
+from jissoku.report.suspicions import divided, suspicions
+from jissoku.ui.answers import (
+    answer_of_suspicion,
+    answering,
+    answers_of_series,
+    fields_of_board,
+)
 from jissoku.ui.experiments import experiment_folder, found_experiments
+from jissoku.ui.formats import TYPES, answer, requested, response
 from jissoku.ui.library import Library
 from jissoku.ui.machine_classes import machine_classes
+from jissoku.ui.page_data import (
+    experiments_data,
+    machines_data,
+    runs_data,
+    standings_sheet,
+    targets_data,
+)
 from jissoku.ui.render import Pages
-from jissoku.ui.runs_table import ListedRun, page_of, read_query
+from jissoku.ui.runs_table import ListedRun, page_of, read_query, runs_found
+from jissoku.ui.series_data import (
+    board_data,
+    changes_data,
+    difference_data,
+    machines_table,
+    target_data,
+)
 from jissoku.ui.two_runs import changes_table, pair_facts
-
-TYPES = {
-    "html": "text/html",
-    "md": "text/markdown",
-    "txt": "text/plain",
-    "json": "application/json",
-}
 
 # Choices of a run to compare with, and links to the runs of a series.
 OTHERS_MAX = RUNS_MAX = 100
 
 # Links to the explanation of a run's targets.
 EXPLAINED_MAX = 3
-
-# Buttons that start a suspicion's measurement: of both programs together, or of one more occasion.
-RACE, AGAIN = "Race them now", "Measure again"
 
 
 class ReadingPages:
@@ -67,7 +70,7 @@ class ReadingPages:
         return [
             Route("/", self.runs),
             Route(run, self.run),
-            *(Route(f"{run}/report.{kind}", self.report, name=kind) for kind in TYPES),
+            *(Route(f"{run}/report.{kind}", self.report, name=kind) for kind in ("html", *TYPES)),
             Route("/experiments", self.experiments),
             Route(f"{run}/experiment", self.experiment),
             Route("/diff", self.diff),
@@ -82,7 +85,10 @@ class ReadingPages:
         """The list of runs."""
         query = read_query(request.query_params)
         runs = self._library.listed()
-        found = page_of(runs, query)
+        every = runs_found(runs, query)
+        if kind := requested(request):
+            return answer(kind, runs_data([one.run for one in every]))
+        found = page_of(every, query)
 
         def sorted_by(name: str) -> str:
             turned = query.sort == name and not query.is_ascending
@@ -91,6 +97,7 @@ class ReadingPages:
         return self._pages.page(
             request,
             "runs.html.j2",
+            has_data=True,
             query=query,
             page=found,
             sorted_by=sorted_by,
@@ -107,6 +114,8 @@ class ReadingPages:
             run = self._library.run(request.path_params["key"])
         except KeyError:
             return self._missing(request)
+        if kind := requested(request):
+            return self._report(request, run, kind)
         problem, report = "", None
         try:
             report = page.content(report_text(Path(run.folder), "html"))
@@ -138,22 +147,31 @@ class ReadingPages:
         kind = request.url.path.rpartition(".")[2]
         try:
             run = self._library.run(request.path_params["key"])
-            text = report_text(Path(run.folder), kind)
         except KeyError:
             return self._missing(request)
+        return self._report(request, run, kind)
+
+    def _report(self, request: Request, run: IndexedRun, kind: str) -> Response:
+        name = run.row.run[:8]
+        try:
+            if kind == "csv":
+                sheet = standings_sheet(self._library.standings(run.row.run))
+                return response(kind, sheet_csv(sheet), name)
+            text = report_text(Path(run.folder), kind)
         except InputError as error:
             return self._message(request, "The report cannot be made", str(error), 409)
-        headers = {}
-        if kind == "html":
-            # It has scripts and styles of its own: it is saved, and not shown under our origin.
-            name = f"jissoku-{run.row.run[:8]}.html"
-            headers["content-disposition"] = f'attachment; filename="{name}"'
-        return Response(text, media_type=f"{TYPES[kind]}; charset=utf-8", headers=headers)
+        if kind != "html":
+            return response(kind, text, name)
+        # It has scripts and styles of its own: it is saved, and not shown under our origin.
+        headers = {"content-disposition": f'attachment; filename="jissoku-{name}.html"'}
+        return Response(text, media_type="text/html; charset=utf-8", headers=headers)
 
     def experiments(self, request: Request) -> Response:
         """Every experiment that has a run, newest first."""
         found = found_experiments(self._library.headers())
-        return self._pages.page(request, "experiments.html.j2", experiments=found)
+        if kind := requested(request):
+            return answer(kind, experiments_data(found))
+        return self._pages.page(request, "experiments.html.j2", has_data=True, experiments=found)
 
     def experiment(self, request: Request) -> Response:
         """The report of the experiment that a run belongs to."""
@@ -164,13 +182,22 @@ class ReadingPages:
         folder = experiment_folder(run)
         if folder is None:
             return self._missing(request, "This run belongs to no experiment.")
+        kind = requested(request)
         try:
+            if kind == "csv":
+                claims = experiment_claims(folder)
+                sheet = Sheet(columns=claims.header, rows=claims.rows)
+                return response(kind, sheet_csv(sheet), folder.name)
+            if kind:
+                return response(kind, experiment_text(folder, kind), folder.name)
             report = page.content(experiment_text(folder))
         except InputError as error:
             return self._message(request, "The report cannot be made", str(error), 409)
         every = found_experiments(self._library.headers())
         known = next(one for one in every if one.folder == folder)
-        return self._pages.page(request, "experiment_page.html.j2", known=known, report=report)
+        return self._pages.page(
+            request, "experiment_page.html.j2", has_data=True, known=known, report=report
+        )
 
     def diff(self, request: Request) -> Response:
         """Two runs side by side."""
@@ -182,9 +209,12 @@ class ReadingPages:
             found = self._library.difference(keys[0], keys[1])
         except KeyError:
             return self._missing(request)
+        if kind := requested(request):
+            return answer(kind, difference_data(found))
         return self._pages.page(
             request,
             "diff.html.j2",
+            has_data=True,
             found=found,
             pair=list(zip(("Earlier", "Later"), found.runs, strict=True)),
             facts=pair_facts(found),
@@ -202,7 +232,9 @@ class ReadingPages:
                 counts[name] += 1
                 newest[name] = run.row.started_utc
         rows = [(name, counts[name], newest[name]) for name in sorted(newest)]
-        return self._pages.page(request, "targets.html.j2", rows=rows)
+        if kind := requested(request):
+            return answer(kind, targets_data(rows))
+        return self._pages.page(request, "targets.html.j2", has_data=True, rows=rows)
 
     def target(self, request: Request) -> Response:
         """A target's cost over time, by the rules of docs/history.md."""
@@ -210,22 +242,37 @@ class ReadingPages:
         if name not in self._library.targets():
             return self._missing(request, "No run has this target.")
         series = self._library.series(name)
+        ratios = self._library.machine_ratios(series)
+        if kind := requested(request):
+            return answer(kind, target_data(name, series, ratios))
         sections = [
-            (series_figure(one, number), series_sentences(one), _runs_of(one), _answers(one))
+            (
+                series_figure(one, number),
+                series_sentences(one),
+                _runs_of(one),
+                answers_of_series(one),
+            )
             for number, one in enumerate(series)
         ]
-        machines = [_machines_table(one) for one in self._library.machine_ratios(series)]
         return self._pages.page(
-            request, "target.html.j2", name=name, sections=sections, machines=machines
+            request,
+            "target.html.j2",
+            has_data=True,
+            name=name,
+            sections=sections,
+            machines=list(map(machines_table, ratios)),
         )
 
     def board(self, request: Request) -> Response:
         """The newest cost of every target, a table for each question."""
         found = boards(self._all_series())
+        if kind := requested(request):
+            return answer(kind, board_data(found))
         return self._pages.page(
             request,
             "board.html.j2",
-            together=[(one, _together(one)) for one in found if not one.is_of_one_target],
+            has_data=True,
+            together=[(one, fields_of_board(one)) for one in found if not one.is_of_one_target],
             alone=[one for one in found if one.is_of_one_target],
             header=HEADER,
             lead=BOARDS_LEAD,
@@ -235,11 +282,20 @@ class ReadingPages:
         """Suspected changes of all targets."""
         series = self._all_series()
         suspected, dismissed = divided(suspicions(series), dismissals.read(self._library.roots))
+        if kind := requested(request):
+            return answer(kind, changes_data(suspected, dismissed))
         return self._pages.page(
             request,
             "changes.html.j2",
+            has_data=True,
             changes=[
-                (one.series.target, change_sentence(one.change), one.cause, _answer(one), one.key)
+                (
+                    one.series.target,
+                    change_sentence(one.change),
+                    one.cause,
+                    answer_of_suspicion(one),
+                    one.key,
+                )
                 for one in suspected
             ],
             dismissed=[
@@ -251,8 +307,15 @@ class ReadingPages:
     def machines(self, request: Request) -> Response:
         """Classes of machines, and what disturbed trials there."""
         library = self._library
-        found = machine_classes(library.headers(), library.checks(), library.machine_days())
-        return self._pages.page(request, "machines.html.j2", machines=list(found))
+        found = list(machine_classes(library.headers(), library.checks(), library.machine_days()))
+        if kind := requested(request):
+            return answer(kind, machines_data(found))
+        return self._pages.page(
+            request,
+            "machines.html.j2",
+            has_data=True,
+            machines=found,
+        )
 
     def _all_series(self) -> list[Series]:
         return [one for name in self._library.targets() for one in self._library.series(name)]
@@ -277,39 +340,7 @@ def _likest(run: IndexedRun, others: Sequence[IndexedRun]) -> list[IndexedRun]:
     return sorted(newest_first, key=lambda one: -len(names & {arm.target for arm in one.arms}))
 
 
-def _together(board: Board) -> list[tuple[str, str]]:
-    """Fields of the form that measures a board's targets together."""
-    workload = answering(board.series[0].race).fields or ()
-    targets = dict.fromkeys(one.target for one in board.series)
-    return [
-        *(("target", name) for name in targets),
-        *((name, value) for name, value in workload if name != "target"),
-    ]
-
-
 def _runs_of(series: Series) -> list[str]:
     """Keys of the runs behind the newest points of a series, earliest first."""
     keys = [key for point in series.points[-POINTS_MAX:] for key in point.runs]
     return keys[-RUNS_MAX:]
-
-
-def _answers(series: Series) -> list[tuple[str, Answer]]:
-    """What to measure about a series: each suspicion, or the target once more. With its label."""
-    found = [_answer(one) for one in suspicions([series])]
-    if not found:
-        return [(AGAIN, answering(series.race))]
-    by_command = {answer.command: (label, answer) for label, _, answer in found}
-    return list(by_command.values())
-
-
-def _answer(one: Suspicion) -> tuple[str, str, Answer]:
-    """The label of a suspicion's button, why both cannot be measured together, and the command."""
-    if one.change.confirmation is not None:
-        return RACE, "", answering(one.change.confirmation.command)
-    return AGAIN, no_confirmation(one.change), answering(one.series.race)
-
-
-def _machines_table(one: MachineRatio) -> tuple[str, Table]:
-    title = f"{one.target} as a multiple of {one.anchor}, {load_mark(one.load)}"
-    rows = tuple((clean(machine), multiple(ratio)) for machine, ratio in one.rows)
-    return f"{title}, {one.workload_text}", Table(header=("machine", TIMES), rows=rows)

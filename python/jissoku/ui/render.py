@@ -11,6 +11,7 @@ from jissoku.report import page, svg
 from jissoku.report.format import TIMES
 from jissoku.report.history_text import KEY_LENGTH, day, multiple, percent
 from jissoku.report.sanitize import clean
+from jissoku.ui.formats import links
 from jissoku.ui.guard import SESSION
 from jissoku.ui.quiet import WAITED
 from jissoku.ui.runs_table import shown_arms
@@ -70,12 +71,26 @@ class Pages:
         return self._environment.get_template(template).render(**values)
 
     def page(
-        self, request: Request, template: str, *, status: int = 200, **values: object
+        self,
+        request: Request,
+        template: str,
+        *,
+        status: int = 200,
+        has_data: bool = False,
+        **values: object,
     ) -> HTMLResponse:
-        """A page for a browser with a session, or without one."""
+        """A page for a browser with a session, or without one.
+
+        `has_data`: its address gives its data in other forms too, and it links to them.
+        """
         session = request.scope.get(SESSION, "")
         access = request.app.state.access
         key = access.form_key(session) if session else ""
-        shown = {"form_key": key, "here": request.url.path, "waited": request.scope.get(WAITED, 0)}
+        shown = {
+            "form_key": key,
+            "here": request.url.path,
+            "waited": request.scope.get(WAITED, 0),
+            "forms_of_data": links(request) if has_data else [],
+        }
         text = self.fill(template, **shown, **values)
         return HTMLResponse(text, status)

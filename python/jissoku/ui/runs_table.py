@@ -100,8 +100,8 @@ def read_query(values: Mapping[str, str]) -> RunQuery:
     )
 
 
-def page_of(runs: Sequence[ListedRun], query: RunQuery) -> RunPage:
-    """The runs that a page shows. A key that is gone leads to the first page.
+def runs_found(runs: Sequence[ListedRun], query: RunQuery) -> list[ListedRun]:
+    """The runs that a query finds, in its order, of all pages.
 
     Args:
         runs: All runs, earliest first.
@@ -120,6 +120,11 @@ def page_of(runs: Sequence[ListedRun], query: RunQuery) -> RunPage:
         found.sort(key=lambda one: (SORTS[query.sort](one),))
     if not query.is_ascending:
         found.reverse()
+    return found
+
+
+def page_of(found: Sequence[ListedRun], query: RunQuery) -> RunPage:
+    """The part of the runs found that a page shows. A key that is gone leads to the first page."""
     keys = [one.row.run for one in found]
     first = keys.index(query.after) + 1 if query.after in keys else 0
     shown = tuple(one.run for one in found[first : first + PAGE_ROWS])

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -10,8 +10,10 @@ from starlette.routing import Route
 
 from jissoku.report import format as fmt, time_plots
 from jissoku.report.chart_value import Chart
+from jissoku.report.documents import Document, Section, records_sheet
 from jissoku.report.tables import Table
 from jissoku.report.time_plots import Axis
+from jissoku.ui.formats import PageData, answer, of_document, requested
 from jissoku.ui.render import Pages
 from jissoku.ui.server_metrics import SPAN_S, Rates, WatchedServer
 from jissoku.ui.streams import Streams
@@ -70,8 +72,11 @@ class ServerPages:
 
     def servers(self, request: Request) -> Response:
         """All servers, with what is known of them now."""
+        servers = self._look()
+        if kind := requested(request):
+            return answer(kind, _data(self._servers, servers))
         return self._pages.page(
-            request, "servers.html.j2", servers=self._look(), version=self._version
+            request, "servers.html.j2", has_data=True, servers=servers, version=self._version
         )
 
     async def stream(self, request: Request) -> Response:
@@ -96,6 +101,34 @@ class ServerPages:
         for server in self._servers:
             server.look()
         return [shown(server, number) for number, server in enumerate(self._servers)]
+
+
+def _data(servers: Sequence[WatchedServer], found: Sequence[ShownServer]) -> PageData:
+    """The rates of the last minutes, and as text the newest ones."""
+    names = tuple(one.name for one in fields(Rates))
+    columns = ("server", *(name for name in names if name != "at_ns"), "seconds_ago")
+    now_ns = time.monotonic_ns()
+    records = [
+        {
+            "server": server.where,
+            **{name: getattr(one, name) for name in names},
+            "seconds_ago": (now_ns - one.at_ns) / 1e9,
+        }
+        for server in servers
+        for one in server.rates()
+    ]
+    parts = tuple(
+        Section(title=one.where, sentences=(one.problem,) if one.problem else (), table=one.now)
+        for one in found
+    )
+    sheet = records_sheet(columns, records)
+    rates = [dict(zip(sheet.columns, row, strict=True)) for row in sheet.rows]
+    return of_document(
+        "servers",
+        Document(title="Running servers", sections=parts),
+        {"rates": rates, "problems": {one.where: one.problem for one in found if one.problem}},
+        sheet,
+    )
 
 
 def shown(server: WatchedServer, number: int) -> ShownServer:

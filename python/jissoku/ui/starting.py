@@ -19,8 +19,9 @@ from jissoku.records.experiment import is_experiment
 from jissoku.records.find import run_folders, run_key
 from jissoku.ui.catalogue import CatalogueReader
 from jissoku.ui.estimates import job_times
+from jissoku.ui.formats import answer, requested
 from jissoku.ui.forms import Choices, Order, read_order
-from jissoku.ui.job_data import shown_job
+from jissoku.ui.job_data import job_data, jobs_data, shown_job
 from jissoku.ui.jobs import Job, JobQueue, JobState
 from jissoku.ui.live import Position, Progress, log_end, new_events, read_position
 from jissoku.ui.posted import FormError, posted
@@ -90,7 +91,9 @@ class JobPages:
         jobs, now = self._queue.jobs(), dt.datetime.now(dt.UTC)
         times = job_times(jobs)
         shown = [shown_job(job, times.get(job.id), now) for job in reversed(jobs)]
-        return self._pages.page(request, "jobs.html.j2", jobs=shown)
+        if kind := requested(request):
+            return answer(kind, jobs_data(shown, times))
+        return self._pages.page(request, "jobs.html.j2", has_data=True, jobs=shown)
 
     def job(self, request: Request) -> Response:
         """A job, with what is known of it now."""
@@ -105,9 +108,12 @@ class JobPages:
         arms = progress.arms(_part(folder, position))
         now = dt.datetime.now(dt.UTC)
         times = job_times(self._queue.jobs()).get(job.id)
+        if kind := requested(request):
+            return answer(kind, job_data(job, times, progress, arms))
         return self._pages.page(
             request,
             "job.html.j2",
+            has_data=True,
             job=job,
             progress=progress,
             arms=arms,
