@@ -19,6 +19,7 @@ CASES = {
     "a nonsense rate": (["compare", "floor", "jissoku", "-R", "fast"], "'fast' is not a rate"),
     "a rate of nothing": (["compare", "floor", "jissoku", "-R", "0"], "'0' is not a rate"),
     "no header field": (["compare", "floor", "jissoku", "-H", "x"], "'x' is not a header field"),
+    "records of a doctor that measures nothing": (["doctor", "--out", "x"], "--out needs --prove"),
     "no label": (["compare", "floor", "jissoku", "--label", "x"], "'x' is not a label"),
     "nothing to watch": (["watch"], "has no run with events.jsonl"),
     "a run without events": (["watch", "/nowhere"], "has no events.jsonl"),

@@ -10,7 +10,7 @@ import pytest
 from jissoku.cli import exit_codes
 from jissoku.cli.param_types import LoadLevels
 from jissoku.cli.progress_display import ProgressDisplay
-from jissoku.cli.self_test import exit_code
+from jissoku.cli.self_test import SelfTestOptions, _config, exit_code
 from jissoku.model import (
     Comparison,
     Estimate,
@@ -241,3 +241,10 @@ def test_an_unknown_load_is_refused(run: Run, tmp_path: Path) -> None:
     done = run(["doctor", "--prove", "--loads", "medium,full"], tmp_path)
     assert done.returncode == 2
     assert "'full' is not a load: there are light, medium, heavy" in done.stderr
+
+
+def test_records_go_to_a_new_folder_or_to_the_one_that_is_named(tmp_path: Path) -> None:
+    options = SelfTestOptions(campaigns=1, levels=(LoadLevel.MEDIUM,), seed=1)
+    assert _config("self-test", options).folder.name.endswith("-self-test")
+    named = updated(options, folder=tmp_path)
+    assert _config("self-test", named).folder == tmp_path

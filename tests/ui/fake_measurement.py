@@ -1,4 +1,4 @@
-"""Stands for `jissoku compare`: its events and its end come from a pipe, line by line.
+"""Stands for `jissoku compare` and other commands: events and end come from a pipe, by line.
 
     python fake_measurement.py PIPE compare --out=FOLDER ...
 
@@ -28,7 +28,8 @@ def end_with(parent: int) -> None:
 def main() -> int:
     Thread(target=end_with, args=[os.getppid()], daemon=True).start()
     pipe, *arguments = sys.argv[1:]
-    out = next(one for one in arguments if one.startswith("--out="))
+    # `publish` names its folder without an option.
+    out = next((one for one in arguments if one.startswith("--out=")), arguments[1])
     folder = Path(out.removeprefix("--out="))
     folder.mkdir(parents=True)
     sys.stderr.write(f"arguments: {' '.join(arguments)}\n")

@@ -16,6 +16,7 @@ import msgspec
 from jissoku.cli.ui import _check
 from jissoku.model.event import Event, EventKind
 from jissoku.model.trial import TrialKind
+from jissoku.ui.jobs import Job
 from jissoku.ui.server import UiConfig, pages_in_thread
 from tests.ui.conftest import LIMIT_S, Client, client_of
 
@@ -38,6 +39,11 @@ class Measured:
     client: Client
     root: Path
     pipe: Path
+
+    def queued(self, place: str) -> Job:
+        """A job by the path of its page, as the queue's file has it."""
+        jobs = msgspec.json.decode((self.root / ".ui" / "queue.json").read_bytes(), type=list[Job])
+        return next(job for job in jobs if place == f"/jobs/{job.id}")
 
     def say(self, *lines: str) -> None:
         """Writes to the job that runs now."""

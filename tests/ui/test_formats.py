@@ -113,6 +113,7 @@ def test_no_page_is_missing_here(tmp_path: Path) -> None:
         queue=queue,
         runner=Runner(queue),
         root=tmp_path,
+        library=library,
         check=lambda _: None,
         allows_commands=False,
     )

@@ -3,10 +3,13 @@
 import os
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from jissoku.cli.commands import jissoku
 from jissoku.design.budget import MINUTES_MAX
 from jissoku.errors import InputError
 from jissoku.model import Mode
@@ -26,6 +29,7 @@ from tests.ui.measurement import (
     trial,
     wait_for,
 )
+from tests.ui.suspicion import record
 
 # Several waits, each with a limit of its own.
 pytestmark = pytest.mark.timeout(200)
@@ -45,6 +49,10 @@ def start(live: Measured, *fields: tuple[str, str]) -> str:
 
 def state(live: Measured, job: str) -> str:
     return dict(states(live))[job]
+
+
+def is_in(live: Measured, job: str, wanted: str) -> bool:
+    return state(live, job) == wanted
 
 
 def test_a_comparison_runs_and_leads_to_its_report(live: Measured) -> None:
@@ -213,6 +221,8 @@ def test_a_form_needs_the_value_of_its_session(live: Measured) -> None:
         "/start/compare",
         "/start/run",
         "/start/explain",
+        "/start/prove",
+        "/start/publish",
         "/jobs/0/cancel",
         "/jobs/0/first",
     ):
@@ -226,6 +236,49 @@ def test_forms_say_how_long_a_measurement_takes(live: Measured) -> None:
     text = live.client.get("/start").text
     assert "about a minute for each target" in text
     assert f"about {MINUTES_MAX[Mode.STANDARD]:.0f} minutes" in text
+
+
+def test_the_laboratory_tests_itself_by_a_form(live: Measured) -> None:
+    assert 'action="/start/prove"' in live.client.get("/machines").text
+    job = post(live.client, "/start/prove", ("campaigns", "30"))
+    wait_for(lambda: state(live, job) == "running")
+    (command,) = re.findall(r"<code>(jissoku doctor [^<]*)</code>", live.client.get(job).text)
+    folder = Path(command.partition("--out=")[2].split()[0])
+    assert folder.parent == live.root
+    assert folder.name.endswith("-self-test")
+    assert command.split()[2:] == [f"--out={folder}", "--prove", "--campaigns=30"]
+    live.say("exit 3")
+    wait_for(lambda: state(live, job) == "ended")
+    assert "a bound of the laboratory is exceeded" in live.client.get(job).text
+
+
+def test_runs_are_published_by_a_form(tmp_path: Path, index_cache: Path) -> None:
+    records = tmp_path / "earlier"
+    record(records / "one", 1, "0.1.0", 7_000)
+    record(records / "two", 2, "0.2.0", 9_500)
+    with measured(tmp_path / "runs", index_cache, more=(records,)) as live:
+        board = live.client.get("/board").text
+        assert 'action="/start/publish"' in board
+        keys = re.findall(r'name="run" value="([\w-]+)"', live.client.get("/").text)
+        assert f'name="run" value="{keys[0]}"' in live.client.get(f"/runs/{keys[0]}").text
+        # A folder in a form is no field of it.
+        every = post(live.client, "/start/publish", ("folder", "/etc"), ("records", "/etc"))
+        one = post(live.client, "/start/publish", ("run", keys[0]))
+        for job, count in ((every, 2), (one, 1)):
+            wait_for(partial(is_in, live, job, "running"))
+            live.say("exit 0")
+            wait_for(partial(is_in, live, job, "ended"))
+            text = live.client.get(job).text
+            found = live.queued(job)
+            assert found.arguments[:2] == ("publish", found.folder)
+            assert Path(found.folder).parent == live.root / ".ui" / "published"
+            assert f"jissoku serve {found.folder}" in text
+            Path(found.folder).rmdir()  # The made-up measurement has made it.
+            assert CliRunner().invoke(jissoku, found.arguments).exit_code == 0
+            pages = [path.name for path in Path(found.folder).iterdir()]
+            assert {"index.html", "SHA256SUMS", "target-jissoku.html"} <= set(pages)
+            assert sum(name.startswith("run-") for name in pages) == count
+        assert len(re.findall(r'href="/runs/[\w-]+"', live.client.get("/").text)) == 2
 
 
 def test_the_queue_says_when_a_job_starts(live: Measured) -> None:
@@ -273,6 +326,14 @@ BAD_FORMS = [
     ("run", [("experiment", "/etc/passwd.toml")], "is no experiment"),
     ("run", [("experiment", "--standard")], "is no experiment"),
     ("explain", [("target", "$(id)")], "is no target"),
+    ("prove", [("campaigns", "0")], "not a number from 1 to 200"),
+    ("prove", [("campaigns", "1; id")], "not a number from 1 to 200"),
+    ("prove", [("campaigns", "--out=/etc")], "not a number from 1 to 200"),
+    ("publish", [], "there is no run to publish"),
+    ("publish", [("run", "../../etc")], "no run has the key"),
+    ("publish", [("run", "--records=/etc")], "no run has the key"),
+    ("publish", [("run", "a"), ("run", "b")], "was sent 2 times"),
+    ("publish", [("run", "<script>alert(1)</script>")], "no run has the key"),
     ("serve", [("target", "jissoku")], "there is no form"),
     ("compare", [("target", "<script>alert(1)</script>")], "is no target"),
 ]

@@ -34,6 +34,7 @@ class DoctorOptions:
     loads: tuple[LoadLevel, ...]
     seed: int
     viewer: bool
+    out: Path | None
     shows_history: bool
     roots: tuple[Path, ...]
 
@@ -45,6 +46,8 @@ class DoctorOptions:
         """
         if self.viewer and not self.prove:
             raise InputError("--viewer needs --prove: jissoku doctor --prove --viewer")
+        if self.out and not self.prove:
+            raise InputError("--out needs --prove: jissoku doctor --prove --out DIR")
         if self.shows_history and self.prove:
             raise InputError("--history shows earlier runs, and --prove measures: one of them")
         if self.roots and not self.shows_history:
@@ -82,6 +85,12 @@ class DoctorOptions:
     "--viewer",
     is_flag=True,
     help="With --prove: instead, test what a page of `jissoku ui` that follows a run costs it.",
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="With --prove: directory for records. Default: a new one under runs/.",
 )
 @click.option(
     "--history",
@@ -124,12 +133,20 @@ def doctor(**given: Any) -> int:
     if not options.prove:
         return exit_codes.OK
     from jissoku.cli.self_test import (  # noqa: PLC0415 - brings the whole lab
+        SelfTestOptions,
         run_self_test,
         run_viewer_test,
     )
 
     run = run_viewer_test if options.viewer else run_self_test
-    return run(campaigns=options.campaigns, levels=options.loads, seed=options.seed)
+    return run(
+        SelfTestOptions(
+            campaigns=options.campaigns,
+            levels=options.loads,
+            seed=options.seed,
+            folder=options.out,
+        )
+    )
 
 
 def _print_health() -> None:

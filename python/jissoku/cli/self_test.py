@@ -1,6 +1,7 @@
 """`jissoku doctor --prove`: runs the lab's self-test and prints its results."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -24,16 +25,30 @@ from jissoku.system import cores
 MARKS = {BoundState.PASS: "[green]pass[/]", BoundState.FAIL: "[red]BROKEN[/]"}
 
 
-def run_self_test(*, campaigns: int, levels: Sequence[LoadLevel], seed: int) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfTestOptions:
+    """What the command line says about a self-test.
+
+    Attributes:
+        folder: Of its records; None: a new one under runs/.
+    """
+
+    campaigns: int
+    levels: Sequence[LoadLevel]
+    seed: int
+    folder: Path | None = None
+
+
+def run_self_test(options: SelfTestOptions) -> int:
     """Runs the campaigns, prints the results, and stores the noise floors.
 
     Returns:
-        The exit code; records stay in `runs/self-test-...`.
+        The exit code; records stay in the folder.
 
     Raises:
         JissokuError: jissoku itself is not available.
     """
-    config = _config("self-test", campaigns, levels, seed)
+    config = _config("self-test", options)
     with ProgressDisplay() as show:
         result = self_test.run_self_test(config, show)
         if not result.is_finished:
@@ -45,11 +60,11 @@ def run_self_test(*, campaigns: int, levels: Sequence[LoadLevel], seed: int) -> 
     return exit_code({row.state for row in rows}) if result.is_finished else exit_codes.INTERRUPTED
 
 
-def run_viewer_test(*, campaigns: int, levels: Sequence[LoadLevel], seed: int) -> int:
+def run_viewer_test(options: SelfTestOptions) -> int:
     """Runs campaigns with a page open and without, and prints how they differ.
 
     Returns:
-        The exit code; records stay in `runs/viewer-test-...`.
+        The exit code; records stay in the folder.
 
     Raises:
         JissokuError: jissoku itself is not available, or the pages cannot be served.
@@ -57,7 +72,7 @@ def run_viewer_test(*, campaigns: int, levels: Sequence[LoadLevel], seed: int) -
     # Imports the pages, which nothing else of the laboratory needs.
     from jissoku.ui.open_page import open_page  # noqa: PLC0415
 
-    config = _config("viewer-test", campaigns, levels, seed)
+    config = _config("viewer-test", options)
     with ProgressDisplay() as show:
         result = viewer_test.run_viewer_test(config, open_page, show)
         if not result.is_finished:
@@ -67,13 +82,13 @@ def run_viewer_test(*, campaigns: int, levels: Sequence[LoadLevel], seed: int) -
     return exit_code({row.state for row in rows}) if result.is_finished else exit_codes.INTERRUPTED
 
 
-def _config(name: str, campaigns: int, levels: Sequence[LoadLevel], seed: int) -> SelfTestConfig:
+def _config(name: str, options: SelfTestOptions) -> SelfTestConfig:
     return SelfTestConfig(
-        campaigns=campaigns,
-        levels=levels,
-        seed=seed,
+        campaigns=options.campaigns,
+        levels=options.levels,
+        seed=options.seed,
         cores=cores.partition_cores(cores.available_cores()),
-        folder=folder_for(name),
+        folder=options.folder or folder_for(name),
         version=version_line(),
     )
 

@@ -23,6 +23,13 @@ ALIKE = 1.25
 # Of `jissoku explain`; with --verify also a comparison for each knob, which it has yet to choose.
 EXPLAIN_S = 45.0
 
+# Of `jissoku doctor --prove`, for each campaign of equal arms; the other series follow from it.
+PROVE_S = 57.0
+
+# Of `jissoku publish`: for its start, for each run, and for one whose report is not there: as
+# measured with the records of a quick comparison of seven.
+PUBLISH_S, PUBLISHED_RUN_S, REPORTED_RUN_S = 2.0, 0.3, 1.5
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -105,6 +112,16 @@ def experiment_span(mode: Mode) -> Span:
 def explanation_span(*, verifies: bool) -> Span:
     """Of `jissoku explain`."""
     return Span(EXPLAIN_S, None if verifies else EXPLAIN_S)
+
+
+def self_test_span(campaigns: int) -> Span:
+    """Of `jissoku doctor --prove`."""
+    return Span(campaigns * PROVE_S, campaigns * PROVE_S)
+
+
+def publication_span(runs: int) -> Span:
+    """Of `jissoku publish`."""
+    return Span(PUBLISH_S + runs * PUBLISHED_RUN_S, PUBLISH_S + runs * REPORTED_RUN_S)
 
 
 def job_times(jobs: Sequence[Job]) -> dict[str, JobTimes]:

@@ -6,15 +6,23 @@ is refused in one sentence.
 
 import ipaddress
 import re
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from jissoku.errors import InputError
 from jissoku.model import Mode
 from jissoku.targets.contract import capability
 from jissoku.targets.pinned import split_version
-from jissoku.ui.estimates import Span, comparison_span, experiment_span, explanation_span
+from jissoku.ui.estimates import (
+    Span,
+    comparison_span,
+    experiment_span,
+    explanation_span,
+    publication_span,
+    self_test_span,
+)
 
 Fields = Mapping[str, Sequence[str]]
 
@@ -26,6 +34,10 @@ BLOCKS_MAX = 200
 LENGTH_MAX = 500
 # Of a target with its version, and of the name that it gets.
 WORD_MAX = 160
+# Campaigns of equal arms of the laboratory's test of itself: as in the terminal, and at most.
+CAMPAIGNS, CAMPAIGNS_MAX = 20, 200
+# The argument that names the folder of records.
+OUT = "--out={}"
 ARM = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*")
 
 
@@ -37,11 +49,15 @@ class Choices:
         targets: Recipes that are available here.
         experiments: Built-in experiments.
         allows_commands: Whether commands and URLs are accepted.
+        folders: By key the folder of every run.
+        roots: Folders of runs.
     """
 
     targets: Collection[str]
     experiments: Collection[str]
     allows_commands: bool = False
+    folders: Mapping[str, str] = field(default_factory=dict)
+    roots: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +69,7 @@ class Order:
         arguments: After `jissoku`, without `--out`.
         takes: How long it is expected to take.
         is_own: Whether it runs a command of the user's, and so is shown before it starts.
+        folder_word: The argument that names its folder.
     """
 
     title: str
@@ -60,20 +77,26 @@ class Order:
     arguments: tuple[str, ...]
     takes: Span
     is_own: bool = False
+    folder_word: str = OUT
+
+    def placed(self, folder: Path) -> tuple[str, ...]:
+        """All arguments, with a folder for what it writes."""
+        command, *rest = self.arguments
+        return (command, self.folder_word.format(folder), *rest)
 
 
 def read_order(kind: str, fields: Fields, choices: Choices) -> Order:
     """The command of a form.
 
     Args:
-        kind: `compare`, `run` or `explain`.
+        kind: `compare`, `run`, `explain`, `prove` or `publish`.
         fields: As they were sent.
         choices: What they may name.
 
     Raises:
         InputError: A field is missing, unknown or out of bounds.
     """
-    read = {"compare": _compare, "run": _run, "explain": _explain}.get(kind)
+    read = READERS.get(kind)
     if read is None:
         raise InputError(f"there is no form {kind[:40]!r}")
     return read(fields, choices)
@@ -125,6 +148,45 @@ def _explain(fields: Fields, choices: Choices) -> Order:
         arguments=("explain", *_workload(fields), *verify, "--", name),
         takes=explanation_span(verifies=bool(verify)),
     )
+
+
+def _prove(fields: Fields, choices: Choices) -> Order:
+    """The laboratory's test of itself on this machine."""
+    del choices
+    campaigns = _number(fields, "campaigns", 1, CAMPAIGNS_MAX) or CAMPAIGNS
+    return Order(
+        title="doctor --prove",
+        names=("self-test",),
+        arguments=("doctor", "--prove", f"--campaigns={campaigns}"),
+        takes=self_test_span(campaigns),
+    )
+
+
+def _publish(fields: Fields, choices: Choices) -> Order:
+    """All runs, or the one of a key, as static pages with their records."""
+    key = _one(fields, "run")
+    if key and key not in choices.folders:
+        raise InputError(f"no run has the key {key[:80]!r}")
+    folders = [choices.folders[key]] if key else choices.roots
+    count = 1 if key else len(choices.folders)
+    if not count:
+        raise InputError("there is no run to publish")
+    return Order(
+        title=f"publish {f'run {key[:8]}' if key else f'{count} runs'}",
+        names=("publish",),
+        arguments=("publish", *(f"--records={folder}" for folder in folders)),
+        takes=publication_span(count),
+        folder_word="{}",
+    )
+
+
+READERS: Mapping[str, Callable[[Fields, Choices], Order]] = {
+    "compare": _compare,
+    "run": _run,
+    "explain": _explain,
+    "prove": _prove,
+    "publish": _publish,
+}
 
 
 def _arm(word: str, choices: Choices) -> str:

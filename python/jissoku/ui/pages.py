@@ -14,6 +14,7 @@ from jissoku.model.history import IndexedRun
 from jissoku.model.history_answer import Series
 from jissoku.pipeline.reports import experiment_claims, experiment_text, report_text
 from jissoku.records import dismissals
+from jissoku.records.noise_floor import CAMPAIGNS_MIN
 from jissoku.report import page
 from jissoku.report.boards import BOARDS_LEAD, HEADER, boards
 from jissoku.report.documents import Sheet, sheet_csv
@@ -29,6 +30,7 @@ from jissoku.ui.answers import (
 )
 from jissoku.ui.experiments import experiment_folder, found_experiments
 from jissoku.ui.formats import TYPES, answer, requested, response
+from jissoku.ui.forms import CAMPAIGNS, CAMPAIGNS_MAX
 from jissoku.ui.library import Library
 from jissoku.ui.machine_classes import machine_classes
 from jissoku.ui.page_data import (
@@ -315,6 +317,9 @@ class ReadingPages:
             "machines.html.j2",
             has_data=True,
             machines=found,
+            campaigns=CAMPAIGNS,
+            campaigns_max=CAMPAIGNS_MAX,
+            campaigns_kept=CAMPAIGNS_MIN,
         )
 
     def _all_series(self) -> list[Series]:

@@ -87,14 +87,16 @@ def _pages(
     config: UiConfig, runner: Runner, where: str, servers: Sequence[WatchedServer]
 ) -> Iterator[str]:
     access, streams = Access(), Streams(load_seconds_left)
+    library = Library(config.roots, config.cache)
     starting = Starting(
         queue=runner.queue,
         runner=runner,
         root=config.roots[0],
+        library=library,
         check=config.check,
         allows_commands=config.allows_commands,
     )
-    app = application(Library(config.roots, config.cache), access, starting, streams, servers)
+    app = application(library, access, starting, streams, servers)
     listen = f"{where}:{config.port}"
     server = jissoku.serve_in_thread(app, listen=listen, body_size_max=BODY_SIZE_MAX)
     try:

@@ -23,6 +23,7 @@ from jissoku.ui.formats import answer, requested
 from jissoku.ui.forms import Choices, Order, read_order
 from jissoku.ui.job_data import job_data, jobs_data, shown_job
 from jissoku.ui.jobs import Job, JobQueue, JobState
+from jissoku.ui.library import Library
 from jissoku.ui.live import Position, Progress, log_end, new_events, read_position
 from jissoku.ui.posted import FormError, posted
 from jissoku.ui.render import Pages
@@ -30,6 +31,8 @@ from jissoku.ui.runner import Runner, log_file
 from jissoku.ui.streams import Streams
 
 KINDS = ("compare", "run", "explain")
+# Of pages to be published, below the folder of the queue, in which no run is looked for.
+PUBLISHED = "published"
 PATHS = ("/", "/42", "/files/1k.bin", "/files/10k.bin", "/files/100k.bin", "/delay?ms=10")
 
 
@@ -39,6 +42,7 @@ class Starting:
 
     Attributes:
         root: Where records of new runs go.
+        library: All runs.
         check: Parses a command line as the terminal does, and raises InputError.
         allows_commands: Whether commands and URLs are accepted.
     """
@@ -46,6 +50,7 @@ class Starting:
     queue: JobQueue
     runner: Runner
     root: Path
+    library: Library
     check: Callable[[Sequence[str]], None]
     allows_commands: bool
 
@@ -115,6 +120,7 @@ class JobPages:
             "job.html.j2",
             has_data=True,
             job=job,
+            verb=job.arguments[0],
             progress=progress,
             arms=arms,
             position=str(position),
@@ -123,7 +129,7 @@ class JobPages:
             starts=times.starts_text(now) if times else "",
             command=shlex.join(("jissoku", *job.arguments)),
             log="" if job.state is JobState.WAITING else log_end(log_file(self._queue, job)),
-            runs=_runs(folder),
+            runs=_runs(folder) if job.arguments[0] in KINDS else [],
             is_experiment=is_experiment(folder),
         )
 
@@ -178,37 +184,38 @@ class JobPages:
     def _start(self, request: Request, fields: Mapping[str, Sequence[str]]) -> Response:
         kind = request.path_params["kind"]
         try:
-            order = read_order(kind, fields, self._choices())
-            folder = self._starting.root / folder_for(*order.names).name
-            command, *rest = order.arguments
-            arguments = (command, f"--out={folder}", *rest)
+            order = read_order(kind, fields, self._choices(kind))
+            above = self._queue.folder / PUBLISHED if kind == "publish" else self._starting.root
+            folder = above / folder_for(*order.names).name
+            arguments = order.placed(folder)
             self._starting.check(arguments)
             if order.is_own and fields.get("confirmed") != ["yes"]:
                 return self._confirmation(request, kind, fields, arguments)
-            job = self._add(order, arguments, folder)
+            job = self._add(order, folder)
         except InputError as error:
             return self._forms(request, fields, str(error), 400, kind)
         return RedirectResponse(f"/jobs/{job.id}", 303)
 
-    def _add(self, order: Order, arguments: tuple[str, ...], folder: Path) -> Job:
+    def _add(self, order: Order, folder: Path) -> Job:
         """A folder that another job has already gets a number."""
         taken = {job.folder for job in self._queue.jobs()}
         free, number = folder, 1
         while str(free) in taken or free.exists():
             number += 1
             free = folder.with_name(f"{folder.name}-{number}")
-        own = tuple(
-            f"--out={free}" if argument == f"--out={folder}" else argument for argument in arguments
-        )
         takes = order.takes.low_s, order.takes.high_s
-        return self._queue.add(order.title, own, free, takes)
+        return self._queue.add(order.title, order.placed(free), free, takes)
 
-    def _choices(self) -> Choices:
+    def _choices(self, kind: str) -> Choices:
         known = self._catalogue.current()
+        library = self._starting.library
+        runs = library.headers() if kind == "publish" else ()
         return Choices(
             targets=known.targets,
             experiments=[name for name, _, _ in known.experiments],
             allows_commands=self._starting.allows_commands,
+            folders={run.row.run: run.folder for run in runs},
+            roots=[str(root) for root in library.roots if root.is_dir()],
         )
 
     def _forms(

@@ -192,7 +192,7 @@ def test_a_folder_of_another_machine_is_a_row_of_its_own(opened: Open, live: Mea
     two_versions(live)
     page = opened("/machines")
     page.get_by_role("heading", name="AMD EPYC 7R13").wait_for()
-    assert page.locator("main section").count() == 2
+    assert page.locator("main section.of-class").count() == 2
     page.get_by_role("link", name="Board").click()
     page.wait_for_url("**/board")
     boards = page.locator("h2").all_text_contents()
@@ -231,6 +231,40 @@ def test_a_newcomer_races_again_and_reads_what_two_runs_say(opened: Open, live: 
     first.get_by_text("2 occasions: ").wait_for()
     first.get_by_text("Values as a table").click()
     assert first.locator("table tbody tr").count() == 2
+
+
+def test_a_run_is_published(opened: Open, live: Measured) -> None:
+    page = opened("/")
+    open_run(page, "repeatability")
+    page.get_by_role("button", name="Publish this run").click()
+    page.get_by_text("Running.").wait_for()
+    command = command_of(page)
+    assert command.startswith("jissoku publish ")
+    assert "/.ui/published/" in command
+    assert command.count("--records=") == 1
+    live.say("exit 0")
+    page.get_by_text("To look at them as they will be served").wait_for()
+    check_page(page)
+
+
+def test_every_run_is_published_from_the_board(opened: Open, live: Measured) -> None:
+    page = opened("/board")
+    page.get_by_role("button", name="Publish all runs").click()
+    assert command_of(page).count("--records=") == 2
+    live.say("exit 0")
+    page.get_by_text("Finished.").wait_for()
+
+
+def test_a_machine_is_tested_from_its_page(opened: Open, live: Measured) -> None:
+    page = opened("/machines")
+    page.get_by_role("spinbutton", name="Campaigns of equal servers").fill("25")
+    page.get_by_role("button", name="Prove").click()
+    page.get_by_text("Running.").wait_for()
+    page.get_by_text("It takes about 24 min.").wait_for()
+    assert "--prove --campaigns=25" in command_of(page)
+    live.say("exit 0")
+    page.get_by_text("holds for later runs here").wait_for()
+    check_page(page)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
