@@ -43,7 +43,7 @@ PAGES = {
     "/targets": ("/targets", "target", None),
     "/target": ("/target?name=go", "version", None),
     "/board": ("/board", "target", None),
-    "/machines": ("/machines", "day (UTC)", None),
+    "/machines": ("/machines", "day", None),
 }
 # They need a suspicion, a job or a server, and have tests of their own below.
 OTHERS = {"/changes", "/jobs", "/jobs/{key}", "/servers"}

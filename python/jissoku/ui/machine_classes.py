@@ -26,7 +26,12 @@ class MachineClass:
     labels: tuple[str, ...]
     software: Table
     checks: Table
-    days: Table
+    by_day: tuple[MachineDay, ...]
+
+    @property
+    def days(self) -> Table:
+        """A row for each day, as texts."""
+        return days_table(self.by_day)
 
 
 # Days on the page, the latest ones; all of them are in `jissoku doctor --history`.
@@ -64,7 +69,7 @@ def machine_classes(
                     if one.machine == key
                 ),
             ),
-            days=days_table([one for one in days if one.machine == key][-DAYS_MAX:]),
+            by_day=tuple(one for one in days if one.machine == key)[-DAYS_MAX:],
         )
 
 

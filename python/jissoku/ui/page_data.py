@@ -24,6 +24,8 @@ from jissoku.ui.runs_table import shown_arms
 
 RUN_COLUMNS = (*RunRow.__struct_fields__, "arms", "folder", "unfinished")
 
+DAY_COLUMNS = ("machine", "day", "runs", "trials", "rejected", "noise_floor", "checks")
+
 
 def runs_data(runs: Sequence[IndexedRun]) -> PageData:
     """Runs in the order of their list; the text has that of the terminal, the newest last."""
@@ -149,18 +151,31 @@ def machines_data(found: Sequence[MachineClass]) -> PageData:
             "labels": one.labels,
             "software": _records(one.software),
             "checks": _records(one.checks),
-            "days": _records(one.days),
+            "days": _days(one),
         }
         for one in found
     ]
-    columns = ("machine", *(found[0].days.header if found else ()))
-    rows = tuple((one.text, *row) for one in found for row in one.days.rows)
     return of_document(
         "machines",
         Document(title="Machines", sections=tuple(parts)),
         {"machines": value},
-        Sheet(columns=columns, rows=rows),
+        records_sheet(DAY_COLUMNS, [row for one in found for row in _days(one)]),
     )
+
+
+def _days(one: MachineClass) -> list[dict[str, Cell]]:
+    return [
+        {
+            "machine": one.text,
+            "day": of_day.day,
+            "runs": of_day.runs,
+            "trials": of_day.trials,
+            "rejected": of_day.rejected,
+            "noise_floor": of_day.noise_floor,
+            "checks": ", ".join(f"{name} {count}" for name, count in of_day.checks.items()),
+        }
+        for of_day in one.by_day
+    ]
 
 
 def _records(table: Table) -> list[dict[str, str]]:
