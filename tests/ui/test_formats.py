@@ -20,6 +20,7 @@ from jissoku.ui.jobs import JobQueue
 from jissoku.ui.library import Library
 from jissoku.ui.pages import ReadingPages
 from jissoku.ui.render import Pages
+from jissoku.ui.run_pages import RunPages
 from jissoku.ui.runner import Runner
 from jissoku.ui.server_pages import ServerPages
 from jissoku.ui.starting import JobPages, Starting
@@ -119,6 +120,7 @@ def test_no_page_is_missing_here(tmp_path: Path) -> None:
     )
     routes = [
         *ReadingPages(library, pages).routes(),
+        *RunPages(library, pages).routes(),
         *JobPages(starting, pages, streams).routes(),
         *ServerPages((), pages, streams).routes(),
     ]

@@ -1,15 +1,18 @@
 """Pages of real records: complete, harmless, and the same as the commands' answers."""
 
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from jissoku.pipeline import reports
+from jissoku.ui import library, run_pages
 from jissoku.ui.access import Access
 from jissoku.ui.server import UiConfig, pages_in_thread
-from tests.ui.conftest import Answer, Client, client_of
+from tests.ui.conftest import RECORDS, Answer, Client, client_of
 
 PAGES = ("/", "/experiments", "/targets", "/board", "/changes", "/machines", "/servers")
 
@@ -84,6 +87,34 @@ def test_a_run_is_its_report(client: Client) -> None:
     assert client.get(f"{runs_of(client)[0]}/report.md").text.startswith("**")
     assert "requests/s" in client.get(f"{runs_of(client)[0]}/report.txt").text
     assert client.get(f"{runs_of(client)[0]}/report.exe").status == 404
+
+
+def test_a_report_is_made_once_and_again_after_a_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Path] = []
+
+    def report_text(folder: Path, kind: str) -> str:
+        made.append(folder)
+        return reports.report_text(folder, kind)
+
+    monkeypatch.setattr(run_pages, "report_text", report_text)
+    folder = tmp_path / "runs" / "one"
+    shutil.copytree(RECORDS / "parsers" / "kept", folder)
+    config = UiConfig(listen="127.0.0.1", port=0, roots=(tmp_path / "runs",), cache=tmp_path)
+    with pages_in_thread(config) as link:
+        client = client_of(link)
+        (run,) = runs_of(client)
+        first = client.get(run).text
+        assert client.get(run).text == first
+        assert made == [folder]
+        lines = (folder / "trials.jsonl").read_text().splitlines(keepends=True)
+        (folder / "trials.jsonl").write_text("".join(lines[:-1]))
+        monkeypatch.setattr(library, "REFRESH_S", 0.0)
+        (changed,) = runs_of(client)
+        assert changed != run
+        assert client.get(changed).status == 200
+        assert made == [folder, folder]
 
 
 def test_an_experiment_is_its_report(client: Client) -> None:

@@ -18,6 +18,7 @@ from jissoku.ui.library import Library
 from jissoku.ui.pages import ReadingPages
 from jissoku.ui.quiet import ENCODINGS, Quiet
 from jissoku.ui.render import Pages, static_files
+from jissoku.ui.run_pages import RunPages
 from jissoku.ui.server_metrics import WatchedServer
 from jissoku.ui.server_pages import ServerPages
 from jissoku.ui.starting import JobPages, Starting
@@ -44,6 +45,7 @@ def application(
             Route("/enter", _enter),
             *_static_routes(),
             *ReadingPages(library, pages).routes(),
+            *RunPages(library, pages).routes(),
             *JobPages(starting, pages, streams).routes(),
             *DismissingPages(library, starting.root, pages).routes(),
             *ServerPages(servers, pages, streams).routes(),

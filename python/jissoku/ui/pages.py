@@ -1,18 +1,16 @@
-"""Pages that read: runs, a run, two runs, targets, boards, changes, machines."""
+"""Pages that read: runs, experiments, two runs, targets, boards, changes, machines."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from jissoku.errors import InputError
-from jissoku.model.history import IndexedRun
 from jissoku.model.history_answer import Series
-from jissoku.pipeline.reports import experiment_claims, experiment_text, report_text
+from jissoku.pipeline.reports import experiment_claims, experiment_text
 from jissoku.records import dismissals
 from jissoku.records.noise_floor import CAMPAIGNS_MIN
 from jissoku.report import page
@@ -29,7 +27,7 @@ from jissoku.ui.answers import (
     fields_of_board,
 )
 from jissoku.ui.experiments import experiment_folder, found_experiments
-from jissoku.ui.formats import TYPES, answer, requested, response
+from jissoku.ui.formats import answer, requested, response
 from jissoku.ui.forms import CAMPAIGNS, CAMPAIGNS_MAX
 from jissoku.ui.library import Library
 from jissoku.ui.machine_classes import machine_classes
@@ -37,7 +35,6 @@ from jissoku.ui.page_data import (
     experiments_data,
     machines_data,
     runs_data,
-    standings_sheet,
     targets_data,
 )
 from jissoku.ui.render import Pages
@@ -51,11 +48,8 @@ from jissoku.ui.series_data import (
 )
 from jissoku.ui.two_runs import changes_table, pair_facts
 
-# Choices of a run to compare with, and links to the runs of a series.
-OTHERS_MAX = RUNS_MAX = 100
-
-# Links to the explanation of a run's targets.
-EXPLAINED_MAX = 3
+# Links to the runs of a series.
+RUNS_MAX = 100
 
 
 class ReadingPages:
@@ -71,8 +65,6 @@ class ReadingPages:
         run = "/runs/{key}"
         return [
             Route("/", self.runs),
-            Route(run, self.run),
-            *(Route(f"{run}/report.{kind}", self.report, name=kind) for kind in ("html", *TYPES)),
             Route("/experiments", self.experiments),
             Route(f"{run}/experiment", self.experiment),
             Route("/diff", self.diff),
@@ -109,64 +101,6 @@ class ReadingPages:
             notes=self._library.notes,
             roots=[str(root) for root in self._library.roots],
         )
-
-    def run(self, request: Request) -> Response:
-        """A run: its report."""
-        try:
-            run = self._library.run(request.path_params["key"])
-        except KeyError:
-            return self._missing(request)
-        if kind := requested(request):
-            return self._report(request, run, kind)
-        problem, report = "", None
-        try:
-            report = page.content(report_text(Path(run.folder), "html"))
-        except InputError as error:
-            problem = str(error)
-        folder = experiment_folder(run)
-        raced = [arm.target for arm in run.arms if not (arm.is_floor or arm.is_control)]
-        others = [one for one in self._library.headers() if one.row.run != run.row.run]
-        like = [one for one in others if one.row.workload == run.row.workload]
-        return self._pages.page(
-            request,
-            "run.html.j2",
-            run=run,
-            report=report,
-            problem=problem,
-            experiment=run.row.experiment or folder.name if folder else "",
-            targets=sorted({arm.target for arm in run.arms if not arm.is_control}),
-            again=[
-                *(("target", name) for name in raced),
-                ("path", run.row.path),
-                ("connections", run.row.connections),
-            ],
-            explained=list(dict.fromkeys(raced))[:EXPLAINED_MAX],
-            others=_likest(run, like or others)[:OTHERS_MAX],
-        )
-
-    def report(self, request: Request) -> Response:
-        """A run's report as a file."""
-        kind = request.url.path.rpartition(".")[2]
-        try:
-            run = self._library.run(request.path_params["key"])
-        except KeyError:
-            return self._missing(request)
-        return self._report(request, run, kind)
-
-    def _report(self, request: Request, run: IndexedRun, kind: str) -> Response:
-        name = run.row.run[:8]
-        try:
-            if kind == "csv":
-                sheet = standings_sheet(self._library.standings(run.row.run))
-                return response(kind, sheet_csv(sheet), name)
-            text = report_text(Path(run.folder), kind)
-        except InputError as error:
-            return self._message(request, "The report cannot be made", str(error), 409)
-        if kind != "html":
-            return response(kind, text, name)
-        # It has scripts and styles of its own: it is saved, and not shown under our origin.
-        headers = {"content-disposition": f'attachment; filename="jissoku-{name}.html"'}
-        return Response(text, media_type="text/html; charset=utf-8", headers=headers)
 
     def experiments(self, request: Request) -> Response:
         """Every experiment that has a run, newest first."""
@@ -336,13 +270,6 @@ class ReadingPages:
 def _machine_choices(runs: Sequence[ListedRun]) -> list[tuple[str, str]]:
     texts = {one.row.machine: one.row.machine_text for one in runs}
     return sorted((key, clean(text)) for key, text in texts.items())
-
-
-def _likest(run: IndexedRun, others: Sequence[IndexedRun]) -> list[IndexedRun]:
-    """Those with the most targets of the run first; of these, the newest first."""
-    names = {arm.target for arm in run.arms}
-    newest_first = reversed(others)
-    return sorted(newest_first, key=lambda one: -len(names & {arm.target for arm in one.arms}))
 
 
 def _runs_of(series: Series) -> list[str]:

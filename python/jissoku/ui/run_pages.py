@@ -1,0 +1,130 @@
+"""A run's page: its report, what can be done about it, and its report as a file."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from jissoku.errors import InputError
+from jissoku.model.history import IndexedRun
+from jissoku.pipeline.reports import report_text
+from jissoku.report import page
+from jissoku.report.documents import sheet_csv
+from jissoku.ui.experiments import experiment_folder
+from jissoku.ui.formats import TYPES, requested, response
+from jissoku.ui.library import Library
+from jissoku.ui.page_data import standings_sheet
+from jissoku.ui.render import Pages
+
+# Choices of a run to compare with.
+OTHERS_MAX = 100
+
+# Links to the explanation of a run's targets.
+EXPLAINED_MAX = 3
+
+# Reports at hand: of a quick run of seven one has 120 KB, and takes 0.3 s to be made.
+REPORTS_KEPT = 16
+
+
+class RunPages:
+    """Their endpoints are functions, so that they run in threads beside the server's."""
+
+    def __init__(self, library: Library, pages: Pages) -> None:
+        """Shows what is in `library`."""
+        self._library = library
+        self._pages = pages
+
+    def routes(self) -> list[Route]:
+        """All of them; a run is found by its key only, never by a path."""
+        run = "/runs/{key}"
+        return [
+            Route(run, self.run),
+            *(Route(f"{run}/report.{kind}", self.report, name=kind) for kind in ("html", *TYPES)),
+        ]
+
+    def run(self, request: Request) -> Response:
+        """A run: its report."""
+        try:
+            run = self._library.run(request.path_params["key"])
+        except KeyError:
+            return self._missing(request)
+        if kind := requested(request):
+            return self._report(request, run, kind)
+        problem, report = "", None
+        try:
+            report = _report_on_page(run.row.run, run.folder, run.unfinished)
+        except InputError as error:
+            problem = str(error)
+        folder = experiment_folder(run)
+        raced = [arm.target for arm in run.arms if not (arm.is_floor or arm.is_control)]
+        others = [one for one in self._library.headers() if one.row.run != run.row.run]
+        like = [one for one in others if one.row.workload == run.row.workload]
+        return self._pages.page(
+            request,
+            "run.html.j2",
+            run=run,
+            report=report,
+            problem=problem,
+            experiment=run.row.experiment or folder.name if folder else "",
+            targets=sorted({arm.target for arm in run.arms if not arm.is_control}),
+            again=[
+                *(("target", name) for name in raced),
+                ("path", run.row.path),
+                ("connections", run.row.connections),
+            ],
+            explained=list(dict.fromkeys(raced))[:EXPLAINED_MAX],
+            others=_likest(run, like or others)[:OTHERS_MAX],
+        )
+
+    def report(self, request: Request) -> Response:
+        """A run's report as a file."""
+        kind = request.url.path.rpartition(".")[2]
+        try:
+            run = self._library.run(request.path_params["key"])
+        except KeyError:
+            return self._missing(request)
+        return self._report(request, run, kind)
+
+    def _report(self, request: Request, run: IndexedRun, kind: str) -> Response:
+        name = run.row.run[:8]
+        try:
+            if kind == "csv":
+                sheet = standings_sheet(self._library.standings(run.row.run))
+                return response(kind, sheet_csv(sheet), name)
+            text = report_text(Path(run.folder), kind)
+        except InputError as error:
+            return self._message(request, "The report cannot be made", str(error), 409)
+        if kind != "html":
+            return response(kind, text, name)
+        # It has scripts and styles of its own: it is saved, and not shown under our origin.
+        headers = {"content-disposition": f'attachment; filename="jissoku-{name}.html"'}
+        return Response(text, media_type="text/html; charset=utf-8", headers=headers)
+
+    def _missing(self, request: Request, text: str = "") -> HTMLResponse:
+        text = text or "No run of the folders has this key; the list shows those that are there."
+        return self._message(request, "Not found", text, 404)
+
+    def _message(self, request: Request, title: str, text: str, status: int) -> HTMLResponse:
+        return self._pages.page(request, "message.html.j2", status=status, title=title, text=text)
+
+
+@lru_cache(maxsize=REPORTS_KEPT)
+def _report_on_page(key: str, folder: str, unfinished: str) -> Markup:
+    """A run's report as a part of its page, made again when its records have changed.
+
+    Raises:
+        InputError: It cannot be made.
+    """
+    del key, unfinished
+    return page.content(report_text(Path(folder), "html"))
+
+
+def _likest(run: IndexedRun, others: Sequence[IndexedRun]) -> list[IndexedRun]:
+    """Those with the most targets of the run first; of these, the newest first."""
+    names = {arm.target for arm in run.arms}
+    newest_first = reversed(others)
+    return sorted(newest_first, key=lambda one: -len(names & {arm.target for arm in one.arms}))
