@@ -12,7 +12,7 @@ from jissoku import records
 from jissoku.errors import InputError, JissokuError
 from jissoku.history import index as index_module
 from jissoku.history.index import HistoryIndex
-from jissoku.history.parts import remove_replaced
+from jissoku.history.parts import all_parts, remove_replaced
 from jissoku.model import Method
 from jissoku.model.updated import updated
 from jissoku.pipeline.history import History, find_run, open_history
@@ -164,7 +164,7 @@ def test_replaced_parts_are_removed_when_their_time_is_over(
     assert len(list(index.folder.iterdir())) > len(index.parts())
     for file in index.folder.glob("*/part.json"):
         os.utime(file, (0, 0))
-    remove_replaced(index.folder)
+    remove_replaced(index.folder, all_parts(index.folder))
     assert {path.name for path in index.folder.iterdir()} == {part.name for part in index.parts()}
     assert rows(opened(place)) == before
 

@@ -89,6 +89,26 @@ def test_the_command_runs_off_the_servers_cores_and_serves_in_the_idle_class(
     assert all(cores == background_cores() for _, cores in found.values())
 
 
+SERVING = """
+import gc, os, signal, sys
+from pathlib import Path
+from jissoku.ui.server import UiConfig, serve_pages
+def announce(link):
+    print(gc.get_freeze_count())
+    os.kill(os.getpid(), signal.SIGINT)
+serve_pages(UiConfig(listen="127.0.0.1", port=0, roots=(Path(sys.argv[1]),)), announce)
+"""
+
+
+def test_what_was_imported_is_not_collected_again(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SERVING, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    assert int(done.stdout) > 10_000
+
+
 def threads(pid: int) -> dict[int, tuple[int, set[int]]]:
     """Class and cores of each thread of a process."""
     found = {}

@@ -19,11 +19,13 @@ from typing import Any
 
 import duckdb
 import msgspec
+import numpy as np
 
 from jissoku.errors import JissokuError
 from jissoku.history.parts import (
     Part,
     PartFile,
+    all_parts,
     live_parts,
     part_digest,
     remove_replaced,
@@ -79,10 +81,11 @@ class HistoryIndex:
     def __init__(self, cache: Path, revision: int) -> None:
         """Creates nothing yet. `revision` is that of the program that makes rows."""
         self.folder = cache / "history" / _version(revision)
+        self._spare: duckdb.DuckDBPyConnection | None = None
 
     def parts(self) -> tuple[Part, ...]:
         """All parts that are read; one that is not whole is removed, and its runs made anew."""
-        return live_parts(self.folder)
+        return live_parts(all_parts(self.folder))
 
     def known(self) -> set[str]:
         """Keys of all runs in the index."""
@@ -98,18 +101,21 @@ class HistoryIndex:
             return
         rows = {table: [row for one in batch for row in getattr(one, table)] for table in TABLES}
         runs = tuple(dict.fromkeys(row.run for row in rows["runs"]))
+        session = self._database()
         try:
-            with _memory() as session:
-                scratch = self._scratch()
-                lines = {table: _lines(scratch, table, rows[table]) for table in TABLES}
-                selects = {table: _reading(kind, lines[table]) for table, kind in TABLES.items()}
-                selects["pairs"] = PAIRS.format(blocks=f"({selects['blocks']})")
-                self._write(session, scratch, selects, PartFile(runs=runs))
-                parts = self.parts()
-                if len(parts) > PARTS_MAX:
-                    self._compact(session, parts)
-            remove_replaced(self.folder)
+            scratch = self._scratch()
+            lines = {table: _lines(scratch, table, rows[table]) for table in TABLES}
+            selects = {table: _reading(kind, lines[table]) for table, kind in TABLES.items()}
+            selects["pairs"] = PAIRS.format(blocks=f"({selects['blocks']})")
+            self._write(session, scratch, selects, PartFile(runs=runs))
+            every = all_parts(self.folder)
+            parts = live_parts(every)
+            if len(parts) > PARTS_MAX:
+                self._compact(session, parts)
+            remove_replaced(self.folder, every)
+            self._spare = session
         except (OSError, duckdb.Error) as error:
+            session.close()
             raise JissokuError(f"the index {self.folder} cannot be written: {error}") from error
 
     def connect(
@@ -121,14 +127,26 @@ class HistoryIndex:
             present: By key of the run: its folder, and why it is unfinished.
             parts: What `parts` has returned.
         """
-        session = _memory()
+        session = self._database()
         session.execute("CREATE TABLE present (run VARCHAR, folder VARCHAR, unfinished VARCHAR)")
         if present:
-            rows = [[key, *place] for key, place in present.items()]
-            columns = [list(column) for column in zip(*rows, strict=True)]
-            session.execute("INSERT INTO present SELECT unnest(?), unnest(?), unnest(?)", columns)
+            # Of ten thousand runs, lists as parameters of a query take ten times as long.
+            columns = zip(*((key, *place) for key, place in present.items()), strict=True)
+            names = ("run", "folder", "unfinished")
+            given = {
+                name: np.array(column, dtype=object)
+                for name, column in zip(names, columns, strict=True)
+            }
+            session.register("given", given)
+            session.execute("INSERT INTO present FROM given")
+            session.unregister("given")
         _create_views(session, _shown(self.parts() if parts is None else parts, present))
         return session
+
+    def _database(self) -> duckdb.DuckDBPyConnection:
+        """A database in memory: the one that a run was written with, or a new one."""
+        found, self._spare = self._spare, None
+        return found or _memory()
 
     def _scratch(self) -> Path:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -188,7 +206,7 @@ def _shown(parts: Sequence[Part], present: Mapping[str, Any] | None) -> list[Sho
 
 def _create_views(session: duckdb.DuckDBPyConnection, shown: Sequence[Shown]) -> None:
     """A view over each table; only parts of which some runs are not read are joined."""
-    session.execute("CREATE TABLE shown (part VARCHAR, run VARCHAR)")
+    session.execute("CREATE OR REPLACE TABLE shown (part VARCHAR, run VARCHAR)")
     for one in shown:
         if one.runs is not None:
             session.execute(
@@ -199,7 +217,9 @@ def _create_views(session: duckdb.DuckDBPyConnection, shown: Sequence[Shown]) ->
     for table in NAMES:
         selects = [f"FROM read_parquet({_list(part.path / table for part in whole)})"] * bool(whole)
         selects += [_selected(table, part) for part in some]
-        session.execute(f"CREATE VIEW {table} AS {' UNION ALL '.join(selects) or _empty(table)}")
+        session.execute(
+            f"CREATE OR REPLACE VIEW {table} AS {' UNION ALL '.join(selects) or _empty(table)}"
+        )
 
 
 def _selected(table: str, part: Part) -> str:

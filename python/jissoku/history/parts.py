@@ -51,20 +51,24 @@ class Part:
         return self.path.name
 
 
-def live_parts(folder: Path) -> tuple[Part, ...]:
-    """Parts that no other one replaces, by name. What is not whole is removed."""
-    found = _parts(folder)
+def live_parts(found: Iterable[Part]) -> tuple[Part, ...]:
+    """Those of `all_parts` that no other one replaces."""
+    found = tuple(found)
     replaced = {name for part in found for name in part.file.replaces}
     return tuple(part for part in found if part.name not in replaced)
 
 
-def remove_replaced(folder: Path) -> None:
+def remove_replaced(folder: Path, found: Iterable[Part]) -> None:
     """Removes parts that were replaced long ago, and what interrupted writers have left.
 
     What was replaced first is removed first: otherwise it would be read again.
+
+    Args:
+        folder: Of the index.
+        found: What `all_parts` has returned.
     """
     end_ns = time.time_ns() - KEPT_NS
-    found = _parts(folder)
+    found = tuple(found)
     removed = {
         name for part in found if _written_ns(part.path) < end_ns for name in part.file.replaces
     }
@@ -99,7 +103,8 @@ def part_digest(folder: Path, file: PartFile) -> str:
     return digest.hexdigest()[:16]
 
 
-def _parts(folder: Path) -> list[Part]:
+def all_parts(folder: Path) -> list[Part]:
+    """Every part by name, replaced ones included. What is not whole is removed."""
     try:
         paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     except OSError:

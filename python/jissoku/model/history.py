@@ -171,7 +171,7 @@ class PairMean(msgspec.Struct, frozen=True, gc=False):
 Pair = tuple[str, str]
 
 
-class IndexedRun(msgspec.Struct, frozen=True, kw_only=True):
+class IndexedRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A run read from the index, with as much of its measurements as was asked for.
 
     Attributes:

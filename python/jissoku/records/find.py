@@ -33,11 +33,14 @@ def find_runs(root: Path, known: Mapping[str, FolderEntry] | None = None) -> dic
     known = known or {}
     now_ns = time.time_ns()
     start = os.fspath(root)
+    above_all = "" if start == "." else start if start.endswith("/") else f"{start}/"
     pending = [("", 0)]
     while pending:
         place, depth = pending.pop()
+        folder = f"{above_all}{place}" if place else start
+        before = known.get(place)
         try:
-            entry = _current(os.path.join(start, place), known.get(place), now_ns)  # noqa: PTH118 - of strings: a third of the time
+            entry = before if before and _is_current(folder, before) else _now(folder, now_ns)
         except OSError:
             continue
         found[place] = entry
@@ -65,17 +68,26 @@ def run_key(folder: Path) -> str:
     return f"{digest}-{_trials_size(str(folder)):x}"
 
 
-def _current(folder: str, known: FolderEntry | None, now_ns: int) -> FolderEntry:
-    """What a folder holds now: two or three calls of stat(2) if it has not changed."""
-    mtime_ns = os.stat(folder).st_mtime_ns  # noqa: PTH116 - as above
-    if known is None or known.mtime_ns != mtime_ns:
-        return _read(folder, mtime_ns, now_ns)
-    if known.run:
-        header = os.stat(f"{folder}/{RUN_FILE}")  # noqa: PTH116 - as above
-        signature = (header.st_mtime_ns, header.st_size, _trials_size(folder))
-        if signature != (known.header_ns, known.header_size, known.trials_size):
-            return _read(folder, mtime_ns, now_ns)
-    return known
+def _is_current(folder: str, known: FolderEntry) -> bool:
+    """Whether a folder is as it was: up to three calls of stat(2), most of a search's time.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    if os.stat(folder).st_mtime_ns != known.mtime_ns:  # noqa: PTH116 - of strings: a third of the time
+        return False
+    if not known.run:
+        return True
+    header = os.stat(f"{folder}/{RUN_FILE}")  # noqa: PTH116 - as above
+    return (
+        header.st_mtime_ns == known.header_ns
+        and header.st_size == known.header_size
+        and _trials_size(folder) == known.trials_size
+    )
+
+
+def _now(folder: str, now_ns: int) -> FolderEntry:
+    return _read(folder, os.stat(folder).st_mtime_ns, now_ns)  # noqa: PTH116 - as above
 
 
 def _read(folder: str, mtime_ns: int, now_ns: int) -> FolderEntry:
