@@ -172,6 +172,15 @@ def test_another_form_is_refused_and_the_page_itself_has_a_name(client: Client) 
     assert "<h1>Runs</h1>" in client.get("/?format=html").text
 
 
+def test_that_nothing_is_suspected_is_a_sentence(tmp_path: Path, index_cache: Path) -> None:
+    record(tmp_path / "runs" / "one", 1, "0.1.0", 7_000)
+    with measured(tmp_path / "runs", index_cache) as live:
+        assert rows_of(live.client, "/changes") == []
+        for kind in ("txt", "md"):
+            assert "No change is suspected." in in_form(live.client, "/changes", kind)
+        assert "1 run, 2026-11-01" in in_form(live.client, "/machines", "txt")
+
+
 def test_no_form_without_a_session(client: Client) -> None:
     for kind in TYPES:
         assert Client(client.port).get(f"/?format={kind}").status == 403

@@ -171,8 +171,9 @@ def _publish(fields: Fields, choices: Choices) -> Order:
     count = 1 if key else len(choices.folders)
     if not count:
         raise InputError("there is no run to publish")
+    what = f"run {key[:8]}" if key else "1 run" if count == 1 else f"{count} runs"
     return Order(
-        title=f"publish {f'run {key[:8]}' if key else f'{count} runs'}",
+        title=f"publish {what}",
         names=("publish",),
         arguments=("publish", *(f"--records={folder}" for folder in folders)),
         takes=publication_span(count),

@@ -127,18 +127,12 @@ def targets_data(rows: Sequence[tuple[str, int, str]]) -> PageData:
 def machines_data(found: Sequence[MachineClass]) -> PageData:
     """Classes of machines; the sheet has a row for each day."""
     parts = [
-        Section(
-            title=title,
-            sentences=(f"{one.runs} runs, {day(one.first)} to {day(one.last)} UTC",)
-            if table is one.software
-            else (),
-            table=table,
-        )
+        part
         for one in found
-        for title, table in (
-            (one.text, one.software),
-            (f"Checks that trials did not pass, {one.text}", one.checks),
-            (f"Day by day, {one.text}", one.days),
+        for part in (
+            Section(title=one.text, sentences=(_span(one),), table=one.software),
+            Section(title=f"Checks that trials did not pass, {one.text}", table=one.checks),
+            Section(title=f"Day by day, {one.text}", table=one.days),
         )
     ]
     value = [
@@ -161,6 +155,11 @@ def machines_data(found: Sequence[MachineClass]) -> PageData:
         {"machines": value},
         records_sheet(DAY_COLUMNS, [row for one in found for row in _days(one)]),
     )
+
+
+def _span(one: MachineClass) -> str:
+    runs = "1 run" if one.runs == 1 else f"{one.runs} runs"
+    return f"{runs}, {day(one.first)} to {day(one.last)} UTC"
 
 
 def _days(one: MachineClass) -> list[dict[str, Cell]]:

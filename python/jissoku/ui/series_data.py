@@ -42,6 +42,8 @@ POINT_COLUMNS = (
     "multiple", "low", "high", "runs", "breaks", "change",
 )  # fmt: skip
 
+NO_CHANGE = "No change is suspected."
+
 
 def difference_data(found: RunDifference) -> PageData:
     """Two runs side by side."""
@@ -102,7 +104,7 @@ def changes_data(
     """Suspected changes, and those that are dismissed."""
     every = [*((one, None) for one in suspected), *dismissed]
     records = [_suspicion(one, reason) for one, reason in every]
-    lines = [*map(suspicion_text, suspected)] or ["No change is suspected."]
+    lines = [*map(suspicion_text, suspected)] or [NO_CHANGE]
     lines += [dismissed_text(*one) for one in dismissed]
     rows = tuple(
         (
@@ -114,7 +116,8 @@ def changes_data(
         for one, reason in every
     )
     table = Table(header=("target", "change", "it happened", "to confirm"), rows=rows)
-    document = Document(title="Suspected changes", sections=(Section(table=table),))
+    none = () if suspected else (NO_CHANGE,)
+    document = Document(title="Suspected changes", sections=(Section(sentences=none, table=table),))
     return PageData(
         name="changes",
         txt=lambda: clean("\n".join(lines) + "\n"),
