@@ -6,7 +6,7 @@
 
 mod answer;
 mod collected;
-mod form;
+mod form_choice;
 mod gathering;
 mod part_error;
 mod request;
@@ -15,7 +15,7 @@ mod state;
 
 pub(crate) use answer::write;
 pub(crate) use collected::CollectedRequest;
-pub(crate) use form::{Form, negotiate};
+pub(crate) use form_choice::FormChoice;
 pub(crate) use gathering::{Gathering, PartState};
 pub(crate) use part_error::error_of;
 pub(crate) use request::{PartRequest, batch_request, broadcast_request, part_request};

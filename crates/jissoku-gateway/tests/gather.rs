@@ -284,25 +284,65 @@ fn lines_are_sent_as_parts_end() {
 }
 
 #[test]
+fn events_are_sent_as_parts_end() {
+    play(&["/wait/a", "/ok/b"], "deadline = \"1h\"", |scene| {
+        let mut client = scene.ask("text/event-stream");
+        let start = read_until(&mut client, "\"path\":\"/ok/b\"}}\n\n");
+        assert!(start.contains("\r\nContent-Type: text/event-stream\r\n"), "{start}");
+        assert!(start.contains("\r\nCache-Control: no-store\r\n"), "{start}");
+        assert!(start.contains("\r\nevent: part\ndata: {\"id\":\"1\",\"status\":200"), "{start}");
+        assert!(!start.contains("\"id\":\"0\""), "{start}");
+        // The other part is answered after its event was read.
+        scene.servers.release();
+        let rest = read_to_end(&mut client);
+        let second = rest.find("event: part\ndata: {\"id\":\"0\",").expect("the other part");
+        let end = rest.find("event: end\nid: end\ndata: {\"complete\":true,").expect("the end");
+        assert!(second < end && rest.ends_with("}\n\n\r\n0\r\n\r\n"), "{rest}");
+    });
+}
+
+#[test]
+fn a_stream_of_events_that_has_ended_is_not_opened_again() {
+    play(&["/ok/a"], "", |scene| {
+        let again = |id: &str| {
+            let text = scene.get(&format!("text/event-stream\r\nLast-Event-ID: {id}"));
+            text.split("\r\n").next().expect("a status line").to_owned()
+        };
+        assert_eq!(again("end"), "HTTP/1.1 204 No Content");
+        assert_eq!(again("7"), "HTTP/1.1 200 OK");
+        assert!(scene.get("*/*\r\nLast-Event-ID: end").starts_with("HTTP/1.1 200 OK\r\n"));
+    });
+}
+
+#[test]
+fn the_route_says_the_form_if_the_client_does_not() {
+    play(&["/ok/a"], "form = \"event-stream\"", |scene| {
+        assert!(scene.get("*/*").contains("\r\nContent-Type: text/event-stream\r\n"));
+        let text = scene.get("application/json");
+        assert!(text.contains("\r\nContent-Type: application/json\r\n"), "{text}");
+    });
+}
+
+#[test]
 fn a_slow_reader_gets_every_part() {
     // More than an answer may hold at once.
     let parts = vec!["/text/a"; 40];
     play(&parts, "deadline = \"1h\"\nparallel = 4", |scene| {
-        let mut client = scene.ask("application/x-ndjson");
-        let mut text = Vec::new();
-        while Read::by_ref(&mut client)
-            .take(10_000)
-            .read_to_end(&mut text)
-            .expect("it ends in order")
-            > 0
-        {
-            thread::yield_now();
+        for form in ["application/x-ndjson", "text/event-stream"] {
+            check_slow_reader(&mut scene.ask(form));
         }
-        let text = String::from_utf8(text).expect("it is text");
-        assert_eq!(text.matches("\"status\":200").count(), 40);
-        assert_eq!(text.matches(&"y".repeat(200 * 1024)).count(), 40);
-        assert!(text.contains("{\"complete\":true"));
     });
+}
+
+fn check_slow_reader(client: &mut TcpStream) {
+    let mut text = Vec::new();
+    while Read::by_ref(client).take(10_000).read_to_end(&mut text).expect("it ends in order") > 0 {
+        thread::yield_now();
+    }
+    let text = String::from_utf8(text).expect("it is text");
+    assert_eq!(text.matches("\"status\":200").count(), 40);
+    assert_eq!(text.matches(&"y".repeat(200 * 1024)).count(), 40);
+    assert!(text.contains("{\"complete\":true"));
 }
 
 #[test]

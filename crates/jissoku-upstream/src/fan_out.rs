@@ -9,6 +9,8 @@
 mod batch;
 mod collection;
 mod composition;
+mod event_stream;
+mod form;
 mod multipart;
 mod part;
 mod plan;
@@ -18,6 +20,8 @@ mod template;
 pub use batch::{BATCH_PARTS_MAX, BatchError, BatchItem, BatchPolicy, read_batch};
 pub use collection::{Collection, Effect};
 pub use composition::{compose_json, ndjson_end, ndjson_line};
+pub use event_stream::{END_EVENT_ID, end_event, part_event};
+pub use form::Form;
 pub use multipart::compose_multipart;
 pub use part::{PartError, PartResponse, PartResult};
 pub use plan::{PARTS_MAX, PartPlan, Plan, PlanError, Quorum};

@@ -1,30 +1,34 @@
-//! The response to a client: as a whole, or a line for each part as it ends.
+//! The response to a client: as a whole, or part by part as these end.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
 
 use jissoku_server::{BodyPart, DynamicResponse, Progress, Response};
-use jissoku_upstream::fan_out::{compose_json, compose_multipart, ndjson_end, ndjson_line};
+use jissoku_upstream::fan_out::{
+    Form, compose_json, compose_multipart, end_event, ndjson_end, ndjson_line, part_event,
+};
 
-use super::form::Form;
 use super::gathering::Gathering;
 
-/// Unsent output of a client above which no more lines are written.
+/// Unsent output of a client above which no more parts are written.
 const UNSENT_HIGH: usize = 64 * 1024;
 
 const LINES: &str = "Content-Type: application/x-ndjson\r\n";
 
+/// A stored stream would be over at once for its next reader.
+const EVENTS: &str = "Content-Type: text/event-stream\r\nCache-Control: no-store\r\n";
+
 impl Gathering {
-    /// Whether the client is slower than the servers whose lines it gets.
+    /// Whether the client is slower than the servers whose parts it gets as they end.
     pub(crate) fn is_behind(&self, response: &Response<'_>) -> bool {
-        self.form == Form::Lines && response.unsent() > UNSENT_HIGH
+        self.form.is_streamed() && response.unsent() > UNSENT_HIGH
     }
 }
 
 /// Writes the response, or what there is of it.
 pub(crate) fn write(gathering: &mut Gathering, response: &mut Response<'_>) -> Progress {
-    if gathering.form == Form::Lines && !response.is_head() {
-        return write_lines(gathering, response);
+    if gathering.form.is_streamed() && !response.is_head() {
+        return write_parts(gathering, response);
     }
     if !gathering.is_closed {
         return Progress::Pending;
@@ -37,7 +41,34 @@ pub(crate) fn write(gathering: &mut Gathering, response: &mut Response<'_>) -> P
     Progress::Complete
 }
 
-/// The field Content-Type, and the body.
+impl Gathering {
+    /// The fields of a response that is written part by part.
+    const fn stream_fields(&self) -> &'static str {
+        match self.form {
+            Form::Events => EVENTS,
+            _ => LINES,
+        }
+    }
+
+    /// A part of such a response.
+    fn stream_part(&self, part: usize) -> String {
+        let (plan, collection) = (&self.route.plan, &self.collection);
+        match self.form {
+            Form::Events => part_event(plan, collection, part),
+            _ => ndjson_line(plan, collection, part),
+        }
+    }
+
+    /// Its end.
+    fn stream_end(&self, elapsed_ns: u64) -> String {
+        match self.form {
+            Form::Events => end_event(&self.collection, elapsed_ns),
+            _ => ndjson_end(&self.collection, elapsed_ns),
+        }
+    }
+}
+
+/// The fields about the body, and the body.
 fn compose(gathering: &Gathering, now_ns: u64) -> (String, Vec<u8>) {
     let (plan, collection) = (&gathering.route.plan, &gathering.collection);
     let elapsed_ns = now_ns.saturating_sub(gathering.started_ns);
@@ -51,10 +82,10 @@ fn compose(gathering: &Gathering, now_ns: u64) -> (String, Vec<u8>) {
             let field = format!("Content-Type: multipart/mixed; boundary={boundary:032x}\r\n");
             (field, compose_multipart(plan, collection, boundary))
         }
-        Form::Lines => {
-            let lines = (0..plan.parts.len()).map(|part| ndjson_line(plan, collection, part));
-            let text = lines.chain([ndjson_end(collection, elapsed_ns)]).collect::<String>();
-            (LINES.to_owned(), text.into_bytes())
+        Form::Lines | Form::Events => {
+            let parts = (0..plan.parts.len()).map(|part| gathering.stream_part(part));
+            let text = parts.chain([gathering.stream_end(elapsed_ns)]).collect::<String>();
+            (gathering.stream_fields().to_owned(), text.into_bytes())
         }
     }
 }
@@ -65,8 +96,8 @@ fn boundary() -> u128 {
     half() << 64 | half()
 }
 
-/// Writes a line for each part that has ended, and the last one after all of them.
-fn write_lines(gathering: &mut Gathering, response: &mut Response<'_>) -> Progress {
+/// Writes each part that has ended, and the end after all of them.
+fn write_parts(gathering: &mut Gathering, response: &mut Response<'_>) -> Progress {
     let mut unsent = response.unsent();
     for part in 0..gathering.parts.len() {
         let is_new = gathering.written & 1 << part == 0;
@@ -76,38 +107,39 @@ fn write_lines(gathering: &mut Gathering, response: &mut Response<'_>) -> Progre
         if unsent > UNSENT_HIGH {
             return Progress::Sent;
         }
-        let line = ndjson_line(&gathering.route.plan, &gathering.collection, part);
-        append(gathering, response, &line);
+        let text = gathering.stream_part(part);
+        append(gathering, response, &text);
         gathering.collection.release_body(part);
         gathering.written |= 1 << part;
-        unsent += line.len();
+        unsent += text.len();
     }
     if !gathering.is_closed {
         return Progress::Pending;
     }
     let elapsed_ns = response.now_ns().saturating_sub(gathering.started_ns);
-    append(gathering, response, &ndjson_end(&gathering.collection, elapsed_ns));
+    let end = gathering.stream_end(elapsed_ns);
+    append(gathering, response, &end);
     if gathering.is_chunked {
         response.append(b"0\r\n\r\n");
     }
     Progress::Complete
 }
 
-/// Writes a line, behind the head if it is the first.
-fn append(gathering: &mut Gathering, response: &mut Response<'_>, line: &str) {
+/// Writes a text, behind the head if it is the first.
+fn append(gathering: &mut Gathering, response: &mut Response<'_>, text: &str) {
     if gathering.size == 0 {
         let framing = if gathering.is_chunked { "Transfer-Encoding: chunked\r\n" } else { "" };
         if !gathering.is_chunked {
             response.close_after();
         }
-        let fields = format!("{LINES}{framing}");
+        let fields = format!("{}{framing}", gathering.stream_fields());
         response.send_dynamic(&DynamicResponse::without_body(200, &fields));
     }
-    gathering.size += line.len() as u64;
+    gathering.size += text.len() as u64;
     if gathering.is_chunked {
-        response.append(format!("{:x}\r\n{line}\r\n", line.len()).as_bytes());
+        response.append(format!("{:x}\r\n{text}\r\n", text.len()).as_bytes());
     } else {
-        response.append(line.as_bytes());
+        response.append(text.as_bytes());
     }
     response.set_sent(200, gathering.size);
 }

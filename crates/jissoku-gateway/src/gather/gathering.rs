@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use jissoku_os::driver::ConnectionId;
-use jissoku_upstream::fan_out::Collection;
+use jissoku_upstream::fan_out::{Collection, Form};
 use jissoku_upstream::rate::Permit;
 
-use super::form::Form;
 use super::routes::GatherRoute;
 use crate::exchange::Exchange;
 use crate::slab::Key;
@@ -24,9 +23,9 @@ pub(crate) struct Gathering {
     pub(super) form: Form,
     /// Whether the client knows chunked bodies.
     pub(super) is_chunked: bool,
-    /// Parts that were written as lines.
+    /// Parts that were written as they ended.
     pub(super) written: u64,
-    /// The size of a body of lines so far; the head was sent if it is not 0.
+    /// The size of a body that is written part by part so far; the head was sent if it is not 0.
     pub(super) size: u64,
     /// The time of the earliest entry in [`super::GatherState`].
     pub(super) due_ns: u64,

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use jissoku_http::Version;
 use jissoku_http::framing::Body;
 use jissoku_server::{DynamicResponse, OwnedOrigin, RequestHead};
-use jissoku_upstream::fan_out::{BatchItem, PartPlan, PartResponse, PartTemplate, Plan};
+use jissoku_upstream::fan_out::{BatchItem, Form, PartPlan, PartResponse, PartTemplate, Plan};
 use jissoku_upstream::retry::RetryPolicy;
 
 use super::GatewayHandler;
-use super::gather::{cannot_be_forwarded, form_of, refusal};
+use super::gather::{cannot_be_forwarded, refusal};
 use crate::client::Client;
 use crate::config::Forwarding;
 use crate::gather::{
-    BatchPart, BroadcastRoute, CollectedRequest, GatherRoute, Gathering, PartState, batch_request,
-    broadcast_request,
+    BatchPart, BroadcastRoute, CollectedRequest, FormChoice, GatherRoute, Gathering, PartState,
+    batch_request, broadcast_request,
 };
 
 impl GatewayHandler {
@@ -32,9 +32,9 @@ impl GatewayHandler {
         let origin = collected.origin.as_ref().map(OwnedOrigin::as_origin);
         let CollectedRequest { head, head_bytes, body, .. } = collected;
         let request = RequestHead { head, bytes: head_bytes, now_ns, origin: origin.as_ref() };
-        let form = form_of(&request);
+        let choice = FormChoice::new(&request, &route.plan)?;
         let body_size = (head.body != Body::Empty).then_some(body.len());
-        let part_head = broadcast_request(&request, body_size, form.is_default())
+        let part_head = broadcast_request(&request, body_size, choice.passes_accept)
             .ok_or_else(|| refusal(400, "", "Bad Request\n"))?;
         let forwarding = Forwarding { hedge: None, retry: RetryPolicy::NONE, ..route.forwarding };
         let shared = Arc::clone(&self.service.upstreams[forwarding.upstream]);
@@ -52,7 +52,7 @@ impl GatewayHandler {
             plans.push(part_plan(id, shared.label(), false));
             parts.push(exchange.into());
         }
-        Ok(gathering(client, (&request, &route.plan), (plans, parts)))
+        Ok(gathering(client, (&request, choice.form), &route.plan, (plans, parts)))
     }
 
     /// A batch is complete, and the routes of its requests are known; else the response.
@@ -68,7 +68,7 @@ impl GatewayHandler {
         let origin = collected.origin.as_ref().map(OwnedOrigin::as_origin);
         let CollectedRequest { head, head_bytes, .. } = collected;
         let request = RequestHead { head, bytes: head_bytes, now_ns, origin: origin.as_ref() };
-        let passes_accept = form_of(&request).is_default();
+        let FormChoice { form, passes_accept } = FormChoice::new(&request, plan)?;
         let (mut plans, mut parts) = (Vec::new(), Vec::new());
         let (mut refusals, mut permits) = (Vec::new(), Vec::new());
         for (index, (item, route)) in items.iter().zip(routes).enumerate() {
@@ -91,7 +91,7 @@ impl GatewayHandler {
                 }
             });
         }
-        let mut gathering = gathering(client, (&request, plan), (plans, parts));
+        let mut gathering = gathering(client, (&request, form), plan, (plans, parts));
         gathering.permits = permits;
         for (part, (status, text)) in refusals {
             let fields = vec![("content-type", "text/plain".to_owned())];
@@ -109,10 +109,11 @@ fn part_plan(id: String, upstream: &str, is_required: bool) -> PartPlan {
 /// A request with these parts, by a plan that has none.
 fn gathering(
     client: &Client,
-    (request, plan): (&RequestHead<'_>, &Plan),
+    (request, form): (&RequestHead<'_>, Form),
+    plan: &Plan,
     (plans, parts): (Vec<PartPlan>, Vec<PartState>),
 ) -> Gathering {
     let route = Arc::new(GatherRoute::new(plan.with_parts(plans), Vec::new()));
     let is_chunked = request.head.version == Version::Http11;
-    Gathering::new((client.id, is_chunked, form_of(request)), &route, parts, request.now_ns)
+    Gathering::new((client.id, is_chunked, form), &route, parts, request.now_ns)
 }

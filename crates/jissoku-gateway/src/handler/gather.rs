@@ -14,7 +14,7 @@ use crate::client::Client;
 use crate::config::Forwarding;
 use crate::exchange::{Ending, Exchange};
 use crate::gather::{
-    self, Form, GatherRoute, Gathering, PartRequest, PartState, error_of, negotiate, part_request,
+    self, FormChoice, GatherRoute, Gathering, PartRequest, PartState, error_of, part_request,
 };
 use crate::hash_key::hash_of;
 use crate::part_head::PartHead;
@@ -34,12 +34,12 @@ impl GatewayHandler {
             return Err(refusal(405, "Allow: GET, HEAD\r\n", "Method Not Allowed\n"));
         }
         self.check_memory()?;
-        let form = form_of(request);
+        let FormChoice { form, passes_accept } = FormChoice::new(request, &route.plan)?;
         let (path, _) = request.path_and_query();
         let mut parts = Vec::with_capacity(route.forwardings.len());
         for (part, forwarding) in route.plan.parts.iter().zip(&route.forwardings) {
             let target = part.template.target(path, captures);
-            let head = target.and_then(|target| part_request(request, &target, form.is_default()));
+            let head = target.and_then(|target| part_request(request, &target, passes_accept));
             let head = head.ok_or_else(|| refusal(400, "", "Bad Request\n"))?;
             let exchange = self.part_exchange(client, *forwarding, (&head, &[]), request.origin);
             parts.push(exchange.map_err(cannot_be_forwarded)?.into());
@@ -77,7 +77,7 @@ impl GatewayHandler {
     }
 
     /// Collects what has been received, has more parts asked, and writes what can be written. If the
-    /// client is slower than the servers, these wait: lines are not held in memory.
+    /// client is slower than the servers, these wait: what it has not read is not held in memory.
     pub(crate) fn continue_gathering(
         &mut self,
         gathering: &mut Gathering,
@@ -175,12 +175,6 @@ impl GatewayHandler {
         }
         gathering.parts[part] = PartState::Ended;
     }
-}
-
-/// The form of a response by the client's Accept.
-pub(super) fn form_of(request: &RequestHead<'_>) -> Form {
-    let mut accept = request.fields().filter(|(name, _)| name.eq_ignore_ascii_case(b"accept"));
-    negotiate(accept.next().map(|(_, value)| value))
 }
 
 pub(super) fn cannot_be_forwarded(error: ForwardError) -> DynamicResponse {

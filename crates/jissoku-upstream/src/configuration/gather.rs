@@ -8,7 +8,7 @@ use super::problem::{Refusal, refuse};
 use super::table::{Table, integer, string};
 use super::upstream::Upstream;
 use crate::fan_out::{
-    BATCH_PARTS_MAX, BatchPolicy, PARTS_MAX, PartPlan, PartTemplate, Plan, Quorum, Shape,
+    BATCH_PARTS_MAX, BatchPolicy, Form, PARTS_MAX, PartPlan, PartTemplate, Plan, Quorum, Shape,
 };
 use crate::routes::PathPattern;
 
@@ -110,6 +110,13 @@ fn settings(route: &mut Table<'_, '_>, plan: &mut Plan) -> Result<(), Refusal> {
     plan.parallel = route.integer("parallel", 1..=64, plan.parallel)?;
     let partial = [("accept", false), ("refuse", true)];
     plan.refuses_partial = route.word("partial", &partial)?.unwrap_or(false);
+    let forms = [
+        ("json", Form::Json),
+        ("multipart", Form::Multipart),
+        ("ndjson", Form::Lines),
+        ("event-stream", Form::Events),
+    ];
+    plan.form = route.word("form", &forms)?.unwrap_or_default();
     let shapes = [("list", Shape::List), ("object", Shape::Object), ("merge", Shape::Merge)];
     plan.shape = route.word("shape", &shapes)?.unwrap_or_default();
     if let Some(value) = route.value("quorum") {

@@ -207,6 +207,7 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
         ("quorum = \"50%\"", "quorum = 3", 26, "quorum is larger"),
         ("quorum = \"50%\"", "quorum = \"half\"", 28, "a share as \"95%\""),
         ("quorum = \"50%\"", "shape = \"map\"", 28, "\"list\" or \"object\" or \"merge\""),
+        ("quorum = \"50%\"", "form = \"sse\"", 28, "\"ndjson\" or \"event-stream\", not \"sse\""),
         ("required = [\"users\"]", "required = [\"user\"]", 29, "no part \"user\""),
         (
             "folder = \"site\"",

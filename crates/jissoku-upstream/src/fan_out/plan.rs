@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::form::Form;
 use super::shape::Shape;
 use super::template::PartTemplate;
 
@@ -27,7 +28,9 @@ pub struct Plan {
     pub part_size_max: usize,
     /// Bytes of bodies held at once at most.
     pub answer_size_max: usize,
-    /// The form of an answer in JSON.
+    /// The form of an answer whose client names none.
+    pub form: Form,
+    /// How the parts stand in an answer in JSON.
     pub shape: Shape,
 }
 
@@ -87,6 +90,7 @@ impl Plan {
             parallel: 8,
             part_size_max: 256 * 1024,
             answer_size_max: 4 * 1024 * 1024,
+            form: Form::Json,
             shape: Shape::List,
         }
     }

@@ -202,6 +202,25 @@ fn bodies_that_are_no_text_are_encoded() {
 }
 
 #[test]
+fn an_event_has_one_line_of_data() {
+    let plan = plan(&["a", "b"]);
+    let mut collection = started(&plan);
+    answer(&plan, &mut collection, 0, "[1,\r\n2]", 10 * MS);
+    collection.on_failure(1, PartError::ConnectionRefused, 20 * MS);
+    let data = ndjson_line(&plan, &collection, 0);
+    assert!(data.contains("\"body\":[1,  2]"), "{data}");
+    assert_eq!(part_event(&plan, &collection, 0), format!("event: part\ndata: {data}\n"));
+    assert_eq!(
+        part_event(&plan, &collection, 1),
+        "event: part\ndata: {\"id\":\"b\",\"error\":\"connection_refused\",\"elapsed_ms\":20.0}\n\n"
+    );
+    assert_eq!(
+        end_event(&collection, 30 * MS),
+        "event: end\nid: end\ndata: {\"complete\":false,\"elapsed_ms\":30.0}\n\n"
+    );
+}
+
+#[test]
 fn a_multipart_answer_has_a_message_for_each_part() {
     let plan = plan(&["a", "b"]);
     let mut collection = started(&plan);
