@@ -30,7 +30,7 @@ pub struct Gateway {
 }
 
 /// How one request is forwarded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Forwarding {
     /// The index of its upstream.
     pub upstream: usize,

@@ -146,7 +146,7 @@ impl Exchange {
         let mut copy = Self::unsent(self.client, self.method, self.version, (place, self.protocol));
         copy.request.clone_from(&self.request);
         copy.offer = self.offer;
-        copy.part = self.part.is_some().then(Box::default);
+        copy.part = self.part.as_ref().map(|part| Box::new(part.for_copy()));
         copy
     }
 

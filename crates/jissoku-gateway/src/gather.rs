@@ -6,6 +6,8 @@
 
 mod answer;
 mod collected;
+mod flight_key;
+mod flights;
 mod form_choice;
 mod gathering;
 mod part_error;
@@ -15,6 +17,8 @@ mod state;
 
 pub(crate) use answer::write;
 pub(crate) use collected::CollectedRequest;
+pub(crate) use flight_key::FlightKey;
+pub(crate) use flights::{FlightState, Flights};
 pub(crate) use form_choice::FormChoice;
 pub(crate) use gathering::{Gathering, PartState};
 pub(crate) use part_error::error_of;

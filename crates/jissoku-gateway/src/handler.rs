@@ -4,6 +4,7 @@ mod bodies;
 mod broadcast;
 mod connections;
 mod events;
+mod flights;
 mod gather;
 mod hedge;
 mod response;
@@ -33,7 +34,7 @@ use crate::diagnostics::Diagnostics;
 use crate::error_response;
 use crate::exchange::Exchange;
 use crate::failure::{CLIENT_GONE, Fault};
-use crate::gather::GatherState;
+use crate::gather::{Flights, GatherState};
 use crate::request::{Request, RequestState};
 use crate::servers::Servers;
 use crate::slab::{Key, Slab};
@@ -62,6 +63,7 @@ pub struct GatewayHandler {
     queues_due_ns: Option<u64>,
     random: Random,
     gather: GatherState,
+    flights: Flights,
     now_ns: u64,
 }
 
@@ -90,6 +92,7 @@ impl GatewayHandler {
             hedge_delays,
             queues_due_ns: None,
             gather: GatherState::default(),
+            flights: Flights::default(),
             now_ns: 0,
         }
     }

@@ -20,7 +20,7 @@ const DOUBLINGS_MAX: u32 = 6;
 
 /// What a route permits.
 #[expect(clippy::struct_excessive_bools, reason = "causes that are independent of each other")]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RetryPolicy {
     /// Tries in all. Failed connects are not counted: they end with the servers.
     pub tries_max: u32,

@@ -6,6 +6,7 @@ use jissoku_os::driver::ConnectionId;
 use jissoku_upstream::fan_out::{Collection, Form};
 use jissoku_upstream::rate::Permit;
 
+use super::flight_key::FlightKey;
 use super::routes::GatherRoute;
 use crate::exchange::Exchange;
 use crate::slab::Key;
@@ -36,14 +37,20 @@ pub(crate) struct Gathering {
 /// The exchange of a part.
 #[derive(Debug)]
 pub(crate) enum PartState {
-    Waiting(Box<Exchange>),
+    /// It is to be sent. Others with the same key may get its response.
+    Waiting(Box<Exchange>, Option<Box<FlightKey>>),
     Running(Key),
+    /// Its request is this shared one. `is_joined`: another part had sent it.
+    Shared {
+        flight: Key,
+        is_joined: bool,
+    },
     Ended,
 }
 
 impl From<Exchange> for PartState {
     fn from(exchange: Exchange) -> Self {
-        Self::Waiting(Box::new(exchange))
+        Self::Waiting(Box::new(exchange), None)
     }
 }
 
@@ -67,14 +74,6 @@ impl Gathering {
             size: 0,
             due_ns: u64::MAX,
             permits: Vec::new(),
-        }
-    }
-
-    /// The exchange of a part that runs.
-    pub(crate) fn running(&self, part: usize) -> Option<Key> {
-        match self.parts.get(part) {
-            Some(PartState::Running(key)) => Some(*key),
-            _ => None,
         }
     }
 }

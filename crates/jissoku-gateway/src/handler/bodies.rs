@@ -109,6 +109,12 @@ impl GatewayHandler {
         Request::new(RequestState::Collecting(self.exchanges.insert(exchange)), is_diagnosed)
     }
 
+    /// Whether the client uses TLS.
+    pub(super) fn is_secure(&self, client: &Client, origin: Option<&Origin<'_>>) -> bool {
+        let is_secure = self.service.is_secure && client.address.is_some();
+        origin.and_then(|origin| origin.is_secure).unwrap_or(is_secure)
+    }
+
     pub(super) fn write_head(
         &self,
         client: &Client,
@@ -116,8 +122,7 @@ impl GatewayHandler {
         head_edit: HeadEdit,
         output: &mut Vec<u8>,
     ) -> Result<Offer, ForwardError> {
-        let is_secure = self.service.is_secure && client.address.is_some();
-        let is_secure = origin.and_then(|origin| origin.is_secure).unwrap_or(is_secure);
+        let is_secure = self.is_secure(client, origin);
         let said = origin.map(forwarded_address);
         let upstream = &self.service.upstreams[head_edit.upstream];
         let edit = RequestEdit {

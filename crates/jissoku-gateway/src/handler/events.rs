@@ -192,7 +192,7 @@ impl GatewayHandler {
                 let is_held = exchange.is_held();
                 // A client that uploads may have been asked to continue.
                 if !exchange.output.bytes.is_empty() || exchange.upload.is_some() {
-                    self.ready.push_back(exchange.client);
+                    self.flights.wake(exchange, &mut self.ready);
                 }
                 let timeouts = &self.service.timeouts;
                 let limit_ns =
@@ -201,7 +201,7 @@ impl GatewayHandler {
                 if is_held { Next::Suspend } else { Next::Receive }
             }
             Outcome::Complete { is_reusable } => {
-                self.ready.push_back(exchange.client);
+                self.flights.wake(exchange, &mut self.ready);
                 let upload = exchange.upload.as_ref();
                 if upload.is_some_and(|upload| upload.is_receiving() || !upload.is_empty()) {
                     // The server has responded early, and takes the rest.

@@ -14,7 +14,8 @@ use crate::client::Client;
 use crate::config::Forwarding;
 use crate::exchange::{Ending, Exchange};
 use crate::gather::{
-    self, FormChoice, GatherRoute, Gathering, PartRequest, PartState, error_of, part_request,
+    self, FlightKey, FormChoice, GatherRoute, Gathering, PartRequest, PartState, error_of,
+    part_request,
 };
 use crate::hash_key::hash_of;
 use crate::part_head::PartHead;
@@ -41,8 +42,16 @@ impl GatewayHandler {
             let target = part.template.target(path, captures);
             let head = target.and_then(|target| part_request(request, &target, passes_accept));
             let head = head.ok_or_else(|| refusal(400, "", "Bad Request\n"))?;
-            let exchange = self.part_exchange(client, *forwarding, (&head, &[]), request.origin);
-            parts.push(exchange.map_err(cannot_be_forwarded)?.into());
+            let exchange = self
+                .part_exchange(client, *forwarding, (&head, &[]), request.origin)
+                .map_err(cannot_be_forwarded)?;
+            let flight = route.plan.is_single_flight.then(|| {
+                let is_secure = self.is_secure(client, request.origin);
+                let place = (*forwarding, exchange.place.hash);
+                let (head, bytes) = (&head.0, head.1.as_slice());
+                Box::new(FlightKey::new((head, bytes), place, route.plan.part_size_max, is_secure))
+            });
+            parts.push(PartState::Waiting(Box::new(exchange), flight));
         }
         let is_chunked = request.head.version == Version::Http11;
         Ok(Gathering::new((client.id, is_chunked, form), route, parts, self.now_ns))
@@ -89,10 +98,19 @@ impl GatewayHandler {
         }
         let held = gathering.collection.held();
         for part in 0..gathering.parts.len() {
-            if let Some(key) = gathering.running(part) {
-                let key = self.settle(key);
-                gathering.parts[part] = PartState::Running(key);
-                self.collect(gathering, (part, key), response);
+            match gathering.parts[part] {
+                PartState::Running(key) => {
+                    let key = self.settle(key);
+                    gathering.parts[part] = PartState::Running(key);
+                    self.collect(gathering, (part, key), response);
+                }
+                PartState::Shared { flight, .. } => {
+                    if self.collect_shared(gathering, part, flight) {
+                        self.log_part(gathering, part, response.log_record());
+                        self.cancel(gathering, part);
+                    }
+                }
+                PartState::Waiting(..) | PartState::Ended => {}
             }
         }
         let route = Arc::clone(&gathering.route);
@@ -124,10 +142,16 @@ impl GatewayHandler {
 
     fn ask(&mut self, gathering: &mut Gathering, part: usize) {
         let state = std::mem::replace(&mut gathering.parts[part], PartState::Ended);
-        if let PartState::Waiting(exchange) = state {
-            let key = self.exchanges.insert(*exchange);
-            gathering.parts[part] = PartState::Running(key);
-            self.assign(key, true);
+        match state {
+            PartState::Waiting(exchange, Some(key)) => {
+                gathering.parts[part] = self.share(gathering, exchange, *key);
+            }
+            PartState::Waiting(exchange, None) => {
+                let key = self.exchanges.insert(*exchange);
+                gathering.parts[part] = PartState::Running(key);
+                self.assign(key, true);
+            }
+            PartState::Running(_) | PartState::Shared { .. } | PartState::Ended => {}
         }
     }
 
@@ -141,7 +165,7 @@ impl GatewayHandler {
         let (now_ns, plan) = (self.now_ns, &gathering.route.plan);
         let Some(exchange) = self.exchanges.get(key) else { return };
         let collection = &mut gathering.collection;
-        if let Some(fields) = exchange.part.as_mut().and_then(|head| head.0.take()) {
+        if let Some(fields) = exchange.part.as_mut().and_then(|head| head.fields.take()) {
             collection.on_head(part, exchange.output.status, fields);
         }
         let was_held = exchange.is_held();
@@ -168,10 +192,13 @@ impl GatewayHandler {
         }
     }
 
-    /// Ends the exchange of a part. Its connection is closed, unless its response is complete.
+    /// Ends the exchange of a part, unless others wait for it. Its connection is closed, unless its
+    /// response is complete.
     fn cancel(&mut self, gathering: &mut Gathering, part: usize) {
-        if let Some(key) = gathering.running(part) {
-            self.end_exchange(key);
+        match gathering.parts[part] {
+            PartState::Running(key) => self.end_exchange(key),
+            PartState::Shared { flight, .. } => self.leave_shared(gathering, flight),
+            PartState::Waiting(..) | PartState::Ended => {}
         }
         gathering.parts[part] = PartState::Ended;
     }

@@ -75,7 +75,7 @@ impl GatewayHandler {
         let (status, error_type) = exchange.place.failure.unwrap_or(failure);
         exchange.place.wait = Wait::No;
         exchange.ending = Some(Ending::Failed(status, error_type));
-        self.ready.push_back(exchange.client);
+        self.flights.wake(exchange, &mut self.ready);
     }
 
     /// The exchange of a connection has failed.
@@ -84,7 +84,7 @@ impl GatewayHandler {
         let Some(key) = upstream.exchange() else { return };
         let Some(exchange) = self.exchanges.get(key) else { return };
         if exchange.ending.is_some() {
-            return self.ready.push_back(exchange.client);
+            return self.flights.wake(exchange, &mut self.ready);
         }
         exchange.upstream = None;
         let (now_ns, attempt) = (self.now_ns, exchange.attempt(self.now_ns));
@@ -115,12 +115,12 @@ impl GatewayHandler {
             }
             Verdict::Respond(status) => {
                 exchange.ending = Some(Ending::Failed(status, fault.error_type()));
-                self.ready.push_back(exchange.client);
+                self.flights.wake(exchange, &mut self.ready);
             }
             Verdict::Truncate => {
                 place.error = Some(fault.error_type());
                 exchange.ending = Some(Ending::Truncated);
-                self.ready.push_back(exchange.client);
+                self.flights.wake(exchange, &mut self.ready);
             }
         }
         self.release(key, attempt.outcome(fault));

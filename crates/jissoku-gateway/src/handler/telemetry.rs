@@ -8,9 +8,17 @@ use jissoku_upstream::fan_out::PartResult;
 use super::GatewayHandler;
 use crate::exchange::Ending;
 use crate::failure::CLIENT_GONE;
-use crate::gather::Gathering;
+use crate::gather::{Gathering, PartState};
 use crate::request::Request;
 use crate::slab::Key;
+
+/// Whose request an exchange was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sharing {
+    Own,
+    /// That of another part, which was under way.
+    Joined,
+}
 
 impl GatewayHandler {
     /// Adds an exchange that is over to the access log, if there is one.
@@ -21,18 +29,18 @@ impl GatewayHandler {
             Some(Ending::Truncated) => exchange.place.error,
             Some(Ending::Complete) | None => None,
         };
-        self.log(key, ("", error), self.now_ns, log);
+        self.log((key, Sharing::Own), ("", error), self.now_ns, log);
     }
 
     /// Adds a part of a gathered response that is over to the access log, if there is one.
     pub(super) fn log_part(&self, gathering: &Gathering, part: usize, log: &mut LogRecord<'_>) {
-        let Some(key) = gathering.running(part) else { return };
+        let Some(exchange) = self.exchange_of(gathering, part) else { return };
         let error = match gathering.collection.result(part) {
             Some((PartResult::Error(error), _)) => Some(error.name()),
             _ => None,
         };
         let id = &gathering.route.plan.parts[part].id;
-        self.log(key, (id, error), self.now_ns, log);
+        self.log(exchange, (id, error), self.now_ns, log);
     }
 
     /// Adds a request that is not forwarded to the access log, if there is one.
@@ -42,9 +50,21 @@ impl GatewayHandler {
         log.add_forwarded(&Forwarded { outcome, ..Forwarded::default() });
     }
 
+    /// The exchange of a part that is under way or over.
+    fn exchange_of(&self, gathering: &Gathering, part: usize) -> Option<(Key, Sharing)> {
+        match gathering.parts.get(part)? {
+            PartState::Running(key) => Some((*key, Sharing::Own)),
+            PartState::Shared { flight, is_joined } => {
+                let sharing = if *is_joined { Sharing::Joined } else { Sharing::Own };
+                Some((self.flights.get_ref(*flight)?.exchange, sharing))
+            }
+            PartState::Waiting(..) | PartState::Ended => None,
+        }
+    }
+
     fn log(
         &self,
-        key: Key,
+        (key, sharing): (Key, Sharing),
         (part, error): (&str, Option<&'static str>),
         end_ns: u64,
         log: &mut LogRecord<'_>,
@@ -64,6 +84,7 @@ impl GatewayHandler {
             is_reused: exchange.is_reused,
             phases_ns: place.phases.durations_ns(end_ns),
             hedge: exchange.hedge.or_else(|| copy.map(|_| HedgeResult::Lost)),
+            is_shared: sharing == Sharing::Joined,
             error,
         };
         log.add_forwarded(&Forwarded {
@@ -95,14 +116,14 @@ impl GatewayHandler {
             CLIENT_GONE => upstream.count(UpstreamCounter::ClientsGone),
             error => upstream.count_failure(error),
         }
-        self.log(key, ("", Some(error)), clock::monotonic_ns(), log);
+        self.log((key, Sharing::Own), ("", Some(error)), clock::monotonic_ns(), log);
     }
 
     /// Adds the parts of a gathered response that run to the access log; its client is gone.
     pub(crate) fn log_gone_parts(&self, gathering: &Gathering, log: &mut LogRecord<'_>) {
         for (part, plan) in gathering.route.plan.parts.iter().enumerate() {
-            if let Some(key) = gathering.running(part) {
-                self.log(key, (&plan.id, Some(CLIENT_GONE)), clock::monotonic_ns(), log);
+            if let Some(exchange) = self.exchange_of(gathering, part) {
+                self.log(exchange, (&plan.id, Some(CLIENT_GONE)), clock::monotonic_ns(), log);
             }
         }
     }

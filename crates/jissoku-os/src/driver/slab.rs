@@ -11,13 +11,17 @@ pub struct ConnectionId {
 }
 
 impl ConnectionId {
-    pub(super) const fn from_token(token: u64) -> Self {
+    /// The id of a number that [`ConnectionId::token`] has returned.
+    #[must_use]
+    pub const fn from_token(token: u64) -> Self {
         let index = (token & 0xffff_ffff) as u32;
         let generation = (token >> 32) as u32;
         Self { index, generation }
     }
 
-    pub(super) const fn token(self) -> u64 {
+    /// As a number, which no other connection of the driver has.
+    #[must_use]
+    pub const fn token(self) -> u64 {
         (self.generation as u64) << 32 | self.index as u64
     }
 }

@@ -32,6 +32,9 @@ pub struct ForwardedOutcome {
     pub phases_ns: [u64; 4],
     /// What became of the second copy of the request, if one was sent.
     pub hedge: Option<HedgeResult>,
+    /// Whether it was sent for a part of another response, and its response was used for this one,
+    /// too.
+    pub is_shared: bool,
     /// The error type (RFC 9209 section 2.3) if the response is not complete.
     pub error: Option<&'static str>,
 }
@@ -72,13 +75,17 @@ pub(super) fn write_text(lines: &mut Vec<u8>, forwarded: &Forwarded<'_>) {
     if let Some(hedge) = outcome.hedge {
         put(lines, format_args!(" hedge={}", hedge.name()));
     }
+    if outcome.is_shared {
+        lines.extend_from_slice(b" shared=true");
+    }
     put(lines, format_args!(" error={}", outcome.error.unwrap_or("-")));
 }
 
 /// Appends a JSON object. Times are in nanoseconds.
 pub(super) fn write_json(lines: &mut Vec<u8>, forwarded: &Forwarded<'_>) {
     let Forwarded { part, upstream, server, outcome } = forwarded;
-    let ForwardedOutcome { status, tries, is_reused, phases_ns, hedge, error } = *outcome;
+    let ForwardedOutcome { status, tries, is_reused, phases_ns, hedge, is_shared, error } =
+        *outcome;
     put(lines, format_args!("{{\"tries\":{tries},\"is_reused\":{is_reused}"));
     for (name, text) in [("part", *part), ("upstream", *upstream), ("server", *server)] {
         if !text.is_empty() {
@@ -93,6 +100,9 @@ pub(super) fn write_json(lines: &mut Vec<u8>, forwarded: &Forwarded<'_>) {
     }
     if let Some(hedge) = hedge {
         write_field(lines, "hedge", hedge.name().as_bytes());
+    }
+    if is_shared {
+        lines.extend_from_slice(b",\"is_shared\":true");
     }
     if let Some(error) = error {
         write_field(lines, "error", error.as_bytes());
@@ -112,6 +122,7 @@ mod tests {
             is_reused: true,
             phases_ns: [1_000, 0, 12_999, 7_000],
             hedge: Some(HedgeResult::Won),
+            is_shared: true,
             error: None,
         };
         let done = Forwarded { part: "", upstream: "app", server: "127.0.0.1:9001", outcome };
@@ -130,7 +141,8 @@ mod tests {
             write_text,
             &done,
             " upstream=\"app\" server=\"127.0.0.1:9001\" server_status=200 tries=2 \
-             connection=reused wait_us=1 connect_us=0 head_us=12 body_us=7 hedge=won error=-",
+             connection=reused wait_us=1 connect_us=0 head_us=12 body_us=7 hedge=won \
+             shared=true error=-",
         );
         check(
             write_text,
@@ -141,7 +153,7 @@ mod tests {
         check(
             write_json,
             &done,
-            r#"{"tries":2,"is_reused":true,"upstream":"app","server":"127.0.0.1:9001","status":200,"wait_ns":1000,"connect_ns":0,"head_ns":12999,"body_ns":7000,"hedge":"won"}"#,
+            r#"{"tries":2,"is_reused":true,"upstream":"app","server":"127.0.0.1:9001","status":200,"wait_ns":1000,"connect_ns":0,"head_ns":12999,"body_ns":7000,"hedge":"won","is_shared":true}"#,
         );
         check(
             write_json,

@@ -56,9 +56,11 @@ pub enum UpstreamCounter {
     RefusedHedges,
     /// Clients that were gone before their response was complete.
     ClientsGone,
+    /// Parts of gathered responses whose request was that of another part.
+    SharedRequests,
 }
 
-const COUNT: usize = UpstreamCounter::ClientsGone as usize + 1;
+const COUNT: usize = UpstreamCounter::SharedRequests as usize + 1;
 
 /// A metric family: its name, help text, and its counters with their labels.
 struct Family {
@@ -103,6 +105,11 @@ const FAMILIES: &[Family] = &[
         name: "jissoku_upstream_clients_gone",
         help: "Clients that were gone before their response was complete.",
         members: &[(UpstreamCounter::ClientsGone, "")],
+    },
+    Family {
+        name: "jissoku_upstream_shared",
+        help: "Parts that got the response to a request of another part.",
+        members: &[(UpstreamCounter::SharedRequests, "")],
     },
 ];
 

@@ -56,6 +56,7 @@ pub(super) fn read(
         let part = plan.parts.iter_mut().find(|part| part.id == id);
         part.ok_or_else(|| refuse(at, &format!("gather has no part {id:?}")))?.is_required = true;
     }
+    plan.is_single_flight = route.flag("single-flight")?;
     settings(route, &mut plan)?;
     plan.check().map_err(|error| refuse(parts.at.clone(), &error.to_string()))?;
     Ok(plan)

@@ -178,6 +178,8 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
             34,
             "has no key \"required\"",
         ),
+        ("to = \"app\"", "to = \"app\"\nsingle-flight = true", 19, "no key \"single-flight\""),
+        ("quorum = \"50%\"", "single-flight = 1", 28, "single-flight is true or false"),
         ("to = \"app\"", "batch = { parts = 33 }", 18, "parts is 1 to 32"),
         ("to = \"app\"", "batch = { methods = [\"CONNECT\"] }", 18, "not \"CONNECT\""),
         ("hedge = { after = \"p95\", budget = 0.05 }", "batch = {}", 16, "one of to, folder"),

@@ -1,10 +1,12 @@
 //! How one part ended.
 
+use std::sync::Arc;
+
 /// The end of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PartResult {
-    /// A whole response, of any status.
-    Response(PartResponse),
+    /// A whole response, of any status. Parts of several answers may have it.
+    Response(Arc<PartResponse>),
     /// None.
     Error(PartError),
 }
@@ -75,7 +77,7 @@ impl PartError {
 
 impl PartResult {
     /// Whether the part counts for the quorum: a response below 500. A 404 is an answer, too.
-    pub const fn is_success(&self) -> bool {
+    pub fn is_success(&self) -> bool {
         matches!(self, Self::Response(response) if response.status < 500)
     }
 }

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -199,6 +201,26 @@ fn bodies_that_are_no_text_are_encoded() {
         assert!(line.contains(member), "{line}");
         assert_eq!(line.find('\n'), Some(line.len() - 1));
     }
+}
+
+#[test]
+fn a_shared_response_is_bounded_by_each_answer() {
+    let plan = Plan { part_size_max: 3, answer_size_max: 5, ..plan(&["a", "b", "c"]) };
+    let response = |body: &[u8]| {
+        let body = body.to_vec();
+        Arc::new(PartResponse { status: 200, fields: Vec::new(), body })
+    };
+    let mut collection = started(&plan);
+    assert_eq!(collection.on_response(&plan, 0, &response(b"abcd"), 0), Effect::Ended);
+    assert_eq!(collection.on_response(&plan, 1, &response(b"abc"), 0), Effect::Ended);
+    assert_eq!(collection.on_response(&plan, 2, &response(b"abc"), 0), Effect::Ended);
+    let ends: Vec<_> = (0..3).map(|part| collection.result(part).unwrap().0.clone()).collect();
+    let too_large = PartResult::Error(PartError::ResponseBodySize);
+    assert_eq!(ends, [too_large.clone(), PartResult::Response(response(b"abc")), too_large]);
+    assert_eq!(collection.held(), 3);
+    assert_eq!(collection.on_response(&plan, 1, &response(b"x"), 0), Effect::Ignored);
+    collection.release_body(1);
+    assert_eq!((collection.held(), collection.is_complete()), (0, false));
 }
 
 #[test]
