@@ -63,9 +63,9 @@ class Scene:
             connection = connect(self.port)
             names = {name.replace("_", "-"): value for name, value in fields.items()}
             connection.request("GET", path, headers={"Host": "h"} | names)
-            parts = json.loads(connection.getresponse().read())["parts"]
+            part: dict[str, Any] = json.loads(connection.getresponse().read())["parts"][0]
             connection.close()
-            return parts[0]
+            return part
 
         return self.pool.submit(ask)
 

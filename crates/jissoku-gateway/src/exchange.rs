@@ -6,8 +6,10 @@ use jissoku_http::framing::Body;
 use jissoku_http::response_reader::ResponseHead;
 use jissoku_http::{Head, Method, Version};
 use jissoku_os::driver::{ConnectionId, SendBuffer};
+use jissoku_os::socket::Endpoint;
 use jissoku_server::{BodyFlow, HedgeResult};
 use jissoku_upstream::configuration::Protocol;
+use jissoku_upstream::retry::UnsafeMethods;
 
 use crate::failure::{Attempt, Received};
 use crate::part_head::PartHead;
@@ -195,9 +197,19 @@ impl Exchange {
         self.method.is_idempotent && self.upload.is_none()
     }
 
-    /// Writes the head, and the body if it was collected. One that may not be repeated is not kept.
+    /// Whether the request, which may not be repeated, is sent once more if its server has taken
+    /// nothing of it.
+    pub(crate) fn is_repeatable_if_untaken(&self) -> bool {
+        self.is_reused
+            && !self.method.is_idempotent
+            && self.upload.is_none()
+            && self.place.forwarding.retry.unsafe_methods == UnsafeMethods::Proven
+            && matches!(self.place.endpoint.as_deref(), Some(Endpoint::Tcp(_)))
+    }
+
+    /// Writes the head, and the body if it was collected. One that is not repeated is not kept.
     pub(crate) fn write_request(&mut self, output: &mut SendBuffer) {
-        if self.is_repeatable() {
+        if self.is_repeatable() || self.is_repeatable_if_untaken() {
             output.append(&self.request);
         } else {
             append_from(0, &mut self.request, output);
@@ -272,6 +284,7 @@ impl Exchange {
             received: self.received,
             has_relayed: self.output.has_interim || matches!(self.received, Received::Head),
             is_repeatable: self.is_repeatable(),
+            is_untaken: false,
             tries: self.place.tries,
             was_replaced: self.place.was_replaced,
             left_ns: self.place.until_ns.saturating_sub(now_ns),

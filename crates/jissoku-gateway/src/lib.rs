@@ -29,6 +29,7 @@ mod servers;
 mod slab;
 mod target;
 mod transfer;
+mod untaken;
 mod upload;
 mod upstream;
 

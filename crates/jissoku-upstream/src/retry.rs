@@ -32,11 +32,30 @@ pub struct RetryPolicy {
     pub on_timeout: bool,
     /// After responses with a status for which the upstream asks to retry.
     pub on_status: bool,
+    /// Whether requests are repeated that must not be sent twice.
+    pub unsafe_methods: UnsafeMethods,
+}
+
+/// When a request is repeated whose method is not idempotent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum UnsafeMethods {
+    /// If nothing was sent.
+    #[default]
+    Never,
+    /// Also if a reused connection was closed, and the server has certainly taken nothing of it.
+    Proven,
 }
 
 impl Default for RetryPolicy {
     fn default() -> Self {
-        Self { tries_max: 2, on_connect: true, on_reset: true, on_timeout: false, on_status: true }
+        Self {
+            tries_max: 2,
+            on_connect: true,
+            on_reset: true,
+            on_timeout: false,
+            on_status: true,
+            unsafe_methods: UnsafeMethods::Never,
+        }
     }
 }
 
@@ -65,6 +84,8 @@ pub struct Attempt {
     pub cause: Cause,
     /// Whether repeating the method has no further effect: `is_idempotent`.
     pub is_idempotent: bool,
+    /// Whether the server has certainly taken nothing of the request.
+    pub is_untaken: bool,
     /// Whether the whole request is still there.
     pub is_replayable: bool,
     /// Whether the client has received a byte of a response.
@@ -123,6 +144,7 @@ impl RetryPolicy {
         on_reset: false,
         on_timeout: false,
         on_status: false,
+        unsafe_methods: UnsafeMethods::Never,
     };
 
     /// Decides about one failed try, and spends the budget if it is repeated.
@@ -163,10 +185,14 @@ impl RetryPolicy {
             Cause::Invalid => false,
         };
         let was_sent = attempt.cause != Cause::Connect;
+        let is_proven = attempt.cause == Cause::ReusedReset
+            && attempt.is_untaken
+            && self.unsafe_methods == UnsafeMethods::Proven;
+        let is_harmless = !was_sent || attempt.is_idempotent || is_proven;
         let is_counted = was_sent && attempt.cause != Cause::ReusedReset;
         [
             (attempt.has_relayed, Refusal::Relayed),
-            (was_sent && !attempt.is_idempotent, Refusal::NotIdempotent),
+            (!is_harmless, Refusal::NotIdempotent),
             (!attempt.is_replayable, Refusal::NotReplayable),
             (!is_wanted, Refusal::NotWanted),
             (is_counted && attempt.tries + 1 >= self.tries_max, Refusal::Tries),

@@ -114,6 +114,7 @@ impl GatewayHandler {
                 self.end_upload(exchange);
                 self.close(key);
             }
+            State::AwaitingReset(_) => self.check_reset(key),
             State::Idle => {
                 self.servers[upstream.pool].pool.remove(key);
                 self.close(key);

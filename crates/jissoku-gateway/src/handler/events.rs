@@ -25,12 +25,15 @@ impl GatewayHandler {
         upstream.state = State::Busy(exchange_key, Sending::Done);
         let Some(exchange) = self.exchanges.get(exchange_key) else { return Next::Close };
         exchange.place.phases.sent_ns = self.now_ns;
+        upstream.sent += exchange.request.len() as u64;
         exchange.write_request(output);
         if let Some(upload) = &mut exchange.upload {
             if upload.is_held() {
                 self.ready.push_back(exchange.client);
             }
-            append_from(0, &mut upload.take(), output);
+            let mut bytes = upload.take();
+            upstream.sent += bytes.len() as u64;
+            append_from(0, &mut bytes, output);
         }
         let deadline_ns = exchange.place.head_deadline_ns(self.now_ns);
         self.set_deadline(key, deadline_ns);
@@ -47,7 +50,11 @@ impl GatewayHandler {
         if upload.is_held() {
             self.ready.push_back(exchange.client);
         }
-        append_from(0, &mut upload.take(), output);
+        let mut bytes = upload.take();
+        if let Some(upstream) = self.upstreams.get(key) {
+            upstream.sent += bytes.len() as u64;
+        }
+        append_from(0, &mut bytes, output);
         let tunnel_ns = self.service.timeouts.tunnel_ns;
         let limit_ns =
             if exchange.is_tunnel() { tunnel_ns } else { exchange.place.forwarding.head_ns };
@@ -69,6 +76,7 @@ impl GatewayHandler {
             State::Ending => Next::Close,
             // What was not sent is of no use any more.
             State::Closing => Next::Abort,
+            State::AwaitingReset(_) => Next::Suspend,
             State::Busy(_, Sending::Pending) => self.send(key, output),
             State::Busy(exchange_key, Sending::Done) => {
                 if unsent == 0 {
@@ -138,7 +146,11 @@ impl GatewayHandler {
                 self.end_upload(exchange_key);
                 return self.forget(key);
             }
-            State::Idle | State::Connecting(_) | State::Ending | State::Closing => {
+            State::Idle
+            | State::Connecting(_)
+            | State::AwaitingReset(_)
+            | State::Ending
+            | State::Closing => {
                 return self.forget(key);
             }
         };
@@ -164,6 +176,9 @@ impl GatewayHandler {
     }
 
     pub(super) fn on_eof(&mut self, key: Key) -> Next {
+        if self.await_reset(key) {
+            return Next::Suspend;
+        }
         let Some(upstream) = self.upstreams.get(key) else { return Next::Close };
         let Some(exchange_key) = upstream.exchange() else { return self.forget(key) };
         if matches!(upstream.state, State::Finishing(_)) {

@@ -6,7 +6,7 @@ use jissoku_upstream::health::Outcome;
 
 use super::GatewayHandler;
 use crate::exchange::{Ending, Exchange};
-use crate::failure::{Fault, Verdict, decide};
+use crate::failure::{Attempt, Fault, Verdict, decide};
 use crate::place::Wait;
 use crate::slab::Key;
 
@@ -87,7 +87,8 @@ impl GatewayHandler {
             return self.flights.wake(exchange, &mut self.ready);
         }
         exchange.upstream = None;
-        let (now_ns, attempt) = (self.now_ns, exchange.attempt(self.now_ns));
+        let now_ns = self.now_ns;
+        let attempt = Attempt { is_untaken: upstream.is_untaken, ..exchange.attempt(now_ns) };
         if attempt.is_closing_race(fault) {
             let pool = &mut self.servers[upstream.pool].pool;
             pool.record_closing(&upstream.endpoint, upstream.idle_age_ns, now_ns);
@@ -102,7 +103,12 @@ impl GatewayHandler {
         }
         match verdict {
             Verdict::Fresh => {
-                shared.count(UpstreamCounter::FreshRetries);
+                let is_proven = !attempt.is_repeatable;
+                shared.count(if is_proven {
+                    UpstreamCounter::ProvenRetries
+                } else {
+                    UpstreamCounter::FreshRetries
+                });
                 place.was_replaced = true;
                 return self.connect(key, false);
             }

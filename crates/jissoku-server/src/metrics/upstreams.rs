@@ -47,6 +47,8 @@ pub enum UpstreamCounter {
     OtherRetries,
     /// Repeated requests, after a response with a status for which the upstream asks to retry.
     StatusRetries,
+    /// Repeated requests that must not be sent twice, of which the server had taken nothing.
+    ProvenRetries,
     /// Second copies of requests, whose responses were used.
     WonHedges,
     /// Second copies of requests that were sent without need.
@@ -85,11 +87,12 @@ const FAMILIES: &[Family] = &[
     },
     Family {
         name: "jissoku_upstream_retries",
-        help: "Repeated requests: a kept connection was closed, another failure, or the status.",
+        help: "Repeated requests: a kept connection was closed, another failure, the status, or proof.",
         members: &[
             (UpstreamCounter::FreshRetries, ",cause=\"reuse\""),
             (UpstreamCounter::OtherRetries, ",cause=\"failure\""),
             (UpstreamCounter::StatusRetries, ",cause=\"status\""),
+            (UpstreamCounter::ProvenRetries, ",cause=\"proven\""),
         ],
     },
     Family {

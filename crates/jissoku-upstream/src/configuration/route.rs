@@ -10,7 +10,7 @@ use super::table::{Placed, Table, duration_ns, word, wrong};
 use super::upstream::Upstream;
 use crate::fan_out::Plan;
 use crate::rate::RatePolicy;
-use crate::retry::{BudgetPolicy, HedgeAfter, RetryPolicy};
+use crate::retry::{BudgetPolicy, HedgeAfter, RetryPolicy, UnsafeMethods};
 use crate::routes::{HostPattern, PathPattern, PatternError, Rule};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -225,6 +225,8 @@ fn retry(
             }
         }
     }
+    let unsafe_methods = [("never", UnsafeMethods::Never), ("proven", UnsafeMethods::Proven)];
+    policy.unsafe_methods = table.word("unsafe", &unsafe_methods)?.unwrap_or_default();
     table.finish()?;
     Ok(policy)
 }
