@@ -1,4 +1,5 @@
-//! Writes the cases of `python/jissoku/conformance/cases` as seeds, one file each, below `corpus/`.
+//! Writes the cases of `python/jissoku/conformance/cases` as seeds, one file each, below `corpus/`, and the
+//! responses of those for gateways.
 
 use std::path::Path;
 use std::{fs, io};
@@ -67,7 +68,32 @@ fn main() -> io::Result<()> {
             write(&here.join("corpus"), case, at)?;
         }
     }
+    let mut responses = Vec::new();
+    for entry in fs::read_dir(here.join("../python/jissoku/conformance/gateway/cases"))? {
+        let file: Table = fs::read_to_string(entry?.path())?.parse().map_err(io::Error::other)?;
+        collect_responses(&Value::Table(file), &mut responses);
+    }
+    responses.sort_unstable();
+    responses.dedup();
+    for (number, response) in responses.iter().enumerate() {
+        let bytes = [&b"."[..], &latin1(response)?].concat();
+        fs::write(here.join(format!("corpus/response/gateway-{number}")), bytes)?;
+    }
     Ok(())
+}
+
+/// Collects what servers send in cases for gateways.
+fn collect_responses(value: &Value, responses: &mut Vec<String>) {
+    match value {
+        Value::String(text) if text.starts_with("HTTP/") => responses.push(text.clone()),
+        Value::Array(values) => {
+            values.iter().for_each(|value| collect_responses(value, responses));
+        }
+        Value::Table(table) => {
+            table.iter().for_each(|(_, value)| collect_responses(value, responses));
+        }
+        _ => {}
+    }
 }
 
 fn write(corpus: &Path, case: &Value, at: Option<&str>) -> io::Result<()> {
