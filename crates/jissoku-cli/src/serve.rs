@@ -125,7 +125,7 @@ impl Serve {
             socket_mode: self.listen.socket_mode,
             workers: placement.workers,
             cores: placement.cores,
-            limits: self.workers.with_shutdown_limits(self.limits.over(Limits::DEFAULT)),
+            limits: self.workers.with_shutdown_limits(self.limits()),
             driver: self.workers.driver()?,
             telemetry: telemetry.clone(),
             tls: self.telemetry.tls()?,
@@ -140,6 +140,15 @@ impl Serve {
             },
         };
         Ok(jissoku_fixtures::adjust(settings, self.content.injected_faults()))
+    }
+
+    /// The limits of the flags. A body that any route takes is received; the others have their limits
+    /// when it is known which takes a request.
+    fn limits(&self) -> Limits {
+        let mut limits = self.limits.over(Limits::DEFAULT);
+        let size_max = &mut limits.request.body_size_max;
+        *size_max = self.routes.as_ref().map_or(*size_max, |it| it.body_size_max(*size_max));
+        limits
     }
 
     /// The name of the Python application, if one is to be served.
@@ -163,7 +172,9 @@ impl Serve {
     ) -> Result<Option<Arc<RouteContent>>, Failure> {
         let Some(routes) = &self.routes else { return Ok(None) };
         let is_secure = self.telemetry.tls()?.is_some();
-        routes.content(&self.files, &self.gateway, is_secure, previous).map(Some)
+        let body_size_max = self.limits.over(Limits::DEFAULT).request.body_size_max;
+        let facts = (is_secure, body_size_max);
+        routes.content(&self.files, &self.gateway, facts, previous).map(Some)
     }
 
     fn has_several_workers(&self) -> Result<bool, Failure> {

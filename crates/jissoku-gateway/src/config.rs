@@ -42,6 +42,9 @@ pub struct Forwarding {
     pub retry: RetryPolicy,
     /// The index of what is said about second copies of late requests, if there are some.
     pub hedge: Option<usize>,
+    /// Up to this size, the body of a request is collected before a server is chosen: it can be
+    /// repeated, and a slow client does not occupy the server.
+    pub collect_size: u64,
 }
 
 /// When second copies of a route's requests are sent.
@@ -89,7 +92,14 @@ impl Forwarding {
     /// As without routes.
     #[must_use]
     pub fn new(upstream: usize, head_ns: u64) -> Self {
-        Self { upstream, head_ns, try_ns: None, retry: RetryPolicy::default(), hedge: None }
+        Self {
+            upstream,
+            head_ns,
+            try_ns: None,
+            retry: RetryPolicy::default(),
+            hedge: None,
+            collect_size: configuration::COLLECT_SIZE,
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use crate::routes::Routes;
 pub use explanation::Explanation;
 pub use gather::{Batch, Broadcast};
 pub use problem::Problem;
-pub use route::{Action, Concurrency, Hedge, Rate, RateKey, Route};
+pub use route::{Action, COLLECT_SIZE, Concurrency, Hedge, Rate, RateKey, Route};
 pub use upstream::{HashKey, HealthCheck, HostField, Protocol, Upstream};
 
 /// The keys of the file that are read here.

@@ -54,13 +54,19 @@ impl RouteTable {
         })
     }
 
-    /// The content of the routes. `is_secure`: clients over TCP use TLS. `previous` is the content
-    /// before a reload.
+    /// The largest limit of bodies of the routes that have one, or `size_max`.
+    pub(super) fn body_size_max(&self, size_max: u64) -> u64 {
+        let routes = self.configuration.routes.iter();
+        routes.filter_map(|route| route.body_size_max).chain([size_max]).max().unwrap_or(size_max)
+    }
+
+    /// The content of the routes. `is_secure`: clients over TCP use TLS. `body_size_max`: of routes
+    /// that have no limit of their own. `previous` is the content before a reload.
     pub(super) fn content(
         &self,
         files: &FileArgs,
         flags: &GatewayArgs,
-        is_secure: bool,
+        (is_secure, body_size_max): (bool, u64),
         previous: Option<&RouteContent>,
     ) -> Result<Arc<RouteContent>, Failure> {
         let Configuration { upstreams, routes, rules } = &self.configuration;
@@ -89,10 +95,13 @@ impl RouteTable {
             contents, folders, texts, gathers, broadcasts, batches, hedges, ..
         } = contents;
         let gateway = flags.gateway(upstreams, is_secure).with_hedges(&hedges);
+        let size_max_of = |route: &Route| route.body_size_max.unwrap_or(body_size_max);
         Ok(Arc::new(RouteContent {
             rules: rules.clone(),
             contents,
             limits,
+            body_sizes_max: routes.iter().map(size_max_of).collect(),
+            body_size_max,
             folders,
             texts,
             gathers,

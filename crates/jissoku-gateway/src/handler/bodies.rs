@@ -19,12 +19,12 @@ use crate::request::{ChunkedRequest, Request, RequestState};
 use crate::slab::Key;
 use crate::upload::{Upload, UploadFraming};
 
-/// Larger bodies are not collected. A request that was collected can be repeated, and a slow client
-/// does not occupy the server.
-const COLLECTED_SIZE_MAX: u64 = 64 * 1024;
-
-/// The same of chunked bodies for a protocol without them, in which their size has to be known.
+/// At least this much is collected of chunked bodies for a protocol without them, in which their
+/// size has to be known.
 const CHUNKED_SIZE_MAX: u64 = 1024 * 1024;
+
+/// Memory for a body that is taken before it is received: a client may announce more than it sends.
+const RESERVED_SIZE_MAX: u64 = 64 * 1024;
 
 /// How the head of a request is forwarded.
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +68,7 @@ impl GatewayHandler {
         exchange.place.is_diagnosed = is_diagnosed;
         let is_collected = match head.body {
             Body::Empty => true,
-            Body::Length(size) => size <= COLLECTED_SIZE_MAX,
+            Body::Length(size) => size <= forwarding.collect_size,
             Body::Chunked if head.expects_continue && protocol.is_http() => false,
             Body::Chunked => {
                 let chunked = ChunkedRequest {
@@ -91,10 +91,11 @@ impl GatewayHandler {
         };
         let edit = HeadEdit { upstream: forwarding.upstream, passes, collected_size: None };
         let body_size = match head.body {
-            Body::Length(size) if is_collected => usize::try_from(size).unwrap_or(0),
+            Body::Length(size) if is_collected => size.min(RESERVED_SIZE_MAX),
             Body::Empty | Body::Length(_) | Body::Chunked => 0,
         };
-        exchange.request.reserve(head.size as usize + ADDED_SIZE + body_size);
+        let reserved_size = usize::try_from(body_size).unwrap_or(0);
+        exchange.request.reserve(head.size as usize + ADDED_SIZE + reserved_size);
         match self.write_head(client, (head, bytes, origin), edit, &mut exchange.request) {
             Ok(offer) => exchange.offer = offer,
             Err(error) => return Request::new(RequestState::Refused(error), is_diagnosed),
@@ -227,9 +228,9 @@ impl GatewayHandler {
 
     /// How much of a chunked body is collected.
     fn collected_size_max(&self, key: Key) -> u64 {
-        let exchange = self.exchanges.get_ref(key);
-        let is_http = exchange.is_none_or(|exchange| exchange.protocol.is_http());
-        if is_http { COLLECTED_SIZE_MAX } else { CHUNKED_SIZE_MAX }
+        let Some(exchange) = self.exchanges.get_ref(key) else { return 0 };
+        let size_max = exchange.place.forwarding.collect_size;
+        if exchange.protocol.is_http() { size_max } else { size_max.max(CHUNKED_SIZE_MAX) }
     }
 
     /// Writes a request with a chunked body: with a length if all of it was collected.

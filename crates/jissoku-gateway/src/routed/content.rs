@@ -31,6 +31,17 @@ pub enum Content {
     App,
 }
 
+/// What a request gets.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) content: Content,
+    /// The variables of its path.
+    pub(super) captures: Captures,
+    /// Counts the request.
+    pub(super) permit: Option<Permit>,
+    pub(super) body_size_max: u64,
+}
+
 /// Routes, and what serves their requests.
 #[derive(Debug)]
 pub struct RouteContent {
@@ -40,6 +51,10 @@ pub struct RouteContent {
     pub contents: Vec<Content>,
     /// The limits of each route, in the same order.
     pub limits: Vec<Option<RouteLimits>>,
+    /// The limit of the bodies of each route's requests, in the same order.
+    pub body_sizes_max: Vec<u64>,
+    /// The limit of the bodies of requests that no route takes.
+    pub body_size_max: u64,
     /// Referred to by [`Content::Folder`].
     pub folders: Vec<Arc<Files>>,
     /// Referred to by [`Content::Fixed`].
@@ -55,14 +70,13 @@ pub struct RouteContent {
 }
 
 impl RouteContent {
-    /// The content for a request of a client at `address`, the variables of its path, and what
-    /// counts it; or the response if
-    /// no route takes it, or it is too much.
+    /// What a request of a client at `address` gets; or the response if no route takes it, or it is
+    /// too much.
     pub(super) fn find(
         &self,
         request: &RequestHead<'_>,
         address: Option<IpAddr>,
-    ) -> Result<(Content, Captures, Option<Permit>), DynamicResponse> {
+    ) -> Result<Found, DynamicResponse> {
         let RequestHead { head, bytes, .. } = *request;
         let subject = Subject {
             method: head.method_name.of(bytes),
@@ -77,7 +91,12 @@ impl RouteContent {
                     }
                     None => None,
                 };
-                return Ok((self.contents[index], captures, permit));
+                return Ok(Found {
+                    content: self.contents[index],
+                    captures,
+                    permit,
+                    body_size_max: self.body_sizes_max[index],
+                });
             }
             Decision::MethodNotAllowed => {
                 let allow = format!("Allow: {}\r\n", self.rules.allow(&subject).join(", "));

@@ -14,7 +14,7 @@ use jissoku_upstream::rate::Permit;
 use jissoku_upstream::routes::Captures;
 
 use super::collecting::{Collecting, Purpose};
-use super::content::{Content, RouteContent};
+use super::content::{Content, Found, RouteContent};
 use crate::client::Client;
 use crate::gather::Gathering;
 use crate::handler::GatewayHandler;
@@ -41,6 +41,8 @@ pub struct Connection<C> {
 #[derive(Debug)]
 pub struct Request<R> {
     work: Work<R>,
+    /// The limit of its body.
+    body_size_max: u64,
     /// Counts it until it is dropped.
     _permit: Option<Permit>,
 }
@@ -119,13 +121,21 @@ impl<H: Handler> Handler for RoutedHandler<H> {
         connection: &mut Self::Connection,
         head: &RequestHead<'_>,
     ) -> Self::Request {
-        let (work, permit) = match self.content.find(head, connection.address) {
-            Err(refusal) => (Work::Refused(Box::new(refusal)), None),
-            Ok((content, captures, permit)) => {
-                (self.begin(connection, head, (content, &captures)), permit)
+        match self.content.find(head, connection.address) {
+            Err(refusal) => Request {
+                work: Work::Refused(Box::new(refusal)),
+                body_size_max: self.content.body_size_max,
+                _permit: None,
+            },
+            Ok(Found { content, captures, permit, body_size_max }) => {
+                let work = self.begin(connection, head, (content, &captures));
+                Request { work, body_size_max, _permit: permit }
             }
-        };
-        Request { work, _permit: permit }
+        }
+    }
+
+    fn body_size_max(&self, request: &Self::Request) -> Option<u64> {
+        Some(request.body_size_max)
     }
 
     fn body_flow(&self, request: &Self::Request) -> BodyFlow {

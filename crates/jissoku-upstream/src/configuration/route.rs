@@ -15,6 +15,15 @@ use crate::routes::{HostPattern, PathPattern, PatternError, Rule};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
+/// The largest limit of bodies that can be written.
+const BODY_SIZE_MAX: u64 = 1 << 40;
+
+/// Bodies up to this size are collected, unless the file says otherwise.
+pub const COLLECT_SIZE: u64 = 64 * 1024;
+
+/// The largest size of collected bodies: each is in memory as a whole.
+const COLLECT_SIZE_MAX: u64 = 64 * 1024 * 1024;
+
 /// What the file says about one route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
@@ -34,6 +43,10 @@ pub struct Route {
     pub retry: RetryPolicy,
     /// Whether a second copy of a request is sent if its response is late.
     pub hedge: Option<Hedge>,
+    /// The limit of the bodies of requests; `None`: that of the server.
+    pub body_size_max: Option<u64>,
+    /// Up to this size, the body of a request is collected before a server is chosen.
+    pub collect_size: u64,
     /// How often a client may ask.
     pub rate: Option<Rate>,
     /// How much a client may ask at once.
@@ -133,21 +146,34 @@ pub(super) fn read(
         try_ns,
         retry,
         hedge: table.table("hedge")?.map(hedge).transpose()?,
+        body_size_max: table.size_within("body-size-max", 0..=BODY_SIZE_MAX)?,
+        collect_size: table.size_within("collect", 0..=COLLECT_SIZE_MAX)?.unwrap_or(COLLECT_SIZE),
         rate: table.table("rate")?.map(rate).transpose()?,
         concurrency: table.table("concurrency")?.map(concurrency).transpose()?,
         is_in_batch: table.flag("in-batch")?,
     };
-    if route.is_in_batch && !matches!(route.action, Action::Forward(_)) {
-        let at = table.value("in-batch").map_or_else(|| table.at.clone(), toml::Spanned::span);
-        return Err(refuse(at, "in-batch is for routes with to"));
+    let forwards = matches!(route.action, Action::Forward(_));
+    if route.is_in_batch {
+        only(&mut table, "in-batch", forwards, "routes with to")?;
     }
-    if let (Some(value), false) =
-        (table.value("hedge"), matches!(route.action, Action::Forward(_) | Action::Gather(_)))
-    {
-        return Err(refuse(value.span(), "hedge is for routes with to or gather"));
-    }
+    only(&mut table, "collect", forwards, "routes with to")?;
+    let copies = forwards || matches!(route.action, Action::Gather(_));
+    only(&mut table, "hedge", copies, "routes with to or gather")?;
     table.finish()?;
     Ok((route, rule))
+}
+
+/// Refuses a key that means nothing for the route.
+fn only(
+    table: &mut Table<'_, '_>,
+    key: &'static str,
+    has_meaning: bool,
+    routes: &str,
+) -> Result<(), Refusal> {
+    match table.value(key) {
+        Some(value) if !has_meaning => Err(refuse(value.span(), &format!("{key} is for {routes}"))),
+        _ => Ok(()),
+    }
 }
 
 fn parsed<T>(

@@ -85,6 +85,18 @@ fn statuses_that_are_retried_are_a_list_with_ranges() {
 }
 
 #[test]
+fn a_route_has_sizes_of_bodies() {
+    let read = |keys: &str| {
+        let text = EXAMPLE.replacen("head-time = \"10s\"", keys, 1);
+        let route = Configuration::parse(&text).unwrap().routes.remove(0);
+        (route.body_size_max, route.collect_size)
+    };
+    assert_eq!(read(""), (None, 64 * 1024));
+    assert_eq!(read("body-size-max = \"2GiB\"\ncollect = \"1MiB\""), (Some(2 << 30), 1 << 20));
+    assert_eq!(read("body-size-max = \"0B\"\ncollect = \"0B\""), (Some(0), 0));
+}
+
+#[test]
 fn a_check_passes_with_the_statuses_of_the_file() {
     let passes = |keys: &str| {
         let text = EXAMPLE.replacen("every = \"2s\"", &format!("every = \"2s\"{keys}"), 1);
@@ -183,7 +195,12 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
         ("hedge = { after = \"p95\", budget = 0.05 }", "batch = {}", 16, "one of to, folder"),
         ("folder = \"site\"", "batch = {}", 31, "no route has in-batch = true"),
         ("folder = \"site\"", "folder = \"site\"\nin-batch = true", 34, "routes with to"),
-        ("deadline = \"200ms\"", "part-size-max = \"1GiB\"", 27, "part-size-max is a size"),
+        (
+            "deadline = \"200ms\"",
+            "part-size-max = \"1GiB\"",
+            27,
+            "part-size-max is a size of at most 64 MiB",
+        ),
         ("path = \"/api/**\"", "", 16, "a route has a path"),
         ("/api/**", "/api/*/x", 17, "\"/api/*/x\": `*` is for the end"),
         ("/api/**", "/**", 24, "no request reaches this route: the one on line 16"),
@@ -199,6 +216,22 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
             "folder = \"site\"\nhedge = {}",
             34,
             "hedge is for routes with to or gather",
+        ),
+        (
+            "head-time = \"10s\"",
+            "body-size-max = 1",
+            19,
+            "body-size-max is a string, not a value of type integer",
+        ),
+        ("head-time = \"10s\"", "body-size-max = \"1025GiB\"", 19, "at most 1024 GiB"),
+        ("head-time = \"10s\"", "body-size-max = \"-1B\"", 19, "body-size-max is a size"),
+        ("head-time = \"10s\"", "collect = \"65MiB\"", 19, "collect is a size of at most 64 MiB"),
+        ("head-time = \"10s\"", "collect = \"1 MiB\"", 19, "not \"1 MiB\""),
+        (
+            "folder = \"site\"",
+            "folder = \"site\"\ncollect = \"1MiB\"",
+            34,
+            "collect is for routes with to",
         ),
         ("requests = 100, ", "", 22, "a number of requests"),
         ("app:/users/{id}", "app:/users/{name}", 26, "no variable {name}"),
