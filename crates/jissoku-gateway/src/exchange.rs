@@ -6,7 +6,7 @@ use jissoku_http::framing::Body;
 use jissoku_http::response_reader::ResponseHead;
 use jissoku_http::{Head, Method, Version};
 use jissoku_os::driver::{ConnectionId, SendBuffer};
-use jissoku_server::{BodyFlow, HedgeResult};
+use jissoku_server::{BodyFlow, ForwardedNotes, HedgeResult};
 use jissoku_upstream::configuration::Protocol;
 
 use crate::failure::{Attempt, Received};
@@ -275,6 +275,13 @@ impl Exchange {
             tries: self.place.tries,
             was_replaced: self.place.was_replaced,
             left_ns: self.place.until_ns.saturating_sub(now_ns),
+        }
+    }
+
+    /// The final response begins. `is_sent`: the request has gone out as a whole.
+    pub(crate) const fn note_early(&mut self, is_sent: bool) {
+        if !is_sent {
+            self.place.notes.add(ForwardedNotes::EARLY);
         }
     }
 

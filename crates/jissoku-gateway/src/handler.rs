@@ -37,7 +37,7 @@ use crate::gather::GatherState;
 use crate::request::{Request, RequestState};
 use crate::servers::Servers;
 use crate::slab::{Key, Slab};
-use crate::upstream::{State, Upstream};
+use crate::upstream::{Sending, State, Upstream};
 
 /// Forwards the requests of one worker.
 #[derive(Debug)]
@@ -242,6 +242,7 @@ impl Handler for GatewayHandler {
         match (upstream.state, error) {
             (State::Connecting(_), Some(error)) => return self.on_connect_error(key, error),
             (State::Connecting(_), None) => self.fail_exchange(key, Fault::Closed),
+            (State::Busy(exchange, Sending::Pending), _) => self.replace(key, exchange),
             (State::Busy(..), _) => {
                 let fault = upstream.reset_fault();
                 self.fail_exchange(key, fault);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use jissoku_os::socket::Endpoint;
+use jissoku_server::ForwardedNotes;
 use jissoku_upstream::fleet::Lease;
 use jissoku_upstream::retry::RetryPolicy;
 
@@ -44,7 +45,14 @@ pub(crate) struct Place {
     pub(crate) is_diagnosed: bool,
     /// Whether the response, although complete, is a failure of its server.
     pub(crate) is_failure: bool,
+    /// What else was unusual, for the access log.
+    pub(crate) notes: ForwardedNotes,
+    /// The start of a response that is malformed, for the access log.
+    pub(crate) malformed: Option<Box<[u8]>>,
 }
+
+/// How much of a malformed response is logged.
+const MALFORMED_SIZE_MAX: usize = 200;
 
 /// Whether a request waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +69,12 @@ impl Place {
     pub(crate) fn head_deadline_ns(&self, now_ns: u64) -> u64 {
         let Forwarding { head_ns, try_ns, .. } = self.forwarding;
         try_ns.map_or(now_ns + head_ns, |try_ns| self.until_ns.min(now_ns + try_ns))
+    }
+
+    /// The head of the response, which begins with `bytes`, is malformed.
+    #[cold]
+    pub(crate) fn keep_malformed(&mut self, bytes: &[u8]) {
+        self.malformed = Some(bytes[..bytes.len().min(MALFORMED_SIZE_MAX)].into());
     }
 
     /// Its server has failed: it waits until `at_ns`, and is then sent to another.
@@ -106,6 +120,8 @@ impl Place {
             failure: None,
             is_diagnosed: false,
             is_failure: false,
+            notes: ForwardedNotes::NONE,
+            malformed: None,
         }
     }
 }

@@ -50,8 +50,8 @@ pub use jissoku_http::forwarded::{ForwardedFields, XForwarded};
 pub use limits::Limits;
 pub use listener_options::{ListenerOptions, Protocol};
 pub use log::{
-    AccessLog, DroppedRecords as LogDroppedRecords, ErrorReporter, Forwarded, ForwardedOutcome,
-    HedgeResult, LogEnd, LogError, LogFormat, LogFormatError, LogRecord, LogSink,
+    AccessLog, DroppedRecords as LogDroppedRecords, ErrorReporter, Forwarded, ForwardedNotes,
+    ForwardedOutcome, HedgeResult, LogEnd, LogError, LogFormat, LogFormatError, LogRecord, LogSink,
 };
 pub use metrics::{Metrics, UpstreamCounter, UpstreamCounters, UpstreamServer, UpstreamState};
 pub use metrics_page::MetricsPage;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jissoku_os::descriptors::is_resource_exhausted;
 use jissoku_os::driver::{Next, SendBuffer};
+use jissoku_server::{ForwardedNotes, UpstreamCounter};
 use jissoku_upstream::health;
 
 use super::GatewayHandler;
@@ -130,17 +131,24 @@ impl GatewayHandler {
         let exchange_key = match upstream.state {
             State::Busy(exchange_key, Sending::Done) => exchange_key,
             // Bytes that were not asked for: they must not become the next response.
-            State::Busy(..) => {
-                self.fail_exchange(key, Fault::Closed);
+            State::Busy(exchange_key, Sending::Pending) => {
+                self.count_unsolicited(key);
+                self.replace(key, exchange_key);
                 return self.forget(key);
             }
             State::Finishing(exchange_key) => {
+                if let Some(exchange) = self.exchanges.get(exchange_key) {
+                    exchange.place.notes.add(ForwardedNotes::EXCESS);
+                }
+                self.count_excess(exchange_key, true);
                 self.end_upload(exchange_key);
                 return self.forget(key);
             }
-            State::Idle | State::Connecting(_) | State::Ending | State::Closing => {
+            State::Idle => {
+                self.count_unsolicited(key);
                 return self.forget(key);
             }
+            State::Connecting(_) | State::Ending | State::Closing => return self.forget(key),
         };
         let Some(exchange) = self.exchanges.get(exchange_key) else { return self.forget(key) };
         let is_sent = unsent == 0 && exchange.is_handed_over();
@@ -156,6 +164,10 @@ impl GatewayHandler {
     pub(super) fn on_response(&mut self, exchange_key: Key) {
         let Some(exchange) = self.exchanges.get(exchange_key) else { return };
         exchange.place.phases.head_ns = self.now_ns;
+        if exchange.place.notes.has(ForwardedNotes::EARLY) {
+            let upstream = exchange.place.forwarding.upstream;
+            self.service.upstreams[upstream].count(UpstreamCounter::Early);
+        }
         if exchange.place.is_diagnosed {
             let lines = diagnostics(&self.service, exchange, None, self.now_ns);
             exchange.output.add_fields(&lines);
@@ -166,9 +178,16 @@ impl GatewayHandler {
     pub(super) fn on_eof(&mut self, key: Key) -> Next {
         let Some(upstream) = self.upstreams.get(key) else { return Next::Close };
         let Some(exchange_key) = upstream.exchange() else { return self.forget(key) };
-        if matches!(upstream.state, State::Finishing(_)) {
-            self.end_upload(exchange_key);
-            return self.forget(key);
+        match upstream.state {
+            State::Finishing(_) => {
+                self.end_upload(exchange_key);
+                return self.forget(key);
+            }
+            State::Busy(_, Sending::Pending) => {
+                self.replace(key, exchange_key);
+                return self.forget(key);
+            }
+            _ => {}
         }
         let Some(exchange) = self.exchanges.get(exchange_key) else { return self.forget(key) };
         if exchange.is_tunnel() {
@@ -200,7 +219,11 @@ impl GatewayHandler {
                 self.set_deadline(key, self.now_ns + limit_ns);
                 if is_held { Next::Suspend } else { Next::Receive }
             }
-            Outcome::Complete { is_reusable } => {
+            Outcome::Complete { is_reusable, has_excess } => {
+                self.count_excess(exchange_key, has_excess);
+                let Some(exchange) = self.exchanges.get(exchange_key) else {
+                    return self.forget(key);
+                };
                 self.ready.push_back(exchange.client);
                 let upload = exchange.upload.as_ref();
                 if upload.is_some_and(|upload| upload.is_receiving() || !upload.is_empty()) {

@@ -126,6 +126,19 @@ impl GatewayHandler {
         self.release(key, attempt.outcome(fault));
     }
 
+    /// A kept connection has ended before the request of an exchange was sent on it, which gets a new
+    /// one: that does no harm, whatever the method.
+    pub(super) fn replace(&mut self, connection: Key, key: Key) {
+        let Some(upstream) = self.upstreams.get(connection) else { return };
+        let Some(exchange) = self.exchanges.get(key) else { return };
+        let pool = &mut self.servers[upstream.pool].pool;
+        pool.record_closing(&upstream.endpoint, upstream.idle_age_ns, self.now_ns);
+        exchange.upstream = None;
+        let shared = &self.service.upstreams[exchange.place.forwarding.upstream];
+        shared.count(UpstreamCounter::FreshRetries);
+        self.connect(key, false);
+    }
+
     /// Sends exchanges again whose time has come.
     pub(super) fn retry_due(&mut self) {
         while let Some(key) = self.retries.take_due(self.now_ns) {

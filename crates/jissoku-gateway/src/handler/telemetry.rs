@@ -13,6 +13,21 @@ use crate::request::Request;
 use crate::slab::Key;
 
 impl GatewayHandler {
+    /// A connection on which nothing was asked has received bytes.
+    pub(super) fn count_unsolicited(&self, connection: Key) {
+        if let Some(upstream) = self.upstreams.get_ref(connection) {
+            self.service.upstreams[upstream.pool].count(UpstreamCounter::Unsolicited);
+        }
+    }
+
+    /// Bytes have followed the response to an exchange, or not.
+    pub(super) fn count_excess(&self, exchange: Key, has_excess: bool) {
+        if has_excess && let Some(exchange) = self.exchanges.get_ref(exchange) {
+            let upstream = exchange.place.forwarding.upstream;
+            self.service.upstreams[upstream].count(UpstreamCounter::Excess);
+        }
+    }
+
     /// Adds an exchange that is over to the access log, if there is one.
     pub(super) fn log_exchange(&self, key: Key, log: &mut LogRecord<'_>) {
         let Some(exchange) = self.exchanges.get_ref(key) else { return };
@@ -64,12 +79,14 @@ impl GatewayHandler {
             is_reused: exchange.is_reused,
             phases_ns: place.phases.durations_ns(end_ns),
             hedge: exchange.hedge.or_else(|| copy.map(|_| HedgeResult::Lost)),
+            notes: place.notes,
             error,
         };
         log.add_forwarded(&Forwarded {
             part,
             upstream: self.service.upstreams[upstream].label(),
             server: server.as_deref().unwrap_or_default(),
+            response: place.malformed.as_deref().unwrap_or_default(),
             outcome,
         });
     }

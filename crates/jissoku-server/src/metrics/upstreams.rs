@@ -56,9 +56,15 @@ pub enum UpstreamCounter {
     RefusedHedges,
     /// Clients that were gone before their response was complete.
     ClientsGone,
+    /// Final responses that began before the whole request was sent.
+    Early,
+    /// Connections on which bytes followed a response.
+    Excess,
+    /// Connections on which bytes came before a request was sent.
+    Unsolicited,
 }
 
-const COUNT: usize = UpstreamCounter::ClientsGone as usize + 1;
+const COUNT: usize = UpstreamCounter::Unsolicited as usize + 1;
 
 /// A metric family: its name, help text, and its counters with their labels.
 struct Family {
@@ -103,6 +109,15 @@ const FAMILIES: &[Family] = &[
         name: "jissoku_upstream_clients_gone",
         help: "Clients that were gone before their response was complete.",
         members: &[(UpstreamCounter::ClientsGone, "")],
+    },
+    Family {
+        name: "jissoku_upstream_out_of_turn",
+        help: "Bytes of servers before the whole request, behind a response, or without a request.",
+        members: &[
+            (UpstreamCounter::Early, ",kind=\"early\""),
+            (UpstreamCounter::Excess, ",kind=\"excess\""),
+            (UpstreamCounter::Unsolicited, ",kind=\"unsolicited\""),
+        ],
     },
 ];
 
