@@ -192,3 +192,28 @@ def test_a_connection_is_not_kept_for_longer_than_its_server_says(
         assert server.ended.acquire(timeout=PATIENCE_S)
         assert get(port) == (204, "")
         assert server.connections == 2
+
+
+def test_no_more_unused_connections_are_kept_than_were_busy_lately(
+    tmp_path: Path, start: Start
+) -> None:
+    is_free = threading.Event()
+    with Origin("a", held_until(is_free)) as origin:
+        port = serve(start, tmp_path, upstream([origin], "idle-time = '1h'"))
+        clients = [threading.Thread(target=get, args=[port]) for _ in range(5)]
+        for client in clients:
+            client.start()
+        while len(origin.requests) < len(clients):
+            clients[0].join(0.001)
+        is_free.set()
+        for client in clients:
+            client.join()
+        assert len(origin.connections) == len(clients)
+        # Without further requests, too; the last one stays for its hour.
+        for _ in range(int(100 * PATIENCE_S)):
+            if len(origin.connections) == 1:
+                break
+            origin.thread.join(0.01)
+        [kept] = origin.connections
+        assert get(port) == (200, "held")
+        assert origin.connections == {kept}

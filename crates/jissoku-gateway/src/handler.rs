@@ -248,9 +248,13 @@ impl Handler for GatewayHandler {
                 self.fail_exchange(key, fault);
             }
             (State::Finishing(exchange), _) => self.end_upload(exchange),
-            (State::Idle, _) => self.servers[upstream.pool].pool.remove_closed(key, now_ns),
+            (State::Idle, _) => {
+                let pool = &mut self.servers[upstream.pool].pool;
+                pool.remove_closed(key, &upstream.endpoint, now_ns);
+            }
             (State::Ending | State::Closing, _) => {}
         }
+        self.end_busy(key);
         self.upstreams.remove(key);
     }
 }

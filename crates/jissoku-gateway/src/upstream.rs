@@ -22,6 +22,8 @@ pub(crate) struct Upstream {
     /// The index of its upstream, and of the pool that it belongs to.
     pub(crate) pool: usize,
     pub(crate) endpoint: Arc<Endpoint>,
+    /// Whether the pool counts it as busy.
+    pub(crate) is_busy: bool,
     /// When something has to have happened.
     pub(crate) deadline_ns: u64,
     /// The earliest entry in the list of deadlines; 0 if there is none.
@@ -97,6 +99,7 @@ impl Upstream {
             state: State::Connecting(exchange),
             pool,
             endpoint,
+            is_busy: true,
             deadline_ns: 0,
             timer_ns: 0,
             open_until_ns,

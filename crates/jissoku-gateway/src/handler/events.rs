@@ -66,7 +66,13 @@ impl GatewayHandler {
     pub(super) fn on_resumed(&mut self, key: Key, unsent: usize, output: &mut SendBuffer) -> Next {
         let Some(upstream) = self.upstreams.get(key) else { return Next::Close };
         match upstream.state {
-            State::Connecting(_) | State::Idle => Next::Receive,
+            State::Connecting(_) => Next::Receive,
+            State::Idle => {
+                // A second has passed.
+                let (upstream, endpoint) = (upstream.pool, Arc::clone(&upstream.endpoint));
+                self.trim(upstream, &endpoint);
+                Next::Receive
+            }
             State::Ending => Next::Close,
             // What was not sent is of no use any more.
             State::Closing => Next::Abort,
@@ -263,19 +269,18 @@ impl GatewayHandler {
             return self.forget(key);
         }
         connection.state = State::Idle;
+        connection.is_busy = false;
         let kept_ns = connection.kept_ns;
-        let idle_max = servers.idle_max();
-        let oldest = servers.pool.add(key, endpoint, self.now_ns, idle_max);
+        servers.pool.add(key, &endpoint, self.now_ns);
         let idle_ns = self.service.upstreams[upstream].options.idle_ns;
         self.set_deadline(key, self.now_ns + kept_ns.map_or(idle_ns, |ns| ns.min(idle_ns)));
-        if let Some(oldest) = oldest {
-            self.close(oldest);
-        }
+        self.trim(upstream, &endpoint);
         Next::Receive
     }
 
     /// A connection is of no use when its output is sent.
     fn end(&mut self, key: Key) -> Next {
+        self.end_busy(key);
         if let Some(upstream) = self.upstreams.get(key) {
             upstream.state = State::Ending;
         }
@@ -285,9 +290,11 @@ impl GatewayHandler {
 
     /// A connection is of no use any more. An idle one was ended by its server.
     pub(super) fn forget(&mut self, key: Key) -> Next {
+        self.end_busy(key);
         if let Some(upstream) = self.upstreams.get(key) {
             if upstream.state == State::Idle {
-                self.servers[upstream.pool].pool.remove_closed(key, self.now_ns);
+                let pool = &mut self.servers[upstream.pool].pool;
+                pool.remove_closed(key, &upstream.endpoint, self.now_ns);
             }
             upstream.state = State::Closing;
         }
@@ -318,6 +325,7 @@ impl GatewayHandler {
             _ => Fault::Refused,
         };
         self.fail_exchange(key, fault);
+        self.end_busy(key);
         self.upstreams.remove(key);
     }
 }
