@@ -95,6 +95,7 @@ impl Place {
             tried,
             version: self.version,
             until_ns: self.until_ns,
+            notes: self.notes,
             phases,
             is_diagnosed: self.is_diagnosed,
             ..Self::new(forwarding, self.hash)

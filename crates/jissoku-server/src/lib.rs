@@ -53,7 +53,10 @@ pub use log::{
     AccessLog, DroppedRecords as LogDroppedRecords, ErrorReporter, Forwarded, ForwardedNotes,
     ForwardedOutcome, HedgeResult, LogEnd, LogError, LogFormat, LogFormatError, LogRecord, LogSink,
 };
-pub use metrics::{Metrics, UpstreamCounter, UpstreamCounters, UpstreamServer, UpstreamState};
+pub use metrics::{
+    Metrics, RouteCounter, RouteCounters, UpstreamCounter, UpstreamCounters, UpstreamServer,
+    UpstreamState,
+};
 pub use metrics_page::MetricsPage;
 pub use mount::{Mount, WithFiles};
 pub use origin::{Origin, OwnedOrigin};

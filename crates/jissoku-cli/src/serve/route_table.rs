@@ -80,7 +80,10 @@ impl RouteTable {
         let mut random = Random::new(RandomState::new().hash_one(()));
         let limits = routes
             .iter()
-            .map(|route| RouteLimits::new(route.rate, route.concurrency, random.next()))
+            .map(|route| {
+                let (rate, concurrency) = (route.rate.clone(), route.concurrency.clone());
+                RouteLimits::new(&route.path, rate, concurrency, random.next())
+            })
             .collect();
         let folder_count = self.folders().collect::<BTreeSet<_>>().len() as u64;
         let mut contents = RouteContents::default();
@@ -159,9 +162,6 @@ impl RouteTable {
 
     /// Rejects routes that are valid but not supported by the server.
     fn check(&self, route: &Route) -> Result<(), Failure> {
-        if route.rate.is_some_and(|rate| rate.is_dry_run) {
-            return Err(self.refuse(route.line, "dry-run is not supported"));
-        }
         let Action::App(name) = &route.action else { return Ok(()) };
         let Some((module, attribute)) = app_args::parse(Some(Path::new(name))) else {
             return Err(self.refuse(route.line, &format!("app is MODULE:APP, not {name:?}")));

@@ -2,7 +2,9 @@
 
 use jissoku_http::forward::ForwardError;
 use jissoku_os::clock;
-use jissoku_server::{Forwarded, ForwardedOutcome, HedgeResult, LogRecord, UpstreamCounter};
+use jissoku_server::{
+    Forwarded, ForwardedNotes, ForwardedOutcome, HedgeResult, LogRecord, UpstreamCounter,
+};
 use jissoku_upstream::fan_out::PartResult;
 
 use super::GatewayHandler;
@@ -13,6 +15,17 @@ use crate::request::Request;
 use crate::slab::Key;
 
 impl GatewayHandler {
+    /// A request is beyond the rate of its route, which is a dry run. Returns whether that will be in
+    /// the access log: not if the request is refused.
+    pub(crate) fn note_rate(&mut self, request: &Request) -> bool {
+        let exchange = request.exchange().and_then(|key| self.exchanges.get(key));
+        let is_there = exchange.is_some();
+        if let Some(exchange) = exchange {
+            exchange.place.notes.add(ForwardedNotes::OVER_RATE);
+        }
+        is_there
+    }
+
     /// A connection on which nothing was asked has received bytes.
     pub(super) fn count_unsolicited(&self, connection: Key) {
         if let Some(upstream) = self.upstreams.get_ref(connection) {

@@ -51,9 +51,12 @@ impl Notes {
     pub const EARLY: Self = Self(1);
     /// Bytes followed a response that was complete.
     pub const EXCESS: Self = Self(2);
+    /// The request is beyond the rate of its route, which is a dry run.
+    pub const OVER_RATE: Self = Self(4);
 
     /// With their names.
-    const ALL: [(Self, &'static str); 2] = [(Self::EARLY, "early"), (Self::EXCESS, "excess")];
+    const ALL: [(Self, &'static str); 3] =
+        [(Self::EARLY, "early"), (Self::EXCESS, "excess"), (Self::OVER_RATE, "over-rate")];
 
     /// Adds these.
     pub const fn add(&mut self, other: Self) {

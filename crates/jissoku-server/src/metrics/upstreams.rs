@@ -5,11 +5,11 @@
     reason = "locked at a reload and when the page is read, never for a request"
 )]
 
-use std::fmt::{Debug, Write};
+use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::lines::{head, put};
+use super::lines::{Escaped, head, put};
 
 /// Why a request to a server has failed: error types of RFC 9209 section 2.3.
 const REASONS: [&str; 16] = [
@@ -254,22 +254,6 @@ fn write_servers(text: &mut String, all: &[Arc<UpstreamCounters>]) {
 fn line(text: &mut String, name: &str, upstream: &str, labels: &str, value: u64) {
     let upstream = Escaped(upstream);
     put(text, format_args!("{name}{{upstream=\"{upstream}\"{labels}}} {value}\n"));
-}
-
-/// The value of a label.
-struct Escaped<'a>(&'a str);
-
-impl std::fmt::Display for Escaped<'_> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for character in self.0.chars() {
-            match character {
-                '"' | '\\' => write!(formatter, "\\{character}")?,
-                '\n' => formatter.write_str("\\n")?,
-                _ => formatter.write_char(character)?,
-            }
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

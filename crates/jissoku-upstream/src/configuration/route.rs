@@ -5,11 +5,11 @@ use std::ops::Range;
 use toml::de::DeValue;
 
 use super::gather::{self, Batch, Broadcast};
+use super::limits::{self, Concurrency, Rate};
 use super::problem::{Refusal, refuse};
 use super::table::{Placed, Table, duration_ns, word, wrong};
 use super::upstream::Upstream;
 use crate::fan_out::Plan;
-use crate::rate::RatePolicy;
 use crate::retry::{BudgetPolicy, HedgeAfter, RetryPolicy};
 use crate::routes::{HostPattern, PathPattern, PatternError, Rule};
 
@@ -83,35 +83,6 @@ pub struct Hedge {
     pub budget: BudgetPolicy,
 }
 
-/// A limit on requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rate {
-    /// Whose requests are counted together.
-    pub per: RateKey,
-    /// How many.
-    pub policy: RatePolicy,
-    /// Count and report only.
-    pub is_dry_run: bool,
-}
-
-/// A limit on requests at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Concurrency {
-    /// Whose requests are counted together.
-    pub per: RateKey,
-    /// How many.
-    pub requests_max: u16,
-}
-
-/// Whose requests are counted together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RateKey {
-    /// A client's address.
-    Address,
-    /// All of the route.
-    Route,
-}
-
 pub(super) fn read(
     mut table: Table<'_, '_>,
     upstreams: &[Upstream],
@@ -148,8 +119,8 @@ pub(super) fn read(
         hedge: table.table("hedge")?.map(hedge).transpose()?,
         body_size_max: table.size_within("body-size-max", 0..=BODY_SIZE_MAX)?,
         collect_size: table.size_within("collect", 0..=COLLECT_SIZE_MAX)?.unwrap_or(COLLECT_SIZE),
-        rate: table.table("rate")?.map(rate).transpose()?,
-        concurrency: table.table("concurrency")?.map(concurrency).transpose()?,
+        rate: table.table("rate")?.map(limits::rate).transpose()?,
+        concurrency: table.table("concurrency")?.map(limits::concurrency).transpose()?,
         is_in_batch: table.flag("in-batch")?,
     };
     let forwards = matches!(route.action, Action::Forward(_));
@@ -282,37 +253,4 @@ fn hedge_after((text, at): &Placed<String>) -> Result<HedgeAfter, Refusal> {
         let why = format!("after is a percentile, p50 to p99, or a time, not {text:?}");
         refuse(at.clone(), &why)
     })
-}
-
-fn rate(mut table: Table<'_, '_>) -> Result<Rate, Refusal> {
-    let at = table.at.clone();
-    let per = table.word("per", &RATE_KEYS)?.unwrap_or(RateKey::Address);
-    let requests = table.integer("requests", 1..=1_000_000, 0)?;
-    let policy = RatePolicy {
-        requests,
-        every_ns: table.duration("every")?.unwrap_or(SECOND_NS),
-        burst: table.integer("burst", 1..=1_000_000, requests)?,
-    };
-    let is_dry_run = table.flag("dry-run")?;
-    table.finish()?;
-    if requests == 0 {
-        return Err(refuse(
-            at,
-            "rate wants a number of requests: { requests = 100, every = \"1s\" }",
-        ));
-    }
-    Ok(Rate { per, policy, is_dry_run })
-}
-
-const RATE_KEYS: [(&str, RateKey); 2] = [("address", RateKey::Address), ("route", RateKey::Route)];
-
-fn concurrency(mut table: Table<'_, '_>) -> Result<Concurrency, Refusal> {
-    let at = table.at.clone();
-    let per = table.word("per", &RATE_KEYS)?.unwrap_or(RateKey::Address);
-    let requests_max = table.integer("requests", 1..=i64::from(u16::MAX), 0)?;
-    table.finish()?;
-    if requests_max == 0 {
-        return Err(refuse(at, "concurrency wants a number of requests: { requests = 10 }"));
-    }
-    Ok(Concurrency { per, requests_max })
 }

@@ -193,6 +193,12 @@ fn kind(value: &DeValue<'_>) -> String {
     format!("a value of type {}", value.type_str())
 }
 
+/// Whether this can be the name of a field (RFC 9110 section 5.6.2).
+pub(super) fn is_field_name(text: &str) -> bool {
+    let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^`|~".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_sign)
+}
+
 fn size_bytes(text: &str) -> Option<u64> {
     let split = text.find(|sign: char| !sign.is_ascii_digit())?;
     let (digits, unit) = text.split_at_checked(split)?;

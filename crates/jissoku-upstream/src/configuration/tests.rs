@@ -55,7 +55,7 @@ fn the_example_is_read_whole() {
     assert_eq!((api.head_ns, api.retry.tries_max), (10_000_000_000, 3));
     let hedge = api.hedge.unwrap();
     assert_eq!((hedge.after, hedge.budget.percent), (HedgeAfter::Percentile(95), 5));
-    assert_eq!(api.rate.unwrap().policy.burst, 200);
+    assert_eq!(api.rate.as_ref().unwrap().policy.burst, 200);
 
     let Action::Gather(plan) = &read.routes[1].action else { panic!("no plan") };
     let parts: Vec<_> =
@@ -82,6 +82,19 @@ fn statuses_that_are_retried_are_a_list_with_ranges() {
     let without = Configuration::parse(EXAMPLE).unwrap();
     assert!(without.upstreams.iter().all(|upstream| upstream.retry_statuses.is_empty()));
     assert!(without.routes[2].retry.on_status && !without.routes[0].retry.on_status);
+}
+
+#[test]
+fn requests_are_counted_by_address_route_or_field() {
+    let read = |keys: &str| {
+        let text = EXAMPLE.replacen("per = \"address\"", keys, 1);
+        let rate = Configuration::parse(&text).unwrap().routes.remove(0).rate.unwrap();
+        (rate.per, rate.is_dry_run)
+    };
+    assert_eq!(read("per = \"address\""), (RateKey::Address, false));
+    assert_eq!(read("per = \"route\", dry-run = true"), (RateKey::Route, true));
+    let key = RateKey::Field("X-Api-Key".to_owned());
+    assert_eq!(read("per = \"field:X-Api-Key\", dry-run = false"), (key, false));
 }
 
 #[test]
@@ -234,6 +247,15 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
             "collect is for routes with to",
         ),
         ("requests = 100, ", "", 22, "a number of requests"),
+        (
+            "per = \"address\"",
+            "per = \"client\"",
+            22,
+            "\"route\" or \"field:NAME\", not \"client\"",
+        ),
+        ("per = \"address\"", "per = \"field:\"", 22, "not \"field:\""),
+        ("per = \"address\"", "per = \"field:X_Y\"", 22, "not \"field:X_Y\""),
+        ("per = \"address\"", "dry-run = 1", 22, "dry-run is true or false"),
         ("app:/users/{id}", "app:/users/{name}", 26, "no variable {name}"),
         ("ads:/for/{id}", "add:/for/{id}", 26, "no upstream \"add\""),
         ("deadline = \"200ms\"", "soft-deadline = \"2s\"", 26, "before the deadline"),
