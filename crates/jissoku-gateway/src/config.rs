@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 
 use jissoku_server::TrustedProxies;
-use jissoku_upstream::configuration;
+use jissoku_upstream::configuration::{self, ClientEnd};
 use jissoku_upstream::retry::{Budget, HedgeAfter, RetryPolicy};
 
 use crate::prober;
@@ -45,6 +45,8 @@ pub struct Forwarding {
     /// Up to this size, the body of a request is collected before a server is chosen: it can be
     /// repeated, and a slow client does not occupy the server.
     pub collect_size: u64,
+    /// What becomes of a request whose client has left.
+    pub on_client_end: ClientEnd,
 }
 
 /// When second copies of a route's requests are sent.
@@ -99,6 +101,7 @@ impl Forwarding {
             retry: RetryPolicy::default(),
             hedge: None,
             collect_size: configuration::COLLECT_SIZE,
+            on_client_end: ClientEnd::default(),
         }
     }
 }

@@ -7,7 +7,8 @@ use jissoku_http::response_reader::ResponseHead;
 use jissoku_http::{Head, Method, Version};
 use jissoku_os::driver::{ConnectionId, SendBuffer};
 use jissoku_server::{BodyFlow, ForwardedNotes, HedgeResult};
-use jissoku_upstream::configuration::Protocol;
+use jissoku_upstream::configuration::{ClientEnd, Protocol};
+use jissoku_upstream::rate::Permit;
 
 use crate::failure::{Attempt, Received};
 use crate::part_head::PartHead;
@@ -46,6 +47,10 @@ pub(crate) struct Exchange {
     pub(crate) server_has_ended: bool,
     /// The client has shut down its side, and still waits for its response.
     pub(crate) client_has_ended: bool,
+    /// The client is gone, and the response is received nevertheless.
+    pub(crate) is_orphan: bool,
+    /// Counts the request at its route, if its client does not.
+    pub(crate) permit: Option<Permit>,
     /// When something was last sent to the client.
     pub(crate) sent_ns: u64,
     /// Of a part of a gathered response, whose output is the body alone.
@@ -172,6 +177,8 @@ impl Exchange {
             ending: None,
             server_has_ended: false,
             client_has_ended: false,
+            is_orphan: false,
+            permit: None,
             sent_ns: 0,
             part: None,
             copy: None,
@@ -256,9 +263,28 @@ impl Exchange {
             )
         );
         self.client_has_ended
+            && !matches!(self.place.forwarding.on_client_end, ClientEnd::Finish)
             && self.ending.is_none()
             && is_endless
             && now_ns.saturating_sub(self.sent_ns) >= PAUSE_NS
+    }
+
+    /// Whether its client has shut down its side, and that ends it.
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.client_has_ended
+            && self.place.forwarding.on_client_end == ClientEnd::Abort
+            && self.ending.is_none()
+            && !self.is_tunnel()
+    }
+
+    /// Whether its response is received although its client is gone: a server has the whole request,
+    /// or gets it.
+    pub(crate) fn is_finishable(&self) -> bool {
+        self.place.forwarding.on_client_end == ClientEnd::Finish
+            && self.upstream.is_some()
+            && self.ending.is_none()
+            && self.is_received()
+            && !self.is_tunnel()
     }
 
     pub(crate) const fn version(&self) -> Version {

@@ -21,7 +21,7 @@ pub use explanation::Explanation;
 pub use gather::{Batch, Broadcast};
 pub use limits::{Concurrency, Rate, RateKey};
 pub use problem::Problem;
-pub use route::{Action, COLLECT_SIZE, Hedge, Route};
+pub use route::{Action, COLLECT_SIZE, ClientEnd, Hedge, Route};
 pub use upstream::{HashKey, HealthCheck, HostField, Protocol, Upstream};
 
 /// The keys of the file that are read here.

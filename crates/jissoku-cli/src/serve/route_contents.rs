@@ -87,6 +87,6 @@ fn gather(plan: &Plan, route: &Route, upstreams: &[Upstream], hedge: Option<usiz
 /// How the requests of a route are forwarded to the upstream of this index, with the second copies
 /// of this index.
 fn forwarding(route: &Route, upstream: usize, hedge: Option<usize>) -> Forwarding {
-    let Route { head_ns, try_ns, retry, collect_size, .. } = *route;
-    Forwarding { upstream, head_ns, try_ns, retry, hedge, collect_size }
+    let Route { head_ns, try_ns, retry, collect_size, on_client_end, .. } = *route;
+    Forwarding { upstream, head_ns, try_ns, retry, hedge, collect_size, on_client_end }
 }

@@ -94,6 +94,10 @@ impl GatewayHandler {
             State::Connecting(_) => self.give_up(key, Fault::ConnectTimeout),
             State::Busy(exchange, _) => {
                 let is_in_head = upstream.is_in_head();
+                if !is_in_head && self.exchanges.get(exchange).is_some_and(|one| one.is_orphan) {
+                    // Its server is not to blame.
+                    return self.end_exchange(exchange);
+                }
                 if let Some(tunnel) = self.exchanges.get(exchange).filter(|one| one.is_tunnel()) {
                     tunnel.ending = Some(Ending::Complete);
                     self.end_upload(exchange);

@@ -127,7 +127,7 @@ impl GatewayHandler {
                 upload.stop();
             }
             exchange.upstream = None;
-            self.ready.push_back(exchange.client);
+            self.ready.wake(exchange_key, exchange);
         }
         self.release(exchange_key, health::Outcome::Success);
     }
@@ -217,12 +217,16 @@ impl GatewayHandler {
                 let is_held = exchange.is_held();
                 // A client that uploads may have been asked to continue.
                 if !exchange.output.bytes.is_empty() || exchange.upload.is_some() {
-                    self.ready.push_back(exchange.client);
+                    self.ready.wake(exchange_key, exchange);
                 }
                 let timeouts = &self.service.timeouts;
                 let limit_ns =
                     if exchange.is_tunnel() { timeouts.tunnel_ns } else { timeouts.read_ns };
+                let is_orphan = exchange.is_orphan;
                 self.set_deadline(key, self.now_ns + limit_ns);
+                if is_orphan {
+                    self.limit_orphan(key, exchange_key);
+                }
                 if is_held { Next::Suspend } else { Next::Receive }
             }
             Outcome::Complete { is_reusable, has_excess } => {
@@ -230,7 +234,7 @@ impl GatewayHandler {
                 let Some(exchange) = self.exchanges.get(exchange_key) else {
                     return self.forget(key);
                 };
-                self.ready.push_back(exchange.client);
+                self.ready.wake(exchange_key, exchange);
                 let upload = exchange.upload.as_ref();
                 if upload.is_some_and(|upload| upload.is_receiving() || !upload.is_empty()) {
                     // The server has responded early, and takes the rest.

@@ -75,7 +75,7 @@ impl GatewayHandler {
         let (status, error_type) = exchange.place.failure.unwrap_or(failure);
         exchange.place.wait = Wait::No;
         exchange.ending = Some(Ending::Failed(status, error_type));
-        self.ready.push_back(exchange.client);
+        self.ready.wake(key, exchange);
     }
 
     /// The exchange of a connection has failed.
@@ -84,7 +84,7 @@ impl GatewayHandler {
         let Some(key) = upstream.exchange() else { return };
         let Some(exchange) = self.exchanges.get(key) else { return };
         if exchange.ending.is_some() {
-            return self.ready.push_back(exchange.client);
+            return self.ready.wake(key, exchange);
         }
         exchange.upstream = None;
         let (now_ns, attempt) = (self.now_ns, exchange.attempt(self.now_ns));
@@ -115,12 +115,12 @@ impl GatewayHandler {
             }
             Verdict::Respond(status) => {
                 exchange.ending = Some(Ending::Failed(status, fault.error_type()));
-                self.ready.push_back(exchange.client);
+                self.ready.wake(key, exchange);
             }
             Verdict::Truncate => {
                 place.error = Some(fault.error_type());
                 exchange.ending = Some(Ending::Truncated);
-                self.ready.push_back(exchange.client);
+                self.ready.wake(key, exchange);
             }
         }
         self.release(key, attempt.outcome(fault));
@@ -168,6 +168,7 @@ impl GatewayHandler {
     /// The client of an exchange has its response, or is gone.
     pub(super) fn end_exchange(&mut self, key: Key) {
         let Some(exchange) = self.exchanges.remove(key) else { return };
+        self.orphans -= usize::from(exchange.is_orphan);
         if let Some(upstream) = exchange.upstream {
             self.close(upstream);
         }

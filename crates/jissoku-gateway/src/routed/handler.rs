@@ -48,7 +48,7 @@ pub struct Request<R> {
     /// What is still to be logged about a limit of its route.
     excess: Excess,
     /// Counts it until it is dropped.
-    _permit: Option<Permit>,
+    permit: Option<Permit>,
 }
 
 /// Whether a request is beyond a limit of its route.
@@ -163,7 +163,7 @@ impl<H: Handler> Handler for RoutedHandler<H> {
                 work: Work::Refused(Box::new(response)),
                 body_size_max: self.content.body_size_max,
                 excess: if is_too_much { Excess::Refused } else { Excess::No },
-                _permit: None,
+                permit: None,
             },
             Ok(Found { content, captures, admitted, body_size_max }) => {
                 let Admitted { permit, is_over_rate } = admitted;
@@ -172,7 +172,7 @@ impl<H: Handler> Handler for RoutedHandler<H> {
                     && matches!(&work, Work::Forwarded(request) if self.gateway.note_rate(request));
                 let is_unnoted = is_over_rate && !is_noted;
                 let excess = if is_unnoted { Excess::Permitted } else { Excess::No };
-                Request { work, body_size_max, excess, _permit: permit }
+                Request { work, body_size_max, excess, permit }
             }
         }
     }
@@ -279,17 +279,18 @@ impl<H: Handler> Handler for RoutedHandler<H> {
         request: Option<Self::Request>,
         log: &mut LogRecord<'_>,
     ) {
-        let (forwarded, app) = match request.map(|request| request.work) {
-            Some(Work::Forwarded(request)) => (Some(request), None),
-            Some(Work::App(request)) => (None, Some(request)),
-            Some(Work::Gathered(mut gathering)) => {
-                self.gateway.log_gone_parts(&gathering, log);
-                self.gateway.end_gathering(&mut gathering);
-                (None, None)
+        let mut app = None;
+        if let Some(Request { work, permit, .. }) = request {
+            match work {
+                Work::Forwarded(request) => self.gateway.lose_client(&request, permit, log),
+                Work::App(request) => app = Some(request),
+                Work::Gathered(mut gathering) => {
+                    self.gateway.log_gone_parts(&gathering, log);
+                    self.gateway.end_gathering(&mut gathering);
+                }
+                Work::Refused(_) | Work::File(..) | Work::Fixed(_) | Work::Collecting(_) => {}
             }
-            _ => (None, None),
-        };
-        self.gateway.on_close(connection.client, forwarded, log);
+        }
         self.app.on_close(connection.app, app, log);
     }
 

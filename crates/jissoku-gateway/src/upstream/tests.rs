@@ -3,7 +3,7 @@
 use jissoku_http::head::HeadReader;
 use jissoku_http::{Head, Limits};
 use jissoku_os::driver::ConnectionId;
-use jissoku_upstream::configuration::Protocol;
+use jissoku_upstream::configuration::{ClientEnd, Protocol};
 
 use super::*;
 use crate::config::Forwarding;
@@ -155,4 +155,33 @@ fn a_final_response_before_the_whole_request_is_early() {
     // An interim one is not.
     let seen = at_every_split(GET, false, b"HTTP/1.1 103 Early\r\n\r\n");
     assert_eq!(seen.notes, ForwardedNotes::NONE);
+}
+
+#[test]
+fn a_response_without_an_end_needs_a_reader_unless_it_is_finished() {
+    let endless = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n";
+    let sized = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhi";
+    for (on_client_end, response, is_cancelled) in [
+        (ClientEnd::Deliver, &endless[..], true),
+        (ClientEnd::Deliver, sized, false),
+        (ClientEnd::Finish, endless, false),
+        (ClientEnd::Abort, endless, true),
+    ] {
+        let place = Place::new(Forwarding { on_client_end, ..Forwarding::new(0, 0) }, 0);
+        let (client, head) = (ConnectionId::default(), head_of(GET));
+        let mut exchange = Exchange::new(client, &head, (place, Protocol::Http));
+        let key = Slab::default().insert(());
+        let mut upstream = Upstream::new(key, (0, Arc::new(Endpoint::Unix("none".into()))), 0);
+        upstream.begin(key, false);
+        let outcome = upstream.read(response, true, &mut exchange, &Statuses::NONE);
+        assert_eq!((outcome, exchange.is_aborted()), (Outcome::Partial, false));
+        exchange.client_has_ended = true;
+        assert!(!exchange.is_without_reader(999_999_999));
+        assert_eq!(exchange.is_without_reader(1_000_000_000), is_cancelled, "{on_client_end:?}");
+        assert_eq!(exchange.is_aborted(), on_client_end == ClientEnd::Abort);
+        // It is finished for a client that is gone only if there is a server.
+        assert!(!exchange.is_finishable());
+        exchange.upstream = Some(key);
+        assert_eq!(exchange.is_finishable(), on_client_end == ClientEnd::Finish);
+    }
 }

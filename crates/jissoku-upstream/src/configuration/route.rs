@@ -47,6 +47,8 @@ pub struct Route {
     pub body_size_max: Option<u64>,
     /// Up to this size, the body of a request is collected before a server is chosen.
     pub collect_size: u64,
+    /// What becomes of a request whose client has left.
+    pub on_client_end: ClientEnd,
     /// How often a client may ask.
     pub rate: Option<Rate>,
     /// How much a client may ask at once.
@@ -72,6 +74,20 @@ pub enum Action {
     Broadcast(Box<Broadcast>),
     /// What the client lists.
     Batch(Box<Batch>),
+}
+
+/// What becomes of a request whose client shuts down its side, or is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ClientEnd {
+    /// A client that shuts down its side gets its response, unless that has no known end and pauses.
+    /// The request of one that is gone ends.
+    #[default]
+    Deliver,
+    /// A client that shuts down its side gets its response. That to one that is gone is received all
+    /// the same, so that its server is not interrupted.
+    Finish,
+    /// The request ends in both cases.
+    Abort,
 }
 
 /// Second copies of requests.
@@ -119,6 +135,7 @@ pub(super) fn read(
         hedge: table.table("hedge")?.map(hedge).transpose()?,
         body_size_max: table.size_within("body-size-max", 0..=BODY_SIZE_MAX)?,
         collect_size: table.size_within("collect", 0..=COLLECT_SIZE_MAX)?.unwrap_or(COLLECT_SIZE),
+        on_client_end: table.word("on-client-end", &CLIENT_ENDS)?.unwrap_or_default(),
         rate: table.table("rate")?.map(limits::rate).transpose()?,
         concurrency: table.table("concurrency")?.map(limits::concurrency).transpose()?,
         is_in_batch: table.flag("in-batch")?,
@@ -127,12 +144,17 @@ pub(super) fn read(
     if route.is_in_batch {
         only(&mut table, "in-batch", forwards, "routes with to")?;
     }
-    only(&mut table, "collect", forwards, "routes with to")?;
+    for key in ["collect", "on-client-end"] {
+        only(&mut table, key, forwards, "routes with to")?;
+    }
     let copies = forwards || matches!(route.action, Action::Gather(_));
     only(&mut table, "hedge", copies, "routes with to or gather")?;
     table.finish()?;
     Ok((route, rule))
 }
+
+const CLIENT_ENDS: [(&str, ClientEnd); 2] =
+    [("finish", ClientEnd::Finish), ("abort", ClientEnd::Abort)];
 
 /// Refuses a key that means nothing for the route.
 fn only(

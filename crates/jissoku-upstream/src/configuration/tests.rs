@@ -98,6 +98,17 @@ fn requests_are_counted_by_address_route_or_field() {
 }
 
 #[test]
+fn a_route_says_what_becomes_of_requests_without_a_client() {
+    let read = |keys: &str| {
+        let text = EXAMPLE.replacen("head-time = \"10s\"", keys, 1);
+        Configuration::parse(&text).unwrap().routes.remove(0).on_client_end
+    };
+    assert_eq!(read(""), ClientEnd::Deliver);
+    assert_eq!(read("on-client-end = \"finish\""), ClientEnd::Finish);
+    assert_eq!(read("on-client-end = \"abort\""), ClientEnd::Abort);
+}
+
+#[test]
 fn a_route_has_sizes_of_bodies() {
     let read = |keys: &str| {
         let text = EXAMPLE.replacen("head-time = \"10s\"", keys, 1);
@@ -245,6 +256,18 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
             "folder = \"site\"\ncollect = \"1MiB\"",
             34,
             "collect is for routes with to",
+        ),
+        (
+            "head-time = \"10s\"",
+            "on-client-end = \"ignore\"",
+            19,
+            "on-client-end is \"finish\" or \"abort\", not \"ignore\"",
+        ),
+        (
+            "folder = \"site\"",
+            "folder = \"site\"\non-client-end = \"abort\"",
+            34,
+            "on-client-end is for routes with to",
         ),
         ("requests = 100, ", "", 22, "a number of requests"),
         (
