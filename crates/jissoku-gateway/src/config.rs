@@ -23,6 +23,8 @@ pub struct Gateway {
     pub(crate) is_secure: bool,
     /// Referred to by [`Forwarding::hedge`].
     pub(crate) hedges: Vec<Hedge>,
+    /// Referred to by [`Forwarding::deadline_field`].
+    pub(crate) deadline_fields: Vec<Box<str>>,
     /// Clients whose responses say how their requests were forwarded.
     diagnostics_for: TrustedProxies,
     /// The threads that check servers and resolve names, which end when this is dropped.
@@ -47,6 +49,8 @@ pub struct Forwarding {
     pub collect_size: u64,
     /// What becomes of a request whose client has left.
     pub on_client_end: ClientEnd,
+    /// The index of the field in which a server gets the time that is left, if it gets it.
+    pub deadline_field: Option<usize>,
 }
 
 /// When second copies of a route's requests are sent.
@@ -102,6 +106,7 @@ impl Forwarding {
             hedge: None,
             collect_size: configuration::COLLECT_SIZE,
             on_client_end: ClientEnd::default(),
+            deadline_field: None,
         }
     }
 }
@@ -118,8 +123,15 @@ impl Gateway {
     #[must_use]
     pub fn of(upstreams: Vec<Upstream>, timeouts: Timeouts, is_secure: bool) -> Self {
         let upstreams = upstreams.into_iter().map(Arc::new).collect();
-        let (hedges, diagnostics_for) = (Vec::new(), TrustedProxies::default());
-        Self { upstreams, timeouts, is_secure, hedges, diagnostics_for, helpers: OnceLock::new() }
+        Self {
+            upstreams,
+            timeouts,
+            is_secure,
+            hedges: Vec::new(),
+            deadline_fields: Vec::new(),
+            diagnostics_for: TrustedProxies::default(),
+            helpers: OnceLock::new(),
+        }
     }
 
     /// With second copies of late requests, which [`Forwarding::hedge`] refers to.
@@ -131,6 +143,12 @@ impl Gateway {
         };
         self.hedges = hedges.iter().map(shared).collect();
         self
+    }
+
+    /// With names of fields for the time that is left, which [`Forwarding::deadline_field`] refers to.
+    #[must_use]
+    pub fn with_deadline_fields(self, names: &[&str]) -> Self {
+        Self { deadline_fields: names.iter().map(|name| (*name).into()).collect(), ..self }
     }
 
     /// Says in responses to these clients how their requests were forwarded: Proxy-Status

@@ -1,10 +1,10 @@
 //! A request of a client and its response: what has been received of both, and what is still to be
 //! sent.
 
-use jissoku_http::forward::{ClientFraming, Offer, write_response_head, write_trailers};
+use jissoku_http::forward::{ClientFraming, Offer, add_field, write_response_head, write_trailers};
 use jissoku_http::framing::Body;
 use jissoku_http::response_reader::ResponseHead;
-use jissoku_http::{Head, Method, Version};
+use jissoku_http::{Head, Method, Version, uwsgi};
 use jissoku_os::driver::{ConnectionId, SendBuffer};
 use jissoku_server::{BodyFlow, ForwardedNotes, HedgeResult};
 use jissoku_upstream::configuration::{ClientEnd, Protocol};
@@ -34,6 +34,8 @@ pub(crate) struct Exchange {
     /// The forwarded head, and the body if it was collected. Kept until the response has begun if
     /// it may be repeated.
     pub(crate) request: Vec<u8>,
+    /// How much of it is the head.
+    pub(crate) head_size: usize,
     /// The body if it is not collected; after a switch of protocols, what the client sends.
     pub(crate) upload: Option<Box<Upload>>,
     pub(crate) offer: Offer,
@@ -150,6 +152,7 @@ impl Exchange {
         let place = self.place.for_copy();
         let mut copy = Self::unsent(self.client, self.method, self.version, (place, self.protocol));
         copy.request.clone_from(&self.request);
+        copy.head_size = self.head_size;
         copy.offer = self.offer;
         copy.part = self.part.is_some().then(Box::default);
         copy
@@ -168,6 +171,7 @@ impl Exchange {
             place,
             version,
             request: Vec::new(),
+            head_size: 0,
             upload: None,
             offer: Offer::default(),
             upstream: None,
@@ -209,6 +213,23 @@ impl Exchange {
         } else {
             append_from(0, &mut self.request, output);
         }
+    }
+
+    /// As [`Exchange::write_request`], with the time that is left in the field of this name.
+    pub(crate) fn write_request_until(&mut self, name: &str, now_ns: u64, output: &mut SendBuffer) {
+        let value = self.place.left_ms(now_ns).to_string();
+        let mut bytes = Vec::with_capacity(self.request.len() + name.len() + value.len() + 16);
+        let (field, size) = ((name, value.as_str()), self.head_size);
+        if self.protocol.is_http() {
+            add_field(&self.request, size, field, &mut bytes);
+        } else if uwsgi::add_field(&self.request, size, field, &mut bytes).is_err() {
+            // There was room for it when the head was written.
+            return self.write_request(output);
+        }
+        if !self.is_repeatable() {
+            self.request = Vec::new();
+        }
+        append_from(0, &mut bytes, output);
     }
 
     /// Whether the whole request was handed to the driver.

@@ -30,6 +30,8 @@ pub(crate) struct Place {
     pub(crate) was_replaced: bool,
     /// When the head of the response has to be there.
     pub(crate) until_ns: u64,
+    /// When the response of which it is a part has to be there.
+    pub(crate) whole_until_ns: u64,
     /// Of the request's key, for a choice by hash.
     pub(crate) hash: u64,
     pub(crate) wait: Wait,
@@ -71,6 +73,11 @@ impl Place {
         try_ns.map_or(now_ns + head_ns, |try_ns| self.until_ns.min(now_ns + try_ns))
     }
 
+    /// The time that is left, in milliseconds.
+    pub(crate) fn left_ms(&self, now_ns: u64) -> u64 {
+        self.until_ns.min(self.whole_until_ns).saturating_sub(now_ns) / 1_000_000
+    }
+
     /// The head of the response, which begins with `bytes`, is malformed.
     #[cold]
     pub(crate) fn keep_malformed(&mut self, bytes: &[u8]) {
@@ -95,6 +102,7 @@ impl Place {
             tried,
             version: self.version,
             until_ns: self.until_ns,
+            whole_until_ns: self.whole_until_ns,
             notes: self.notes,
             phases,
             is_diagnosed: self.is_diagnosed,
@@ -113,6 +121,7 @@ impl Place {
             tries: 0,
             was_replaced: false,
             until_ns: 0,
+            whole_until_ns: u64::MAX,
             hash,
             wait: Wait::No,
             connections: 0,

@@ -95,9 +95,20 @@ impl RouteTable {
             contents.add(route, (&self.configuration.upstreams, routes), open)?;
         }
         let RouteContents {
-            contents, folders, texts, gathers, broadcasts, batches, hedges, ..
+            contents,
+            folders,
+            texts,
+            gathers,
+            broadcasts,
+            batches,
+            hedges,
+            deadline_fields,
+            ..
         } = contents;
-        let gateway = flags.gateway(upstreams, is_secure).with_hedges(&hedges);
+        let gateway = flags
+            .gateway(upstreams, is_secure)
+            .with_hedges(&hedges)
+            .with_deadline_fields(&deadline_fields);
         let size_max_of = |route: &Route| route.body_size_max.unwrap_or(body_size_max);
         Ok(Arc::new(RouteContent {
             rules: rules.clone(),

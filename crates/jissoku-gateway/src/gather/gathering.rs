@@ -71,6 +71,11 @@ impl Gathering {
         }
     }
 
+    /// When the response has to be there.
+    pub(crate) fn deadline_ns(&self) -> u64 {
+        self.started_ns.saturating_add(self.route.plan.deadline_ns)
+    }
+
     /// The exchange of a part that runs.
     pub(crate) fn running(&self, part: usize) -> Option<Key> {
         match self.parts.get(part) {

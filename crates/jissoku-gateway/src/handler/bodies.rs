@@ -32,6 +32,8 @@ pub(super) struct HeadEdit {
     pub(super) upstream: usize,
     pub(super) collected_size: Option<u64>,
     pub(super) passes: Option<HopField>,
+    /// As that of [`Forwarding`].
+    pub(super) deadline_field: Option<usize>,
 }
 
 /// The address that is appended to X-Forwarded-For: of the peer, which is behind those that it has
@@ -89,7 +91,8 @@ impl GatewayHandler {
             Body::Empty => Some(HopField::Upgrade),
             _ => expects_continue.then_some(HopField::Expect),
         };
-        let edit = HeadEdit { upstream: forwarding.upstream, passes, collected_size: None };
+        let Forwarding { upstream, deadline_field, .. } = forwarding;
+        let edit = HeadEdit { upstream, passes, collected_size: None, deadline_field };
         let body_size = match head.body {
             Body::Length(size) if is_collected => size.min(RESERVED_SIZE_MAX),
             Body::Empty | Body::Length(_) | Body::Chunked => 0,
@@ -97,7 +100,10 @@ impl GatewayHandler {
         let reserved_size = usize::try_from(body_size).unwrap_or(0);
         exchange.request.reserve(head.size as usize + ADDED_SIZE + reserved_size);
         match self.write_head(client, (head, bytes, origin), edit, &mut exchange.request) {
-            Ok(offer) => exchange.offer = offer,
+            Ok(offer) => {
+                exchange.offer = offer;
+                exchange.head_size = exchange.request.len();
+            }
             Err(error) => return Request::new(RequestState::Refused(error), is_diagnosed),
         }
         if !is_collected {
@@ -139,6 +145,7 @@ impl GatewayHandler {
             collected_size: head_edit.collected_size,
             passes: head_edit.passes,
             has_trailers: upstream.options.protocol.is_http(),
+            own_field: head_edit.deadline_field.map(|it| &*self.service.deadline_fields[it]),
         };
         if upstream.options.protocol.is_http() {
             output.reserve(head.size as usize + ADDED_SIZE);
@@ -149,6 +156,13 @@ impl GatewayHandler {
         let client = origin.map_or(client.peer, |origin| origin.client);
         uwsgi::write(&text, PacketOrigin { client, is_secure }, output)
             .map_err(|PacketTooLarge| ForwardError::TooLarge)?;
+        if let Some(name) = edit.own_field {
+            // The value is not known yet; it is no longer than this.
+            let field = (name, "18446744073709551615");
+            let mut longest = Vec::with_capacity(output.len() + ADDED_SIZE);
+            uwsgi::add_field(output, output.len(), field, &mut longest)
+                .map_err(|PacketTooLarge| ForwardError::TooLarge)?;
+        }
         Ok(offer)
     }
 
@@ -249,11 +263,12 @@ impl GatewayHandler {
         if !is_complete && !exchange.protocol.is_http() {
             return Err(ForwardError::LengthRequired);
         }
-        let upstream = exchange.place.forwarding.upstream;
-        let edit = HeadEdit { upstream, collected_size, passes: None };
+        let Forwarding { upstream, deadline_field, .. } = exchange.place.forwarding;
+        let edit = HeadEdit { upstream, collected_size, passes: None, deadline_field };
         let offer = self.write_head(client, head, edit, &mut bytes)?;
         let Some(exchange) = self.exchanges.get(key) else { return Ok(()) };
         exchange.offer = offer;
+        exchange.head_size = bytes.len();
         if *is_complete {
             bytes.extend_from_slice(body);
         } else {

@@ -7,7 +7,7 @@ use toml::de::DeValue;
 use super::gather::{self, Batch, Broadcast};
 use super::limits::{self, Concurrency, Rate};
 use super::problem::{Refusal, refuse};
-use super::table::{Placed, Table, duration_ns, word, wrong};
+use super::table::{Placed, Table, duration_ns, is_field_name, word, wrong};
 use super::upstream::Upstream;
 use crate::fan_out::Plan;
 use crate::retry::{BudgetPolicy, HedgeAfter, RetryPolicy};
@@ -49,6 +49,8 @@ pub struct Route {
     pub collect_size: u64,
     /// What becomes of a request whose client has left.
     pub on_client_end: ClientEnd,
+    /// The field in which servers get the time that is left.
+    pub deadline_field: Option<String>,
     /// How often a client may ask.
     pub rate: Option<Rate>,
     /// How much a client may ask at once.
@@ -136,6 +138,7 @@ pub(super) fn read(
         body_size_max: table.size_within("body-size-max", 0..=BODY_SIZE_MAX)?,
         collect_size: table.size_within("collect", 0..=COLLECT_SIZE_MAX)?.unwrap_or(COLLECT_SIZE),
         on_client_end: table.word("on-client-end", &CLIENT_ENDS)?.unwrap_or_default(),
+        deadline_field: deadline_field(&mut table)?,
         rate: table.table("rate")?.map(limits::rate).transpose()?,
         concurrency: table.table("concurrency")?.map(limits::concurrency).transpose()?,
         is_in_batch: table.flag("in-batch")?,
@@ -147,10 +150,49 @@ pub(super) fn read(
     for key in ["collect", "on-client-end"] {
         only(&mut table, key, forwards, "routes with to")?;
     }
+    let asks = !matches!(route.action, Action::Folder(_) | Action::Fixed(_) | Action::App(_));
+    let has_times = asks && !matches!(route.action, Action::Batch(_));
+    only(&mut table, "deadline-field", has_times, "routes with to, gather or broadcast")?;
     let copies = forwards || matches!(route.action, Action::Gather(_));
     only(&mut table, "hedge", copies, "routes with to or gather")?;
     table.finish()?;
     Ok((route, rule))
+}
+
+/// Fields that a gateway, or the framing of messages, gives a meaning.
+const TAKEN_FIELDS: [&str; 22] = [
+    "authorization",
+    "connection",
+    "content-length",
+    "content-type",
+    "cookie",
+    "expect",
+    "forwarded",
+    "host",
+    "http2-settings",
+    "keep-alive",
+    "max-forwards",
+    "proxy",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+];
+
+fn deadline_field(table: &mut Table<'_, '_>) -> Result<Option<String>, Refusal> {
+    let Some((name, at)) = table.string("deadline-field")? else { return Ok(None) };
+    let is_taken = TAKEN_FIELDS.iter().any(|taken| name.eq_ignore_ascii_case(taken));
+    if is_taken || !is_field_name(&name) {
+        let why = format!("deadline-field is a field of its own, as X-Deadline-Ms, not {name:?}");
+        return Err(refuse(at, &why));
+    }
+    Ok(Some(name))
 }
 
 const CLIENT_ENDS: [(&str, ClientEnd); 2] =

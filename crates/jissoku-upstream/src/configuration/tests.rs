@@ -98,6 +98,16 @@ fn requests_are_counted_by_address_route_or_field() {
 }
 
 #[test]
+fn servers_can_get_the_time_that_is_left_in_a_field() {
+    let key = "deadline-field = \"X-Deadline-Ms\"";
+    let text = EXAMPLE.replacen("head-time = \"10s\"", key, 1);
+    let text = text.replacen("quorum = \"50%\"", key, 1);
+    let fields = Configuration::parse(&text).unwrap().routes;
+    let fields: Vec<_> = fields.iter().map(|route| route.deadline_field.as_deref()).collect();
+    assert_eq!(fields, [Some("X-Deadline-Ms"), Some("X-Deadline-Ms"), None]);
+}
+
+#[test]
 fn a_route_says_what_becomes_of_requests_without_a_client() {
     let read = |keys: &str| {
         let text = EXAMPLE.replacen("head-time = \"10s\"", keys, 1);
@@ -268,6 +278,15 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
             "folder = \"site\"\non-client-end = \"abort\"",
             34,
             "on-client-end is for routes with to",
+        ),
+        ("head-time = \"10s\"", "deadline-field = \"\"", 19, "a field of its own"),
+        ("head-time = \"10s\"", "deadline-field = \"X_Ms\"", 19, "not \"X_Ms\""),
+        ("head-time = \"10s\"", "deadline-field = \"HOST\"", 19, "as X-Deadline-Ms, not \"HOST\""),
+        (
+            "folder = \"site\"",
+            "folder = \"site\"\ndeadline-field = \"X-Deadline-Ms\"",
+            34,
+            "deadline-field is for routes with to, gather or broadcast",
         ),
         ("requests = 100, ", "", 22, "a number of requests"),
         (
