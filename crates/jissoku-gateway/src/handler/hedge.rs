@@ -5,6 +5,7 @@
 //! to the other.
 
 use jissoku_server::{HedgeResult, UpstreamCounter};
+use jissoku_upstream::balance::Balance;
 use jissoku_upstream::fleet::Lease;
 
 use super::GatewayHandler;
@@ -48,12 +49,30 @@ impl GatewayHandler {
         }
     }
 
-    /// The head of a response was received.
+    /// The head of a response was received, or it is known that it would have been later.
     pub(super) fn record_latency(&mut self, key: Key) {
         let Some(exchange) = self.exchanges.get(key) else { return };
+        let latency_ns = self.now_ns.saturating_sub(exchange.place.phases.connecting_ns);
         if let Some(hedge) = exchange.place.forwarding.hedge {
-            let latency_ns = self.now_ns.saturating_sub(exchange.place.phases.connecting_ns);
             self.hedge_delays[hedge].record(latency_ns, self.now_ns);
+        }
+        self.note_latency(key);
+    }
+
+    /// Notes how long a server took, if that decides which server is chosen. Errors are often faster
+    /// than what they take the place of, and an upload is as fast as its client.
+    pub(super) fn note_latency(&self, key: Key) {
+        let Some(exchange) = self.exchanges.get_ref(key) else { return };
+        let place = &exchange.place;
+        let is_asked =
+            self.service.upstreams[place.forwarding.upstream].options.balance == Balance::Ewma;
+        if is_asked
+            && exchange.upload.is_none()
+            && exchange.output.status < 500
+            && let Some(lease) = &place.lease
+        {
+            let latency_ns = self.now_ns.saturating_sub(place.phases.connecting_ns);
+            lease.note_latency(latency_ns, self.now_ns);
         }
     }
 

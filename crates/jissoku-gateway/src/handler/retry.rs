@@ -9,6 +9,7 @@ use crate::exchange::{Ending, Exchange};
 use crate::failure::{Fault, Verdict, decide};
 use crate::place::Wait;
 use crate::slab::Key;
+use crate::upstream::Upstream;
 
 /// How often queues are looked at, since places become free at other workers, too.
 const QUEUE_INTERVAL_NS: u64 = 5_000_000;
@@ -80,8 +81,13 @@ impl GatewayHandler {
 
     /// The exchange of a connection has failed.
     pub(super) fn fail_exchange(&mut self, connection: Key, fault: Fault) {
+        let upstream = self.upstreams.get_ref(connection);
+        let Some(key) = upstream.and_then(Upstream::exchange) else { return };
+        if matches!(fault, Fault::ConnectTimeout | Fault::HeadTimeout) {
+            // It took this long at least.
+            self.note_latency(key);
+        }
         let Some(upstream) = self.upstreams.get(connection) else { return };
-        let Some(key) = upstream.exchange() else { return };
         let Some(exchange) = self.exchanges.get(key) else { return };
         if exchange.ending.is_some() {
             return self.ready.wake(key, exchange);

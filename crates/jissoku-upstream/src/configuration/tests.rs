@@ -179,7 +179,13 @@ fn check(from: &str, to: &str, line: usize, why: &str) {
 fn what_cannot_be_meant_is_refused_with_its_line() {
     for (from, to, line, why) in [
         ("balance = \"least\"", "balanced = 1", 6, "has no key \"balanced\"; there are"),
-        ("balance = \"least\"", "balance = \"fair\"", 6, "\"least\" or \"two-choices\""),
+        (
+            "balance = \"least\"",
+            "balance = \"fair\"",
+            6,
+            "\"least\" or \"two-choices\" or \"ewma\"",
+        ),
+        ("balance = \"least\"", "balance = \"ewma\"\nhash-by = \"address\"", 7, "for balance"),
         ("weight = 2", "weight = 0", 5, "weight is 1 to 1000, not 0"),
         ("weight = 2", "weights = 2", 5, "a server has no key \"weights\""),
         ("127.0.0.1:9001", "127.0.0.1", 5, "HOST:PORT or unix:/PATH"),

@@ -184,9 +184,10 @@ fn host(table: &mut Table<'_, '_>) -> Result<HostField, Refusal> {
     }
 }
 
-const BALANCES: [(&str, Balance); 4] = [
+const BALANCES: [(&str, Balance); 5] = [
     ("least", Balance::Least),
     ("two-choices", Balance::TwoChoices),
+    ("ewma", Balance::Ewma),
     ("round-robin", Balance::RoundRobin),
     ("hash", Balance::Hash),
 ];
