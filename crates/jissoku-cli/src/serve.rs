@@ -92,6 +92,9 @@ impl Serve {
             config::merge(&command, arguments, &|name| std::env::var_os(name))?;
         let command = command.mut_group(CONTENT_GROUP, |what| what.required(routes.is_none()));
         let matches = command.try_get_matches_from(arguments).map_err(Failure::Usage)?;
+        if let Some(why) = worker_args::refusal_of_times(&matches) {
+            return Err(Failure::of_input(&format!("--{why}")));
+        }
         let app_is_given = load.is_some_and(LoadApp::is_given);
         let serve = Self::from_arg_matches(&matches).map_err(Failure::Usage)?;
         Ok(Self { app_is_given, routes, ..serve })
@@ -246,6 +249,9 @@ mod tests {
         check_refused(&[".", "--delay", "1s"]);
         check_refused(&["--contract", "--cores", "0", "--pin"]);
         check_refused(&["--contract", "--drain-window", "25h"]);
+        check_refused(&["--contract", "--drain-streams", "25h"]);
+        check_refused(&["--contract", "--drain-streams", "1m"]);
+        check_refused(&["--contract", "--drain-streams", "1m", "--drain-timeout", "61s"]);
         check_refused(&["--contract", "--socket-mode", "999"]);
         check_refused(&["--contract", "--user", "no-such-user"]);
         check_refused(&["--contract", "--group", "root"]);

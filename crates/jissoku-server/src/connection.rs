@@ -160,7 +160,12 @@ impl<H: Handler> Connection<H> {
         output: &mut SendBuffer,
     ) -> Next {
         let is_stalled = self.write_stall.is_too_long(unsent, context.now_ns, &context.limits);
-        if is_stalled || context.shutdown_deadline_passed() {
+        let is_over = if unsent > 0 || self.has_begun_response() {
+            context.streams_deadline_passed()
+        } else {
+            context.shutdown_deadline_passed()
+        };
+        if is_stalled || is_over {
             context.telemetry.count(Counter::WriteDeadline, u64::from(is_stalled));
             self.phase = Phase::Closing;
             // Unsent output is dropped.
@@ -176,6 +181,11 @@ impl<H: Handler> Connection<H> {
             _ => self.check_timeouts(context, output),
         }
         self.next_or_move(context)
+    }
+
+    /// Whether a part of a response was written and more is to come, or the connection was upgraded.
+    fn has_begun_response(&self) -> bool {
+        self.request.as_ref().is_some_and(|request| request.response.status != 0)
     }
 
     /// What the driver is to do next.
