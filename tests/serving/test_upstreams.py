@@ -74,7 +74,7 @@ def test_a_field_or_the_address_of_the_client_can_decide_which_server_is_asked(
     assert len({server_of(f"/{number}", {}) for number in range(20)}) == 1
 
 
-@pytest.mark.parametrize("balance", ["least", "two-choices"])
+@pytest.mark.parametrize("balance", ["least", "two-choices", "ewma"])
 def test_a_busy_server_gets_nothing_more(tmp_path: Path, start: Start, balance: str) -> None:
     is_free = threading.Event()
     with Origin("slow", held_until(is_free)) as slow, Origin("fast") as fast:
@@ -192,3 +192,51 @@ def test_a_connection_is_not_kept_for_longer_than_its_server_says(
         assert server.ended.acquire(timeout=PATIENCE_S)
         assert get(port) == (204, "")
         assert server.connections == 2
+
+
+def test_no_more_unused_connections_are_kept_than_were_busy_lately(
+    tmp_path: Path, start: Start
+) -> None:
+    is_free = threading.Event()
+    with Origin("a", held_until(is_free)) as origin:
+        port = serve(start, tmp_path, upstream([origin], "idle-time = '1h'"))
+        clients = [threading.Thread(target=get, args=[port]) for _ in range(5)]
+        for client in clients:
+            client.start()
+        while len(origin.requests) < len(clients):
+            clients[0].join(0.001)
+        is_free.set()
+        for client in clients:
+            client.join()
+        assert len(origin.connections) == len(clients)
+        # Without further requests, too; the last one stays for its hour.
+        for _ in range(int(100 * PATIENCE_S)):
+            if len(origin.connections) == 1:
+                break
+            origin.thread.join(0.01)
+        [kept] = origin.connections
+        assert get(port) == (200, "held")
+        assert origin.connections == {kept}
+
+
+def test_a_server_that_answers_late_is_asked_seldom(tmp_path: Path, start: Start) -> None:
+    waiting = threading.Event()
+
+    def answer_late(_: object) -> tuple[int, str]:
+        waiting.wait(0.1)
+        return 200, "late"
+
+    with Origin("late", answer_late) as late, Origin("fast") as fast:
+        file = tmp_path / "serve.toml"
+        table = upstream([late, fast], "balance = 'ewma'")
+        file.write_text("listen = '127.0.0.1:0'\nworkers = 2\n" + table)
+        served = start("--config", str(file))
+        port = int(served.wait_for(r"http://127\.0\.0\.1:([0-9]+)/")[1])
+        while not late.requests or not fast.requests:
+            get(port)
+        late.requests.clear()
+        # What a worker has learnt is known to the other, and to those after a reload.
+        for _ in range(2):
+            assert names(port, 20)["fast"] >= 19
+            served.reload()
+        assert len(late.requests) <= 2

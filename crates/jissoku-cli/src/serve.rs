@@ -92,6 +92,9 @@ impl Serve {
             config::merge(&command, arguments, &|name| std::env::var_os(name))?;
         let command = command.mut_group(CONTENT_GROUP, |what| what.required(routes.is_none()));
         let matches = command.try_get_matches_from(arguments).map_err(Failure::Usage)?;
+        if let Some(why) = worker_args::refusal_of_times(&matches) {
+            return Err(Failure::of_input(&format!("--{why}")));
+        }
         let app_is_given = load.is_some_and(LoadApp::is_given);
         let serve = Self::from_arg_matches(&matches).map_err(Failure::Usage)?;
         Ok(Self { app_is_given, routes, ..serve })
@@ -125,7 +128,7 @@ impl Serve {
             socket_mode: self.listen.socket_mode,
             workers: placement.workers,
             cores: placement.cores,
-            limits: self.workers.with_shutdown_limits(self.limits.over(Limits::DEFAULT)),
+            limits: self.workers.with_shutdown_limits(self.limits()),
             driver: self.workers.driver()?,
             telemetry: telemetry.clone(),
             tls: self.telemetry.tls()?,
@@ -140,6 +143,15 @@ impl Serve {
             },
         };
         Ok(jissoku_fixtures::adjust(settings, self.content.injected_faults()))
+    }
+
+    /// The limits of the flags. A body that any route takes is received; the others have their limits
+    /// when it is known which takes a request.
+    fn limits(&self) -> Limits {
+        let mut limits = self.limits.over(Limits::DEFAULT);
+        let size_max = &mut limits.request.body_size_max;
+        *size_max = self.routes.as_ref().map_or(*size_max, |it| it.body_size_max(*size_max));
+        limits
     }
 
     /// The name of the Python application, if one is to be served.
@@ -163,7 +175,9 @@ impl Serve {
     ) -> Result<Option<Arc<RouteContent>>, Failure> {
         let Some(routes) = &self.routes else { return Ok(None) };
         let is_secure = self.telemetry.tls()?.is_some();
-        routes.content(&self.files, &self.gateway, is_secure, previous).map(Some)
+        let body_size_max = self.limits.over(Limits::DEFAULT).request.body_size_max;
+        let facts = (is_secure, body_size_max);
+        routes.content(&self.files, &self.gateway, facts, previous).map(Some)
     }
 
     fn has_several_workers(&self) -> Result<bool, Failure> {
@@ -235,6 +249,9 @@ mod tests {
         check_refused(&[".", "--delay", "1s"]);
         check_refused(&["--contract", "--cores", "0", "--pin"]);
         check_refused(&["--contract", "--drain-window", "25h"]);
+        check_refused(&["--contract", "--drain-streams", "25h"]);
+        check_refused(&["--contract", "--drain-streams", "1m"]);
+        check_refused(&["--contract", "--drain-streams", "1m", "--drain-timeout", "61s"]);
         check_refused(&["--contract", "--socket-mode", "999"]);
         check_refused(&["--contract", "--user", "no-such-user"]);
         check_refused(&["--contract", "--group", "root"]);

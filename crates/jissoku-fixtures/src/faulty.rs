@@ -220,6 +220,10 @@ impl<H: Handler> Handler for FaultyHandler<H> {
         self.inner.on_body(&mut request.inner, part);
     }
 
+    fn body_size_max(&self, request: &Self::Request) -> Option<u64> {
+        self.inner.body_size_max(&request.inner)
+    }
+
     fn body_flow(&self, request: &Self::Request) -> BodyFlow {
         self.inner.body_flow(&request.inner)
     }

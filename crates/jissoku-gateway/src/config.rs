@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 
 use jissoku_server::TrustedProxies;
-use jissoku_upstream::configuration;
+use jissoku_upstream::configuration::{self, ClientEnd};
 use jissoku_upstream::retry::{Budget, HedgeAfter, RetryPolicy};
 
 use crate::prober;
@@ -23,6 +23,8 @@ pub struct Gateway {
     pub(crate) is_secure: bool,
     /// Referred to by [`Forwarding::hedge`].
     pub(crate) hedges: Vec<Hedge>,
+    /// Referred to by [`Forwarding::deadline_field`].
+    pub(crate) deadline_fields: Vec<Box<str>>,
     /// Clients whose responses say how their requests were forwarded.
     diagnostics_for: TrustedProxies,
     /// The threads that check servers and resolve names, which end when this is dropped.
@@ -42,6 +44,13 @@ pub struct Forwarding {
     pub retry: RetryPolicy,
     /// The index of what is said about second copies of late requests, if there are some.
     pub hedge: Option<usize>,
+    /// Up to this size, the body of a request is collected before a server is chosen: it can be
+    /// repeated, and a slow client does not occupy the server.
+    pub collect_size: u64,
+    /// What becomes of a request whose client has left.
+    pub on_client_end: ClientEnd,
+    /// The index of the field in which a server gets the time that is left, if it gets it.
+    pub deadline_field: Option<usize>,
 }
 
 /// When second copies of a route's requests are sent.
@@ -89,7 +98,16 @@ impl Forwarding {
     /// As without routes.
     #[must_use]
     pub fn new(upstream: usize, head_ns: u64) -> Self {
-        Self { upstream, head_ns, try_ns: None, retry: RetryPolicy::default(), hedge: None }
+        Self {
+            upstream,
+            head_ns,
+            try_ns: None,
+            retry: RetryPolicy::default(),
+            hedge: None,
+            collect_size: configuration::COLLECT_SIZE,
+            on_client_end: ClientEnd::default(),
+            deadline_field: None,
+        }
     }
 }
 
@@ -105,8 +123,15 @@ impl Gateway {
     #[must_use]
     pub fn of(upstreams: Vec<Upstream>, timeouts: Timeouts, is_secure: bool) -> Self {
         let upstreams = upstreams.into_iter().map(Arc::new).collect();
-        let (hedges, diagnostics_for) = (Vec::new(), TrustedProxies::default());
-        Self { upstreams, timeouts, is_secure, hedges, diagnostics_for, helpers: OnceLock::new() }
+        Self {
+            upstreams,
+            timeouts,
+            is_secure,
+            hedges: Vec::new(),
+            deadline_fields: Vec::new(),
+            diagnostics_for: TrustedProxies::default(),
+            helpers: OnceLock::new(),
+        }
     }
 
     /// With second copies of late requests, which [`Forwarding::hedge`] refers to.
@@ -118,6 +143,12 @@ impl Gateway {
         };
         self.hedges = hedges.iter().map(shared).collect();
         self
+    }
+
+    /// With names of fields for the time that is left, which [`Forwarding::deadline_field`] refers to.
+    #[must_use]
+    pub fn with_deadline_fields(self, names: &[&str]) -> Self {
+        Self { deadline_fields: names.iter().map(|name| (*name).into()).collect(), ..self }
     }
 
     /// Says in responses to these clients how their requests were forwarded: Proxy-Status

@@ -1,14 +1,17 @@
 //! A request of a client and its response: what has been received of both, and what is still to be
 //! sent.
 
-use jissoku_http::forward::{ClientFraming, Offer, write_response_head, write_trailers};
-use jissoku_http::framing::Body;
+mod method;
+mod output;
+
+use jissoku_http::forward::{ClientFraming, Offer, add_field, write_response_head, write_trailers};
 use jissoku_http::response_reader::ResponseHead;
-use jissoku_http::{Head, Method, Version};
+use jissoku_http::{Head, Version, uwsgi};
 use jissoku_os::driver::{ConnectionId, SendBuffer};
 use jissoku_os::socket::Endpoint;
-use jissoku_server::{BodyFlow, HedgeResult};
-use jissoku_upstream::configuration::Protocol;
+use jissoku_server::{BodyFlow, ForwardedNotes, HedgeResult};
+use jissoku_upstream::configuration::{ClientEnd, Protocol};
+use jissoku_upstream::rate::Permit;
 use jissoku_upstream::retry::UnsafeMethods;
 
 use crate::failure::{Attempt, Received};
@@ -18,8 +21,8 @@ use crate::slab::Key;
 use crate::transfer::append_from;
 use crate::upload::{Upload, UploadFraming};
 
-/// Output for a client above which its server is not received from.
-const OUTPUT_SIZE_HIGH: usize = 32 * 1024;
+pub(crate) use method::MethodInfo;
+pub(crate) use output::Output;
 
 /// How long a response of unknown length may pause when its client has shut down its side.
 const PAUSE_NS: u64 = 1_000_000_000;
@@ -35,6 +38,8 @@ pub(crate) struct Exchange {
     /// The forwarded head, and the body if it was collected. Kept until the response has begun if
     /// it may be repeated.
     pub(crate) request: Vec<u8>,
+    /// How much of it is the head.
+    pub(crate) head_size: usize,
     /// The body if it is not collected; after a switch of protocols, what the client sends.
     pub(crate) upload: Option<Box<Upload>>,
     pub(crate) offer: Offer,
@@ -46,8 +51,9 @@ pub(crate) struct Exchange {
     pub(crate) ending: Option<Ending>,
     /// The server of a tunnel has sent everything.
     pub(crate) server_has_ended: bool,
-    /// The client has shut down its side, and still waits for its response.
-    pub(crate) client_has_ended: bool,
+    pub(crate) client_state: ClientState,
+    /// Counts the request at its route, if its client does not.
+    pub(crate) permit: Option<Permit>,
     /// When something was last sent to the client.
     pub(crate) sent_ns: u64,
     /// Of a part of a gathered response, whose output is the body alone.
@@ -60,43 +66,14 @@ pub(crate) struct Exchange {
     pub(crate) protocol: Protocol,
 }
 
-/// What the method of a request means for forwarding it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct MethodInfo {
-    pub(crate) is_head: bool,
-    /// Whether the request may be sent on a connection that the server may be closing, and then be
-    /// repeated (RFC 9110 section 9.2.2).
-    pub(crate) is_idempotent: bool,
-    /// A body was sent with a method that has none as a rule. Servers may ignore such a body and
-    /// take it for the next request, so the connection is not used again.
-    pub(crate) has_unusual_body: bool,
-}
-
-impl MethodInfo {
-    fn new(head: &Head) -> Self {
-        let is_safe = matches!(head.method, Method::Get | Method::Head | Method::Options);
-        let is_delete = head.method == Method::Delete;
-        Self {
-            is_head: head.method == Method::Head,
-            is_idempotent: is_safe || is_delete || head.method == Method::Put,
-            has_unusual_body: (is_safe || is_delete) && head.body != Body::Empty,
-        }
-    }
-}
-
-/// What is to be sent to the client.
-#[derive(Debug, Default)]
-pub(crate) struct Output {
-    pub(crate) bytes: Vec<u8>,
-    /// Behind the status line of the final response, if that is in `bytes`.
-    pub(crate) fields_at: Option<usize>,
-    pub(crate) has_date: bool,
-    /// An interim response was written.
-    pub(crate) has_interim: bool,
-    /// 0 until the final head was received.
-    pub(crate) status: u16,
-    pub(crate) body_size: u64,
-    pub(crate) framing: Option<ClientFraming>,
+/// What is known of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ClientState {
+    Present,
+    /// It has shut down its side, and still waits for its response.
+    Ended,
+    /// It is gone, and the response is received nevertheless.
+    Gone,
 }
 
 /// How a response ends.
@@ -108,29 +85,6 @@ pub(crate) enum Ending {
     Truncated,
     /// There is none: a response with this status is made here, because of an error of this type.
     Failed(u16, &'static str),
-}
-
-impl Output {
-    /// Adds bytes of a tunnel.
-    pub(crate) fn write_raw(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
-        self.body_size += bytes.len() as u64;
-    }
-
-    /// Adds header lines to the final head, behind its others. It was just written.
-    pub(crate) fn add_fields(&mut self, lines: &str) {
-        let Some(fields_at) = self.fields_at else { return };
-        let from = fields_at - 2;
-        let end = self.bytes[from..].windows(4).position(|four| four == b"\r\n\r\n");
-        if let Some(end) = end {
-            let at = from + end + 2;
-            self.bytes.splice(at..at, lines.bytes());
-        }
-    }
-
-    pub(crate) const fn is_high(&self) -> bool {
-        self.bytes.len() >= OUTPUT_SIZE_HIGH
-    }
 }
 
 impl Exchange {
@@ -147,6 +101,7 @@ impl Exchange {
         let place = self.place.for_copy();
         let mut copy = Self::unsent(self.client, self.method, self.version, (place, self.protocol));
         copy.request.clone_from(&self.request);
+        copy.head_size = self.head_size;
         copy.offer = self.offer;
         copy.part = self.part.as_ref().map(|part| Box::new(part.for_copy()));
         copy
@@ -165,6 +120,7 @@ impl Exchange {
             place,
             version,
             request: Vec::new(),
+            head_size: 0,
             upload: None,
             offer: Offer::default(),
             upstream: None,
@@ -173,7 +129,8 @@ impl Exchange {
             output: Output::default(),
             ending: None,
             server_has_ended: false,
-            client_has_ended: false,
+            client_state: ClientState::Present,
+            permit: None,
             sent_ns: 0,
             part: None,
             copy: None,
@@ -214,6 +171,23 @@ impl Exchange {
         } else {
             append_from(0, &mut self.request, output);
         }
+    }
+
+    /// As [`Exchange::write_request`], with the time that is left in the field of this name.
+    pub(crate) fn write_request_until(&mut self, name: &str, now_ns: u64, output: &mut SendBuffer) {
+        let value = self.place.left_ms(now_ns).to_string();
+        let mut bytes = Vec::with_capacity(self.request.len() + name.len() + value.len() + 16);
+        let (field, size) = ((name, value.as_str()), self.head_size);
+        if self.protocol.is_http() {
+            add_field(&self.request, size, field, &mut bytes);
+        } else if uwsgi::add_field(&self.request, size, field, &mut bytes).is_err() {
+            // There was room for it when the head was written.
+            return self.write_request(output);
+        }
+        if !self.is_repeatable() {
+            self.request = Vec::new();
+        }
+        append_from(0, &mut bytes, output);
     }
 
     /// Whether the whole request was handed to the driver.
@@ -267,10 +241,34 @@ impl Exchange {
                     | ClientFraming::UntilClose
             )
         );
-        self.client_has_ended
+        matches!(self.client_state, ClientState::Ended)
+            && !matches!(self.place.forwarding.on_client_end, ClientEnd::Finish)
             && self.ending.is_none()
             && is_endless
             && now_ns.saturating_sub(self.sent_ns) >= PAUSE_NS
+    }
+
+    /// Whether its client has shut down its side, and that ends it.
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.client_state == ClientState::Ended
+            && self.place.forwarding.on_client_end == ClientEnd::Abort
+            && self.ending.is_none()
+            && !self.is_tunnel()
+    }
+
+    /// Whether it goes on without its client.
+    pub(crate) fn is_orphan(&self) -> bool {
+        self.client_state == ClientState::Gone
+    }
+
+    /// Whether its response is received although its client is gone: a server has the whole request,
+    /// or gets it.
+    pub(crate) fn is_finishable(&self) -> bool {
+        self.place.forwarding.on_client_end == ClientEnd::Finish
+            && self.upstream.is_some()
+            && self.ending.is_none()
+            && self.is_received()
+            && !self.is_tunnel()
     }
 
     pub(crate) const fn version(&self) -> Version {
@@ -288,6 +286,13 @@ impl Exchange {
             tries: self.place.tries,
             was_replaced: self.place.was_replaced,
             left_ns: self.place.until_ns.saturating_sub(now_ns),
+        }
+    }
+
+    /// The final response begins. `is_sent`: the request has gone out as a whole.
+    pub(crate) const fn note_early(&mut self, is_sent: bool) {
+        if !is_sent {
+            self.place.notes.add(ForwardedNotes::EARLY);
         }
     }
 

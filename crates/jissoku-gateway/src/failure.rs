@@ -46,6 +46,12 @@ impl Fault {
         }
     }
 
+    /// Whether the head of the response is malformed, or was not to be expected.
+    pub(crate) fn is_malformed_head(self) -> bool {
+        // Sizes beyond the limits have error types of their own.
+        matches!(self.error_type(), "http_protocol_error" | "http_upgrade_failed")
+    }
+
     /// The status of the response to the client.
     pub(crate) const fn status(self) -> u16 {
         match self {

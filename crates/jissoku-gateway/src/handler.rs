@@ -2,6 +2,7 @@
 
 mod bodies;
 mod broadcast;
+mod client_end;
 mod connections;
 mod events;
 mod flights;
@@ -35,12 +36,13 @@ use crate::deadlines::Deadlines;
 use crate::diagnostics::Diagnostics;
 use crate::error_response;
 use crate::exchange::Exchange;
-use crate::failure::{CLIENT_GONE, Fault};
+use crate::failure::Fault;
 use crate::gather::{Flights, GatherState};
+use crate::ready::Ready;
 use crate::request::{Request, RequestState};
 use crate::servers::Servers;
 use crate::slab::{Key, Slab};
-use crate::upstream::{State, Upstream};
+use crate::upstream::{Sending, State, Upstream};
 
 /// Forwards the requests of one worker.
 #[derive(Debug)]
@@ -50,8 +52,9 @@ pub struct GatewayHandler {
     upstreams: Slab<Upstream>,
     /// Of each upstream.
     servers: Vec<Servers>,
-    /// Connections of either side that are to be resumed.
-    ready: VecDeque<ConnectionId>,
+    ready: Ready,
+    /// How many exchanges have no client any more.
+    orphans: usize,
     openings: VecDeque<Key>,
     /// Of connections to servers.
     deadlines: Deadlines,
@@ -86,7 +89,8 @@ impl GatewayHandler {
             service,
             exchanges: Slab::default(),
             upstreams: Slab::default(),
-            ready: VecDeque::new(),
+            ready: Ready::default(),
+            orphans: 0,
             openings: VecDeque::new(),
             deadlines: Deadlines::default(),
             retries: Deadlines::default(),
@@ -141,9 +145,8 @@ impl Handler for GatewayHandler {
     }
 
     fn on_hangup(&mut self, _client: &mut Client, request: &mut Request) {
-        if let Some(exchange) = request.exchange().and_then(|key| self.exchanges.get(key)) {
-            exchange.client_has_ended = true;
-        }
+        let ended = self.note_hangup(request);
+        self.ready.extend(ended);
     }
 
     fn on_reject(&mut self, _client: &mut Client, request: Request, log: &mut LogRecord<'_>) {
@@ -174,6 +177,9 @@ impl Handler for GatewayHandler {
             RequestState::Forwarded(key) => {
                 let key = self.settle(key);
                 request.state = RequestState::Forwarded(key);
+                if let Some(progress) = self.abort(key, response) {
+                    return progress;
+                }
                 let progress = self.write(key, response);
                 if matches!(progress, Progress::Complete | Progress::Reset) {
                     self.log_exchange(key, response.log_record());
@@ -186,9 +192,12 @@ impl Handler for GatewayHandler {
 
     fn on_close(&mut self, _client: Client, request: Option<Request>, log: &mut LogRecord<'_>) {
         if let Some(request) = request {
-            self.record_end(&request, CLIENT_GONE, log);
-            self.abandon(&request);
+            self.lose_client(&request, None, log);
         }
+    }
+
+    fn is_busy(&self) -> bool {
+        self.orphans > 0
     }
 
     fn deadline_ns(&self) -> Option<u64> {
@@ -203,6 +212,9 @@ impl Handler for GatewayHandler {
         self.now_ns = now_ns;
         while let Some(key) = self.deadlines.take_due(now_ns) {
             self.check_deadline(key);
+        }
+        while let Some(key) = self.ready.pop_orphan() {
+            self.continue_orphan(key);
         }
         self.retry_due();
         self.hedge_due();
@@ -252,14 +264,19 @@ impl Handler for GatewayHandler {
         match (upstream.state, error) {
             (State::Connecting(_), Some(error)) => return self.on_connect_error(key, error),
             (State::Connecting(_), None) => self.fail_exchange(key, Fault::Closed),
+            (State::Busy(exchange, Sending::Pending), _) => self.replace(key, exchange),
             (State::Busy(..) | State::AwaitingReset(_), _) => {
                 let fault = upstream.reset_fault();
                 self.fail_exchange(key, fault);
             }
             (State::Finishing(exchange), _) => self.end_upload(exchange),
-            (State::Idle, _) => self.servers[upstream.pool].pool.remove_closed(key, now_ns),
+            (State::Idle, _) => {
+                let pool = &mut self.servers[upstream.pool].pool;
+                pool.remove_closed(key, &upstream.endpoint, now_ns);
+            }
             (State::Ending | State::Closing, _) => {}
         }
+        self.end_busy(key);
         self.upstreams.remove(key);
     }
 }

@@ -20,6 +20,7 @@ mod phases;
 mod place;
 mod pool;
 mod prober;
+mod ready;
 mod request;
 mod resolution;
 mod resolver;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use jissoku_os::socket::Endpoint;
+use jissoku_server::ForwardedNotes;
 use jissoku_upstream::fleet::Lease;
 use jissoku_upstream::retry::RetryPolicy;
 
@@ -29,6 +30,8 @@ pub(crate) struct Place {
     pub(crate) was_replaced: bool,
     /// When the head of the response has to be there.
     pub(crate) until_ns: u64,
+    /// When the response of which it is a part has to be there.
+    pub(crate) whole_until_ns: u64,
     /// Of the request's key, for a choice by hash.
     pub(crate) hash: u64,
     pub(crate) wait: Wait,
@@ -44,7 +47,14 @@ pub(crate) struct Place {
     pub(crate) is_diagnosed: bool,
     /// Whether the response, although complete, is a failure of its server.
     pub(crate) is_failure: bool,
+    /// What else was unusual, for the access log.
+    pub(crate) notes: ForwardedNotes,
+    /// The start of a response that is malformed, for the access log.
+    pub(crate) malformed: Option<Box<[u8]>>,
 }
+
+/// How much of a malformed response is logged.
+const MALFORMED_SIZE_MAX: usize = 200;
 
 /// Whether a request waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +71,17 @@ impl Place {
     pub(crate) fn head_deadline_ns(&self, now_ns: u64) -> u64 {
         let Forwarding { head_ns, try_ns, .. } = self.forwarding;
         try_ns.map_or(now_ns + head_ns, |try_ns| self.until_ns.min(now_ns + try_ns))
+    }
+
+    /// The time that is left, in milliseconds.
+    pub(crate) fn left_ms(&self, now_ns: u64) -> u64 {
+        self.until_ns.min(self.whole_until_ns).saturating_sub(now_ns) / 1_000_000
+    }
+
+    /// The head of the response, which begins with `bytes`, is malformed.
+    #[cold]
+    pub(crate) fn keep_malformed(&mut self, bytes: &[u8]) {
+        self.malformed = Some(bytes[..bytes.len().min(MALFORMED_SIZE_MAX)].into());
     }
 
     /// Its server has failed: it waits until `at_ns`, and is then sent to another.
@@ -81,6 +102,8 @@ impl Place {
             tried,
             version: self.version,
             until_ns: self.until_ns,
+            whole_until_ns: self.whole_until_ns,
+            notes: self.notes,
             phases,
             is_diagnosed: self.is_diagnosed,
             ..Self::new(forwarding, self.hash)
@@ -98,6 +121,7 @@ impl Place {
             tries: 0,
             was_replaced: false,
             until_ns: 0,
+            whole_until_ns: u64::MAX,
             hash,
             wait: Wait::No,
             connections: 0,
@@ -106,6 +130,8 @@ impl Place {
             failure: None,
             is_diagnosed: false,
             is_failure: false,
+            notes: ForwardedNotes::NONE,
+            malformed: None,
         }
     }
 }

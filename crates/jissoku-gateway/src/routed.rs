@@ -61,6 +61,9 @@ impl<A: Service> Service for Routed<A> {
             files.report_to(metrics);
         }
         self.content.gateway.report_to(metrics);
+        for limits in self.content.limits.iter().flatten() {
+            limits.report_to(metrics);
+        }
     }
 }
 

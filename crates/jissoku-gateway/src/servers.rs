@@ -138,12 +138,4 @@ impl Servers {
             None => endpoint.to_string().into(),
         }
     }
-
-    /// Unused connections that are kept at most.
-    pub(crate) fn idle_max(&self) -> usize {
-        IDLE_PER_SERVER_MAX * self.set.endpoints.len().max(1)
-    }
 }
-
-/// Unused connections of a worker for each server.
-const IDLE_PER_SERVER_MAX: usize = 64;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jissoku_http::response_reader::{BadResponse, ResponseEvent, ResponseHead, ResponseReader};
 use jissoku_os::driver::ConnectionId;
 use jissoku_os::socket::Endpoint;
+use jissoku_server::ForwardedNotes;
 use jissoku_upstream::closing_age::announced_ns;
 use jissoku_upstream::statuses::Statuses;
 
@@ -22,6 +23,8 @@ pub(crate) struct Upstream {
     /// The index of its upstream, and of the pool that it belongs to.
     pub(crate) pool: usize,
     pub(crate) endpoint: Arc<Endpoint>,
+    /// Whether the pool counts it as busy.
+    pub(crate) is_busy: bool,
     /// When something has to have happened.
     pub(crate) deadline_ns: u64,
     /// The earliest entry in the list of deadlines; 0 if there is none.
@@ -82,9 +85,10 @@ pub(crate) enum Sending {
 pub(crate) enum Outcome {
     /// The response continues.
     Partial,
-    /// It is complete. Whether the connection can be used again.
+    /// It is complete. Whether the connection can be used again, and whether bytes followed.
     Complete {
         is_reusable: bool,
+        has_excess: bool,
     },
     /// Its head has this status, for which the request may be sent to another server: it is to be
     /// passed on or discarded. Whether the request has gone out as a whole.
@@ -106,6 +110,7 @@ impl Upstream {
             state: State::Connecting(exchange),
             pool,
             endpoint,
+            is_busy: true,
             deadline_ns: 0,
             timer_ns: 0,
             open_until_ns,
@@ -191,21 +196,19 @@ impl Upstream {
         outcome
     }
 
-    /// Drops the response that was undecided. Returns whether all of it was received, and the
-    /// connection can be used again: one whose response is still to come is not waited for.
-    pub(crate) fn discard(&mut self, is_sent: bool, exchange: &Exchange) -> bool {
-        let Some(head) = self.undecided.take() else { return false };
+    /// Drops the response that was undecided. [`Outcome::Complete`] if all of it was received: one
+    /// that is still to come is not waited for.
+    pub(crate) fn discard(&mut self, is_sent: bool, exchange: &mut Exchange) -> Outcome {
+        let Some(head) = self.undecided.take() else { return Outcome::Partial };
         let input = std::mem::take(&mut self.input);
         self.note_persistence(&head);
         let mut used = head.size as usize;
         loop {
-            let Ok(step) = self.reader.step(&input[used..]) else { return false };
+            let Ok(step) = self.reader.step(&input[used..]) else { return Outcome::Partial };
             used += step.used;
             match step.event {
-                ResponseEvent::Partial => return false,
-                ResponseEvent::End => {
-                    return self.is_reusable(used == input.len(), is_sent, exchange);
-                }
+                ResponseEvent::Partial => return Outcome::Partial,
+                ResponseEvent::End => return self.complete(used < input.len(), is_sent, exchange),
                 _ => {}
             }
         }
@@ -217,15 +220,18 @@ impl Upstream {
         self.is_kept = head.keeps_alive && self.kept_ns != Some(0);
     }
 
-    /// Whether a connection whose response is complete can be used again. What follows a response
-    /// was not asked for: `is_exact` if nothing does.
-    fn is_reusable(&self, is_exact: bool, is_sent: bool, exchange: &Exchange) -> bool {
-        is_exact
+    /// A response is complete. What follows it was not asked for.
+    fn complete(&self, has_excess: bool, is_sent: bool, exchange: &mut Exchange) -> Outcome {
+        if has_excess {
+            exchange.place.notes.add(ForwardedNotes::EXCESS);
+        }
+        let is_reusable = !has_excess
             && is_sent
             && self.is_kept
             && exchange.protocol.is_http()
             && !exchange.method.has_unusual_body
-            && !exchange.offer.upgrades
+            && !exchange.offer.upgrades;
+        Outcome::Complete { is_reusable, has_excess }
     }
 
     /// Returns the number of bytes that are not needed again.
@@ -241,7 +247,11 @@ impl Upstream {
             let step = match self.reader.step(&bytes[used..]) {
                 Ok(step) => step,
                 Err(error) => {
-                    return (bytes.len(), Outcome::Failed(Fault::BadResponse(error)));
+                    let fault = Fault::BadResponse(error);
+                    if fault.is_malformed_head() {
+                        exchange.place.keep_malformed(&bytes[used..]);
+                    }
+                    return (bytes.len(), Outcome::Failed(fault));
                 }
             };
             let start = used;
@@ -252,6 +262,7 @@ impl Upstream {
                 ResponseEvent::Head(head) if head.status == 101 => {
                     let head_bytes = &bytes[start..];
                     if !exchange.offer.upgrades || !is_to_websocket(&head, head_bytes) {
+                        exchange.place.keep_malformed(head_bytes);
                         return (bytes.len(), Outcome::Failed(Fault::UnexpectedUpgrade));
                     }
                     exchange.write_upgrade(&head, head_bytes);
@@ -259,10 +270,12 @@ impl Upstream {
                     return (bytes.len(), Outcome::Partial);
                 }
                 ResponseEvent::Head(head) if retried.contains(head.status) => {
+                    exchange.note_early(is_sent);
                     self.undecided = Some(head);
                     return (start, Outcome::Undecided { status: head.status, is_sent });
                 }
                 ResponseEvent::Head(head) => {
+                    exchange.note_early(is_sent);
                     self.note_persistence(&head);
                     exchange.write_head(&head, &bytes[start..]);
                 }
@@ -273,10 +286,10 @@ impl Upstream {
                     }
                 }
                 ResponseEvent::End => {
-                    let is_reusable = self.is_reusable(used == bytes.len(), is_sent, exchange);
+                    let outcome = self.complete(used < bytes.len(), is_sent, exchange);
                     // The lines are followed by the CR of the empty line.
                     exchange.finish(self.trailers.strip_suffix(b"\r").unwrap_or_default());
-                    return (bytes.len(), Outcome::Complete { is_reusable });
+                    return (bytes.len(), outcome);
                 }
             }
         }
@@ -287,7 +300,7 @@ impl Upstream {
         match self.reader.finish() {
             Ok(()) => {
                 exchange.finish(&[]);
-                Outcome::Complete { is_reusable: false }
+                Outcome::Complete { is_reusable: false, has_excess: false }
             }
             Err(_) if self.is_in_head() => Outcome::Failed(Fault::Closed),
             Err(error) => Outcome::Failed(Fault::BadResponse(error)),
@@ -307,3 +320,6 @@ fn is_to_websocket(head: &ResponseHead, bytes: &[u8]) -> bool {
         upgrades.next().is_some_and(|(_, value)| value.eq_ignore_ascii_case(b"websocket"));
     is_expected && upgrades.next().is_none()
 }
+
+#[cfg(test)]
+mod tests;

@@ -148,6 +148,8 @@ impl Scene {
             rules: configuration.rules.clone(),
             contents: vec![Content::Gather(0)],
             limits: vec![None],
+            body_sizes_max: vec![0],
+            body_size_max: 0,
             folders: Vec::new(),
             texts: Vec::new(),
             gathers: vec![Arc::new(route)],

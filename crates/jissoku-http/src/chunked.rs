@@ -29,6 +29,8 @@ pub struct Decoder {
     /// Remaining size of the current chunk, or its size while that is being parsed.
     left: u64,
     body_size: u64,
+    /// A limit of this body, besides that of all.
+    body_size_max: u64,
     extensions_size: u32,
     trailers_size: u32,
     trailer_size: u32,
@@ -79,11 +81,17 @@ impl Decoder {
             state: State::Size { digits: 0 },
             left: 0,
             body_size: 0,
+            body_size_max: u64::MAX,
             extensions_size: 0,
             trailers_size: 0,
             trailer_size: 0,
             trailers_count: 0,
         }
+    }
+
+    /// Limits this body, before any of it was decoded.
+    pub(crate) const fn limit(&mut self, body_size_max: u64) {
+        self.body_size_max = body_size_max;
     }
 
     /// How many bytes of trailers were consumed: their lines, and then the CR of the empty line.
@@ -161,7 +169,7 @@ impl Decoder {
         }
         // Rejected before any of the excess is read.
         self.body_size = self.body_size.saturating_add(self.left);
-        if self.body_size > limits.body_size_max {
+        if self.body_size > limits.body_size_max.min(self.body_size_max) {
             return Err(Reject::BodyTooLong);
         }
         if byte == b'\r' {

@@ -93,6 +93,23 @@ impl Exchange {
         }
     }
 
+    /// Limits the body of the request whose head was returned last, besides [`Limits`]. Must be called
+    /// before any of it is parsed.
+    ///
+    /// # Errors
+    /// [`Reject::BodyTooLong`], if its length is known and exceeds the limit. A chunked body is
+    /// rejected by [`Exchange::step`], before any of the excess is read.
+    pub const fn limit_body(&mut self, size_max: u64) -> Result<(), Reject> {
+        match &mut self.reading {
+            Reading::Length { left } if *left > size_max => Err(Reject::BodyTooLong),
+            Reading::Head(_) | Reading::Length { .. } => Ok(()),
+            Reading::Chunks(decoder) => {
+                decoder.limit(size_max);
+                Ok(())
+            }
+        }
+    }
+
     /// Parses the next element. `bytes` are all bytes that are not consumed yet, in order: an
     /// incomplete head consumes nothing and has to be passed again from its first byte, a body
     /// consumes everything. Must not be called after an error.

@@ -14,4 +14,4 @@ mod writer;
 
 pub use head::UwsgiHead;
 pub use packet::{Packet, Variables, VariablesIter, read};
-pub use writer::{PacketOrigin, PacketTooLarge, write};
+pub use writer::{PacketOrigin, PacketTooLarge, add_field, write};

@@ -160,7 +160,7 @@ impl<H: Handler> Connection<H> {
         output: &mut SendBuffer,
     ) -> Next {
         let is_stalled = self.write_stall.is_too_long(unsent, context.now_ns, &context.limits);
-        if is_stalled || context.shutdown_deadline_passed() {
+        if is_stalled || self.is_out_of_time(unsent, context) {
             context.telemetry.count(Counter::WriteDeadline, u64::from(is_stalled));
             self.phase = Phase::Closing;
             // Unsent output is dropped.
@@ -290,10 +290,16 @@ impl<H: Handler> Connection<H> {
         &mut self,
         request: Request<H::Request>,
         head: &Head,
-        context: &WorkerContext<H>,
+        context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
     ) {
         let mut request = request;
+        let size_max = context.handler.body_size_max(&request.state);
+        let limited = size_max.map_or(Ok(()), |size_max| self.exchange.limit_body(size_max));
+        if let Err(reject) = limited {
+            self.request = Some(request);
+            return self.reject(reject, &[], context, output);
+        }
         if context.handler.body_flow(&request.state) != BodyFlow::Whole {
             request.body = Some(Box::new(StreamedBody::new(head.expects_continue)));
         } else if head.expects_continue {

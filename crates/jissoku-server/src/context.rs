@@ -82,6 +82,14 @@ impl<H: Handler> WorkerContext<H> {
         }
     }
 
+    /// As [`WorkerContext::shutdown_deadline_passed`], for a response that has begun or a tunnel.
+    pub(crate) const fn streams_deadline_passed(&self) -> bool {
+        match &self.shutdown {
+            Some(shutdown) => shutdown.is_over_for_streams(self.now_ns),
+            None => false,
+        }
+    }
+
     /// Whether a connection idle for `idle_ns` may be closed because of a shutdown.
     pub(crate) const fn may_close_idle(&self, idle_ns: u64) -> bool {
         match &self.shutdown {

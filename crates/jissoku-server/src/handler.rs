@@ -73,6 +73,12 @@ pub trait Handler: Debug + 'static {
         head: &RequestHead<'_>,
     ) -> Self::Request;
 
+    /// The limit of the body of a request, besides that of all; beyond it 413, and
+    /// [`Handler::on_reject`]. Called once for each request that has a body, after its head.
+    fn body_size_max(&self, _request: &Self::Request) -> Option<u64> {
+        None
+    }
+
     /// How the body of a request is to be received. Called when `respond` might be, and after each
     /// call of it; to resume receiving after [`BodyFlow::Hold`], [`Handler::next_ready`] returns
     /// the connection.

@@ -50,10 +50,13 @@ pub use jissoku_http::forwarded::{ForwardedFields, XForwarded};
 pub use limits::Limits;
 pub use listener_options::{ListenerOptions, Protocol};
 pub use log::{
-    AccessLog, DroppedRecords as LogDroppedRecords, ErrorReporter, Forwarded, ForwardedOutcome,
-    HedgeResult, LogEnd, LogError, LogFormat, LogFormatError, LogRecord, LogSink,
+    AccessLog, DroppedRecords as LogDroppedRecords, ErrorReporter, Forwarded, ForwardedNotes,
+    ForwardedOutcome, HedgeResult, LogEnd, LogError, LogFormat, LogFormatError, LogRecord, LogSink,
 };
-pub use metrics::{Metrics, UpstreamCounter, UpstreamCounters, UpstreamServer, UpstreamState};
+pub use metrics::{
+    Metrics, RouteCounter, RouteCounters, UpstreamCounter, UpstreamCounters, UpstreamServer,
+    UpstreamState,
+};
 pub use metrics_page::MetricsPage;
 pub use mount::{Mount, WithFiles};
 pub use origin::{Origin, OwnedOrigin};

@@ -45,6 +45,9 @@ pub struct Limits {
     pub drain_idle_ns: u64,
     /// After a reload: time until old workers close their remaining connections.
     pub drain_ns_max: u64,
+    /// After a reload: the same for connections with a response that has begun, and for those that
+    /// were upgraded; at least as long.
+    pub drain_streams_ns_max: u64,
     /// After a stop signal: how long an idle connection is kept for a request that may be in
     /// flight.
     pub stop_idle_ns: u64,
@@ -68,6 +71,7 @@ impl Limits {
         output_size_high: 16 * 1024,
         drain_idle_ns: 75 * SECOND_NS,
         drain_ns_max: 300 * SECOND_NS,
+        drain_streams_ns_max: 300 * SECOND_NS,
         stop_idle_ns: SECOND_NS,
         stop_ns_max: 10 * SECOND_NS,
     };

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use destination::Destination;
 pub use format::{LogFormat, LogFormatError};
-pub use forwarded::{Forwarded, ForwardedOutcome, HedgeResult};
+pub use forwarded::{Forwarded, ForwardedOutcome, HedgeResult, Notes as ForwardedNotes};
 pub use log_record::LogRecord;
 pub(crate) use record::LogEntry;
 pub(crate) use recorder::{Recorder, ResponseInfo};

@@ -5,6 +5,7 @@
 mod cache;
 mod counters;
 mod lines;
+mod routes;
 mod text;
 mod upstreams;
 
@@ -17,6 +18,8 @@ pub(crate) use cache::CacheGauge;
 pub(crate) use counters::COUNTERS;
 use counters::CounterShards;
 pub(crate) use counters::{Counter, ShardHandle, ShardOwner};
+use routes::RouteRegistry;
+pub use routes::{RouteCounter, RouteCounters};
 use upstreams::UpstreamRegistry;
 pub use upstreams::{UpstreamCounter, UpstreamCounters, UpstreamServer, UpstreamState};
 
@@ -28,6 +31,7 @@ pub struct Metrics {
     cache: Arc<CacheGauge>,
     dropped: Option<Arc<DroppedRecords>>,
     upstreams: UpstreamRegistry,
+    routes: RouteRegistry,
 }
 
 impl Metrics {
@@ -36,13 +40,20 @@ impl Metrics {
     pub fn new(dropped: Option<Arc<DroppedRecords>>) -> Arc<Self> {
         let (shards, cache) = (CounterShards::default(), Arc::default());
         let (started_ns, upstreams) = (clock::wall_ns(), UpstreamRegistry::default());
-        Arc::new(Self { shards, started_ns, cache, dropped, upstreams })
+        let routes = RouteRegistry::default();
+        Arc::new(Self { shards, started_ns, cache, dropped, upstreams, routes })
     }
 
     /// The counters of the upstream of this name. They begin at zero at the first call.
     #[must_use]
     pub fn upstream(&self, name: &str) -> Arc<UpstreamCounters> {
         self.upstreams.get(name)
+    }
+
+    /// The counters of routes with this path. They begin at zero at the first call.
+    #[must_use]
+    pub fn route(&self, path: &str) -> Arc<RouteCounters> {
+        self.routes.get(path)
     }
 
     /// All metrics as OpenMetrics text.

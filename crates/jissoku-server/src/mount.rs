@@ -105,6 +105,13 @@ impl<H: Handler> Handler for WithFilesHandler<H> {
         MountedRequest::Other(self.inner.on_head(connection, head))
     }
 
+    fn body_size_max(&self, request: &MountedRequest<H::Request>) -> Option<u64> {
+        match request {
+            MountedRequest::File(..) => None,
+            MountedRequest::Other(request) => self.inner.body_size_max(request),
+        }
+    }
+
     fn body_flow(&self, request: &MountedRequest<H::Request>) -> BodyFlow {
         match request {
             MountedRequest::File(..) => BodyFlow::Whole,

@@ -48,20 +48,29 @@ pub(crate) struct Shutdown {
     idle_ns: u64,
     /// Time until remaining connections are closed.
     ns_max: u64,
+    /// The same for those with a stream.
+    streams_ns_max: u64,
 }
 
 impl Shutdown {
     pub(crate) const fn new(signal: u8, limits: &Limits, since_ns: u64) -> Self {
-        let (idle_ns, ns_max) = match signal {
-            MOVE_DRAIN | RELOAD_DRAIN => (limits.drain_idle_ns, limits.drain_ns_max),
-            _ => (limits.stop_idle_ns, limits.stop_ns_max),
+        let (idle_ns, ns_max, streams_ns_max) = match signal {
+            MOVE_DRAIN | RELOAD_DRAIN => {
+                (limits.drain_idle_ns, limits.drain_ns_max, limits.drain_streams_ns_max)
+            }
+            _ => (limits.stop_idle_ns, limits.stop_ns_max, limits.stop_ns_max),
         };
-        Self { signal, since_ns, idle_ns, ns_max }
+        Self { signal, since_ns, idle_ns, ns_max, streams_ns_max }
     }
 
     /// Whether the time for requests in flight is over.
     pub(crate) const fn is_over(&self, now_ns: u64) -> bool {
         now_ns - self.since_ns >= self.ns_max
+    }
+
+    /// Whether the time of streams is over, too: of responses that have begun, and tunnels.
+    pub(crate) const fn is_over_for_streams(&self, now_ns: u64) -> bool {
+        self.is_over(now_ns) && now_ns - self.since_ns >= self.streams_ns_max
     }
 
     /// When connections that were idle at the start may be closed.
@@ -105,6 +114,30 @@ mod tests {
             shutdown.may_close_idle(60 * S, 105 * S) && shutdown.may_close_idle(5 * S, 105 * S)
         );
         assert!(!shutdown.may_close_idle(4 * S, 105 * S), "it has asked since");
+    }
+
+    #[test]
+    fn streams_have_a_longer_time_after_a_reload_only() {
+        let limits = Limits {
+            drain_ns_max: 5 * S,
+            drain_streams_ns_max: 60 * S,
+            stop_ns_max: 2 * S,
+            ..Limits::DEFAULT
+        };
+        let over = |signal, limits, seconds: u64| {
+            let (shutdown, now_ns) = (Shutdown::new(signal, limits, 100 * S), (100 + seconds) * S);
+            (shutdown.is_over(now_ns), shutdown.is_over_for_streams(now_ns))
+        };
+        for signal in [MOVE_DRAIN, RELOAD_DRAIN] {
+            assert_eq!(over(signal, &limits, 4), (false, false));
+            assert_eq!(over(signal, &limits, 5), (true, false));
+            assert_eq!(over(signal, &limits, 60), (true, true));
+        }
+        assert_eq!(over(STOP_DRAIN, &limits, 2), (true, true));
+        // They are never closed before others.
+        let shorter = Limits { drain_streams_ns_max: S, ..limits };
+        assert_eq!(over(RELOAD_DRAIN, &shorter, 4), (false, false));
+        assert_eq!(over(RELOAD_DRAIN, &shorter, 5), (true, true));
     }
 
     #[test]

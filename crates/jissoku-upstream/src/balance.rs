@@ -1,6 +1,7 @@
 //! Which server gets a request. The numbers are shared by all workers, the choice is local.
 
 mod candidates;
+mod ewma;
 mod hashed;
 mod least;
 mod round_robin;
@@ -19,6 +20,8 @@ pub enum Balance {
     Least,
     /// The better of two random servers (Mitzenmacher 2001).
     TwoChoices,
+    /// The better of two random servers by latency and requests in flight (peak EWMA).
+    Ewma,
     /// In turn, by weight, without bursts to the heaviest (smooth weighted round robin).
     RoundRobin,
     /// By a key of the request: rendezvous hashing (Thaler and Ravishankar 1998) with bounded load.
@@ -79,10 +82,11 @@ impl Chooser {
     fn pick(&mut self, candidates: Candidates<'_>) -> Option<usize> {
         let few = candidates.fleet.servers().len() <= least::SCAN_MAX;
         match self.balance {
-            Balance::Least if few => least::scan(candidates, &mut self.random),
+            Balance::Least if few => least::scan(candidates, &mut self.random, least::compare),
             Balance::Least | Balance::TwoChoices => {
-                least::two_choices(candidates, &mut self.random)
+                least::two_choices(candidates, &mut self.random, least::compare)
             }
+            Balance::Ewma => ewma::pick(candidates, &mut self.random),
             Balance::RoundRobin => self.turns.next(candidates, &mut self.random),
             Balance::Hash => hashed::pick(candidates),
         }

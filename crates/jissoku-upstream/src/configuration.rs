@@ -5,6 +5,7 @@
 
 mod explanation;
 mod gather;
+mod limits;
 mod problem;
 mod route;
 mod statuses;
@@ -18,8 +19,9 @@ use crate::routes::Routes;
 
 pub use explanation::Explanation;
 pub use gather::{Batch, Broadcast};
+pub use limits::{Concurrency, Rate, RateKey};
 pub use problem::Problem;
-pub use route::{Action, Concurrency, Hedge, Rate, RateKey, Route};
+pub use route::{Action, COLLECT_SIZE, ClientEnd, Hedge, Route};
 pub use upstream::{HashKey, HealthCheck, HostField, Protocol, Upstream};
 
 /// The keys of the file that are read here.

@@ -229,6 +229,11 @@ impl Lease {
     pub const fn index(&self) -> usize {
         self.index
     }
+
+    /// Notes for [`crate::balance::Balance::Ewma`] how long the server took.
+    pub fn note_latency(&self, latency_ns: u64, now_ns: u64) {
+        self.state.note_latency(latency_ns, now_ns);
+    }
 }
 
 impl Drop for Lease {

@@ -3,6 +3,7 @@
 //!
 //! All times are nanoseconds of one monotonic clock, shared by all workers.
 
+mod latency;
 mod passive;
 mod policy;
 mod probe;

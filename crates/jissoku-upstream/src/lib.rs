@@ -5,6 +5,7 @@
 //! The handler that forwards requests asks these modules and carries out what they decide.
 
 pub mod balance;
+pub mod busy_peak;
 pub mod closing_age;
 pub mod configuration;
 pub mod fan_out;

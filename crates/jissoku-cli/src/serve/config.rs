@@ -23,6 +23,7 @@ use super::CONTENT_GROUP;
 use super::app_args;
 use super::failure::Failure;
 use super::route_table::RouteTable;
+use super::worker_args::refusal_of_times;
 
 /// An alternative key for the positional argument, if that is an application.
 const APP_KEY: &str = "app";
@@ -54,6 +55,7 @@ pub(super) fn merge(
         .map_err(|error| Failure::of_input(&format!("cannot read {}: {error}", path.display())))?;
     let file = File { path, text: &text, command: lenient };
     merged.splice(1..1, file.arguments(&given)?);
+    file.check_times(&merged)?;
     let routes = RouteTable::read(path, &text)?;
     let has_content = content_ids(&file.command).any(|id| is_given(&given, id));
     Ok((merged, routes.filter(|_| !has_content)))
@@ -174,6 +176,19 @@ impl File<'_> {
                 Err(self.refuse(place, &Failure::Usage(refusal).to_string()))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Reports the line of a time of draining that does not fit the other one.
+    fn check_times(&self, merged: &[OsString]) -> Result<(), Failure> {
+        // Other errors are reported where all arguments are parsed.
+        let Ok(matches) = self.command.clone().try_get_matches_from(merged) else { return Ok(()) };
+        let Some(why) = refusal_of_times(&matches) else { return Ok(()) };
+        let table = DeTable::parse(self.text).map(Spanned::into_inner).unwrap_or_default();
+        let keys = ["drain-streams", "drain-timeout"];
+        match keys.into_iter().find_map(|key| table.get(key)) {
+            Some(value) => Err(self.refuse(&value.span(), &why)),
+            None => Ok(()),
         }
     }
 

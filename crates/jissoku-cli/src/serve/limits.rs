@@ -152,6 +152,7 @@ mod tests {
         let shutdown = Limits {
             drain_idle_ns: 9,
             drain_ns_max: 9,
+            drain_streams_ns_max: 9,
             stop_idle_ns: 9,
             stop_ns_max: 9,
             ..Limits::DEFAULT
@@ -160,6 +161,6 @@ mod tests {
         // All digits are nines: every limit was set.
         let printed = format!("{limits:?}");
         let digits: String = printed.chars().filter(char::is_ascii_digit).collect();
-        assert_eq!(digits, "9".repeat(names.len() + 4), "{printed}");
+        assert_eq!(digits, "9".repeat(names.len() + 5), "{printed}");
     }
 }

@@ -21,6 +21,7 @@ pub(super) struct RouteContents<'a> {
     pub(super) broadcasts: Vec<BroadcastRoute>,
     pub(super) batches: Vec<BatchRoute>,
     pub(super) hedges: Vec<Hedge>,
+    pub(super) deadline_fields: Vec<&'a str>,
 }
 
 impl<'a> RouteContents<'a> {
@@ -35,6 +36,11 @@ impl<'a> RouteContents<'a> {
             self.hedges.push(hedge);
             self.hedges.len() - 1
         });
+        let deadline_field = route.deadline_field.as_deref().map(|name| {
+            self.deadline_fields.push(name);
+            self.deadline_fields.len() - 1
+        });
+        let extras = (hedge, deadline_field);
         let content = match &route.action {
             Action::Folder(folder) => {
                 if !self.opened.contains(&folder.as_str()) {
@@ -48,16 +54,16 @@ impl<'a> RouteContents<'a> {
                 self.texts.push(Arc::new(Fixed::new(text)));
                 Content::Fixed(self.texts.len() - 1)
             }
-            Action::Forward(upstream) => Content::Forward(forwarding(route, *upstream, hedge)),
+            Action::Forward(upstream) => Content::Forward(forwarding(route, *upstream, extras)),
             Action::App(_) => Content::App,
             Action::Gather(plan) => {
-                let route = gather(plan, route, upstreams, hedge);
+                let route = gather(plan, route, upstreams, extras);
                 self.gathers.push(Arc::new(route));
                 Content::Gather(self.gathers.len() - 1)
             }
             Action::Broadcast(broadcast) => {
                 let Broadcast { upstream, servers, plan } = &**broadcast;
-                let forwarding = forwarding(route, *upstream, None);
+                let forwarding = forwarding(route, *upstream, (None, deadline_field));
                 let (servers, plan) = (*servers, plan.clone());
                 self.broadcasts.push(BroadcastRoute { plan, forwarding, servers });
                 Content::Broadcast(self.broadcasts.len() - 1)
@@ -74,19 +80,30 @@ impl<'a> RouteContents<'a> {
     }
 }
 
-fn gather(plan: &Plan, route: &Route, upstreams: &[Upstream], hedge: Option<usize>) -> GatherRoute {
+/// The indices of second copies and of the field for the time that is left, of a route.
+type Extras = (Option<usize>, Option<usize>);
+
+fn gather(plan: &Plan, route: &Route, upstreams: &[Upstream], extras: Extras) -> GatherRoute {
     let forwardings = plan.parts.iter().map(|part| {
         let name = part.template.upstream();
         // A part that names an unknown upstream was refused when the file was read.
         let index = upstreams.iter().position(|upstream| upstream.name == name);
-        forwarding(route, index.unwrap_or_default(), hedge)
+        forwarding(route, index.unwrap_or_default(), extras)
     });
     GatherRoute::new(plan.clone(), forwardings.collect())
 }
 
-/// How the requests of a route are forwarded to the upstream of this index, with the second copies
-/// of this index.
-fn forwarding(route: &Route, upstream: usize, hedge: Option<usize>) -> Forwarding {
-    let Route { head_ns, try_ns, retry, .. } = *route;
-    Forwarding { upstream, head_ns, try_ns, retry, hedge }
+/// How the requests of a route are forwarded to the upstream of this index.
+fn forwarding(route: &Route, upstream: usize, (hedge, deadline_field): Extras) -> Forwarding {
+    let Route { head_ns, try_ns, retry, collect_size, on_client_end, .. } = *route;
+    Forwarding {
+        upstream,
+        head_ns,
+        try_ns,
+        retry,
+        hedge,
+        collect_size,
+        on_client_end,
+        deadline_field,
+    }
 }

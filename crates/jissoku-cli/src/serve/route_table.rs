@@ -54,13 +54,19 @@ impl RouteTable {
         })
     }
 
-    /// The content of the routes. `is_secure`: clients over TCP use TLS. `previous` is the content
-    /// before a reload.
+    /// The largest limit of bodies of the routes that have one, or `size_max`.
+    pub(super) fn body_size_max(&self, size_max: u64) -> u64 {
+        let routes = self.configuration.routes.iter();
+        routes.filter_map(|route| route.body_size_max).chain([size_max]).max().unwrap_or(size_max)
+    }
+
+    /// The content of the routes. `is_secure`: clients over TCP use TLS. `body_size_max`: of routes
+    /// that have no limit of their own. `previous` is the content before a reload.
     pub(super) fn content(
         &self,
         files: &FileArgs,
         flags: &GatewayArgs,
-        is_secure: bool,
+        (is_secure, body_size_max): (bool, u64),
         previous: Option<&RouteContent>,
     ) -> Result<Arc<RouteContent>, Failure> {
         let Configuration { upstreams, routes, rules } = &self.configuration;
@@ -74,7 +80,10 @@ impl RouteTable {
         let mut random = Random::new(RandomState::new().hash_one(()));
         let limits = routes
             .iter()
-            .map(|route| RouteLimits::new(route.rate, route.concurrency, random.next()))
+            .map(|route| {
+                let (rate, concurrency) = (route.rate.clone(), route.concurrency.clone());
+                RouteLimits::new(&route.path, rate, concurrency, random.next())
+            })
             .collect();
         let folder_count = self.folders().collect::<BTreeSet<_>>().len() as u64;
         let mut contents = RouteContents::default();
@@ -86,13 +95,27 @@ impl RouteTable {
             contents.add(route, (&self.configuration.upstreams, routes), open)?;
         }
         let RouteContents {
-            contents, folders, texts, gathers, broadcasts, batches, hedges, ..
+            contents,
+            folders,
+            texts,
+            gathers,
+            broadcasts,
+            batches,
+            hedges,
+            deadline_fields,
+            ..
         } = contents;
-        let gateway = flags.gateway(upstreams, is_secure).with_hedges(&hedges);
+        let gateway = flags
+            .gateway(upstreams, is_secure)
+            .with_hedges(&hedges)
+            .with_deadline_fields(&deadline_fields);
+        let size_max_of = |route: &Route| route.body_size_max.unwrap_or(body_size_max);
         Ok(Arc::new(RouteContent {
             rules: rules.clone(),
             contents,
             limits,
+            body_sizes_max: routes.iter().map(size_max_of).collect(),
+            body_size_max,
             folders,
             texts,
             gathers,
@@ -150,9 +173,6 @@ impl RouteTable {
 
     /// Rejects routes that are valid but not supported by the server.
     fn check(&self, route: &Route) -> Result<(), Failure> {
-        if route.rate.is_some_and(|rate| rate.is_dry_run) {
-            return Err(self.refuse(route.line, "dry-run is not supported"));
-        }
         let Action::App(name) = &route.action else { return Ok(()) };
         let Some((module, attribute)) = app_args::parse(Some(Path::new(name))) else {
             return Err(self.refuse(route.line, &format!("app is MODULE:APP, not {name:?}")));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgMatches, Args, ValueEnum};
 use jissoku_os::driver::{self, Backend};
 use jissoku_os::uring;
 use jissoku_server::Limits;
@@ -40,6 +40,10 @@ pub(super) struct WorkerArgs {
     /// After a reload, time until old workers close their remaining connections
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5m")]
     drain_timeout: Duration,
+    /// After a reload, time until old workers close connections with a response that has begun, and
+    /// tunnels (WebSocket) [default: --drain-timeout]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    drain_streams: Option<Duration>,
     /// After SIGTERM, time that a connection is kept open after its last response for one more
     /// request
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
@@ -120,11 +124,22 @@ impl WorkerArgs {
         Limits {
             drain_idle_ns: self.drain_window.map_or(limits.idle_ns_max, nanoseconds),
             drain_ns_max: nanoseconds(self.drain_timeout),
+            drain_streams_ns_max: nanoseconds(self.drain_streams.unwrap_or(self.drain_timeout)),
             stop_idle_ns: nanoseconds(self.stop_window),
             stop_ns_max: nanoseconds(self.stop_timeout),
             ..limits
         }
     }
+}
+
+/// Why the times of draining cannot be meant, if they cannot.
+pub(super) fn refusal_of_times(matches: &ArgMatches) -> Option<String> {
+    let time = |id| matches.try_get_one::<Duration>(id).ok().flatten();
+    let (streams, timeout) = (time("drain_streams")?, time("drain_timeout")?);
+    (streams < timeout).then(|| {
+        let why = "streams would end before other requests";
+        format!("drain-streams is shorter than drain-timeout ({timeout:?}): {why}")
+    })
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

@@ -3,7 +3,7 @@
 //! Each is an exchange that belongs to all of them: it ends when its response is complete, or when
 //! the last of them has left.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use jissoku_os::driver::ConnectionId;
@@ -11,6 +11,7 @@ use jissoku_upstream::fan_out::{PartError, PartResponse};
 
 use super::flight_key::FlightKey;
 use crate::exchange::Exchange;
+use crate::ready::Ready;
 use crate::slab::{Key, Slab};
 
 /// The requests of one worker that are shared.
@@ -125,11 +126,12 @@ impl Flights {
 
     /// Has the clients called that wait for an exchange.
     #[inline]
-    pub(crate) fn wake(&self, exchange: &Exchange, ready: &mut VecDeque<ConnectionId>) {
+    pub(crate) fn wake(&self, key: Key, exchange: &Exchange, ready: &mut Ready) {
         match exchange.part.as_ref().and_then(|part| part.flight) {
-            None => ready.push_back(exchange.client),
+            None => ready.wake(key, exchange),
             Some(place) => {
-                ready.extend(self.all.get_ref(place).into_iter().flat_map(|one| &one.clients));
+                let flight = self.all.get_ref(place);
+                flight.into_iter().flat_map(|one| &one.clients).for_each(|id| ready.push_back(*id));
             }
         }
     }

@@ -76,4 +76,9 @@ impl Gathering {
             permits: Vec::new(),
         }
     }
+
+    /// When the response has to be there.
+    pub(crate) fn deadline_ns(&self) -> u64 {
+        self.started_ns.saturating_add(self.route.plan.deadline_ns)
+    }
 }

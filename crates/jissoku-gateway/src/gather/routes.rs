@@ -1,5 +1,6 @@
 //! Routes whose requests go to several servers.
 
+use jissoku_server::ForwardedNotes;
 use jissoku_upstream::fan_out::{BatchPolicy, Plan};
 use jissoku_upstream::rate::Permit;
 
@@ -36,7 +37,7 @@ pub struct BatchRoute {
 }
 
 /// What becomes of a request of a batch: it is forwarded, or answered with a status and a text.
-pub(crate) type BatchPart = Result<(Forwarding, Option<Permit>), (u16, String)>;
+pub(crate) type BatchPart = Result<(Forwarding, Option<Permit>, ForwardedNotes), (u16, String)>;
 
 impl GatherRoute {
     /// `forwardings` has one entry for each part of `plan`, in the same order.

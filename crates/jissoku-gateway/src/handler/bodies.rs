@@ -19,12 +19,12 @@ use crate::request::{ChunkedRequest, Request, RequestState};
 use crate::slab::Key;
 use crate::upload::{Upload, UploadFraming};
 
-/// Larger bodies are not collected. A request that was collected can be repeated, and a slow client
-/// does not occupy the server.
-const COLLECTED_SIZE_MAX: u64 = 64 * 1024;
-
-/// The same of chunked bodies for a protocol without them, in which their size has to be known.
+/// At least this much is collected of chunked bodies for a protocol without them, in which their
+/// size has to be known.
 const CHUNKED_SIZE_MAX: u64 = 1024 * 1024;
+
+/// Memory for a body that is taken before it is received: a client may announce more than it sends.
+const RESERVED_SIZE_MAX: u64 = 64 * 1024;
 
 /// How the head of a request is forwarded.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +32,8 @@ pub(super) struct HeadEdit {
     pub(super) upstream: usize,
     pub(super) collected_size: Option<u64>,
     pub(super) passes: Option<HopField>,
+    /// As that of [`Forwarding`].
+    pub(super) deadline_field: Option<usize>,
 }
 
 /// The address that is appended to X-Forwarded-For: of the peer, which is behind those that it has
@@ -68,7 +70,7 @@ impl GatewayHandler {
         exchange.place.is_diagnosed = is_diagnosed;
         let is_collected = match head.body {
             Body::Empty => true,
-            Body::Length(size) => size <= COLLECTED_SIZE_MAX,
+            Body::Length(size) => size <= forwarding.collect_size,
             Body::Chunked if head.expects_continue && protocol.is_http() => false,
             Body::Chunked => {
                 let chunked = ChunkedRequest {
@@ -89,14 +91,19 @@ impl GatewayHandler {
             Body::Empty => Some(HopField::Upgrade),
             _ => expects_continue.then_some(HopField::Expect),
         };
-        let edit = HeadEdit { upstream: forwarding.upstream, passes, collected_size: None };
+        let Forwarding { upstream, deadline_field, .. } = forwarding;
+        let edit = HeadEdit { upstream, passes, collected_size: None, deadline_field };
         let body_size = match head.body {
-            Body::Length(size) if is_collected => usize::try_from(size).unwrap_or(0),
+            Body::Length(size) if is_collected => size.min(RESERVED_SIZE_MAX),
             Body::Empty | Body::Length(_) | Body::Chunked => 0,
         };
-        exchange.request.reserve(head.size as usize + ADDED_SIZE + body_size);
+        let reserved_size = usize::try_from(body_size).unwrap_or(0);
+        exchange.request.reserve(head.size as usize + ADDED_SIZE + reserved_size);
         match self.write_head(client, (head, bytes, origin), edit, &mut exchange.request) {
-            Ok(offer) => exchange.offer = offer,
+            Ok(offer) => {
+                exchange.offer = offer;
+                exchange.head_size = exchange.request.len();
+            }
             Err(error) => return Request::new(RequestState::Refused(error), is_diagnosed),
         }
         if !is_collected {
@@ -143,6 +150,7 @@ impl GatewayHandler {
             collected_size: head_edit.collected_size,
             passes: head_edit.passes,
             has_trailers: upstream.options.protocol.is_http(),
+            own_field: head_edit.deadline_field.map(|it| &*self.service.deadline_fields[it]),
         };
         if upstream.options.protocol.is_http() {
             output.reserve(head.size as usize + ADDED_SIZE);
@@ -153,6 +161,13 @@ impl GatewayHandler {
         let client = origin.map_or(client.peer, |origin| origin.client);
         uwsgi::write(&text, PacketOrigin { client, is_secure }, output)
             .map_err(|PacketTooLarge| ForwardError::TooLarge)?;
+        if let Some(name) = edit.own_field {
+            // The value is not known yet; it is no longer than this.
+            let field = (name, "18446744073709551615");
+            let mut longest = Vec::with_capacity(output.len() + ADDED_SIZE);
+            uwsgi::add_field(output, output.len(), field, &mut longest)
+                .map_err(|PacketTooLarge| ForwardError::TooLarge)?;
+        }
         Ok(offer)
     }
 
@@ -232,9 +247,9 @@ impl GatewayHandler {
 
     /// How much of a chunked body is collected.
     fn collected_size_max(&self, key: Key) -> u64 {
-        let exchange = self.exchanges.get_ref(key);
-        let is_http = exchange.is_none_or(|exchange| exchange.protocol.is_http());
-        if is_http { COLLECTED_SIZE_MAX } else { CHUNKED_SIZE_MAX }
+        let Some(exchange) = self.exchanges.get_ref(key) else { return 0 };
+        let size_max = exchange.place.forwarding.collect_size;
+        if exchange.protocol.is_http() { size_max } else { size_max.max(CHUNKED_SIZE_MAX) }
     }
 
     /// Writes a request with a chunked body: with a length if all of it was collected.
@@ -253,11 +268,12 @@ impl GatewayHandler {
         if !is_complete && !exchange.protocol.is_http() {
             return Err(ForwardError::LengthRequired);
         }
-        let upstream = exchange.place.forwarding.upstream;
-        let edit = HeadEdit { upstream, collected_size, passes: None };
+        let Forwarding { upstream, deadline_field, .. } = exchange.place.forwarding;
+        let edit = HeadEdit { upstream, collected_size, passes: None, deadline_field };
         let offer = self.write_head(client, head, edit, &mut bytes)?;
         let Some(exchange) = self.exchanges.get(key) else { return Ok(()) };
         exchange.offer = offer;
+        exchange.head_size = bytes.len();
         if *is_complete {
             bytes.extend_from_slice(body);
         } else {

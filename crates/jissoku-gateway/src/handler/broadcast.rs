@@ -72,12 +72,15 @@ impl GatewayHandler {
         let (mut plans, mut parts) = (Vec::new(), Vec::new());
         let (mut refusals, mut permits) = (Vec::new(), Vec::new());
         for (index, (item, route)) in items.iter().zip(routes).enumerate() {
-            let exchange = route.and_then(|(forwarding, permit)| {
+            let exchange = route.and_then(|(forwarding, permit, notes)| {
                 permits.extend(permit);
                 let head = batch_request(&request, item, passes_accept)
                     .ok_or_else(|| (431, "the part's head is too large\n".to_owned()))?;
-                self.part_exchange(client, forwarding, (&head, &item.body), request.origin)
-                    .map_err(|error| (error.status(), "it cannot be forwarded\n".to_owned()))
+                let mut exchange = self
+                    .part_exchange(client, forwarding, (&head, &item.body), request.origin)
+                    .map_err(|error| (error.status(), "it cannot be forwarded\n".to_owned()))?;
+                exchange.place.notes = notes;
+                Ok(exchange)
             });
             let upstream = exchange.as_ref().map_or("", |exchange| {
                 self.service.upstreams[exchange.place.forwarding.upstream].label()

@@ -31,7 +31,7 @@ impl GatewayHandler {
             let trusted_ns = pool.trusted_ns(&endpoint, self.now_ns).unwrap_or(FRESH_NS);
             (self.now_ns + 1).saturating_sub(trusted_ns.min(FRESH_NS))
         };
-        let reused = if may_reuse { pool.take(&endpoint, oldest_ns) } else { None };
+        let reused = if may_reuse { pool.take(&endpoint, oldest_ns, self.now_ns) } else { None };
         exchange.is_reused = reused.is_some();
         exchange.place.connections += 1;
         exchange.place.phases.connect(self.now_ns);
@@ -44,6 +44,7 @@ impl GatewayHandler {
             Some(taken) => {
                 exchange.upstream = Some(taken.key);
                 if let Some(upstream) = self.upstreams.get(taken.key) {
+                    upstream.is_busy = true;
                     upstream.idle_age_ns = self.now_ns.saturating_sub(taken.since_ns);
                     upstream.begin(key, exchange.method.is_head);
                     self.ready.extend(upstream.id);
@@ -56,7 +57,9 @@ impl GatewayHandler {
     fn open(&mut self, exchange: Key, endpoint: Arc<Endpoint>) {
         let open_until_ns = self.now_ns + self.service.timeouts.connect_ns;
         let Some(asking) = self.exchanges.get(exchange) else { return };
-        let place = (asking.place.forwarding.upstream, endpoint);
+        let upstream = asking.place.forwarding.upstream;
+        self.servers[upstream].pool.begin(&endpoint, self.now_ns);
+        let place = (upstream, endpoint);
         let key = self.upstreams.insert(Upstream::new(exchange, place, open_until_ns));
         asking.upstream = Some(key);
         self.set_deadline(key, open_until_ns);
@@ -91,6 +94,10 @@ impl GatewayHandler {
             State::Connecting(_) => self.give_up(key, Fault::ConnectTimeout),
             State::Busy(exchange, _) => {
                 let is_in_head = upstream.is_in_head();
+                if !is_in_head && self.exchanges.get(exchange).is_some_and(|one| one.is_orphan()) {
+                    // Its server is not to blame.
+                    return self.end_exchange(exchange);
+                }
                 if let Some(tunnel) = self.exchanges.get(exchange).filter(|one| one.is_tunnel()) {
                     tunnel.ending = Some(Ending::Complete);
                     self.end_upload(exchange);
@@ -116,7 +123,7 @@ impl GatewayHandler {
             }
             State::AwaitingReset(_) => self.check_reset(key),
             State::Idle => {
-                self.servers[upstream.pool].pool.remove(key);
+                self.servers[upstream.pool].pool.remove(key, &upstream.endpoint);
                 self.close(key);
             }
             State::Ending => self.close(key),
@@ -132,12 +139,29 @@ impl GatewayHandler {
 
     /// Has the driver close a connection.
     pub(super) fn close(&mut self, key: Key) {
+        self.end_busy(key);
         if let Some(upstream) = self.upstreams.get(key) {
             upstream.state = State::Closing;
             self.ready.extend(upstream.id);
             if upstream.id.is_none() {
                 self.upstreams.remove(key);
             }
+        }
+    }
+
+    /// A connection that may be busy is of no use any more.
+    pub(super) fn end_busy(&mut self, key: Key) {
+        if let Some(upstream) = self.upstreams.get(key)
+            && std::mem::take(&mut upstream.is_busy)
+        {
+            self.servers[upstream.pool].pool.end(&upstream.endpoint, self.now_ns);
+        }
+    }
+
+    /// Closes the unused connections to a server that are not worth keeping.
+    pub(super) fn trim(&mut self, upstream: usize, endpoint: &Arc<Endpoint>) {
+        while let Some(surplus) = self.servers[upstream].pool.take_surplus(endpoint, self.now_ns) {
+            self.close(surplus);
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jissoku_os::descriptors::is_resource_exhausted;
 use jissoku_os::driver::{Next, SendBuffer};
+use jissoku_server::{ForwardedNotes, UpstreamCounter};
 use jissoku_upstream::health;
 
 use super::GatewayHandler;
@@ -26,7 +27,13 @@ impl GatewayHandler {
         let Some(exchange) = self.exchanges.get(exchange_key) else { return Next::Close };
         exchange.place.phases.sent_ns = self.now_ns;
         upstream.sent += exchange.request.len() as u64;
-        exchange.write_request(output);
+        match exchange.place.forwarding.deadline_field {
+            None => exchange.write_request(output),
+            Some(field) => {
+                let name = &self.service.deadline_fields[field];
+                exchange.write_request_until(name, self.now_ns, output);
+            }
+        }
         if let Some(upload) = &mut exchange.upload {
             if upload.is_held() {
                 self.ready.push_back(exchange.client);
@@ -72,7 +79,13 @@ impl GatewayHandler {
     pub(super) fn on_resumed(&mut self, key: Key, unsent: usize, output: &mut SendBuffer) -> Next {
         let Some(upstream) = self.upstreams.get(key) else { return Next::Close };
         match upstream.state {
-            State::Connecting(_) | State::Idle => Next::Receive,
+            State::Connecting(_) => Next::Receive,
+            State::Idle => {
+                // A second has passed.
+                let (upstream, endpoint) = (upstream.pool, Arc::clone(&upstream.endpoint));
+                self.trim(upstream, &endpoint);
+                Next::Receive
+            }
             State::Ending => Next::Close,
             // What was not sent is of no use any more.
             State::Closing => Next::Abort,
@@ -128,7 +141,7 @@ impl GatewayHandler {
                 upload.stop();
             }
             exchange.upstream = None;
-            self.ready.push_back(exchange.client);
+            self.ready.wake(exchange_key, exchange);
         }
         self.release(exchange_key, health::Outcome::Success);
     }
@@ -138,19 +151,24 @@ impl GatewayHandler {
         let exchange_key = match upstream.state {
             State::Busy(exchange_key, Sending::Done) => exchange_key,
             // Bytes that were not asked for: they must not become the next response.
-            State::Busy(..) => {
-                self.fail_exchange(key, Fault::Closed);
+            State::Busy(exchange_key, Sending::Pending) => {
+                self.count_unsolicited(key);
+                self.replace(key, exchange_key);
                 return self.forget(key);
             }
             State::Finishing(exchange_key) => {
+                if let Some(exchange) = self.exchanges.get(exchange_key) {
+                    exchange.place.notes.add(ForwardedNotes::EXCESS);
+                }
+                self.count_excess(exchange_key, true);
                 self.end_upload(exchange_key);
                 return self.forget(key);
             }
-            State::Idle
-            | State::Connecting(_)
-            | State::AwaitingReset(_)
-            | State::Ending
-            | State::Closing => {
+            State::Idle => {
+                self.count_unsolicited(key);
+                return self.forget(key);
+            }
+            State::Connecting(_) | State::AwaitingReset(_) | State::Ending | State::Closing => {
                 return self.forget(key);
             }
         };
@@ -168,6 +186,10 @@ impl GatewayHandler {
     pub(super) fn on_response(&mut self, exchange_key: Key) {
         let Some(exchange) = self.exchanges.get(exchange_key) else { return };
         exchange.place.phases.head_ns = self.now_ns;
+        if exchange.place.notes.has(ForwardedNotes::EARLY) {
+            let upstream = exchange.place.forwarding.upstream;
+            self.service.upstreams[upstream].count(UpstreamCounter::Early);
+        }
         if exchange.place.is_diagnosed {
             let lines = diagnostics(&self.service, exchange, None, self.now_ns);
             exchange.output.add_fields(&lines);
@@ -181,9 +203,16 @@ impl GatewayHandler {
         }
         let Some(upstream) = self.upstreams.get(key) else { return Next::Close };
         let Some(exchange_key) = upstream.exchange() else { return self.forget(key) };
-        if matches!(upstream.state, State::Finishing(_)) {
-            self.end_upload(exchange_key);
-            return self.forget(key);
+        match upstream.state {
+            State::Finishing(_) => {
+                self.end_upload(exchange_key);
+                return self.forget(key);
+            }
+            State::Busy(_, Sending::Pending) => {
+                self.replace(key, exchange_key);
+                return self.forget(key);
+            }
+            _ => {}
         }
         let Some(exchange) = self.exchanges.get(exchange_key) else { return self.forget(key) };
         if exchange.is_tunnel() {
@@ -207,16 +236,24 @@ impl GatewayHandler {
                 let is_held = exchange.is_held();
                 // A client that uploads may have been asked to continue.
                 if !exchange.output.bytes.is_empty() || exchange.upload.is_some() {
-                    self.flights.wake(exchange, &mut self.ready);
+                    self.flights.wake(exchange_key, exchange, &mut self.ready);
                 }
                 let timeouts = &self.service.timeouts;
                 let limit_ns =
                     if exchange.is_tunnel() { timeouts.tunnel_ns } else { timeouts.read_ns };
+                let is_orphan = exchange.is_orphan();
                 self.set_deadline(key, self.now_ns + limit_ns);
+                if is_orphan {
+                    self.limit_orphan(key, exchange_key);
+                }
                 if is_held { Next::Suspend } else { Next::Receive }
             }
-            Outcome::Complete { is_reusable } => {
-                self.flights.wake(exchange, &mut self.ready);
+            Outcome::Complete { is_reusable, has_excess } => {
+                self.count_excess(exchange_key, has_excess);
+                let Some(exchange) = self.exchanges.get(exchange_key) else {
+                    return self.forget(key);
+                };
+                self.flights.wake(exchange_key, exchange, &mut self.ready);
                 let upload = exchange.upload.as_ref();
                 if upload.is_some_and(|upload| upload.is_receiving() || !upload.is_empty()) {
                     // The server has responded early, and takes the rest.
@@ -255,19 +292,18 @@ impl GatewayHandler {
             return self.forget(key);
         }
         connection.state = State::Idle;
+        connection.is_busy = false;
         let kept_ns = connection.kept_ns;
-        let idle_max = servers.idle_max();
-        let oldest = servers.pool.add(key, endpoint, self.now_ns, idle_max);
+        servers.pool.add(key, &endpoint, self.now_ns);
         let idle_ns = self.service.upstreams[upstream].options.idle_ns;
         self.set_deadline(key, self.now_ns + kept_ns.map_or(idle_ns, |ns| ns.min(idle_ns)));
-        if let Some(oldest) = oldest {
-            self.close(oldest);
-        }
+        self.trim(upstream, &endpoint);
         Next::Receive
     }
 
     /// A connection is of no use when its output is sent.
     fn end(&mut self, key: Key) -> Next {
+        self.end_busy(key);
         if let Some(upstream) = self.upstreams.get(key) {
             upstream.state = State::Ending;
         }
@@ -277,9 +313,11 @@ impl GatewayHandler {
 
     /// A connection is of no use any more. An idle one was ended by its server.
     pub(super) fn forget(&mut self, key: Key) -> Next {
+        self.end_busy(key);
         if let Some(upstream) = self.upstreams.get(key) {
             if upstream.state == State::Idle {
-                self.servers[upstream.pool].pool.remove_closed(key, self.now_ns);
+                let pool = &mut self.servers[upstream.pool].pool;
+                pool.remove_closed(key, &upstream.endpoint, self.now_ns);
             }
             upstream.state = State::Closing;
         }
@@ -310,6 +348,7 @@ impl GatewayHandler {
             _ => Fault::Refused,
         };
         self.fail_exchange(key, fault);
+        self.end_busy(key);
         self.upstreams.remove(key);
     }
 }

@@ -100,7 +100,7 @@ impl GatewayHandler {
         }
         let Some(exchange) = self.exchanges.get(exchange_key) else { return };
         if has_ended {
-            self.flights.wake(exchange, &mut self.ready);
+            self.flights.wake(exchange_key, exchange, &mut self.ready);
         } else if was_held {
             self.resume_upstream(exchange_key);
         }

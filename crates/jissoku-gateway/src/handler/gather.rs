@@ -79,8 +79,10 @@ impl GatewayHandler {
             (hash_of(&upstream.options, (head, bytes), address), upstream.options.protocol);
         let mut exchange = Exchange::new(client.id, head, (Place::new(forwarding, hash), protocol));
         exchange.part = Some(Box::new(PartHead::default()));
-        let edit = HeadEdit { upstream: forwarding.upstream, collected_size: None, passes: None };
+        let Forwarding { upstream, deadline_field, .. } = forwarding;
+        let edit = HeadEdit { upstream, collected_size: None, passes: None, deadline_field };
         self.write_head(client, (head, bytes, origin), edit, &mut exchange.request)?;
+        exchange.head_size = exchange.request.len();
         exchange.request.extend_from_slice(body);
         Ok(exchange)
     }
@@ -143,10 +145,12 @@ impl GatewayHandler {
     fn ask(&mut self, gathering: &mut Gathering, part: usize) {
         let state = std::mem::replace(&mut gathering.parts[part], PartState::Ended);
         match state {
-            PartState::Waiting(exchange, Some(key)) => {
+            PartState::Waiting(mut exchange, Some(key)) => {
+                exchange.place.whole_until_ns = gathering.deadline_ns();
                 gathering.parts[part] = self.share(gathering, exchange, *key);
             }
-            PartState::Waiting(exchange, None) => {
+            PartState::Waiting(mut exchange, None) => {
+                exchange.place.whole_until_ns = gathering.deadline_ns();
                 let key = self.exchanges.insert(*exchange);
                 gathering.parts[part] = PartState::Running(key);
                 self.assign(key, true);

@@ -5,10 +5,11 @@
 //! to the other.
 
 use jissoku_server::{HedgeResult, UpstreamCounter};
+use jissoku_upstream::balance::Balance;
 use jissoku_upstream::fleet::Lease;
 
 use super::GatewayHandler;
-use crate::exchange::{Ending, Exchange};
+use crate::exchange::{ClientState, Ending, Exchange};
 use crate::failure::Received;
 use crate::slab::Key;
 
@@ -48,12 +49,30 @@ impl GatewayHandler {
         }
     }
 
-    /// The head of a response was received.
+    /// The head of a response was received, or it is known that it would have been later.
     pub(super) fn record_latency(&mut self, key: Key) {
         let Some(exchange) = self.exchanges.get(key) else { return };
+        let latency_ns = self.now_ns.saturating_sub(exchange.place.phases.connecting_ns);
         if let Some(hedge) = exchange.place.forwarding.hedge {
-            let latency_ns = self.now_ns.saturating_sub(exchange.place.phases.connecting_ns);
             self.hedge_delays[hedge].record(latency_ns, self.now_ns);
+        }
+        self.note_latency(key);
+    }
+
+    /// Notes how long a server took, if that decides which server is chosen. Errors are often faster
+    /// than what they take the place of, and an upload is as fast as its client.
+    pub(super) fn note_latency(&self, key: Key) {
+        let Some(exchange) = self.exchanges.get_ref(key) else { return };
+        let place = &exchange.place;
+        let is_asked =
+            self.service.upstreams[place.forwarding.upstream].options.balance == Balance::Ewma;
+        if is_asked
+            && exchange.upload.is_none()
+            && exchange.output.status < 500
+            && let Some(lease) = &place.lease
+        {
+            let latency_ns = self.now_ns.saturating_sub(place.phases.connecting_ns);
+            lease.note_latency(latency_ns, self.now_ns);
         }
     }
 
@@ -116,11 +135,12 @@ impl GatewayHandler {
             exchange.copy = None;
         }
         let unused = self.exchanges.get_ref(unused_key);
-        let (connections, client_has_ended) = unused
-            .map_or((0, false), |exchange| (exchange.place.connections, exchange.client_has_ended));
+        let (connections, client_state) = unused.map_or((0, ClientState::Present), |exchange| {
+            (exchange.place.connections, exchange.client_state)
+        });
         if let Some(used) = self.exchanges.get(used_key) {
             used.place.connections += connections;
-            used.client_has_ended |= client_has_ended;
+            used.client_state = used.client_state.max(client_state);
             used.hedge = Some(result);
             self.service.upstreams[used.place.forwarding.upstream].count(counter);
         }

@@ -9,6 +9,7 @@ use crate::exchange::{Ending, Exchange};
 use crate::failure::{Attempt, Fault, Verdict, decide};
 use crate::place::Wait;
 use crate::slab::Key;
+use crate::upstream::Upstream;
 
 /// How often queues are looked at, since places become free at other workers, too.
 const QUEUE_INTERVAL_NS: u64 = 5_000_000;
@@ -75,16 +76,21 @@ impl GatewayHandler {
         let (status, error_type) = exchange.place.failure.unwrap_or(failure);
         exchange.place.wait = Wait::No;
         exchange.ending = Some(Ending::Failed(status, error_type));
-        self.flights.wake(exchange, &mut self.ready);
+        self.flights.wake(key, exchange, &mut self.ready);
     }
 
     /// The exchange of a connection has failed.
     pub(super) fn fail_exchange(&mut self, connection: Key, fault: Fault) {
+        let upstream = self.upstreams.get_ref(connection);
+        let Some(key) = upstream.and_then(Upstream::exchange) else { return };
+        if matches!(fault, Fault::ConnectTimeout | Fault::HeadTimeout) {
+            // It took this long at least.
+            self.note_latency(key);
+        }
         let Some(upstream) = self.upstreams.get(connection) else { return };
-        let Some(key) = upstream.exchange() else { return };
         let Some(exchange) = self.exchanges.get(key) else { return };
         if exchange.ending.is_some() {
-            return self.flights.wake(exchange, &mut self.ready);
+            return self.flights.wake(key, exchange, &mut self.ready);
         }
         exchange.upstream = None;
         let now_ns = self.now_ns;
@@ -121,15 +127,28 @@ impl GatewayHandler {
             }
             Verdict::Respond(status) => {
                 exchange.ending = Some(Ending::Failed(status, fault.error_type()));
-                self.flights.wake(exchange, &mut self.ready);
+                self.flights.wake(key, exchange, &mut self.ready);
             }
             Verdict::Truncate => {
                 place.error = Some(fault.error_type());
                 exchange.ending = Some(Ending::Truncated);
-                self.flights.wake(exchange, &mut self.ready);
+                self.flights.wake(key, exchange, &mut self.ready);
             }
         }
         self.release(key, attempt.outcome(fault));
+    }
+
+    /// A kept connection has ended before the request of an exchange was sent on it, which gets a new
+    /// one: that does no harm, whatever the method.
+    pub(super) fn replace(&mut self, connection: Key, key: Key) {
+        let Some(upstream) = self.upstreams.get(connection) else { return };
+        let Some(exchange) = self.exchanges.get(key) else { return };
+        let pool = &mut self.servers[upstream.pool].pool;
+        pool.record_closing(&upstream.endpoint, upstream.idle_age_ns, self.now_ns);
+        exchange.upstream = None;
+        let shared = &self.service.upstreams[exchange.place.forwarding.upstream];
+        shared.count(UpstreamCounter::FreshRetries);
+        self.connect(key, false);
     }
 
     /// Sends exchanges again whose time has come.
@@ -161,6 +180,7 @@ impl GatewayHandler {
     /// The client of an exchange has its response, or is gone.
     pub(super) fn end_exchange(&mut self, key: Key) {
         let Some(exchange) = self.exchanges.remove(key) else { return };
+        self.orphans -= usize::from(exchange.is_orphan());
         if let Some(upstream) = exchange.upstream {
             self.close(upstream);
         }

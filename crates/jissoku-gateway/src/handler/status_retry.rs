@@ -9,6 +9,7 @@ use jissoku_upstream::retry::{Cause, Retry};
 use super::GatewayHandler;
 use crate::failure::Received;
 use crate::slab::Key;
+use crate::upstream::Outcome;
 
 impl GatewayHandler {
     /// The head of a response has such a status, and nothing of the response was passed on.
@@ -22,8 +23,15 @@ impl GatewayHandler {
             self.on_response(exchange_key);
             return self.conclude(key, exchange_key, outcome);
         }
-        let is_reusable = upstream.discard(is_sent, exchange);
-        let next = if is_reusable { self.keep(key) } else { self.forget(key) };
+        let outcome = upstream.discard(is_sent, exchange);
+        let next = match outcome {
+            Outcome::Complete { is_reusable: true, .. } => self.keep(key),
+            Outcome::Complete { has_excess, .. } => {
+                self.count_excess(exchange_key, has_excess);
+                self.forget(key)
+            }
+            _ => self.forget(key),
+        };
         // Last, since the next request in the queue can use this connection.
         self.release(exchange_key, health::Outcome::Success);
         next

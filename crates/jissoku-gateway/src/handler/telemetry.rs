@@ -2,7 +2,9 @@
 
 use jissoku_http::forward::ForwardError;
 use jissoku_os::clock;
-use jissoku_server::{Forwarded, ForwardedOutcome, HedgeResult, LogRecord, UpstreamCounter};
+use jissoku_server::{
+    Forwarded, ForwardedNotes, ForwardedOutcome, HedgeResult, LogRecord, UpstreamCounter,
+};
 use jissoku_upstream::fan_out::PartResult;
 
 use super::GatewayHandler;
@@ -21,6 +23,32 @@ enum Sharing {
 }
 
 impl GatewayHandler {
+    /// A request is beyond the rate of its route, which is a dry run. Returns whether that will be in
+    /// the access log: not if the request is refused.
+    pub(crate) fn note_rate(&mut self, request: &Request) -> bool {
+        let exchange = request.exchange().and_then(|key| self.exchanges.get(key));
+        let is_there = exchange.is_some();
+        if let Some(exchange) = exchange {
+            exchange.place.notes.add(ForwardedNotes::OVER_RATE);
+        }
+        is_there
+    }
+
+    /// A connection on which nothing was asked has received bytes.
+    pub(super) fn count_unsolicited(&self, connection: Key) {
+        if let Some(upstream) = self.upstreams.get_ref(connection) {
+            self.service.upstreams[upstream.pool].count(UpstreamCounter::Unsolicited);
+        }
+    }
+
+    /// Bytes have followed the response to an exchange, or not.
+    pub(super) fn count_excess(&self, exchange: Key, has_excess: bool) {
+        if has_excess && let Some(exchange) = self.exchanges.get_ref(exchange) {
+            let upstream = exchange.place.forwarding.upstream;
+            self.service.upstreams[upstream].count(UpstreamCounter::Excess);
+        }
+    }
+
     /// Adds an exchange that is over to the access log, if there is one.
     pub(super) fn log_exchange(&self, key: Key, log: &mut LogRecord<'_>) {
         let Some(exchange) = self.exchanges.get_ref(key) else { return };
@@ -85,12 +113,14 @@ impl GatewayHandler {
             phases_ns: place.phases.durations_ns(end_ns),
             hedge: exchange.hedge.or_else(|| copy.map(|_| HedgeResult::Lost)),
             is_shared: sharing == Sharing::Joined,
+            notes: place.notes,
             error,
         };
         log.add_forwarded(&Forwarded {
             part,
             upstream: self.service.upstreams[upstream].label(),
             server: server.as_deref().unwrap_or_default(),
+            response: place.malformed.as_deref().unwrap_or_default(),
             outcome,
         });
     }

@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 
 use jissoku_http::Method;
-use jissoku_server::{DynamicResponse, RequestHead};
+use jissoku_server::{DynamicResponse, OwnedOrigin, RequestHead};
 use jissoku_upstream::fan_out::read_batch;
 
 use super::content::RouteContent;
+use super::handler::address_of;
 use crate::client::Client;
 use crate::gather::{CollectedRequest, Gathering};
 use crate::handler::GatewayHandler;
@@ -54,7 +55,7 @@ impl Collecting {
         &self,
         gateway: &mut GatewayHandler,
         content: &RouteContent,
-        (client, address): (&Client, Option<IpAddr>),
+        client: (&Client, Option<IpAddr>),
         now_ns: u64,
     ) -> Result<Gathering, DynamicResponse> {
         let request = &self.request;
@@ -63,19 +64,22 @@ impl Collecting {
         }
         match self.purpose {
             Purpose::Broadcast(index) => {
-                gateway.begin_broadcast(client, request, &content.broadcasts[index], now_ns)
+                gateway.begin_broadcast(client.0, request, &content.broadcasts[index], now_ns)
             }
             Purpose::Batch(index) => {
                 let batch = &content.batches[index];
                 let items = read_batch(&request.body, &batch.policy).map_err(|error| {
                     DynamicResponse::text(400, "", format!("{error}\n").as_bytes())
                 })?;
-                let host = request.head.host(&request.head_bytes);
+                let origin = request.origin.as_ref().map(OwnedOrigin::as_origin);
+                let (head, bytes) = (&request.head, &*request.head_bytes);
+                let of_client = RequestHead { head, bytes, now_ns, origin: origin.as_ref() };
+                let address = address_of(&of_client, client.1);
                 let routes = items
                     .iter()
-                    .map(|item| content.find_part((batch, item), host, address, now_ns))
+                    .map(|item| content.find_part((batch, item), &of_client, address))
                     .collect();
-                gateway.begin_batch(client, request, (&batch.plan, &items, routes), now_ns)
+                gateway.begin_batch(client.0, request, (&batch.plan, &items, routes), now_ns)
             }
         }
     }

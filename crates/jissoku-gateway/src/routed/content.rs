@@ -3,12 +3,11 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use jissoku_server::{DynamicResponse, Files, Fixed, RequestHead};
+use jissoku_server::{DynamicResponse, Files, Fixed, ForwardedNotes, RequestHead};
 use jissoku_upstream::fan_out::BatchItem;
-use jissoku_upstream::rate::Permit;
 use jissoku_upstream::routes::{Captures, Decision, Routes, Subject};
 
-use super::limits::{RouteLimits, TooMuch};
+use super::limits::{Admitted, RouteLimits};
 use crate::config::{Forwarding, Gateway};
 use crate::gather::{BatchPart, BatchRoute, BroadcastRoute, GatherRoute};
 
@@ -31,6 +30,24 @@ pub enum Content {
     App,
 }
 
+/// What a request gets.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) content: Content,
+    /// The variables of its path.
+    pub(super) captures: Captures,
+    pub(super) admitted: Admitted,
+    pub(super) body_size_max: u64,
+}
+
+/// Why a request gets no content.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) response: DynamicResponse,
+    /// Whether it is beyond a limit.
+    pub(super) is_too_much: bool,
+}
+
 /// Routes, and what serves their requests.
 #[derive(Debug)]
 pub struct RouteContent {
@@ -40,6 +57,10 @@ pub struct RouteContent {
     pub contents: Vec<Content>,
     /// The limits of each route, in the same order.
     pub limits: Vec<Option<RouteLimits>>,
+    /// The limit of the bodies of each route's requests, in the same order.
+    pub body_sizes_max: Vec<u64>,
+    /// The limit of the bodies of requests that no route takes.
+    pub body_size_max: u64,
     /// Referred to by [`Content::Folder`].
     pub folders: Vec<Arc<Files>>,
     /// Referred to by [`Content::Fixed`].
@@ -55,14 +76,13 @@ pub struct RouteContent {
 }
 
 impl RouteContent {
-    /// The content for a request of a client at `address`, the variables of its path, and what
-    /// counts it; or the response if
-    /// no route takes it, or it is too much.
+    /// What a request of a client at `address` gets; or the response if no route takes it, or it is
+    /// too much.
     pub(super) fn find(
         &self,
         request: &RequestHead<'_>,
         address: Option<IpAddr>,
-    ) -> Result<(Content, Captures, Option<Permit>), DynamicResponse> {
+    ) -> Result<Found, Refusal> {
         let RequestHead { head, bytes, .. } = *request;
         let subject = Subject {
             method: head.method_name.of(bytes),
@@ -71,13 +91,13 @@ impl RouteContent {
         };
         let (status, fields, text) = match self.rules.find(&subject) {
             Decision::Take { index, captures } => {
-                let permit = match &self.limits[index] {
-                    Some(limits) => {
-                        limits.admit(address, request.now_ns).map_err(TooMuch::response)?
-                    }
-                    None => None,
-                };
-                return Ok((self.contents[index], captures, permit));
+                let limits = self.limits[index].as_ref();
+                let field = |name: &str| field_of(request, name);
+                let admitted = limits
+                    .map_or(Ok(Admitted::default()), |it| it.admit(address, field, request.now_ns))
+                    .map_err(|much| Refusal { response: much.response(), is_too_much: true })?;
+                let (content, body_size_max) = (self.contents[index], self.body_sizes_max[index]);
+                return Ok(Found { content, captures, admitted, body_size_max });
             }
             Decision::MethodNotAllowed => {
                 let allow = format!("Allow: {}\r\n", self.rules.allow(&subject).join(", "));
@@ -86,17 +106,18 @@ impl RouteContent {
             Decision::NotFound => (404, String::new(), "Not Found\n"),
             Decision::Refuse(_) => (400, String::new(), "Bad Request\n"),
         };
-        Err(DynamicResponse::text(status, &fields, text.as_bytes()))
+        let response = DynamicResponse::text(status, &fields, text.as_bytes());
+        Err(Refusal { response, is_too_much: false })
     }
 
-    /// What becomes of a request of a batch, which is for the host of the batch.
+    /// What becomes of a request of a batch, which is for the host of the batch and has its client.
     pub(super) fn find_part(
         &self,
         (batch, item): (&BatchRoute, &BatchItem),
-        host: Option<&[u8]>,
+        request: &RequestHead<'_>,
         address: Option<IpAddr>,
-        now_ns: u64,
     ) -> BatchPart {
+        let host = request.head.host(request.bytes);
         let path = item.path.split('?').next().unwrap_or_default().as_bytes();
         let subject = Subject { method: item.method.as_bytes(), host, path };
         let refuse = |status, text: &str| Err((status, text.to_owned()));
@@ -104,10 +125,20 @@ impl RouteContent {
             Decision::Take { index, .. } => match self.contents[index] {
                 Content::Forward(forwarding) if batch.is_permitted[index] => {
                     let limits = self.limits[index].as_ref();
-                    let permit = limits
-                        .map_or(Ok(None), |limits| limits.admit(address, now_ns))
+                    let field = |name: &str| {
+                        let is_it =
+                            |(other, _): &&(String, String)| other.eq_ignore_ascii_case(name);
+                        let own = item.fields.iter().find(is_it);
+                        own.map(|(_, value)| value.as_bytes()).or_else(|| field_of(request, name))
+                    };
+                    let Admitted { permit, is_over_rate } = limits
+                        .map_or(Ok(Admitted::default()), |it| {
+                            it.admit(address, field, request.now_ns)
+                        })
                         .map_err(|much| (much.status, much.text().to_owned()))?;
-                    Ok((forwarding, permit))
+                    let notes =
+                        if is_over_rate { ForwardedNotes::OVER_RATE } else { ForwardedNotes::NONE };
+                    Ok((forwarding, permit, notes))
                 }
                 _ => refuse(403, "no batch may ask for this route\n"),
             },
@@ -116,4 +147,10 @@ impl RouteContent {
             Decision::Refuse(_) => refuse(400, "Bad Request\n"),
         }
     }
+}
+
+/// The value of the first field of this name.
+fn field_of<'a>(request: &RequestHead<'a>, name: &str) -> Option<&'a [u8]> {
+    let mut fields = request.fields();
+    fields.find(|(other, _)| other.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| value)
 }

@@ -7,14 +7,16 @@ use std::sync::Arc;
 
 use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, PeerEnd, SendBuffer};
 use jissoku_server::{
-    BodyFlow, DynamicResponse, EventLoop, FileResponse, FilesHandler, Handler, LogRecord, Progress,
-    RequestHead, Response, Service, UpstreamEvent, WorkerInfo,
+    BodyFlow, DynamicResponse, EventLoop, FileResponse, FilesHandler, Forwarded, ForwardedNotes,
+    ForwardedOutcome, Handler, LogRecord, Progress, RequestHead, Response, Service, UpstreamEvent,
+    WorkerInfo,
 };
 use jissoku_upstream::rate::Permit;
 use jissoku_upstream::routes::Captures;
 
 use super::collecting::{Collecting, Purpose};
-use super::content::{Content, RouteContent};
+use super::content::{Content, Found, Refusal, RouteContent};
+use super::limits::Admitted;
 use crate::client::Client;
 use crate::gather::Gathering;
 use crate::handler::GatewayHandler;
@@ -41,8 +43,44 @@ pub struct Connection<C> {
 #[derive(Debug)]
 pub struct Request<R> {
     work: Work<R>,
+    /// The limit of its body.
+    body_size_max: u64,
+    /// What is still to be logged about a limit of its route.
+    excess: Excess,
     /// Counts it until it is dropped.
-    _permit: Option<Permit>,
+    permit: Option<Permit>,
+}
+
+/// Whether a request is beyond a limit of its route.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Excess {
+    #[default]
+    No,
+    Permitted,
+    Refused,
+}
+
+impl Excess {
+    /// Adds it to the access log, once.
+    fn log(&mut self, log: &mut LogRecord<'_>) {
+        let outcome = match std::mem::take(self) {
+            Self::No => return,
+            Self::Permitted => {
+                ForwardedOutcome { notes: ForwardedNotes::OVER_RATE, ..ForwardedOutcome::default() }
+            }
+            Self::Refused => {
+                let error = Some("http_request_denied");
+                ForwardedOutcome { error, ..ForwardedOutcome::default() }
+            }
+        };
+        log.add_forwarded(&Forwarded { outcome, ..Forwarded::default() });
+    }
+}
+
+/// The address of the client of a request, on a connection from this address. A trusted proxy names
+/// the client.
+pub(super) fn address_of(request: &RequestHead<'_>, peer: Option<IpAddr>) -> Option<IpAddr> {
+    request.origin.map_or(peer, |origin| origin.client.map(|client| client.ip()))
 }
 
 /// What a request is served by.
@@ -119,13 +157,28 @@ impl<H: Handler> Handler for RoutedHandler<H> {
         connection: &mut Self::Connection,
         head: &RequestHead<'_>,
     ) -> Self::Request {
-        let (work, permit) = match self.content.find(head, connection.address) {
-            Err(refusal) => (Work::Refused(Box::new(refusal)), None),
-            Ok((content, captures, permit)) => {
-                (self.begin(connection, head, (content, &captures)), permit)
+        let address = address_of(head, connection.address);
+        match self.content.find(head, address) {
+            Err(Refusal { response, is_too_much }) => Request {
+                work: Work::Refused(Box::new(response)),
+                body_size_max: self.content.body_size_max,
+                excess: if is_too_much { Excess::Refused } else { Excess::No },
+                permit: None,
+            },
+            Ok(Found { content, captures, admitted, body_size_max }) => {
+                let Admitted { permit, is_over_rate } = admitted;
+                let work = self.begin(connection, head, (content, &captures));
+                let is_noted = is_over_rate
+                    && matches!(&work, Work::Forwarded(request) if self.gateway.note_rate(request));
+                let is_unnoted = is_over_rate && !is_noted;
+                let excess = if is_unnoted { Excess::Permitted } else { Excess::No };
+                Request { work, body_size_max, excess, permit }
             }
-        };
-        Request { work, _permit: permit }
+        }
+    }
+
+    fn body_size_max(&self, request: &Self::Request) -> Option<u64> {
+        Some(request.body_size_max)
     }
 
     fn body_flow(&self, request: &Self::Request) -> BodyFlow {
@@ -189,6 +242,7 @@ impl<H: Handler> Handler for RoutedHandler<H> {
         request: &mut Self::Request,
         response: &mut Response<'_>,
     ) -> Progress {
+        request.excess.log(response.log_record());
         if let Work::Collecting(collecting) = &request.work {
             let client = (&connection.client, connection.address);
             let (gateway, now_ns) = (&mut self.gateway, response.now_ns());
@@ -225,17 +279,18 @@ impl<H: Handler> Handler for RoutedHandler<H> {
         request: Option<Self::Request>,
         log: &mut LogRecord<'_>,
     ) {
-        let (forwarded, app) = match request.map(|request| request.work) {
-            Some(Work::Forwarded(request)) => (Some(request), None),
-            Some(Work::App(request)) => (None, Some(request)),
-            Some(Work::Gathered(mut gathering)) => {
-                self.gateway.log_gone_parts(&gathering, log);
-                self.gateway.end_gathering(&mut gathering);
-                (None, None)
+        let mut app = None;
+        if let Some(Request { work, permit, .. }) = request {
+            match work {
+                Work::Forwarded(request) => self.gateway.lose_client(&request, permit, log),
+                Work::App(request) => app = Some(request),
+                Work::Gathered(mut gathering) => {
+                    self.gateway.log_gone_parts(&gathering, log);
+                    self.gateway.end_gathering(&mut gathering);
+                }
+                Work::Refused(_) | Work::File(..) | Work::Fixed(_) | Work::Collecting(_) => {}
             }
-            _ => (None, None),
-        };
-        self.gateway.on_close(connection.client, forwarded, log);
+        }
         self.app.on_close(connection.app, app, log);
     }
 

@@ -30,6 +30,64 @@ fn lines_that_were_read_are_not_read_again() {
     assert!(matches!(step(&mut exchange, second).event, Event::Head(_)));
 }
 
+/// The body of a request with a limit of its own, whose pieces come one after the other.
+fn read_limited(size_max: u64, pieces: &[&[u8]]) -> Result<Vec<u8>, Reject> {
+    let (mut exchange, mut rest, mut body) = (Exchange::new(), Vec::new(), Vec::new());
+    for piece in pieces {
+        rest.extend_from_slice(piece);
+        loop {
+            let step = exchange.step(&rest, &Limits::DEFAULT)?;
+            match step.event {
+                Event::Head(_) => exchange.limit_body(size_max)?,
+                Event::Body(place) => body.extend_from_slice(&rest[place]),
+                Event::Partial | Event::End => {
+                    rest.drain(..step.used);
+                    break;
+                }
+            }
+            rest.drain(..step.used);
+        }
+    }
+    Ok(body)
+}
+
+#[test]
+fn a_body_has_a_limit_of_its_own_however_it_is_split() {
+    let sized = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabcdef";
+    let chunked = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n\
+        3\r\nabc\r\n3;x\r\ndef\r\n0\r\n\r\n";
+    for text in [sized, chunked] {
+        let bytes = text.as_bytes();
+        for (size_max, expected) in [
+            (0, Err(Reject::BodyTooLong)),
+            (5, Err(Reject::BodyTooLong)),
+            (6, Ok(b"abcdef".to_vec())),
+            (u64::MAX, Ok(b"abcdef".to_vec())),
+        ] {
+            for at in 0..=bytes.len() {
+                let (front, back) = bytes.split_at(at);
+                assert_eq!(read_limited(size_max, &[front, back]), expected, "{text:?} at {at}");
+            }
+            let single: Vec<&[u8]> = bytes.chunks(1).collect();
+            assert_eq!(read_limited(size_max, &single), expected, "{text:?} byte by byte");
+        }
+    }
+}
+
+#[test]
+fn the_limit_of_a_body_ends_with_it() {
+    let mut exchange = Exchange::new();
+    let bytes = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    for size_max in [Some(1), None] {
+        assert!(matches!(step(&mut exchange, bytes).event, Event::Head(_)));
+        if let Some(size_max) = size_max {
+            assert_eq!(exchange.limit_body(size_max), Ok(()));
+            assert_eq!(step(&mut exchange, b"0\r\n\r\n").event, Event::End);
+        }
+    }
+    assert_eq!(step(&mut exchange, b"2\r\nhi").event, Event::Body(3..5));
+}
+
 #[test]
 fn it_is_small_enough_for_ten_thousand() {
     assert!(size_of::<Exchange>() <= 160, "{} bytes", size_of::<Exchange>());

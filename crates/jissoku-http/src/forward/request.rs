@@ -31,6 +31,8 @@ pub struct RequestEdit<'a> {
     pub passes: Option<HopField>,
     /// Whether the server can send trailers.
     pub has_trailers: bool,
+    /// The name of a field that is dropped, since [`add_field`] will add it.
+    pub own_field: Option<&'a str>,
 }
 
 /// A field that concerns one connection, and can be forwarded nevertheless.
@@ -179,6 +181,21 @@ pub fn write_request_head(
     Ok(Offer { upgrades, ..received.offer })
 }
 
+/// Appends a forwarded request to `output`, with one more field behind those of its head. That is at
+/// the start of `request` and has `head_size` bytes.
+pub fn add_field(
+    request: &[u8],
+    head_size: usize,
+    (name, value): (&str, &str),
+    output: &mut Vec<u8>,
+) {
+    // Before the empty line.
+    let (fields, rest) = request.split_at(head_size.saturating_sub(2).min(request.len()));
+    output.extend_from_slice(fields);
+    lines::write(name.as_bytes(), value.as_bytes(), output);
+    output.extend_from_slice(rest);
+}
+
 /// What decides whether a field is kept.
 struct Rules<'a, 'b> {
     head: &'a Head,
@@ -197,6 +214,9 @@ impl<'a> Received<'a> {
     ) -> Result<bool, ForwardError> {
         let is = |expected: &[u8]| name.eq_ignore_ascii_case(expected);
         let Rules { head, edit, options, keeps_host } = *rules;
+        if edit.own_field.is_some_and(|own| name.eq_ignore_ascii_case(own.as_bytes())) {
+            return Ok(false);
+        }
         let is_forwarded_trusted =
             edit.client_fields == ClientFields::Append(ForwardedFields::Forwarded);
         let trusted = match edit.client_fields {

@@ -16,6 +16,7 @@ const EDIT: RequestEdit<'_> = RequestEdit {
     collected_size: None,
     passes: None,
     has_trailers: true,
+    own_field: None,
 };
 
 fn read(bytes: &[u8]) -> Head {
@@ -32,6 +33,21 @@ fn forward(request: &str, edit: &RequestEdit<'_>) -> Result<String, ForwardError
 }
 
 const ADDED: &str = "Via: 1.1 jissoku\r\nX-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Proto: http\r\n";
+
+#[test]
+fn a_field_is_added_behind_those_of_the_head_and_not_taken_from_a_client() {
+    let edit = RequestEdit { own_field: Some("X-Deadline-Ms"), ..EDIT };
+    let request = "GET / HTTP/1.1\r\nHost: h\r\nx-deadline-ms: 9\r\nA: b\r\nX-DEADLINE-MS: 8\r\n\
+        Connection: X-Deadline-Ms\r\n\r\n";
+    let head = forward(request, &edit).expect("it can be forwarded");
+    let expected = format!("GET / HTTP/1.1\r\nHost: h\r\nA: b\r\n{ADDED}X-Forwarded-Host: h\r\n");
+    assert_eq!(head, format!("{expected}\r\n"));
+    let (size, request) = (head.len(), head + "the\r\n\r\nbody");
+    let mut output = Vec::new();
+    add_field(request.as_bytes(), size, ("X-Deadline-Ms", "250"), &mut output);
+    let whole = format!("{expected}X-Deadline-Ms: 250\r\n\r\nthe\r\n\r\nbody");
+    assert_eq!(String::from_utf8(output).as_deref(), Ok(whole.as_str()));
+}
 
 #[test]
 fn a_request_is_written_anew() {

@@ -281,6 +281,7 @@ proptest! {
             collected_size: None,
             passes: None,
             has_trailers: false,
+            own_field: None,
         };
         let mut text = Vec::new();
         if write_request_head(&received, request.as_bytes(), &edit, &mut text).is_err() {
@@ -324,4 +325,30 @@ proptest! {
             prop_assert_eq!(head.size as usize, text.len());
         }
     }
+}
+
+#[test]
+fn a_field_is_added_to_a_packet() {
+    let text = b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\n";
+    let mut packet = Vec::new();
+    write(text, PacketOrigin::default(), &mut packet).expect("it is small");
+    let size = packet.len();
+    packet.extend_from_slice(b"body");
+    let mut output = b"before".to_vec();
+    let added = add_field(&packet, size, ("X-Deadline-Ms", "250"), &mut output);
+    assert_eq!(added, Ok(()));
+    let output = output.strip_prefix(b"before").expect("it was there");
+    let found = read(output, &Limits::DEFAULT).expect("it is in order").expect("it is whole");
+    assert_eq!(&output[found.size..], b"body");
+    assert_eq!(found.variables.get(b"HTTP_X_DEADLINE_MS"), Some(&b"250"[..]));
+    assert_eq!(found.variables.get(b"HTTP_HOST"), Some(&b"h"[..]));
+    // The largest packet has no room.
+    let mut large = Vec::new();
+    let fill = |size| format!("GET / HTTP/1.1\r\nZ: {}\r\n\r\n", "z".repeat(size));
+    write(fill(0).as_bytes(), PacketOrigin::default(), &mut large).expect("it is small");
+    let room = usize::from(u16::MAX) + 4 - large.len();
+    large.clear();
+    write(fill(room).as_bytes(), PacketOrigin::default(), &mut large).expect("it just fits");
+    let too_large = add_field(&large, large.len(), ("A", ""), &mut Vec::new());
+    assert_eq!(too_large, Err(PacketTooLarge));
 }

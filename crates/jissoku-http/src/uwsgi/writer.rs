@@ -53,6 +53,28 @@ pub fn write(
     Ok(())
 }
 
+/// Appends a forwarded packet and what follows it to `output`, with one more field behind its
+/// variables. The packet is at the start of `request` and has `packet_size` bytes.
+///
+/// # Errors
+/// [`PacketTooLarge`]; what was appended has no meaning then.
+pub fn add_field(
+    request: &[u8],
+    packet_size: usize,
+    (name, value): (&str, &str),
+    output: &mut Vec<u8>,
+) -> Result<(), PacketTooLarge> {
+    let start = output.len();
+    let (packet, rest) = request.split_at(packet_size.min(request.len()));
+    output.extend_from_slice(packet);
+    Variables { output }.write_field(name.as_bytes(), value.as_bytes(), [].iter());
+    let size = (output.len() - start).checked_sub(HEADER_SIZE).ok_or(PacketTooLarge)?;
+    let size = u16::try_from(size).map_err(|_| PacketTooLarge)?;
+    output[start + 1..start + 3].copy_from_slice(&size.to_le_bytes());
+    output.extend_from_slice(rest);
+    Ok(())
+}
+
 /// The name of a field, and its value.
 type Field<'a> = (&'a [u8], &'a [u8]);
 

@@ -51,6 +51,17 @@ impl<H: Handler> Connection<H> {
         }
     }
 
+    /// Whether a shutdown does not wait any longer. A response that has begun, and an upgraded
+    /// connection, have more time than a request without one.
+    pub(super) fn is_out_of_time(&self, unsent: usize, context: &WorkerContext<H>) -> bool {
+        let request = self.request.as_ref();
+        if unsent > 0 || request.is_some_and(|request| request.response.status != 0) {
+            context.streams_deadline_passed()
+        } else {
+            context.shutdown_deadline_passed()
+        }
+    }
+
     /// Bytes of a body that were received long ago do not count for its rate.
     fn forget_early_bytes(&mut self, size_max: u64) {
         if let Phase::Body(received) = &mut self.phase {

@@ -14,6 +14,8 @@ pub struct Forwarded<'a> {
     pub upstream: &'a str,
     /// The address of the server; empty if there was none for it.
     pub server: &'a str,
+    /// The start of the server's response, if that is malformed.
+    pub response: &'a [u8],
     /// Its outcome.
     pub outcome: ForwardedOutcome,
 }
@@ -35,8 +37,45 @@ pub struct ForwardedOutcome {
     /// Whether it was sent for a part of another response, and its response was used for this one,
     /// too.
     pub is_shared: bool,
+    /// What else was unusual.
+    pub notes: Notes,
     /// The error type (RFC 9209 section 2.3) if the response is not complete.
     pub error: Option<&'static str>,
+}
+
+/// What was unusual about a request to another server, without being an error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Notes(u8);
+
+impl Notes {
+    /// Nothing.
+    pub const NONE: Self = Self(0);
+    /// The final response began before the whole request was sent.
+    pub const EARLY: Self = Self(1);
+    /// Bytes followed a response that was complete.
+    pub const EXCESS: Self = Self(2);
+    /// The request is beyond the rate of its route, which is a dry run.
+    pub const OVER_RATE: Self = Self(4);
+
+    /// With their names.
+    const ALL: [(Self, &'static str); 3] =
+        [(Self::EARLY, "early"), (Self::EXCESS, "excess"), (Self::OVER_RATE, "over-rate")];
+
+    /// Adds these.
+    pub const fn add(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+
+    /// Whether these are among them.
+    #[must_use]
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    fn names(self) -> impl Iterator<Item = &'static str> {
+        let present = Self::ALL.into_iter().filter(move |(note, _)| self.has(*note));
+        present.map(|(_, name)| name)
+    }
 }
 
 /// What became of the second copy of a request.
@@ -59,7 +98,7 @@ impl HedgeResult {
 
 /// Appends ` key=value` for each property, for a format of text. Times are in microseconds.
 pub(super) fn write_text(lines: &mut Vec<u8>, forwarded: &Forwarded<'_>) {
-    let Forwarded { part, upstream, server, outcome } = forwarded;
+    let Forwarded { part, upstream, server, response, outcome } = forwarded;
     for (name, text) in [("part", part), ("upstream", upstream), ("server", server)] {
         if !text.is_empty() {
             put(lines, format_args!(" {name}="));
@@ -78,13 +117,20 @@ pub(super) fn write_text(lines: &mut Vec<u8>, forwarded: &Forwarded<'_>) {
     if outcome.is_shared {
         lines.extend_from_slice(b" shared=true");
     }
+    for (place, name) in outcome.notes.names().enumerate() {
+        put(lines, format_args!("{}{name}", if place == 0 { " note=" } else { "," }));
+    }
     put(lines, format_args!(" error={}", outcome.error.unwrap_or("-")));
+    if !response.is_empty() {
+        lines.extend_from_slice(b" response=");
+        quote(lines, response);
+    }
 }
 
 /// Appends a JSON object. Times are in nanoseconds.
 pub(super) fn write_json(lines: &mut Vec<u8>, forwarded: &Forwarded<'_>) {
-    let Forwarded { part, upstream, server, outcome } = forwarded;
-    let ForwardedOutcome { status, tries, is_reused, phases_ns, hedge, is_shared, error } =
+    let Forwarded { part, upstream, server, response, outcome } = forwarded;
+    let ForwardedOutcome { status, tries, is_reused, phases_ns, hedge, is_shared, notes, error } =
         *outcome;
     put(lines, format_args!("{{\"tries\":{tries},\"is_reused\":{is_reused}"));
     for (name, text) in [("part", *part), ("upstream", *upstream), ("server", *server)] {
@@ -104,8 +150,17 @@ pub(super) fn write_json(lines: &mut Vec<u8>, forwarded: &Forwarded<'_>) {
     if is_shared {
         lines.extend_from_slice(b",\"is_shared\":true");
     }
+    for (place, name) in notes.names().enumerate() {
+        put(lines, format_args!("{}\"{name}\"", if place == 0 { ",\"notes\":[" } else { "," }));
+    }
+    if notes != Notes::NONE {
+        lines.push(b']');
+    }
     if let Some(error) = error {
         write_field(lines, "error", error.as_bytes());
+    }
+    if !response.is_empty() {
+        write_field(lines, "response", response);
     }
     lines.push(b'}');
 }
@@ -123,15 +178,18 @@ mod tests {
             phases_ns: [1_000, 0, 12_999, 7_000],
             hedge: Some(HedgeResult::Won),
             is_shared: true,
+            notes: Notes::default(),
             error: None,
         };
-        let done = Forwarded { part: "", upstream: "app", server: "127.0.0.1:9001", outcome };
+        let server = "127.0.0.1:9001";
+        let done = Forwarded { upstream: "app", server, outcome, ..Forwarded::default() };
         let refused = ForwardedOutcome {
             tries: 1,
             error: Some("connection_refused"),
             ..ForwardedOutcome::default()
         };
-        let failed = Forwarded { part: "a\"", upstream: "app", server: "", outcome: refused };
+        let failed =
+            Forwarded { part: "a\"", upstream: "app", outcome: refused, ..Forwarded::default() };
         let check = |write: fn(&mut Vec<u8>, &Forwarded<'_>), forwarded, expected: &str| {
             let mut lines = Vec::new();
             write(&mut lines, forwarded);
@@ -160,5 +218,30 @@ mod tests {
             &failed,
             r#"{"tries":1,"is_reused":false,"part":"a\"","upstream":"app","wait_ns":0,"connect_ns":0,"head_ns":0,"body_ns":0,"error":"connection_refused"}"#,
         );
+    }
+
+    #[test]
+    fn what_was_unusual_is_described() {
+        let mut notes = Notes::EXCESS;
+        let error = Some("http_protocol_error");
+        let of = |notes| ForwardedOutcome { notes, error, ..ForwardedOutcome::default() };
+        let described = |outcome, response: &[u8]| {
+            let forwarded = Forwarded { response, outcome, ..Forwarded::default() };
+            let (mut text, mut json) = (Vec::new(), Vec::new());
+            write_text(&mut text, &forwarded);
+            write_json(&mut json, &forwarded);
+            [text, json].map(|lines| String::from_utf8(lines).expect("text"))
+        };
+        let [text, json] = described(of(notes), b"");
+        assert!(text.ends_with(" note=excess error=http_protocol_error"), "{text}");
+        assert!(json.contains(r#","notes":["excess"],"error""#), "{json}");
+        notes.add(Notes::EARLY);
+        let [text, json] = described(of(notes), b"HTTP/2 \"\r\n\xff");
+        let end =
+            r#" note=early,excess error=http_protocol_error response="HTTP/2 \x22\x0D\x0A\xFF""#;
+        assert!(text.ends_with(end), "{text}");
+        let value: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        assert_eq!(value["notes"], serde_json::json!(["early", "excess"]));
+        assert_eq!(value["response"], "HTTP/2 \"\r\n\\xFF");
     }
 }

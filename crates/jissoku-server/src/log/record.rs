@@ -41,6 +41,7 @@ struct ForwardedRecord {
     part_size: u32,
     upstream_size: u32,
     server_size: u32,
+    response_size: u32,
 }
 
 /// The log entry of a connection: texts are copied when a request is parsed, numbers are set with
@@ -96,12 +97,13 @@ impl LogEntry {
 
     /// Adds a request to another server, behind the header fields.
     pub(crate) fn add_forwarded(&mut self, forwarded: &Forwarded<'_>) {
-        let Forwarded { part, upstream, server, outcome } = *forwarded;
+        let Forwarded { part, upstream, server, response, outcome } = *forwarded;
         self.forwarded.push(ForwardedRecord {
             outcome,
             part_size: append(&mut self.texts, part.as_bytes()),
             upstream_size: append(&mut self.texts, upstream.as_bytes()),
             server_size: append(&mut self.texts, server.as_bytes()),
+            response_size: append(&mut self.texts, response),
         });
         self.record.forwarded_count += 1;
     }
@@ -179,13 +181,13 @@ impl Batch {
             let line = take_some(record.line_size).unwrap_or_default();
             let referer = take_some(record.referer_size);
             let agent = take_some(record.agent_size);
-            let mut take_name = |size| std::str::from_utf8(take(size)).unwrap_or_default();
             let of_record = forwarded.by_ref().take(record.forwarded_count.into());
-            let of_record = of_record.map(|one| Forwarded {
-                part: take_name(one.part_size),
-                upstream: take_name(one.upstream_size),
-                server: take_name(one.server_size),
-                outcome: one.outcome,
+            let of_record = of_record.map(|one| {
+                let sizes = [one.part_size, one.upstream_size, one.server_size];
+                let [part, upstream, server] =
+                    sizes.map(|size| std::str::from_utf8(take(size)).unwrap_or_default());
+                let response = take(one.response_size);
+                Forwarded { part, upstream, server, response, outcome: one.outcome }
             });
             (record, Texts { line, referer, agent }, of_record.collect())
         })
@@ -237,6 +239,7 @@ mod tests {
             part,
             upstream: "app",
             server: "unix:/run/app.sock",
+            response: if status == 404 { b"\xff" } else { b"" },
             outcome: ForwardedOutcome { status, ..ForwardedOutcome::default() },
         };
         let all = [vec![one("a", 200), one("b", 404)], vec![], vec![one("", 0)]];

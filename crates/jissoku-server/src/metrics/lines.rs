@@ -1,6 +1,6 @@
 //! Lines of the `OpenMetrics` 1.0 text format.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
 
 /// Starts a metric family.
 pub(super) fn head(text: &mut String, name: &str, kind: &str, unit: Option<&str>, help: &str) {
@@ -17,6 +17,22 @@ pub(super) fn line(text: &mut String, name: &str, value: u64) {
 }
 
 /// Appends formatted text.
-pub(super) fn put(text: &mut String, arguments: std::fmt::Arguments<'_>) {
+pub(super) fn put(text: &mut String, arguments: fmt::Arguments<'_>) {
     text.write_fmt(arguments).expect("memory takes everything");
+}
+
+/// The value of a label.
+pub(super) struct Escaped<'a>(pub(super) &'a str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for character in self.0.chars() {
+            match character {
+                '"' | '\\' => write!(formatter, "\\{character}")?,
+                '\n' => formatter.write_str("\\n")?,
+                _ => formatter.write_char(character)?,
+            }
+        }
+        Ok(())
+    }
 }

@@ -131,6 +131,7 @@ pub(super) fn write(metrics: &Metrics) -> String {
     let help = "Size of the file cache, counted against --cache-size.";
     gauge(&mut text, "jissoku_cache_bytes", Some("bytes"), help, bytes);
     metrics.upstreams.write(&mut text);
+    metrics.routes.write(&mut text);
     if let Some(dropped) = &metrics.dropped {
         let name = "jissoku_log_records_lost";
         head(&mut text, name, "counter", None, "Access log records that were dropped.");

@@ -5,11 +5,11 @@
     reason = "locked at a reload and when the page is read, never for a request"
 )]
 
-use std::fmt::{Debug, Write};
+use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::lines::{head, put};
+use super::lines::{Escaped, head, put};
 
 /// Why a request to a server has failed: error types of RFC 9209 section 2.3.
 const REASONS: [&str; 16] = [
@@ -60,9 +60,15 @@ pub enum UpstreamCounter {
     ClientsGone,
     /// Parts of gathered responses whose request was that of another part.
     SharedRequests,
+    /// Final responses that began before the whole request was sent.
+    Early,
+    /// Connections on which bytes followed a response.
+    Excess,
+    /// Connections on which bytes came before a request was sent.
+    Unsolicited,
 }
 
-const COUNT: usize = UpstreamCounter::SharedRequests as usize + 1;
+const COUNT: usize = UpstreamCounter::Unsolicited as usize + 1;
 
 /// A metric family: its name, help text, and its counters with their labels.
 struct Family {
@@ -113,6 +119,15 @@ const FAMILIES: &[Family] = &[
         name: "jissoku_upstream_shared",
         help: "Parts that got the response to a request of another part.",
         members: &[(UpstreamCounter::SharedRequests, "")],
+    },
+    Family {
+        name: "jissoku_upstream_out_of_turn",
+        help: "Bytes of servers before the whole request, behind a response, or without a request.",
+        members: &[
+            (UpstreamCounter::Early, ",kind=\"early\""),
+            (UpstreamCounter::Excess, ",kind=\"excess\""),
+            (UpstreamCounter::Unsolicited, ",kind=\"unsolicited\""),
+        ],
     },
 ];
 
@@ -249,22 +264,6 @@ fn write_servers(text: &mut String, all: &[Arc<UpstreamCounters>]) {
 fn line(text: &mut String, name: &str, upstream: &str, labels: &str, value: u64) {
     let upstream = Escaped(upstream);
     put(text, format_args!("{name}{{upstream=\"{upstream}\"{labels}}} {value}\n"));
-}
-
-/// The value of a label.
-struct Escaped<'a>(&'a str);
-
-impl std::fmt::Display for Escaped<'_> {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for character in self.0.chars() {
-            match character {
-                '"' | '\\' => write!(formatter, "\\{character}")?,
-                '\n' => formatter.write_str("\\n")?,
-                _ => formatter.write_char(character)?,
-            }
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

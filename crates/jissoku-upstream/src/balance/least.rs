@@ -12,7 +12,11 @@ pub(super) const SCAN_MAX: usize = 16;
 const DRAWS_MAX: usize = 8;
 
 /// Compares all; of equal ones a random one, so that workers do not choose the same.
-pub(super) fn scan(candidates: Candidates<'_>, random: &mut Random) -> Option<usize> {
+pub(super) fn scan(
+    candidates: Candidates<'_>,
+    random: &mut Random,
+    compare: impl Fn(&Candidate<'_>, &Candidate<'_>) -> Ordering,
+) -> Option<usize> {
     let mut best: Option<Candidate<'_>> = None;
     let mut equal = 1;
     for candidate in candidates.iter() {
@@ -30,7 +34,11 @@ pub(super) fn scan(candidates: Candidates<'_>, random: &mut Random) -> Option<us
 }
 
 /// The better of two different servers that are drawn by their weights.
-pub(super) fn two_choices(candidates: Candidates<'_>, random: &mut Random) -> Option<usize> {
+pub(super) fn two_choices(
+    candidates: Candidates<'_>,
+    random: &mut Random,
+    compare: impl Fn(&Candidate<'_>, &Candidate<'_>) -> Ordering,
+) -> Option<usize> {
     let mut first: Option<Candidate<'_>> = None;
     for _ in 0..DRAWS_MAX {
         let except = first.map(|first| first.index);
@@ -45,11 +53,11 @@ pub(super) fn two_choices(candidates: Candidates<'_>, random: &mut Random) -> Op
         }
     }
     // One server alone has nothing to be better than.
-    scan(candidates, random)
+    scan(candidates, random, compare)
 }
 
 /// By requests per weight, with the one that is to come.
-fn compare(one: &Candidate<'_>, other: &Candidate<'_>) -> Ordering {
+pub(super) fn compare(one: &Candidate<'_>, other: &Candidate<'_>) -> Ordering {
     let ours = u128::from(one.in_flight + 1) * u128::from(other.weight);
     ours.cmp(&(u128::from(other.in_flight + 1) * u128::from(one.weight)))
 }

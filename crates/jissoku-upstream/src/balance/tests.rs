@@ -46,7 +46,8 @@ fn filling(balance: Balance, fleet: &Fleet, count: u64) -> Vec<u32> {
     counts
 }
 
-const ALL: [Balance; 4] = [Balance::Least, Balance::TwoChoices, Balance::RoundRobin, Balance::Hash];
+const ALL: [Balance; 5] =
+    [Balance::Least, Balance::TwoChoices, Balance::Ewma, Balance::RoundRobin, Balance::Hash];
 
 #[test]
 fn round_robin_is_smooth_and_exact() {
@@ -300,4 +301,76 @@ proptest! {
             }
         }
     }
+}
+
+const MS: u64 = 1_000_000;
+
+/// Requests per server, of one each millisecond, from workers that take turns; counted from
+/// `from_ms` to `until_ms`. A server takes as many milliseconds for a request as `latency_ms` says.
+fn with_latencies(
+    fleet: &Fleet,
+    workers: u64,
+    (from_ms, until_ms): (u64, u64),
+    latency_ms: impl Fn(usize, u64) -> u64,
+) -> Vec<u64> {
+    let mut choosers: Vec<Chooser> =
+        (0..workers).map(|seed| Chooser::new(Balance::Ewma, seed)).collect();
+    let mut counts = vec![0; fleet.servers().len()];
+    let mut under_way: Vec<(u64, u64, Lease)> = Vec::new();
+    for ms in 0..until_ms {
+        let ended: Vec<_> = under_way.extract_if(.., |(end_ms, _, _)| *end_ms <= ms).collect();
+        for (end_ms, start_ms, lease) in ended {
+            lease.note_latency((end_ms - start_ms) * MS, end_ms * MS);
+            fleet.finish(lease, Outcome::Success, end_ms * MS);
+        }
+        let chooser = &mut choosers[usize::try_from(ms % workers).unwrap()];
+        let lease = chooser.choose(fleet, at(ms * MS)).unwrap();
+        counts[lease.index()] += u64::from(ms >= from_ms);
+        under_way.push((ms + latency_ms(lease.index(), ms), ms, lease));
+    }
+    counts
+}
+
+#[test]
+fn a_slow_server_gets_few_requests_of_all_workers() {
+    for workers in [1, 4] {
+        let slow_one = |server, _| if server == 0 { 100 } else { 2 };
+        let counts = with_latencies(&fleet(&[1; 4]), workers, (0, 10_000), slow_one);
+        assert!(counts[0] < 250, "{workers}: {counts:?}");
+        assert!(counts[1..].iter().all(|count| *count > 2500), "{workers}: {counts:?}");
+        let even = with_latencies(&fleet(&[1; 4]), workers, (0, 10_000), |_, _| 5);
+        assert!(even.iter().all(|count| count.abs_diff(2500) < 500), "{workers}: {even:?}");
+    }
+}
+
+#[test]
+fn a_server_that_was_slow_gets_requests_again() {
+    let latency_ms = |server, ms| if server == 0 && ms < 2000 { 20 } else { 2 };
+    let fleet = fleet(&[1; 2]);
+    let counts = with_latencies(&fleet, 2, (40_000, 60_000), latency_ms);
+    assert!(counts.iter().all(|count| count.abs_diff(10_000) < 2000), "{counts:?}");
+}
+
+#[test]
+fn a_server_of_which_nothing_is_known_is_asked_once_before_it_is_known() {
+    let fleet = fleet(&[1; 2]);
+    let mut chooser = Chooser::new(Balance::Ewma, 1);
+    let mut choose = || chooser.choose(&fleet, at(0)).unwrap();
+    let (first, second) = (choose(), choose());
+    assert_ne!(first.index(), second.index());
+    let (fast, slow) = (first.index(), second.index());
+    first.note_latency(MS, 0);
+    drop(first);
+    for _ in 0..100 {
+        let lease = choose();
+        assert_eq!(lease.index(), fast);
+        lease.note_latency(MS, 0);
+    }
+    second.note_latency(30 * MS, 0);
+    drop(second);
+    assert_eq!(choose().index(), fast);
+    // Requests in flight count, too.
+    let held: Vec<Lease> = (0..40).map(|_| choose()).collect();
+    let of_slow = held.iter().filter(|lease| lease.index() == slow).count();
+    assert!((1..=3).contains(&of_slow), "{of_slow}");
 }

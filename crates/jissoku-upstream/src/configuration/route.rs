@@ -5,15 +5,24 @@ use std::ops::Range;
 use toml::de::DeValue;
 
 use super::gather::{self, Batch, Broadcast};
+use super::limits::{self, Concurrency, Rate};
 use super::problem::{Refusal, refuse};
-use super::table::{Placed, Table, duration_ns, word, wrong};
+use super::table::{Placed, Table, duration_ns, is_field_name, word, wrong};
 use super::upstream::Upstream;
 use crate::fan_out::Plan;
-use crate::rate::RatePolicy;
 use crate::retry::{BudgetPolicy, HedgeAfter, RetryPolicy, UnsafeMethods};
 use crate::routes::{HostPattern, PathPattern, PatternError, Rule};
 
 const SECOND_NS: u64 = 1_000_000_000;
+
+/// The largest limit of bodies that can be written.
+const BODY_SIZE_MAX: u64 = 1 << 40;
+
+/// Bodies up to this size are collected, unless the file says otherwise.
+pub const COLLECT_SIZE: u64 = 64 * 1024;
+
+/// The largest size of collected bodies: each is in memory as a whole.
+const COLLECT_SIZE_MAX: u64 = 64 * 1024 * 1024;
 
 /// What the file says about one route.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +43,14 @@ pub struct Route {
     pub retry: RetryPolicy,
     /// Whether a second copy of a request is sent if its response is late.
     pub hedge: Option<Hedge>,
+    /// The limit of the bodies of requests; `None`: that of the server.
+    pub body_size_max: Option<u64>,
+    /// Up to this size, the body of a request is collected before a server is chosen.
+    pub collect_size: u64,
+    /// What becomes of a request whose client has left.
+    pub on_client_end: ClientEnd,
+    /// The field in which servers get the time that is left.
+    pub deadline_field: Option<String>,
     /// How often a client may ask.
     pub rate: Option<Rate>,
     /// How much a client may ask at once.
@@ -61,6 +78,20 @@ pub enum Action {
     Batch(Box<Batch>),
 }
 
+/// What becomes of a request whose client shuts down its side, or is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum ClientEnd {
+    /// A client that shuts down its side gets its response, unless that has no known end and pauses.
+    /// The request of one that is gone ends.
+    #[default]
+    Deliver,
+    /// A client that shuts down its side gets its response. That to one that is gone is received all
+    /// the same, so that its server is not interrupted.
+    Finish,
+    /// The request ends in both cases.
+    Abort,
+}
+
 /// Second copies of requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hedge {
@@ -68,35 +99,6 @@ pub struct Hedge {
     pub after: HedgeAfter,
     /// How many, as a share of the requests.
     pub budget: BudgetPolicy,
-}
-
-/// A limit on requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rate {
-    /// Whose requests are counted together.
-    pub per: RateKey,
-    /// How many.
-    pub policy: RatePolicy,
-    /// Count and report only.
-    pub is_dry_run: bool,
-}
-
-/// A limit on requests at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Concurrency {
-    /// Whose requests are counted together.
-    pub per: RateKey,
-    /// How many.
-    pub requests_max: u16,
-}
-
-/// Whose requests are counted together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RateKey {
-    /// A client's address.
-    Address,
-    /// All of the route.
-    Route,
 }
 
 pub(super) fn read(
@@ -133,21 +135,80 @@ pub(super) fn read(
         try_ns,
         retry,
         hedge: table.table("hedge")?.map(hedge).transpose()?,
-        rate: table.table("rate")?.map(rate).transpose()?,
-        concurrency: table.table("concurrency")?.map(concurrency).transpose()?,
+        body_size_max: table.size_within("body-size-max", 0..=BODY_SIZE_MAX)?,
+        collect_size: table.size_within("collect", 0..=COLLECT_SIZE_MAX)?.unwrap_or(COLLECT_SIZE),
+        on_client_end: table.word("on-client-end", &CLIENT_ENDS)?.unwrap_or_default(),
+        deadline_field: deadline_field(&mut table)?,
+        rate: table.table("rate")?.map(limits::rate).transpose()?,
+        concurrency: table.table("concurrency")?.map(limits::concurrency).transpose()?,
         is_in_batch: table.flag("in-batch")?,
     };
-    if route.is_in_batch && !matches!(route.action, Action::Forward(_)) {
-        let at = table.value("in-batch").map_or_else(|| table.at.clone(), toml::Spanned::span);
-        return Err(refuse(at, "in-batch is for routes with to"));
+    let forwards = matches!(route.action, Action::Forward(_));
+    if route.is_in_batch {
+        only(&mut table, "in-batch", forwards, "routes with to")?;
     }
-    if let (Some(value), false) =
-        (table.value("hedge"), matches!(route.action, Action::Forward(_) | Action::Gather(_)))
-    {
-        return Err(refuse(value.span(), "hedge is for routes with to or gather"));
+    for key in ["collect", "on-client-end"] {
+        only(&mut table, key, forwards, "routes with to")?;
     }
+    let asks = !matches!(route.action, Action::Folder(_) | Action::Fixed(_) | Action::App(_));
+    let has_times = asks && !matches!(route.action, Action::Batch(_));
+    only(&mut table, "deadline-field", has_times, "routes with to, gather or broadcast")?;
+    let copies = forwards || matches!(route.action, Action::Gather(_));
+    only(&mut table, "hedge", copies, "routes with to or gather")?;
     table.finish()?;
     Ok((route, rule))
+}
+
+/// Fields that a gateway, or the framing of messages, gives a meaning.
+const TAKEN_FIELDS: [&str; 22] = [
+    "authorization",
+    "connection",
+    "content-length",
+    "content-type",
+    "cookie",
+    "expect",
+    "forwarded",
+    "host",
+    "http2-settings",
+    "keep-alive",
+    "max-forwards",
+    "proxy",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "via",
+    "x-forwarded-for",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+];
+
+fn deadline_field(table: &mut Table<'_, '_>) -> Result<Option<String>, Refusal> {
+    let Some((name, at)) = table.string("deadline-field")? else { return Ok(None) };
+    let is_taken = TAKEN_FIELDS.iter().any(|taken| name.eq_ignore_ascii_case(taken));
+    if is_taken || !is_field_name(&name) {
+        let why = format!("deadline-field is a field of its own, as X-Deadline-Ms, not {name:?}");
+        return Err(refuse(at, &why));
+    }
+    Ok(Some(name))
+}
+
+const CLIENT_ENDS: [(&str, ClientEnd); 2] =
+    [("finish", ClientEnd::Finish), ("abort", ClientEnd::Abort)];
+
+/// Refuses a key that means nothing for the route.
+fn only(
+    table: &mut Table<'_, '_>,
+    key: &'static str,
+    has_meaning: bool,
+    routes: &str,
+) -> Result<(), Refusal> {
+    match table.value(key) {
+        Some(value) if !has_meaning => Err(refuse(value.span(), &format!("{key} is for {routes}"))),
+        _ => Ok(()),
+    }
 }
 
 fn parsed<T>(
@@ -258,37 +319,4 @@ fn hedge_after((text, at): &Placed<String>) -> Result<HedgeAfter, Refusal> {
         let why = format!("after is a percentile, p50 to p99, or a time, not {text:?}");
         refuse(at.clone(), &why)
     })
-}
-
-fn rate(mut table: Table<'_, '_>) -> Result<Rate, Refusal> {
-    let at = table.at.clone();
-    let per = table.word("per", &RATE_KEYS)?.unwrap_or(RateKey::Address);
-    let requests = table.integer("requests", 1..=1_000_000, 0)?;
-    let policy = RatePolicy {
-        requests,
-        every_ns: table.duration("every")?.unwrap_or(SECOND_NS),
-        burst: table.integer("burst", 1..=1_000_000, requests)?,
-    };
-    let is_dry_run = table.flag("dry-run")?;
-    table.finish()?;
-    if requests == 0 {
-        return Err(refuse(
-            at,
-            "rate wants a number of requests: { requests = 100, every = \"1s\" }",
-        ));
-    }
-    Ok(Rate { per, policy, is_dry_run })
-}
-
-const RATE_KEYS: [(&str, RateKey); 2] = [("address", RateKey::Address), ("route", RateKey::Route)];
-
-fn concurrency(mut table: Table<'_, '_>) -> Result<Concurrency, Refusal> {
-    let at = table.at.clone();
-    let per = table.word("per", &RATE_KEYS)?.unwrap_or(RateKey::Address);
-    let requests_max = table.integer("requests", 1..=i64::from(u16::MAX), 0)?;
-    table.finish()?;
-    if requests_max == 0 {
-        return Err(refuse(at, "concurrency wants a number of requests: { requests = 10 }"));
-    }
-    Ok(Concurrency { per, requests_max })
 }

@@ -14,7 +14,10 @@ pub(super) type Value<'a> = Spanned<DeValue<'a>>;
 pub(super) type Placed<T> = (T, Range<usize>);
 
 /// A size that fits the memory of a worker for fan-outs.
-const SIZE_MAX: usize = 64 * 1024 * 1024;
+const SIZE_MAX: u64 = 64 * MIB;
+
+const MIB: u64 = 1024 * 1024;
+const GIB: u64 = 1024 * MIB;
 
 pub(super) struct Table<'t, 'a> {
     /// For messages: "upstream "app"".
@@ -92,10 +95,21 @@ impl<'t, 'a> Table<'t, 'a> {
 
     /// In bytes; more than 0.
     pub(super) fn size(&mut self, key: &'static str) -> Result<Option<usize>, Refusal> {
+        self.size_within(key, 1..=SIZE_MAX)
+    }
+
+    /// In bytes.
+    pub(super) fn size_within<T: TryFrom<u64>>(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<u64>,
+    ) -> Result<Option<T>, Refusal> {
         let Some((text, at)) = self.string(key)? else { return Ok(None) };
-        let bytes = size_bytes(&text).filter(|bytes| (1..=SIZE_MAX).contains(bytes));
-        bytes.map(Some).ok_or_else(|| {
-            refuse(at, &format!("{key} is a size, such as \"256KiB\" or \"4MiB\", not {text:?}"))
+        let bytes = size_bytes(&text).filter(|bytes| range.contains(bytes));
+        bytes.and_then(|bytes| T::try_from(bytes).ok()).map(Some).ok_or_else(|| {
+            let most = text_of_size(*range.end());
+            let example = "such as \"256KiB\" or \"4MiB\"";
+            refuse(at, &format!("{key} is a size of at most {most}, {example}, not {text:?}"))
         })
     }
 
@@ -179,16 +193,31 @@ fn kind(value: &DeValue<'_>) -> String {
     format!("a value of type {}", value.type_str())
 }
 
-fn size_bytes(text: &str) -> Option<usize> {
+/// Whether this can be the name of a field (RFC 9110 section 5.6.2).
+pub(super) fn is_field_name(text: &str) -> bool {
+    let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^`|~".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_sign)
+}
+
+fn size_bytes(text: &str) -> Option<u64> {
     let split = text.find(|sign: char| !sign.is_ascii_digit())?;
     let (digits, unit) = text.split_at_checked(split)?;
     let factor = match unit {
         "B" => 1,
         "KiB" => 1024,
-        "MiB" => 1024 * 1024,
+        "MiB" => MIB,
+        "GiB" => GIB,
         _ => return None,
     };
-    digits.parse::<usize>().ok()?.checked_mul(factor)
+    digits.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+fn text_of_size(bytes: u64) -> String {
+    if bytes.is_multiple_of(GIB) {
+        format!("{} GiB", bytes / GIB)
+    } else {
+        format!("{} MiB", bytes / MIB)
+    }
 }
 
 pub(super) fn duration_ns(text: &str) -> Option<u64> {

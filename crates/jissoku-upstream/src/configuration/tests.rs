@@ -55,7 +55,7 @@ fn the_example_is_read_whole() {
     assert_eq!((api.head_ns, api.retry.tries_max), (10_000_000_000, 3));
     let hedge = api.hedge.unwrap();
     assert_eq!((hedge.after, hedge.budget.percent), (HedgeAfter::Percentile(95), 5));
-    assert_eq!(api.rate.unwrap().policy.burst, 200);
+    assert_eq!(api.rate.as_ref().unwrap().policy.burst, 200);
 
     let Action::Gather(plan) = &read.routes[1].action else { panic!("no plan") };
     let parts: Vec<_> =
@@ -82,6 +82,52 @@ fn statuses_that_are_retried_are_a_list_with_ranges() {
     let without = Configuration::parse(EXAMPLE).unwrap();
     assert!(without.upstreams.iter().all(|upstream| upstream.retry_statuses.is_empty()));
     assert!(without.routes[2].retry.on_status && !without.routes[0].retry.on_status);
+}
+
+#[test]
+fn requests_are_counted_by_address_route_or_field() {
+    let read = |keys: &str| {
+        let text = EXAMPLE.replacen("per = \"address\"", keys, 1);
+        let rate = Configuration::parse(&text).unwrap().routes.remove(0).rate.unwrap();
+        (rate.per, rate.is_dry_run)
+    };
+    assert_eq!(read("per = \"address\""), (RateKey::Address, false));
+    assert_eq!(read("per = \"route\", dry-run = true"), (RateKey::Route, true));
+    let key = RateKey::Field("X-Api-Key".to_owned());
+    assert_eq!(read("per = \"field:X-Api-Key\", dry-run = false"), (key, false));
+}
+
+#[test]
+fn servers_can_get_the_time_that_is_left_in_a_field() {
+    let key = "deadline-field = \"X-Deadline-Ms\"";
+    let text = EXAMPLE.replacen("head-time = \"10s\"", key, 1);
+    let text = text.replacen("quorum = \"50%\"", key, 1);
+    let fields = Configuration::parse(&text).unwrap().routes;
+    let fields: Vec<_> = fields.iter().map(|route| route.deadline_field.as_deref()).collect();
+    assert_eq!(fields, [Some("X-Deadline-Ms"), Some("X-Deadline-Ms"), None]);
+}
+
+#[test]
+fn a_route_says_what_becomes_of_requests_without_a_client() {
+    let read = |keys: &str| {
+        let text = EXAMPLE.replacen("head-time = \"10s\"", keys, 1);
+        Configuration::parse(&text).unwrap().routes.remove(0).on_client_end
+    };
+    assert_eq!(read(""), ClientEnd::Deliver);
+    assert_eq!(read("on-client-end = \"finish\""), ClientEnd::Finish);
+    assert_eq!(read("on-client-end = \"abort\""), ClientEnd::Abort);
+}
+
+#[test]
+fn a_route_has_sizes_of_bodies() {
+    let read = |keys: &str| {
+        let text = EXAMPLE.replacen("head-time = \"10s\"", keys, 1);
+        let route = Configuration::parse(&text).unwrap().routes.remove(0);
+        (route.body_size_max, route.collect_size)
+    };
+    assert_eq!(read(""), (None, 64 * 1024));
+    assert_eq!(read("body-size-max = \"2GiB\"\ncollect = \"1MiB\""), (Some(2 << 30), 1 << 20));
+    assert_eq!(read("body-size-max = \"0B\"\ncollect = \"0B\""), (Some(0), 0));
 }
 
 #[test]
@@ -133,7 +179,13 @@ fn check(from: &str, to: &str, line: usize, why: &str) {
 fn what_cannot_be_meant_is_refused_with_its_line() {
     for (from, to, line, why) in [
         ("balance = \"least\"", "balanced = 1", 6, "has no key \"balanced\"; there are"),
-        ("balance = \"least\"", "balance = \"fair\"", 6, "\"least\" or \"two-choices\""),
+        (
+            "balance = \"least\"",
+            "balance = \"fair\"",
+            6,
+            "\"least\" or \"two-choices\" or \"ewma\"",
+        ),
+        ("balance = \"least\"", "balance = \"ewma\"\nhash-by = \"address\"", 7, "for balance"),
         ("weight = 2", "weight = 0", 5, "weight is 1 to 1000, not 0"),
         ("weight = 2", "weights = 2", 5, "a server has no key \"weights\""),
         ("127.0.0.1:9001", "127.0.0.1", 5, "HOST:PORT or unix:/PATH"),
@@ -185,7 +237,12 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
         ("hedge = { after = \"p95\", budget = 0.05 }", "batch = {}", 16, "one of to, folder"),
         ("folder = \"site\"", "batch = {}", 31, "no route has in-batch = true"),
         ("folder = \"site\"", "folder = \"site\"\nin-batch = true", 34, "routes with to"),
-        ("deadline = \"200ms\"", "part-size-max = \"1GiB\"", 27, "part-size-max is a size"),
+        (
+            "deadline = \"200ms\"",
+            "part-size-max = \"1GiB\"",
+            27,
+            "part-size-max is a size of at most 64 MiB",
+        ),
         ("path = \"/api/**\"", "", 16, "a route has a path"),
         ("/api/**", "/api/*/x", 17, "\"/api/*/x\": `*` is for the end"),
         ("/api/**", "/**", 24, "no request reaches this route: the one on line 16"),
@@ -208,7 +265,53 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
             34,
             "hedge is for routes with to or gather",
         ),
+        (
+            "head-time = \"10s\"",
+            "body-size-max = 1",
+            19,
+            "body-size-max is a string, not a value of type integer",
+        ),
+        ("head-time = \"10s\"", "body-size-max = \"1025GiB\"", 19, "at most 1024 GiB"),
+        ("head-time = \"10s\"", "body-size-max = \"-1B\"", 19, "body-size-max is a size"),
+        ("head-time = \"10s\"", "collect = \"65MiB\"", 19, "collect is a size of at most 64 MiB"),
+        ("head-time = \"10s\"", "collect = \"1 MiB\"", 19, "not \"1 MiB\""),
+        (
+            "folder = \"site\"",
+            "folder = \"site\"\ncollect = \"1MiB\"",
+            34,
+            "collect is for routes with to",
+        ),
+        (
+            "head-time = \"10s\"",
+            "on-client-end = \"ignore\"",
+            19,
+            "on-client-end is \"finish\" or \"abort\", not \"ignore\"",
+        ),
+        (
+            "folder = \"site\"",
+            "folder = \"site\"\non-client-end = \"abort\"",
+            34,
+            "on-client-end is for routes with to",
+        ),
+        ("head-time = \"10s\"", "deadline-field = \"\"", 19, "a field of its own"),
+        ("head-time = \"10s\"", "deadline-field = \"X_Ms\"", 19, "not \"X_Ms\""),
+        ("head-time = \"10s\"", "deadline-field = \"HOST\"", 19, "as X-Deadline-Ms, not \"HOST\""),
+        (
+            "folder = \"site\"",
+            "folder = \"site\"\ndeadline-field = \"X-Deadline-Ms\"",
+            34,
+            "deadline-field is for routes with to, gather or broadcast",
+        ),
         ("requests = 100, ", "", 22, "a number of requests"),
+        (
+            "per = \"address\"",
+            "per = \"client\"",
+            22,
+            "\"route\" or \"field:NAME\", not \"client\"",
+        ),
+        ("per = \"address\"", "per = \"field:\"", 22, "not \"field:\""),
+        ("per = \"address\"", "per = \"field:X_Y\"", 22, "not \"field:X_Y\""),
+        ("per = \"address\"", "dry-run = 1", 22, "dry-run is true or false"),
         ("app:/users/{id}", "app:/users/{name}", 26, "no variable {name}"),
         ("ads:/for/{id}", "add:/for/{id}", 26, "no upstream \"add\""),
         ("deadline = \"200ms\"", "soft-deadline = \"2s\"", 26, "before the deadline"),

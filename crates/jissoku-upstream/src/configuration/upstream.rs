@@ -4,7 +4,7 @@ use toml::de::DeValue;
 
 use super::problem::{Refusal, refuse};
 use super::statuses;
-use super::table::{Table, Value, string, wrong};
+use super::table::{Table, Value, is_field_name, string, wrong};
 use crate::balance::Balance;
 use crate::fleet::ServerSpec;
 use crate::health::{HealthPolicy, ProbePolicy};
@@ -162,13 +162,10 @@ fn hash_key(table: &mut Table<'_, '_>, balance: Balance) -> Result<HashKey, Refu
     if balance != Balance::Hash {
         return Err(refuse(at, "hash-by is for balance = \"hash\""));
     }
-    let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^`|~".contains(&byte);
     match (text.as_str(), text.strip_prefix("field:")) {
         ("target", _) => Ok(HashKey::Target),
         ("address", _) => Ok(HashKey::Address),
-        (_, Some(name)) if !name.is_empty() && name.bytes().all(is_sign) => {
-            Ok(HashKey::Field(name.to_owned()))
-        }
+        (_, Some(name)) if is_field_name(name) => Ok(HashKey::Field(name.to_owned())),
         _ => {
             let why = format!("hash-by is \"target\", \"address\" or \"field:NAME\", not {text:?}");
             Err(refuse(at, &why))
@@ -187,9 +184,10 @@ fn host(table: &mut Table<'_, '_>) -> Result<HostField, Refusal> {
     }
 }
 
-const BALANCES: [(&str, Balance); 4] = [
+const BALANCES: [(&str, Balance); 5] = [
     ("least", Balance::Least),
     ("two-choices", Balance::TwoChoices),
+    ("ewma", Balance::Ewma),
     ("round-robin", Balance::RoundRobin),
     ("hash", Balance::Hash),
 ];

@@ -5,6 +5,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
+use super::latency::Latency;
 use super::passive::{Ejection, Passive};
 use super::policy::HealthPolicy;
 use super::window::Window;
@@ -18,6 +19,7 @@ const SLOW_START_PERMILLE: u64 = 100;
 pub struct ServerState {
     passive: AtomicU64,
     window: AtomicU64,
+    latency: AtomicU64,
     in_flight: AtomicU32,
     is_probed_dead: AtomicBool,
     is_draining: AtomicBool,
@@ -66,6 +68,7 @@ impl Default for ServerState {
         Self {
             passive: AtomicU64::new(Passive::INITIAL.pack()),
             window: AtomicU64::new(Window::default().pack()),
+            latency: AtomicU64::new(Latency::default().pack()),
             in_flight: AtomicU32::new(0),
             is_probed_dead: AtomicBool::new(false),
             is_draining: AtomicBool::new(false),
@@ -90,6 +93,18 @@ impl ServerState {
 
     pub(crate) fn end(&self) {
         self.in_flight.fetch_sub(1, Relaxed);
+    }
+
+    /// The latency of its requests, in nanoseconds; `None` if there was none.
+    pub(crate) fn latency_ns(&self, now_ns: u64) -> Option<f32> {
+        Latency::unpack(self.latency.load(Relaxed)).at(now_ns)
+    }
+
+    /// Notes the latency of a request.
+    pub(crate) fn note_latency(&self, latency_ns: u64, now_ns: u64) {
+        let observe = |word| Some(Latency::unpack(word).observed(latency_ns, now_ns).pack());
+        // Never refused, so there is no result.
+        let _before = self.latency.fetch_update(Relaxed, Relaxed, observe);
     }
 
     /// The passive state.

@@ -1,0 +1,94 @@
+//! Requests whose clients have left: they end, or their responses are received and dropped.
+
+use jissoku_os::driver::ConnectionId;
+use jissoku_server::{LogRecord, Progress, Response, UpstreamCounter};
+use jissoku_upstream::rate::Permit;
+use jissoku_upstream::retry::RetryPolicy;
+
+use super::GatewayHandler;
+use crate::exchange::{ClientState, Ending};
+use crate::failure::CLIENT_GONE;
+use crate::request::Request;
+use crate::slab::Key;
+
+/// The status of a response that was not sent because the client had left, in the access log.
+const CLOSED: u16 = 499;
+
+impl GatewayHandler {
+    /// The client of a request has shut down its side. Returns its connection, if that ends the
+    /// request.
+    pub(super) fn note_hangup(&mut self, request: &Request) -> Option<ConnectionId> {
+        let exchange = request.exchange().and_then(|key| self.exchanges.get(key))?;
+        exchange.client_state = ClientState::Ended;
+        exchange.is_aborted().then_some(exchange.client)
+    }
+
+    /// Ends an exchange whose client has shut down its side, if its route says so.
+    pub(super) fn abort(&mut self, key: Key, response: &mut Response<'_>) -> Option<Progress> {
+        let exchange = self.exchanges.get(key).filter(|exchange| exchange.is_aborted())?;
+        exchange.ending = Some(Ending::Truncated);
+        exchange.place.error = Some(CLIENT_GONE);
+        let status = if exchange.output.status == 0 { CLOSED } else { exchange.output.status };
+        response.set_sent(status, exchange.output.body_size);
+        let upstream = exchange.place.forwarding.upstream;
+        self.service.upstreams[upstream].count(UpstreamCounter::ClientsGone);
+        self.log_exchange(key, response.log_record());
+        self.end_exchange(key);
+        Some(Progress::Reset)
+    }
+
+    /// The client of a request is gone. `permit` counts the request at its route.
+    pub(crate) fn lose_client(
+        &mut self,
+        request: &Request,
+        permit: Option<Permit>,
+        log: &mut LogRecord<'_>,
+    ) {
+        self.record_end(request, CLIENT_GONE, log);
+        let Some(key) = request.exchange() else { return };
+        let key = self.settle(key);
+        let Some(exchange) = self.exchanges.get(key).filter(|exchange| exchange.is_finishable())
+        else {
+            return self.end_exchange(key);
+        };
+        exchange.client_state = ClientState::Gone;
+        exchange.permit = permit;
+        // Nobody waits for another server.
+        exchange.place.forwarding.retry = RetryPolicy::NONE;
+        exchange.place.forwarding.hedge = None;
+        let (copy, upstream) = (exchange.copy.take(), exchange.upstream);
+        self.orphans += 1;
+        if let Some(copy) = copy {
+            self.end_exchange(copy);
+        }
+        if let Some(upstream) = upstream {
+            self.limit_orphan(upstream, key);
+        }
+        self.continue_orphan(key);
+    }
+
+    /// The response to an exchange without a client is received for a limited time, once it has
+    /// begun: it may have no end.
+    pub(super) fn limit_orphan(&mut self, upstream: Key, key: Key) {
+        let head_ns = self.exchanges.get_ref(key).map_or(0, |orphan| orphan.place.phases.head_ns);
+        if head_ns != 0 {
+            self.set_deadline(upstream, head_ns + self.service.timeouts.read_ns);
+        }
+    }
+
+    /// Drops what was received of the response to an exchange without a client.
+    pub(super) fn continue_orphan(&mut self, key: Key) {
+        let Some(exchange) = self.exchanges.get(key).filter(|exchange| exchange.is_orphan()) else {
+            return;
+        };
+        let was_held = exchange.is_held();
+        exchange.output.bytes = Vec::new();
+        // Its request may still be being sent.
+        let is_finishing = exchange.upstream.is_some() && exchange.ending == Some(Ending::Complete);
+        if exchange.ending.is_some() && !is_finishing {
+            self.end_exchange(key);
+        } else if was_held {
+            self.resume_upstream(key);
+        }
+    }
+}
