@@ -81,6 +81,15 @@ class Scene:
         _, samples = read_metrics(self.metrics)
         return samples['jissoku_upstream_clients_gone_total{upstream="app"}']
 
+    def in_flight(self) -> float:
+        """Requests that the server has not responded to completely, as the metrics count them."""
+        _, samples = read_metrics(self.metrics)
+        return sum(
+            value
+            for name, value in samples.items()
+            if name.startswith("jissoku_upstream_server_requests{")
+        )
+
     def lines(self) -> list[dict[str, Any]]:
         """The log, when the gateway has ended."""
         return [json.loads(line) for line in lines_of(self.served, self.folder / "access.log")]
@@ -207,7 +216,9 @@ def test_with_finish_a_large_response_without_a_reader_is_received(scene: Scene)
         client.recv(1)
         reset(client)
         server.sendall(b"x" * size)
-        # All of it was taken, so that the connection is used again.
+        # All of it is taken, so that the connection is used again.
+        while scene.in_flight() > 0:
+            assert scene.served.process.poll() is None
         with scene.client() as other:
             other.sendall(GET)
             scene.request(server)

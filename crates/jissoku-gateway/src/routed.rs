@@ -3,6 +3,7 @@
 //! The application of a route has a type of its own, so it is a type parameter: a worker calls it
 //! without dynamic dispatch, as it does without routes.
 
+mod client_address;
 mod collecting;
 mod content;
 mod handler;

@@ -53,7 +53,7 @@ impl GatewayHandler {
         };
         exchange.client_state = ClientState::Gone;
         exchange.permit = permit;
-        // Nobody waits for another server.
+        // No client waits for another server.
         exchange.place.forwarding.retry = RetryPolicy::NONE;
         exchange.place.forwarding.hedge = None;
         let (copy, upstream) = (exchange.copy.take(), exchange.upstream);

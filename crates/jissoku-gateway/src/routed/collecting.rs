@@ -6,8 +6,8 @@ use jissoku_http::Method;
 use jissoku_server::{DynamicResponse, OwnedOrigin, RequestHead};
 use jissoku_upstream::fan_out::read_batch;
 
+use super::client_address::address_of;
 use super::content::RouteContent;
-use super::handler::address_of;
 use crate::client::Client;
 use crate::gather::{CollectedRequest, Gathering};
 use crate::handler::GatewayHandler;

@@ -14,6 +14,7 @@ use jissoku_server::{
 use jissoku_upstream::rate::Permit;
 use jissoku_upstream::routes::Captures;
 
+use super::client_address::address_of;
 use super::collecting::{Collecting, Purpose};
 use super::content::{Content, Found, Refusal, RouteContent};
 use super::limits::Admitted;
@@ -75,12 +76,6 @@ impl Excess {
         };
         log.add_forwarded(&Forwarded { outcome, ..Forwarded::default() });
     }
-}
-
-/// The address of the client of a request, on a connection from this address. A trusted proxy names
-/// the client.
-pub(super) fn address_of(request: &RequestHead<'_>, peer: Option<IpAddr>) -> Option<IpAddr> {
-    request.origin.map_or(peer, |origin| origin.client.map(|client| client.ip()))
 }
 
 /// What a request is served by.

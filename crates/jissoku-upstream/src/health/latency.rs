@@ -4,7 +4,7 @@
 /// The time in which what was known before loses 63 % of its weight.
 const DECAY_NS: f32 = 10e9;
 
-/// The resolution of times: 2^16 ns. A word can tell times apart that are up to 39 hours away.
+/// The resolution of times: 2^16 ns. A word can distinguish times that are up to 39 hours away.
 const TICK_BITS: u32 = 16;
 
 /// A smaller latency counts as this one: 0 is unknown.
