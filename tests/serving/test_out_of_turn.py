@@ -3,6 +3,7 @@
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -111,18 +112,23 @@ def test_bytes_behind_a_response_are_noted_and_not_forwarded(tmp_path: Path, sta
 def test_bytes_on_an_unused_connection_are_counted_and_no_response(
     tmp_path: Path, start: Start
 ) -> None:
-    is_used = threading.Event()
+    is_used, is_counted = threading.Event(), threading.Event()
 
     def answer(connection: socket.socket) -> None:
         connection.sendall(OK)
         if not is_used.is_set():
             assert is_used.wait(PATIENCE_S)
             connection.sendall(OK.replace(b"ok", b"no"))
+            # Its end must not come with them.
+            is_counted.wait(PATIENCE_S)
 
     with ScriptedServer(answer) as server:
         gateway = Gateway(tmp_path, start, server)
         assert asked(gateway.port, "GET", "/") == (200, "ok")
         is_used.set()
+        while not gateway.counts()["unsolicited"]:
+            time.sleep(0.01)
+        is_counted.set()
         assert server.ended.acquire(timeout=PATIENCE_S)
         assert asked(gateway.port, "GET", "/") == (200, "ok")
         assert gateway.counts() == {"early": 0, "excess": 0, "unsolicited": 1}
