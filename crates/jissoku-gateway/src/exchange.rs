@@ -164,17 +164,29 @@ impl Exchange {
             && matches!(self.place.endpoint.as_deref(), Some(Endpoint::Tcp(_)))
     }
 
-    /// Writes the head, and the body if it was collected. One that is not repeated is not kept.
-    pub(crate) fn write_request(&mut self, output: &mut SendBuffer) {
-        if self.is_repeatable() || self.is_repeatable_if_untaken() {
+    /// Whether the request is kept when it is sent, since it may be sent once more.
+    fn is_kept(&self) -> bool {
+        self.is_repeatable() || self.is_repeatable_if_untaken()
+    }
+
+    /// Writes the head, and the body if it was collected. Returns how many bytes that is.
+    pub(crate) fn write_request(&mut self, output: &mut SendBuffer) -> u64 {
+        let size = self.request.len() as u64;
+        if self.is_kept() {
             output.append(&self.request);
         } else {
             append_from(0, &mut self.request, output);
         }
+        size
     }
 
     /// As [`Exchange::write_request`], with the time that is left in the field of this name.
-    pub(crate) fn write_request_until(&mut self, name: &str, now_ns: u64, output: &mut SendBuffer) {
+    pub(crate) fn write_request_until(
+        &mut self,
+        name: &str,
+        now_ns: u64,
+        output: &mut SendBuffer,
+    ) -> u64 {
         let value = self.place.left_ms(now_ns).to_string();
         let mut bytes = Vec::with_capacity(self.request.len() + name.len() + value.len() + 16);
         let (field, size) = ((name, value.as_str()), self.head_size);
@@ -184,10 +196,12 @@ impl Exchange {
             // There was room for it when the head was written.
             return self.write_request(output);
         }
-        if !self.is_repeatable() {
+        if !self.is_kept() {
             self.request = Vec::new();
         }
+        let size = bytes.len() as u64;
         append_from(0, &mut bytes, output);
+        size
     }
 
     /// Whether the whole request was handed to the driver.

@@ -26,14 +26,13 @@ impl GatewayHandler {
         upstream.state = State::Busy(exchange_key, Sending::Done);
         let Some(exchange) = self.exchanges.get(exchange_key) else { return Next::Close };
         exchange.place.phases.sent_ns = self.now_ns;
-        upstream.sent += exchange.request.len() as u64;
-        match exchange.place.forwarding.deadline_field {
+        upstream.sent += match exchange.place.forwarding.deadline_field {
             None => exchange.write_request(output),
             Some(field) => {
                 let name = &self.service.deadline_fields[field];
-                exchange.write_request_until(name, self.now_ns, output);
+                exchange.write_request_until(name, self.now_ns, output)
             }
-        }
+        };
         if let Some(upload) = &mut exchange.upload {
             if upload.is_held() {
                 self.ready.push_back(exchange.client);
