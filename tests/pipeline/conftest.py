@@ -50,14 +50,15 @@ SERVE = "\nServer(('127.0.0.1', int(sys.argv[1])), Handler).serve_forever()\n"
 
 
 class CollectingListener:
-    """A listener that collects the trials."""
+    """A listener that collects notes and trials."""
 
     def __init__(self, on_trial: Callable[[Trial], object] = lambda _: None) -> None:
+        self.notes: list[str] = []
         self.trials: list[Trial] = []
         self._on_trial = on_trial
 
     def note(self, text: str) -> None:
-        del text
+        self.notes.append(text)
 
     def trial(self, trial: Trial, done: int, total: int, seconds_left: float) -> None:
         assert done <= total

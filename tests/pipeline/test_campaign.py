@@ -8,6 +8,8 @@ import pytest
 
 from jissoku import records, report, stats
 from jissoku.model import (
+    CheckOutcome,
+    FailedCheck,
     Load,
     LoadLevel,
     MeasurementStatus,
@@ -17,8 +19,8 @@ from jissoku.model import (
     TrialStage,
 )
 from jissoku.model.updated import updated
-from jissoku.pipeline import compare, trial_loop
-from tests.pipeline.conftest import Asks, CollectingListener, asking
+from jissoku.pipeline import compare
+from tests.pipeline.conftest import BRIEF, Asks, CollectingListener, asking
 
 # A campaign takes a few seconds, and a machine may be busy.
 pytestmark = pytest.mark.timeout(240)
@@ -181,7 +183,7 @@ def test_an_interruption_leaves_no_process_and_keeps_every_trial(
 ) -> None:
     config = asks({"one": "", "other": ""})
     # A disturbed trial is repeated on the same start.
-    monkeypatch.setattr(trial_loop, "_is_rejected", lambda _: is_disturbed)
+    monkeypatch.setattr(stats, "is_rejected", lambda _: is_disturbed)
 
     def interrupt(_: Trial) -> None:
         if len(listener.trials) == 2:
@@ -193,6 +195,21 @@ def test_an_interruption_leaves_no_process_and_keeps_every_trial(
     assert trials == tuple(listener.trials)
     assert len(trials) == 2
     assert processes_of(config.folder.parent) == []
+
+
+def test_a_run_ends_when_blocks_to_come_cannot_make_up_for_disturbed_ones(
+    asks: Asks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = updated(BRIEF, blocks=2, blocks_max=4, blocks_step=1)
+    config = updated(asks({"one": "", "other": ""}, rate_rps=200), plan=plan)
+    disturbed = FailedCheck(name="steal", outcome=CheckOutcome.REJECT, message="for a test")
+    # Of three attempts the last one counts.
+    monkeypatch.setattr(stats, "trial_checks", lambda one: (disturbed,) * (one.attempt < 2))
+    listener = CollectingListener()
+    assert compare(config, listener)
+    _, trials = records.read(config.folder)
+    assert {trial.block for trial in trials} == {0, 1}
+    assert "Ends after block 2: the machine disturbed" in listener.notes[-1]
 
 
 @pytest.mark.race

@@ -61,3 +61,11 @@ def test_arms_of_every_trial_have_no_comparison() -> None:
 def test_a_fifth_of_the_trials_may_be_disturbed(rejected: int, *, is_too_noisy: bool) -> None:
     said = run_checks.too_noisy(trials("a", 10, rejected))
     assert bool(said) is is_too_noisy
+
+
+@pytest.mark.parametrize(("left", "is_too_noisy"), [(0, True), (29, True), (30, False)])
+def test_trials_still_to_come_may_make_up_for_disturbed_ones(
+    left: int, *, is_too_noisy: bool
+) -> None:
+    said = run_checks.too_noisy(trials("a", 10, 8), left)
+    assert bool(said) is is_too_noisy

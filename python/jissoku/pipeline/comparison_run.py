@@ -142,6 +142,9 @@ class _ComparisonRun:
             if effort.blocks_step and beyond >= 0 and beyond % effort.blocks_step == 0:
                 if stats.is_enough(self.header, self.trials, half_width):
                     return
+                if reason := stats.too_noisy(self.trials, self._cost_trials_left(index)):
+                    self.progress.note(f"Ends after block {index}: {reason}.")
+                    return
                 self.progress.note(f"{index} blocks were not enough for every pair; going on.")
             yield index
 
@@ -273,6 +276,11 @@ class _ComparisonRun:
         if load.level is LoadLevel.GIVEN:
             return tuple(names)
         return grid.reaching(load, self.capacities, names)
+
+    def _cost_trials_left(self, index: int) -> int:
+        """Number of trials of cost in all blocks that may follow `index` blocks, without reruns."""
+        planned = sum(trial.kind.is_cost and trial.attempt == 0 for trial in self.trials)
+        return (self.plan.blocks_max - index) * planned // index
 
     def _trials_left(self, index: int) -> dict[TrialKind, int]:
         """Number of trials left at block `index`, without reruns and an early end."""

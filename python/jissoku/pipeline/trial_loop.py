@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from jissoku import stats
-from jissoku.model import CheckOutcome, Trial, TrialKind
+from jissoku.model import Trial, TrialKind
 from jissoku.model.updated import updated
 from jissoku.pipeline.progress import EtaEstimator, ProgressListener
 from jissoku.records import RunWriter
@@ -56,7 +56,7 @@ class TrialLoop:
             trial = updated(trial, failed_checks=stats.trial_checks(trial))
             self._eta.stop(kind)
             self._record(trial, left)
-            if trial.failure is not None or attempt == reruns or not _is_rejected(trial):
+            if trial.failure is not None or attempt == reruns or not stats.is_rejected(trial):
                 return trial
             attempt += 1
 
@@ -66,7 +66,3 @@ class TrialLoop:
         rest, done = left(), len(self.trials)
         total = done + sum(rest.values())
         self._listener.trial(trial, done, total, self._eta.seconds(rest))
-
-
-def _is_rejected(trial: Trial) -> bool:
-    return any(check.outcome is CheckOutcome.REJECT for check in trial.failed_checks)

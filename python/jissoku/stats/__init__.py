@@ -1,5 +1,6 @@
 """Pure functions from a run and its trials to estimates and verdicts."""
 
+from jissoku.stats.run_checks import is_rejected, too_noisy
 from jissoku.stats.stopping import half_widths, is_enough
 from jissoku.stats.summary import summarise
 from jissoku.stats.sweep import summarise as summarise_sweep
@@ -9,8 +10,10 @@ from jissoku.stats.verdict import minimum_effect_of
 __all__ = [
     "half_widths",
     "is_enough",
+    "is_rejected",
     "minimum_effect_of",
     "summarise",
     "summarise_sweep",
+    "too_noisy",
     "trial_checks",
 ]

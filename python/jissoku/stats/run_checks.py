@@ -18,11 +18,16 @@ def is_rejected(trial: Trial) -> bool:
     )
 
 
-def too_noisy(trials: Sequence[Trial]) -> str:
-    """Why no verdict can be had from the trials of cost of this run; empty when it can."""
+def too_noisy(trials: Sequence[Trial], left: int = 0) -> str:
+    """Why no verdict can be had from the trials of cost of this run; empty when it can.
+
+    Args:
+        trials: Of all kinds.
+        left: Number of trials of cost still to come, taken as undisturbed.
+    """
     ended = [trial for trial in trials if trial.kind.is_cost and trial.failure is None]
     rejected = sum(map(is_rejected, ended))
-    if rejected <= REJECTED_MAX * len(ended):
+    if rejected <= REJECTED_MAX * (len(ended) + left):
         return ""
     return (
         f"the machine disturbed {rejected} of {len(ended)} trials of cost, above"
