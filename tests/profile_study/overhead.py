@@ -1,8 +1,9 @@
 """What sampling costs a server, and how much memory the sampler takes.
 
-One server is under load in short windows, some with the sampler and some without: what the costs
-of the two kinds differ by is what sampling adds to the CPU time per request. A second copy on the
-same core could not be the control: timers run on cores and interrupt whatever runs there.
+One server is under a constant load while the sampler is paused and resumed every fifth of a second:
+what the costs of the two kinds of windows differ by is what sampling adds to the CPU time per
+request. A second copy on the same core could not be the control: timers run on cores and interrupt
+whatever runs there.
 
 The core is kept from sleeping in all windows. Otherwise the timer does that in those with the
 sampler, and a server that often waits then uses up to 8 % less CPU time, even if what is sampled
@@ -13,6 +14,7 @@ import functools
 import math
 import re
 import shlex
+import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -21,7 +23,7 @@ from pathlib import Path
 from jissoku.observe.profiler import Profiler
 from jissoku.system.cores import core_assignment
 from tests import alternating_windows, core_in_use
-from tests.alternating_windows import SETTLING_S, WINDOW_S
+from tests.alternating_windows import SHORT, WARMUP_S
 from tests.profile_study.checks import Check, Found
 from tests.profile_study.injected import server
 
@@ -30,7 +32,7 @@ OVERHEAD_MAX = 0.01
 MEMORY_MAX_MIB = 64.0
 
 RUNS = 12
-SECONDS = 34.0
+SECONDS = WARMUP_S + SHORT.seconds + 5
 
 # A server whose time is all in user space, and others as they are; requests per second of each.
 RATES = {"c": 1_200, "nginx-tuned": 20_000, "jissoku": 20_000, "go": 10_000, "node": 5_000}
@@ -42,24 +44,33 @@ def overhead(name: str, seed: int, folder: Path) -> Found:
     """Windows on one start of a server; the part that sampling adds."""
     command = shlex.join([*server("c", folder), "{port}", "500"]) if name == "c" else ""
     arm = alternating_windows.prepared_arm(name, command)
-    peaks: list[float] = []
+    cores = core_assignment(None, None)
     with (
-        core_in_use.idle_loop(core_assignment(None, None).server[0]) as loop,
+        core_in_use.idle_loop(cores.server[0]) as loop,
         core_in_use.running(loop),
         alternating_windows.started(arm, seed) as running,
     ):
         root = running.pid
         assert root is not None
-        added = alternating_windows.log_ratio(running, lambda: _sampled(root, peaks), RATES[name])
-    return {"added": round(math.expm1(added), 5), "memory_mib": round(max(peaks), 1)}
+        limit_s = WARMUP_S + SHORT.seconds
+        with Profiler(root, cores, limit_s=limit_s) as profiler:
+            pause_or_resume(profiler)
+            added = alternating_windows.log_ratio(
+                running, lambda: _resumed(profiler), RATES[name], SHORT
+            )
+            peak = _peak_mib(profiler)
+    return {"added": round(math.expm1(added), 5), "memory_mib": round(peak, 1)}
+
+
+def pause_or_resume(profiler: Profiler) -> None:
+    profiler._process.send_signal(signal.SIGUSR2)
 
 
 @contextmanager
-def _sampled(root: int, peaks: list[float]) -> Iterator[None]:
-    limit_s = SETTLING_S + WINDOW_S
-    with Profiler(root, core_assignment(None, None), limit_s=limit_s) as profiler:
-        yield
-        peaks.append(_peak_mib(profiler))
+def _resumed(profiler: Profiler) -> Iterator[None]:
+    pause_or_resume(profiler)
+    yield
+    pause_or_resume(profiler)
 
 
 def _peak_mib(profiler: Profiler) -> float:

@@ -3,9 +3,11 @@
 import ctypes
 import json
 import platform
+import signal
 import struct
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from jissoku.system import processes
 from tests.conftest import JISSOKU, LIMIT_S
 from tests.profiles.test_injected import compiled
 
@@ -24,6 +27,9 @@ SECCOMP_MODE_FILTER = 2
 
 # capabilities(7): what allows to sample the kernel in spite of kernel.perf_event_paranoid.
 CAP_SYS_ADMIN, CAP_PERFMON = 21, 38
+
+# Two hundred samples.
+CPU_TIME_NS = 200_000_000
 
 PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241}
 
@@ -63,6 +69,48 @@ def stacks(found: dict[str, Any]) -> list[list[str]]:
     """Names of functions, innermost first, of each different stack."""
     names = [frame["function"] for frame in found["frames"]]
     return [[names[frame] for frame in stack["frames"]] for stack in found["stacks"]]
+
+
+SPINNING = [sys.executable, "-c", "while True: pass"]
+
+
+@pytest.mark.parametrize("toggles", [1, 2])
+def test_a_paused_sampler_takes_no_samples(toggles: int) -> None:
+    with running(SPINNING) as pid, sampling(pid, "--no-interpreters") as sampler:
+        sampler.send_signal(signal.SIGUSR2)
+        sampler.send_signal(signal.SIGUSR1)
+        wait_for_cpu_time(pid)
+        if toggles == 2:
+            sampler.send_signal(signal.SIGUSR2)
+            wait_for_cpu_time(pid)
+        sampler.send_signal(signal.SIGINT)
+        out, _ = sampler.communicate(timeout=LIMIT_S)
+    assert (json.loads(out)["samples"] > 0) == (toggles == 2)
+
+
+@contextmanager
+def sampling(pid: int, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """A sampler that takes samples; it ends with the block."""
+    command = [*JISSOKU, "sample", str(pid), "-F", "997", *words]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        line = process.stderr.readline()
+        if line != "sampling\n":
+            process.wait()
+            pytest.skip(line.strip())
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def wait_for_cpu_time(pid: int) -> None:
+    """Until the process has used enough for many samples."""
+    until_ns = processes.cpu_ns(pid) + CPU_TIME_NS
+    while processes.cpu_ns(pid) < until_ns:
+        time.sleep(0.01)
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the program is of x86-64")

@@ -4,14 +4,15 @@ use std::io::{self, Write as _};
 
 use clap::ValueEnum;
 use jissoku_os::affinity;
-use jissoku_os::signal::{SIGINT, SIGTERM, SIGUSR1, Signals};
+use jissoku_os::signal::{SIGINT, SIGTERM, SIGUSR1, SIGUSR2, Signals};
 use jissoku_profile::{Clock, Controls, Plan, Scope};
 
 use crate::units;
 
 /// Sample the CPU time of running processes by thread, library, function and line
 ///
-/// Prints one JSON object when it ends. SIGUSR1 forgets all samples taken so far.
+/// Prints one JSON object when it ends. SIGUSR1 forgets all samples taken so far; SIGUSR2 pauses
+/// sampling, and the next one resumes it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Sample {
     /// First processes: they, all that they started and all that they start are sampled
@@ -70,6 +71,7 @@ impl Sample {
             Signals::register(signals).map_err(|error| (1, format!("cannot register: {error}")))
         };
         let (stop, mut reset) = (register(&[SIGTERM, SIGINT])?, register(&[SIGUSR1])?);
+        let mut pause = register(&[SIGUSR2])?;
         let plan = Plan {
             roots: self.pids,
             duration_ns: self.duration,
@@ -85,7 +87,7 @@ impl Sample {
         let begun = || {
             let _written = writeln!(io::stderr(), "sampling");
         };
-        let controls = Controls { stop: &stop, reset: &mut reset };
+        let controls = Controls { stop: &stop, reset: &mut reset, pause: &mut pause };
         let profile = jissoku_profile::sample(&plan, controls, begun);
         let profile = profile.map_err(|sentence| (1, sentence))?;
         let mut out = io::BufWriter::new(io::stdout().lock());

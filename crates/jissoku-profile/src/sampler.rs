@@ -54,6 +54,8 @@ pub struct Controls<'a> {
     pub stop: &'a Signals,
     /// All samples so far are forgotten: a measurement begins here.
     pub reset: &'a mut Signals,
+    /// Stops taking samples, and the next one resumes.
+    pub pause: &'a mut Signals,
 }
 
 /// Samples. `on_start` is called when the first sample may be taken.
@@ -78,7 +80,7 @@ pub fn sample(
     let layout = if plan.stack_size == 0 { Layout::CallChain } else { Layout::WithStack };
     let filter = opened.is_of_cores.then(ProcessFilter::default);
     let mut collector = Collector::new(layout, filter);
-    opened.enable().map_err(|error| format!("an event cannot be enabled: {error}"))?;
+    opened.set_enabled(true).map_err(|error| format!("an event cannot be enabled: {error}"))?;
     // After enabling, so that a file mapped meanwhile is in the list, in a record, or in both.
     for &pid in &pids {
         collector.add_process(pid, &threads(pid));
@@ -123,6 +125,7 @@ impl State {
         let mut start_ns = clock::monotonic_ns();
         let mut random = start_ns | 1;
         let mut alive_ns = start_ns;
+        let mut is_paused = false;
         loop {
             let now_ns = clock::monotonic_ns();
             let left_ns = plan.duration_ns.map(|whole| (start_ns + whole).saturating_sub(now_ns));
@@ -136,12 +139,18 @@ impl State {
                     break;
                 }
             }
-            let no_python = self.python.is_empty();
+            let no_python = is_paused || self.python.is_empty();
             let wait = if no_python { WAIT_MAX } else { interpreter_wait(&mut random) };
             let wait = left_ns.map_or(wait, |left| wait.min(Duration::from_nanos(left)));
-            let sources = [controls.stop.as_fd(), controls.reset.as_fd()];
+            let sources = [controls.stop.as_fd(), controls.reset.as_fd(), controls.pause.as_fd()];
             let woken = poll::wait_readable(&sources, Some(wait)).unwrap_or_default();
-            self.python.read();
+            if woken.get(2) == Some(&true) && controls.pause.count() % 2 == 1 {
+                is_paused = !is_paused;
+                self.set_paused(is_paused);
+            }
+            if !is_paused {
+                self.python.read();
+            }
             self.opened.drain(&mut self.collector);
             if woken.first() == Some(&true) {
                 break;
@@ -155,6 +164,12 @@ impl State {
         }
         self.opened.drain(&mut self.collector);
         clock::monotonic_ns() - start_ns
+    }
+
+    fn set_paused(&mut self, is_paused: bool) {
+        if let Err(error) = self.opened.set_enabled(!is_paused) {
+            self.notes.push(format!("Sampling could not be paused or resumed: {error}."));
+        }
     }
 }
 
@@ -183,8 +198,9 @@ struct Opened {
 }
 
 impl Opened {
-    fn enable(&self) -> io::Result<()> {
-        self.rings.iter().map(Ring::event).chain(&self.events).try_for_each(Event::enable)
+    fn set_enabled(&self, is_enabled: bool) -> io::Result<()> {
+        let set = if is_enabled { Event::enable } else { Event::disable };
+        self.rings.iter().map(Ring::event).chain(&self.events).try_for_each(set)
     }
 
     /// The sum of what all events of threads counted; `None` if one cannot be read.

@@ -35,6 +35,7 @@ const FLAG_FD_CLOEXEC: u64 = 1 << 3;
 
 /// `PERF_EVENT_IOC_*`.
 const IOC_ENABLE: u64 = 0x2400;
+const IOC_DISABLE: u64 = 0x2401;
 const IOC_SET_OUTPUT: u64 = 0x2405;
 
 /// All general registers and the instruction pointer, as `asm/perf_regs.h` numbers them: assembler
@@ -174,6 +175,14 @@ impl Event {
     /// The error of `ioctl(2)`.
     pub fn enable(&self) -> io::Result<()> {
         self.control(IOC_ENABLE, 0)
+    }
+
+    /// Counts no further until enabled again; what was counted is kept.
+    ///
+    /// # Errors
+    /// The error of `ioctl(2)`.
+    pub fn disable(&self) -> io::Result<()> {
+        self.control(IOC_DISABLE, 0)
     }
 
     /// What an event of a thread has counted so far, with all threads and processes that inherited
