@@ -60,6 +60,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="How long the soak lasts; the promise is about an hour.",
     )
     parser.addoption(
+        "--load-factor",
+        type=int,
+        default=1,
+        help="The sampler's test has N times the samples and processes a second: with 6, "
+        "20 minutes are as two hours.",
+    )
+    parser.addoption(
         "--reloads",
         type=int,
         default=200,

@@ -11,6 +11,7 @@ pub mod epoll;
 pub mod file;
 pub mod host_info;
 pub mod inherited;
+pub mod memory;
 pub mod notify;
 pub mod perf;
 pub mod poll;

@@ -59,6 +59,21 @@ impl Files {
         &self.all[id as usize].0
     }
 
+    /// Keeps the paths only.
+    pub(crate) fn release_unwind_information(&mut self) {
+        for (_, info) in &mut self.all {
+            *info = Rc::default();
+        }
+        self.vdso = OnceCell::new();
+    }
+
+    /// What unwinding uses of all files, without keeping it.
+    #[cfg(test)]
+    pub(crate) fn unwind_information(&self) -> Vec<std::sync::Weak<[u8]>> {
+        let tables = self.all.iter().filter_map(|(_, info)| info.sections().eh_frame);
+        tables.map(|bytes| std::sync::Arc::downgrade(&bytes)).collect()
+    }
+
     fn info(&self, id: FileId) -> Rc<ModuleInfo> {
         Rc::clone(&self.all[id as usize].1)
     }
@@ -103,68 +118,29 @@ impl Mapping {
 /// Executable mappings of a process.
 pub(crate) struct AddressSpace {
     pid: i32,
+    /// Processes that were forked have those of their parent until they map something.
+    code: Rc<Code>,
+    /// Of processes with samples: it takes about 10 KiB.
+    cache: Option<CacheNative<framehop::MayAllocateDuringUnwind>>,
+}
+
+/// What a process has mapped.
+#[derive(Clone)]
+struct Code {
     /// Ascending, without overlap.
     mappings: Vec<Mapping>,
     unwinder: UnwinderNative<Bytes, framehop::MayAllocateDuringUnwind>,
-    cache: CacheNative<framehop::MayAllocateDuringUnwind>,
 }
 
-impl std::fmt::Debug for AddressSpace {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("AddressSpace").field("pid", &self.pid).finish_non_exhaustive()
-    }
-}
-
-impl AddressSpace {
-    /// Of a process that has mapped nothing yet.
-    pub(crate) fn new(pid: i32) -> Self {
-        let (unwinder, cache) = (UnwinderNative::new(), CacheNative::new());
-        Self { pid, mappings: Vec::new(), unwinder, cache }
-    }
-
-    /// As its process has it now (`proc_pid_maps(5)`); empty if that cannot be read.
-    pub(crate) fn of_process(pid: i32, files: &mut Files) -> Self {
-        let mut space = Self::new(pid);
-        let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-        for line in text.lines() {
-            if let Some((start, end, offset, path)) = executable(line) {
-                space.map(start..end, offset, path, files);
-            }
-        }
-        space
-    }
-
-    /// A copy for a process that was forked from this one.
-    pub(crate) fn fork(&self, pid: i32) -> Self {
-        let unwinder = self.unwinder.clone();
-        Self { pid, mappings: self.mappings.clone(), unwinder, cache: CacheNative::new() }
-    }
-
-    /// Adds a mapping; what older ones had in its place is gone.
-    pub(crate) fn map(
-        &mut self,
-        range: std::ops::Range<u64>,
-        offset: u64,
-        path: &str,
-        files: &mut Files,
-    ) {
-        let path = path.strip_suffix(" (deleted)").unwrap_or(path);
-        let backing = match path {
-            "[vdso]" => Backing::Vdso { has_tables: files.vdso().can_unwind() },
-            "[vsyscall]" => Backing::Vdso { has_tables: false },
-            path if path.starts_with('/') && !is_anonymous(path) => {
-                let id = files.id(self.pid, Path::new(path));
-                Backing::File { id, offset, has_tables: files.info(id).can_unwind() }
-            }
-            _ => Backing::Anonymous,
-        };
-        let overlaps = |one: &Mapping| one.start < range.end && range.start < one.end;
+impl Code {
+    fn map(&mut self, new: Mapping, files: &Files) {
+        let overlaps = |one: &Mapping| one.start < new.end && new.start < one.end;
         for old in self.mappings.extract_if(.., |one| overlaps(one)).collect::<Vec<_>>() {
             self.unwinder.remove_module(old.start);
-            let parts = [old.within(0, range.start), old.within(range.end, u64::MAX)];
+            let parts = [old.within(0, new.start), old.within(new.end, u64::MAX)];
             parts.into_iter().flatten().for_each(|part| self.insert(part, files));
         }
-        self.insert(Mapping { start: range.start, end: range.end, backing }, files);
+        self.insert(new, files);
     }
 
     fn insert(&mut self, mapping: Mapping, files: &Files) {
@@ -185,10 +161,74 @@ impl AddressSpace {
         let base = range.start.wrapping_sub(stated);
         self.unwinder.add_module(Module::new(String::new(), range, base, info.sections()));
     }
+}
+
+impl std::fmt::Debug for AddressSpace {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("AddressSpace").field("pid", &self.pid).finish_non_exhaustive()
+    }
+}
+
+impl AddressSpace {
+    /// Of a process that has mapped nothing yet.
+    pub(crate) fn new(pid: i32) -> Self {
+        let code = Code { mappings: Vec::new(), unwinder: UnwinderNative::new() };
+        Self { pid, code: Rc::new(code), cache: None }
+    }
+
+    /// As its process has it now (`proc_pid_maps(5)`); empty if that cannot be read.
+    pub(crate) fn of_process(pid: i32, files: &mut Files) -> Self {
+        let mut space = Self::new(pid);
+        let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        for line in text.lines() {
+            if let Some((start, end, offset, path)) = executable(line) {
+                space.map(start..end, offset, path, files);
+            }
+        }
+        space
+    }
+
+    /// A copy for a process that was forked from this one.
+    pub(crate) fn fork(&self, pid: i32) -> Self {
+        Self { pid, code: Rc::clone(&self.code), cache: None }
+    }
+
+    /// Whether there is a cache of how functions are unwound.
+    pub(crate) fn has_cache(&self) -> bool {
+        self.cache.is_some()
+    }
+
+    /// Frees that cache; it is filled anew by further samples.
+    pub(crate) fn release_cache(&mut self) {
+        self.cache = None;
+    }
+
+    /// Adds a mapping; what older ones had in its place is gone.
+    pub(crate) fn map(
+        &mut self,
+        range: std::ops::Range<u64>,
+        offset: u64,
+        path: &str,
+        files: &mut Files,
+    ) {
+        let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+        let backing = match path {
+            "[vdso]" => Backing::Vdso { has_tables: files.vdso().can_unwind() },
+            "[vsyscall]" => Backing::Vdso { has_tables: false },
+            path if path.starts_with('/') && !is_anonymous(path) => {
+                let id = files.id(self.pid, Path::new(path));
+                Backing::File { id, offset, has_tables: files.info(id).can_unwind() }
+            }
+            _ => Backing::Anonymous,
+        };
+        Rc::make_mut(&mut self.code)
+            .map(Mapping { start: range.start, end: range.end, backing }, files);
+    }
 
     fn mapping(&self, address: u64) -> Option<&Mapping> {
-        let after = self.mappings.partition_point(|one| one.start <= address);
-        self.mappings[..after].last().filter(|one| address < one.end)
+        let mappings = &self.code.mappings;
+        let after = mappings.partition_point(|one| one.start <= address);
+        mappings[..after].last().filter(|one| address < one.end)
     }
 
     /// Where an address lies; `None` in no code of the process.
@@ -231,6 +271,8 @@ impl AddressSpace {
         };
         let mut frame = FrameAddress::InstructionPointer(instruction);
         let mut addresses = vec![frame.address_for_lookup()];
+        // Taken out, so that mappings can be asked meanwhile.
+        let mut cache = self.cache.take().unwrap_or_default();
         let complete = loop {
             let hand_written = if addresses.len() <= ASSEMBLER_DEPTH {
                 self.assembler_caller(frame, &registers, files, &mut read)
@@ -243,7 +285,7 @@ impl AddressSpace {
                     Ok(Some(registers.ip()))
                 }
                 None => {
-                    self.unwinder.unwind_frame(frame, &mut registers, &mut self.cache, &mut read)
+                    self.code.unwinder.unwind_frame(frame, &mut registers, &mut cache, &mut read)
                 }
             };
             let Ok(caller) = next else { break false };
@@ -258,6 +300,7 @@ impl AddressSpace {
             addresses.push(address);
             frame = caller;
         };
+        self.cache = Some(cache);
         if !complete {
             self.follow_pointers(&mut addresses, &by_pointers());
         }

@@ -11,6 +11,10 @@ use crate::stacks::{Stacks, Thread};
 /// Entries above which it is checked whether their processes and threads exist.
 const KNOWN_MAX: usize = 3_000;
 
+/// Processes that have a cache of how their functions are unwound. Beyond that all are freed: of a server
+/// that forks for each request, most have no further sample.
+const CACHES_MAX: usize = 128;
+
 /// Numbers of what happened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
@@ -33,6 +37,8 @@ pub(crate) struct Collector {
     filter: Option<ProcessFilter>,
     pub(crate) files: Files,
     spaces: HashMap<i32, AddressSpace>,
+    /// How many were given a cache since all were freed.
+    caches: usize,
     names: HashMap<i32, String>,
     programs: BTreeMap<i32, String>,
     /// When threads, by process and own number, have ended, since the ring buffers were read; and
@@ -51,6 +57,7 @@ impl Collector {
             filter,
             files: Files::default(),
             spaces: HashMap::new(),
+            caches: 0,
             names: HashMap::new(),
             programs: BTreeMap::new(),
             ended: HashMap::new(),
@@ -127,9 +134,9 @@ impl Collector {
 
     /// Processes that were sampled in code that a runtime generated.
     pub(crate) fn with_generated_code(&self) -> BTreeSet<i32> {
-        let locations = self.stacks.iter().flat_map(|(_, stack, _)| stack.iter().flatten());
+        let locations = self.stacks.locations().into_iter().flatten();
         let pids = locations.filter_map(|location| match location {
-            Location::Generated(pid, _) => Some(*pid),
+            Location::Generated(pid, _) => Some(pid),
             _ => None,
         });
         pids.collect()
@@ -139,6 +146,12 @@ impl Collector {
     pub(crate) fn reset(&mut self) {
         self.stacks = Stacks::default();
         self.counts = Counts::default();
+    }
+
+    /// Frees what only further samples would need.
+    pub(crate) fn release_unwind_information(&mut self) {
+        self.spaces = HashMap::new();
+        self.files.release_unwind_information();
     }
 
     /// Takes a record of a ring buffer.
@@ -220,9 +233,15 @@ impl Collector {
     fn on_sample(&mut self, sample: &Sample<'_>) {
         self.counts.samples += 1;
         let pid = sample.pid;
+        if self.caches >= CACHES_MAX {
+            self.caches = 0;
+            self.spaces.values_mut().for_each(AddressSpace::release_cache);
+        }
         let files = &mut self.files;
         let space = self.spaces.entry(pid).or_insert_with(|| AddressSpace::of_process(pid, files));
+        let had_cache = space.has_cache();
         let (user, complete) = space.unwind(sample, files);
+        self.caches += usize::from(space.has_cache() && !had_cache);
         self.counts.cut += u64::from(!complete);
         let mut stack: Vec<Option<Location>> = kernel_part(sample);
         self.counts.kernel += u64::from(!stack.is_empty());

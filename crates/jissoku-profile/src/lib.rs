@@ -11,6 +11,7 @@ mod collector;
 pub mod flame_graph;
 mod frame;
 mod java;
+mod kernel_symbols;
 mod module;
 mod perf_map;
 mod process_filter;

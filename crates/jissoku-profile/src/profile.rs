@@ -1,15 +1,14 @@
 //! What was sampled, as it is printed: one JSON object.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::address_space::Location;
 use crate::collector::Collector;
 use crate::frame::Frame;
 use crate::python::{INTERPRETER_WAIT_NS, PythonReader};
 use crate::stacks::Thread;
-use crate::symbols::{Symbols, symbolize};
+use crate::symbols::{Functions, Symbols, symbolize};
 
 /// Version of the format; readers refuse others.
 pub const SCHEMA: &str = "jissoku.sample/1";
@@ -102,19 +101,20 @@ pub(crate) struct Sampling {
 
 /// Names everything that was collected.
 pub(crate) fn build(
-    collector: &Collector,
+    mut collector: Collector,
     python: &PythonReader,
     sampling: Sampling,
     notes: Vec<String>,
 ) -> Profile {
-    let locations: BTreeSet<Location> =
-        collector.stacks.iter().flat_map(|(_, stack, _)| stack.iter().flatten().copied()).collect();
-    let symbols = symbolize(&locations, &collector.files);
+    let mut functions = Functions::default();
+    let locations = collector.stacks.locations();
+    let symbols = symbolize(&locations, &collector.files, &mut functions);
+    drop(locations);
     let processes: BTreeMap<i32, usize> =
         collector.programs().keys().enumerate().map(|(index, &pid)| (pid, index)).collect();
-    let mut table = Table::default();
-    let stacks = table.stacks(collector, &symbols);
-    let interpreted = table.interpreted(collector, python, sampling.period);
+    let interpreted = interpreted(&collector, python, sampling.period, &mut functions);
+    let stacks = stacks(&mut collector, &symbols);
+    let (frames, stacks, interpreted) = ordered(functions.into_all(), stacks, interpreted);
     let threads = collector.stacks.threads().iter().map(|thread| ThreadName {
         process: processes.get(&thread.pid).copied().unwrap_or(processes.len()),
         // Of threads beyond the bound, their own name is all that is known.
@@ -136,78 +136,118 @@ pub(crate) fn build(
         processes_started: counts.started,
         cut_stacks: counts.cut + collector.stacks.shortened(),
         threads: threads.collect(),
-        frames: table.frames,
+        frames,
         stacks,
         interpreted,
         notes,
     }
 }
 
-/// Functions, each once.
-#[derive(Debug, Default)]
-struct Table {
-    ids: HashMap<Frame, u32>,
-    frames: Vec<Frame>,
+/// Stacks of functions, freed as locations as they are named.
+fn stacks(collector: &mut Collector, symbols: &Symbols) -> Vec<Stack> {
+    let named = collector.stacks.take().map(|(thread, stack, count)| {
+        let depth = stack.iter().map(|location| symbols.of(*location).len()).sum();
+        let mut frames = Vec::with_capacity(depth);
+        frames.extend(stack.iter().flat_map(|location| symbols.of(*location)));
+        Stack { thread, frames, count }
+    });
+    named.collect()
 }
 
-impl Table {
-    fn id(&mut self, frame: &Frame) -> u32 {
-        if let Some(&id) = self.ids.get(frame) {
-            return id;
+/// Sorts everything, so that the same samples give the same bytes: stacks by their functions, and
+/// functions as stacks have them. Stacks that differ in addresses only become one.
+fn ordered(
+    mut all: Vec<Frame>,
+    mut stacks: Vec<Stack>,
+    mut interpreted: Vec<Interpreted>,
+) -> (Vec<Frame>, Vec<Stack>, Vec<Interpreted>) {
+    let mut by_name: Vec<u32> = (0..).take(all.len()).collect();
+    by_name.sort_unstable_by(|one, other| all[*one as usize].cmp(&all[*other as usize]));
+    let mut ranks = vec![0_u32; all.len()];
+    for (rank, &id) in (0..).zip(&by_name) {
+        ranks[id as usize] = rank;
+    }
+    for frame in stacks.iter_mut().flat_map(|stack| &mut stack.frames) {
+        *frame = ranks[*frame as usize];
+    }
+    stacks.sort_unstable_by(|one, other| {
+        (one.thread, &one.frames).cmp(&(other.thread, &other.frames))
+    });
+    stacks.dedup_by(|later, kept| {
+        let is_same = (later.thread, &later.frames) == (kept.thread, &kept.frames);
+        kept.count += if is_same { later.count } else { 0 };
+        is_same
+    });
+    let mut numbers: Vec<Option<u32>> = vec![None; all.len()];
+    let mut frames = Vec::new();
+    let mut number = |frame: &mut u32, id: u32| {
+        *frame = *numbers[id as usize].get_or_insert_with(|| {
+            frames.push(std::mem::take(&mut all[id as usize]));
+            u32::try_from(frames.len() - 1).unwrap_or(u32::MAX)
+        });
+    };
+    for frame in stacks.iter_mut().flat_map(|stack| &mut stack.frames) {
+        number(frame, by_name[*frame as usize]);
+    }
+    for frame in interpreted.iter_mut().flat_map(|stack| &mut stack.frames) {
+        number(frame, *frame);
+    }
+    (frames, stacks, interpreted)
+}
+
+/// Stacks of threads that were met in Python about as often as they were on a core. Other threads
+/// run native code that Python only started, as a server written in another language does.
+fn interpreted(
+    collector: &Collector,
+    python: &PythonReader,
+    period_ns: u64,
+    functions: &mut Functions,
+) -> Vec<Interpreted> {
+    let mut by_thread: BTreeMap<Thread, BTreeMap<&Vec<Frame>, u64>> = BTreeMap::new();
+    for ((pid, tid), stacks) in &python.stacks {
+        let merged = by_thread.entry(collector.thread(*pid, *tid)).or_default();
+        for (frames, count) in stacks {
+            *merged.entry(frames).or_default() += count;
         }
-        let id = u32::try_from(self.frames.len()).unwrap_or(u32::MAX);
-        self.frames.push(frame.clone());
-        self.ids.insert(frame.clone(), id);
-        id
+    }
+    let mut found = Vec::new();
+    for (thread, stacks) in &by_thread {
+        let Some((id, samples)) = collector.stacks.of_thread(thread) else { continue };
+        let readings: u64 = stacks.values().sum();
+        if readings * INTERPRETER_WAIT_NS * READ_SHARE_MIN < samples * period_ns {
+            continue;
+        }
+        for (frames, &count) in stacks {
+            let frames = frames.iter().map(|frame| functions.id(frame.clone())).collect();
+            found.push(Interpreted { thread: id, frames, count });
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn function(name: &str) -> Frame {
+        Frame { function: name.to_owned(), ..Frame::default() }
     }
 
-    /// Stacks of functions; those that differ in addresses only are one. Sorted, so that the same
-    /// samples give the same bytes.
-    fn stacks(&mut self, collector: &Collector, symbols: &Symbols) -> Vec<Stack> {
-        let unknown = [Frame { library: "[unknown]".to_owned(), ..Frame::default() }];
-        let mut merged: BTreeMap<(u32, Vec<&Frame>), u64> = BTreeMap::new();
-        for (thread, stack, count) in collector.stacks.iter() {
-            let frames = stack.iter().flat_map(|location| {
-                let known = location.as_ref().and_then(|location| symbols.get(location));
-                known.map_or(&unknown[..], Vec::as_slice)
-            });
-            *merged.entry((thread, frames.collect())).or_default() += count;
-        }
-        let mut stacks = Vec::with_capacity(merged.len());
-        for ((thread, frames), count) in merged {
-            let frames = frames.into_iter().map(|frame| self.id(frame)).collect();
-            stacks.push(Stack { thread, frames, count });
-        }
-        stacks
-    }
-
-    /// Stacks of threads that were met in Python about as often as they were on a core. Other threads
-    /// run native code that Python only started, as a server written in another language does.
-    fn interpreted(
-        &mut self,
-        collector: &Collector,
-        python: &PythonReader,
-        period_ns: u64,
-    ) -> Vec<Interpreted> {
-        let mut by_thread: BTreeMap<Thread, BTreeMap<&Vec<Frame>, u64>> = BTreeMap::new();
-        for ((pid, tid), stacks) in &python.stacks {
-            let merged = by_thread.entry(collector.thread(*pid, *tid)).or_default();
-            for (frames, count) in stacks {
-                *merged.entry(frames).or_default() += count;
-            }
-        }
-        let mut found = Vec::new();
-        for (thread, stacks) in &by_thread {
-            let Some((id, samples)) = collector.stacks.of_thread(thread) else { continue };
-            let readings: u64 = stacks.values().sum();
-            if readings * INTERPRETER_WAIT_NS * READ_SHARE_MIN < samples * period_ns {
-                continue;
-            }
-            for (frames, &count) in stacks {
-                let frames = frames.iter().map(|frame| self.id(frame)).collect();
-                found.push(Interpreted { thread: id, frames, count });
-            }
-        }
-        found
+    #[test]
+    fn stacks_are_sorted_by_name_and_those_that_are_the_same_are_one() {
+        let all = ["write", "accept", "never", "main", "view"].map(function).to_vec();
+        let stack =
+            |thread, frames: &[u32], count| Stack { thread, frames: frames.to_vec(), count };
+        let stacks = vec![
+            stack(0, &[0, 3], 1),
+            stack(1, &[1, 3], 2),
+            stack(0, &[1, 3], 4),
+            stack(0, &[0, 3], 8),
+        ];
+        let interpreted = vec![Interpreted { thread: 0, frames: vec![4, 3], count: 3 }];
+        let (frames, stacks, interpreted) = ordered(all, stacks, interpreted);
+        assert_eq!(frames, ["accept", "main", "write", "view"].map(function));
+        assert_eq!(stacks, [stack(0, &[0, 1], 4), stack(0, &[2, 1], 9), stack(1, &[0, 1], 2)]);
+        assert_eq!(interpreted, [Interpreted { thread: 0, frames: vec![3, 1], count: 3 }]);
     }
 }

@@ -78,6 +78,11 @@ impl PythonReader {
         self.frames = 0;
     }
 
+    /// Keeps what was read only, not what further readings would need.
+    pub(crate) fn release_processes(&mut self) {
+        self.processes = Vec::new();
+    }
+
     /// Reads the frames of threads that are on a core.
     pub(crate) fn read(&mut self) {
         for (pid, spy, failures) in &mut self.processes {

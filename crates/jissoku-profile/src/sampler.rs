@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jissoku_os::perf::{self, Clock, Event, EventOptions, Ring, Scope, Subject};
 use jissoku_os::signal::Signals;
-use jissoku_os::{affinity, clock, descriptors, poll, process};
+use jissoku_os::{affinity, clock, descriptors, memory, poll, process};
 
 use crate::collector::Collector;
 use crate::java;
@@ -89,7 +89,7 @@ pub fn sample(
     let mut state = State { opened, collector, python, notes, counted_before_ns: Some(0) };
     let duration_ns = state.watch(plan, &mut controls);
     let counted_ns = state.counted_ns(plan.clock);
-    let State { opened, collector, python, mut notes, .. } = state;
+    let State { opened, mut collector, mut python, mut notes, .. } = state;
     let sampling = Sampling {
         clock: if plan.clock == Clock::CpuTime { "cpu-time" } else { "cycles" },
         period: period(plan),
@@ -97,10 +97,14 @@ pub fn sample(
         counted_ns,
         sees_kernel: opened.scope == Scope::Everything,
     };
+    // Names take as much memory again, so all that only further samples would need is freed before.
     drop(opened);
+    collector.release_unwind_information();
+    python.release_processes();
+    memory::release_free();
     notes.extend(java::write_perf_maps(collector.with_generated_code()));
     notes.extend(remarks(&collector, sampling));
-    Ok(profile::build(&collector, &python, sampling, notes))
+    Ok(profile::build(collector, &python, sampling, notes))
 }
 
 /// Everything that grows while sampling.

@@ -4,12 +4,16 @@ use std::collections::{HashMap, HashSet};
 
 use crate::address_space::Location;
 
-/// Bytes of the kept stacks. Once they are used up, only the innermost function of a new stack is
-/// kept; once a quarter more is used up, a new stack is counted as unknown.
-const SIZE_MAX: usize = 24 << 20;
+/// Bytes of the kept stacks and locations. Once they are used up, only the innermost function of a new
+/// stack is kept; once a quarter more is used up, a new stack is counted as unknown.
+const SIZE_MAX: usize = 12 << 20;
 
-/// Bytes of a stack beside its locations: a hash table is at least half full when it has grown.
-const ENTRY_SIZE: usize = 2 * (size_of::<((u32, Stack), u64)>() + 1);
+/// Bytes of a stack beside its locations: a hash table is at least half full when it has grown, and an
+/// allocation has a header.
+const ENTRY_SIZE: usize = 2 * (size_of::<((u32, Stack), u64)>() + 1) + 2 * size_of::<usize>();
+
+/// Bytes of a location.
+const LOCATION_SIZE: usize = 2 * (size_of::<(Option<Location>, u32)>() + 1);
 
 /// Threads that are counted each. Beyond that, a new thread is counted with all others of its name that
 /// came too late, whatever their process; and beyond twice as many, with all of any name.
@@ -25,19 +29,21 @@ pub(crate) struct Thread {
     pub(crate) name: String,
 }
 
-/// A stack, innermost first; `None` for an address in no known code.
-type Stack = Box<[Option<Location>]>;
+/// Numbers of locations, innermost first.
+type Stack = Box<[u32]>;
 
-fn size_of_stack(stack: &[Option<Location>]) -> usize {
-    ENTRY_SIZE + size_of_val(stack)
+fn size_of_stack(depth: usize) -> usize {
+    ENTRY_SIZE + depth * size_of::<u32>()
 }
 
-/// Numbers of samples.
+/// Numbers of samples. Locations are kept once, since stacks have most of theirs in common.
 #[derive(Debug, Default)]
 pub(crate) struct Stacks {
     threads: Vec<Thread>,
     thread_ids: HashMap<Thread, u32>,
     processes: HashSet<i32>,
+    /// Numbered as they came; `None` is an address in no known code.
+    locations: HashMap<Option<Location>, u32>,
     counts: HashMap<(u32, Stack), u64>,
     size: usize,
     shortened: u64,
@@ -45,25 +51,41 @@ pub(crate) struct Stacks {
 
 impl Stacks {
     /// Counts a sample; `stack` is innermost first.
-    pub(crate) fn add(&mut self, thread: &Thread, stack: &[Option<Location>]) {
-        let id = self.id(thread);
-        let mut key = (id, stack.into());
-        if !self.has_room(&key, SIZE_MAX) {
+    pub(crate) fn add(&mut self, thread: &Thread, mut stack: &[Option<Location>]) {
+        let thread = self.id(thread);
+        if !self.has_room(thread, stack, SIZE_MAX) {
             self.shortened += 1;
-            key.1 = stack.iter().take(1).copied().collect();
-            if !self.has_room(&key, SIZE_MAX + SIZE_MAX / 4) {
-                key.1 = Box::new([None]);
+            stack = &stack[..stack.len().min(1)];
+            if !self.has_room(thread, stack, SIZE_MAX + SIZE_MAX / 4) {
+                stack = &[None];
             }
         }
-        let size = size_of_stack(&key.1);
-        *self.counts.entry(key).or_insert_with(|| {
+        let ids = stack.iter().map(|location| self.location_id(*location)).collect();
+        let size = size_of_stack(stack.len());
+        *self.counts.entry((thread, ids)).or_insert_with(|| {
             self.size += size;
             0
         }) += 1;
     }
 
-    fn has_room(&self, key: &(u32, Stack), size_max: usize) -> bool {
-        self.size + size_of_stack(&key.1) <= size_max || self.counts.contains_key(key)
+    fn has_room(&self, thread: u32, stack: &[Option<Location>], size_max: usize) -> bool {
+        let ids = stack.iter().map(|location| self.locations.get(location).copied());
+        let new = ids.clone().filter(Option::is_none).count();
+        let size = size_of_stack(stack.len()) + new * LOCATION_SIZE;
+        let is_known = || {
+            let ids = ids.collect::<Option<Stack>>();
+            ids.is_some_and(|ids| self.counts.contains_key(&(thread, ids)))
+        };
+        self.size + size <= size_max || is_known()
+    }
+
+    fn location_id(&mut self, location: Option<Location>) -> u32 {
+        let next = u32::try_from(self.locations.len()).unwrap_or(u32::MAX);
+        let id = *self.locations.entry(location).or_insert(next);
+        if id == next {
+            self.size += LOCATION_SIZE;
+        }
+        id
     }
 
     fn id(&mut self, thread: &Thread) -> u32 {
@@ -106,9 +128,21 @@ impl Stacks {
         &self.threads
     }
 
-    /// Index of the thread, stack, and number of samples.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &[Option<Location>], u64)> {
-        self.counts.iter().map(|((thread, stack), &count)| (*thread, &**stack, count))
+    /// All locations, by number.
+    pub(crate) fn locations(&self) -> Vec<Option<Location>> {
+        let mut all = vec![None; self.locations.len()];
+        for (location, id) in &self.locations {
+            all[*id as usize] = *location;
+        }
+        all
+    }
+
+    /// Index of the thread, numbers of locations, and number of samples; each stack is freed when
+    /// it is taken.
+    pub(crate) fn take(&mut self) -> impl Iterator<Item = (u32, Box<[u32]>, u64)> + use<> {
+        self.locations = HashMap::new();
+        let counts = std::mem::take(&mut self.counts);
+        counts.into_iter().map(|((thread, stack), count)| (thread, stack, count))
     }
 
     /// Samples whose stack was cut to its innermost function because memory was short.
@@ -132,16 +166,36 @@ mod tests {
                 stacks.add(&thread, &stack);
             }
         };
-        add(&mut stacks, 256, 500);
+        add(&mut stacks, 256, 2_000);
         assert!(stacks.shortened() > 0);
         add(&mut stacks, 1, 100_000);
-        let of = |stack: &[Option<Location>]| stacks.counts.get(&(0, stack.into())).copied();
-        assert!(of(&[None]).is_some_and(|count| count > 0), "there is room for every function");
-        let size: usize = stacks.iter().map(|(_, stack, _)| size_of_stack(stack)).sum();
-        let bound = (1 << 20) + SIZE_MAX / 4 + size_of_stack(&[None]);
+        let unknown = [stacks.locations[&None]];
+        let of_unknown = stacks.counts.get(&(0, unknown.into())).copied();
+        assert!(of_unknown.is_some_and(|count| count > 0), "there is room for every function");
+        let lengths = stacks.counts.keys().map(|(_, stack)| size_of_stack(stack.len()));
+        let size = lengths.sum::<usize>() + stacks.locations.len() * LOCATION_SIZE;
+        let bound = (1 << 20) + SIZE_MAX / 4 + size_of_stack(1) + LOCATION_SIZE;
         assert!(size <= bound, "{size} bytes");
-        let sum: u64 = stacks.iter().map(|(_, _, count)| count).sum();
-        assert_eq!(sum, 100_500);
+        let sum: u64 = stacks.take().map(|(_, _, count)| count).sum();
+        assert_eq!(sum, 102_000);
+    }
+
+    #[test]
+    fn locations_that_stacks_have_in_common_are_kept_once() {
+        let thread = Thread { pid: 1, name: String::new() };
+        let outer: Vec<_> = (0..100).map(|index| Some(Location::File(0, index))).collect();
+        let mut stacks = Stacks::default();
+        for index in 0..1_000 {
+            let inner = [Some(Location::Kernel(index % 500)), None];
+            stacks.add(&thread, &[&inner[..], &outer].concat());
+        }
+        assert_eq!((stacks.locations.len(), stacks.counts.len()), (601, 500));
+        let locations = stacks.locations();
+        for (_, stack, count) in stacks.take() {
+            let found: Vec<_> = stack.iter().map(|id| locations[*id as usize]).collect();
+            assert!(matches!(found[..2], [Some(Location::Kernel(0..500)), None]));
+            assert_eq!((&found[2..], count), (&outer[..], 2));
+        }
     }
 
     #[test]

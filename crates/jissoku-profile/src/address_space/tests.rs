@@ -74,6 +74,18 @@ fn a_return_address_that_is_no_code_ends_a_stack() {
 }
 
 #[test]
+fn a_forked_process_takes_no_memory_for_what_its_parent_has_mapped() {
+    let mut files = Files::default();
+    let mut parent = AddressSpace::new(7);
+    parent.map(0x1000..0x2000, 0, "//anon", &mut files);
+    let mut child = parent.fork(8);
+    assert!(Rc::ptr_eq(&parent.code, &child.code) && !child.has_cache());
+    child.map(0x1000..0x2000, 0, "/no/such/file", &mut files);
+    assert_eq!(child.locate(0x1010), Some(Location::File(0, 0x10)));
+    assert_eq!(parent.locate(0x1010), Some(Location::Generated(7, 0x1010)));
+}
+
+#[test]
 fn a_line_of_maps_is_read() {
     let line = "7f00-8f00 r-xp 00001000 fd:01 1234    /usr/lib/a b.so";
     assert_eq!(executable(line), Some((0x7f00, 0x8f00, 0x1000, "/usr/lib/a b.so")));

@@ -65,7 +65,7 @@ fn a_server_that_forks_for_each_request_takes_bounded_memory() {
     let threads = collector.stacks.threads().len();
     assert!(threads <= 2_000, "{threads} threads");
     assert!(collector.programs.len() <= 2 * threads, "{} programs", collector.programs.len());
-    let counted: u64 = collector.stacks.iter().map(|(_, _, count)| count).sum();
+    let counted: u64 = collector.stacks.take().map(|(_, _, count)| count).sum();
     assert_eq!(i64::try_from(counted), Ok(i64::from(count)), "no sample is lost");
     assert_eq!(i64::try_from(collector.counts.started), Ok(i64::from(count)), "threads are none");
 }
@@ -124,4 +124,41 @@ fn a_thread_that_was_forgotten_has_the_name_of_its_process() {
     collector.forget_ended();
     assert!(!collector.names.contains_key(&FIRST));
     assert_eq!(collector.thread(SERVER, FIRST).name, "server");
+}
+
+#[test]
+fn unwind_information_is_freed_before_names_are_looked_up() {
+    let mut collector = new();
+    let own = i32::try_from(std::process::id()).expect("a process number");
+    collector.add_process(own, &[]);
+    let used = collector.files.unwind_information();
+    assert!(used.iter().any(|one| one.strong_count() > 0));
+    let path = collector.files.path(0).to_owned();
+    sample(&mut collector, own, own);
+    collector.release_unwind_information();
+    assert!(used.iter().all(|one| one.strong_count() == 0));
+    assert_eq!(collector.files.path(0), path);
+    assert_eq!(collector.counts.samples, 1);
+}
+
+#[test]
+fn caches_of_processes_that_are_sampled_once_are_freed() {
+    let mut collector = new();
+    let count = 3 * CACHES_MAX;
+    for pid in (FIRST..).take(count) {
+        fork(&mut collector, pid, pid);
+        collector.on_sample(&Sample {
+            ip: 0x1000,
+            pid,
+            tid: pid,
+            kernel: crate::record::Addresses::default(),
+            user: crate::record::Addresses::default(),
+            registers: Some([0; crate::record::REGISTERS]),
+            stack: &[0; 64],
+            stack_is_cut: false,
+        });
+        let caches = collector.spaces.values().filter(|space| space.has_cache()).count();
+        assert!((1..=CACHES_MAX).contains(&caches), "{caches} caches");
+    }
+    assert_eq!(collector.spaces.len(), count, "none has ended");
 }
