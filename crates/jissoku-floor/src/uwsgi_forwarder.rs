@@ -2,8 +2,8 @@
 //! for which a connection is opened that sends the same variables every time.
 //!
 //! A request takes ten calls when it comes alone: two waits, a receive and a send on each side, and
-//! socket, connect, `epoll_ctl` and close. Where a response ends is known by its size, which that of
-//! the first one has told when its connection ended.
+//! socket, connect, `epoll_ctl` and close. A response ends when it is as large as the last one whose
+//! connection has ended.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -17,6 +17,9 @@ const BUFFER_SIZE: usize = 64 * 1024;
 
 /// Token of the descriptor that stops a worker. Those of listeners follow downwards.
 const STOP: u64 = u64::MAX;
+
+/// The field of a server that ends its connection with the response.
+const CLOSE: &[u8] = b"Connection: close\r\n";
 
 /// What an application server has to know of a request without a body.
 const VARIABLES: [(&str, &str); 8] = [
@@ -59,6 +62,8 @@ struct Forwarder<'a> {
     buffer: Vec<u8>,
     /// The size of the last response whose connection has ended.
     response_size: usize,
+    /// Where [`CLOSE`] was in the last response that had it.
+    close_at: usize,
 }
 
 impl Forwarder<'_> {
@@ -85,7 +90,8 @@ impl Forwarder<'_> {
         while let Some(upstream) = &client.upstream {
             match socket::receive(upstream, &mut self.buffer)? {
                 Received::Bytes(count) => {
-                    if socket::send(&client.socket, &self.buffer[..count])? < count {
+                    let start = if client.received == 0 { self.drop_close(count) } else { 0 };
+                    if socket::send(&client.socket, &self.buffer[start..count])? < count - start {
                         return Ok(false);
                     }
                     client.received += count;
@@ -106,6 +112,24 @@ impl Forwarder<'_> {
     }
 }
 
+impl Forwarder<'_> {
+    /// Takes the field out of a response by which its server announces the end of its connection:
+    /// that of the client goes on. Returns where the response begins then.
+    #[inline]
+    fn drop_close(&mut self, count: usize) -> usize {
+        let (response, size) = (&mut self.buffer[..count], CLOSE.len());
+        let is_there = |at: usize| response.get(at..at + size) == Some(CLOSE);
+        // Mostly where it was in the last response.
+        if !is_there(self.close_at) {
+            let found = response.windows(size).position(|part| part == CLOSE);
+            let Some(found) = found else { return 0 };
+            self.close_at = found;
+        }
+        response.copy_within(..self.close_at, size);
+        size
+    }
+}
+
 /// Serves what the listeners accept with responses of `upstream`, until `halt` ends.
 pub(crate) fn serve(
     listeners: &[OwnedFd],
@@ -118,6 +142,7 @@ pub(crate) fn serve(
         packet: packet(),
         buffer: vec![0; BUFFER_SIZE],
         response_size: 0,
+        close_at: 0,
     };
     forwarder.epoll.add(halt, STOP, Interest::IN)?;
     for (token, listener) in listener_tokens(listeners) {

@@ -24,12 +24,6 @@ use crate::upload::{Upload, UploadFraming};
 pub(crate) use method::MethodInfo;
 pub(crate) use output::Output;
 
-/// What a head is usually longer by than that of the server, with the frame of a chunk.
-const ADDED_SIZE: usize = 64;
-
-/// More memory than this is not kept until the end of a response.
-const REUSED_SIZE_MAX: usize = 4096;
-
 /// How long a response of unknown length may pause when its client has shut down its side.
 const PAUSE_NS: u64 = 1_000_000_000;
 
@@ -341,14 +335,8 @@ impl Exchange {
         let framing = ClientFraming::new(head.body, self.version, self.offer.takes_trailers);
         let request = std::mem::take(&mut self.request);
         let Output { bytes: output, fields_at, .. } = &mut self.output;
-        if output.capacity() == 0 && request.capacity() <= REUSED_SIZE_MAX {
-            // The memory of the request, which is not sent again.
-            *output = request;
-            output.clear();
-        }
+        output::prepare(output, request, bytes.len());
         let start = output.len();
-        // With the part of the body that has come with the head.
-        output.reserve(bytes.len() + ADDED_SIZE);
         let line_size = write_response_head(head, bytes, framing, output);
         *fields_at = Some(start + line_size);
         self.received = Received::Head;

@@ -118,7 +118,7 @@ mod tests {
         }
     }
 
-    /// An expiry whose event nobody has processed, as after a panic in a handler.
+    /// An expiry whose event was not processed, as after a panic in a handler.
     #[test]
     fn an_expiry_that_was_not_processed_does_not_stop_it() {
         let (epoll, mut timer) = (Epoll::new().expect("epoll"), DeadlineTimer::new().expect("one"));
