@@ -33,6 +33,22 @@ def test_what_is_incomplete_is_no_request(name: str) -> None:
     assert found.requests == (("GET", "//a", b""),)
 
 
+# What a parser must not take for a request, after one that it reads.
+REFUSED = {
+    "two lengths": POST.replace(b"\r\n\r\n", b"\r\nContent-Length: 3\r\n\r\n"),
+    "a bad size": CHUNKED.replace(b"\r\n2\r\n", b"\r\nx\r\n"),
+    "no field": GET.replace(b"Host:", b"Host"),
+}
+
+
+@pytest.mark.parametrize("name", sorted({"strict", "h11", "gunicorn"} & set(stream_readers())))
+@pytest.mark.parametrize("request_", REFUSED)
+def test_a_refusal_says_why(name: str, request_: str) -> None:
+    found = stream_readers()[name](GET + REFUSED[request_])
+    assert found.requests == (("GET", "//a", b""),)
+    assert found.refused
+
+
 def test_a_refusal_agrees_with_what_came_before_it() -> None:
     one, two = ("GET", "/1", b""), ("GET", "/2", b"")
     whole = Reading(requests=(one, two))

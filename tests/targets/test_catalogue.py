@@ -21,8 +21,8 @@ def recipe(request: pytest.FixtureRequest) -> Recipe:
 def test_every_promised_target_has_a_recipe() -> None:
     assert RECIPES.keys() == {
         "bjoern", "caddy-gateway", "cheroot", "civetweb", "daphne", "envoy-gateway",
-        "fastpysgi", "fastpysgi-asgi", "fastwsgi", "feersum", "floor", "floor-gateway", "go",
-        "go-fan-out", "granian", "granian-asgi-pages", "granian-rsgi", "granian-wsgi",
+        "fastpysgi", "fastpysgi-asgi", "fastwsgi", "feersum", "floor", "floor-gateway",
+        "floor-uwsgi-gateway", "go", "go-fan-out", "granian", "granian-asgi-pages", "granian-rsgi", "granian-wsgi",
         "granian-wsgi-pages", "gunicorn", "gunicorn-asgi", "gunicorn-threads",
         "gunicorn-wsgi-pages", "h2o", "haproxy", "haproxy-four", "haproxy-gateway",
         "http-server", "hypercorn", "jissoku", "jissoku-asgi", "jissoku-asgi-pages",

@@ -41,12 +41,17 @@ struct Serve {
     driver: DriverChoice,
 }
 
-/// Relays bytes between each accepted connection and one of its own to a server
+/// Relays bytes between each accepted connection and one of its own to a server, or asks it the same
+/// for each request
 #[derive(Debug, clap::Args)]
 struct Forward {
     /// The server: HOST:PORT or unix:PATH
     #[arg(long, value_name = "WHERE")]
     to: Endpoint,
+    /// Opens a connection for each request and sends the same variables in the uwsgi protocol; only
+    /// to a Unix socket
+    #[arg(long)]
+    uwsgi: bool,
     /// Address to listen on: HOST:PORT or unix:PATH; may be repeated; port 0 picks a free port
     #[arg(long, value_name = "WHERE", default_value = "127.0.0.1:8000")]
     listen: Vec<Endpoint>,
@@ -125,8 +130,16 @@ impl Serve {
 
 impl Forward {
     fn run(self) -> Result<(), ExitError> {
+        if self.uwsgi && matches!(self.to, Endpoint::Tcp(_)) {
+            return Err((2, format!("--uwsgi needs a Unix socket, and {} is none", self.to)));
+        }
         let (bound, signals) = listen(&self.listen, self.workers)?;
-        bound.forward(&self.to, signals.as_fd()).map_err(|error| failed(&error))
+        let ended = if self.uwsgi {
+            bound.forward_uwsgi(&self.to, signals.as_fd())
+        } else {
+            bound.forward(&self.to, signals.as_fd())
+        };
+        ended.map_err(|error| failed(&error))
     }
 }
 

@@ -11,7 +11,7 @@ use jissoku_os::uring;
 
 use crate::forwarder;
 use crate::response::{RESPONSE, TerminatorMatcher};
-use crate::uring_server;
+use crate::{uring_server, uwsgi_forwarder};
 
 /// Responses sent in one piece; a deeper pipeline takes several sends.
 const RESPONSES_BATCH: usize = 1024;
@@ -103,6 +103,15 @@ impl Bound {
     /// The error of a worker's epoll, or of accepting.
     pub fn forward(self, upstream: &Endpoint, interrupt: BorrowedFd<'_>) -> io::Result<()> {
         self.run(interrupt, |listeners, halted| forwarder::serve(listeners, upstream, halted))
+    }
+
+    /// As [`Bound::forward`], with a connection for each request, in the uwsgi protocol. `upstream`
+    /// is a Unix socket: others are not connected at once.
+    ///
+    /// # Errors
+    /// As for [`Bound::forward`].
+    pub fn forward_uwsgi(self, upstream: &Endpoint, interrupt: BorrowedFd<'_>) -> io::Result<()> {
+        self.run(interrupt, |listeners, halted| uwsgi_forwarder::serve(listeners, upstream, halted))
     }
 
     /// Runs `work` on a thread for each worker until `interrupt` becomes readable.

@@ -333,7 +333,9 @@ impl Exchange {
             return;
         }
         let framing = ClientFraming::new(head.body, self.version, self.offer.takes_trailers);
+        let request = std::mem::take(&mut self.request);
         let Output { bytes: output, fields_at, .. } = &mut self.output;
+        output::prepare(output, request, bytes.len());
         let start = output.len();
         let line_size = write_response_head(head, bytes, framing, output);
         *fields_at = Some(start + line_size);
@@ -341,7 +343,6 @@ impl Exchange {
         self.output.has_date = head.has_date;
         self.output.status = head.status;
         self.output.framing = Some(framing);
-        self.request = Vec::new();
         // Where every connection is closed, that says nothing about the rest of the request.
         let closes = !head.keeps_alive && self.protocol.is_http();
         if let Some(upload) = &mut self.upload

@@ -102,6 +102,15 @@ impl GatewayHandler {
             now_ns: 0,
         }
     }
+
+    /// Keeps what is over from ending the next wait: where each request has a connection of its own,
+    /// most deadlines are those of connections that are closed.
+    fn drop_gone(&mut self) {
+        let Self { exchanges, upstreams, .. } = self;
+        self.deadlines.drop_gone(|key| upstreams.get_ref(key).is_some());
+        self.hedges.drop_gone(|key| exchanges.get_ref(key).is_some());
+        self.retries.drop_gone(|key| exchanges.get_ref(key).is_some());
+    }
 }
 
 impl Service for Gateway {
@@ -222,7 +231,11 @@ impl Handler for GatewayHandler {
         if let Some(client) = self.gather.take_due(now_ns) {
             return Some(client);
         }
-        self.ready.pop_front()
+        let ready = self.ready.pop_front();
+        if ready.is_none() {
+            self.drop_gone();
+        }
+        ready
     }
 
     fn next_opening(&mut self) -> Option<Opening> {

@@ -15,6 +15,7 @@
 //!
 //! Timeouts are up to the handler, which is called for every connection once a second.
 
+mod deadline_timer;
 mod epoll;
 mod interval_timer;
 mod listener;

@@ -41,14 +41,27 @@ impl TimerFd {
     /// # Errors
     /// The error of `timerfd_settime(2)`.
     pub fn set(&self, after_ns: u64) -> io::Result<()> {
+        self.arm(after_ns, TimerfdTimerFlags::empty())
+    }
+
+    /// As [`TimerFd::set`], to expire at `at_ns` of [`crate::clock::monotonic_ns`]: at once if that
+    /// is over.
+    ///
+    /// # Errors
+    /// The error of `timerfd_settime(2)`.
+    pub fn set_at(&self, at_ns: u64) -> io::Result<()> {
+        self.arm(at_ns, TimerfdTimerFlags::ABSTIME)
+    }
+
+    fn arm(&self, value_ns: u64, flags: TimerfdTimerFlags) -> io::Result<()> {
         // Zero would disarm it.
-        let after = std::time::Duration::from_nanos(after_ns.max(1));
+        let value = std::time::Duration::from_nanos(value_ns.max(1));
         let value = Timespec {
-            tv_sec: after.as_secs().try_into().unwrap_or(i64::MAX),
-            tv_nsec: after.subsec_nanos().into(),
+            tv_sec: value.as_secs().try_into().unwrap_or(i64::MAX),
+            tv_nsec: value.subsec_nanos().into(),
         };
         let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
-        timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)?;
+        timerfd_settime(&self.timer, flags, &once)?;
         Ok(())
     }
 }

@@ -5,6 +5,22 @@ use jissoku_http::forward::ClientFraming;
 /// Output for a client above which its server is not received from.
 const OUTPUT_SIZE_HIGH: usize = 32 * 1024;
 
+/// What a head is usually longer by than that of the server, with the frame of a chunk.
+const ADDED_SIZE: usize = 64;
+
+/// More memory than this is not kept until the end of a response.
+const REUSED_SIZE_MAX: usize = 4096;
+
+/// Makes room for a response of which `size` bytes were received with its head, in the memory of its
+/// `request` if that suffices: it is not sent again.
+pub(super) fn prepare(output: &mut Vec<u8>, request: Vec<u8>, size: usize) {
+    if output.capacity() == 0 && request.capacity() <= REUSED_SIZE_MAX {
+        *output = request;
+        output.clear();
+    }
+    output.reserve(size + ADDED_SIZE);
+}
+
 /// What is to be sent to the client.
 #[derive(Debug, Default)]
 pub(crate) struct Output {

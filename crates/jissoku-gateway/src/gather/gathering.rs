@@ -28,8 +28,6 @@ pub(crate) struct Gathering {
     pub(super) written: u64,
     /// The size of a body that is written part by part so far; the head was sent if it is not 0.
     pub(super) size: u64,
-    /// The time of the earliest entry in [`super::GatherState`].
-    pub(super) due_ns: u64,
     /// Count the parts of a batch until it is dropped.
     pub(crate) permits: Vec<Permit>,
 }
@@ -72,7 +70,6 @@ impl Gathering {
             is_chunked,
             written: 0,
             size: 0,
-            due_ns: u64::MAX,
             permits: Vec::new(),
         }
     }

@@ -6,6 +6,7 @@ use std::collections::BinaryHeap;
 use jissoku_os::driver::ConnectionId;
 
 use super::gathering::Gathering;
+use crate::client::Client;
 
 /// Bytes of bodies that a worker holds for all its clients at most. Beyond it, requests are refused.
 const MEMORY_MAX: usize = 64 * 1024 * 1024;
@@ -28,12 +29,14 @@ impl GatherState {
     }
 
     /// Has [`GatherState::take_due`] return the client when the response may be due.
-    pub(crate) fn watch(&mut self, gathering: &mut Gathering) {
+    ///
+    /// An entry cannot be taken back, and is that of the client, which is called without need if it
+    /// is due, then watched again. So a request costs an entry only if it is due before the last.
+    pub(crate) fn watch(&mut self, gathering: &Gathering, client: &mut Client, now_ns: u64) {
         let due_ns = gathering.collection.next_deadline_ns(&gathering.route.plan);
-        // An entry cannot be taken back: a client that is called without need does nothing.
-        if due_ns < gathering.due_ns {
-            gathering.due_ns = due_ns;
-            self.due.push(Reverse((due_ns, gathering.client)));
+        if due_ns < client.due_ns || client.due_ns <= now_ns {
+            client.due_ns = due_ns;
+            self.due.push(Reverse((due_ns, client.id)));
         }
     }
 

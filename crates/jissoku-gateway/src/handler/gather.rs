@@ -91,6 +91,7 @@ impl GatewayHandler {
     /// client is slower than the servers, these wait: what it has not read is not held in memory.
     pub(crate) fn continue_gathering(
         &mut self,
+        client: &mut Client,
         gathering: &mut Gathering,
         response: &mut Response<'_>,
     ) -> Progress {
@@ -127,7 +128,7 @@ impl GatewayHandler {
             self.ask(gathering, part);
         }
         if !gathering.is_closed {
-            self.gather.watch(gathering);
+            self.gather.watch(gathering, client, self.now_ns);
         }
         let progress = gather::write(gathering, response);
         self.gather.change(held, gathering.collection.held());

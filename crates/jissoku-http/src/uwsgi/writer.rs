@@ -1,6 +1,6 @@
 //! A forwarded request as a packet.
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use super::packet::HEADER_SIZE;
 use super::target::decoded;
@@ -14,6 +14,12 @@ pub struct PacketOrigin {
     /// Whether the request came over TLS.
     pub is_secure: bool,
 }
+
+/// What a packet is usually longer by than the head that it is made from.
+const ADDED_SIZE: usize = 512;
+
+/// More fields than most requests have.
+const USUAL_FIELDS: usize = 24;
 
 /// The variables of a packet are larger than 65,535 bytes together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,12 +37,14 @@ pub fn write(
     output: &mut Vec<u8>,
 ) -> Result<(), PacketTooLarge> {
     let start = output.len();
+    output.reserve(text.len() + ADDED_SIZE);
     output.extend_from_slice(&[0; HEADER_SIZE]);
     let line_size = text.iter().position(|&byte| byte == b'\r').unwrap_or(text.len());
     let (line, lines) = text.split_at(line_size);
     // Without the end of the request line, and the empty line.
     let lines = lines.get(2..lines.len().max(4) - 2).unwrap_or_default();
-    let fields: Vec<Field<'_>> = Fields::of_lines(lines).collect();
+    let mut fields: Vec<Field<'_>> = Vec::with_capacity(USUAL_FIELDS);
+    fields.extend(Fields::of_lines(lines));
     let mut list = Variables { output };
     list.write_line(line);
     list.write_own(&fields, origin);
@@ -85,16 +93,16 @@ struct Variables<'a> {
 }
 
 impl Variables<'_> {
-    fn write(&mut self, name: &[u8], value: impl IntoIterator<Item = u8>) {
-        self.write_sized(name.iter().copied());
-        self.write_sized(value);
+    fn write(&mut self, name: &[u8], value: &[u8]) {
+        self.write_sized(|output| output.extend_from_slice(name));
+        self.write_sized(|output| output.extend_from_slice(value));
     }
 
     /// Writes a text behind its length of 16 bits.
-    fn write_sized(&mut self, text: impl IntoIterator<Item = u8>) {
+    fn write_sized(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.output.len();
         self.output.extend_from_slice(&[0; 2]);
-        self.output.extend(text);
+        write(self.output);
         let size = u16::try_from(self.output.len() - start - 2).unwrap_or(u16::MAX);
         self.output[start..start + 2].copy_from_slice(&size.to_le_bytes());
     }
@@ -105,12 +113,17 @@ impl Variables<'_> {
         let [method, target, protocol] = [(); 3].map(|()| words.next().unwrap_or_default());
         let end = target.iter().position(|&byte| byte == b'?').unwrap_or(target.len());
         let (path, query) = target.split_at(end);
-        self.write(b"QUERY_STRING", query.get(1..).unwrap_or_default().iter().copied());
-        self.write(b"REQUEST_METHOD", method.iter().copied());
-        self.write(b"REQUEST_URI", target.iter().copied());
-        self.write(b"SCRIPT_NAME", []);
-        self.write(b"PATH_INFO", decoded(path));
-        self.write(b"SERVER_PROTOCOL", protocol.iter().copied());
+        self.write(b"QUERY_STRING", query.get(1..).unwrap_or_default());
+        self.write(b"REQUEST_METHOD", method);
+        self.write(b"REQUEST_URI", target);
+        self.write(b"SCRIPT_NAME", b"");
+        if path.contains(&b'%') {
+            self.write_sized(|output| output.extend_from_slice(b"PATH_INFO"));
+            self.write_sized(|output| output.extend(decoded(path)));
+        } else {
+            self.write(b"PATH_INFO", path);
+        }
+        self.write(b"SERVER_PROTOCOL", protocol);
     }
 
     /// Writes what follows from some fields and the connection.
@@ -124,20 +137,25 @@ impl Variables<'_> {
                 _ => {}
             }
         }
-        self.write(b"CONTENT_TYPE", kind.iter().copied());
-        self.write(b"CONTENT_LENGTH", length.iter().copied());
+        self.write(b"CONTENT_TYPE", kind);
+        self.write(b"CONTENT_LENGTH", length);
         let (scheme, usual_port) = if origin.is_secure { ("https", "443") } else { ("http", "80") };
-        self.write(b"REQUEST_SCHEME", scheme.bytes());
+        self.write(b"REQUEST_SCHEME", scheme.as_bytes());
         if origin.is_secure {
-            self.write(b"HTTPS", *b"on");
+            self.write(b"HTTPS", b"on");
         }
         let (name, port) = name_and_port(host);
-        self.write(b"SERVER_NAME", name.iter().copied());
-        self.write(b"SERVER_PORT", port.unwrap_or(usual_port.as_bytes()).iter().copied());
+        self.write(b"SERVER_NAME", name);
+        self.write(b"SERVER_PORT", port.unwrap_or(usual_port.as_bytes()));
         if let Some(client) = origin.client {
-            self.write(b"REMOTE_ADDR", client.ip().to_canonical().to_string().bytes());
+            self.write_sized(|output| output.extend_from_slice(b"REMOTE_ADDR"));
+            self.write_sized(|output| match client.ip().to_canonical() {
+                IpAddr::V4(address) => push_octets(address, output),
+                IpAddr::V6(address) => output.extend_from_slice(address.to_string().as_bytes()),
+            });
             if client.port() != 0 {
-                self.write(b"REMOTE_PORT", client.port().to_string().bytes());
+                self.write_sized(|output| output.extend_from_slice(b"REMOTE_PORT"));
+                self.write_sized(|output| push_decimal(client.port(), output));
             }
         }
     }
@@ -147,17 +165,47 @@ impl Variables<'_> {
     fn write_field<'a>(
         &mut self,
         name: &[u8],
-        value: &'a [u8],
+        value: &[u8],
         others: impl Iterator<Item = &'a Field<'a>>,
     ) {
         let folded = name.iter().map(|byte| match byte {
             b'-' => b'_',
             byte => byte.to_ascii_uppercase(),
         });
-        self.write_sized(b"HTTP_".iter().copied().chain(folded));
+        self.write_sized(|output| {
+            output.extend_from_slice(b"HTTP_");
+            output.extend(folded);
+        });
         let separator: &[u8] = if name.eq_ignore_ascii_case(b"cookie") { b"; " } else { b"," };
-        let others = others.flat_map(|(_, other)| separator.iter().chain(*other));
-        self.write_sized(value.iter().chain(others).copied());
+        self.write_sized(|output| {
+            output.extend_from_slice(value);
+            for (_, other) in others {
+                output.extend_from_slice(separator);
+                output.extend_from_slice(other);
+            }
+        });
+    }
+}
+
+/// Appends an address as text. By way of a string it took a sixth of the time of a packet.
+fn push_octets(address: Ipv4Addr, output: &mut Vec<u8>) {
+    for (index, octet) in address.octets().into_iter().enumerate() {
+        if index > 0 {
+            output.push(b'.');
+        }
+        push_decimal(octet.into(), output);
+    }
+}
+
+/// Appends a number in decimal.
+fn push_decimal(number: u16, output: &mut Vec<u8>) {
+    let mut divisor = 10_000;
+    while divisor > 1 && number < divisor {
+        divisor /= 10;
+    }
+    while divisor > 0 {
+        output.push(b'0' + u8::try_from(number / divisor % 10).unwrap_or(0));
+        divisor /= 10;
     }
 }
 
@@ -171,5 +219,24 @@ fn name_and_port(host: &[u8]) -> (&[u8], Option<&[u8]>) {
             (&host[..at], (!port.is_empty()).then_some(port))
         }
         _ => (host, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_addresses_are_written_as_the_standard_library_does() {
+        for number in 0..=u16::MAX {
+            let mut text = Vec::new();
+            push_decimal(number, &mut text);
+            assert_eq!(text, number.to_string().as_bytes());
+        }
+        for address in [[0, 0, 0, 0], [127, 0, 0, 1], [10, 200, 99, 255]].map(Ipv4Addr::from) {
+            let mut text = Vec::new();
+            push_octets(address, &mut text);
+            assert_eq!(text, address.to_string().as_bytes());
+        }
     }
 }

@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::deadline_timer::{DeadlineTimer, NextWait};
 use super::interval_timer::IntervalTimer;
 use super::origin::Origin;
 use super::slab::Slab;
@@ -46,6 +47,7 @@ const OUTPUT_SIZE: usize = 64 * 1024;
 const WAKER: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 const WATCHED: u64 = u64::MAX - 2;
+const DEADLINE: u64 = u64::MAX - 3;
 
 /// Everything that one thread drives.
 pub struct Driver<H: EventHandler> {
@@ -53,6 +55,7 @@ pub struct Driver<H: EventHandler> {
     acceptor: Acceptor,
     waker: Waker,
     timer: IntervalTimer,
+    deadline_timer: DeadlineTimer,
     slab: Slab<Slot<H::Connection>>,
     /// How many of them the handler has opened.
     opened_count: usize,
@@ -112,11 +115,15 @@ impl<H: EventHandler> Driver<H> {
         epoll.add(&waker, WAKER, Interest::IN)?;
         let timer = IntervalTimer::new()?;
         epoll.add(&timer, TIMER, Interest::IN)?;
+        let deadline_timer = DeadlineTimer::new()?;
+        // It is never read: setting it again ends its readiness.
+        epoll.add(&deadline_timer, DEADLINE, Interest::IN | Interest::ET)?;
         Ok(Self {
             acceptor: Acceptor::new(listeners, &epoll)?,
             epoll,
             waker,
             timer,
+            deadline_timer,
             slab: Slab::new(),
             opened_count: 0,
             queue: Vec::new(),
@@ -155,9 +162,10 @@ impl<H: EventHandler> Driver<H> {
     /// The error of `epoll_wait(2)`. What goes wrong with one connection ends that connection only.
     pub fn run_once(&mut self, handler: &mut H) -> io::Result<PollOutcome> {
         self.timer.set_enabled(self.slab.count() > 0)?;
-        let timeout = self.timeout(handler);
-        let count = self.wait(handler, timeout)?;
+        let next_wait = self.prepare_wait(handler)?;
+        let count = self.wait(handler, next_wait)?;
         self.now_ns = clock::monotonic_ns();
+        self.deadline_timer.advance(self.now_ns);
         handler.on_tick(self.now_ns);
         let mut outcome = PollOutcome::Ordinary;
         let mut has_ticked = false;
@@ -176,6 +184,8 @@ impl<H: EventHandler> Driver<H> {
                 }
                 TIMER => has_ticked = self.timer.take(),
                 WATCHED => handler.on_watched(),
+                // The time decides what is due.
+                DEADLINE => {}
                 token => match Acceptor::index_of(token) {
                     Some(listener) => self.accept_expected(handler, listener)?,
                     None => self.on_event(handler, ConnectionId::from_token(token), event.flags),
@@ -249,24 +259,24 @@ impl<H: EventHandler> Driver<H> {
 
     /// Waits for events and returns their number.
     #[inline]
-    fn wait(&mut self, handler: &H, timeout: Option<Duration>) -> io::Result<usize> {
+    fn wait(&mut self, handler: &H, next_wait: NextWait) -> io::Result<usize> {
         let (epoll, events) = (&self.epoll, &mut self.buffers.events);
-        if timeout == Some(Duration::ZERO) {
-            return epoll.wait(events, timeout);
+        if next_wait == NextWait::NonBlocking {
+            return epoll.wait(events, Some(Duration::ZERO));
         }
         let mut count = Ok(0);
-        handler.wait(&mut || count = epoll.wait(events, timeout));
+        handler.wait(&mut || count = epoll.wait(events, None));
         count
     }
 
-    /// The timeout of the next wait.
-    fn timeout(&self, handler: &H) -> Option<Duration> {
+    /// Whether the next wait may block; if so, the timer ends it at the nearest deadline.
+    #[inline]
+    fn prepare_wait(&mut self, handler: &H) -> io::Result<NextWait> {
         if !self.queue.is_empty() || self.sweep.is_active() {
-            return Some(Duration::ZERO);
+            return Ok(NextWait::NonBlocking);
         }
         let deadlines = [handler.deadline_ns(), self.acceptor.resume_ns()];
-        let deadline = deadlines.into_iter().flatten().min()?;
-        Some(Duration::from_nanos(deadline.saturating_sub(clock::monotonic_ns())))
+        self.deadline_timer.prepare(deadlines.into_iter().flatten().min(), self.now_ns)
     }
 
     fn resume_accepting(&mut self) -> io::Result<()> {

@@ -40,6 +40,8 @@ def stream_readers() -> dict[str, Callable[[bytes], Reading]]:
         readers["h11"] = read_h11
     if importlib.util.find_spec("httptools") is not None:
         readers["httptools"] = read_httptools
+    if importlib.util.find_spec("gunicorn") is not None:
+        readers["gunicorn"] = read_gunicorn
     return readers
 
 
@@ -140,6 +142,31 @@ def read_httptools(data: bytes) -> Reading:
     except httptools.HttpParserError as error:
         refused = str(error) or type(error).__name__
     return Reading(requests=tuple(collector.found), refused=refused)
+
+
+def read_gunicorn(data: bytes) -> Reading:
+    """Parses with gunicorn's parser in Python."""
+    config: Any = importlib.import_module("gunicorn.config").Config()
+    errors: Any = importlib.import_module("gunicorn.http.errors")
+    # Installed beside it, a parser in C would be used.
+    config.set("http_parser", "python")
+    new_parser: Any = importlib.import_module("gunicorn.http.parser").RequestParser
+    parser = new_parser(config, iter([data]), ("127.0.0.1", 0))
+    found: list[Request] = []
+    try:
+        for request in parser:
+            body = request.body.read()
+            lengths = [int(value) for name, value in request.headers if name == "CONTENT-LENGTH"]
+            if lengths and len(body) < lengths[0]:
+                return Reading(requests=tuple(found))
+            found.append((request.method, request.uri, body))
+            if request.should_close():
+                return Reading(requests=tuple(found), refused="the connection ends")
+    except errors.NoMoreData:
+        return Reading(requests=tuple(found))
+    except (errors.ParseException, ValueError) as error:
+        return Reading(requests=tuple(found), refused=str(error) or type(error).__name__)
+    return Reading(requests=tuple(found))
 
 
 class _Handler(BaseHTTPRequestHandler):
