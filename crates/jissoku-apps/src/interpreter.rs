@@ -1,8 +1,9 @@
 //! Operations that pyo3 has no safe function for: releasing the interpreter's lock while a worker
-//! waits for events, and counting references.
+//! waits for events, counting references, and the version of a dictionary.
 
 use pyo3::ffi::{self, PyThreadState};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 /// Calls `wait`, which does not use the interpreter, while other threads may.
 pub(crate) fn release_while(wait: &mut dyn FnMut()) {
@@ -37,4 +38,19 @@ impl Drop for Released {
 pub(crate) fn references(object: &Bound<'_, PyAny>) -> isize {
     // SAFETY: the thread is attached and the object is alive, as `Bound` proves.
     unsafe { ffi::Py_REFCNT(object.as_ptr()) }
+}
+
+/// The version of a dictionary, which is another one after every change (PEP 509). `None` from
+/// Python 3.14 on.
+#[cfg(not(Py_3_14))]
+#[cfg_attr(Py_3_12, expect(deprecated, reason = "it is there until Python 3.14"))]
+#[expect(unsafe_code, reason = "no function returns it")]
+pub(crate) fn version(dict: &Bound<'_, PyDict>) -> Option<u64> {
+    // SAFETY: the object is alive, and a dictionary, as `Bound` proves.
+    Some(unsafe { (*dict.as_ptr().cast::<ffi::PyDictObject>()).ma_version_tag })
+}
+
+#[cfg(Py_3_14)]
+pub(crate) const fn version(_dict: &Bound<'_, PyDict>) -> Option<u64> {
+    None
 }
