@@ -259,3 +259,44 @@ def test_the_body_size_is_limited(tmp_path: Path) -> None:
         assert limited(port, "GET", "/seen") == (200, expected)
     finally:
         served.end()
+
+
+KEEPS = """
+kept = []
+
+async def app(scope, receive, send):
+    assert scope["type"] == "http"
+    path = scope["path"]
+    said = []
+    if path == "/keep":
+        kept.append((receive, send))
+    elif path == "/use":
+        receive_kept, send_kept = kept.pop()
+        said.append((await receive_kept())["type"])
+        try:
+            await send_kept({"type": "http.response.start", "status": 500, "headers": []})
+        except Exception as error:
+            said.append(type(error).__name__)
+    body = " ".join([path, *said]).encode()
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": body})
+"""
+
+
+def test_callables_that_an_application_keeps_stay_those_of_their_request(tmp_path: Path) -> None:
+    (tmp_path / "there.py").write_text(KEEPS)
+    served = serve("there:app", directory=tmp_path)
+    try:
+        connection = http.client.HTTPConnection("127.0.0.1", port_of(served), timeout=PATIENCE_S)
+
+        def get(path: str) -> bytes:
+            connection.request("GET", path)
+            return connection.getresponse().read()
+
+        # Those of the first request would be reused by the second.
+        assert [get(path) for path in ("/", "/keep", "/", "/use", "/")] == [
+            b"/", b"/keep", b"/", b"/use http.disconnect RuntimeError", b"/",
+        ]  # fmt: skip
+        connection.close()
+    finally:
+        served.end()

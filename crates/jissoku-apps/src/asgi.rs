@@ -20,6 +20,8 @@ mod scope;
 mod service;
 mod session;
 mod shared;
+#[cfg(test)]
+mod tests;
 mod websocket;
 
 pub(crate) use service::AsgiService;

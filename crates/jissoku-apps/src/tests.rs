@@ -314,7 +314,7 @@ fn an_environ_that_an_application_leaves_as_it_was_is_used_again() {
         let mut environs = environs(python);
         let bytes = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
         let head = parsed(bytes);
-        let mut build = |environs: &mut Environs| {
+        let build = |environs: &mut Environs| {
             environs.build(python, (&head, bytes), &clients[0]).expect("an environ")
         };
         // It is in the cache from the second time on.

@@ -16,6 +16,7 @@ use super::message::{Message, unexpected};
 use super::response::{Response, Stage};
 use super::shared::{Shared, resolve};
 use crate::head::Expectation;
+use crate::interpreter::references;
 use crate::log;
 
 /// Bytes of a body that are received before the application calls `receive`, and bytes of a
@@ -97,6 +98,12 @@ impl Exchange {
             is_queued: false,
             has_ended: false,
         }
+    }
+
+    /// Starts another request with the same object, which is that of no other request any more.
+    fn restart(&mut self, id: ConnectionId, request: Expectation, body: (bool, bool)) {
+        let shared = Arc::clone(&self.shared);
+        *self = Self::new(&shared, id, request, body);
     }
 
     pub(super) fn body_flow(&self) -> BodyFlow {
@@ -310,6 +317,45 @@ impl Exchange {
         this.borrow().shared.count_running(-1);
         let error = error_of(task);
         Self::end_task(this, error.as_ref());
+    }
+}
+
+/// An [`Exchange`] with its methods for the application, reused for successive requests.
+#[derive(Debug)]
+pub(super) struct Callables {
+    pub(super) exchange: Py<Exchange>,
+    pub(super) receive: Py<PyAny>,
+    pub(super) send: Py<PyAny>,
+}
+
+impl Callables {
+    pub(super) fn new(python: Python<'_>, exchange: Exchange) -> PyResult<Self> {
+        let exchange = Bound::new(python, exchange)?;
+        let receive = exchange.getattr(pyo3::intern!(python, "receive"))?.unbind();
+        let send = exchange.getattr(pyo3::intern!(python, "send"))?.unbind();
+        Ok(Self { exchange: exchange.unbind(), receive, send })
+    }
+
+    pub(super) fn restart(
+        self,
+        python: Python<'_>,
+        id: ConnectionId,
+        request: Expectation,
+        body: (bool, bool),
+    ) -> Self {
+        self.exchange.borrow_mut(python).restart(id, request, body);
+        self
+    }
+
+    /// Whether they can be used for another request: the task has ended, and the application has
+    /// kept no reference.
+    pub(super) fn are_unused(&self, python: Python<'_>) -> bool {
+        let exchange = self.exchange.bind(python);
+        // References: this one, and those of the two methods.
+        references(exchange) == 3
+            && references(self.receive.bind(python)) == 1
+            && references(self.send.bind(python)) == 1
+            && exchange.borrow().has_ended
     }
 }
 
