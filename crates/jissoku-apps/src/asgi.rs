@@ -22,6 +22,7 @@ mod session;
 mod shared;
 #[cfg(test)]
 mod tests;
+mod unchanged;
 mod websocket;
 
 pub(crate) use service::AsgiService;

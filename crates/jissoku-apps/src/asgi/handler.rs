@@ -14,13 +14,13 @@ use jissoku_server::{
     Response as Output,
 };
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 
 use super::event_loop::{EventLoop, Signals, Tasks};
 use super::exchange::{Callables, Exchange};
 use super::handshake::Upgrade;
 use super::scope::{self, Scopes};
 use super::shared::{Shared, resolve};
+use super::unchanged::Scope;
 use super::websocket::WebSocket;
 use crate::environ::ServerInfo;
 use crate::head::Expectation;
@@ -77,13 +77,14 @@ impl AsgiHandler {
     /// Calls the application, whose task runs until it has to wait.
     fn call(
         &self,
-        scope: PyResult<Py<PyDict>>,
+        scope: &PyResult<Scope>,
         (exchange, receive, send): (&Bound<'_, PyAny>, &Py<PyAny>, &Py<PyAny>),
         end_task: impl FnOnce(Option<&PyErr>),
     ) {
         let python = exchange.py();
         let started = || -> PyResult<Started> {
-            let awaitable = self.app.bind(python).call1((scope?, receive, send))?;
+            let scope = scope.as_ref().map_err(|error| error.clone_ref(python))?;
+            let awaitable = self.app.bind(python).call1((&scope.dict, receive, send))?;
             let task = self.tasks.start(awaitable)?;
             if task.call_method0(pyo3::intern!(python, "done"))?.is_truthy()? {
                 let exception = task.call_method0(pyo3::intern!(python, "exception"))?;
@@ -126,7 +127,7 @@ pub(crate) struct Connection {
 #[derive(Debug)]
 pub(crate) struct Request {
     /// Taken when the application is called.
-    scope: RefCell<Option<PyResult<Py<PyDict>>>>,
+    scope: RefCell<Option<PyResult<Scope>>>,
     exchange: Protocol,
 }
 
@@ -216,7 +217,7 @@ impl Handler for AsgiHandler {
             let client = connection.client.as_ref().unwrap_or(&none);
             let place = (connection.listener, client, origin);
             let (upgrade, scope) = match self.scopes.build(python, (head, bytes), place) {
-                Ok((upgrade, scope)) => (upgrade, Ok(scope.unbind())),
+                Ok((upgrade, scope)) => (upgrade, Ok(scope)),
                 Err(error) => (Upgrade::None, Err(error)),
             };
             let (shared, id) = (&self.shared, connection.id);
@@ -284,7 +285,10 @@ impl Handler for AsgiHandler {
                         }
                         let end_task = |error: Option<&PyErr>| Exchange::end_task(exchange, error);
                         let Callables { receive, send, .. } = callables;
-                        self.call(scope, (exchange.as_any(), receive, send), end_task);
+                        self.call(&scope, (exchange.as_any(), receive, send), end_task);
+                        if let Ok(scope) = scope {
+                            self.scopes.take_back(python, scope);
+                        }
                     }
                     let flushed = exchange.borrow_mut().flush(writer);
                     if flushed.0 == Progress::Complete
@@ -307,7 +311,7 @@ impl Handler for AsgiHandler {
                             .and_then(|it| Ok((it, method(pyo3::intern!(python, "send"))?)));
                         match methods {
                             Ok((receive, send)) => {
-                                self.call(scope, (socket, &receive, &send), end_task);
+                                self.call(&scope, (socket, &receive, &send), end_task);
                             }
                             Err(error) => end_task(Some(&error)),
                         }

@@ -6,10 +6,14 @@ use proptest::prelude::*;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyTuple};
 
+use jissoku_http::limits::Limits;
+use jissoku_http::{Event, Exchange, Head, Version};
+
 use super::message::Message;
+use super::scope::{Scopes, client};
 use super::shared::Shared;
+use crate::environ::ServerInfo;
 use crate::head::{BodySize, Expectation, ResponseHead};
-use jissoku_http::Version;
 
 /// A header of a response, and the types of its objects.
 #[derive(Clone, Debug)]
@@ -101,6 +105,105 @@ proptest! {
                 }
             }
             event_loop.call_method0("close").expect("it closes");
+            Ok(())
+        })?;
+    }
+}
+
+/// What an application does with its scope, besides reading it.
+#[derive(Clone, Copy, Debug)]
+enum Treatment {
+    Nothing,
+    /// Change the scope, or this member of it.
+    Change(Option<&'static str>),
+    /// Keep the scope, or this member of it, and change it later.
+    Keep(Option<&'static str>),
+}
+
+/// The members that are objects of one scope.
+const MEMBERS: [&str; 4] = ["asgi", "state", "extensions", "headers"];
+
+fn treatment() -> impl Strategy<Value = Treatment> {
+    let member = || prop::option::of(prop::sample::select(&MEMBERS[..]));
+    prop_oneof![
+        4 => Just(Treatment::Nothing),
+        1 => member().prop_map(Treatment::Change),
+        1 => member().prop_map(Treatment::Keep),
+    ]
+}
+
+fn change(object: &Bound<'_, PyAny>) {
+    match object.cast::<PyList>() {
+        Ok(list) => list.append(1).expect("a list"),
+        Err(_) => object.set_item("another", 1).expect("a dict"),
+    }
+}
+
+fn parsed(bytes: &[u8]) -> Head {
+    match Exchange::new().step(bytes, &Limits::default()).expect("a valid head").event {
+        Event::Head(head) => head,
+        other => panic!("{other:?}"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_scope_is_the_same_whatever_happened_to_others(
+        requests in prop::collection::vec((0_usize..4, 0_usize..3, treatment()), 1..40),
+        changes_state in any::<bool>(),
+    ) {
+        let heads: [&[u8]; 4] = [
+            b"GET / HTTP/1.1\r\nHost: h\r\n\r\n",
+            b"GET /a%20b?c=d HTTP/1.1\r\nHost: h\r\n\r\n",
+            b"HEAD / HTTP/1.0\r\nHost: h\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: h\r\nTE: trailers\r\n\r\n",
+        ];
+        Python::initialize();
+        Python::attach(|python| -> Result<(), TestCaseError> {
+            let address = "127.0.0.1:8000".parse().expect("an address");
+            let server = ServerInfo {
+                listeners: vec![jissoku_os::socket::Endpoint::Tcp(address)],
+                is_secure: false,
+                is_multiprocess: false,
+                threads: 0,
+                mounts: Vec::new(),
+            };
+            let state = PyDict::new(python);
+            let new = || Scopes::new(python, &server, &state).expect("the templates are built");
+            let addresses = ["127.0.0.1:1", "127.0.0.1:2", "[::1]:3"];
+            let clients = addresses.map(|it| client(python, it.parse().ok()).expect("a tuple"));
+            let mut scopes = new();
+            let mut kept = Vec::new();
+            for (number, (head, client, treatment)) in requests.iter().enumerate() {
+                if changes_state && number % 8 == 7 {
+                    state.set_item("number", number).expect("a dict");
+                }
+                let bytes = heads[*head];
+                let head = parsed(bytes);
+                let place = (0, &clients[*client], None);
+                let build = |scopes: &mut Scopes| {
+                    scopes.build(python, (&head, bytes), place).expect("a scope").1
+                };
+                let scope = build(&mut scopes);
+                let dict = scope.dict.bind(python).clone();
+                prop_assert!(dict.eq(build(&mut new()).dict).expect("they compare"));
+                let member = |name: &Option<&str>| match name {
+                    Some(name) => dict.get_item(*name).expect("a dict").expect("it is there"),
+                    None => dict.clone().into_any(),
+                };
+                match treatment {
+                    Treatment::Nothing => {}
+                    Treatment::Change(name) => change(&member(name)),
+                    Treatment::Keep(name) => kept.push(member(name)),
+                }
+                drop(dict);
+                scopes.take_back(python, scope);
+                if number % 3 == 0 {
+                    kept.drain(..).for_each(|object| change(&object));
+                }
+            }
             Ok(())
         })?;
     }
