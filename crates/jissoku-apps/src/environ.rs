@@ -299,6 +299,19 @@ fn template(
     if is_secure {
         set("HTTPS", "on")?;
     }
+    // Each request sets these. With them, the dictionary is large enough for usual requests.
+    for key in [
+        "REQUEST_METHOD",
+        "PATH_INFO",
+        "QUERY_STRING",
+        "REQUEST_URI",
+        "RAW_URI",
+        "SERVER_PROTOCOL",
+        "REMOTE_ADDR",
+        "wsgi.input",
+    ] {
+        set(key, "")?;
+    }
     template.set_item("wsgi.version", (1, 0))?;
     template.set_item("wsgi.errors", python.import("sys")?.getattr("stderr")?)?;
     template.set_item("wsgi.multithread", server.threads > 0)?;

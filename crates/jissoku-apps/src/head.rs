@@ -106,6 +106,9 @@ impl ResponseHead {
     /// Adds a header. Fields that belong to the connection are not the application's to send
     /// (PEP 3333, "Other HTTP Features"): they are omitted, but `Connection: close` has its effect.
     pub(crate) fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), HeadError> {
+        if name.eq_ignore_ascii_case(b"content-length") && is_text(value) {
+            return self.add_content_length(value.trim_ascii());
+        }
         if name.is_empty() || !name.iter().all(|&byte| TOKENS[usize::from(byte)]) {
             return Err(HeadError::Name(lossy(name)));
         }
@@ -117,9 +120,6 @@ impl ResponseHead {
             let is_connection = name.eq_ignore_ascii_case(b"connection");
             self.closes |= is_connection && value.eq_ignore_ascii_case(b"close");
             return Ok(());
-        }
-        if name.eq_ignore_ascii_case(b"content-length") {
-            return self.add_content_length(value);
         }
         self.has_date |= name.eq_ignore_ascii_case(b"date");
         self.bytes.reserve(name.len() + value.len() + 4);
