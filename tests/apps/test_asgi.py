@@ -300,3 +300,50 @@ def test_callables_that_an_application_keeps_stay_those_of_their_request(tmp_pat
         connection.close()
     finally:
         served.end()
+
+
+TASKS = """
+import asyncio
+
+ended = []
+
+async def child():
+    await asyncio.sleep(0)
+
+async def app(scope, receive, send):
+    assert scope["type"] == "http"
+    task = asyncio.current_task()
+    if scope["path"] == "/late":
+        other = asyncio.create_task(child())
+        assert {task, other} <= asyncio.all_tasks()
+        await other
+        assert other not in asyncio.all_tasks()
+    elif scope["path"] == "/wait":
+        await asyncio.sleep(0)
+    elif scope["path"] == "/debug":
+        loop = asyncio.get_running_loop()
+        before = loop.get_debug()
+        loop.set_debug(True)
+        assert (before, loop.get_debug()) == (False, True)
+        loop.set_debug(False)
+    tasks = asyncio.all_tasks()
+    assert task in tasks
+    assert task in asyncio.tasks._all_tasks
+    assert len(asyncio.tasks._all_tasks) >= len(tasks)
+    assert not ended or ended[-1] not in tasks
+    ended.append(task)
+    body = b"%d" % len(tasks)
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": body})
+"""
+
+
+def test_tasks_of_requests_are_among_all_tasks(tmp_path: Path) -> None:
+    (tmp_path / "there.py").write_text(TASKS)
+    served = serve("there:app", directory=tmp_path)
+    try:
+        port = port_of(served)
+        for path in ("/", "/", "/wait", "/late", "/debug", "/"):
+            assert ask(port, path, "") == b"1", path
+    finally:
+        served.end()

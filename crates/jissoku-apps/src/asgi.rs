@@ -1,7 +1,8 @@
 //! ASGI 3 (<https://asgi.readthedocs.io>): asyncio's event loop on the worker's thread, and the
 //! messages of HTTP requests and of `WebSocket` connections.
 //!
-//! `event_loop` starts and runs the loop, whose selector calls the worker; `scope` describes a
+//! `event_loop` starts and runs the loop, whose selector calls the worker, and `tasks` starts the
+//! tasks of requests; `scope` describes a
 //! request, `exchange` is its `receive` and `send`, `message` reads the application's messages, and
 //! `response` encodes them. `handshake`, `websocket`, `session`, `frames` and `deflate` implement a
 //! `WebSocket`.
@@ -20,6 +21,7 @@ mod scope;
 mod service;
 mod session;
 mod shared;
+mod tasks;
 #[cfg(test)]
 mod tests;
 mod unchanged;

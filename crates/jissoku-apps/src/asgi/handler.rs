@@ -15,11 +15,12 @@ use jissoku_server::{
 };
 use pyo3::prelude::*;
 
-use super::event_loop::{EventLoop, Signals, Tasks};
+use super::event_loop::{EventLoop, Signals};
 use super::exchange::{Callables, Exchange};
 use super::handshake::Upgrade;
 use super::scope::{self, Scopes};
 use super::shared::{Shared, resolve};
+use super::tasks::Tasks;
 use super::unchanged::Scope;
 use super::websocket::WebSocket;
 use crate::environ::ServerInfo;
@@ -85,8 +86,8 @@ impl AsgiHandler {
         let started = || -> PyResult<Started> {
             let scope = scope.as_ref().map_err(|error| error.clone_ref(python))?;
             let awaitable = self.app.bind(python).call1((&scope.dict, receive, send))?;
-            let task = self.tasks.start(awaitable)?;
-            if task.call_method0(pyo3::intern!(python, "done"))?.is_truthy()? {
+            let (task, is_done) = self.tasks.start(awaitable)?;
+            if is_done {
                 let exception = task.call_method0(pyo3::intern!(python, "exception"))?;
                 let error = (!exception.is_none()).then(|| PyErr::from_value(exception));
                 return Ok(Started::Ended(error));
