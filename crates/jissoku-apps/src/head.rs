@@ -97,6 +97,14 @@ impl ResponseHead {
         Ok(())
     }
 
+    /// Starts another head with the status of `head`, which has no headers.
+    pub(crate) fn restart_as(&mut self, head: &Self) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(&head.bytes);
+        let bytes = std::mem::take(&mut self.bytes);
+        *self = Self { bytes, status: head.status, ..Self::default() };
+    }
+
     /// The head of a 500 after an error of the application.
     pub(crate) fn server_error() -> Self {
         let lines = b"HTTP/1.1 500 Internal Server Error\r\nContent-Type: text/plain\r\n";
