@@ -8,6 +8,7 @@
 //! `WebSocket`.
 
 mod awaitable;
+mod callables;
 mod deflate;
 mod event_loop;
 mod exchange;

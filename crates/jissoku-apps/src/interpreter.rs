@@ -46,6 +46,7 @@ pub(crate) fn references(object: &Bound<'_, PyAny>) -> isize {
 /// Python 3.14 on.
 #[cfg(not(Py_3_14))]
 #[cfg_attr(Py_3_12, expect(deprecated, reason = "it is there until Python 3.14"))]
+#[expect(clippy::unnecessary_wraps, reason = "later versions have none")]
 #[expect(unsafe_code, reason = "no function returns it")]
 pub(crate) fn version(dict: &Bound<'_, PyDict>) -> Option<u64> {
     // SAFETY: the object is alive, and a dictionary, as `Bound` proves.

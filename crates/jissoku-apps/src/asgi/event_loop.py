@@ -49,7 +49,7 @@ def defer_registration(capture):
     """Has `capture` add the tasks of requests to asyncio's set of all tasks, until Python 3.11.
 
     It adds the task that it has started when its first step is over, unless the task has ended
-    then, or as soon as anybody reads the set. Later versions do the same for tasks that start
+    then, or as soon as the set is read. Later versions do the same for tasks that start
     eagerly. Returns what adds a task, or None if another server of this process uses the set.
     """
     tasks = asyncio.tasks._all_tasks

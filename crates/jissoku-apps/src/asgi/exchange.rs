@@ -16,7 +16,6 @@ use super::message::{Message, unexpected};
 use super::response::{Response, Stage};
 use super::shared::{Shared, resolve};
 use crate::head::Expectation;
-use crate::interpreter::references;
 use crate::log;
 
 /// Bytes of a body that are received before the application calls `receive`, and bytes of a
@@ -42,7 +41,7 @@ pub(super) struct Exchange {
     /// Whether the worker is calling the application; it sends the output after the call.
     is_inside: bool,
     is_queued: bool,
-    has_ended: bool,
+    pub(super) has_ended: bool,
 }
 
 #[derive(Debug)]
@@ -101,7 +100,7 @@ impl Exchange {
     }
 
     /// Starts another request with the same object, which is that of no other request any more.
-    fn restart(&mut self, id: ConnectionId, request: Expectation, body: (bool, bool)) {
+    pub(super) fn restart(&mut self, id: ConnectionId, request: Expectation, body: (bool, bool)) {
         let shared = Arc::clone(&self.shared);
         *self = Self::new(&shared, id, request, body);
     }
@@ -317,45 +316,6 @@ impl Exchange {
         this.borrow().shared.count_running(-1);
         let error = error_of(task);
         Self::end_task(this, error.as_ref());
-    }
-}
-
-/// An [`Exchange`] with its methods for the application, reused for successive requests.
-#[derive(Debug)]
-pub(super) struct Callables {
-    pub(super) exchange: Py<Exchange>,
-    pub(super) receive: Py<PyAny>,
-    pub(super) send: Py<PyAny>,
-}
-
-impl Callables {
-    pub(super) fn new(python: Python<'_>, exchange: Exchange) -> PyResult<Self> {
-        let exchange = Bound::new(python, exchange)?;
-        let receive = exchange.getattr(pyo3::intern!(python, "receive"))?.unbind();
-        let send = exchange.getattr(pyo3::intern!(python, "send"))?.unbind();
-        Ok(Self { exchange: exchange.unbind(), receive, send })
-    }
-
-    pub(super) fn restart(
-        self,
-        python: Python<'_>,
-        id: ConnectionId,
-        request: Expectation,
-        body: (bool, bool),
-    ) -> Self {
-        self.exchange.borrow_mut(python).restart(id, request, body);
-        self
-    }
-
-    /// Whether they can be used for another request: the task has ended, and the application has
-    /// kept no reference.
-    pub(super) fn are_unused(&self, python: Python<'_>) -> bool {
-        let exchange = self.exchange.bind(python);
-        // References: this one, and those of the two methods.
-        references(exchange) == 3
-            && references(self.receive.bind(python)) == 1
-            && references(self.send.bind(python)) == 1
-            && exchange.borrow().has_ended
     }
 }
 

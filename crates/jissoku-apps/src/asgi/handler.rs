@@ -15,8 +15,9 @@ use jissoku_server::{
 };
 use pyo3::prelude::*;
 
+use super::callables::Callables;
 use super::event_loop::{EventLoop, Signals};
-use super::exchange::{Callables, Exchange};
+use super::exchange::Exchange;
 use super::handshake::Upgrade;
 use super::scope::{self, Scopes};
 use super::shared::{Shared, resolve};
@@ -224,12 +225,11 @@ impl Handler for AsgiHandler {
             let (shared, id) = (&self.shared, connection.id);
             let exchange = match upgrade {
                 Upgrade::None => {
-                    let callables = match self.unused.take() {
-                        Some(unused) => Ok(unused.restart(python, id, expectation, body)),
-                        None => {
-                            let exchange = Exchange::new(shared, id, expectation, body);
-                            Callables::new(python, exchange)
-                        }
+                    let callables = if let Some(unused) = self.unused.take() {
+                        Ok(unused.restart(python, id, expectation, body))
+                    } else {
+                        let exchange = Exchange::new(shared, id, expectation, body);
+                        Callables::new(python, exchange)
                     };
                     callables.map(Protocol::Http)
                 }

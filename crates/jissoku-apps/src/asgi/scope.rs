@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use super::handshake::{Upgrade, list};
-use super::unchanged::{Record, Scope};
+use super::unchanged::Scope;
 use crate::environ::ServerInfo;
 use crate::interpreter::version;
 use crate::text::{latin1, percent_decoded};
@@ -97,17 +97,7 @@ impl Scopes {
         let set = |key: &Bound<'py, PyString>, value: Bound<'py, PyAny>| scope.set_item(key, value);
         let versions = self.versions.bind(python).copy()?;
         set(pyo3::intern!(python, "asgi"), versions.clone().into_any())?;
-        if head.version == Version::Http10 {
-            set(pyo3::intern!(python, "http_version"), PyString::new(python, "1.0").into_any())?;
-        }
-        let both = head.path_and_query(bytes);
-        let end = both.iter().position(|&byte| byte == b'?').unwrap_or(both.len());
-        let (path, query) = both.split_at(end);
-        let text = String::from_utf8_lossy(&percent_decoded(path)).into_owned();
-        set(pyo3::intern!(python, "path"), PyString::new(python, &text).into_any())?;
-        set(pyo3::intern!(python, "raw_path"), PyBytes::new(python, path).into_any())?;
-        let query = query.strip_prefix(b"?").unwrap_or(query);
-        set(pyo3::intern!(python, "query_string"), PyBytes::new(python, query).into_any())?;
+        set_target(&scope, head, bytes)?;
         scope.set_item(pyo3::intern!(python, "client"), client)?;
         if let Some(origin) = origin {
             set_origin(&scope, origin)?;
@@ -147,34 +137,19 @@ impl Scopes {
         }
         set(pyo3::intern!(python, "headers"), fields.clone().into_any())?;
         set(pyo3::intern!(python, "extensions"), extensions.into_any())?;
-        let mut record = None;
+        let scope = Scope::new(scope);
         if let Some(known) = known
             && origin.is_none()
             && !has_upgrade
             && self.changes < CHANGES_MAX
         {
             let line = &bytes[..head.fields.start as usize];
-            let with_version = |part: Bound<'py, PyDict>| {
-                let seen = version(&part)?;
-                Some((part.unbind(), seen))
-            };
-            let parts: Option<Vec<_>> = parts.into_iter().map(with_version).collect();
-            let versions = (version(&scope), version(self.state.bind(python)));
-            if let (Some(parts), (Some(version), Some(state))) = (parts, versions) {
-                record = Some(Box::new(Record {
-                    slot: slot_of(head.fields.of(bytes)),
-                    line: line.into(),
-                    listener,
-                    client: client.clone_ref(python),
-                    version,
-                    parts,
-                    headers: fields.unbind(),
-                    fields: known,
-                    state,
-                }));
-            }
+            let slot = slot_of(head.fields.of(bytes));
+            let state = version(self.state.bind(python));
+            let place = (slot, listener, client.clone_ref(python));
+            return Ok((upgrade, scope.recorded((line, place), parts, (fields, known), state)));
         }
-        Ok((upgrade, Scope { dict: scope.unbind(), record }))
+        Ok((upgrade, scope))
     }
 
     /// A scope for this request that an earlier one has left as it was.
@@ -254,6 +229,22 @@ impl Scopes {
         }
         Ok((fields, has_upgrade, None))
     }
+}
+
+/// Sets the members that depend on the version and the request target.
+fn set_target(scope: &Bound<'_, PyDict>, head: &Head, bytes: &[u8]) -> PyResult<()> {
+    let python = scope.py();
+    if head.version == Version::Http10 {
+        scope.set_item(pyo3::intern!(python, "http_version"), "1.0")?;
+    }
+    let both = head.path_and_query(bytes);
+    let end = both.iter().position(|&byte| byte == b'?').unwrap_or(both.len());
+    let (path, query) = both.split_at(end);
+    let text = String::from_utf8_lossy(&percent_decoded(path)).into_owned();
+    scope.set_item(pyo3::intern!(python, "path"), PyString::new(python, &text))?;
+    scope.set_item(pyo3::intern!(python, "raw_path"), PyBytes::new(python, path))?;
+    let query = query.strip_prefix(b"?").unwrap_or(query);
+    scope.set_item(pyo3::intern!(python, "query_string"), PyBytes::new(python, query))
 }
 
 /// Sets what an intermediary has said. The path is in the head.

@@ -189,14 +189,14 @@ proptest! {
                 let scope = build(&mut scopes);
                 let dict = scope.dict.bind(python).clone();
                 prop_assert!(dict.eq(build(&mut new()).dict).expect("they compare"));
-                let member = |name: &Option<&str>| match name {
-                    Some(name) => dict.get_item(*name).expect("a dict").expect("it is there"),
+                let member = |name: Option<&str>| match name {
+                    Some(name) => dict.get_item(name).expect("a dict").expect("it is there"),
                     None => dict.clone().into_any(),
                 };
                 match treatment {
                     Treatment::Nothing => {}
-                    Treatment::Change(name) => change(&member(name)),
-                    Treatment::Keep(name) => kept.push(member(name)),
+                    Treatment::Change(name) => change(&member(*name)),
+                    Treatment::Keep(name) => kept.push(member(*name)),
                 }
                 drop(dict);
                 scopes.take_back(python, scope);

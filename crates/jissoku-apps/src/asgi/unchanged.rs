@@ -1,5 +1,5 @@
 //! Scopes that their applications have left as they were: a later request with the same head gets
-//! the same objects, which nobody else refers to.
+//! the same objects, to which there are no other references.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
@@ -36,6 +36,32 @@ pub(super) struct Record {
 }
 
 impl Scope {
+    pub(super) fn new(dict: Bound<'_, PyDict>) -> Self {
+        Self { dict: dict.unbind(), record: None }
+    }
+
+    /// Records how it is now, so that it can be used again. `fields` is the list of its headers, and
+    /// the one that it is a copy of.
+    pub(super) fn recorded(
+        self,
+        (line, (slot, listener, client)): (&[u8], (usize, usize, Py<PyAny>)),
+        parts: Vec<Bound<'_, PyDict>>,
+        (headers, fields): (Bound<'_, PyList>, Py<PyList>),
+        state: Option<u64>,
+    ) -> Self {
+        let with_version = |part: Bound<'_, PyDict>| {
+            let seen = version(&part)?;
+            Some((part.unbind(), seen))
+        };
+        let parts: Option<Vec<_>> = parts.into_iter().map(with_version).collect();
+        let seen = version(self.dict.bind(headers.py()));
+        let (Some(parts), Some(version), Some(state)) = (parts, seen, state) else { return self };
+        let (line, headers) = (line.into(), headers.unbind());
+        let record =
+            Record { slot, line, listener, client, version, parts, headers, fields, state };
+        Self { record: Some(Box::new(record)), ..self }
+    }
+
     /// Whether it is as it was, and the application has kept no part of it.
     pub(super) fn is_unchanged(&self, python: Python<'_>) -> bool {
         let Some(record) = &self.record else { return false };
