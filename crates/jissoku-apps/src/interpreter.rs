@@ -67,5 +67,8 @@ pub(crate) fn decode_latin1<'py>(python: Python<'py>, bytes: &[u8]) -> Bound<'py
     // SAFETY: the function returns a new reference, or null if memory is exhausted.
     let decoded = unsafe { Bound::from_owned_ptr_or_opt(python, decoded) };
     let decoded = decoded.and_then(|decoded| decoded.cast_into_exact().ok());
-    decoded.unwrap_or_else(|| PyString::new(python, ""))
+    decoded.unwrap_or_else(|| {
+        let _exhausted = PyErr::take(python);
+        PyString::new(python, "")
+    })
 }

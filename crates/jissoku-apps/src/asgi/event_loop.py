@@ -12,6 +12,9 @@ import sys
 import traceback
 import weakref
 
+# asyncio's set of all tasks: `asyncio.all_tasks` reads this one.
+ALL_TASKS = getattr(asyncio.tasks, "_all_tasks", None)
+
 # How long the lifespan's shutdown and cancelled tasks may take.
 SHUTDOWN_S = 10.0
 
@@ -52,7 +55,7 @@ def defer_registration(capture):
     then, or as soon as the set is read. Later versions do the same for tasks that start
     eagerly. Returns what adds a task, or None if another server of this process uses the set.
     """
-    tasks = asyncio.tasks._all_tasks
+    tasks = ALL_TASKS
     if type(tasks) is not weakref.WeakSet:
         return None
     add = tasks.add
@@ -77,7 +80,7 @@ def defer_registration(capture):
 
 def end_deferral():
     """Gives asyncio's set of all tasks back."""
-    tasks = asyncio.tasks._all_tasks
+    tasks = ALL_TASKS
     tasks.__class__ = weakref.WeakSet
     del tasks.add
 

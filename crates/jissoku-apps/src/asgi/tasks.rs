@@ -78,10 +78,13 @@ impl Tasks {
             let is_done = is_done(&task)?;
             return Ok((task, is_done));
         };
-        {
+        let stale = {
             let mut capture = capture.borrow_mut(python);
-            (capture.state, capture.started) = (CaptureState::Armed, None);
-        }
+            capture.state = CaptureState::Armed;
+            capture.started.take()
+        };
+        // Its finalizer may run Python code.
+        drop(stale);
         let task = task_class.call((coroutine,), arguments);
         let captured = std::mem::take(&mut capture.borrow_mut(python).state);
         let task = task?;
