@@ -259,3 +259,92 @@ def test_the_body_size_is_limited(tmp_path: Path) -> None:
         assert limited(port, "GET", "/seen") == (200, expected)
     finally:
         served.end()
+
+
+KEEPS = """
+kept = []
+
+async def app(scope, receive, send):
+    assert scope["type"] == "http"
+    path = scope["path"]
+    said = []
+    if path == "/keep":
+        kept.append((receive, send))
+    elif path == "/use":
+        receive_kept, send_kept = kept.pop()
+        said.append((await receive_kept())["type"])
+        try:
+            await send_kept({"type": "http.response.start", "status": 500, "headers": []})
+        except Exception as error:
+            said.append(type(error).__name__)
+    body = " ".join([path, *said]).encode()
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": body})
+"""
+
+
+def test_callables_that_an_application_keeps_stay_those_of_their_request(tmp_path: Path) -> None:
+    (tmp_path / "there.py").write_text(KEEPS)
+    served = serve("there:app", directory=tmp_path)
+    try:
+        connection = http.client.HTTPConnection("127.0.0.1", port_of(served), timeout=PATIENCE_S)
+
+        def get(path: str) -> bytes:
+            connection.request("GET", path)
+            return connection.getresponse().read()
+
+        # Those of the first request would be reused by the second.
+        assert [get(path) for path in ("/", "/keep", "/", "/use", "/")] == [
+            b"/", b"/keep", b"/", b"/use http.disconnect RuntimeError", b"/",
+        ]  # fmt: skip
+        connection.close()
+    finally:
+        served.end()
+
+
+TASKS = """
+import asyncio
+
+ended = []
+
+async def child():
+    await asyncio.sleep(0)
+
+async def app(scope, receive, send):
+    assert scope["type"] == "http"
+    task = asyncio.current_task()
+    if scope["path"] == "/late":
+        other = asyncio.create_task(child())
+        assert {task, other} <= asyncio.all_tasks()
+        await other
+        assert other not in asyncio.all_tasks()
+    elif scope["path"] == "/wait":
+        await asyncio.sleep(0)
+    elif scope["path"] == "/debug":
+        loop = asyncio.get_running_loop()
+        before = loop.get_debug()
+        loop.set_debug(True)
+        assert (before, loop.get_debug()) == (False, True)
+        loop.set_debug(False)
+    tasks = asyncio.all_tasks()
+    assert task in tasks
+    known = getattr(asyncio.tasks, "_all_tasks", tasks)  # until Python 3.11
+    assert task in known
+    assert len(known) >= len(tasks)
+    assert not ended or ended[-1] not in tasks
+    ended.append(task)
+    body = b"%d" % len(tasks)
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": body})
+"""
+
+
+def test_tasks_of_requests_are_among_all_tasks(tmp_path: Path) -> None:
+    (tmp_path / "there.py").write_text(TASKS)
+    served = serve("there:app", directory=tmp_path)
+    try:
+        port = port_of(served)
+        for path in ("/", "/", "/wait", "/late", "/debug", "/"):
+            assert ask(port, path, "") == b"1", path
+    finally:
+        served.end()

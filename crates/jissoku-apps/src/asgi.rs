@@ -1,12 +1,14 @@
 //! ASGI 3 (<https://asgi.readthedocs.io>): asyncio's event loop on the worker's thread, and the
 //! messages of HTTP requests and of `WebSocket` connections.
 //!
-//! `event_loop` starts and runs the loop, whose selector calls the worker; `scope` describes a
+//! `event_loop` starts and runs the loop, whose selector calls the worker, and `tasks` starts the
+//! tasks of requests; `scope` describes a
 //! request, `exchange` is its `receive` and `send`, `message` reads the application's messages, and
 //! `response` encodes them. `handshake`, `websocket`, `session`, `frames` and `deflate` implement a
 //! `WebSocket`.
 
 mod awaitable;
+mod callables;
 mod deflate;
 mod event_loop;
 mod exchange;
@@ -20,6 +22,10 @@ mod scope;
 mod service;
 mod session;
 mod shared;
+mod tasks;
+#[cfg(test)]
+mod tests;
+mod unchanged;
 mod websocket;
 
 pub(crate) use service::AsgiService;

@@ -12,8 +12,9 @@ use crate::early_hints::EarlyHints;
 use crate::file_wrapper::FileWrapper;
 use crate::hash::Hasher;
 use crate::input::Input;
+use crate::interpreter::{self, references};
 use crate::names::Names;
-use crate::recent_heads::{RecentHead, RecentHeads};
+use crate::recent_heads::{Place, RecentHead, RecentHeads};
 use crate::text::{latin1, percent_decoded};
 
 /// The attributes of the server in an application's environ.
@@ -78,6 +79,20 @@ struct Values {
     no_body: Py<Input>,
 }
 
+/// The environ of one request.
+#[derive(Debug)]
+pub(crate) struct Environ {
+    pub(crate) dict: Py<PyDict>,
+    /// The entry of the cache that it is a copy of, and its version then.
+    source: Option<(Place, u64)>,
+}
+
+impl Environ {
+    pub(crate) fn new(dict: Bound<'_, PyDict>) -> Self {
+        Self { dict: dict.unbind(), source: None }
+    }
+}
+
 /// Builds environs. It belongs to one thread.
 #[derive(Debug)]
 pub(crate) struct Environs {
@@ -126,34 +141,43 @@ impl Environs {
 
     /// The environ of a request without its body. `bytes` are those that `head` was parsed from.
     #[inline]
-    pub(crate) fn build<'py>(
+    pub(crate) fn build(
         &mut self,
-        python: Python<'py>,
+        python: Python<'_>,
         (head, bytes): (&Head, &[u8]),
         client: &Client,
-    ) -> PyResult<Bound<'py, PyDict>> {
+    ) -> PyResult<Environ> {
         let fields = head.fields.of(bytes);
-        let line = &bytes[..head.fields.start as usize];
+        let request_line = &bytes[..head.fields.start as usize];
         let (recent, admits) = self.recent.find(client.listener, fields);
-        if let Some(recent) = recent {
-            let environ = recent.environ.bind(python);
-            if *recent.line != *line {
+        if let Some((recent, place)) = recent {
+            let RecentHead { line, host, port, environ, unused, changed, .. } = recent;
+            let both = [Some(&*environ), unused.as_ref()].map(|it| it.map(|it| it.bind(python)));
+            if **line != *request_line {
                 // Without a line, the entry is not used again if one of these fails.
-                recent.line.clear();
-                set_line(environ, (head, bytes), &self.keys, &self.values)?;
-                recent.line.extend_from_slice(line);
+                line.clear();
+                *changed = place.request;
+                set_line(both, (head, bytes), &self.keys, &self.values)?;
+                line.extend_from_slice(request_line);
             }
-            if !recent.host.is(&client.host) {
-                environ.set_item(&self.keys.remote_host, &client.host)?;
-                recent.host = client.host.clone_ref(python);
+            if !host.is(&client.host) {
+                *changed = place.request;
+                set(both, &self.keys.remote_host, &client.host)?;
+                *host = client.host.clone_ref(python);
             }
-            if let Some(port) = &client.port
-                && !recent.port.as_ref().is_some_and(|recent| recent.is(port))
+            if let Some(client_port) = &client.port
+                && !port.as_ref().is_some_and(|port| port.is(client_port))
             {
-                environ.set_item(&self.keys.remote_port, port)?;
-                recent.port = Some(port.clone_ref(python));
+                *changed = place.request;
+                set(both, &self.keys.remote_port, client_port)?;
+                *port = Some(client_port.clone_ref(python));
             }
-            return environ.copy();
+            let dict = match unused.take() {
+                Some(unused) => unused.into_bound(python),
+                None => environ.bind(python).copy()?,
+            };
+            let source = interpreter::version(&dict).map(|version| (place, version));
+            return Ok(Environ { dict: dict.unbind(), source });
         }
         let environ = self.build_uncached(python, (head, bytes), client)?;
         if let Some(admission) = admits {
@@ -162,14 +186,27 @@ impl Environs {
                 RecentHead {
                     listener: client.listener,
                     fields: fields.into(),
-                    line: line.to_vec(),
+                    line: request_line.to_vec(),
                     host: client.host.clone_ref(python),
                     port: client.port.as_ref().map(|port| port.clone_ref(python)),
                     environ: environ.copy()?.unbind(),
+                    unused: None,
+                    changed: 0,
                 },
             );
         }
-        Ok(environ)
+        Ok(Environ::new(environ))
+    }
+
+    /// Takes back the environ of a request that is complete. If the application has neither kept
+    /// nor changed it, the next request with the same fields gets it.
+    #[inline]
+    pub(crate) fn take_back(&mut self, python: Python<'_>, environ: Environ) {
+        let Environ { dict, source: Some((place, version)) } = environ else { return };
+        let bound = dict.bind(python);
+        if references(bound) == 1 && interpreter::version(bound) == Some(version) {
+            self.recent.put_back(place, dict);
+        }
     }
 
     /// As [`Environs::build`], without the cache.
@@ -181,7 +218,7 @@ impl Environs {
     ) -> PyResult<Bound<'py, PyDict>> {
         let Self { keys, values, names, .. } = self;
         let environ = self.templates[client.listener].bind(python).copy()?;
-        set_line(&environ, (head, bytes), keys, values)?;
+        set_line([Some(&environ), None], (head, bytes), keys, values)?;
         environ.set_item(&keys.remote_host, &client.host)?;
         if let Some(port) = &client.port {
             environ.set_item(&keys.remote_port, port)?;
@@ -199,34 +236,44 @@ impl Environs {
     }
 }
 
+/// An environ of the cache, and a copy of it.
+type Both<'a, 'py> = [Option<&'a Bound<'py, PyDict>>; 2];
+
+#[inline]
+fn set(environs: Both<'_, '_>, key: &Py<PyString>, value: &Py<PyString>) -> PyResult<()> {
+    environs.into_iter().flatten().try_for_each(|environ| environ.set_item(key, value))
+}
+
 /// Sets the variables that depend on the request line.
 fn set_line(
-    environ: &Bound<'_, PyDict>,
+    environs: Both<'_, '_>,
     (head, bytes): (&Head, &[u8]),
     keys: &Keys,
     values: &Values,
 ) -> PyResult<()> {
+    let [Some(environ), _] = environs else { return Ok(()) };
     let python = environ.py();
-    match head.method {
-        Method::Get => environ.set_item(&keys.method, &values.get)?,
-        _ => environ.set_item(&keys.method, latin1(python, head.method_name.of(bytes)))?,
-    }
-    let target = latin1(python, head.target.of(bytes));
-    environ.set_item(&keys.request_uri, &target)?;
-    environ.set_item(&keys.raw_uri, &target)?;
+    let text = |bytes: &[u8]| latin1(python, bytes).unbind();
+    let target = text(head.target.of(bytes));
     let path_and_query = head.path_and_query(bytes);
     let end = path_and_query.iter().position(|&byte| byte == b'?');
     let (path, query) = path_and_query.split_at(end.unwrap_or(path_and_query.len()));
-    environ.set_item(&keys.path, latin1(python, &percent_decoded(path)))?;
+    match head.method {
+        Method::Get => set(environs, &keys.method, &values.get)?,
+        _ => set(environs, &keys.method, &text(head.method_name.of(bytes)))?,
+    }
+    set(environs, &keys.request_uri, &target)?;
+    set(environs, &keys.raw_uri, &target)?;
+    set(environs, &keys.path, &text(&percent_decoded(path)))?;
     match query {
-        [] | [b'?'] => environ.set_item(&keys.query, &values.empty)?,
-        [_, query @ ..] => environ.set_item(&keys.query, latin1(python, query))?,
+        [] | [b'?'] => set(environs, &keys.query, &values.empty)?,
+        [_, query @ ..] => set(environs, &keys.query, &text(query))?,
     }
     let protocol = match head.version {
         Version::Http10 => &values.http_10,
         Version::Http11 => &values.http_11,
     };
-    environ.set_item(&keys.protocol, protocol)
+    set(environs, &keys.protocol, protocol)
 }
 
 fn template(
@@ -251,6 +298,19 @@ fn template(
     set("wsgi.url_scheme", if is_secure { "https" } else { "http" })?;
     if is_secure {
         set("HTTPS", "on")?;
+    }
+    // Each request sets these. With them, the dictionary is large enough for usual requests.
+    for key in [
+        "REQUEST_METHOD",
+        "PATH_INFO",
+        "QUERY_STRING",
+        "REQUEST_URI",
+        "RAW_URI",
+        "SERVER_PROTOCOL",
+        "REMOTE_ADDR",
+        "wsgi.input",
+    ] {
+        set(key, "")?;
     }
     template.set_item("wsgi.version", (1, 0))?;
     template.set_item("wsgi.errors", python.import("sys")?.getattr("stderr")?)?;

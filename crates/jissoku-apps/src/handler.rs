@@ -12,9 +12,8 @@ use jissoku_server::{
     AnyService, AppClock, Handler, Progress, RequestHead, Response as Output, Service, WorkerInfo,
 };
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 
-use crate::environ::{Client, Environs, ServerInfo};
+use crate::environ::{Client, Environ, Environs, ServerInfo};
 use crate::head::Expectation;
 use crate::interpreter;
 use crate::overlay;
@@ -82,7 +81,7 @@ pub(crate) struct Connection {
 #[derive(Debug)]
 pub(crate) struct Request {
     /// Taken when the application is called.
-    environ: Option<PyResult<Py<PyDict>>>,
+    environ: Option<PyResult<Environ>>,
     body: Vec<u8>,
     has_body: bool,
     is_head: bool,
@@ -113,8 +112,9 @@ impl Handler for WsgiHandler {
         let environ = Python::attach(|python| {
             let client = client.get_or_insert_with(|| Client::new(python, *listener, *address));
             let environ = self.wsgi.environs.build(python, (head, bytes), client)?;
-            origin.map_or(Ok(()), |origin| overlay::set_origin(&environ, origin))?;
-            Ok(environ.unbind())
+            let dict = environ.dict.bind(python);
+            origin.map_or(Ok(()), |origin| overlay::set_origin(dict, origin))?;
+            Ok(environ)
         });
         Request {
             environ: Some(environ),
@@ -158,8 +158,8 @@ impl Handler for WsgiHandler {
                 (None, Some(environ)) => {
                     let body = request.has_body.then(|| std::mem::take(&mut request.body));
                     let environ = environ.and_then(|environ| {
-                        let environ = environ.into_bound(python);
-                        body.map_or(Ok(()), |body| self.wsgi.environs.set_body(&environ, body))?;
+                        let dict = environ.dict.bind(python);
+                        body.map_or(Ok(()), |body| self.wsgi.environs.set_body(dict, body))?;
                         Ok(environ)
                     });
                     let (outcome, response) =

@@ -97,6 +97,14 @@ impl ResponseHead {
         Ok(())
     }
 
+    /// Starts another head with the status of `head`, which has no headers.
+    pub(crate) fn restart_as(&mut self, head: &Self) {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(&head.bytes);
+        let bytes = std::mem::take(&mut self.bytes);
+        *self = Self { bytes, status: head.status, ..Self::default() };
+    }
+
     /// The head of a 500 after an error of the application.
     pub(crate) fn server_error() -> Self {
         let lines = b"HTTP/1.1 500 Internal Server Error\r\nContent-Type: text/plain\r\n";
@@ -106,6 +114,9 @@ impl ResponseHead {
     /// Adds a header. Fields that belong to the connection are not the application's to send
     /// (PEP 3333, "Other HTTP Features"): they are omitted, but `Connection: close` has its effect.
     pub(crate) fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), HeadError> {
+        if name.eq_ignore_ascii_case(b"content-length") && is_text(value) {
+            return self.add_content_length(value.trim_ascii());
+        }
         if name.is_empty() || !name.iter().all(|&byte| TOKENS[usize::from(byte)]) {
             return Err(HeadError::Name(lossy(name)));
         }
@@ -117,9 +128,6 @@ impl ResponseHead {
             let is_connection = name.eq_ignore_ascii_case(b"connection");
             self.closes |= is_connection && value.eq_ignore_ascii_case(b"close");
             return Ok(());
-        }
-        if name.eq_ignore_ascii_case(b"content-length") {
-            return self.add_content_length(value);
         }
         self.has_date |= name.eq_ignore_ascii_case(b"date");
         self.bytes.reserve(name.len() + value.len() + 4);

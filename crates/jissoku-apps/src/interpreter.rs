@@ -1,8 +1,11 @@
 //! Operations that pyo3 has no safe function for: releasing the interpreter's lock while a worker
-//! waits for events, and counting references.
+//! waits for events, counting references, the version of a dictionary, and decoding latin-1.
+
+use std::ptr;
 
 use pyo3::ffi::{self, PyThreadState};
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
 
 /// Calls `wait`, which does not use the interpreter, while other threads may.
 pub(crate) fn release_while(wait: &mut dyn FnMut()) {
@@ -37,4 +40,35 @@ impl Drop for Released {
 pub(crate) fn references(object: &Bound<'_, PyAny>) -> isize {
     // SAFETY: the thread is attached and the object is alive, as `Bound` proves.
     unsafe { ffi::Py_REFCNT(object.as_ptr()) }
+}
+
+/// The version of a dictionary, which is another one after every change (PEP 509). `None` from
+/// Python 3.14 on.
+#[cfg(not(Py_3_14))]
+#[cfg_attr(Py_3_12, expect(deprecated, reason = "it is there until Python 3.14"))]
+#[expect(clippy::unnecessary_wraps, reason = "later versions have none")]
+#[expect(unsafe_code, reason = "no function returns it")]
+pub(crate) fn version(dict: &Bound<'_, PyDict>) -> Option<u64> {
+    // SAFETY: the object is alive, and a dictionary, as `Bound` proves.
+    Some(unsafe { (*dict.as_ptr().cast::<ffi::PyDictObject>()).ma_version_tag })
+}
+
+#[cfg(Py_3_14)]
+pub(crate) const fn version(_dict: &Bound<'_, PyDict>) -> Option<u64> {
+    None
+}
+
+/// The string whose code points are `bytes`.
+#[expect(unsafe_code, reason = "pyo3 decodes UTF-8 only, which takes two more passes")]
+pub(crate) fn decode_latin1<'py>(python: Python<'py>, bytes: &[u8]) -> Bound<'py, PyString> {
+    let size = ffi::Py_ssize_t::try_from(bytes.len()).unwrap_or(ffi::Py_ssize_t::MAX);
+    // SAFETY: the pointer and the size are those of a slice, whose size is at most `isize::MAX`.
+    let decoded = unsafe { ffi::PyUnicode_DecodeLatin1(bytes.as_ptr().cast(), size, ptr::null()) };
+    // SAFETY: the function returns a new reference, or null if memory is exhausted.
+    let decoded = unsafe { Bound::from_owned_ptr_or_opt(python, decoded) };
+    let decoded = decoded.and_then(|decoded| decoded.cast_into_exact().ok());
+    decoded.unwrap_or_else(|| {
+        let _exhausted = PyErr::take(python);
+        PyString::new(python, "")
+    })
 }

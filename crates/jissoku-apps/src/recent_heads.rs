@@ -28,6 +28,10 @@ pub(crate) struct RecentHead {
     pub(crate) port: Option<Py<PyString>>,
     /// Applications get copies.
     pub(crate) environ: Py<PyDict>,
+    /// A copy that an application has left as it was, for the next request.
+    pub(crate) unused: Option<Py<PyDict>>,
+    /// The request for which `environ` was changed last.
+    pub(crate) changed: u64,
 }
 
 /// A head, and the hash of the last header section that was not found here.
@@ -41,16 +45,25 @@ struct Slot {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admission(usize);
 
+/// The entry of a request, and its number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    slot: usize,
+    pub(crate) request: u64,
+}
+
 /// The header sections that were received recently. Each has one possible slot.
 #[derive(Debug)]
 pub(crate) struct RecentHeads {
     hasher: Hasher,
     slots: Box<[Slot]>,
+    /// The number of the last request.
+    request: u64,
 }
 
 impl RecentHeads {
     pub(crate) fn new(hasher: Hasher) -> Self {
-        Self { hasher, slots: (0..HEADS_MAX).map(|_| Slot::default()).collect() }
+        Self { hasher, slots: (0..HEADS_MAX).map(|_| Slot::default()).collect(), request: 0 }
     }
 
     /// Finds the entry of a header section. If there is none, it may be inserted.
@@ -59,7 +72,8 @@ impl RecentHeads {
         &mut self,
         listener: usize,
         fields: &[u8],
-    ) -> (Option<&mut RecentHead>, Option<Admission>) {
+    ) -> (Option<(&mut RecentHead, Place)>, Option<Admission>) {
+        self.request += 1;
         if fields.len() > FIELDS_SIZE_MAX {
             return (None, None);
         }
@@ -68,7 +82,7 @@ impl RecentHeads {
         let Some(slot) = self.slots.get_mut(place) else { return (None, None) };
         match &mut slot.head {
             Some(head) if *head.fields == *fields && head.listener == listener => {
-                (Some(head), None)
+                (Some((head, Place { slot: place, request: self.request })), None)
             }
             _ => {
                 let is_second = std::mem::replace(&mut slot.missed, hash) == hash;
@@ -79,7 +93,18 @@ impl RecentHeads {
 
     pub(crate) fn insert(&mut self, Admission(place): Admission, head: RecentHead) {
         if let Some(slot) = self.slots.get_mut(place) {
-            slot.head = Some(Box::new(head));
+            slot.head = Some(Box::new(RecentHead { changed: self.request, ..head }));
+        }
+    }
+
+    /// Keeps a copy of the environ of an entry, which was made for the request at `place`, unless
+    /// the entry is another one now.
+    #[inline]
+    pub(crate) fn put_back(&mut self, place: Place, environ: Py<PyDict>) {
+        if let Some(Slot { head: Some(head), .. }) = self.slots.get_mut(place.slot)
+            && head.changed <= place.request
+        {
+            head.unused = Some(environ);
         }
     }
 }

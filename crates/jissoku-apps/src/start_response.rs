@@ -26,6 +26,8 @@ pub(crate) struct StartResponse {
     /// Memory for the next head.
     next: ResponseHead,
     constants: ConstantHeaders,
+    /// The last status, and its head without headers. A string never changes.
+    status: Option<(Py<PyString>, ResponseHead)>,
     /// The bound method `write`, while the object is reused.
     write: Option<Py<PyAny>>,
 }
@@ -66,8 +68,16 @@ impl StartResponse {
         status: &Bound<'_, PyAny>,
         headers: &Bound<'_, PyAny>,
     ) -> Option<()> {
-        let Self { next, constants, .. } = self;
-        next.restart(ascii(status)?).ok()?;
+        let Self { next, constants, status: last, .. } = self;
+        match last {
+            Some((last, head)) if last.is(status) => next.restart_as(head),
+            _ => {
+                next.restart(ascii(status)?).ok()?;
+                let mut head = last.take().map(|(_, head)| head).unwrap_or_default();
+                head.restart_as(next);
+                *last = Some((status.clone().cast_into().ok()?.unbind(), head));
+            }
+        }
         for pair in headers.cast_exact::<PyList>().ok()?.iter() {
             let pair = pair.cast_into_exact::<PyTuple>().ok()?;
             if let Some(line) = constants.line(&pair) {

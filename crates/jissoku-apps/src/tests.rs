@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
-use crate::environ::{Client, Environs, ServerInfo};
+use crate::environ::{Client, Environ, Environs, ServerInfo};
 use crate::head::{BodySize, Expectation, ResponseHead};
 use crate::response::WriteOutcome;
 use crate::wsgi::Wsgi;
@@ -77,14 +77,32 @@ fn head() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+/// What an application does with an environ, besides reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Treatment {
+    Nothing,
+    Change,
+    /// The change is undone.
+    ChangeBack,
+    Keep,
+}
+
 /// Requests of which several have the same fields.
-fn requests() -> impl Strategy<Value = Vec<(Vec<u8>, usize)>> {
+fn requests() -> impl Strategy<Value = Vec<(Vec<u8>, usize, Treatment)>> {
+    let treatment = prop_oneof![
+        4 => Just(Treatment::Nothing),
+        1 => Just(Treatment::Change),
+        1 => Just(Treatment::ChangeBack),
+        1 => Just(Treatment::Keep),
+    ];
     let heads = prop::collection::vec(head(), 1..6);
-    (heads, prop::collection::vec((any::<prop::sample::Index>(), 0_usize..3), 1..40)).prop_map(
-        |(heads, order)| {
-            order.into_iter().map(|(index, client)| (index.get(&heads).clone(), client)).collect()
-        },
-    )
+    let order = (any::<prop::sample::Index>(), 0_usize..3, treatment);
+    (heads, prop::collection::vec(order, 1..40)).prop_map(|(heads, order)| {
+        let request = |(index, client, treatment): (prop::sample::Index, _, _)| {
+            (index.get(&heads).clone(), client, treatment)
+        };
+        order.into_iter().map(request).collect()
+    })
 }
 
 proptest! {
@@ -96,16 +114,33 @@ proptest! {
         Python::attach(|python| -> Result<(), TestCaseError> {
             let clients = clients(python);
             let mut environs = environs(python);
-            for (bytes, client) in &requests {
+            let mut kept = Vec::new();
+            for (bytes, client, treatment) in &requests {
                 let head = parsed(bytes);
                 let environ = environs.build(python, (&head, bytes), &clients[*client])
                     .expect("an environ");
-                let given = reference::strings_of(&environ);
+                let dict = environ.dict.bind(python);
+                let given = reference::strings_of(dict);
                 prop_assert_eq!(&given, &reference::strings(&head, bytes, *client));
-                // Changes by an application do not affect other requests.
-                environ.set_item("HTTP_ACCEPT", "changed").expect("a dict");
-                environ.set_item("PATH_INFO", "changed").expect("a dict");
-                environ.set_item("another", "one").expect("a dict");
+                // What an application does with it has no effect on other requests, and theirs have
+                // none on an environ that it has kept.
+                match treatment {
+                    Treatment::Nothing => {}
+                    Treatment::Change => {
+                        dict.set_item("HTTP_ACCEPT", "changed").expect("a dict");
+                        dict.set_item("PATH_INFO", "changed").expect("a dict");
+                        dict.set_item("another", "one").expect("a dict");
+                    }
+                    Treatment::ChangeBack => {
+                        dict.set_item("another", "one").expect("a dict");
+                        dict.del_item("another").expect("a dict");
+                    }
+                    Treatment::Keep => kept.push((environ.dict.clone_ref(python), given)),
+                }
+                environs.take_back(python, environ);
+            }
+            for (environ, given) in kept {
+                prop_assert_eq!(reference::strings_of(environ.bind(python)), given);
             }
             Ok(())
         })?;
@@ -212,7 +247,7 @@ const fn expectation(call: &Call) -> Expectation {
     Expectation { version: Version::Http11, is_head: call.is_head, persists: true }
 }
 
-fn environ_of<'py>(python: Python<'py>, call: &Call) -> Bound<'py, PyDict> {
+fn environ_of(python: Python<'_>, call: &Call) -> Environ {
     let pair = |(name, value): &(String, String)| PyTuple::new(python, [name, value]);
     let headers: Result<Vec<_>, _> = call.headers.iter().map(pair).collect();
     let headers = PyList::new(python, headers.expect("tuples")).expect("a list");
@@ -226,7 +261,7 @@ fn environ_of<'py>(python: Python<'py>, call: &Call) -> Bound<'py, PyDict> {
     let values = (status, headers, call.is_constant, call.has_exact_types, body, call.keeps);
     let environ = PyDict::new(python);
     environ.set_item("call", values).expect("a dict");
-    environ
+    Environ::new(environ)
 }
 
 fn taken(output: &mut SendBuffer) -> Vec<u8> {
@@ -269,4 +304,28 @@ proptest! {
             Ok(())
         })?;
     }
+}
+
+#[test]
+fn an_environ_that_an_application_leaves_as_it_was_is_used_again() {
+    Python::initialize();
+    Python::attach(|python| {
+        let clients = clients(python);
+        let mut environs = environs(python);
+        let bytes = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+        let head = parsed(bytes);
+        let build = |environs: &mut Environs| {
+            environs.build(python, (&head, bytes), &clients[0]).expect("an environ")
+        };
+        // It is in the cache from the second time on.
+        (0..2).for_each(|_| drop(build(&mut environs)));
+        let environ = build(&mut environs);
+        let first = environ.dict.as_ptr();
+        environs.take_back(python, environ);
+        let environ = build(&mut environs);
+        assert_eq!(environ.dict.as_ptr() == first, python.version_info() < (3, 14));
+        let kept = environ.dict.clone_ref(python);
+        environs.take_back(python, environ);
+        assert!(!build(&mut environs).dict.is(&kept));
+    });
 }

@@ -5,13 +5,12 @@ use std::borrow::Cow;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
+use crate::interpreter;
+
 /// The string whose code points are `bytes` (latin-1).
 #[inline]
 pub(crate) fn latin1<'py>(python: Python<'py>, bytes: &[u8]) -> Bound<'py, PyString> {
-    match str::from_utf8(bytes) {
-        Ok(text) if bytes.is_ascii() => PyString::new(python, text),
-        _ => PyString::new(python, &bytes.iter().copied().map(char::from).collect::<String>()),
-    }
+    interpreter::decode_latin1(python, bytes)
 }
 
 /// The code points of `text` as bytes, or `None` if one is above 255.
@@ -60,7 +59,22 @@ fn hexadecimal(high: u8, low: u8) -> Option<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::percent_decoded;
+    use proptest::prelude::*;
+    use pyo3::prelude::*;
+
+    use super::{latin1, percent_decoded};
+
+    proptest! {
+        #[test]
+        fn each_byte_is_the_code_point_of_its_value(bytes: Vec<u8>) {
+            Python::initialize();
+            Python::attach(|python| {
+                let text: String = bytes.iter().copied().map(char::from).collect();
+                prop_assert_eq!(latin1(python, &bytes).to_string(), text);
+                Ok(())
+            })?;
+        }
+    }
 
     #[test]
     fn escapes_are_decoded_once() {

@@ -4,9 +4,8 @@ use jissoku_http::date;
 use jissoku_os::clock;
 use jissoku_os::driver::SendBuffer;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 
-use crate::environ::Environs;
+use crate::environ::{Environ, Environs};
 use crate::head::Expectation;
 use crate::log;
 use crate::response::{Response, WriteOutcome};
@@ -45,7 +44,7 @@ impl Wsgi {
     pub(crate) fn respond(
         &mut self,
         python: Python<'_>,
-        environ: PyResult<Bound<'_, PyDict>>,
+        environ: PyResult<Environ>,
         request: Expectation,
         output: &mut SendBuffer,
     ) -> (WriteOutcome, Response) {
@@ -54,8 +53,10 @@ impl Wsgi {
             let starter = self.starter.take().map_or_else(|| Starter::new(python), Ok)?;
             let start = response.set_start(python, starter);
             self.set_hinted(python, &response);
-            let returned = self.app.bind(python).call1((environ, start))?;
-            response.begin(returned, &self.date, output)
+            let returned = self.app.bind(python).call1((environ.dict.bind(python), start))?;
+            let outcome = response.begin(returned, &self.date, output)?;
+            self.environs.take_back(python, environ);
+            Ok(outcome)
         });
         (self.complete(python, outcome, &mut response, output), response)
     }

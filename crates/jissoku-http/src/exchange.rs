@@ -4,6 +4,8 @@
 //! not decide when to close: [`Head::keeps_alive`] is the request of the client, and a [`Reject`]
 //! always ends the connection.
 
+mod last_head;
+
 use std::ops::Range;
 
 use crate::chunked::{Chunk, Decoder};
@@ -11,6 +13,8 @@ use crate::framing::Body;
 use crate::head::{Head, HeadReader};
 use crate::limits::Limits;
 use crate::reject::Reject;
+
+pub use last_head::LastHead;
 
 /// A parsed element of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,6 +145,31 @@ impl Exchange {
                 (used, Chunk::End) => Ok(self.end(used)),
             },
         }
+    }
+
+    /// As [`Exchange::step`], with the same result. A head with the bytes of `last`, which belongs to
+    /// the same limits, is not parsed again.
+    ///
+    /// # Errors
+    /// As [`Exchange::step`].
+    #[inline]
+    pub fn step_after(
+        &mut self,
+        last: &mut LastHead,
+        bytes: &[u8],
+        limits: &Limits,
+    ) -> Result<Step, Reject> {
+        if self.is_in_head()
+            && let Some(head) = last.at_start_of(bytes)
+        {
+            self.reading = Reading::of_body(head.body);
+            return Ok(Step { used: head.size as usize, event: Event::Head(head) });
+        }
+        let step = self.step(bytes, limits)?;
+        if let Event::Head(head) = &step.event {
+            last.set(*head, bytes);
+        }
+        Ok(step)
     }
 
     fn end(&mut self, used: usize) -> Step {

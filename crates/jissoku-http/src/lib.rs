@@ -23,7 +23,7 @@ pub mod response_reader;
 mod scan;
 pub mod uwsgi;
 
-pub use exchange::{Event, Exchange, Step};
+pub use exchange::{Event, Exchange, LastHead, Step};
 pub use head::{Head, HeaderFlags, Method, Version};
 pub use limits::Limits;
 pub use reject::Reject;

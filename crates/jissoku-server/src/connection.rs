@@ -226,7 +226,7 @@ impl<H: Handler> Connection<H> {
     ) -> usize {
         let mut used = 0;
         for _ in 0..context.limits.steps_per_turn_max {
-            let step = match self.step(&bytes[used..], &context.limits.request) {
+            let step = match self.step(&bytes[used..], context) {
                 Ok(step) => step,
                 Err(reject) => {
                     self.reject(reject, &bytes[used..], context, output);

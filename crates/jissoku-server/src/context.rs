@@ -1,5 +1,6 @@
 //! The state of a worker that its connections use.
 
+use jissoku_http::LastHead;
 use jissoku_os::driver::{ConnectionId, SendBuffer};
 
 use crate::handler::Handler;
@@ -14,6 +15,7 @@ use crate::timers::Timers;
 pub(crate) struct WorkerContext<H> {
     pub(crate) handler: H,
     pub(crate) limits: Limits,
+    pub(crate) last_head: LastHead,
     pub(crate) status_lines: StatusLineCache,
     pub(crate) timers: Timers<ConnectionId>,
     pub(crate) telemetry: Telemetry,
@@ -35,6 +37,7 @@ impl<H: Handler> WorkerContext<H> {
         Self {
             handler,
             limits,
+            last_head: LastHead::default(),
             status_lines: StatusLineCache::new(now_ns),
             timers: Timers::default(),
             telemetry,

@@ -4,10 +4,16 @@ It is compiled into the extension module, and imported by event_loop.rs.
 """
 
 import asyncio
+import functools
+import operator
 import select
 import selectors
 import sys
 import traceback
+import weakref
+
+# asyncio's set of all tasks: `asyncio.all_tasks` reads this one.
+ALL_TASKS = getattr(asyncio.tasks, "_all_tasks", None)
 
 # How long the lifespan's shutdown and cancelled tasks may take.
 SHUTDOWN_S = 10.0
@@ -40,6 +46,48 @@ def new_loop(descriptor):
     loop = asyncio.SelectorEventLoop(selector)
     asyncio.set_event_loop(loop)
     return loop, selector
+
+
+def defer_registration(capture):
+    """Has `capture` add the tasks of requests to asyncio's set of all tasks, until Python 3.11.
+
+    It adds the task that it has started when its first step is over, unless the task has ended
+    then, or as soon as the set is read. Later versions do the same for tasks that start
+    eagerly. Returns what adds a task, or None if another server of this process uses the set.
+    """
+    tasks = ALL_TASKS
+    if type(tasks) is not weakref.WeakSet:
+        return None
+    add = tasks.add
+
+    class AllTasks(weakref.WeakSet):
+        def __iter__(self):
+            capture.register()
+            return super().__iter__()
+
+        def __len__(self):
+            capture.register()
+            return super().__len__()
+
+        def __contains__(self, task):
+            capture.register()
+            return super().__contains__(task)
+
+    tasks.__class__ = AllTasks
+    tasks.add = capture.add
+    return add
+
+
+def end_deferral():
+    """Gives asyncio's set of all tasks back."""
+    tasks = ALL_TASKS
+    tasks.__class__ = weakref.WeakSet
+    del tasks.add
+
+
+def ask_for_debug_mode(loop):
+    """Makes `loop.get_debug`, which each new task calls, a function without a frame."""
+    loop.get_debug = functools.partial(operator.attrgetter("_debug"), loop)
 
 
 class Lifespan:
@@ -142,8 +190,9 @@ def finish(loop, lifespan):
     finally:
         asyncio.set_event_loop(None)
         loop.close()
-        # Set by the worker, and a reference to the loop itself.
-        vars(loop).pop("call_soon", None)
+        # Set by the worker, and references to the loop itself.
+        for name in ("call_soon", "get_debug"):
+            vars(loop).pop(name, None)
 
 
 def cancel(loop, kept):

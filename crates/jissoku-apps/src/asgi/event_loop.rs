@@ -1,4 +1,4 @@
-//! asyncio's event loop on the worker's thread, and the tasks of requests.
+//! asyncio's event loop on the worker's thread.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::CString;
@@ -13,7 +13,7 @@ use jissoku_os::epoll::Epoll;
 use jissoku_server::Iteration;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyModule, PyTuple};
+use pyo3::types::{PyDict, PyList, PyModule};
 
 const SOURCE: &str = include_str!("event_loop.py");
 const SECOND_NS: f64 = 1e9;
@@ -57,7 +57,7 @@ impl Signals {
 /// The event loop of one worker, with the lifespan of its application.
 #[derive(Debug)]
 pub(super) struct EventLoop {
-    module: Py<PyModule>,
+    pub(super) module: Py<PyModule>,
     asyncio: Py<PyAny>,
     selector: Py<PyAny>,
     lifespan: Py<PyAny>,
@@ -220,119 +220,5 @@ impl<'py> Agenda<'py> {
         self.ready.len().unwrap_or(1) > 0
             || self.timers.len() != self.timer_count
             || is_stopping().unwrap_or(true)
-    }
-}
-
-/// Starts tasks whose first step runs at once.
-#[derive(Debug)]
-pub(super) struct Tasks {
-    task_class: Py<PyAny>,
-    coroutine_class: Py<PyAny>,
-    /// Makes a coroutine of another awaitable.
-    wrap: Py<PyAny>,
-    arguments: Py<PyDict>,
-    /// Before Python 3.12 tasks cannot start eagerly: their first step is captured from
-    /// `call_soon`.
-    capture: Option<Py<Capture>>,
-    /// Tasks that have not ended: asyncio refers to them weakly.
-    pub(super) running: Py<pyo3::types::PySet>,
-}
-
-impl Tasks {
-    pub(super) fn new(python: Python<'_>, event_loop: &EventLoop) -> PyResult<Self> {
-        let arguments = PyDict::new(python);
-        arguments.set_item("loop", event_loop.bind(python))?;
-        // Without a name Python 3.11 formats a number, which is 2 % of a request's CPU time.
-        arguments.set_item("name", "request")?;
-        let capture = if python.version_info() >= (3, 12) {
-            arguments.set_item("eager_start", true)?;
-            None
-        } else {
-            let event_loop = event_loop.bind(python);
-            let call_soon = event_loop.getattr("call_soon")?.unbind();
-            let capture = Bound::new(python, Capture { call_soon, state: CaptureState::Off })?;
-            event_loop.setattr("call_soon", capture.getattr("call_soon")?)?;
-            Some(capture.unbind())
-        };
-        Ok(Self {
-            task_class: python.import("asyncio")?.getattr("Task")?.unbind(),
-            coroutine_class: python.import("types")?.getattr("CoroutineType")?.unbind(),
-            wrap: event_loop.module.bind(python).getattr("awaited")?.unbind(),
-            arguments: arguments.unbind(),
-            capture,
-            running: pyo3::types::PySet::empty(python)?.unbind(),
-        })
-    }
-
-    /// Creates the task of the application's awaitable, and runs its first step.
-    pub(super) fn start<'py>(&self, awaitable: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let python = awaitable.py();
-        let coroutine = if awaitable.get_type().is(&self.coroutine_class) {
-            awaitable
-        } else {
-            self.wrap.bind(python).call1((awaitable,))?
-        };
-        let task_class = self.task_class.bind(python);
-        let arguments = Some(self.arguments.bind(python));
-        let Some(capture) = &self.capture else {
-            return task_class.call((coroutine,), arguments);
-        };
-        capture.borrow_mut(python).state = CaptureState::Armed;
-        let task = task_class.call((coroutine,), arguments);
-        let captured = std::mem::take(&mut capture.borrow_mut(python).state);
-        let task = task?;
-        if let CaptureState::Step(step, context) = captured {
-            // The exception is the task's result, too.
-            let _raised = context.call_method1(python, pyo3::intern!(python, "run"), (step,));
-        }
-        Ok(task)
-    }
-}
-
-/// The loop's `call_soon`, from which the first step of a task is captured while the task is
-/// created.
-#[pyclass(module = "jissoku")]
-#[derive(Debug)]
-struct Capture {
-    call_soon: Py<PyAny>,
-    state: CaptureState,
-}
-
-#[derive(Debug, Default)]
-enum CaptureState {
-    #[default]
-    Off,
-    /// The next call is captured.
-    Armed,
-    /// The callback and its context.
-    Step(Py<PyAny>, Py<PyAny>),
-}
-
-#[pymethods]
-impl Capture {
-    #[pyo3(signature = (callback, *args, context=None))]
-    fn call_soon<'py>(
-        this: &Bound<'py, Self>,
-        callback: Bound<'py, PyAny>,
-        args: &Bound<'py, PyTuple>,
-        context: Option<Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let python = this.py();
-        let is_armed = matches!(this.borrow().state, CaptureState::Armed);
-        if let Some(context) = &context
-            && is_armed
-        {
-            let (callback, context) = (callback.unbind(), context.clone().unbind());
-            this.borrow_mut().state = CaptureState::Step(callback, context);
-            return Ok(python.None().into_bound(python));
-        }
-        let call_soon = this.borrow().call_soon.clone_ref(python);
-        let mut every = vec![callback];
-        every.extend(args.iter());
-        let every = PyTuple::new(python, every)?;
-        let Some(context) = context else { return call_soon.bind(python).call1(every) };
-        let options = PyDict::new(python);
-        options.set_item(pyo3::intern!(python, "context"), context)?;
-        call_soon.bind(python).call(every, Some(&options))
     }
 }

@@ -41,7 +41,7 @@ pub(super) struct Exchange {
     /// Whether the worker is calling the application; it sends the output after the call.
     is_inside: bool,
     is_queued: bool,
-    has_ended: bool,
+    pub(super) has_ended: bool,
 }
 
 #[derive(Debug)]
@@ -97,6 +97,12 @@ impl Exchange {
             is_queued: false,
             has_ended: false,
         }
+    }
+
+    /// Starts another request with the same object, which is that of no other request any more.
+    pub(super) fn restart(&mut self, id: ConnectionId, request: Expectation, body: (bool, bool)) {
+        let shared = Arc::clone(&self.shared);
+        *self = Self::new(&shared, id, request, body);
     }
 
     pub(super) fn body_flow(&self) -> BodyFlow {

@@ -14,13 +14,15 @@ use jissoku_server::{
     Response as Output,
 };
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 
-use super::event_loop::{EventLoop, Signals, Tasks};
+use super::callables::Callables;
+use super::event_loop::{EventLoop, Signals};
 use super::exchange::Exchange;
 use super::handshake::Upgrade;
 use super::scope::{self, Scopes};
 use super::shared::{Shared, resolve};
+use super::tasks::Tasks;
+use super::unchanged::Scope;
 use super::websocket::WebSocket;
 use crate::environ::ServerInfo;
 use crate::head::Expectation;
@@ -38,6 +40,8 @@ pub(crate) struct AsgiHandler {
     tasks: Tasks,
     signals: Arc<Signals>,
     event_loop: Arc<LoopOwner>,
+    /// For the next request.
+    unused: Option<Callables>,
     is_shutting_down: bool,
 }
 
@@ -67,6 +71,7 @@ impl AsgiHandler {
             tasks: Tasks::new(python, &event_loop.0)?,
             signals: Arc::clone(&event_loop.0.signals),
             event_loop,
+            unused: None,
             is_shutting_down: false,
         })
     }
@@ -74,17 +79,16 @@ impl AsgiHandler {
     /// Calls the application, whose task runs until it has to wait.
     fn call(
         &self,
-        scope: PyResult<Py<PyDict>>,
-        exchange: &Bound<'_, PyAny>,
+        scope: &PyResult<Scope>,
+        (exchange, receive, send): (&Bound<'_, PyAny>, &Py<PyAny>, &Py<PyAny>),
         end_task: impl FnOnce(Option<&PyErr>),
     ) {
         let python = exchange.py();
         let started = || -> PyResult<Started> {
-            let receive = exchange.getattr(pyo3::intern!(python, "receive"))?;
-            let send = exchange.getattr(pyo3::intern!(python, "send"))?;
-            let awaitable = self.app.bind(python).call1((scope?, receive, send))?;
-            let task = self.tasks.start(awaitable)?;
-            if task.call_method0(pyo3::intern!(python, "done"))?.is_truthy()? {
+            let scope = scope.as_ref().map_err(|error| error.clone_ref(python))?;
+            let awaitable = self.app.bind(python).call1((&scope.dict, receive, send))?;
+            let (task, is_done) = self.tasks.start(awaitable)?;
+            if is_done {
                 let exception = task.call_method0(pyo3::intern!(python, "exception"))?;
                 let error = (!exception.is_none()).then(|| PyErr::from_value(exception));
                 return Ok(Started::Ended(error));
@@ -125,17 +129,19 @@ pub(crate) struct Connection {
 #[derive(Debug)]
 pub(crate) struct Request {
     /// Taken when the application is called.
-    scope: RefCell<Option<PyResult<Py<PyDict>>>>,
+    scope: RefCell<Option<PyResult<Scope>>>,
     exchange: Protocol,
 }
 
 /// The object whose methods are `receive` and `send` of a request.
 #[derive(Debug)]
 enum Protocol {
-    Http(Py<Exchange>),
+    Http(Callables),
     WebSocket(Py<WebSocket>),
     /// A handshake that cannot be completed, with the status of its response.
     Refused(u16),
+    /// The response is complete, and the object serves another request.
+    Ended,
 }
 
 impl Drop for Request {
@@ -213,14 +219,19 @@ impl Handler for AsgiHandler {
             let client = connection.client.as_ref().unwrap_or(&none);
             let place = (connection.listener, client, origin);
             let (upgrade, scope) = match self.scopes.build(python, (head, bytes), place) {
-                Ok((upgrade, scope)) => (upgrade, Ok(scope.unbind())),
+                Ok((upgrade, scope)) => (upgrade, Ok(scope)),
                 Err(error) => (Upgrade::None, Err(error)),
             };
             let (shared, id) = (&self.shared, connection.id);
             let exchange = match upgrade {
                 Upgrade::None => {
-                    let exchange = Exchange::new(shared, id, expectation, body);
-                    Py::new(python, exchange).map(Protocol::Http)
+                    let callables = if let Some(unused) = self.unused.take() {
+                        Ok(unused.restart(python, id, expectation, body))
+                    } else {
+                        let exchange = Exchange::new(shared, id, expectation, body);
+                        Callables::new(python, exchange)
+                    };
+                    callables.map(Protocol::Http)
                 }
                 Upgrade::WebSocket(handshake) => {
                     let socket = WebSocket::new(shared, id, handshake, now_ns);
@@ -236,13 +247,13 @@ impl Handler for AsgiHandler {
 
     fn body_flow(&self, request: &Request) -> BodyFlow {
         match &request.exchange {
-            Protocol::Http(exchange) => {
-                Python::attach(|python| exchange.borrow(python).body_flow())
+            Protocol::Http(callables) => {
+                Python::attach(|python| callables.exchange.borrow(python).body_flow())
             }
             Protocol::WebSocket(socket) => {
                 Python::attach(|python| socket.borrow(python).body_flow())
             }
-            Protocol::Refused(_) => BodyFlow::Whole,
+            Protocol::Refused(_) | Protocol::Ended => BodyFlow::Whole,
         }
     }
 
@@ -266,24 +277,45 @@ impl Handler for AsgiHandler {
     ) -> Progress {
         Python::attach(|python| {
             let (progress, waiting) = match &request.exchange {
-                Protocol::Http(exchange) => {
-                    let exchange = exchange.bind(python);
+                Protocol::Http(callables) => {
+                    let exchange = callables.exchange.bind(python);
                     exchange.borrow_mut().begin_call(writer.keeps_alive());
                     if let Some(scope) = request.scope.take() {
                         if writer.is_timed() {
                             exchange.borrow_mut().start_clock(writer.received_ns());
                         }
                         let end_task = |error: Option<&PyErr>| Exchange::end_task(exchange, error);
-                        self.call(scope, exchange.as_any(), end_task);
+                        let Callables { receive, send, .. } = callables;
+                        self.call(&scope, (exchange.as_any(), receive, send), end_task);
+                        if let Ok(scope) = scope {
+                            self.scopes.take_back(python, scope);
+                        }
                     }
-                    exchange.borrow_mut().flush(writer)
+                    let flushed = exchange.borrow_mut().flush(writer);
+                    if flushed.0 == Progress::Complete
+                        && callables.are_unused(python)
+                        && let Protocol::Http(callables) =
+                            std::mem::replace(&mut request.exchange, Protocol::Ended)
+                    {
+                        self.unused = Some(callables);
+                    }
+                    flushed
                 }
                 Protocol::WebSocket(socket) => {
                     let socket = socket.bind(python);
                     socket.borrow_mut().begin_call();
                     if let Some(scope) = request.scope.take() {
                         let end_task = |error: Option<&PyErr>| WebSocket::end_task(socket, error);
-                        self.call(scope, socket.as_any(), end_task);
+                        let socket = socket.as_any();
+                        let method = |name| socket.getattr(name).map(Bound::unbind);
+                        let methods = method(pyo3::intern!(python, "receive"))
+                            .and_then(|it| Ok((it, method(pyo3::intern!(python, "send"))?)));
+                        match methods {
+                            Ok((receive, send)) => {
+                                self.call(&scope, (socket, &receive, &send), end_task);
+                            }
+                            Err(error) => end_task(Some(&error)),
+                        }
                     }
                     socket.borrow_mut().flush(writer)
                 }
@@ -294,6 +326,7 @@ impl Handler for AsgiHandler {
                     writer.send_dynamic(&DynamicResponse::text(*status, fields, text));
                     return Progress::Complete;
                 }
+                Protocol::Ended => return Progress::Complete,
             };
             resolve(python, waiting);
             progress
@@ -309,9 +342,9 @@ fn notify(
 ) {
     Python::attach(|python| {
         let waiting = match &request.exchange {
-            Protocol::Http(exchange) => change_http(&mut exchange.borrow_mut(python)),
+            Protocol::Http(callables) => change_http(&mut callables.exchange.borrow_mut(python)),
             Protocol::WebSocket(socket) => change_websocket(&mut socket.borrow_mut(python)),
-            Protocol::Refused(_) => return,
+            Protocol::Refused(_) | Protocol::Ended => return,
         };
         resolve(python, waiting);
     });

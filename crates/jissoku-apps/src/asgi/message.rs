@@ -2,8 +2,9 @@
 
 use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyString};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
+use crate::constant_headers::ConstantHeaders;
 use crate::head::{HeadError, ResponseHead};
 use crate::text::class_name;
 
@@ -63,12 +64,17 @@ impl<'a, 'py> Message<'a, 'py> {
         Ok(())
     }
 
-    /// The head that a message with `status` and `headers` begins.
-    pub(super) fn head(&self, status: u16, reason: &str) -> PyResult<ResponseHead> {
-        let line = format!("{status} {reason}");
-        let mut head = ResponseHead::new(line.as_bytes()).map_err(|error| refused(&error))?;
+    /// The head that a message with `headers` begins; `status_line` is the status with its reason.
+    pub(super) fn head(&self, status_line: &str) -> PyResult<ResponseHead> {
+        let mut head =
+            ResponseHead::new(status_line.as_bytes()).map_err(|error| refused(&error))?;
         self.fields(pyo3::intern!(self.0.py(), "headers"), |name, value| head.add(name, value))?;
         Ok(head)
+    }
+
+    /// The member `headers`.
+    pub(super) fn headers(&self) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.get(pyo3::intern!(self.0.py(), "headers"))
     }
 
     /// The member `status`.
@@ -80,6 +86,35 @@ impl<'a, 'py> Message<'a, 'py> {
             |status| PyValueError::new_err(format!("invalid status {status}: from 200 to 599"));
         status.map(|status| valid(status).ok_or_else(|| refusal(status))).transpose()
     }
+}
+
+/// Reads the head that `headers` are a part of, if they have the exact built-in types, which runs no
+/// Python code. `None` for other types and for invalid values.
+pub(super) fn read_exact_types(
+    status_line: &str,
+    headers: Option<&Bound<'_, PyAny>>,
+    head: &mut ResponseHead,
+    constants: &mut ConstantHeaders,
+) -> Option<()> {
+    head.restart(status_line.as_bytes()).ok()?;
+    let Some(headers) = headers else { return Some(()) };
+    for pair in headers.cast_exact::<PyList>().ok()?.iter() {
+        let pair = pair.cast_into_exact::<PyTuple>().ok()?;
+        if let Some(line) = constants.line(&pair) {
+            head.add_lines(line);
+            continue;
+        }
+        if pair.len() != 2 {
+            return None;
+        }
+        let (name, value) = (pair.get_borrowed_item(0).ok()?, pair.get_borrowed_item(1).ok()?);
+        let (name, value) = (name.cast_exact::<PyBytes>(), value.cast_exact::<PyBytes>());
+        let (Ok(name), Ok(value)) = (name, value) else { return None };
+        let size = head.size();
+        head.add(name.as_bytes(), value.as_bytes()).ok()?;
+        constants.insert_if_constant(&pair, head.lines_since(size));
+    }
+    Some(())
 }
 
 /// The bytes of a value.

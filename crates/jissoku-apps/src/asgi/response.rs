@@ -99,8 +99,11 @@ impl Response {
     fn start(&mut self, message: &Message<'_, '_>) -> PyResult<()> {
         let missing = || PyValueError::new_err("'http.response.start' has no status");
         let status = message.status()?.ok_or_else(missing)?;
-        let shared = Arc::clone(&self.shared);
-        self.head = Some(message.head(status, shared.reason(status))?);
+        let headers = message.headers()?;
+        self.head = Some(match self.shared.read_head(status, headers.as_ref()) {
+            Some(head) => head,
+            None => message.head(self.shared.status_line(status))?,
+        });
         Python::attach(|python| {
             self.has_trailers = message.flag(pyo3::intern!(python, "trailers"))?;
             Ok(())
@@ -182,6 +185,7 @@ impl Response {
         head.write(plan, &date, |part| response.output.append(part));
         (response.framing, response.persists) = (Some(plan.framing), plan.persists);
         response.status = head.status();
+        response.shared.return_head(head);
         Ok(())
     }
 

@@ -9,7 +9,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use super::handshake::{Upgrade, list};
+use super::unchanged::Scope;
 use crate::environ::ServerInfo;
+use crate::interpreter::version;
 use crate::text::{latin1, percent_decoded};
 
 /// The version of the specification of HTTP and WebSocket messages: with `OSError` after a
@@ -19,6 +21,9 @@ const SPEC_VERSION: &str = "2.4";
 /// Maximum number of cached header sections, and their maximum size.
 const SECTIONS_MAX: usize = 64;
 const SECTION_SIZE_MAX: usize = 2 * 1024;
+
+/// After this many scopes in a row that the application has changed or kept, none is used again.
+const CHANGES_MAX: u32 = 32;
 
 /// What kind of connection a scope is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +41,8 @@ pub(super) struct Scopes {
     /// The state of the lifespan.
     state: Py<PyDict>,
     sections: Vec<Option<Section>>,
+    /// How many scopes in a row were changed or kept.
+    changes: u32,
 }
 
 /// A header section and its list.
@@ -44,6 +51,8 @@ struct Section {
     bytes: Box<[u8]>,
     fields: Py<PyList>,
     has_upgrade: bool,
+    /// A scope for another request.
+    unused: Option<Scope>,
 }
 
 impl Scopes {
@@ -61,6 +70,7 @@ impl Scopes {
             versions: versions.unbind(),
             state: state.clone().unbind(),
             sections: (0..SECTIONS_MAX).map(|_| None).collect(),
+            changes: 0,
         })
     }
 
@@ -71,8 +81,13 @@ impl Scopes {
         python: Python<'py>,
         (head, bytes): (&Head, &[u8]),
         (listener, client, origin): (usize, &Py<PyAny>, Option<&Origin<'_>>),
-    ) -> PyResult<(Upgrade, Bound<'py, PyDict>)> {
-        let (fields, has_upgrade) = self.fields(python, head, bytes)?;
+    ) -> PyResult<(Upgrade, Scope)> {
+        if origin.is_none()
+            && let Some(scope) = self.take_unused(python, (head, bytes), (listener, client))
+        {
+            return Ok((Upgrade::None, scope));
+        }
+        let (fields, has_upgrade, known) = self.fields(python, head, bytes)?;
         let upgrade = if has_upgrade { Upgrade::of(head, bytes) } else { Upgrade::None };
         let kind = match upgrade {
             Upgrade::WebSocket(_) => Kind::WebSocket,
@@ -80,25 +95,23 @@ impl Scopes {
         };
         let scope = self.templates[listener].bind(python).copy()?;
         let set = |key: &Bound<'py, PyString>, value: Bound<'py, PyAny>| scope.set_item(key, value);
-        set(pyo3::intern!(python, "asgi"), self.versions.bind(python).copy()?.into_any())?;
-        if head.version == Version::Http10 {
-            set(pyo3::intern!(python, "http_version"), PyString::new(python, "1.0").into_any())?;
-        }
-        let both = head.path_and_query(bytes);
-        let end = both.iter().position(|&byte| byte == b'?').unwrap_or(both.len());
-        let (path, query) = both.split_at(end);
-        let text = String::from_utf8_lossy(&percent_decoded(path)).into_owned();
-        set(pyo3::intern!(python, "path"), PyString::new(python, &text).into_any())?;
-        set(pyo3::intern!(python, "raw_path"), PyBytes::new(python, path).into_any())?;
-        let query = query.strip_prefix(b"?").unwrap_or(query);
-        set(pyo3::intern!(python, "query_string"), PyBytes::new(python, query).into_any())?;
+        let versions = self.versions.bind(python).copy()?;
+        set(pyo3::intern!(python, "asgi"), versions.clone().into_any())?;
+        set_target(&scope, head, bytes)?;
         scope.set_item(pyo3::intern!(python, "client"), client)?;
         if let Some(origin) = origin {
             set_origin(&scope, origin)?;
         }
-        set(pyo3::intern!(python, "state"), self.state.bind(python).copy()?.into_any())?;
+        let state = self.state.bind(python).copy()?;
+        set(pyo3::intern!(python, "state"), state.clone().into_any())?;
         let extensions = PyDict::new(python);
-        let offer = |name: &Bound<'py, PyString>| extensions.set_item(name, PyDict::new(python));
+        let mut parts = vec![versions, state, extensions.clone()];
+        let mut offer = |name: &Bound<'py, PyString>| {
+            let extension = PyDict::new(python);
+            extensions.set_item(name, &extension)?;
+            parts.push(extension);
+            PyResult::Ok(())
+        };
         match kind {
             Kind::Http => {
                 let method = latin1(python, head.method_name.of(bytes));
@@ -122,26 +135,85 @@ impl Scopes {
         if let Some(host) = origin.and_then(|origin| origin.host) {
             set_host(&fields, host)?;
         }
-        set(pyo3::intern!(python, "headers"), fields.into_any())?;
+        set(pyo3::intern!(python, "headers"), fields.clone().into_any())?;
         set(pyo3::intern!(python, "extensions"), extensions.into_any())?;
+        let scope = Scope::new(scope);
+        if let Some(known) = known
+            && origin.is_none()
+            && !has_upgrade
+            && self.changes < CHANGES_MAX
+        {
+            let line = &bytes[..head.fields.start as usize];
+            let slot = slot_of(head.fields.of(bytes));
+            let state = version(self.state.bind(python));
+            let place = (slot, listener, client.clone_ref(python));
+            return Ok((upgrade, scope.recorded((line, place), parts, (fields, known), state)));
+        }
         Ok((upgrade, scope))
     }
 
-    /// The header fields, as a new list, and whether `Upgrade` is one. Clients repeat their header
-    /// sections, and the pairs in them are immutable.
+    /// A scope for this request that an earlier one has left as it was.
+    fn take_unused(
+        &mut self,
+        python: Python<'_>,
+        (head, bytes): (&Head, &[u8]),
+        (listener, client): (usize, &Py<PyAny>),
+    ) -> Option<Scope> {
+        let section = head.fields.of(bytes);
+        let known = self.sections[slot_of(section)].as_mut()?;
+        if *known.bytes != *section {
+            return None;
+        }
+        let mut scope = known.unused.take()?;
+        let record = scope.record.as_mut()?;
+        let is_same = *record.line == bytes[..head.fields.start as usize]
+            && record.listener == listener
+            && version(self.state.bind(python)) == Some(record.state);
+        if !is_same {
+            return None;
+        }
+        if !record.client.is(client) {
+            let dict = scope.dict.bind(python);
+            dict.set_item(pyo3::intern!(python, "client"), client).ok()?;
+            record.client = client.clone_ref(python);
+            record.version = version(dict)?;
+        }
+        Some(scope)
+    }
+
+    /// Takes back the scope of a request. If the application has neither kept nor changed a part of
+    /// it, the next request with the same head gets it.
+    pub(super) fn take_back(&mut self, python: Python<'_>, scope: Scope) {
+        let Some(record) = &scope.record else { return };
+        if !scope.is_unchanged(python) {
+            self.changes += 1;
+            return;
+        }
+        self.changes = 0;
+        // Another section may have taken the slot.
+        if let Some(section) = &mut self.sections[record.slot]
+            && section.fields.is(&record.fields)
+        {
+            section.unused = Some(scope);
+        }
+    }
+
+    /// The header fields, as a new list, whether `Upgrade` is one, and the list that it is a copy of.
+    /// Clients repeat their header sections, and the pairs in them are immutable.
     fn fields<'py>(
         &mut self,
         python: Python<'py>,
         head: &Head,
         bytes: &[u8],
-    ) -> PyResult<(Bound<'py, PyList>, bool)> {
+    ) -> PyResult<(Bound<'py, PyList>, bool, Option<Py<PyList>>)> {
         let section = head.fields.of(bytes);
         let place = &mut self.sections[slot_of(section)];
         if let Some(known) = place
             && *known.bytes == *section
         {
             let fields = known.fields.bind(python);
-            return Ok((fields.get_slice(0, fields.len()), known.has_upgrade));
+            let copy = fields.get_slice(0, fields.len());
+            return Ok((copy, known.has_upgrade, Some(known.fields.clone_ref(python))));
         }
         let fields = PyList::empty(python);
         let mut has_upgrade = false;
@@ -152,10 +224,27 @@ impl Scopes {
         }
         if section.len() <= SECTION_SIZE_MAX {
             let known = fields.get_slice(0, fields.len()).unbind();
-            *place = Some(Section { bytes: section.into(), fields: known, has_upgrade });
+            let bytes = section.into();
+            *place = Some(Section { bytes, fields: known, has_upgrade, unused: None });
         }
-        Ok((fields, has_upgrade))
+        Ok((fields, has_upgrade, None))
     }
+}
+
+/// Sets the members that depend on the version and the request target.
+fn set_target(scope: &Bound<'_, PyDict>, head: &Head, bytes: &[u8]) -> PyResult<()> {
+    let python = scope.py();
+    if head.version == Version::Http10 {
+        scope.set_item(pyo3::intern!(python, "http_version"), "1.0")?;
+    }
+    let both = head.path_and_query(bytes);
+    let end = both.iter().position(|&byte| byte == b'?').unwrap_or(both.len());
+    let (path, query) = both.split_at(end);
+    let text = String::from_utf8_lossy(&percent_decoded(path)).into_owned();
+    scope.set_item(pyo3::intern!(python, "path"), PyString::new(python, &text))?;
+    scope.set_item(pyo3::intern!(python, "raw_path"), PyBytes::new(python, path))?;
+    let query = query.strip_prefix(b"?").unwrap_or(query);
+    scope.set_item(pyo3::intern!(python, "query_string"), PyBytes::new(python, query))
 }
 
 /// Sets what an intermediary has said. The path is in the head.

@@ -240,7 +240,7 @@ impl Session {
                 let missing = || PyValueError::new_err("the response has no status");
                 let status = message.status()?.ok_or_else(missing)?;
                 let shared = Arc::clone(&self.shared);
-                let head = message.head(status, shared.reason(status))?;
+                let head = message.head(shared.status_line(status))?;
                 self.denial = Some((head, Vec::new()));
             }
             ("websocket.http.response.body", _) if is_connecting && self.denial.is_some() => {

@@ -7,6 +7,9 @@ use pyo3::prelude::*;
 
 use super::awaitable::Done;
 use super::deflate::Deflate;
+use super::message::read_exact_types;
+use crate::constant_headers::ConstantHeaders;
+use crate::head::ResponseHead;
 
 /// The default of uvicorn.
 const MESSAGE_SIZE_MAX: usize = 16 * 1024 * 1024;
@@ -21,8 +24,8 @@ const SECOND_NS: u64 = 1_000_000_000;
 pub(super) struct Shared {
     /// `loop.create_future`.
     create_future: Py<PyAny>,
-    /// The reason phrases of `http.client`, from 200.
-    reasons: Vec<String>,
+    /// The statuses from 200 with the reason phrases of `http.client`.
+    status_lines: Vec<String>,
     /// The result of a `send` that need not wait.
     pub(super) done: Py<Done>,
     /// The largest message of a `WebSocket`.
@@ -38,6 +41,9 @@ struct State {
     ready: Vec<ConnectionId>,
     /// An empty buffer of an earlier response, with its memory.
     spare: SendBuffer,
+    /// The memory of an earlier head.
+    spare_head: ResponseHead,
+    constants: ConstantHeaders,
     date: [u8; date::SIZE],
     /// When the date changes, on the monotonic clock.
     date_valid_until_ns: u64,
@@ -51,12 +57,13 @@ struct State {
 impl Shared {
     pub(super) fn new(python: Python<'_>, event_loop: &Bound<'_, PyAny>) -> PyResult<Self> {
         let responses = python.import("http.client")?.getattr("responses")?;
-        let reason = |status: u16| -> PyResult<String> {
-            responses.call_method1("get", (status, ""))?.extract()
+        let status_line = |status: u16| -> PyResult<String> {
+            let reason: String = responses.call_method1("get", (status, ""))?.extract()?;
+            Ok(format!("{status} {reason}"))
         };
         Ok(Self {
             create_future: event_loop.getattr("create_future")?.unbind(),
-            reasons: (200..600).map(reason).collect::<PyResult<_>>()?,
+            status_lines: (200..600).map(status_line).collect::<PyResult<_>>()?,
             done: Py::new(python, Done)?,
             message_size_max: MESSAGE_SIZE_MAX,
             state: Py::new(
@@ -64,6 +71,8 @@ impl Shared {
                 State {
                     ready: Vec::new(),
                     spare: SendBuffer::default(),
+                    spare_head: ResponseHead::default(),
+                    constants: ConstantHeaders::default(),
                     date: date::imf_fixdate(0),
                     date_valid_until_ns: 0,
                     running: 0,
@@ -140,10 +149,30 @@ impl Shared {
         self.with(|state| work(state.deflate.get_or_insert_with(Deflate::default)))
     }
 
-    /// The reason phrase of a status.
-    pub(super) fn reason(&self, status: u16) -> &str {
+    /// A status with its reason phrase; empty if it is invalid.
+    pub(super) fn status_line(&self, status: u16) -> &str {
         let index = usize::from(status).checked_sub(200);
-        index.and_then(|index| self.reasons.get(index)).map_or("", String::as_str)
+        index.and_then(|index| self.status_lines.get(index)).map_or("", String::as_str)
+    }
+
+    /// The head of a response, if its headers have the usual types and are valid.
+    pub(super) fn read_head(
+        &self,
+        status: u16,
+        headers: Option<&Bound<'_, PyAny>>,
+    ) -> Option<ResponseHead> {
+        self.with(|state| {
+            let State { spare_head, constants, .. } = state;
+            read_exact_types(self.status_line(status), headers, spare_head, constants)?;
+            Some(std::mem::take(spare_head))
+        })
+    }
+
+    /// Returns a head that was written, for its memory.
+    pub(super) fn return_head(&self, head: ResponseHead) {
+        if head.size() <= SPARE_SIZE_MAX {
+            self.with(|state| state.spare_head = head);
+        }
     }
 
     pub(super) fn create_future<'py>(&self, python: Python<'py>) -> PyResult<Bound<'py, PyAny>> {

@@ -305,9 +305,10 @@ fn call(
     let client = Client::new(python, listener, address);
     let environ = wsgi.environs.build(python, (&head, &bytes), &client).and_then(|environ| {
         if let Some(origin) = origin {
-            overlay::set_origin(&environ, &origin.as_origin())?;
+            overlay::set_origin(environ.dict.bind(python), &origin.as_origin())?;
         }
-        body.map_or(Ok(()), |body| wsgi.environs.set_body(&environ, body))?;
+        let dict = environ.dict.bind(python);
+        body.map_or(Ok(()), |body| wsgi.environs.set_body(dict, body))?;
         Ok(environ)
     });
     let expectation = Expectation { version: head.version, is_head, persists };

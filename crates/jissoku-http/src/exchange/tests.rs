@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 fn step(exchange: &mut Exchange, bytes: &[u8]) -> Step {
@@ -91,4 +93,68 @@ fn the_limit_of_a_body_ends_with_it() {
 #[test]
 fn it_is_small_enough_for_ten_thousand() {
     assert!(size_of::<Exchange>() <= 160, "{} bytes", size_of::<Exchange>());
+}
+
+/// All events of connections that share the last head, or of each alone. A connection is a list of
+/// pieces that arrive one after the other; the connections take turns.
+fn events(connections: &[Vec<Vec<u8>>], shares: bool) -> Vec<Result<Step, Reject>> {
+    let mut last = LastHead::default();
+    let mut states = vec![(Exchange::new(), Vec::new(), true); connections.len()];
+    let mut seen = Vec::new();
+    let turns = connections.iter().map(Vec::len).max().unwrap_or_default();
+    for turn in 0..turns {
+        for (pieces, (exchange, rest, is_open)) in connections.iter().zip(&mut states) {
+            rest.extend_from_slice(pieces.get(turn).map_or(&[], Vec::as_slice));
+            while *is_open {
+                let step = if shares {
+                    exchange.step_after(&mut last, rest, &Limits::DEFAULT)
+                } else {
+                    exchange.step(rest, &Limits::DEFAULT)
+                };
+                seen.push(step.clone());
+                let Ok(Step { used, event }) = step else {
+                    *is_open = false;
+                    break;
+                };
+                rest.drain(..used);
+                if event == Event::Partial || rest.is_empty() {
+                    break;
+                }
+            }
+        }
+    }
+    seen
+}
+
+/// Requests of which many begin with the bytes of others.
+fn connection() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    let request = prop::sample::select(
+        &[
+            "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+            "\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
+            "GET / HTTP/1.0\r\n\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi",
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
+            "GET / HTTP/1.1\r\nHost: a\r\n X: y\r\n\r\n",
+            "GET /",
+        ][..],
+    );
+    let cuts = prop::collection::vec(any::<prop::sample::Index>(), 0..4);
+    (prop::collection::vec(request, 1..6), cuts).prop_map(|(requests, cuts)| {
+        let bytes = requests.concat().into_bytes();
+        let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len())).collect();
+        cuts.sort_unstable();
+        let ends = cuts.iter().copied().chain([bytes.len()]);
+        let starts = [0].into_iter().chain(cuts.iter().copied());
+        starts.zip(ends).map(|(start, end)| bytes[start..end].to_vec()).collect()
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_head_that_is_not_parsed_again_is_the_same(
+        connections in prop::collection::vec(connection(), 1..4)
+    ) {
+        prop_assert_eq!(events(&connections, true), events(&connections, false));
+    }
 }

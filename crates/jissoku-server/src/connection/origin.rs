@@ -1,7 +1,7 @@
 //! Requests from an intermediary, which identifies their clients.
 
 use jissoku_http::uwsgi::{self, UwsgiHead};
-use jissoku_http::{Head, Limits, Reject, Step};
+use jissoku_http::{Head, Reject, Step};
 use jissoku_os::driver::{Next, SendBuffer};
 
 use super::Connection;
@@ -48,9 +48,14 @@ impl<H: Handler> Connection<H> {
 
     /// Parses the next element of the input.
     #[inline]
-    pub(super) fn step(&mut self, bytes: &[u8], limits: &Limits) -> Result<Step, Reject> {
+    pub(super) fn step(
+        &mut self,
+        bytes: &[u8],
+        context: &mut WorkerContext<H>,
+    ) -> Result<Step, Reject> {
+        let limits = &context.limits.request;
         match &mut self.intermediary {
-            None => self.exchange.step(bytes, limits),
+            None => self.exchange.step_after(&mut context.last_head, bytes, limits),
             Some(intermediary) => intermediary.step(bytes, &mut self.exchange, limits),
         }
     }

@@ -1,0 +1,5 @@
+//! Passes the version of Python to conditional compilation.
+
+fn main() {
+    pyo3_build_config::use_pyo3_cfgs();
+}
