@@ -195,6 +195,14 @@ def test_an_interruption_leaves_no_process_and_keeps_every_trial(
     assert processes_of(config.folder.parent) == []
 
 
+def test_a_target_that_is_waited_for_has_not_failed_when_the_user_interrupts(asks: Asks) -> None:
+    config = asks({"one": f"import signal; os.kill({os.getpid()}, signal.SIGINT); signal.pause()"})
+    listener = CollectingListener()
+    assert not compare(config, listener)
+    assert listener.trials == []
+    assert processes_of(config.folder.parent) == []
+
+
 @pytest.mark.race
 def test_an_a_a_control_meets_the_others_only(asks: Asks) -> None:
     config = updated(asks({"one": "", "other": "", "again": ""}), aa_control="again")

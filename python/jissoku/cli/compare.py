@@ -12,7 +12,7 @@ from jissoku.cli import exit_codes, shared_options
 from jissoku.cli.ci_options import ci_options
 from jissoku.cli.machine_lock import lock_machine
 from jissoku.cli.messages import print_message, version_line
-from jissoku.cli.param_types import LatencyObjective, MethodName, Rate
+from jissoku.cli.param_types import LatencyObjective, MethodName, MethodToken, Rate
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.cli.write_reports import write_profile_report, write_report
 from jissoku.design.sampling_plan import SAMPLING_PLANS, SamplingPlan, deciding
@@ -22,7 +22,7 @@ from jissoku.model.bound import BoundResult, BoundStatus
 from jissoku.model.updated import updated
 from jissoku.observe.capacity import Objective
 from jissoku.pipeline import CompareConfig, LoadMode, PreparedArm, compare as run_campaign
-from jissoku.pipeline.baseline import baseline
+from jissoku.pipeline.baseline import BASE, baseline
 from jissoku.pipeline.ci import any_exceeded, judge, write_ci_files
 from jissoku.pipeline.compare_config import noise_floors
 from jissoku.pipeline.profile import ProfileConfig, profile
@@ -31,13 +31,14 @@ from jissoku.pipeline.selection import (
     FLOOR,
     PreparedSelection,
     Selection,
+    arm_names,
     folder_for,
     prepare_targets,
 )
 from jissoku.records.run_folder import RUN_FILE
 from jissoku.report.bounds import bound_sentence
 from jissoku.report.history_text import difference_text
-from jissoku.stats.bounds import confirmed, cost_bounds
+from jissoku.stats.bounds import check_arms, confirmed, cost_bounds
 from jissoku.system.cores import core_assignment
 from jissoku.targets.raw_requests import read_raw_requests
 
@@ -119,7 +120,9 @@ class CompareOptions:
 )
 @shared_options.recipes
 @shared_options.path
-@click.option("-m", "--method", default="GET", show_default=True, help="HTTP method.")
+@click.option(
+    "-m", "--method", type=MethodToken(), default="GET", show_default=True, help="HTTP method."
+)
 @shared_options.header
 @click.option("--body", help="Request body, or @FILE to read it from a file. Default: none.")
 @click.option(
@@ -208,8 +211,8 @@ def compare(**given: Any) -> int:
     4 no verdict, or a bound is undecided, 130 interrupted.
     """
     options = CompareOptions(**given)
-    cost_bounds(options.fail_if)
     earlier, ref = _split_baseline(options.baseline)
+    _check(options, ref)
     lock_machine()
     with (
         ProgressDisplay(quiet=options.quiet or options.as_json) as show,
@@ -243,22 +246,27 @@ def compare(**given: Any) -> int:
     return _bound_code(options, bounds) if bounds and code != exit_codes.FAILED else code
 
 
+def _check(options: CompareOptions, ref: str) -> None:
+    """Refuses what cannot be measured, before anything is built.
+
+    Raises:
+        InputError: The options contradict each other, or name what is not there.
+    """
+    if options.build and not ref:
+        raise InputError("--build requires --baseline with a git ref or a release")
+    if options.confirm and not options.fail_if:
+        raise InputError("--confirm requires --fail-if: it confirms that a bound is exceeded")
+    _workload(options)
+    core_assignment(options.server_cores, options.generator_cores)
+    wanted = _selection(options, floor=not ref)
+    check_arms(options.fail_if, arm_names(wanted) | ({BASE} if ref else set()))
+
+
 def _measure(
     options: CompareOptions, base: PreparedArm | None, show: ProgressDisplay
 ) -> tuple[CompareConfig, bool]:
     """Prepares the targets and runs the campaign; whether it finished."""
-    wanted = Selection(
-        named=options.arms,
-        group=options.group,
-        commands=options.cmd,
-        urls=options.url,
-        recipes=options.recipes,
-        path=options.path,
-        unix=options.unix,
-        upstream=Transport(options.upstream),
-        floor=base is None,
-    )
-    field = prepare_targets(wanted, show)
+    field = prepare_targets(_selection(options, floor=base is None), show)
     if base is not None:
         field = updated(field, arms=(base, *field.arms))
     config = _compare_config(options, field, is_pair=base is not None)
@@ -270,6 +278,20 @@ def _measure(
     if finished and pair is not None:
         finished = profile(pair, show) is not None
     return config, finished
+
+
+def _selection(options: CompareOptions, *, floor: bool) -> Selection:
+    return Selection(
+        named=options.arms,
+        group=options.group,
+        commands=options.cmd,
+        urls=options.url,
+        recipes=options.recipes,
+        path=options.path,
+        unix=options.unix,
+        upstream=Transport(options.upstream),
+        floor=floor,
+    )
 
 
 def _print_difference(earlier: Path, later: Path) -> None:
