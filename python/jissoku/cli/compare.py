@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import click
 
 from jissoku.cli import exit_codes, shared_options
 from jissoku.cli.ci_options import ci_options
+from jissoku.cli.compare_options import CompareOptions, selection, workload
 from jissoku.cli.machine_lock import lock_machine
 from jissoku.cli.messages import print_message, version_line
 from jissoku.cli.param_types import LatencyObjective, MethodName, MethodToken, Rate
@@ -17,10 +17,9 @@ from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.cli.write_reports import write_profile_report, write_report
 from jissoku.design.sampling_plan import SAMPLING_PLANS, SamplingPlan, deciding
 from jissoku.errors import InputError
-from jissoku.model import ConnectionMode, Method, Mode, Transport, Workload
+from jissoku.model import Method, Mode, Transport
 from jissoku.model.bound import BoundResult, BoundStatus
 from jissoku.model.updated import updated
-from jissoku.observe.capacity import Objective
 from jissoku.pipeline import CompareConfig, LoadMode, PreparedArm, compare as run_campaign
 from jissoku.pipeline.baseline import BASE, baseline
 from jissoku.pipeline.ci import any_exceeded, judge, write_ci_files
@@ -30,7 +29,6 @@ from jissoku.pipeline.profile_reports import TARGETS_MAX
 from jissoku.pipeline.selection import (
     FLOOR,
     PreparedSelection,
-    Selection,
     arm_names,
     folder_for,
     prepare_targets,
@@ -40,7 +38,6 @@ from jissoku.report.bounds import bound_sentence
 from jissoku.report.history_text import difference_text
 from jissoku.stats.bounds import check_arms, confirmed, cost_bounds
 from jissoku.system.cores import core_assignment
-from jissoku.targets.raw_requests import read_raw_requests
 
 NOISE_FLOOR_UNKNOWN = (
     "The noise floor of this machine is unknown: `jissoku doctor --prove` measures it, and later"
@@ -49,50 +46,6 @@ NOISE_FLOOR_UNKNOWN = (
 
 # Window of each target's profile: some thousand samples at a tenth of a core.
 PROFILE_NS = 20_000_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompareOptions:
-    """Values of the command line; fields are named as the options."""
-
-    arms: tuple[str, ...]
-    quick: bool
-    group: str
-    cmd: tuple[str, ...]
-    url: tuple[str, ...]
-    recipes: tuple[Path, ...]
-    path: str
-    method: str
-    header: tuple[tuple[str, str], ...]
-    body: str | None
-    raw: tuple[Path, ...]
-    connections: int
-    rate: int | None
-    closed_loop: bool
-    method_name: Method | None
-    objective: Objective
-    pipeline: int
-    keepalive: bool
-    unix: bool
-    upstream: str
-    blocks: int | None
-    check_blocks: int | None
-    seed: int
-    out: Path | None
-    server_cores: str | None
-    generator_cores: str | None
-    label: tuple[tuple[str, str], ...]
-    baseline: str | None
-    build: str
-    fail_if: tuple[str, ...]
-    confirm: bool
-    undecided: str
-    comment: Path | None
-    step_summary: Path | None
-    export_as: tuple[tuple[str, Path], ...]
-    profile: bool
-    as_json: bool
-    quiet: bool
 
 
 @click.command()
@@ -256,9 +209,9 @@ def _check(options: CompareOptions, ref: str) -> None:
         raise InputError("--build requires --baseline with a git ref or a release")
     if options.confirm and not options.fail_if:
         raise InputError("--confirm requires --fail-if: it confirms that a bound is exceeded")
-    _workload(options)
+    workload(options)
     core_assignment(options.server_cores, options.generator_cores)
-    wanted = _selection(options, floor=not ref)
+    wanted = selection(options, floor=not ref)
     check_arms(options.fail_if, arm_names(wanted) | ({BASE} if ref else set()))
 
 
@@ -266,7 +219,7 @@ def _measure(
     options: CompareOptions, base: PreparedArm | None, show: ProgressDisplay
 ) -> tuple[CompareConfig, bool]:
     """Prepares the targets and runs the campaign; whether it finished."""
-    field = prepare_targets(_selection(options, floor=base is None), show)
+    field = prepare_targets(selection(options, floor=base is None), show)
     if base is not None:
         field = updated(field, arms=(base, *field.arms))
     config = _compare_config(options, field, is_pair=base is not None)
@@ -278,20 +231,6 @@ def _measure(
     if finished and pair is not None:
         finished = profile(pair, show) is not None
     return config, finished
-
-
-def _selection(options: CompareOptions, *, floor: bool) -> Selection:
-    return Selection(
-        named=options.arms,
-        group=options.group,
-        commands=options.cmd,
-        urls=options.url,
-        recipes=options.recipes,
-        path=options.path,
-        unix=options.unix,
-        upstream=Transport(options.upstream),
-        floor=floor,
-    )
 
 
 def _print_difference(earlier: Path, later: Path) -> None:
@@ -335,7 +274,7 @@ def _compare_config(
         aa_control=aa_control,
         floor=field.floor,
         unavailable=field.unavailable,
-        workload=_workload(options),
+        workload=workload(options),
         mode=mode,
         plan=_plan(options, mode, is_pair=is_pair),
         seed=options.seed,
@@ -380,34 +319,3 @@ def _plan(options: CompareOptions, mode: Mode, *, is_pair: bool) -> SamplingPlan
         return deciding(effort, cost_bounds(options.fail_if)) if is_pair else effort
     solo = min(effort.closed_loop_blocks, blocks)
     return updated(effort, blocks=blocks, blocks_max=blocks, closed_loop_blocks=solo)
-
-
-def _workload(options: CompareOptions) -> Workload:
-    if options.rate is not None and (options.closed_loop or options.pipeline > 1):
-        bursts = "--closed-loop" if options.closed_loop else "--pipeline"
-        raise InputError(f"-R and {bursts} exclude each other")
-    if options.raw and (options.header or options.body or options.method != "GET"):
-        raise InputError("--raw is the whole request: leave out -m, -H and --body")
-    return Workload(
-        path=options.path,
-        method=options.method,
-        headers=options.header,
-        body=_body(options.body),
-        raw_requests=read_raw_requests(options.raw, keepalive=options.keepalive),
-        connections=options.connections,
-        pipeline=options.pipeline,
-        connection_mode=ConnectionMode.KEEP_ALIVE if options.keepalive else ConnectionMode.CLOSE,
-        rate_rps=options.rate,
-        transport=Transport.UNIX if options.unix else Transport.TCP,
-    )
-
-
-def _body(given: str | None) -> bytes:
-    if given is None:
-        return b""
-    if not given.startswith("@"):
-        return given.encode()
-    try:
-        return Path(given[1:]).read_bytes()
-    except OSError as error:
-        raise InputError(f"--body {given}: {error.strerror}") from error

@@ -7,7 +7,7 @@ import click
 from jissoku.model import LoadLevel, Method
 from jissoku.observe.capacity import Objective
 
-TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+TCHARS = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 
 SCALES = {"": 1, "k": 1000, "m": 1_000_000}
 
@@ -58,7 +58,7 @@ class MethodToken(click.ParamType[str]):
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> str:
         """Checks the method, or fails with one sentence."""
-        if not re.fullmatch(TOKEN, str(value)):
+        if not re.fullmatch(TCHARS, str(value)):
             self.fail(f"{value!r} is not a method: write one word, as in POST", param, ctx)
         return str(value)
 
@@ -75,7 +75,7 @@ class Field(click.ParamType[tuple[str, str]]):
         if isinstance(value, tuple):
             return value
         name, colon, rest = str(value).partition(":")
-        if not colon or not re.fullmatch(TOKEN, name) or "\n" in rest:
+        if not colon or not re.fullmatch(TCHARS, name) or "\n" in rest:
             self.fail(f"{value!r} is not a header field: write 'Name: value'", param, ctx)
         return name, rest.strip()
 
