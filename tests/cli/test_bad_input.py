@@ -24,6 +24,25 @@ CASES = {
     "nothing to watch": (["watch"], "has no run with events.jsonl"),
     "a run without events": (["watch", "/nowhere"], "has no events.jsonl"),
     "a path without a slash": (["compare", "floor", "jissoku", "--path", "x"], "begins with /"),
+    "no method": (["compare", "floor", "jissoku", "-m", "GE T"], "'GE T' is not a method"),
+    "a path with a space": (["compare", "floor", "jissoku", "--path", "/a b"], "write %20"),
+    "a path with a fragment": (["explain", "jissoku", "--path", "/a#b"], "write %23"),
+    "a bound on an arm that is not there": (
+        ["compare", "floor", "jissoku", "--fail-if", "cost(jisoku) > 1.01 x cost(floor)"],
+        "no arm 'jisoku'; there are floor, jissoku",
+    ),
+    "a bound that ends early": (
+        ["compare", "floor", "jissoku", "--fail-if", "cost(jissoku) >"],
+        "--fail-if 'cost(jissoku) >': is incomplete",
+    ),
+    "a build of nothing": (
+        ["compare", "floor", "jissoku", "--build", "make"],
+        "--build requires --baseline",
+    ),
+    "a confirmation of nothing": (
+        ["compare", "floor", "jissoku", "--confirm"],
+        "--confirm requires --fail-if",
+    ),
     "a part it cannot serve": (["compare", "floor", "jissoku", "--path", "/42"], "floor cannot"),
     "a body that is not there": (
         ["compare", "floor", "jissoku", "--body", "@/nowhere/at/all"],
@@ -169,6 +188,18 @@ def test_bad_input_is_refused_in_a_sentence(name: str, run: Run, tmp_path: Path)
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
     assert list(tmp_path.iterdir()) == [], "nothing is left behind"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--body", "@/nowhere/at/all"), ("--server-cores", "9999"), ("--fail-if", "cost(x) > 1.01")],
+)
+def test_options_are_checked_before_anything_is_built(
+    options: tuple[str, str], run: Run, tmp_path: Path
+) -> None:
+    done = run(["compare", "floor", "jissoku", *options], tmp_path)
+    assert done.returncode == 2
+    assert "Preparing" not in done.stderr
 
 
 def test_a_process_of_its_own_refuses_likewise(tmp_path: Path) -> None:

@@ -407,4 +407,6 @@ def test_a_run_of_which_much_was_disturbed_answers_nothing() -> None:
         ClaimStatus.UNDECIDED,
         ClaimStatus.HOLDS,
     ]
-    assert "above 20 % a run gives no verdict" in found.inequalities[0].remarks[0]
+    assert (
+        "with more than 20 % disturbed, a run gives no verdict" in found.inequalities[0].remarks[0]
+    )

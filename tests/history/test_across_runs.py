@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from jissoku.model import LoadLevel
+from jissoku.model import Load, LoadLevel
 from jissoku.model.history_answer import Control, Tau
 from jissoku.model.updated import updated
 from jissoku.stats.across_runs import breaks, difference, obstacles, unchanged_arms
@@ -138,6 +138,12 @@ def test_the_race_names_what_has_to_be_given_again() -> None:
     assert race([updated(run, arms=arms, logs=given)]) == f"{expected} -R 20000"
 
 
+def test_names_with_spaces_are_quoted_in_a_race() -> None:
+    run = indexed({"a": 1.0, "go +5%": 0.7}, random.Random(2))
+    arms = tuple(updated(one, target=one.arm.partition(" ")[0]) for one in run.arms)
+    assert race([updated(run, arms=arms)]) == "jissoku compare a 'go +5%=go' -c 64"
+
+
 def test_occasions_end_with_a_boot_and_with_a_pause() -> None:
     rng = random.Random(2)
 
@@ -191,6 +197,18 @@ def test_a_series_is_not_pooled_over_a_break() -> None:
     assert [point.breaks for point in series.points][3] == ("kernel 6.12 -> 6.18",)
     assert series.pooled is not None
     assert series.pooled.occasions == 2
+
+
+def test_the_command_for_another_occasion_measures_the_anchor_too() -> None:
+    """The newest run of the target has neither the anchor nor the load of the series."""
+    rng = random.Random(4)
+    given = Load(rate_rps=20_000, level=LoadLevel.GIVEN)
+    runs = [indexed({"a": 1.0, "node": 0.5}, rng, number=number) for number in (0, 1)]
+    runs = [updated(run, logs={given: run.logs[LOAD]}) for run in runs]
+    runs.append(indexed({"a": 1.0, "go": 0.2}, rng, number=2))
+    (series,) = target_history(runs, "a")
+    assert series.anchor == "node"
+    assert series.race == "jissoku compare a node -c 64 -R 20000"
 
 
 def test_series_of_nothing_raise_no_suspicion() -> None:

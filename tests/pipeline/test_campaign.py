@@ -212,6 +212,14 @@ def test_a_run_ends_when_blocks_to_come_cannot_make_up_for_disturbed_ones(
     assert "Ends after block 2: the machine disturbed" in listener.notes[-1]
 
 
+def test_a_target_that_is_waited_for_has_not_failed_when_the_user_interrupts(asks: Asks) -> None:
+    config = asks({"one": f"import signal; os.kill({os.getpid()}, signal.SIGINT); signal.pause()"})
+    listener = CollectingListener()
+    assert not compare(config, listener)
+    assert listener.trials == []
+    assert processes_of(config.folder.parent) == []
+
+
 @pytest.mark.race
 def test_an_a_a_control_meets_the_others_only(asks: Asks) -> None:
     config = updated(asks({"one": "", "other": "", "again": ""}), aa_control="again")

@@ -133,6 +133,25 @@ def test_a_run_that_ends_well_leaves_no_note(tmp_path: Path) -> None:
     assert not (tmp_path / UNFINISHED_FILE).exists()
 
 
+def test_a_finished_run_whose_trials_were_cut_off_says_so(tmp_path: Path) -> None:
+    with RunWriter(tmp_path, RUN):
+        pass
+    (tmp_path / TRIALS_FILE).write_bytes(b'{"schema": "jissoku.tri')
+    assert "trials.jsonl ends within a line" in unfinished_reason(tmp_path)
+    assert read(tmp_path)[1] == ()
+
+
+def test_a_finished_run_without_trials_says_so(tmp_path: Path) -> None:
+    with RunWriter(tmp_path, RUN):
+        pass
+    (tmp_path / TRIALS_FILE).unlink()
+    assert unfinished_reason(tmp_path) == "trials.jsonl cannot be read: No such file or directory"
+
+
+def test_a_folder_that_is_no_run_is_not_unfinished(tmp_path: Path) -> None:
+    assert unfinished_reason(tmp_path) == ""
+
+
 def test_a_run_that_ends_early_says_why(tmp_path: Path) -> None:
     with RunWriter(tmp_path, RUN) as store:
         store.stop_early("it was interrupted")

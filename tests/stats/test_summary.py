@@ -176,6 +176,8 @@ def test_a_machine_that_disturbs_more_than_a_fifth_decides_nothing() -> None:
     assert noisy.headline.startswith("No verdict: the machine disturbed 5 of 23 trials of cost")
     assert {point.rank for s in noisy.arm_summaries for point in s.points} == {None}
     assert "Verdicts withheld" in _titles(noisy, Severity.PROBLEM)
+    texts = [warning.text for warning in noisy.warnings]
+    assert any(text.endswith("By check: steal 5. For example: steal.") for text in texts)
 
 
 def test_an_arm_that_is_rejected_more_often_than_others_gets_no_verdict() -> None:

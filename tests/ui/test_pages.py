@@ -1,5 +1,6 @@
 """Pages of real records: complete, harmless, and the same as the commands' answers."""
 
+import json
 import re
 import shutil
 from html.parser import HTMLParser
@@ -87,6 +88,32 @@ def test_a_run_is_its_report(client: Client) -> None:
     assert client.get(f"{runs_of(client)[0]}/report.md").text.startswith("**")
     assert "requests/s" in client.get(f"{runs_of(client)[0]}/report.txt").text
     assert client.get(f"{runs_of(client)[0]}/report.exe").status == 404
+
+
+def test_measuring_again_asks_for_the_same_rate_connections_and_baseline(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "one"
+    shutil.copytree(RECORDS / "repeatability" / "54", folder)
+    header = json.loads((folder / "run.json").read_text())
+    header["workload"] |= {"rate_rps": 1000, "connection_mode": "close"}
+    header["mode"] = "standard"
+    targets = [one["target"] for one in header["arms"] if one["target"] != "floor"]
+    assert targets != sorted(targets)
+    (folder / "run.json").write_text(json.dumps(header))
+    config = UiConfig(listen="127.0.0.1", port=0, roots=(tmp_path / "runs",), cache=tmp_path)
+    with pages_in_thread(config) as link:
+        client = client_of(link)
+        (run,) = runs_of(client)
+        again = next(one for one in read(client.get(run)).links if one.startswith("/start?"))
+        asked = parse_qs(urlsplit(again).query)
+        assert asked["target"] == targets
+        assert asked["rate"] == ["1000"]
+        assert (asked["close"], asked["mode"]) == (["yes"], ["standard"])
+        form = client.get(again).text.partition("</form>")[0]
+    checked = re.findall(r'name="target" value="([^"]+)" checked', form)
+    assert checked == [name for name in targets if f'value="{name}"' in form]
+    assert len(checked) > 1
+    assert 'value="standard" checked' in form
+    assert 'value="1000"' in form
 
 
 def test_a_report_is_made_once_and_again_after_a_change(

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +9,19 @@ import click
 
 from jissoku.cli import exit_codes, shared_options
 from jissoku.cli.ci_options import ci_options
+from jissoku.cli.compare_options import CompareOptions, selection, workload
 from jissoku.cli.machine_lock import lock_machine
 from jissoku.cli.messages import print_message, version_line
-from jissoku.cli.param_types import LatencyObjective, MethodName, Rate
+from jissoku.cli.param_types import LatencyObjective, MethodName, MethodToken, Rate
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.cli.write_reports import write_profile_report, write_report
 from jissoku.design.sampling_plan import SAMPLING_PLANS, SamplingPlan, deciding
 from jissoku.errors import InputError
-from jissoku.model import ConnectionMode, Method, Mode, Transport, Workload
+from jissoku.model import Method, Mode, Transport
 from jissoku.model.bound import BoundResult, BoundStatus
 from jissoku.model.updated import updated
-from jissoku.observe.capacity import Objective
 from jissoku.pipeline import CompareConfig, LoadMode, PreparedArm, compare as run_campaign
-from jissoku.pipeline.baseline import baseline
+from jissoku.pipeline.baseline import BASE, baseline
 from jissoku.pipeline.ci import any_exceeded, judge, write_ci_files
 from jissoku.pipeline.compare_config import noise_floors
 from jissoku.pipeline.profile import ProfileConfig, profile
@@ -30,16 +29,15 @@ from jissoku.pipeline.profile_reports import TARGETS_MAX
 from jissoku.pipeline.selection import (
     FLOOR,
     PreparedSelection,
-    Selection,
+    arm_names,
     folder_for,
     prepare_targets,
 )
 from jissoku.records.run_folder import RUN_FILE
 from jissoku.report.bounds import bound_sentence
 from jissoku.report.history_text import difference_text
-from jissoku.stats.bounds import confirmed, cost_bounds
+from jissoku.stats.bounds import check_arms, confirmed, cost_bounds
 from jissoku.system.cores import core_assignment
-from jissoku.targets.raw_requests import read_raw_requests
 
 NOISE_FLOOR_UNKNOWN = (
     "The noise floor of this machine is unknown: `jissoku doctor --prove` measures it, and later"
@@ -48,50 +46,6 @@ NOISE_FLOOR_UNKNOWN = (
 
 # Window of each target's profile: some thousand samples at a tenth of a core.
 PROFILE_NS = 20_000_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompareOptions:
-    """Values of the command line; fields are named as the options."""
-
-    arms: tuple[str, ...]
-    quick: bool
-    group: str
-    cmd: tuple[str, ...]
-    url: tuple[str, ...]
-    recipes: tuple[Path, ...]
-    path: str
-    method: str
-    header: tuple[tuple[str, str], ...]
-    body: str | None
-    raw: tuple[Path, ...]
-    connections: int
-    rate: int | None
-    closed_loop: bool
-    method_name: Method | None
-    objective: Objective
-    pipeline: int
-    keepalive: bool
-    unix: bool
-    upstream: str
-    blocks: int | None
-    check_blocks: int | None
-    seed: int
-    out: Path | None
-    server_cores: str | None
-    generator_cores: str | None
-    label: tuple[tuple[str, str], ...]
-    baseline: str | None
-    build: str
-    fail_if: tuple[str, ...]
-    confirm: bool
-    undecided: str
-    comment: Path | None
-    step_summary: Path | None
-    export_as: tuple[tuple[str, Path], ...]
-    profile: bool
-    as_json: bool
-    quiet: bool
 
 
 @click.command()
@@ -119,7 +73,9 @@ class CompareOptions:
 )
 @shared_options.recipes
 @shared_options.path
-@click.option("-m", "--method", default="GET", show_default=True, help="HTTP method.")
+@click.option(
+    "-m", "--method", type=MethodToken(), default="GET", show_default=True, help="HTTP method."
+)
 @shared_options.header
 @click.option("--body", help="Request body, or @FILE to read it from a file. Default: none.")
 @click.option(
@@ -208,8 +164,8 @@ def compare(**given: Any) -> int:
     4 no verdict, or a bound is undecided, 130 interrupted.
     """
     options = CompareOptions(**given)
-    cost_bounds(options.fail_if)
     earlier, ref = _split_baseline(options.baseline)
+    _check(options, ref)
     lock_machine()
     with (
         ProgressDisplay(quiet=options.quiet or options.as_json) as show,
@@ -243,22 +199,27 @@ def compare(**given: Any) -> int:
     return _bound_code(options, bounds) if bounds and code != exit_codes.FAILED else code
 
 
+def _check(options: CompareOptions, ref: str) -> None:
+    """Refuses what cannot be measured, before anything is built.
+
+    Raises:
+        InputError: The options contradict each other, or name what is not there.
+    """
+    if options.build and not ref:
+        raise InputError("--build requires --baseline with a git ref or a release")
+    if options.confirm and not options.fail_if:
+        raise InputError("--confirm requires --fail-if: it confirms that a bound is exceeded")
+    workload(options)
+    core_assignment(options.server_cores, options.generator_cores)
+    wanted = selection(options, floor=not ref)
+    check_arms(options.fail_if, arm_names(wanted) | ({BASE} if ref else set()))
+
+
 def _measure(
     options: CompareOptions, base: PreparedArm | None, show: ProgressDisplay
 ) -> tuple[CompareConfig, bool]:
     """Prepares the targets and runs the campaign; whether it finished."""
-    wanted = Selection(
-        named=options.arms,
-        group=options.group,
-        commands=options.cmd,
-        urls=options.url,
-        recipes=options.recipes,
-        path=options.path,
-        unix=options.unix,
-        upstream=Transport(options.upstream),
-        floor=base is None,
-    )
-    field = prepare_targets(wanted, show)
+    field = prepare_targets(selection(options, floor=base is None), show)
     if base is not None:
         field = updated(field, arms=(base, *field.arms))
     config = _compare_config(options, field, is_pair=base is not None)
@@ -313,7 +274,7 @@ def _compare_config(
         aa_control=aa_control,
         floor=field.floor,
         unavailable=field.unavailable,
-        workload=_workload(options),
+        workload=workload(options),
         mode=mode,
         plan=_plan(options, mode, is_pair=is_pair),
         seed=options.seed,
@@ -358,34 +319,3 @@ def _plan(options: CompareOptions, mode: Mode, *, is_pair: bool) -> SamplingPlan
         return deciding(effort, cost_bounds(options.fail_if)) if is_pair else effort
     solo = min(effort.closed_loop_blocks, blocks)
     return updated(effort, blocks=blocks, blocks_max=blocks, closed_loop_blocks=solo)
-
-
-def _workload(options: CompareOptions) -> Workload:
-    if options.rate is not None and (options.closed_loop or options.pipeline > 1):
-        bursts = "--closed-loop" if options.closed_loop else "--pipeline"
-        raise InputError(f"-R and {bursts} exclude each other")
-    if options.raw and (options.header or options.body or options.method != "GET"):
-        raise InputError("--raw is the whole request: leave out -m, -H and --body")
-    return Workload(
-        path=options.path,
-        method=options.method,
-        headers=options.header,
-        body=_body(options.body),
-        raw_requests=read_raw_requests(options.raw, keepalive=options.keepalive),
-        connections=options.connections,
-        pipeline=options.pipeline,
-        connection_mode=ConnectionMode.KEEP_ALIVE if options.keepalive else ConnectionMode.CLOSE,
-        rate_rps=options.rate,
-        transport=Transport.UNIX if options.unix else Transport.TCP,
-    )
-
-
-def _body(given: str | None) -> bytes:
-    if given is None:
-        return b""
-    if not given.startswith("@"):
-        return given.encode()
-    try:
-        return Path(given[1:]).read_bytes()
-    except OSError as error:
-        raise InputError(f"--body {given}: {error.strerror}") from error

@@ -7,6 +7,8 @@ import click
 from jissoku.model import LoadLevel, Method
 from jissoku.observe.capacity import Objective
 
+TCHARS = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+
 SCALES = {"": 1, "k": 1000, "m": 1_000_000}
 
 
@@ -41,6 +43,23 @@ class RequestPath(click.ParamType[str]):
         """Parses the path, or fails with one sentence."""
         if not str(value).startswith("/"):
             self.fail(f"{value!r} is not a path: it begins with /, as in /42", param, ctx)
+        if found := re.search(r"[^!-~]|#", str(value)):
+            code = "".join(f"%{byte:02X}" for byte in found[0].encode(errors="replace"))
+            self.fail(f"{value!r}: a path contains no {found[0]!r}: write {code}", param, ctx)
+        return str(value)
+
+
+class MethodToken(click.ParamType[str]):
+    """An HTTP method, which is a token (RFC 9110 section 9.1)."""
+
+    name = "method"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        """Checks the method, or fails with one sentence."""
+        if not re.fullmatch(TCHARS, str(value)):
+            self.fail(f"{value!r} is not a method: write one word, as in POST", param, ctx)
         return str(value)
 
 
@@ -56,7 +75,7 @@ class Field(click.ParamType[tuple[str, str]]):
         if isinstance(value, tuple):
             return value
         name, colon, rest = str(value).partition(":")
-        if not colon or not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", name) or "\n" in rest:
+        if not colon or not re.fullmatch(TCHARS, name) or "\n" in rest:
             self.fail(f"{value!r} is not a header field: write 'Name: value'", param, ctx)
         return name, rest.strip()
 

@@ -80,6 +80,11 @@ def profile(config: ProfileConfig, listener: ProgressListener) -> tuple[Profile,
                 found.append(profiling.profile(arm, rate))
         except Interrupted:
             return None
+        except TargetError:
+            # A target that was waited for when the signal came has not failed.
+            if interruption.asked:
+                return None
+            raise
     records.write_profiles(config.folder, found)
     return tuple(found)
 

@@ -69,11 +69,8 @@ def prepare_targets(wanted: Selection, listener: ProgressListener) -> PreparedSe
     """
     known = catalogue.recipes(wanted.recipes)
     where = build_paths()
-    use_defaults = not (wanted.named or wanted.group or wanted.commands or wanted.urls)
-    words = [_split(word) for word in (DEFAULT_TARGETS if use_defaults else wanted.named)]
-    required = {name for name, _ in words} if not use_defaults else set()
-    if wanted.group:
-        words += _group_members(known, wanted, {target for _, target in words})
+    words = _words(known, wanted)
+    required = {name for name, _ in map(_split, wanted.named)}
     versions = {name: split_version(target)[1] for name, target in words}
     named = [
         (name, catalogue.get_recipe(known, split_version(target)[0])) for name, target in words
@@ -106,6 +103,17 @@ def prepare_targets(wanted: Selection, listener: ProgressListener) -> PreparedSe
             "there is nothing to compare with: name two targets, see `jissoku targets`"
         )
     return PreparedSelection(arms=tuple(arms), unavailable=tuple(unavailable), floor=floor)
+
+
+def arm_names(wanted: Selection) -> set[str]:
+    """The names that the arms will have; preparing them can take minutes.
+
+    Raises:
+        InputError: The catalogue cannot be read, or has no such group.
+    """
+    named = {name for name, _ in _words(catalogue.recipes(wanted.recipes), wanted)}
+    named |= {text.partition("=")[0] for text in (*wanted.commands, *wanted.urls)}
+    return named | {FLOOR} if wanted.floor else named
 
 
 def prepare_recipe(name: str, folders: Iterable[Path]) -> PreparedTarget:
@@ -142,6 +150,15 @@ def floor_for(path: str) -> PreparedTarget | None:
         return None
     found = prepare(recipe, build_paths())
     return None if isinstance(found, UnavailableTarget) else found
+
+
+def _words(known: Mapping[str, Recipe], wanted: Selection) -> list[tuple[str, str]]:
+    """Names and targets of the arms that are recipes."""
+    use_defaults = not (wanted.named or wanted.group or wanted.commands or wanted.urls)
+    words = [_split(word) for word in (DEFAULT_TARGETS if use_defaults else wanted.named)]
+    if wanted.group:
+        words += _group_members(known, wanted, {target for _, target in words})
+    return words
 
 
 def _group_members(

@@ -133,12 +133,18 @@ class TrialRunner:
             raise TrialFailed(TrialStage.STOP, name, error) from error
 
     def verified(self, name: str, running: RunningTarget, workload: Workload) -> VerifiedServer:
-        """Waits until the target answers, and compares its answer with the expected one."""
+        """Waits until the target answers, and compares its answer with the expected one.
+
+        Raises:
+            Interrupted: After a signal, which is no failure of the target.
+            TrialFailed: It does not answer, or differently.
+        """
         try:
             first = ready.wait_until_ready(
                 running, workload, give_up=lambda: self._interruption.asked
             )
         except TargetError as error:
+            self.check()
             raise TrialFailed(TrialStage.READY, name, error) from error
         try:
             if name not in self._expected:

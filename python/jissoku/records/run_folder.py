@@ -141,7 +141,19 @@ def unfinished_reason(folder: Path) -> str:
     try:
         return (folder / UNFINISHED_FILE).read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
-        return ""
+        return _damage(folder / TRIALS_FILE) if (folder / RUN_FILE).exists() else ""
+
+
+def _damage(trials: Path) -> str:
+    """How the trials of a finished run were damaged since, as an incomplete copy is."""
+    try:
+        with trials.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 1))
+            is_whole = file.read() in {b"", b"\n"}
+    except OSError as error:
+        return f"{trials.name} cannot be read: {error.strerror}"
+    return "" if is_whole else f"{trials.name} ends within a line, and later trials are missing"
 
 
 def _cause(error: BaseException | None) -> str:

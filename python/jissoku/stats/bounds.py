@@ -7,7 +7,7 @@ fails a build.
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from jissoku.model import Run, Trial
 from jissoku.model.bound import BoundResult, BoundStatus
@@ -29,13 +29,29 @@ def read_bound(text: str) -> Inequality:
     Raises:
         GrammarError: It is none; the message quotes the place.
     """
-    found = parse(TIMES.sub(" * ", text))
+    try:
+        found = parse(TIMES.sub(" * ", text))
+    except GrammarError as error:
+        raise GrammarError(f"--fail-if {text!r}: {error}") from error
     if len(found) != 1 or found[0].relation not in {"<", ">"}:
         raise GrammarError(f"{text!r} is not one bound: write cost(head) > 1.01 x cost(base)")
     (link,) = found
     if any(one.is_count or one.is_benchmark or one.workload for one in link.quantities):
         raise GrammarError(f"{text!r} is a bound on counts: a run has cost, rate, p50, p99, memory")
     return link
+
+
+def check_arms(bounds: Sequence[str], names: Collection[str]) -> None:
+    """Checks that bounds name only these arms, before anything is measured.
+
+    Raises:
+        GrammarError: One names another arm, or as `read_bound`.
+    """
+    for text in bounds:
+        for one in read_bound(text).quantities:
+            if one.arm not in names:
+                known = ", ".join(sorted(names))
+                raise GrammarError(f"{text!r}: the run has no arm {one.arm!r}; there are {known}")
 
 
 def cost_bounds(bounds: Sequence[str]) -> tuple[float, ...]:
@@ -90,11 +106,7 @@ def _result(
     blank = BoundResult(
         text=text, status=BoundStatus.UNDECIDED, bound=link.bound, relation=link.relation
     )
-    known = {arm.name for arm in run.arms}
-    for one in link.quantities:
-        if one.arm not in known:
-            names = ", ".join(sorted(known))
-            raise GrammarError(f"{text!r}: the run has no arm {one.arm!r}; there are {names}")
+    check_arms((text,), {arm.name for arm in run.arms})
     for load in reversed(run.loads):
         sample = _sample(updated(run, loads=(load,)), trials, link)
         if sample.logs:

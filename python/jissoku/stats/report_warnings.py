@@ -170,17 +170,19 @@ def _of_rejections(trials: Sequence[Trial]) -> Iterator[ReportWarning]:
     rejected = [trial for trial in trials if is_rejected(trial)]
     if not rejected:
         return
-    names: dict[str, int] = {}
+    messages: dict[str, list[str]] = {}
     for trial in rejected:
         for check in trial.failed_checks:
             if check.outcome is CheckOutcome.REJECT:
-                names[check.name] = names.get(check.name, 0) + 1
-    causes = ", ".join(f"{name} {times}" for name, times in sorted(names.items()))
+                messages.setdefault(check.name, []).append(check.message)
+    causes = ", ".join(f"{name} {len(found)}" for name, found in sorted(messages.items()))
+    example = max(messages.values(), key=len)[0]
     share = len(rejected) / len(trials)
     yield ReportWarning(
         severity=Severity.WARNING if share > REJECTED_WARNING_MIN else Severity.NOTE,
         title=f"The machine disturbed {len(rejected)} of {len(trials)} trials",
-        text=f"They give no result; most were repeated. By check: {causes}.",
+        text=f"They give no result; most were repeated. By check: {causes}. For example:"
+        f" {example}.",
     )
 
 

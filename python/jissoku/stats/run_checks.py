@@ -30,8 +30,8 @@ def too_noisy(trials: Sequence[Trial], left: int = 0) -> str:
     if rejected <= REJECTED_MAX * (len(ended) + left):
         return ""
     return (
-        f"the machine disturbed {rejected} of {len(ended)} trials of cost, above"
-        f" {100 * REJECTED_MAX:.0f} % a run gives no verdict"
+        f"the machine disturbed {rejected} of {len(ended)} trials of cost; with more than"
+        f" {100 * REJECTED_MAX:.0f} % disturbed, a run gives no verdict"
     )
 
 

@@ -112,9 +112,9 @@ def _asked(run: IndexedRun) -> list[str]:
 
 def _words(name: str, arm: ArmRow) -> tuple[str, ...]:
     if arm.origin == Origin.RECIPE:
-        return (name if name == arm.target else f"{name}={arm.target}",)
+        return (shlex.quote(name if name == arm.target else f"{name}={arm.target}"),)
     if arm.origin == Origin.URL:
-        return ("--url", f"{name}=URL")
+        return ("--url", shlex.quote(f"{name}=URL"))
     return ("--cmd", shlex.quote(f"{name}={arm.command}") if arm.command else f"'{name}=COMMAND'")
 
 

@@ -42,9 +42,9 @@ class PlannedSeries:
     def beside_changes(self) -> set[str]:
         """Runs that are needed block by block: those on both sides of a known boundary.
 
-        The newest occasion is one of them, since the command that adds another is made from it.
+        The newest point is one of them, since the command that adds another is made from its run.
         """
-        found = {run.row.run for run in self.plan.last}
+        found = {self.points[-1].run.row.run}
         for before, after in pairwise(self.points):
             if before.point.program != after.point.program or breaks(before.run, after.run):
                 found |= {before.run.row.run, after.run.row.run}
@@ -130,7 +130,8 @@ def _series(
         pooled=_pooled(points, [one.value for one in found]),
         tau=tau,
         searches=searches,
-        race=race([runs[run.row.run] for run in plan.last], {plan.target, plan.anchor.target}),
+        # Later runs of the target may have had neither the anchor nor the load.
+        race=race([found[-1].run], {plan.target, plan.anchor.target}),
     )
 
 

@@ -10,8 +10,11 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from jissoku.errors import InputError
+from jissoku.model import ConnectionMode, Mode, Run
 from jissoku.model.history import IndexedRun
 from jissoku.pipeline.reports import report_text
+from jissoku.records import files
+from jissoku.records.run_folder import RUN_FILE
 from jissoku.report import page
 from jissoku.report.documents import sheet_csv
 from jissoku.ui.experiments import experiment_folder
@@ -71,11 +74,7 @@ class RunPages:
             problem=problem,
             experiment=run.row.experiment or folder.name if folder else "",
             targets=sorted({arm.target for arm in run.arms if not arm.is_control}),
-            again=[
-                *(("target", name) for name in raced),
-                ("path", run.row.path),
-                ("connections", run.row.connections),
-            ],
+            again=[*(("target", name) for name in raced), *_workload_fields(run)],
             explained=list(dict.fromkeys(raced))[:EXPLAINED_MAX],
             others=_likest(run, like or others)[:OTHERS_MAX],
         )
@@ -121,6 +120,27 @@ def _report_on_page(key: str, folder: str, unfinished: str) -> Markup:
     """
     del key, unfinished
     return page.content(report_text(Path(folder), "html"))
+
+
+def _workload_fields(run: IndexedRun) -> list[tuple[str, str | int]]:
+    """Fields of the form that ask for the run's workload at its rate, if it had a given one."""
+    found: list[tuple[str, str | int]] = [
+        ("path", run.row.path),
+        ("connections", run.row.connections),
+    ]
+    try:
+        header = files.load(Path(run.folder) / RUN_FILE, Run)
+    except InputError:
+        return found  # The page says why its records cannot be read.
+    if header is None:
+        return found
+    if header.workload.rate_rps is not None:
+        found.append(("rate", header.workload.rate_rps))
+    if header.workload.connection_mode is ConnectionMode.CLOSE:
+        found.append(("close", "yes"))
+    if header.mode is Mode.STANDARD:
+        found.append(("mode", header.mode))
+    return found
 
 
 def _likest(run: IndexedRun, others: Sequence[IndexedRun]) -> list[IndexedRun]:

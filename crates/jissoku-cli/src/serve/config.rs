@@ -56,6 +56,7 @@ pub(super) fn merge(
     let file = File { path, text: &text, command: lenient };
     merged.splice(1..1, file.arguments(&given)?);
     file.check_times(&merged)?;
+    file.check_together(&merged)?;
     let routes = RouteTable::read(path, &text)?;
     let has_content = content_ids(&file.command).any(|id| is_given(&given, id));
     Ok((merged, routes.filter(|_| !has_content)))
@@ -177,6 +178,13 @@ impl File<'_> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Names the file if its keys exclude each other, or a flag.
+    fn check_together(&self, merged: &[OsString]) -> Result<(), Failure> {
+        let Err(refusal) = self.command.clone().try_get_matches_from(merged) else { return Ok(()) };
+        let why = Failure::Usage(refusal);
+        Err(Failure::of_input(&format!("{}: {why}", self.path.display())))
     }
 
     /// Reports the line of a time of draining that does not fit the other one.

@@ -3,12 +3,26 @@
 use std::fmt;
 use std::io::{self, Write};
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use jissoku_server::{StartError, StoppedBeforeReady};
 
 /// Exit codes, as everywhere in jissoku.
 pub(super) const SUCCESS: u8 = 0;
 pub(super) const FAILED: u8 = 1;
 pub(super) const BAD_INPUT: u8 = 2;
+
+/// Options of gunicorn, uvicorn and granian, and what they are here: as in docs/apps.md.
+const ELSEWHERE: [(&[&str], &str); 9] = [
+    (&["--bind", "-b", "--host", "--port", "-p"], "--listen HOST:PORT"),
+    (&["--uds"], "--listen unix:PATH"),
+    (&["-w"], "--workers N"),
+    (&["--pythonpath", "--working-dir"], "--app-dir DIR"),
+    (&["--timeout", "-t"], "--hang-timeout TIME"),
+    (&["--keep-alive", "--timeout-keep-alive"], "--idle-time-max TIME"),
+    (&["--graceful-timeout", "--timeout-graceful-shutdown"], "--stop-timeout TIME"),
+    (&["--certfile", "--keyfile", "--ssl-certfile", "--ssl-keyfile"], "--tls-cert and --tls-key"),
+    (&["--proxy-headers", "--forwarded-allow-ips"], "--trusted-proxies ADDRESS,..."),
+];
 
 /// An error message and its exit code.
 #[derive(Debug)]
@@ -83,7 +97,11 @@ impl fmt::Display for Failure {
                 let signals: Vec<&str> = lines.map(str::trim).collect();
                 let sentence = signals.join(" ");
                 formatter.write_str(sentence.strip_prefix("error: ").unwrap_or(&sentence))?;
-                match text.lines().find_map(|line| line.trim().strip_prefix("tip: ")) {
+                if let Some(ours) = option_here(refusal) {
+                    return write!(formatter, "; here it is {ours}");
+                }
+                let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
+                match tip.filter(|tip| !tip.contains("as a value, use")) {
                     Some(tip) => write!(formatter, "; {tip}"),
                     None => Ok(()),
                 }
@@ -95,8 +113,49 @@ impl fmt::Display for Failure {
     }
 }
 
+/// The option of an unknown one that other servers of Python applications have (docs/apps.md).
+fn option_here(refusal: &clap::Error) -> Option<&'static str> {
+    if refusal.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let Some(ContextValue::String(unknown)) = refusal.get(ContextKind::InvalidArg) else {
+        return None;
+    };
+    let found = ELSEWHERE.iter().find(|(names, _)| names.contains(&unknown.as_str()));
+    found.map(|(_, ours)| *ours)
+}
+
 /// Prints a line to standard error.
 pub(super) fn print_error(sentence: &str) {
     // The error is ignored: stderr may be closed, and the exit code reports the failure too.
     let _written = writeln!(io::stderr(), "jissoku serve: {sentence}");
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::serve::Serve;
+
+    fn refusal(flags: &[&str]) -> String {
+        let all: Vec<String> =
+            ["serve", "there:app"].iter().chain(flags).map(ToString::to_string).collect();
+        Serve::read(&all, None).expect_err("the flags are wrong").to_string()
+    }
+
+    #[test]
+    fn options_of_other_servers_are_named_as_ours() {
+        for (flags, words) in [
+            (["--bind", "x:1"], "'--bind' found; here it is --listen HOST:PORT"),
+            (["-p", "8000"], "'-p' found; here it is --listen HOST:PORT"),
+            (["--timeout", "30"], "'--timeout' found; here it is --hang-timeout TIME"),
+            (["--workers", "auto"], "or leave it out for one per physical core"),
+        ] {
+            assert!(refusal(&flags).contains(words), "{}", refusal(&flags));
+        }
+    }
+
+    #[test]
+    fn an_unknown_option_is_not_offered_as_a_value() {
+        let said = refusal(&["--quux", "1"]);
+        assert_eq!(said, "unexpected argument '--quux' found");
+    }
 }

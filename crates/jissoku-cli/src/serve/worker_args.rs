@@ -10,6 +10,9 @@ use jissoku_server::Limits;
 use super::failure::Failure;
 use crate::units;
 
+/// The most worker threads or processes.
+const WORKERS_MAX: u16 = 1024;
+
 /// Upper limit of the drain and stop times.
 const DURATION_MAX: Duration = Duration::from_hours(24);
 
@@ -21,8 +24,7 @@ type CoreList = Vec<usize>;
 pub(super) struct WorkerArgs {
     /// Number of worker threads, or of worker processes of an application [default: one per
     /// physical core, and one for an application]
-    #[arg(long, value_name = "N", allow_hyphen_values = true,
-        value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = worker_count)]
     workers: Option<u16>,
     /// Cores to pin the workers to, round-robin, such as 0,1 or 0-3
     #[arg(long, value_name = "LIST", value_parser = units::cores)]
@@ -140,6 +142,16 @@ pub(super) fn refusal_of_times(matches: &ArgMatches) -> Option<String> {
         let why = "streams would end before other requests";
         format!("drain-streams is shorter than drain-timeout ({timeout:?}): {why}")
     })
+}
+
+/// The number of workers; other servers have `auto`.
+fn worker_count(text: &str) -> Result<u16, String> {
+    match text.parse::<u16>() {
+        Ok(count) if (1..=WORKERS_MAX).contains(&count) => Ok(count),
+        _ => Err(format!(
+            "write a number from 1 to {WORKERS_MAX}, or leave it out for one per physical core"
+        )),
+    }
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

@@ -59,7 +59,7 @@ impl<'t, 'a> Table<'t, 'a> {
     }
 
     pub(super) fn string(&mut self, key: &'static str) -> Result<Option<Placed<String>>, Refusal> {
-        self.value(key).map(|value| string(key, value)).transpose()
+        self.string_as(key, "a string")
     }
 
     pub(super) fn strings(
@@ -84,9 +84,19 @@ impl<'t, 'a> Table<'t, 'a> {
         self.value(key).map_or(Ok(default), |value| integer(key, value, range))
     }
 
+    /// `wanted` says what its value is, for a value of another type.
+    fn string_as(
+        &mut self,
+        key: &'static str,
+        wanted: &str,
+    ) -> Result<Option<Placed<String>>, Refusal> {
+        self.value(key).map(|value| string_as(key, wanted, value)).transpose()
+    }
+
     /// In nanoseconds; more than 0.
     pub(super) fn duration(&mut self, key: &'static str) -> Result<Option<u64>, Refusal> {
-        let Some((text, at)) = self.string(key)? else { return Ok(None) };
+        let quoted = "a time in quotes, such as \"5s\"";
+        let Some((text, at)) = self.string_as(key, quoted)? else { return Ok(None) };
         let ns = duration_ns(&text).filter(|ns| *ns > 0);
         ns.map(Some).ok_or_else(|| {
             refuse(at, &format!("{key} is a time, such as \"500ms\" or \"2s\", not {text:?}"))
@@ -104,7 +114,8 @@ impl<'t, 'a> Table<'t, 'a> {
         key: &'static str,
         range: RangeInclusive<u64>,
     ) -> Result<Option<T>, Refusal> {
-        let Some((text, at)) = self.string(key)? else { return Ok(None) };
+        let quoted = "a size in quotes, such as \"256KiB\"";
+        let Some((text, at)) = self.string_as(key, quoted)? else { return Ok(None) };
         let bytes = size_bytes(&text).filter(|bytes| range.contains(bytes));
         bytes.and_then(|bytes| T::try_from(bytes).ok()).map(Some).ok_or_else(|| {
             let most = text_of_size(*range.end());
@@ -161,9 +172,13 @@ pub(super) fn word<T: Copy>(key: &str, text: &str, words: &[(&str, T)]) -> Resul
 }
 
 pub(super) fn string(key: &str, value: &Value<'_>) -> Result<Placed<String>, Refusal> {
+    string_as(key, "a string", value)
+}
+
+fn string_as(key: &str, wanted: &str, value: &Value<'_>) -> Result<Placed<String>, Refusal> {
     match value.get_ref() {
         DeValue::String(text) => Ok((text.to_string(), value.span())),
-        other => Err(wrong(key, "a string", other, value)),
+        other => Err(wrong(key, wanted, other, value)),
     }
 }
 
@@ -186,7 +201,7 @@ pub(super) fn integer<T: TryFrom<i64>>(
 }
 
 pub(super) fn wrong(key: &str, wanted: &str, found: &DeValue<'_>, value: &Value<'_>) -> Refusal {
-    refuse(value.span(), &format!("{key} is {wanted}, not {}", kind(found)))
+    refuse(value.span(), &format!("{key} must be {wanted}, not {}", kind(found)))
 }
 
 fn kind(value: &DeValue<'_>) -> String {

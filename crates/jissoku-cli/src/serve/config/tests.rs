@@ -121,7 +121,11 @@ fn errors_name_their_line() {
         ("contract = true\ncontract = true\n", "line 2: "),
         ("config = 'other.toml'\n", "line 1: there is no key \"config\""),
         ("workers = 1\n", "the following required arguments were not provided"),
-        ("contract = true\nfixed = 'x'\n", "cannot be used with"),
+        ("contract = true\nworkers = 'auto'\n", "or leave it out for one per physical core"),
+        (
+            "contract = true\nfixed = 'x'\n",
+            "serve.toml: the argument '--contract' cannot be used with",
+        ),
     ];
     for (text, expected) in cases {
         let refusal = Folder::with(text).read(&[]).expect_err("it makes no sense");
