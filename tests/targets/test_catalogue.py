@@ -20,13 +20,13 @@ def recipe(request: pytest.FixtureRequest) -> Recipe:
 
 def test_every_promised_target_has_a_recipe() -> None:
     assert RECIPES.keys() == {
-        "bjoern", "caddy-gateway", "cheroot", "civetweb", "daphne", "envoy-gateway",
-        "fastpysgi", "fastpysgi-asgi", "fastwsgi", "feersum", "floor", "floor-gateway",
-        "floor-uwsgi-gateway", "go", "go-fan-out", "granian", "granian-asgi-pages", "granian-rsgi", "granian-wsgi",
+        "bjoern", "caddy-gateway", "cheroot", "civetweb", "daphne", "envoy-gateway", "fastpysgi",
+        "fastpysgi-asgi", "fastwsgi", "feersum", "floor", "floor-gateway", "floor-uwsgi-gateway",
+        "go", "go-fan-out", "granian", "granian-asgi-pages", "granian-rsgi", "granian-wsgi",
         "granian-wsgi-pages", "gunicorn", "gunicorn-asgi", "gunicorn-threads",
-        "gunicorn-wsgi-pages", "h2o", "haproxy", "haproxy-four", "haproxy-gateway",
-        "http-server", "hypercorn", "jissoku", "jissoku-asgi", "jissoku-asgi-pages",
-        "jissoku-fan-out", "jissoku-four", "jissoku-gateway", "jissoku-parts", "jissoku-uwsgi",
+        "gunicorn-wsgi-pages", "h2o", "haproxy", "haproxy-four", "haproxy-gateway", "http-server",
+        "hypercorn", "jissoku", "jissoku-asgi", "jissoku-asgi-pages", "jissoku-fan-out",
+        "jissoku-four", "jissoku-gateway", "jissoku-parts", "jissoku-uwsgi",
         "jissoku-uwsgi-gateway", "jissoku-wsgi", "jissoku-wsgi-pages", "kernel-httpd", "libev",
         "libevent", "libmicrohttpd", "lighttpd", "meinheld", "minefield", "nginx", "nginx-echo",
         "nginx-fan-out", "nginx-four", "nginx-gateway", "nginx-proxy", "nginx-tuned",

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
@@ -23,12 +23,12 @@ fn socket_path(name: &str) -> PathBuf {
 }
 
 /// Runs `test` with a client's connection to a forwarder in front of a server at `path`.
-fn through(path: &PathBuf, test: impl FnOnce(TcpStream)) {
+fn through(path: &Path, test: impl FnOnce(TcpStream)) {
     let bound = bind(&["127.0.0.1:0".parse().expect("it is an endpoint")], 1);
     let bound = bound.expect("a port is free");
     let address = bound.endpoints()[0].to_string();
     let (interrupt, bell) = UnixStream::pair().expect("a pair can be had");
-    let upstream = Endpoint::Unix(path.clone());
+    let upstream = Endpoint::Unix(path.to_path_buf());
     let serving = thread::spawn(move || bound.forward_uwsgi(&upstream, interrupt.as_fd()));
     test(TcpStream::connect(address).expect("it listens"));
     drop(bell);
