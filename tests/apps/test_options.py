@@ -95,10 +95,18 @@ REFUSED = [
     ([".", "--reload"], 2, "--reload needs an application"),
     (["there:app", "--workers", "0"], 2, "invalid value '0' for '--workers <N>'"),
     (["there:app", "--no-such-flag"], 2, "unexpected argument '--no-such-flag'"),
-    (["there:app", "--bind", "x:1"], 2, "'--bind' found; here it is --listen HOST:PORT"),
-    (["there:app", "-p", "8000"], 2, "'-p' found; here it is --listen HOST:PORT"),
-    (["there:app", "--timeout", "30"], 2, "'--timeout' found; here it is --hang-timeout TIME"),
-    (["there:app", "--workers", "auto"], 2, "leave it out for one per physical core"),
+    (
+        ["there:app", "--bind", "x:1"],
+        2,
+        "unexpected argument '--bind' found; here it is --listen HOST:PORT",
+    ),
+    (
+        ["there:app", "-p", "8000"],
+        2,
+        "unexpected argument '-p' found; here it is --listen HOST:PORT",
+    ),
+    (["there:app", "--timeout", "30"], 2, "unexpected argument '--timeout' found; here it is"),
+    (["there:app", "--workers", "auto"], 2, "invalid value 'auto' for '--workers <N>': write a"),
     (["there:app", "--app-dir", "/nowhere"], 2, "there is no module named there in /nowhere"),
 ]
 

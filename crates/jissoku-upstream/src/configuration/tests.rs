@@ -176,6 +176,14 @@ fn check(from: &str, to: &str, line: usize, why: &str) {
 }
 
 #[test]
+fn a_number_for_a_time_or_a_size_lacks_quotes_and_a_unit() {
+    let size = "must be a size in quotes, such as \"256KiB\", not a value of type integer";
+    let time = "must be a time in quotes, such as \"5s\", not a value of type integer";
+    check("head-time = \"10s\"", "body-size-max = 1", 19, size);
+    check("head-time = \"10s\"", "head-time = 10", 19, time);
+}
+
+#[test]
 fn what_cannot_be_meant_is_refused_with_its_line() {
     for (from, to, line, why) in [
         ("balance = \"least\"", "balanced = 1", 6, "has no key \"balanced\"; there are"),
@@ -192,12 +200,7 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
         ("127.0.0.1:9001", "127.0.0.1:0", 5, "HOST:PORT or unix:/PATH"),
         ("127.0.0.1:9001", "unix:/run/app.sock", 5, "is there twice"),
         ("connections-max = 64", "connections-max = \"64\"", 7, "a whole number"),
-        (
-            "balance = \"least\"",
-            "retry-statuses = 503",
-            6,
-            "retry-statuses must be a list of statuses",
-        ),
+        ("balance = \"least\"", "retry-statuses = 503", 6, "retry-statuses must be"),
         ("balance = \"least\"", "retry-statuses = [true]", 6, "not a value of type boolean"),
         ("balance = \"least\"", "retry-statuses = []", 6, "retry-statuses is an empty list"),
         (
@@ -212,7 +215,7 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
         ("time = \"500ms\"", "time = \"500\"", 8, "time is a time"),
         ("time = \"500ms\"", "time = \"0s\"", 8, "time is a time"),
         ("/healthz", "healthz", 9, "begins with a slash"),
-        ("every = \"2s\"", "statuses = 200", 9, "statuses must be a list of statuses"),
+        ("every = \"2s\"", "statuses = 200", 9, "statuses must be a list"),
         ("every = \"2s\"", "statuses = [103]", 9, "statuses is 200 to 599, not 103"),
         ("every = \"2s\"", "statuses = [\"2xx\"]", 9, "within 200-599, not \"2xx\""),
         ("every = \"2s\"", "statuses = []", 9, "statuses is an empty list"),
@@ -236,7 +239,7 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
             "has no key \"required\"",
         ),
         ("to = \"app\"", "to = \"app\"\nsingle-flight = true", 19, "no key \"single-flight\""),
-        ("quorum = \"50%\"", "single-flight = 1", 28, "single-flight must be true or false"),
+        ("quorum = \"50%\"", "single-flight = 1", 28, "must be true or false"),
         ("to = \"app\"", "batch = { parts = 33 }", 18, "parts is 1 to 32"),
         ("to = \"app\"", "batch = { methods = [\"CONNECT\"] }", 18, "not \"CONNECT\""),
         ("hedge = { after = \"p95\", budget = 0.05 }", "batch = {}", 16, "one of to, folder"),
@@ -269,18 +272,6 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
             "folder = \"site\"\nhedge = {}",
             34,
             "hedge is for routes with to or gather",
-        ),
-        (
-            "head-time = \"10s\"",
-            "body-size-max = 1",
-            19,
-            "body-size-max must be a size in quotes, such as \"256KiB\", not a value of type integer",
-        ),
-        (
-            "head-time = \"10s\"",
-            "head-time = 10",
-            19,
-            "head-time must be a time in quotes, such as \"5s\", not a value of type integer",
         ),
         ("head-time = \"10s\"", "body-size-max = \"1025GiB\"", 19, "at most 1024 GiB"),
         ("head-time = \"10s\"", "body-size-max = \"-1B\"", 19, "body-size-max is a size"),
@@ -322,7 +313,7 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
         ),
         ("per = \"address\"", "per = \"field:\"", 22, "not \"field:\""),
         ("per = \"address\"", "per = \"field:X_Y\"", 22, "not \"field:X_Y\""),
-        ("per = \"address\"", "dry-run = 1", 22, "dry-run must be true or false"),
+        ("per = \"address\"", "dry-run = 1", 22, "must be true or false"),
         ("app:/users/{id}", "app:/users/{name}", 26, "no variable {name}"),
         ("ads:/for/{id}", "add:/for/{id}", 26, "no upstream \"add\""),
         ("deadline = \"200ms\"", "soft-deadline = \"2s\"", 26, "before the deadline"),
