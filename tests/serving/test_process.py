@@ -19,7 +19,7 @@ BAD = {
     "a file for a folder": ([__file__], "test_process.py"),
     "a place that is none": (["--fixed", "x", "--listen", "nonsense"], "nonsense"),
     "a folder without a socket": (["--fixed", "x", "--listen", "unix:/nowhere/x"], "/nowhere/x"),
-    "no workers": (["--fixed", "x", "--workers", "0"], "0 is not in"),
+    "no workers": (["--fixed", "x", "--workers", "0"], "from 1 to 1024"),
     "a core that is not there": (["--fixed", "x", "--cores", "4095"], "core 4095"),
     "no such user": (["--fixed", "x", "--user", "no-such-user"], "there is no user"),
     "no such group": (

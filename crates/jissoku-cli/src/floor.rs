@@ -49,7 +49,7 @@ struct Forward {
     #[arg(long, value_name = "WHERE")]
     to: Endpoint,
     /// Opens a connection for each request and sends the same variables in the uwsgi protocol; only
-    /// to a Unix socket
+    /// to a server on this machine
     #[arg(long)]
     uwsgi: bool,
     /// Address to listen on: HOST:PORT or unix:PATH; may be repeated; port 0 picks a free port
@@ -130,9 +130,6 @@ impl Serve {
 
 impl Forward {
     fn run(self) -> Result<(), ExitError> {
-        if self.uwsgi && matches!(self.to, Endpoint::Tcp(_)) {
-            return Err((2, format!("--uwsgi needs a Unix socket, and {} is none", self.to)));
-        }
         let (bound, signals) = listen(&self.listen, self.workers)?;
         let ended = if self.uwsgi {
             bound.forward_uwsgi(&self.to, signals.as_fd())

@@ -77,6 +77,7 @@ impl Forwarder<'_> {
         }
         let opened = socket::connect(self.upstream)?;
         self.epoll.add(&opened, token + 1, Interest::IN | Interest::RDHUP | Interest::ET)?;
+        // On one machine `connect` ends with the connection made, also where it says otherwise.
         let is_sent = socket::send(&opened, &self.packet)? == self.packet.len();
         client.upstream = Some(opened);
         client.received = 0;

@@ -1,7 +1,7 @@
 //! The minimal forwarder in the uwsgi protocol, between real sockets.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -24,11 +24,14 @@ fn socket_path(name: &str) -> PathBuf {
 
 /// Runs `test` with a client's connection to a forwarder in front of a server at `path`.
 fn through(path: &Path, test: impl FnOnce(TcpStream)) {
+    through_to(Endpoint::Unix(path.to_path_buf()), test);
+}
+
+fn through_to(upstream: Endpoint, test: impl FnOnce(TcpStream)) {
     let bound = bind(&["127.0.0.1:0".parse().expect("it is an endpoint")], 1);
     let bound = bound.expect("a port is free");
     let address = bound.endpoints()[0].to_string();
     let (interrupt, bell) = UnixStream::pair().expect("a pair can be had");
-    let upstream = Endpoint::Unix(path.to_path_buf());
     let serving = thread::spawn(move || bound.forward_uwsgi(&upstream, interrupt.as_fd()));
     test(TcpStream::connect(address).expect("it listens"));
     drop(bell);
@@ -38,6 +41,11 @@ fn through(path: &Path, test: impl FnOnce(TcpStream)) {
 /// Accepts a connection, and reads the packet of its request.
 fn accept(listener: &UnixListener) -> (UnixStream, Vec<(String, String)>) {
     let (mut server, _) = listener.accept().expect("the forwarder connects");
+    let variables = read_packet(&mut server);
+    (server, variables)
+}
+
+fn read_packet(server: &mut impl Read) -> Vec<(String, String)> {
     let mut head = [0; 4];
     server.read_exact(&mut head).expect("a packet comes");
     assert_eq!((head[0], head[3]), (0, 0));
@@ -52,7 +60,7 @@ fn accept(listener: &UnixListener) -> (UnixStream, Vec<(String, String)>) {
     }
     assert!(rest.is_empty());
     let pairs = texts.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone()));
-    (server, pairs.collect())
+    pairs.collect()
 }
 
 fn read_response(client: &mut TcpStream) {
@@ -80,6 +88,22 @@ fn every_request_has_a_connection_with_the_same_packet() {
         }
     });
     std::fs::remove_file(&path).expect("it is there");
+}
+
+#[test]
+fn a_server_on_a_port_gets_the_packet_too() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("it is bound").to_string();
+    through_to(address.parse().expect("it is an endpoint"), |mut client| {
+        for _ in 0..3 {
+            client.write_all(REQUEST).expect("it is taken");
+            let (mut server, _) = listener.accept().expect("the forwarder connects");
+            assert!(!read_packet(&mut server).is_empty());
+            server.write_all(SENT).expect("it is taken");
+            drop(server);
+            read_response(&mut client);
+        }
+    });
 }
 
 #[test]
