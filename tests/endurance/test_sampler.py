@@ -20,6 +20,9 @@ MEMORY_MAX_MIB = 64.0
 # Samples per second of CPU time, by default.
 FREQUENCY = 199
 
+# Records per sample, above the default frequency.
+LOST_MAX = 0.01
+
 # Of the CPU time that the kernel counts: of a server that sleeps often, samples miss a quarter.
 MISSING_MAX = 0.5
 
@@ -72,7 +75,8 @@ def test_sampling_for_hours_takes_bounded_memory(
         f"{max(peak.private_mib for peak in peaks):.1f} MiB private",
     )
     assert last.mib < MEMORY_MAX_MIB
-    assert found["lost"] == 0
+    # Buffers are made for the default frequency; at many times of it a busy machine fills one.
+    assert found["lost"] <= (LOST_MAX * found["samples"] if factor > 1 else 0)
     assert found["processes_started"] > 0
     # The server was started first.
     counts = (one["count"] for one in found["stacks"] if is_server(found, one))
