@@ -106,7 +106,7 @@ impl Bound {
     }
 
     /// As [`Bound::forward`], with a connection for each request, in the uwsgi protocol. `upstream`
-    /// is a Unix socket: others are not connected at once.
+    /// is on this machine: elsewhere a connection is not made when its request is sent.
     ///
     /// # Errors
     /// As for [`Bound::forward`].

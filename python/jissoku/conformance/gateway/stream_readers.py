@@ -148,7 +148,7 @@ def read_gunicorn(data: bytes) -> Reading:
     """Parses with gunicorn's parser in Python."""
     config: Any = importlib.import_module("gunicorn.config").Config()
     errors: Any = importlib.import_module("gunicorn.http.errors")
-    # Installed beside it, a parser in C would be used.
+    # gunicorn prefers a parser in C if that is installed; this one is the parser in Python.
     config.set("http_parser", "python")
     new_parser: Any = importlib.import_module("gunicorn.http.parser").RequestParser
     parser = new_parser(config, iter([data]), ("127.0.0.1", 0))
