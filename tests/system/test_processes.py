@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +9,7 @@ from jissoku.system.processes import (
     PROC,
     ProcessStat,
     all_processes,
+    has_generated_code,
     process_tree,
     read_stat,
     start_ticks,
@@ -69,3 +71,51 @@ def test_a_process_that_has_ended_is_no_process() -> None:
     assert start_ticks(process.pid) == 0
     with pytest.raises(OSError, match="No such file"):
         read_stat(PROC / str(process.pid))
+
+
+# What a program maps before it waits, and whether that is code made at run time.
+MAPPINGS = {
+    "nothing of its own": ("None", False),
+    "data without a file": ("mmap.mmap(-1, 4096)", False),
+    "its own program": ("mmap.mmap(program(), 4096, prot=CODE, **PRIVATE)", False),
+    "code": ("mmap.mmap(-1, 4096, prot=CODE, **PRIVATE)", True),
+    "code of a memfd": ("mmap.mmap(memory_file(), 4096, prot=CODE)", True),
+}
+WAITS = """
+import mmap, os, sys
+CODE, PRIVATE = mmap.PROT_READ | mmap.PROT_EXEC, dict(flags=mmap.MAP_PRIVATE)
+def program():
+    return os.open(sys.executable, os.O_RDONLY)
+def memory_file():
+    file = os.memfd_create("code")
+    os.truncate(file, 4096)
+    return file
+kept = {}
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize(("mapped", "expected"), MAPPINGS.values(), ids=MAPPINGS)
+def test_executable_memory_without_a_program_file_is_code_made_at_run_time(
+    mapped: str, *, expected: bool
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", WAITS.format(mapped)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        found = has_generated_code([process.pid])
+        process.communicate()
+    assert found is expected
+
+
+def test_nothing_is_assumed_of_a_process_that_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "7" / "maps").mkdir(parents=True)
+    monkeypatch.setattr("jissoku.system.processes.PROC", tmp_path)
+    assert has_generated_code([7])
+    assert not has_generated_code([8])

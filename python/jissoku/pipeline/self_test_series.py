@@ -82,7 +82,9 @@ class TestCampaign:
         if self.method is not Method.TIME_SLICED:
             return self.trials * (START_S + (EFFORT.warmup_ns + EFFORT.window_ns) / 1e9)
         asked_ns = EFFORT.active_ns_by_level.get(self.load.level, EFFORT.window_ns)
-        compiling = sum(prepared.compiles for _, prepared in (self.pair.arm, self.pair.against))
+        compiling = sum(
+            bool(prepared.compiles) for _, prepared in (self.pair.arm, self.pair.against)
+        )
         started_s = START_S + compiling * (START_S + EFFORT.compile_ns / 1e9)
         return EFFORT.blocks * (started_s + IDLE_WATCH_S + 2 * asked_ns / 1e9)
 

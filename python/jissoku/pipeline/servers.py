@@ -114,7 +114,7 @@ class Servers:
             alone = updated(planned, arms=(name,))
             closed = updated(workload, rate_rps=None)
             sent = self._send(alone, closed, window, effort.warmup_requests)
-            if sent and self._runner.compiles(name):
+            if sent and self._runner.compiles(name, self._running[name]):
                 paced = updated(workload, rate_rps=FIXED_WARMUP_RPS)
                 self._send(alone, paced, TrialTiming(0, effort.compile_ns), None)
 

@@ -23,6 +23,7 @@ from jissoku.observe import capacity, loadgen
 from jissoku.observe.capacity import Objective
 from jissoku.observe.loadgen import LoadgenError, LoadSpec
 from jissoku.system.interruption import Interruption
+from jissoku.system.processes import has_generated_code, process_tree
 from jissoku.system.quiet_cores import QuietCores
 from jissoku.system.sockets import listener_pid
 from jissoku.targets import ready
@@ -96,6 +97,7 @@ class TrialRunner:
         self._workers = workers
         self._interruption = interruption
         self._expected: dict[str, ExpectedResponse] = {}
+        self._generates_code: dict[str, bool] = {}
         self._quiet = QuietCores(cores.server)
 
     def check(self) -> None:
@@ -106,9 +108,19 @@ class TrialRunner:
         """Waits a limited time for idle cores of the server; returns the last idle fraction."""
         return self._quiet.wait(give_up=lambda: self._interruption.asked)
 
-    def compiles(self, name: str) -> bool:
-        """Whether a target's runtime compiles hot code."""
-        return self._prepared_arms[name].prepared.compiles
+    def compiles(self, name: str, running: RunningTarget) -> bool:
+        """Whether a target's runtime compiles hot code, as its recipe says or its processes show.
+
+        The processes of a target without a recipe are examined after they have served requests, at
+        the first start only. A URL of another machine shows none: it may compile.
+        """
+        known = self._prepared_arms[name].prepared.compiles
+        if known is None:
+            if name not in self._generates_code:
+                root = running.pid or listener_pid(running.address)
+                self._generates_code[name] = root is None or has_generated_code(process_tree(root))
+            known = self._generates_code[name]
+        return known
 
     def idle_watch_root(self, name: str) -> int | None:
         """The process of an external server; None for targets that we start."""

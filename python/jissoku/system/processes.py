@@ -25,6 +25,9 @@ CPU_CLOCK = 2
 
 EXITED_STATES = "ZX"
 
+# Executable mappings that the kernel adds to every process; [uprobes] to those that are probed.
+KERNEL_MAPPINGS = frozenset({"[vdso]", "[vsyscall]", "[uprobes]"})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessStat:
@@ -125,6 +128,25 @@ def rss_bytes(pids: Iterable[int]) -> int:
     return pages * PAGE_SIZE
 
 
+def has_generated_code(pids: Iterable[int]) -> bool:
+    """Whether a process has executable memory that no file backs: code made at run time.
+
+    V8, HotSpot, LuaJIT and PCRE's compiler have such mappings (.NET's belong to a memfd). Programs
+    compiled in advance have none but those of the kernel, and neither has CPython unless ctypes
+    made a callback. True if a process cannot be read, so that nothing is assumed of it.
+    """
+    for pid in pids:
+        try:
+            rows = (PROC / str(pid) / "maps").read_text(errors="replace").splitlines()
+        except FileNotFoundError:
+            continue  # It ended.
+        except OSError:
+            return True
+        if any(_is_generated(*row.split(maxsplit=5)[1:]) for row in rows):
+            return True
+    return False
+
+
 def cpu_ns(pid: int) -> int:
     """CPU time of all threads of a process, ended ones included, in nanoseconds.
 
@@ -153,6 +175,14 @@ def environment(pid: int) -> list[bytes]:
         return (PROC / str(pid) / "environ").read_bytes().split(b"\0")
     except OSError:
         return []
+
+
+def _is_generated(access: str, _offset: str, _device: str, inode: str, name: str = "") -> bool:
+    """A row of proc_pid_maps(5), without its addresses: executable, and not from a program file."""
+    name = name.strip()
+    if "x" not in access or name in KERNEL_MAPPINGS:
+        return False
+    return inode == "0" or name.startswith("/memfd:")
 
 
 def _belongs(pid: int, root: int, processes: Processes) -> bool:

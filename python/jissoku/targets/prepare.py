@@ -51,7 +51,7 @@ class PreparedTarget:
             the same for every start.
         address: The address of a URL's server; None for a target that we start.
         folder: Where the command is run; None for the folder of the start, {run}.
-        compiles: Whether its runtime compiles hot code; assumed when unknown.
+        compiles: Whether its runtime compiles hot code; None: unknown, its processes show it.
         forward: How its upstream servers are configured, if it is a reverse proxy.
         behind: The server that is started behind it unless others are given.
         upstream: Where that server listens.
@@ -75,7 +75,7 @@ class PreparedTarget:
     address: Address | None = None
     folder: Path | None = None
     inherits: bool = False
-    compiles: bool = True
+    compiles: bool | None = None
     forward: ForwardArguments | None = None
     behind: "PreparedTarget | None" = None
     upstream: Transport = Transport.TCP
