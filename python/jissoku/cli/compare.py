@@ -310,12 +310,19 @@ def _profiled_pair(config: CompareConfig) -> ProfileConfig:
 
 def _plan(options: CompareOptions, mode: Mode, *, is_pair: bool) -> SamplingPlan:
     effort, blocks = SAMPLING_PLANS[mode], options.blocks
-    if options.closed_loop or options.pipeline > 1:
+    is_closed = options.closed_loop or options.pipeline > 1
+    if is_closed:
         effort = updated(effort, closed_loop_blocks=effort.blocks_max)
     if options.check_blocks is not None:
         checks = options.check_blocks
         effort = updated(effort, fixed_rate_blocks=checks, cross_check_blocks=checks)
+    bounds = cost_bounds(options.fail_if)
+    if is_pair and bounds:
+        effort = deciding(effort, bounds)
+        if len(bounds) == len(options.fail_if) and not is_closed:
+            # No bound depends on full load, and its trials would take a fifth of the time.
+            effort = updated(effort, closed_loop_blocks=0, capacity_blocks=0)
     if blocks is None:
-        return deciding(effort, cost_bounds(options.fail_if)) if is_pair else effort
+        return effort
     solo = min(effort.closed_loop_blocks, blocks)
     return updated(effort, blocks=blocks, blocks_max=blocks, closed_loop_blocks=solo)
