@@ -202,3 +202,11 @@ def test_exports_have_every_arm_or_bound(name: str, tmp_path: Path) -> None:
     if name == "benchstat":
         assert text.count("arm=head 1 ") == 9
     assert step.read_text() == "of an earlier step\n" + (tmp_path / "comment.md").read_text()
+
+
+def test_half_of_the_blocks_have_the_control_and_each_copy_is_first_equally_often() -> None:
+    plan = deciding(SAMPLING_PLANS[Mode.QUICK], cost_bounds([BOUND]))
+    measured_in = [index for index in range(12) if plan.has_control(index)]
+    assert len(measured_in) == 6
+    assert sum(index % 2 for index in measured_in) == 3
+    assert all(SAMPLING_PLANS[Mode.QUICK].has_control(index) for index in range(12))

@@ -42,6 +42,8 @@ class SamplingPlan:
         capacity_blocks: Blocks with a capacity search of each arm.
         warmup_requests: That each arm is sent after its start, as fast as it answers, and for
             `warmup_max_ns` at most; then, if its runtime compiles, evenly spaced for `compile_ns`.
+        control_blocks: Of every four blocks of paired trials the first ones that measure the A/A
+            control; an even number, so that each copy is first equally often.
     """
 
     blocks: int
@@ -62,6 +64,11 @@ class SamplingPlan:
     warmup_requests: int = 10_000
     warmup_max_ns: int = SECOND // 2
     compile_ns: int = 12 * SECOND // 10
+    control_blocks: int = 4
+
+    def has_control(self, index: int) -> bool:
+        """Whether block `index` measures the A/A control."""
+        return index % 4 < self.control_blocks
 
     def active_ns(self, load: Load, *, is_check: bool) -> int:
         """How long each arm is under load, in nanoseconds; half as long for a cross-check."""
@@ -126,6 +133,9 @@ BOUND_BLOCKS, BOUND_BLOCKS_MAX, BOUND_BLOCKS_STEP = 10, 60, 5
 # and of 0.2 to 0.4 % (0.7 %) between starts: windows of a second reach the same precision sooner.
 BOUND_WINDOW_NS = SECOND
 
+# The A/A control only has to show what this machine does to equal arms: half of the blocks will do.
+BOUND_CONTROL_BLOCKS = 2
+
 # Their half-width as a part of the bound's distance from 1. With 0.5, one run in forty would leave
 # an unchanged server undecided, and as many one that changed by twice the distance.
 BOUND_HALF_WIDTH = 0.45
@@ -149,5 +159,6 @@ def deciding(plan: SamplingPlan, bounds: Iterable[float]) -> SamplingPlan:
         blocks_max=BOUND_BLOCKS_MAX,
         blocks_step=BOUND_BLOCKS_STEP,
         window_ns=max(plan.window_ns, BOUND_WINDOW_NS),
+        control_blocks=BOUND_CONTROL_BLOCKS,
         half_width=dict.fromkeys(Method, BOUND_HALF_WIDTH * distance),
     )

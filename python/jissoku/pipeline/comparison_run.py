@@ -174,7 +174,8 @@ class _ComparisonRun:
             yield TrialKind.TIME_SLICED, [tuple(names)]
         elif self.header.method is Method.PAIRED:
             named = [name for name in names if name != self.config.aa_control]
-            yield TrialKind.PAIRED, schedule.baseline_first(named, self.config.aa_control)
+            control = self.config.aa_control if self.plan.has_control(index) else ""
+            yield TrialKind.PAIRED, schedule.baseline_first(named, control)
             if index < self.plan.cross_check_blocks and not self.config.is_closed:
                 yield TrialKind.TIME_SLICED, [tuple(names)]
 
@@ -302,7 +303,10 @@ class _ComparisonRun:
                 blocks + min(effort.cross_check_blocks, blocks)
             )
         elif self.header.method is Method.PAIRED:
-            foreseen[TrialKind.PAIRED] = (len(self.config.arms) - 1) * loads * blocks
+            pairs = (len(self.config.arms) - 1) * blocks
+            if self.config.aa_control:
+                pairs -= sum(not effort.has_control(block) for block in range(blocks))
+            foreseen[TrialKind.PAIRED] = pairs * loads
             foreseen[TrialKind.TIME_SLICED] = loads * min(effort.cross_check_blocks, blocks)
         done = Counter(trial.kind for trial in self.trials if trial.attempt == 0)
         return {kind: max(0, count - done[kind]) for kind, count in foreseen.items()}
