@@ -10,12 +10,13 @@ import pytest
 
 from jissoku import records
 from jissoku.errors import InputError, JissokuError
-from jissoku.history import index as index_module
+from jissoku.history import index as index_module, tables
 from jissoku.history.index import HistoryIndex
 from jissoku.history.parts import all_parts, remove_replaced
 from jissoku.model import Method
 from jissoku.model.updated import updated
-from jissoku.pipeline.history import History, find_run, open_history
+from jissoku.pipeline.history import find_run, open_history
+from jissoku.pipeline.run_history import History
 from jissoku.report.history_text import difference_text, history_text
 from jissoku.stats.occasions import observed_tau
 from jissoku.stats.run_difference import run_difference
@@ -82,9 +83,9 @@ def test_pairs_agree_with_the_report(place: Path) -> None:
 
 
 def test_a_deleted_index_is_made_again(place: Path) -> None:
-    first = {table: rows(opened(place), table) for table in index_module.TABLES}
+    first = {table: rows(opened(place), table) for table in tables.TABLES}
     shutil.rmtree(place / "cache")
-    assert {table: rows(opened(place), table) for table in index_module.TABLES} == first
+    assert {table: rows(opened(place), table) for table in tables.TABLES} == first
 
 
 def test_known_runs_are_not_read_again(place: Path) -> None:
@@ -141,10 +142,10 @@ def with_many_parts(place: Path, monkeypatch: pytest.MonkeyPatch) -> HistoryInde
 def test_many_parts_become_few(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = with_many_parts(place, monkeypatch)
     assert len(index.parts()) <= 2
-    few = {table: rows(opened(place), table) for table in index_module.NAMES}
+    few = {table: rows(opened(place), table) for table in tables.NAMES}
     assert len(few["runs"]) == 6
     shutil.rmtree(place / "cache")
-    assert {table: rows(opened(place), table) for table in index_module.NAMES} == few
+    assert {table: rows(opened(place), table) for table in tables.NAMES} == few
 
 
 def test_parts_that_became_one_can_still_be_read(

@@ -113,10 +113,17 @@ def all_parts(folder: Path) -> list[Part]:
     for path in paths:
         file = _part_file(path)
         if file is None:
-            shutil.rmtree(path, ignore_errors=True)
+            remove(path)
         else:
             found.append(Part(path, file))
     return found
+
+
+def remove(path: Path) -> None:
+    """Removes a part, or what is in its place; nothing if that is not permitted."""
+    shutil.rmtree(path, ignore_errors=True)
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
 
 
 def _part_file(path: Path) -> PartFile | None:

@@ -8,7 +8,8 @@ from typing import Any
 import duckdb
 
 from jissoku.errors import InputError
-from jissoku.history.index import TABLES
+from jissoku.history.damage import damage_error
+from jissoku.history.tables import NAMES, quoted
 from jissoku.model import Load
 from jissoku.model.history import ArmRow, IndexedRun, Pair, PairMean, RunRow, load_of
 from jissoku.model.ratio_columns import RatioColumns
@@ -152,8 +153,14 @@ def answer(
 
     It reads the tables, and no file beside the index.
 
+    Args:
+        session: The database.
+        query: In SQL.
+        cache: The folder of the index.
+
     Raises:
         InputError: The query is invalid, or reads a table that the index does not have.
+        JissokuError: The index is damaged.
     """
     session.execute("SET allowed_directories = [?]", [f"{cache.absolute()}/"])
     session.execute("SET enable_external_access = false")
@@ -161,22 +168,32 @@ def answer(
         done = session.execute(query)
         return tuple(column[0] for column in done.description or ()), done.fetchall()
     except duckdb.Error as error:
-        tables = ", ".join([*TABLES, "pairs", "present"])
+        if damage := damage_error(cache):
+            raise damage from error
+        tables = ", ".join([*NAMES, "present"])
         raise InputError(f"--sql: {error}. The tables are {tables}") from error
 
 
-def export(session: duckdb.DuckDBPyConnection, folder: Path) -> None:
+def export(session: duckdb.DuckDBPyConnection, folder: Path, cache: Path) -> None:
     """Writes every table as a Parquet file, for notebooks.
+
+    Args:
+        session: The database.
+        folder: Created if needed.
+        cache: The folder of the index.
 
     Raises:
         InputError: The folder cannot be written.
+        JissokuError: The index is damaged.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for table in (*TABLES, "pairs"):
-            path = str(folder / f"{table}.parquet").replace("'", "''")
-            session.execute(f"COPY (FROM {table}) TO '{path}' (FORMAT parquet)")
+        for table in NAMES:
+            path = quoted(folder / f"{table}.parquet")
+            session.execute(f"COPY (FROM {table}) TO {path} (FORMAT parquet)")
     except (OSError, duckdb.Error) as error:
+        if isinstance(error, duckdb.Error) and (damage := damage_error(cache)):
+            raise damage from error
         raise InputError(f"{folder} cannot be written: {error}") from error
 
 

@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from jissoku.errors import InputError
 from jissoku.model.history import IndexedRun, StandingRow
 from jissoku.model.history_answer import MachineRatio, RunDifference, Series
 from jissoku.model.machine_day import MachineDay
-from jissoku.pipeline.history import History, open_history
+from jissoku.pipeline.history import open_history
+from jissoku.pipeline.run_history import History
 from jissoku.stats.target_history import machine_ratios
 from jissoku.ui.runs_table import ListedRun, listed_run
 
@@ -101,8 +103,7 @@ class Library:
         names = ", ".join(StandingRow.__struct_fields__)
         query = f"SELECT {names} FROM standings WHERE run = ? ORDER BY rate_rps, cost_ns, arm"  # noqa: S608 - ours
         with self._lock:
-            found = self._refreshed()
-            rows = found.session.execute(query, [run]).fetchall() if found else []
+            rows = self._rows(query, [run])
         return tuple(
             StandingRow(**dict(zip(StandingRow.__struct_fields__, row, strict=True)))
             for row in rows
@@ -115,8 +116,7 @@ class Library:
             " GROUP BY ALL ORDER BY count(*) DESC, machine, name, outcome"
         )
         with self._lock:
-            found = self._refreshed()
-            rows = found.session.execute(query).fetchall() if found else []
+            rows = self._rows(query)
         return tuple(CheckCount(*row) for row in rows)
 
     def machine_days(self) -> tuple[MachineDay, ...]:
@@ -125,10 +125,19 @@ class Library:
             found = self._refreshed()
             return found.machine_days() if found else ()
 
+    def _rows(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """The rows that a query finds. The lock is held."""
+        found = self._refreshed()
+        if found is None:
+            return []
+        with found.reading():
+            return found.session.execute(query, list(values)).fetchall()
+
     def _refreshed(self) -> History | None:
         """The index, up to date; None if there is no run. The lock is held."""
         now = time.monotonic()
-        if self._looked is not None and now - self._looked < REFRESH_S:
+        is_damaged = self._history is not None and self._history.is_damaged
+        if self._looked is not None and now - self._looked < REFRESH_S and not is_damaged:
             return self._history
         roots = [root for root in self.roots if root.is_dir()]
         self._looked = now
