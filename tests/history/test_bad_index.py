@@ -1,5 +1,5 @@
-"""An index that is damaged, of another version, on a full disk, or written by several processes: one
-sentence, and nothing is lost."""
+"""An index that is damaged, of another version, on a full disk, written by several processes, or
+over folders whose names are no text: one sentence, and nothing is lost."""
 
 import os
 import shutil
@@ -16,6 +16,8 @@ from jissoku.history.index import HistoryIndex
 from jissoku.stats.run_rows import REVISION, run_rows
 from tests.conftest import LIMIT_S, Done, Run
 from tests.history.test_index import opened, record, rows
+
+NOT_TEXT = os.fsdecode(b"n\xf6 name\xff")
 
 
 @pytest.fixture
@@ -272,3 +274,44 @@ def test_several_processes_merge_parts_of_the_same_runs(place: Path) -> None:
     assert [said.strip() for said, _ in ended] == [counts] * 3, ended
     shutil.rmtree(place / "cache")
     assert [len(rows(opened(place), table)) for table in tables.NAMES] == expected
+
+
+def test_a_folder_whose_name_is_no_text_is_a_run_like_others(place: Path, run: Run) -> None:
+    (place / "runs" / "two").rename(place / "runs" / NOT_TEXT)
+    listed = run(["history"], place)
+    assert listed.returncode == 0, listed.stderr
+    assert "    runs/one\n" in listed.stdout
+    assert "    runs/n\N{REPLACEMENT CHARACTER} name\N{REPLACEMENT CHARACTER}\n" in listed.stdout
+    assert listed.stderr == ""
+    assert "2 occasions" in run(["history", "b"], place).stdout
+    compared = run(["diff", "one", NOT_TEXT], place)
+    assert compared.returncode == 0, compared.stderr
+    assert "name\N{REPLACEMENT CHARACTER}\n" in compared.stdout
+    for words in (["--html", "pages"], ["--export", "tables"], ["--sql", "FROM present"]):
+        done = run(["history", *words], place)
+        assert done.returncode == 0, done.stderr
+    assert len(list((place / "pages").glob("run-*.html"))) == 2
+    done = run(["publish", "published"], place)
+    assert done.returncode == 0, done.stderr
+
+
+def test_only_folders_whose_names_are_no_text_are_read_again(place: Path) -> None:
+    (place / "runs" / "two").rename(place / "runs" / NOT_TEXT)
+    before = rows(opened(place))
+    for folder in (place / "runs").iterdir():
+        os.utime(folder / "run.json", (0, 0))
+        os.utime(folder, (0, 0))
+    os.utime(place / "runs", (0, 0))
+    assert rows(opened(place)) == before
+    (kept,) = (place / "cache").glob("**/folders-*/*")
+    assert b"one" in kept.read_bytes()
+    assert b"name" not in kept.read_bytes()
+
+
+def test_a_broken_record_in_a_folder_whose_name_is_no_text_is_named(place: Path, run: Run) -> None:
+    (place / "runs" / "two").rename(place / "runs" / NOT_TEXT)
+    (place / "runs" / NOT_TEXT / "run.json").write_text("{")
+    listed = run(["history"], place)
+    assert listed.returncode == 0
+    assert "name\N{REPLACEMENT CHARACTER} is left out: " in listed.stderr
+    assert listed.stderr.count("\n") == 1

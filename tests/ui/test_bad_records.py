@@ -1,4 +1,5 @@
-"""Pages over a damaged index, and over one that cannot be written."""
+"""Pages over a damaged index, an index that cannot be written, and folders whose names are no
+text."""
 
 import shutil
 from pathlib import Path
@@ -7,16 +8,18 @@ import pytest
 
 from jissoku.ui import library
 from jissoku.ui.server import UiConfig, pages_in_thread
-from tests.history.test_bad_index import overwrite
+from tests.history.test_bad_index import NOT_TEXT, overwrite
 from tests.ui.conftest import RECORDS, client_of
-from tests.ui.test_pages import runs_of
+from tests.ui.test_pages import PAGES, read, runs_of
+
+FORMS = ("txt", "md", "json", "csv")
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> UiConfig:
-    """Three runs."""
-    for name in ("51", "52", "53"):
-        shutil.copytree(RECORDS / "repeatability" / name, tmp_path / "runs" / name)
+    """Three runs, of which the name of one folder is no text."""
+    for name, folder in (("51", "51"), ("52", "52"), ("53", NOT_TEXT)):
+        shutil.copytree(RECORDS / "repeatability" / name, tmp_path / "runs" / folder)
     roots = (tmp_path / "runs",)
     return UiConfig(listen="127.0.0.1", port=0, roots=roots, cache=tmp_path / "cache")
 
@@ -48,3 +51,27 @@ def test_an_index_that_cannot_be_written_is_one_sentence(
         assert client.get("/jobs").status == 200
         (tmp_path / "cache").unlink()
         assert len(runs_of(client)) == 3
+
+
+def test_a_folder_whose_name_is_no_text_is_a_run_like_others(config: UiConfig) -> None:
+    with pages_in_thread(config) as link:
+        client = client_of(link)
+        runs = runs_of(client)
+        assert len(runs) == 3
+        for path in (*PAGES, *runs):
+            read(client.get(path))
+            for form in FORMS:
+                assert client.get(f"{path}?format={form}").status == 200, (path, form)
+        assert "name\N{REPLACEMENT CHARACTER}" in client.get("/?format=json").text
+
+
+def test_folders_of_runs_whose_name_is_no_text(tmp_path: Path) -> None:
+    root = tmp_path / NOT_TEXT
+    root.mkdir()
+    config = UiConfig(listen="127.0.0.1", port=0, roots=(root,), cache=tmp_path / "cache")
+    with pages_in_thread(config) as link:
+        client = client_of(link)
+        assert "name\N{REPLACEMENT CHARACTER}" in client.get("/").text
+        shutil.copytree(RECORDS / "repeatability" / "51", root / "run")
+    with pages_in_thread(config) as link:
+        assert len(runs_of(client_of(link))) == 1

@@ -102,7 +102,8 @@ class HistoryIndex:
         session.execute("CREATE TABLE present (run VARCHAR, folder VARCHAR, unfinished VARCHAR)")
         if present:
             # Of ten thousand runs, lists as parameters of a query take ten times as long.
-            columns = zip(*((key, *place) for key, place in present.items()), strict=True)
+            rows = ((key, _text(folder), why) for key, (folder, why) in present.items())
+            columns = zip(*rows, strict=True)
             names = ("run", "folder", "unfinished")
             given = {
                 name: np.array(column, dtype=object)
@@ -161,6 +162,11 @@ class HistoryIndex:
         file = PartFile(runs=runs, replaces=tuple(sorted(replaced)))
         with self._scratch() as scratch:
             self._write(session, scratch, selects, file)
+
+
+def _text(folder: str) -> str:
+    """A folder's name for the database: bytes that are no text are replaced."""
+    return folder if folder.isascii() else os.fsencode(folder).decode(errors="replace")
 
 
 def _shown(parts: Sequence[Part], present: Mapping[str, Any] | None) -> list[Shown]:

@@ -11,6 +11,7 @@ from jissoku.history.index import HistoryIndex
 from jissoku.model.history import RunRows
 from jissoku.pipeline.run_history import History, Present, State
 from jissoku.records.find import find_runs
+from jissoku.report.sanitize import clean
 from jissoku.stats.run_rows import REVISION, run_rows
 from jissoku.targets.build_paths import default_cache
 
@@ -60,7 +61,7 @@ class FoundRuns:
 
     def leave_out(self, key: str, reason: str) -> None:
         """Takes out a run whose records cannot be read."""
-        self.broken.append(f"{self.present.pop(key)[0]} is left out: {reason}")
+        self.broken.append(clean(f"{self.present.pop(key)[0]} is left out: {reason}"))
 
     def check_any(self) -> None:
         """Refuses to show nothing.
@@ -70,7 +71,7 @@ class FoundRuns:
         """
         if not self.present:
             more = f" ({self.broken[0]})" if self.broken else ""
-            where = ", ".join(map(str, self._roots))
+            where = clean(", ".join(map(str, self._roots)))
             raise InputError(
                 f"{where} holds no run that can be read{more}: `jissoku compare` makes one"
             )
@@ -125,5 +126,5 @@ def _present(roots: Sequence[Path], folders: FolderCache) -> tuple[Present, list
                 folder = f"{above}{place}" if place else str(root)
                 present.setdefault(entry.run, (folder, entry.unfinished))
             elif entry.problem:
-                broken.append(f"{root / place} cannot be read: {entry.problem}")
+                broken.append(clean(f"{root / place} cannot be read: {entry.problem}"))
     return present, broken
