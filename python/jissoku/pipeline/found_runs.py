@@ -35,10 +35,9 @@ class FoundRuns:
         Raises:
             InputError: A folder does not exist.
         """
-        cache = cache or default_cache()
-        self.index = HistoryIndex(cache, REVISION)
+        self.index = index_in(cache)
         self._roots = tuple(roots)
-        self.present, self.broken = _present(roots, FolderCache(cache))
+        self.present, self.broken = _present(roots, FolderCache(cache or default_cache()))
 
     def new(self) -> list[str]:
         """Keys of the runs that the index does not have."""
@@ -93,6 +92,11 @@ class FoundRuns:
             return before
         with reading(self.index.folder):
             return History(self.index.connect(present, parts), self.index.folder, state, before)
+
+
+def index_in(cache: Path | None = None) -> HistoryIndex:
+    """The index of this version in a cache; default: the user's cache."""
+    return HistoryIndex(cache or default_cache(), REVISION)
 
 
 def rows_of(key: str, folder: str) -> RunRows:
