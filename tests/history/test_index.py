@@ -12,7 +12,7 @@ from jissoku import records
 from jissoku.errors import InputError, JissokuError
 from jissoku.history import index as index_module, tables
 from jissoku.history.index import HistoryIndex
-from jissoku.history.parts import all_parts, remove_replaced
+from jissoku.history.parts import Part, PartFile, all_parts, remove_replaced
 from jissoku.model import Method
 from jissoku.model.updated import updated
 from jissoku.pipeline.history import find_run, open_history
@@ -146,6 +146,41 @@ def test_many_parts_become_few(place: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert len(few["runs"]) == 6
     shutil.rmtree(place / "cache")
     assert {table: rows(opened(place), table) for table in tables.NAMES} == few
+
+
+@pytest.mark.parametrize(
+    ("sizes", "merged"),
+    [
+        ([5000, 2250, 2250, 1250, 1250, 1, 1, 1, 1], 4),
+        ([5000, 2250, 2250, 1250, 30, 4, 1, 1, 1], 4),
+        ([5000, 2250, 1250, 500, 7, 4, 1, 1, 1], 5),
+        ([64, 32, 16, 8, 4, 1, 1, 1, 1], 9),
+        ([1] * 9, 9),
+        ([2**size for size in range(20)], 13),
+    ],
+)
+def test_the_smallest_parts_are_merged(sizes: list[int], merged: int) -> None:
+    found = index_module._smallest(list(map(part_of, sizes)))
+    assert sorted(len(part.file.runs) for part in found) == sorted(sizes)[:merged]
+
+
+def test_a_large_part_is_not_written_again_for_each_few_new_runs() -> None:
+    """A run among 10,000 writes as many runs again as a tree would, and not a part of them."""
+    sizes, written, count = [2250] * 3 + [1250] * 5, 0, 1000
+    for _ in range(count):
+        sizes.append(1)
+        if len(sizes) > index_module.PARTS_MAX:
+            merged = len(index_module._smallest(list(map(part_of, sizes))))
+            sizes.sort()
+            sizes = [*sizes[merged:], sum(sizes[:merged])]
+            written += sizes[-1]
+    assert len(sizes) <= index_module.PARTS_MAX
+    assert written <= 25 * count
+
+
+def part_of(size: int) -> Part:
+    """A part with this many runs."""
+    return Part(Path(f"part{size}"), PartFile(runs=("run",) * size))
 
 
 def test_parts_that_became_one_can_still_be_read(

@@ -156,7 +156,7 @@ def _dismiss(found: History, root: Path, key: str, reason: str) -> None:
 
 
 def _print_rows(found: History, query: str) -> None:
-    columns, rows = queries.answer(found.session, query, found.cache)
+    columns, rows = queries.answer(found.session, query, found.cache, found.state.present)
     table = Table(*columns, box=None)
     for row in rows:
         table.add_row(*("" if value is None else str(value) for value in row))

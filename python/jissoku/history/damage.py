@@ -12,7 +12,7 @@ import duckdb
 
 from jissoku.errors import JissokuError
 from jissoku.history.parts import all_parts, remove
-from jissoku.history.tables import NAMES, memory, quoted
+from jissoku.history.tables import NAMES, new_memory, quoted
 
 
 @contextmanager
@@ -36,7 +36,7 @@ def reading(folder: Path) -> Iterator[None]:
 
 def damage_error(folder: Path) -> JissokuError | None:
     """Removes every part that cannot be read; an error that says so, or None if all can be."""
-    session = memory()
+    session = new_memory()
     damaged = [part for part in all_parts(folder) if not _is_readable(session, part.path)]
     session.close()
     for part in damaged:

@@ -10,14 +10,12 @@ The folder's name is a hash of all columns: an index of another version is neith
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import duckdb
-import numpy as np
 
 from jissoku.errors import JissokuError
 from jissoku.history.damage import damage_error
@@ -30,11 +28,23 @@ from jissoku.history.parts import (
     remove_replaced,
     write_part_file,
 )
-from jissoku.history.tables import NAMES, PAIRS, TABLES, empty, memory, quoted, version, written
+from jissoku.history.tables import (
+    NAMES,
+    PAIRS,
+    TABLES,
+    empty,
+    new_memory,
+    quoted,
+    version,
+    written,
+)
 from jissoku.model.history import RunRows
 
-# A query opens every part: above this many, the smallest become one, so that half as many remain.
+# A query opens every part: above this many, some of the smallest become one.
 PARTS_MAX = 8
+
+# How many at least, so that not every new run has parts merged.
+MERGED_MIN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +58,19 @@ class Shown:
 class HistoryIndex:
     """The parts of one cache folder."""
 
-    def __init__(self, cache: Path, revision: int) -> None:
-        """Creates nothing yet. `revision` is that of the program that makes rows."""
+    def __init__(
+        self, cache: Path, revision: int, memory: duckdb.DuckDBPyConnection | None = None
+    ) -> None:
+        """Creates nothing yet.
+
+        Args:
+            cache: The folder of all indexes.
+            revision: Of the program that makes rows.
+            memory: A connection that `connect` has returned, whose database is used again: a new
+                one takes 20 ms.
+        """
         self.folder = cache / "history" / version(revision)
-        self._spare: duckdb.DuckDBPyConnection | None = None
+        self._memory = memory
 
     def parts(self) -> tuple[Part, ...]:
         """All parts that are read; one that is not whole is removed, and its runs made anew."""
@@ -71,7 +90,7 @@ class HistoryIndex:
             return
         rows = {table: [row for one in batch for row in getattr(one, table)] for table in TABLES}
         runs = tuple(dict.fromkeys(row.run for row in rows["runs"]))
-        session = self._database()
+        session = self._session()
         try:
             with self._scratch() as scratch:
                 selects = {table: written(scratch, table, rows[table]) for table in TABLES}
@@ -82,43 +101,32 @@ class HistoryIndex:
             if len(parts) > PARTS_MAX:
                 self._compact(session, parts)
             remove_replaced(self.folder, every)
-            self._spare = session
         except (OSError, duckdb.Error) as error:
-            session.close()
+            self._memory = None
             if isinstance(error, duckdb.Error) and (damage := damage_error(self.folder)):
                 raise damage from error
             raise JissokuError(f"the index {self.folder} cannot be written: {error}") from error
+        finally:
+            session.close()
 
     def connect(
-        self, present: Mapping[str, tuple[str, str]], parts: Sequence[Part] | None = None
+        self, present: Container[str], parts: Sequence[Part] | None = None
     ) -> duckdb.DuckDBPyConnection:
-        """A database in memory with a view per table, over some runs.
+        """A connection to a database in memory, with a view per table over some runs.
 
         Args:
-            present: By key of the run: its folder, and why it is unfinished.
+            present: Keys of the runs.
             parts: What `parts` has returned.
         """
-        session = self._database()
-        session.execute("CREATE TABLE present (run VARCHAR, folder VARCHAR, unfinished VARCHAR)")
-        if present:
-            # Of ten thousand runs, lists as parameters of a query take ten times as long.
-            rows = ((key, _text(folder), why) for key, (folder, why) in present.items())
-            columns = zip(*rows, strict=True)
-            names = ("run", "folder", "unfinished")
-            given = {
-                name: np.array(column, dtype=object)
-                for name, column in zip(names, columns, strict=True)
-            }
-            session.register("given", given)
-            session.execute("INSERT INTO present FROM given")
-            session.unregister("given")
+        session = self._session()
         _create_views(session, _shown(self.parts() if parts is None else parts, present))
         return session
 
-    def _database(self) -> duckdb.DuckDBPyConnection:
-        """A database in memory: the one that a run was written with, or a new one."""
-        found, self._spare = self._spare, None
-        return found or memory()
+    def _session(self) -> duckdb.DuckDBPyConnection:
+        """A connection with views of its own; they end with it."""
+        if self._memory is None:
+            self._memory = new_memory()
+        return self._memory.cursor()
 
     @contextmanager
     def _scratch(self) -> Iterator[Path]:
@@ -152,8 +160,7 @@ class HistoryIndex:
 
     def _compact(self, session: duckdb.DuckDBPyConnection, parts: Sequence[Part]) -> None:
         """Makes one part of the smallest ones. Other processes may still read those."""
-        by_size = sorted(parts, key=lambda part: (len(part.file.runs), part.name))
-        merged = by_size[: len(by_size) - PARTS_MAX // 2]
+        merged = _smallest(parts)
         shown = _shown(merged, None)
         runs = tuple(dict.fromkeys(run for one in merged for run in one.file.runs))
         replaced = {one.name for one in merged}.union(*(one.file.replaces for one in merged))
@@ -164,12 +171,20 @@ class HistoryIndex:
             self._write(session, scratch, selects, file)
 
 
-def _text(folder: str) -> str:
-    """A folder's name for the database: bytes that are no text are replaced."""
-    return folder if folder.isascii() else os.fsencode(folder).decode(errors="replace")
+def _smallest(parts: Sequence[Part]) -> list[Part]:
+    """The parts to be merged: with the smallest each further one that is no larger than those.
+
+    So a part is written again when it doubles, and not whenever there are a few new runs.
+    """
+    by_size = sorted(parts, key=lambda part: (len(part.file.runs), part.name))
+    count = max(MERGED_MIN, len(by_size) - PARTS_MAX + 1)
+    sizes = [len(part.file.runs) for part in by_size]
+    while count < len(sizes) and sizes[count] <= sum(sizes[:count]):
+        count += 1
+    return by_size[:count]
 
 
-def _shown(parts: Sequence[Part], present: Mapping[str, Any] | None) -> list[Shown]:
+def _shown(parts: Sequence[Part], present: Container[str] | None) -> list[Shown]:
     """Of each run the part that comes first; only runs that are present, or all."""
     found: list[Shown] = []
     seen: set[str] = set()
@@ -186,7 +201,7 @@ def _shown(parts: Sequence[Part], present: Mapping[str, Any] | None) -> list[Sho
 
 def _create_views(session: duckdb.DuckDBPyConnection, shown: Sequence[Shown]) -> None:
     """A view over each table; only parts of which some runs are not read are joined."""
-    session.execute("CREATE OR REPLACE TABLE shown (part VARCHAR, run VARCHAR)")
+    session.execute("CREATE OR REPLACE TEMP TABLE shown (part VARCHAR, run VARCHAR)")
     for one in shown:
         if one.runs is not None:
             session.execute(
@@ -198,7 +213,7 @@ def _create_views(session: duckdb.DuckDBPyConnection, shown: Sequence[Shown]) ->
         selects = [f"FROM read_parquet({_list(part.path / table for part in whole)})"] * bool(whole)
         selects += [_selected(table, part) for part in some]
         session.execute(
-            f"CREATE OR REPLACE VIEW {table} AS {' UNION ALL '.join(selects) or empty(table)}"
+            f"CREATE OR REPLACE TEMP VIEW {table} AS {' UNION ALL '.join(selects) or empty(table)}"
         )
 
 

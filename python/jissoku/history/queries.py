@@ -1,11 +1,13 @@
 """Rows out of the index, as the types of the model."""
 
+import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 
 from jissoku.errors import InputError
 from jissoku.history.damage import damage_error
@@ -19,23 +21,30 @@ ROWS_AT_ONCE = 2048
 
 Logs = dict[Load, dict[Pair, dict[int, float]]]
 Means = dict[Load, dict[Pair, PairMean]]
+Present = Mapping[str, tuple[str, str]]
 
 
 def headers(
-    session: duckdb.DuckDBPyConnection, keys: Iterable[str] | None = None
+    session: duckdb.DuckDBPyConnection, present: Present, keys: Iterable[str] | None = None
 ) -> tuple[IndexedRun, ...]:
-    """Runs, earliest first, without their measurements: those of some keys, or all."""
+    """Runs, earliest first, without their measurements: those of some keys, or all.
+
+    Args:
+        session: The database.
+        present: By key of a run its folder, and why it is unfinished.
+        keys: Which; None: all.
+    """
     chosen = "SELECT run FROM runs"
     if keys is not None:
         chosen = _chosen(session, keys)
     arms = _arms(session, chosen)
     found = []
     query = (
-        f"SELECT * FROM runs JOIN present USING (run) WHERE run IN ({chosen})"  # noqa: S608 - ours
+        f"SELECT * FROM runs WHERE run IN ({chosen})"  # noqa: S608 - ours
         " ORDER BY started_utc, run"
     )
     for row in _rows(session, query):
-        folder, unfinished = row.pop("folder"), row.pop("unfinished")
+        folder, unfinished = present[row["run"]]
         found.append(
             IndexedRun(
                 row=RunRow(**row),
@@ -147,7 +156,7 @@ def _arms(session: duckdb.DuckDBPyConnection, chosen: str) -> dict[str, tuple[Ar
 
 
 def answer(
-    session: duckdb.DuckDBPyConnection, query: str, cache: Path
+    session: duckdb.DuckDBPyConnection, query: str, cache: Path, present: Present
 ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
     """Runs a query of the user, and returns the names of the columns, and rows.
 
@@ -157,11 +166,13 @@ def answer(
         session: The database.
         query: In SQL.
         cache: The folder of the index.
+        present: By key of a run its folder, and why it is unfinished: the table of that name.
 
     Raises:
         InputError: The query is invalid, or reads a table that the index does not have.
         JissokuError: The index is damaged.
     """
+    _create_present(session, present)
     session.execute("SET allowed_directories = [?]", [f"{cache.absolute()}/"])
     session.execute("SET enable_external_access = false")
     try:
@@ -172,6 +183,21 @@ def answer(
             raise damage from error
         tables = ", ".join([*NAMES, "present"])
         raise InputError(f"--sql: {error}. The tables are {tables}") from error
+
+
+def _create_present(session: duckdb.DuckDBPyConnection, present: Present) -> None:
+    """The runs that were found; bytes of a folder's name that are no text are replaced."""
+    session.execute("CREATE TEMP TABLE present (run VARCHAR, folder VARCHAR, unfinished VARCHAR)")
+    rows = [
+        (key, os.fsencode(folder).decode(errors="replace"), unfinished)
+        for key, (folder, unfinished) in present.items()
+    ]
+    # Of ten thousand runs, lists as parameters of a query take ten times as long.
+    columns = zip(("run", "folder", "unfinished"), zip(*rows, strict=True), strict=True)
+    given = {name: np.array(column, dtype=object) for name, column in columns}
+    session.register("given", given)
+    session.execute("INSERT INTO present FROM given")
+    session.unregister("given")
 
 
 def export(session: duckdb.DuckDBPyConnection, folder: Path, cache: Path) -> None:

@@ -40,7 +40,7 @@ FROM {blocks} GROUP BY ALL
 NAMES = (*TABLES, "pairs")
 
 
-def memory() -> duckdb.DuckDBPyConnection:
+def new_memory() -> duckdb.DuckDBPyConnection:
     """A database in memory."""
     return duckdb.connect(config={"threads": 1, "memory_limit": MEMORY_LIMIT})
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import duckdb
+
 from jissoku import records
 from jissoku.errors import InputError
 from jissoku.history.damage import reading
@@ -25,17 +27,22 @@ class FoundRuns:
         broken: Folders whose records cannot be read, a sentence each.
     """
 
-    def __init__(self, roots: Sequence[Path], cache: Path | None = None) -> None:
+    def __init__(
+        self, roots: Sequence[Path], cache: Path | None = None, before: History | None = None
+    ) -> None:
         """Looks for them.
 
         Args:
             roots: Folders of runs.
             cache: Folder of the index; default: the user's cache.
+            before: A history opened before, of which `opened` uses what is the same.
 
         Raises:
             InputError: A folder does not exist.
         """
-        self.index = index_in(cache)
+        is_usable = before is not None and not before.is_damaged
+        self._before = before if is_usable else None
+        self.index = index_in(cache, self._before.session if self._before else None)
         self._roots = tuple(roots)
         self.present, self.broken = _present(roots, FolderCache(cache or default_cache()))
 
@@ -75,11 +82,8 @@ class FoundRuns:
                 f"{where} holds no run that can be read{more}: `jissoku compare` makes one"
             )
 
-    def opened(self, before: History | None = None) -> History:
-        """The index over those runs that it has.
-
-        Args:
-            before: A history opened before; returned again if nothing has changed.
+    def opened(self) -> History:
+        """The index over those runs that it has; the one opened before, if nothing has changed.
 
         Raises:
             JissokuError: The index is damaged.
@@ -88,15 +92,18 @@ class FoundRuns:
         known = {run for part in parts for run in part.file.runs}
         present = {key: place for key, place in self.present.items() if key in known}
         state = State(present, tuple(part.name for part in parts), tuple(self.broken))
-        if before is not None and before.state == state and not before.is_damaged:
-            return before
+        if self._before is not None and self._before.state == state:
+            return self._before
         with reading(self.index.folder):
-            return History(self.index.connect(present, parts), self.index.folder, state, before)
+            session = self.index.connect(present, parts)
+        return History(session, self.index.folder, state, self._before)
 
 
-def index_in(cache: Path | None = None) -> HistoryIndex:
+def index_in(
+    cache: Path | None = None, memory: duckdb.DuckDBPyConnection | None = None
+) -> HistoryIndex:
     """The index of this version in a cache; default: the user's cache."""
-    return HistoryIndex(cache or default_cache(), REVISION)
+    return HistoryIndex(cache or default_cache(), REVISION, memory)
 
 
 def rows_of(key: str, folder: str) -> RunRows:

@@ -34,14 +34,14 @@ def open_history(
         InputError: A folder does not exist, or none holds a run.
         JissokuError: The index cannot be written, or is damaged.
     """
-    found = FoundRuns(roots, cache)
+    found = FoundRuns(roots, cache, before)
     new = found.new()
     if len(new) > BATCH:
         note(f"Indexing {len(new)} runs.")
     for first in range(0, len(new), BATCH):
         found.add(new[first : first + BATCH])
     found.check_any()
-    history = found.opened(before)
+    history = found.opened()
     if len(history.state.present) < len(found.present):
         raise JissokuError(
             "another process changed the index while it was written: run the same command again"

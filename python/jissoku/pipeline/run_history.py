@@ -183,12 +183,10 @@ class History:
     def _read_headers(self) -> tuple[IndexedRun, ...]:
         present, before = self.state.present, self._before
         new = present.keys() - before.keys()
-        kept = [before[key] for key in present if key in before]
+        kept = [_placed(before[key], *present[key]) for key in present if key in before]
         with self.reading():
-            fresh = queries.headers(self.session, new if kept else None) if new else ()
-        # The name of a folder may be no text, and another one in the database.
-        placed = [_placed(run, *present[run.row.run]) for run in (*kept, *fresh)]
-        return tuple(sorted(placed, key=lambda run: (run.row.started_utc, run.row.run)))
+            fresh = queries.headers(self.session, present, new if kept else None) if new else ()
+        return tuple(sorted([*kept, *fresh], key=lambda run: (run.row.started_utc, run.row.run)))
 
 
 def _placed(run: IndexedRun, folder: str, unfinished: str) -> IndexedRun:

@@ -178,14 +178,14 @@ class Library:
     def _opened(self, roots: Sequence[Path]) -> History:
         if self._indexer is None:
             return open_history(roots, lambda _: None, self._cache, self._history)
-        found = FoundRuns(roots, self._cache)
+        found = FoundRuns(roots, self._cache, self._history)
         self._indexer.request({key: found.present[key][0] for key in found.new()})
         for key, reason in self._indexer.broken.items():
             found.leave_out(key, reason)
         self._parts = self._indexer.parts
         if self._indexer.left() is None and not self._indexer.problem:
             found.check_any()
-        return found.opened(self._history)
+        return found.opened()
 
 
 def next_or_key_error(runs: Sequence[IndexedRun], key: str) -> IndexedRun:
