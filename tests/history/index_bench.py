@@ -2,14 +2,13 @@
 
     python -m tests.history.index_bench FOLDER [RUNS]
 
-The folder is made when it is not there (60 MB, one minute for 10,000 runs), and used again
+The folder is made when it is not there (100 MB, one minute for 10,000 runs), and used again
 otherwise. Their headers are real, of their trials only the size is there: an indexed run's are not
 read. Prints seconds, the best of a step's repetitions, and the process's memory at its peak. Not
 collected as a test: nothing here has a bound.
 """
 
 import gc
-import os
 import random
 import resource
 import subprocess
@@ -82,8 +81,10 @@ def _build(folder: Path, count: int) -> None:
         run = _header(number)
         place.mkdir(parents=True)
         (place / "run.json").write_bytes(json.encode(run))
-        (place / "trials.jsonl").touch()
-        os.truncate(place / "trials.jsonl", TRIALS_SIZE + number)
+        with (place / "trials.jsonl").open("wb") as trials:
+            # A whole line, as of a run that is complete.
+            trials.seek(TRIALS_SIZE + number - 1)
+            trials.write(b"\n")
         renamed = _renamed(rows, run_key(place), run)
         batch.append(structs.replace(renamed, blocks=_varied(renamed.blocks, number, rng)))
         if len(batch) == BATCH:

@@ -10,12 +10,13 @@ import pytest
 
 from jissoku import records
 from jissoku.errors import InputError, JissokuError
-from jissoku.history import index as index_module
+from jissoku.history import index as index_module, tables
 from jissoku.history.index import HistoryIndex
-from jissoku.history.parts import all_parts, remove_replaced
+from jissoku.history.parts import Part, PartFile, all_parts, remove_replaced
 from jissoku.model import Method
 from jissoku.model.updated import updated
-from jissoku.pipeline.history import History, find_run, open_history
+from jissoku.pipeline.history import find_run, open_history
+from jissoku.pipeline.run_history import History
 from jissoku.report.history_text import difference_text, history_text
 from jissoku.stats.occasions import observed_tau
 from jissoku.stats.run_difference import run_difference
@@ -82,9 +83,9 @@ def test_pairs_agree_with_the_report(place: Path) -> None:
 
 
 def test_a_deleted_index_is_made_again(place: Path) -> None:
-    first = {table: rows(opened(place), table) for table in index_module.TABLES}
+    first = {table: rows(opened(place), table) for table in tables.TABLES}
     shutil.rmtree(place / "cache")
-    assert {table: rows(opened(place), table) for table in index_module.TABLES} == first
+    assert {table: rows(opened(place), table) for table in tables.TABLES} == first
 
 
 def test_known_runs_are_not_read_again(place: Path) -> None:
@@ -141,10 +142,45 @@ def with_many_parts(place: Path, monkeypatch: pytest.MonkeyPatch) -> HistoryInde
 def test_many_parts_become_few(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = with_many_parts(place, monkeypatch)
     assert len(index.parts()) <= 2
-    few = {table: rows(opened(place), table) for table in index_module.NAMES}
+    few = {table: rows(opened(place), table) for table in tables.NAMES}
     assert len(few["runs"]) == 6
     shutil.rmtree(place / "cache")
-    assert {table: rows(opened(place), table) for table in index_module.NAMES} == few
+    assert {table: rows(opened(place), table) for table in tables.NAMES} == few
+
+
+@pytest.mark.parametrize(
+    ("sizes", "merged"),
+    [
+        ([5000, 2250, 2250, 1250, 1250, 1, 1, 1, 1], 4),
+        ([5000, 2250, 2250, 1250, 30, 4, 1, 1, 1], 4),
+        ([5000, 2250, 1250, 500, 7, 4, 1, 1, 1], 5),
+        ([64, 32, 16, 8, 4, 1, 1, 1, 1], 9),
+        ([1] * 9, 9),
+        ([2**size for size in range(20)], 13),
+    ],
+)
+def test_the_smallest_parts_are_merged(sizes: list[int], merged: int) -> None:
+    found = index_module._smallest(list(map(part_of, sizes)))
+    assert sorted(len(part.file.runs) for part in found) == sorted(sizes)[:merged]
+
+
+def test_a_large_part_is_not_written_again_for_each_few_new_runs() -> None:
+    """A run among 10,000 writes as many runs again as a tree would, and not a part of them."""
+    sizes, written, count = [2250] * 3 + [1250] * 5, 0, 1000
+    for _ in range(count):
+        sizes.append(1)
+        if len(sizes) > index_module.PARTS_MAX:
+            merged = len(index_module._smallest(list(map(part_of, sizes))))
+            sizes.sort()
+            sizes = [*sizes[merged:], sum(sizes[:merged])]
+            written += sizes[-1]
+    assert len(sizes) <= index_module.PARTS_MAX
+    assert written <= 25 * count
+
+
+def part_of(size: int) -> Part:
+    """A part with this many runs."""
+    return Part(Path(f"part{size}"), PartFile(runs=("run",) * size))
 
 
 def test_parts_that_became_one_can_still_be_read(

@@ -12,7 +12,7 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 
 from jissoku.system.measurement_lock import PATH_VARIABLE
-from jissoku.ui import server_metrics
+from jissoku.ui import indexer, server_metrics
 from jissoku.ui.server import UiConfig, pages_in_thread
 from tests.serving.server_process import spawn
 from tests.ui.watched_server import Running
@@ -71,6 +71,14 @@ def client_of(link: str) -> Client:
     assert entered.status == 303
     client.cookie = entered.headers["set-cookie"].partition(";")[0]
     return client
+
+
+@pytest.fixture(scope="session", autouse=True)
+def complete_pages() -> Iterator[None]:
+    """A page shows every run, however long indexing takes; tests of that set a shorter time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(indexer, "WAIT_S", float(LIMIT_S))
+        yield
 
 
 @pytest.fixture(scope="session")

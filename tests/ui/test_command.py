@@ -5,11 +5,14 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Run
+from jissoku.system.viewers import viewer_pids
+from tests.conftest import Run, jissoku
 from tests.ui.conftest import LIMIT_S, client_of
 
 BAD = [
@@ -41,11 +44,13 @@ def test_a_port_in_use_is_one_sentence(run: Run, tmp_path: Path) -> None:
     )
 
 
-def test_it_prints_its_link_and_ends_by_a_signal(tmp_path: Path) -> None:
+@contextmanager
+def pages(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The command in a folder, with the link that it prints."""
     with subprocess.Popen(
         # In the idle class it would wait for a machine that has nothing else to do.
         [sys.executable, "-m", "jissoku", "ui", "--port", "0", "--foreground"],
-        cwd=tmp_path,
+        cwd=folder,
         stdout=subprocess.PIPE,
         text=True,
     ) as process:
@@ -54,10 +59,36 @@ def test_it_prints_its_link_and_ends_by_a_signal(tmp_path: Path) -> None:
             line = process.stdout.readline()
             found = re.search(r"http://127\.0\.0\.1:\d+/enter\?token=[\w-]{43}$", line.strip())
             assert found, line
-            client = client_of(found[0])
-            assert "There is no run in runs yet" in client.get("/").text
-            assert client.get("/enter?" + found[0].partition("?")[2]).status == 403
-            process.send_signal(signal.SIGINT)
-            assert process.wait(LIMIT_S) == 0
+            yield process, found[0]
         finally:
             process.kill()
+
+
+@pytest.mark.parametrize("is_same_folder", [True, False])
+def test_a_port_of_other_pages_is_one_sentence(tmp_path: Path, *, is_same_folder: bool) -> None:
+    """The pages that have it go on: their session, their queue, and their entry as a viewer."""
+    queue = tmp_path / "first" / "runs" / ".ui" / "queue.json"
+    queue.parent.mkdir(parents=True)
+    queue.write_text("[]")
+    folder = tmp_path / "first" if is_same_folder else tmp_path
+    with pages(tmp_path / "first") as (process, link):
+        client = client_of(link)
+        done = jissoku("ui", "--port", str(client.port), folder=folder)
+        assert done.returncode == 2
+        assert done.stdout == ""
+        assert done.stderr.count("\n") == 1
+        of_port = f"127.0.0.1:{client.port} is in use: name another port with --port"
+        of_queue = "another `jissoku ui` has the queue of runs: use its pages, or end it"
+        assert (of_queue if is_same_folder else of_port) in done.stderr
+        assert client.get("/").status == 200
+        assert process.pid in viewer_pids()
+        assert queue.read_text() == "[]"
+
+
+def test_it_prints_its_link_and_ends_by_a_signal(tmp_path: Path) -> None:
+    with pages(tmp_path) as (process, link):
+        client = client_of(link)
+        assert "There is no run in runs yet" in client.get("/").text
+        assert client.get("/enter?" + link.partition("?")[2]).status == 403
+        process.send_signal(signal.SIGINT)
+        assert process.wait(LIMIT_S) == 0

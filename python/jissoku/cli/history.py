@@ -14,8 +14,9 @@ from jissoku.cli.messages import print_message
 from jissoku.errors import InputError
 from jissoku.history import queries
 from jissoku.model.history_answer import Series
-from jissoku.pipeline.history import History, open_history
+from jissoku.pipeline.history import open_history
 from jissoku.pipeline.history_pages import write_history
+from jissoku.pipeline.run_history import History
 from jissoku.records import dismissals
 from jissoku.report import history_text
 from jissoku.report.suspicions import (
@@ -99,7 +100,7 @@ def history(**given: Any) -> int:
     if options.sql is not None:
         _print_rows(found, options.sql)
     elif options.export is not None:
-        queries.export(found.session, options.export)
+        queries.export(found.session, options.export, found.cache)
         click.echo(f"Tables: {options.export}")
     elif options.html is not None:
         named = [f"--records {root}" for root in roots]
@@ -155,7 +156,7 @@ def _dismiss(found: History, root: Path, key: str, reason: str) -> None:
 
 
 def _print_rows(found: History, query: str) -> None:
-    columns, rows = queries.answer(found.session, query, found.cache)
+    columns, rows = queries.answer(found.session, query, found.cache, found.state.present)
     table = Table(*columns, box=None)
     for row in rows:
         table.add_row(*("" if value is None else str(value) for value in row))

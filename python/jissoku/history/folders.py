@@ -36,17 +36,35 @@ class FolderCache:
 
     def write(self, root: Path, entries: Mapping[str, FolderEntry]) -> None:
         """Keeps what was found; without it the next search reads every folder."""
-        with suppress(OSError, UnicodeError):  # A folder's name may be no text.
+        with suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
             descriptor, name = tempfile.mkstemp(prefix=".new-", dir=self.folder)
             fresh = Path(name)
             try:
                 with os.fdopen(descriptor, "wb") as file:
-                    file.write(msgspec.msgpack.encode(entries))
+                    file.write(_encoded(entries))
                 fresh.replace(self._file(root))
-            except (OSError, UnicodeError):
+            except OSError:
                 fresh.unlink()
 
     def _file(self, root: Path) -> Path:
         name = hashlib.sha256(os.fsencode(root.absolute())).hexdigest()[:16]
         return self.folder / name
+
+
+def _encoded(entries: Mapping[str, FolderEntry]) -> bytes:
+    """Without folders that have, or hold, a name that is no text: those are read every time."""
+    try:
+        return msgspec.msgpack.encode(entries)
+    except UnicodeError:
+        return msgspec.msgpack.encode(
+            {place: entry for place, entry in entries.items() if _is_text(place + entry.folders)}
+        )
+
+
+def _is_text(names: str) -> bool:
+    try:
+        names.encode()
+    except UnicodeError:
+        return False
+    return True

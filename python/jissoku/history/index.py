@@ -7,21 +7,18 @@ one part only. DuckDB's own files would let one process write or many read; thes
 The folder's name is a hash of all columns: an index of another version is neither read nor changed.
 """
 
-import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import duckdb
-import msgspec
-import numpy as np
 
 from jissoku.errors import JissokuError
+from jissoku.history.damage import damage_error
 from jissoku.history.parts import (
     Part,
     PartFile,
@@ -31,40 +28,23 @@ from jissoku.history.parts import (
     remove_replaced,
     write_part_file,
 )
-from jissoku.model.history import (
-    ArmRow,
-    BlockRow,
-    CheckRow,
-    RunRow,
-    RunRows,
-    StandingRow,
-    VerdictRow,
+from jissoku.history.tables import (
+    NAMES,
+    PAIRS,
+    TABLES,
+    empty,
+    new_memory,
+    quoted,
+    version,
+    written,
 )
+from jissoku.model.history import RunRows
 
-TABLES: dict[str, Any] = {
-    "runs": RunRow,
-    "arms": ArmRow,
-    "blocks": BlockRow,
-    "verdicts": VerdictRow,
-    "standings": StandingRow,
-    "checks": CheckRow,
-}
-
-SQL_TYPES = {str: "VARCHAR", int: "BIGINT", float: "DOUBLE", bool: "BOOLEAN"}
-
-# A query opens every part: above this many, the smallest become one, so that half as many remain.
+# A query opens every part: above this many, some of the smallest become one.
 PARTS_MAX = 8
 
-MEMORY_LIMIT = "256MB"
-
-# A table that is made from another one as a part is written: queries over blocks are slower.
-PAIRS = """
-SELECT run, arm, other, rate_rps, level, any_value(source) AS source, count(*) AS blocks,
-  avg(ln_ratio) AS ln, stddev_samp(ln_ratio) / sqrt(count(*)) AS error, exp(avg(ln_ratio)) AS ratio
-FROM {blocks} GROUP BY ALL
-"""
-
-NAMES = (*TABLES, "pairs")
+# How many at least, so that not every new run has parts merged.
+MERGED_MIN = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +58,19 @@ class Shown:
 class HistoryIndex:
     """The parts of one cache folder."""
 
-    def __init__(self, cache: Path, revision: int) -> None:
-        """Creates nothing yet. `revision` is that of the program that makes rows."""
-        self.folder = cache / "history" / _version(revision)
-        self._spare: duckdb.DuckDBPyConnection | None = None
+    def __init__(
+        self, cache: Path, revision: int, memory: duckdb.DuckDBPyConnection | None = None
+    ) -> None:
+        """Creates nothing yet.
+
+        Args:
+            cache: The folder of all indexes.
+            revision: Of the program that makes rows.
+            memory: A connection that `connect` has returned, whose database is used again: a new
+                one takes 20 ms.
+        """
+        self.folder = cache / "history" / version(revision)
+        self._memory = memory
 
     def parts(self) -> tuple[Part, ...]:
         """All parts that are read; one that is not whole is removed, and its runs made anew."""
@@ -101,56 +90,53 @@ class HistoryIndex:
             return
         rows = {table: [row for one in batch for row in getattr(one, table)] for table in TABLES}
         runs = tuple(dict.fromkeys(row.run for row in rows["runs"]))
-        session = self._database()
+        session = self._session()
         try:
-            scratch = self._scratch()
-            lines = {table: _lines(scratch, table, rows[table]) for table in TABLES}
-            selects = {table: _reading(kind, lines[table]) for table, kind in TABLES.items()}
-            selects["pairs"] = PAIRS.format(blocks=f"({selects['blocks']})")
-            self._write(session, scratch, selects, PartFile(runs=runs))
+            with self._scratch() as scratch:
+                selects = {table: written(scratch, table, rows[table]) for table in TABLES}
+                selects["pairs"] = PAIRS.format(blocks=f"({selects['blocks']})")
+                self._write(session, scratch, selects, PartFile(runs=runs))
             every = all_parts(self.folder)
             parts = live_parts(every)
             if len(parts) > PARTS_MAX:
                 self._compact(session, parts)
             remove_replaced(self.folder, every)
-            self._spare = session
         except (OSError, duckdb.Error) as error:
-            session.close()
+            self._memory = None
+            if isinstance(error, duckdb.Error) and (damage := damage_error(self.folder)):
+                raise damage from error
             raise JissokuError(f"the index {self.folder} cannot be written: {error}") from error
+        finally:
+            session.close()
 
     def connect(
-        self, present: Mapping[str, tuple[str, str]], parts: Sequence[Part] | None = None
+        self, present: Container[str], parts: Sequence[Part] | None = None
     ) -> duckdb.DuckDBPyConnection:
-        """A database in memory with a view per table, over some runs.
+        """A connection to a database in memory, with a view per table over some runs.
 
         Args:
-            present: By key of the run: its folder, and why it is unfinished.
+            present: Keys of the runs.
             parts: What `parts` has returned.
         """
-        session = self._database()
-        session.execute("CREATE TABLE present (run VARCHAR, folder VARCHAR, unfinished VARCHAR)")
-        if present:
-            # Of ten thousand runs, lists as parameters of a query take ten times as long.
-            columns = zip(*((key, *place) for key, place in present.items()), strict=True)
-            names = ("run", "folder", "unfinished")
-            given = {
-                name: np.array(column, dtype=object)
-                for name, column in zip(names, columns, strict=True)
-            }
-            session.register("given", given)
-            session.execute("INSERT INTO present FROM given")
-            session.unregister("given")
+        session = self._session()
         _create_views(session, _shown(self.parts() if parts is None else parts, present))
         return session
 
-    def _database(self) -> duckdb.DuckDBPyConnection:
-        """A database in memory: the one that a run was written with, or a new one."""
-        found, self._spare = self._spare, None
-        return found or _memory()
+    def _session(self) -> duckdb.DuckDBPyConnection:
+        """A connection with views of its own; they end with it."""
+        if self._memory is None:
+            self._memory = new_memory()
+        return self._memory.cursor()
 
-    def _scratch(self) -> Path:
+    @contextmanager
+    def _scratch(self) -> Iterator[Path]:
+        """A folder of the index that becomes a part; it is removed if it does not."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        return Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
+        scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
+        try:
+            yield scratch
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
 
     def _write(
         self,
@@ -159,37 +145,46 @@ class HistoryIndex:
         selects: Mapping[str, str],
         file: PartFile,
     ) -> None:
-        """A part in a new folder, made from a query for each table; then renamed."""
+        """Makes a folder a part, from a query for each table."""
+        for table in NAMES:
+            session.execute(
+                f"COPY ({selects[table]}) TO {quoted(scratch / table)} (FORMAT parquet)"
+            )
+        write_part_file(scratch, file, NAMES)
+        part = self.folder / part_digest(scratch, file)
         try:
-            for table in NAMES:
-                session.execute(
-                    f"COPY ({selects[table]}) TO {_quoted(scratch / table)} (FORMAT parquet)"
-                )
-            write_part_file(scratch, file, NAMES)
-            part = self.folder / part_digest(scratch, file)
-            with suppress(OSError):  # Another process has written the same part.
-                os.rename(scratch, part)  # noqa: PTH104 - Path.rename replaces an empty folder
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+            os.rename(scratch, part)  # noqa: PTH104 - Path.rename replaces an empty folder
+        except OSError:
+            if not part.is_dir():
+                raise  # Otherwise another process has written the same part.
 
     def _compact(self, session: duckdb.DuckDBPyConnection, parts: Sequence[Part]) -> None:
         """Makes one part of the smallest ones. Other processes may still read those."""
-        by_size = sorted(parts, key=lambda part: (len(part.file.runs), part.name))
-        merged = by_size[: len(by_size) - PARTS_MAX // 2]
+        merged = _smallest(parts)
         shown = _shown(merged, None)
         runs = tuple(dict.fromkeys(run for one in merged for run in one.file.runs))
         replaced = {one.name for one in merged}.union(*(one.file.replaces for one in merged))
         _create_views(session, shown)
         selects = {table: f"FROM {table}" for table in NAMES}
         file = PartFile(runs=runs, replaces=tuple(sorted(replaced)))
-        self._write(session, self._scratch(), selects, file)
+        with self._scratch() as scratch:
+            self._write(session, scratch, selects, file)
 
 
-def _memory() -> duckdb.DuckDBPyConnection:
-    return duckdb.connect(config={"threads": 1, "memory_limit": MEMORY_LIMIT})
+def _smallest(parts: Sequence[Part]) -> list[Part]:
+    """The parts to be merged: with the smallest each further one that is no larger than those.
+
+    So a part is written again when it doubles, and not whenever there are a few new runs.
+    """
+    by_size = sorted(parts, key=lambda part: (len(part.file.runs), part.name))
+    count = max(MERGED_MIN, len(by_size) - PARTS_MAX + 1)
+    sizes = [len(part.file.runs) for part in by_size]
+    while count < len(sizes) and sizes[count] <= sum(sizes[:count]):
+        count += 1
+    return by_size[:count]
 
 
-def _shown(parts: Sequence[Part], present: Mapping[str, Any] | None) -> list[Shown]:
+def _shown(parts: Sequence[Part], present: Container[str] | None) -> list[Shown]:
     """Of each run the part that comes first; only runs that are present, or all."""
     found: list[Shown] = []
     seen: set[str] = set()
@@ -206,7 +201,7 @@ def _shown(parts: Sequence[Part], present: Mapping[str, Any] | None) -> list[Sho
 
 def _create_views(session: duckdb.DuckDBPyConnection, shown: Sequence[Shown]) -> None:
     """A view over each table; only parts of which some runs are not read are joined."""
-    session.execute("CREATE OR REPLACE TABLE shown (part VARCHAR, run VARCHAR)")
+    session.execute("CREATE OR REPLACE TEMP TABLE shown (part VARCHAR, run VARCHAR)")
     for one in shown:
         if one.runs is not None:
             session.execute(
@@ -218,68 +213,15 @@ def _create_views(session: duckdb.DuckDBPyConnection, shown: Sequence[Shown]) ->
         selects = [f"FROM read_parquet({_list(part.path / table for part in whole)})"] * bool(whole)
         selects += [_selected(table, part) for part in some]
         session.execute(
-            f"CREATE OR REPLACE VIEW {table} AS {' UNION ALL '.join(selects) or _empty(table)}"
+            f"CREATE OR REPLACE TEMP VIEW {table} AS {' UNION ALL '.join(selects) or empty(table)}"
         )
 
 
 def _selected(table: str, part: Part) -> str:
     """A query for the rows of a part that are shown."""
     runs = f"SELECT run FROM shown WHERE part = '{part.name}'"  # noqa: S608 - hexadecimal digits
-    return f"FROM read_parquet({_quoted(part.path / table)}) WHERE run IN ({runs})"
-
-
-def _empty(table: str) -> str:
-    """A query with a table's columns and no row."""
-    if table == "pairs":
-        return PAIRS.format(blocks=f"({_empty('blocks')})")
-    return f"SELECT {_nulls(TABLES[table])} WHERE false"
-
-
-def _lines(scratch: Path, table: str, rows: Iterable[msgspec.Struct]) -> Path | None:
-    """A file of JSON lines; None if there is no row."""
-    lines = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
-    if not lines:
-        return None
-    file = scratch / f".{table}.jsonl"
-    file.write_bytes(lines)
-    return file
-
-
-def _reading(kind: Any, file: Path | None) -> str:
-    """The query that reads JSON lines with a table's columns."""
-    if file is None:
-        return f"SELECT {_nulls(kind)} WHERE false"
-    columns = ", ".join(f"{name}: '{sql}'" for name, sql in _fields(kind))
-    return f"SELECT * FROM read_json({_quoted(file)}, format = 'nd', columns = {{{columns}}})"  # noqa: S608
-
-
-def _fields(kind: Any) -> list[tuple[str, str]]:
-    """Columns of a row type with their SQL types."""
-    found = []
-    for field in msgspec.structs.fields(kind):
-        types = getattr(field.type, "__args__", (field.type,))
-        found.append((field.name, SQL_TYPES[next(one for one in types if one in SQL_TYPES)]))
-    return found
-
-
-def _columns(kind: Any) -> str:
-    return ", ".join(f"{name} {sql}" for name, sql in _fields(kind))
-
-
-def _nulls(kind: Any) -> str:
-    return ", ".join(f"NULL::{sql} AS {name}" for name, sql in _fields(kind))
-
-
-def _version(revision: int) -> str:
-    text = f"{revision} {PAIRS} " + " ".join(
-        f"{table}({_columns(kind)})" for table, kind in TABLES.items()
-    )
-    return f"v2-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-
-
-def _quoted(path: Path) -> str:
-    return "'" + str(path).replace("'", "''") + "'"
+    return f"FROM read_parquet({quoted(part.path / table)}) WHERE run IN ({runs})"
 
 
 def _list(paths: Iterable[Path]) -> str:
-    return "[" + ", ".join(_quoted(path) for path in paths) + "]"
+    return "[" + ", ".join(quoted(path) for path in paths) + "]"

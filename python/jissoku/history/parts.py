@@ -4,6 +4,7 @@ A file in each part lists its runs, so that no table is opened to learn them.
 """
 
 import hashlib
+import os
 import shutil
 import time
 from collections.abc import Iterable
@@ -20,8 +21,9 @@ PART_FILE = "part.json"
 # that of the files' times.
 KEPT_NS = 3_600_000_000_000
 
-# Files of parts that a process keeps in memory: more than an index has, replaced ones included.
-PARTS_KEPT = 64
+# Files of parts that a process keeps in memory: more than an index has, with those that were
+# replaced in the last hour. A listing of more than these would read every file.
+PARTS_KEPT = 256
 
 
 class PartFile(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -52,10 +54,17 @@ class Part:
 
 
 def live_parts(found: Iterable[Part]) -> tuple[Part, ...]:
-    """Those of `all_parts` that no other one replaces."""
-    found = tuple(found)
-    replaced = {name for part in found for name in part.file.replaces}
-    return tuple(part for part in found if part.name not in replaced)
+    """Those of `all_parts` that no other one replaces. What is not whole is removed."""
+    parts = list(found)
+    while True:
+        replaced = {name for part in parts for name in part.file.replaces}
+        live = [part for part in parts if part.name not in replaced]
+        broken = [part for part in live if not _is_whole(part)]
+        if not broken:
+            return tuple(live)
+        for part in broken:
+            remove(part.path)
+            parts.remove(part)
 
 
 def remove_replaced(folder: Path, found: Iterable[Part]) -> None:
@@ -104,39 +113,55 @@ def part_digest(folder: Path, file: PartFile) -> str:
 
 
 def all_parts(folder: Path) -> list[Part]:
-    """Every part by name, replaced ones included. What is not whole is removed."""
+    """Every part by name, replaced ones included. What has no part file is removed."""
     try:
-        paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+        names = sorted(os.listdir(folder))  # noqa: PTH208 - paths are compared ten times as slowly
     except OSError:
         return []
     found = []
-    for path in paths:
+    for path in (folder / name for name in names if not name.startswith(".")):
         file = _part_file(path)
         if file is None:
-            shutil.rmtree(path, ignore_errors=True)
+            remove(path)
         else:
             found.append(Part(path, file))
     return found
 
 
+def remove(path: Path) -> None:
+    """Removes a part, or what is in its place; nothing if that is not permitted."""
+    shutil.rmtree(path, ignore_errors=True)
+    with suppress(OSError):
+        path.unlink(missing_ok=True)
+
+
 def _part_file(path: Path) -> PartFile | None:
-    """What a part says of itself; None if it is not whole."""
+    """What a part says of itself; None if it says nothing."""
+    file = f"{path}/{PART_FILE}"
     try:
-        written = (path / PART_FILE).stat()
-        file = _decoded(path / PART_FILE, written.st_mtime_ns, written.st_size)
-        is_whole = bool(file.sizes) and all(
-            (path / name).stat().st_size == size for name, size in file.sizes.items()
-        )
+        written = os.stat(file)  # noqa: PTH116 - of strings: a third of the time
+        return _decoded(file, written.st_mtime_ns, written.st_size)
     except (OSError, msgspec.MsgspecError):
         return None
-    return file if is_whole else None
+
+
+def _is_whole(part: Part) -> bool:
+    """Whether its files are there, as long as they were written."""
+    sizes = part.file.sizes
+    try:
+        return bool(sizes) and all(
+            os.stat(f"{part.path}/{name}").st_size == size  # noqa: PTH116 - as above
+            for name, size in sizes.items()
+        )
+    except OSError:
+        return False
 
 
 @lru_cache(maxsize=PARTS_KEPT)
-def _decoded(path: Path, mtime_ns: int, size: int) -> PartFile:
+def _decoded(file: str, mtime_ns: int, size: int) -> PartFile:
     """The file as it was written then: one index is listed several times, with all its runs."""
     del mtime_ns, size
-    return msgspec.json.decode(path.read_bytes(), type=PartFile)
+    return msgspec.json.decode(Path(file).read_bytes(), type=PartFile)
 
 
 def _written_ns(path: Path) -> int:

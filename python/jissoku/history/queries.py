@@ -1,14 +1,17 @@
 """Rows out of the index, as the types of the model."""
 
+import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 
 from jissoku.errors import InputError
-from jissoku.history.index import TABLES
+from jissoku.history.damage import damage_error
+from jissoku.history.tables import NAMES, quoted
 from jissoku.model import Load
 from jissoku.model.history import ArmRow, IndexedRun, Pair, PairMean, RunRow, load_of
 from jissoku.model.ratio_columns import RatioColumns
@@ -18,23 +21,30 @@ ROWS_AT_ONCE = 2048
 
 Logs = dict[Load, dict[Pair, dict[int, float]]]
 Means = dict[Load, dict[Pair, PairMean]]
+Present = Mapping[str, tuple[str, str]]
 
 
 def headers(
-    session: duckdb.DuckDBPyConnection, keys: Iterable[str] | None = None
+    session: duckdb.DuckDBPyConnection, present: Present, keys: Iterable[str] | None = None
 ) -> tuple[IndexedRun, ...]:
-    """Runs, earliest first, without their measurements: those of some keys, or all."""
+    """Runs, earliest first, without their measurements: those of some keys, or all.
+
+    Args:
+        session: The database.
+        present: By key of a run its folder, and why it is unfinished.
+        keys: Which; None: all.
+    """
     chosen = "SELECT run FROM runs"
     if keys is not None:
         chosen = _chosen(session, keys)
     arms = _arms(session, chosen)
     found = []
     query = (
-        f"SELECT * FROM runs JOIN present USING (run) WHERE run IN ({chosen})"  # noqa: S608 - ours
+        f"SELECT * FROM runs WHERE run IN ({chosen})"  # noqa: S608 - ours
         " ORDER BY started_utc, run"
     )
     for row in _rows(session, query):
-        folder, unfinished = row.pop("folder"), row.pop("unfinished")
+        folder, unfinished = present[row["run"]]
         found.append(
             IndexedRun(
                 row=RunRow(**row),
@@ -146,37 +156,70 @@ def _arms(session: duckdb.DuckDBPyConnection, chosen: str) -> dict[str, tuple[Ar
 
 
 def answer(
-    session: duckdb.DuckDBPyConnection, query: str, cache: Path
+    session: duckdb.DuckDBPyConnection, query: str, cache: Path, present: Present
 ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
     """Runs a query of the user, and returns the names of the columns, and rows.
 
     It reads the tables, and no file beside the index.
 
+    Args:
+        session: The database.
+        query: In SQL.
+        cache: The folder of the index.
+        present: By key of a run its folder, and why it is unfinished: the table of that name.
+
     Raises:
         InputError: The query is invalid, or reads a table that the index does not have.
+        JissokuError: The index is damaged.
     """
+    _create_present(session, present)
     session.execute("SET allowed_directories = [?]", [f"{cache.absolute()}/"])
     session.execute("SET enable_external_access = false")
     try:
         done = session.execute(query)
         return tuple(column[0] for column in done.description or ()), done.fetchall()
     except duckdb.Error as error:
-        tables = ", ".join([*TABLES, "pairs", "present"])
+        if damage := damage_error(cache):
+            raise damage from error
+        tables = ", ".join([*NAMES, "present"])
         raise InputError(f"--sql: {error}. The tables are {tables}") from error
 
 
-def export(session: duckdb.DuckDBPyConnection, folder: Path) -> None:
+def _create_present(session: duckdb.DuckDBPyConnection, present: Present) -> None:
+    """The runs that were found; bytes of a folder's name that are no text are replaced."""
+    session.execute("CREATE TEMP TABLE present (run VARCHAR, folder VARCHAR, unfinished VARCHAR)")
+    rows = [
+        (key, os.fsencode(folder).decode(errors="replace"), unfinished)
+        for key, (folder, unfinished) in present.items()
+    ]
+    # Of ten thousand runs, lists as parameters of a query take ten times as long.
+    columns = zip(("run", "folder", "unfinished"), zip(*rows, strict=True), strict=True)
+    given = {name: np.array(column, dtype=object) for name, column in columns}
+    session.register("given", given)
+    session.execute("INSERT INTO present FROM given")
+    session.unregister("given")
+
+
+def export(session: duckdb.DuckDBPyConnection, folder: Path, cache: Path) -> None:
     """Writes every table as a Parquet file, for notebooks.
+
+    Args:
+        session: The database.
+        folder: Created if needed.
+        cache: The folder of the index.
 
     Raises:
         InputError: The folder cannot be written.
+        JissokuError: The index is damaged.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for table in (*TABLES, "pairs"):
-            path = str(folder / f"{table}.parquet").replace("'", "''")
-            session.execute(f"COPY (FROM {table}) TO '{path}' (FORMAT parquet)")
+        for table in NAMES:
+            path = quoted(folder / f"{table}.parquet")
+            session.execute(f"COPY (FROM {table}) TO {path} (FORMAT parquet)")
     except (OSError, duckdb.Error) as error:
+        if isinstance(error, duckdb.Error) and (damage := damage_error(cache)):
+            raise damage from error
         raise InputError(f"{folder} cannot be written: {error}") from error
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from jissoku import records, report, stats
 from jissoku.model.history import IndexedRun
-from jissoku.pipeline.history import History
 from jissoku.pipeline.reports import write_texts
+from jissoku.pipeline.run_history import History
 from jissoku.report.history_html import index_html, report_file, target_file, target_html
 
 

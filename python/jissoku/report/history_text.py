@@ -15,6 +15,7 @@ from jissoku.model.history_answer import (
     Tau,
 )
 from jissoku.report.format import TIMES, load_mark
+from jissoku.report.sanitize import clean
 
 MINUS = "\N{MINUS SIGN}"
 KEY_LENGTH = 8
@@ -34,7 +35,8 @@ def runs_text(runs: Sequence[IndexedRun]) -> str:
             lines.append(f"    {row.headline}")
         if run.unfinished:
             lines.append(f"    incomplete: {run.unfinished}")
-    return "\n".join(lines) + "\n"
+    # The name of a folder may be no text.
+    return "\n".join(map(clean, lines)) + "\n"
 
 
 def history_text(target: str, found: Sequence[Series]) -> str:
@@ -92,7 +94,7 @@ def _series(one: Series) -> Iterator[str]:
 
 def _difference(found: RunDifference) -> Iterator[str]:
     for which, row, folder in zip(("Earlier", "Later"), found.runs, found.folders, strict=True):
-        yield f"{which}: {day(row.started_utc)}  {row.run[:KEY_LENGTH]}  {folder}"
+        yield f"{which}: {day(row.started_utc)}  {row.run[:KEY_LENGTH]}  {clean(folder)}"
         yield f"  {row.workload_text}; {row.machine_text}; {row.method} trials"
     if found.breaks:
         yield f"Changed besides the targets: {'; '.join(found.breaks)}."

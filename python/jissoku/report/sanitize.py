@@ -21,6 +21,8 @@ SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 def clean(text: str) -> str:
     """Printable characters and line ends only; a tab becomes four spaces."""
+    if text.isprintable():
+        return text
     kept = SEQUENCE.sub("", text).replace("\r\n", "\n").replace("\t", "    ")
     return "".join(
         char if char == "\n" or char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in kept

@@ -95,10 +95,13 @@ def _add(
     found[key] = updated(known, stderr=stderr or known.stderr, trials=(*known.trials, trial.index))
 
 
-def arm_summary(evidence: ComparisonInput, arm: Arm, counted: ArmOutcome, unit: str) -> ArmSummary:
+def arm_summary(
+    evidence: ComparisonInput, arm: Arm, counted: ArmOutcome, unit: str, *, has_curves: bool = True
+) -> ArmSummary:
     """All values of one arm, none of them from a trial that does not count.
 
-    `unit` is the name of the arm that multiples refer to; empty for none.
+    `unit` is the name of the arm that multiples refer to; empty for none. `has_curves`: with whole
+    distributions of latencies.
     """
     bare = ArmSummary(
         arm=arm,
@@ -110,7 +113,10 @@ def arm_summary(evidence: ComparisonInput, arm: Arm, counted: ArmOutcome, unit: 
     )
     if counted.status is not MeasurementStatus.MEASURED:
         return bare
-    points = [point for load in evidence.loads if (point := _point(evidence, arm.name, load, unit))]
+    found = [
+        _point(evidence, arm.name, load, unit, has_curves=has_curves) for load in evidence.loads
+    ]
+    points = [point for point in found if point]
     reached = {point.load for point in points}
     known = updated(
         bare,
@@ -120,7 +126,9 @@ def arm_summary(evidence: ComparisonInput, arm: Arm, counted: ArmOutcome, unit: 
     return _with_closed_loop(known, evidence)
 
 
-def _point(evidence: ComparisonInput, name: str, load: Load, unit: str) -> LoadPoint | None:
+def _point(
+    evidence: ComparisonInput, name: str, load: Load, unit: str, *, has_curves: bool
+) -> LoadPoint | None:
     """What is known of an arm at one load; None where it was not measured there."""
     known = evidence.at(load)
     trials, source = _cost_trials(known, name)
@@ -133,7 +141,7 @@ def _point(evidence: ComparisonInput, name: str, load: Load, unit: str) -> LoadP
         cost_ns=estimate.geometric_mean(_by_block(trials, name)),
         background_fraction=_background(_measurements(trials, name)),
         percentiles=latency.percentiles(measurements),
-        latency_curve=latency.curve(measurements.values()),
+        latency_curve=latency.curve(measurements.values()) if has_curves else (),
     )
     return _with_relative_cost(bare, evidence, name, unit)
 

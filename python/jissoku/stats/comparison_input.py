@@ -1,7 +1,7 @@
 """The input of verdicts: a run, its valid trials, and their loads."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from jissoku.model import FULL_LOAD, Load, LoadLevel, Method, Run, Trial, TrialKind, Verdict
 from jissoku.stats.valid_trials import ValidTrials
@@ -20,6 +20,9 @@ class ComparisonInput:
     valid_trials: ValidTrials
     excluded_arms: Mapping[str, tuple[Verdict, str]]
     loads: tuple[Load, ...]
+    _at: dict[Load, ValidTrials] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @property
     def main(self) -> ValidTrials:
@@ -33,8 +36,10 @@ class ComparisonInput:
         return self.valid_trials.with_slice_length(self.run.slice_ns)
 
     def at(self, load: Load) -> ValidTrials:
-        """The trials at one load, by the run's method."""
-        return self.main.at(load)
+        """The trials at one load, by the run's method; selected once."""
+        if load not in self._at:
+            self._at[load] = self.main.at(load)
+        return self._at[load]
 
 
 def loads_of(run: Run, trials: tuple[Trial, ...]) -> tuple[Load, ...]:

@@ -58,7 +58,7 @@ def run_rows(key: str, run: Run, trials: Sequence[Trial], *, is_sweep: bool = Fa
             standings=(),
             checks=tuple(_checks(key, trials)),
         )
-    summary = summarise(run, trials)
+    summary = summarise(run, trials, has_curves=False)
     return RunRows(
         runs=(_run_row(key, run, trials, summary),),
         arms=tuple(_arm_row(key, run, arm) for arm in run.arms),

@@ -28,12 +28,13 @@ from jissoku.stats.valid_trials import valid_trials
 EXCLUDED_FRACTION_MAX = 0.75
 
 
-def summarise(run: Run, trials: Sequence[Trial]) -> Summary:
+def summarise(run: Run, trials: Sequence[Trial], *, has_curves: bool = True) -> Summary:
     """Answers a run.
 
     Args:
         run: The header.
         trials: All trials that were recorded, in any order, failed and rejected ones among them.
+        has_curves: Whether whole distributions of latencies are computed, for charts.
 
     Returns:
         The same summary for the same records, always.
@@ -48,7 +49,9 @@ def summarise(run: Run, trials: Sequence[Trial]) -> Summary:
     comparisons = compare(evidence)
     unit = _unit(run, counts)
     shown = [arm for arm in run.arms if arm.name != run.aa_control]
-    found = [arm_summary(evidence, arm, counts[arm.name], unit) for arm in shown]
+    found = [
+        arm_summary(evidence, arm, counts[arm.name], unit, has_curves=has_curves) for arm in shown
+    ]
     main = main_load(evidence.loads, found)
     arm_summaries = _ranked(evidence, found, comparisons, main)
     return Summary(

@@ -14,6 +14,7 @@ from jissoku.errors import JissokuError
 from jissoku.ui.access import Access
 from jissoku.ui.dismissing import DismissingPages
 from jissoku.ui.guard import Guard
+from jissoku.ui.indexing import IndexingPages
 from jissoku.ui.library import Library
 from jissoku.ui.pages import ReadingPages
 from jissoku.ui.quiet import ENCODINGS, Quiet
@@ -46,6 +47,7 @@ def application(
             *_static_routes(),
             *ReadingPages(library, pages).routes(),
             *RunPages(library, pages).routes(),
+            *IndexingPages(library, pages, streams).routes(),
             *JobPages(starting, pages, streams).routes(),
             *DismissingPages(library, starting.root, pages).routes(),
             *ServerPages(servers, pages, streams).routes(),

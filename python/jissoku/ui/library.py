@@ -5,13 +5,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from jissoku.errors import InputError
 from jissoku.model.history import IndexedRun, StandingRow
 from jissoku.model.history_answer import MachineRatio, RunDifference, Series
 from jissoku.model.machine_day import MachineDay
-from jissoku.pipeline.history import History, open_history
+from jissoku.pipeline.found_runs import FoundRuns
+from jissoku.pipeline.history import open_history
+from jissoku.pipeline.run_history import History
 from jissoku.stats.target_history import machine_ratios
+from jissoku.ui.indexer import Indexer, Indexing
 from jissoku.ui.runs_table import ListedRun, listed_run
 
 # Seconds between two reads of the folders, at least; they are read when a page is requested.
@@ -31,15 +35,29 @@ class CheckCount:
 class Library:
     """Runs below some folders; its methods may be called from several threads."""
 
-    def __init__(self, roots: Sequence[Path], cache: Path | None = None) -> None:
-        """Nothing is read yet; a missing root has no runs."""
+    def __init__(
+        self, roots: Sequence[Path], cache: Path | None = None, indexer: Indexer | None = None
+    ) -> None:
+        """Nothing is read yet.
+
+        Args:
+            roots: Folders of runs; a missing one has none.
+            cache: Folder of the index; default: the user's cache.
+            indexer: Adds new runs to the index; None: they are added when runs are asked for.
+        """
         self.roots = tuple(roots)
         self._cache = cache
+        self._indexer = indexer
+        self._parts = 0
         self._lock = Lock()
         self._history: History | None = None
         self._looked: float | None = None
         self._listed: tuple[tuple[IndexedRun, ...], tuple[ListedRun, ...]] | None = None
         self.notes: tuple[str, ...] = ()
+
+    def left(self) -> Indexing | None:
+        """Which runs are not among those that the other methods return; None: all are."""
+        return self._indexer.left() if self._indexer else None
 
     def headers(self) -> tuple[IndexedRun, ...]:
         """All runs, earliest first, without their measurements."""
@@ -72,6 +90,9 @@ class Library:
         except KeyError:
             with self._lock:
                 self._looked = None
+                self._refreshed()
+                if self._indexer is not None:
+                    self._indexer.index_now(key)
             return next_or_key_error(self.headers(), key)
 
     def difference(self, first: str, second: str) -> RunDifference:
@@ -101,8 +122,7 @@ class Library:
         names = ", ".join(StandingRow.__struct_fields__)
         query = f"SELECT {names} FROM standings WHERE run = ? ORDER BY rate_rps, cost_ns, arm"  # noqa: S608 - ours
         with self._lock:
-            found = self._refreshed()
-            rows = found.session.execute(query, [run]).fetchall() if found else []
+            rows = self._rows(query, [run])
         return tuple(
             StandingRow(**dict(zip(StandingRow.__struct_fields__, row, strict=True)))
             for row in rows
@@ -115,8 +135,7 @@ class Library:
             " GROUP BY ALL ORDER BY count(*) DESC, machine, name, outcome"
         )
         with self._lock:
-            found = self._refreshed()
-            rows = found.session.execute(query).fetchall() if found else []
+            rows = self._rows(query)
         return tuple(CheckCount(*row) for row in rows)
 
     def machine_days(self) -> tuple[MachineDay, ...]:
@@ -125,21 +144,48 @@ class Library:
             found = self._refreshed()
             return found.machine_days() if found else ()
 
+    def _rows(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """The rows that a query finds. The lock is held."""
+        found = self._refreshed()
+        if found is None:
+            return []
+        with found.reading():
+            return found.session.execute(query, list(values)).fetchall()
+
     def _refreshed(self) -> History | None:
-        """The index, up to date; None if there is no run. The lock is held."""
-        now = time.monotonic()
-        if self._looked is not None and now - self._looked < REFRESH_S:
-            return self._history
-        roots = [root for root in self.roots if root.is_dir()]
-        self._looked = now
-        try:
-            self._history = (
-                open_history(roots, lambda _: None, self._cache, self._history) if roots else None
-            )
-            self.notes = self._history.broken if self._history else ()
-        except InputError as error:
-            self._history, self.notes = None, (str(error),)
+        """The index, up to date but for runs that are being indexed; None if there is no run.
+
+        The lock is held.
+        """
+        if not self._is_current():
+            self._looked = time.monotonic()
+            roots = [root for root in self.roots if root.is_dir()]
+            try:
+                self._history = self._opened(roots) if roots else None
+                self.notes = self._history.broken if self._history else ()
+                if self._indexer is not None and self._indexer.problem:
+                    self.notes += (self._indexer.problem,)
+            except InputError as error:
+                self._history, self.notes = None, (str(error),)
         return self._history
+
+    def _is_current(self) -> bool:
+        if self._looked is None or (self._history is not None and self._history.is_damaged):
+            return False
+        is_complete = self._indexer is None or self._indexer.parts == self._parts
+        return is_complete and time.monotonic() - self._looked < REFRESH_S
+
+    def _opened(self, roots: Sequence[Path]) -> History:
+        if self._indexer is None:
+            return open_history(roots, lambda _: None, self._cache, self._history)
+        found = FoundRuns(roots, self._cache, self._history)
+        self._indexer.request({key: found.present[key][0] for key in found.new()})
+        for key, reason in self._indexer.broken.items():
+            found.leave_out(key, reason)
+        self._parts = self._indexer.parts
+        if self._indexer.left() is None and not self._indexer.problem:
+            found.check_any()
+        return found.opened()
 
 
 def next_or_key_error(runs: Sequence[IndexedRun], key: str) -> IndexedRun:

@@ -3,7 +3,9 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
@@ -48,6 +50,9 @@ from jissoku.ui.series_data import (
 )
 from jissoku.ui.two_runs import changes_table, pair_facts
 
+# Seconds after which data are complete, perhaps.
+RETRY_S = "2"
+
 # Links to the runs of a series.
 RUNS_MAX = 100
 
@@ -80,7 +85,7 @@ class ReadingPages:
         query = read_query(request.query_params)
         runs = self._library.listed()
         every = runs_found(runs, query)
-        if kind := requested(request):
+        if kind := self._requested(request):
             return answer(kind, runs_data([one.run for one in every]))
         found = page_of(every, query)
 
@@ -88,10 +93,9 @@ class ReadingPages:
             turned = query.sort == name and not query.is_ascending
             return replace(query, sort=name, is_ascending=turned, after="").url
 
-        return self._pages.page(
+        return self._page(
             request,
             "runs.html.j2",
-            has_data=True,
             query=query,
             page=found,
             sorted_by=sorted_by,
@@ -105,9 +109,9 @@ class ReadingPages:
     def experiments(self, request: Request) -> Response:
         """Every experiment that has a run, newest first."""
         found = found_experiments(self._library.headers())
-        if kind := requested(request):
+        if kind := self._requested(request):
             return answer(kind, experiments_data(found))
-        return self._pages.page(request, "experiments.html.j2", has_data=True, experiments=found)
+        return self._page(request, "experiments.html.j2", experiments=found)
 
     def experiment(self, request: Request) -> Response:
         """The report of the experiment that a run belongs to."""
@@ -131,9 +135,7 @@ class ReadingPages:
             return self._message(request, "The report cannot be made", str(error), 409)
         every = found_experiments(self._library.headers())
         known = next(one for one in every if one.folder == folder)
-        return self._pages.page(
-            request, "experiment_page.html.j2", has_data=True, known=known, report=report
-        )
+        return self._page(request, "experiment_page.html.j2", known=known, report=report)
 
     def diff(self, request: Request) -> Response:
         """Two runs side by side."""
@@ -145,12 +147,11 @@ class ReadingPages:
             found = self._library.difference(keys[0], keys[1])
         except KeyError:
             return self._missing(request)
-        if kind := requested(request):
+        if kind := self._requested(request):
             return answer(kind, difference_data(found))
-        return self._pages.page(
+        return self._page(
             request,
             "diff.html.j2",
-            has_data=True,
             found=found,
             pair=list(zip(("Earlier", "Later"), found.runs, strict=True)),
             facts=pair_facts(found),
@@ -168,9 +169,9 @@ class ReadingPages:
                 counts[name] += 1
                 newest[name] = run.row.started_utc
         rows = [(name, counts[name], newest[name]) for name in sorted(newest)]
-        if kind := requested(request):
+        if kind := self._requested(request):
             return answer(kind, targets_data(rows))
-        return self._pages.page(request, "targets.html.j2", has_data=True, rows=rows)
+        return self._page(request, "targets.html.j2", rows=rows)
 
     def target(self, request: Request) -> Response:
         """A target's cost over time, by the rules of docs/history.md."""
@@ -179,7 +180,7 @@ class ReadingPages:
             return self._missing(request, "No run has this target.")
         series = self._library.series(name)
         ratios = self._library.machine_ratios(series)
-        if kind := requested(request):
+        if kind := self._requested(request):
             return answer(kind, target_data(name, series, ratios))
         sections = [
             (
@@ -190,10 +191,9 @@ class ReadingPages:
             )
             for number, one in enumerate(series)
         ]
-        return self._pages.page(
+        return self._page(
             request,
             "target.html.j2",
-            has_data=True,
             name=name,
             sections=sections,
             machines=list(map(machines_table, ratios)),
@@ -202,12 +202,11 @@ class ReadingPages:
     def board(self, request: Request) -> Response:
         """The newest cost of every target, a table for each question."""
         found = boards(self._all_series())
-        if kind := requested(request):
+        if kind := self._requested(request):
             return answer(kind, board_data(found))
-        return self._pages.page(
+        return self._page(
             request,
             "board.html.j2",
-            has_data=True,
             together=[(one, fields_of_board(one)) for one in found if not one.is_of_one_target],
             alone=[one for one in found if one.is_of_one_target],
             header=HEADER,
@@ -218,12 +217,11 @@ class ReadingPages:
         """Suspected changes of all targets."""
         series = self._all_series()
         suspected, dismissed = divided(suspicions(series), dismissals.read(self._library.roots))
-        if kind := requested(request):
+        if kind := self._requested(request):
             return answer(kind, changes_data(suspected, dismissed))
-        return self._pages.page(
+        return self._page(
             request,
             "changes.html.j2",
-            has_data=True,
             changes=[
                 (
                     one.series.target,
@@ -244,12 +242,11 @@ class ReadingPages:
         """Classes of machines, and what disturbed trials there."""
         library = self._library
         found = list(machine_classes(library.headers(), library.checks(), library.machine_days()))
-        if kind := requested(request):
+        if kind := self._requested(request):
             return answer(kind, machines_data(found))
-        return self._pages.page(
+        return self._page(
             request,
             "machines.html.j2",
-            has_data=True,
             machines=found,
             campaigns=CAMPAIGNS,
             campaigns_max=CAMPAIGNS_MAX,
@@ -258,6 +255,22 @@ class ReadingPages:
 
     def _all_series(self) -> list[Series]:
         return [one for name in self._library.targets() for one in self._library.series(name)]
+
+    def _page(self, request: Request, template: str, **values: Any) -> HTMLResponse:
+        """A page with data, which says what it does not show yet."""
+        left = self._library.left()
+        return self._pages.page(request, template, has_data=True, indexing=left, **values)
+
+    def _requested(self, request: Request) -> str:
+        """As `requested`: programs get all runs, or none.
+
+        Raises:
+            HTTPException: There is no such form (400), or runs are being indexed (503).
+        """
+        kind = requested(request)
+        if kind and (left := self._library.left()):
+            raise HTTPException(503, f"{left.sentence}\n", {"retry-after": RETRY_S})
+        return kind
 
     def _missing(self, request: Request, text: str = "") -> HTMLResponse:
         text = text or "No run of the folders has this key; the list shows those that are there."

@@ -13,6 +13,7 @@ from jissoku.report.history_text import KEY_LENGTH, day, multiple, percent
 from jissoku.report.sanitize import clean
 from jissoku.ui.formats import links
 from jissoku.ui.guard import SESSION
+from jissoku.ui.indexer import Indexing
 from jissoku.ui.quiet import WAITED
 from jissoku.ui.runs_table import shown_arms
 
@@ -77,11 +78,13 @@ class Pages:
         *,
         status: int = 200,
         has_data: bool = False,
+        indexing: Indexing | None = None,
         **values: object,
     ) -> HTMLResponse:
         """A page for a browser with a session, or without one.
 
-        `has_data`: its address gives its data in other forms too, and it links to them.
+        `has_data`: its address gives its data in other forms too, and it links to them. `indexing`:
+        which runs it does not show.
         """
         session = request.scope.get(SESSION, "")
         access = request.app.state.access
@@ -89,6 +92,7 @@ class Pages:
         shown = {
             "form_key": key,
             "here": request.url.path,
+            "indexing": indexing,
             "waited": request.scope.get(WAITED, 0),
             "forms_of_data": links(request) if has_data else [],
         }

@@ -20,6 +20,7 @@ from jissoku.system.load_window import load_seconds_left
 from jissoku.system.viewers import registered_viewer
 from jissoku.ui.access import Access
 from jissoku.ui.app import application
+from jissoku.ui.indexer import Indexer
 from jissoku.ui.jobs import JobQueue
 from jissoku.ui.library import Library
 from jissoku.ui.runner import COMMAND, Runner
@@ -88,7 +89,8 @@ def _pages(
     config: UiConfig, runner: Runner, where: str, servers: Sequence[WatchedServer]
 ) -> Iterator[str]:
     access, streams = Access(), Streams(load_seconds_left)
-    library = Library(config.roots, config.cache)
+    indexer = Indexer(config.cache, is_background=config.is_background)
+    library = Library(config.roots, config.cache, indexer)
     starting = Starting(
         queue=runner.queue,
         runner=runner,
@@ -108,7 +110,7 @@ def _pages(
         raise InputError(_unavailable(listen, error)) from error
     try:
         access.port = live.port
-        with runner:
+        with runner, indexer:
             yield f"{live.url}/enter?token={access.token}"
     finally:
         streams.closing.set()

@@ -18,6 +18,9 @@ QUIET_LOOKS = 75
 # Milliseconds after which the browser reconnects.
 RETRY_MS = 2000
 
+# Events after which a browser closes the stream.
+LAST = {"reload", "done"}
+
 Look = Callable[[], tuple[str, str, str] | None]
 
 
@@ -50,7 +53,7 @@ class Streams:
             if found is not None:
                 quiet = 0
                 yield _event(*found)
-                if found[0] == "reload":
+                if found[0] in LAST:
                     return
             else:
                 quiet += 1

@@ -1,8 +1,12 @@
 """The pages in a real browser, as they are used: with and without a script, and by keyboard."""
 
+from pathlib import Path
+
 import pytest
 
 from jissoku.model.event import EventKind
+from jissoku.system.measurement_lock import PATH_VARIABLE, measurement_lock
+from jissoku.ui import library
 from tests.serving.server_process import ask
 from tests.ui.conftest import RECORDS
 from tests.ui.in_browser.page import NARROW, WIDE, Open, check_page, path_of, some_run
@@ -40,6 +44,25 @@ def test_two_runs_are_compared_by_keyboard(opened: Open) -> None:
     page.wait_for_url("**/diff?run=*")
     assert page.locator("h1").inner_text() == "Two runs"
     check_page(page)
+
+
+def test_a_page_says_how_many_runs_are_not_indexed_and_when_all_are(
+    opened: Open, live: Measured, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(PATH_VARIABLE, str(tmp_path / "lock"))
+    monkeypatch.setattr(library, "REFRESH_S", 0.0)
+    assert "indexed" not in live.client.get("/").text
+    with measurement_lock("compare"):
+        record(live.root / "one", 1, "0.1.0", 7_000)
+        page = opened("/?text=runs%2Fone")
+        page.get_by_text("1 run is not shown: it is indexed when the measurement").wait_for()
+        page.get_by_text("No run matches.").wait_for()
+        check_page(page)
+    page.get_by_text("All runs are indexed").wait_for()
+    check_page(page)
+    page.get_by_role("link", name="show them").click()
+    page.locator("table.runs tbody tr").wait_for()
+    assert page.get_by_role("status").count() == 0
 
 
 def test_keys_lead_to_pages(opened: Open) -> None:

@@ -27,12 +27,17 @@
       reachable(live);
     });
     stream.addEventListener("reload", function () { stream.close(); location.reload(); });
+    stream.addEventListener("done", function (event) {
+      stream.close();
+      live.innerHTML = event.data;
+      live = null;
+    });
   }
   if (live) {
     follow();
     document.addEventListener("visibilitychange", function () {
       stream.close();
-      if (!document.hidden) { follow(); }
+      if (live && !document.hidden) { follow(); }
     });
   }
 
