@@ -21,7 +21,7 @@ from jissoku.model import Method, Mode, Transport
 from jissoku.model.bound import BoundResult, BoundStatus
 from jissoku.model.updated import updated
 from jissoku.pipeline import CompareConfig, LoadMode, PreparedArm, compare as run_campaign
-from jissoku.pipeline.baseline import BASE, baseline
+from jissoku.pipeline.baseline import BASE, baseline, check_ref
 from jissoku.pipeline.ci import any_exceeded, judge, write_ci_files
 from jissoku.pipeline.compare_config import noise_floors
 from jissoku.pipeline.profile import ProfileConfig, profile
@@ -241,11 +241,18 @@ def _print_difference(earlier: Path, later: Path) -> None:
 
 
 def _split_baseline(given: str | None) -> tuple[Path | None, str]:
-    """The folder of an earlier run, or a git ref or release."""
+    """The folder of an earlier run, or a git ref or release.
+
+    Raises:
+        InputError: It is none of them.
+    """
     if given is None:
         return None, ""
     folder = Path(given)
-    return (folder, "") if (folder / RUN_FILE).is_file() else (None, given)
+    if (folder / RUN_FILE).is_file():
+        return folder, ""
+    check_ref(given)
+    return None, given
 
 
 def _bound_code(options: CompareOptions, bounds: Sequence[BoundResult]) -> int:
