@@ -131,3 +131,19 @@ def test_bad_input_is_one_sentence(
     done = run(arguments, repository / "app")
     assert done.returncode == 2, done.stderr
     assert complaint in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["compare", "--cmd", "head=cat", "--baseline", "main"],
+        ["bisect", "main~1", "main", "--cmd", "cat"],
+    ],
+)
+def test_a_command_without_a_port_is_refused_before_anything_is_built(
+    repository: Path, run: Run, arguments: list[str]
+) -> None:
+    done = run([*arguments, "--build", "touch built"], repository / "app")
+    assert done.returncode == 2, done.stderr
+    assert "write {port} or {socket}" in done.stderr
+    assert "Building" not in done.stderr

@@ -37,6 +37,16 @@ def check_ref(given: str) -> None:
         raise
 
 
+def check_commands(commands: Sequence[str]) -> None:
+    """Refuses commands that cannot be measured with a baseline, before anything is built.
+
+    Raises:
+        InputError: Not one command, or it is malformed.
+    """
+    _head(commands)
+    command.read_command(*commands)
+
+
 def _no_run(folder: str) -> str:
     missing = "it has no run.json" if Path(folder).is_dir() else "there is no such folder"
     return f"--baseline {folder} is not the folder of a run: {missing}"
