@@ -234,6 +234,18 @@ def test_a_refused_connection_is_a_failure_that_names_the_address(run: Run, tmp_
     assert url.rstrip("/").removeprefix("http://") in done.stderr
 
 
+@pytest.mark.parametrize("verb", ["compare", "sweep", "profile"])
+def test_an_external_server_that_is_not_there_is_named_before_a_run(
+    verb: str, run: Run, tmp_path: Path
+) -> None:
+    done = run([verb, "--url", f"mine=unix:{tmp_path}/absent.sock"], tmp_path)
+    assert done.returncode == 1
+    (sentence,) = done.stderr.splitlines()
+    assert sentence.startswith("jissoku: mine cannot be reached at unix:")
+    assert sentence.endswith("start it first")
+    assert list(tmp_path.iterdir()) == [], "nothing was begun"
+
+
 def test_a_folder_that_holds_a_run_is_not_overwritten(run: Run, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.json").write_text("{}")
