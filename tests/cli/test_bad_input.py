@@ -20,6 +20,15 @@ CASES = {
     "a rate of nothing": (["compare", "floor", "jissoku", "-R", "0"], "'0' is not a rate"),
     "no header field": (["compare", "floor", "jissoku", "-H", "x"], "'x' is not a header field"),
     "records of a doctor that measures nothing": (["doctor", "--out", "x"], "--out needs --prove"),
+    "campaigns of a doctor that measures nothing": (
+        ["doctor", "--campaigns", "20"],
+        "--campaigns needs --prove",
+    ),
+    "loads of a doctor that measures nothing": (
+        ["doctor", "--loads", "medium"],
+        "--loads needs --prove",
+    ),
+    "a seed of a doctor that measures nothing": (["doctor", "--seed", "1"], "--seed needs --prove"),
     "no label": (["compare", "floor", "jissoku", "--label", "x"], "'x' is not a label"),
     "nothing to watch": (["watch"], "has no run with events.jsonl"),
     "a run without events": (["watch", "/nowhere"], "has no events.jsonl"),
