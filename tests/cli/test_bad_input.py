@@ -124,6 +124,10 @@ CASES = {
     "an experiment like no other": (["run", "x"], "Ours are delay, fan-out"),
     "no file of an experiment": (["run", "nowhere.toml"], "no such file"),
     "no run": (["report", "/nowhere/at/all"], "holds no run"),
+    "a folder that cannot be published to": (
+        ["publish", "/proc/nowhere"],
+        "/proc/nowhere cannot be written (No such file or directory): name another folder",
+    ),
     "no such target to describe": (["targets", "absent"], "no such target: 'absent'"),
     "nothing to serve": (["serve", "/nowhere/at/all"], "/nowhere/at/all"),
     "zero workers": (["serve", "--fixed", "x", "--workers", "0"], "--workers"),
@@ -195,6 +199,7 @@ def test_bad_input_is_refused_in_a_sentence(name: str, run: Run, tmp_path: Path)
     assert done.returncode == 2, done
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+    assert "[Errno" not in done.stderr
     assert done.stdout == ""
     assert list(tmp_path.iterdir()) == [], "nothing is left behind"
 
