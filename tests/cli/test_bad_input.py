@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from jissoku.cli import NATIVE
 from tests.conftest import Run, jissoku
 
 TRACES = Path(__file__).parent / "traces"
@@ -188,6 +189,19 @@ CASES = {
         ["load", "http://127.0.0.1:1/", "--timeseries", "run.csv:9ms"],
         "give 10ms or more",
     ),
+    "load of nothing": (["load"], "jissoku load: "),
+    "an unknown option of load": (["load", "--quux"], "'--quux' found; see jissoku load --help"),
+    "a misspelt option of load": (
+        ["load", "--connection", "1", "http://127.0.0.1:1/"],
+        "a similar argument exists: '--connections'",
+    ),
+    "wrk without a URL": (["wrk"], "<URL>; see jissoku wrk --help"),
+    "wrk for a nonsense time": (["wrk", "-d", "soon", "http://127.0.0.1:1/"], "soon"),
+    "routes without a file": (["routes", "/"], "--config <FILE>; see jissoku routes --help"),
+    "a sample of nothing": (["sample"], "<PID>...; see jissoku sample --help"),
+    "a sample of no process": (["sample", "0"], "0 is not in"),
+    "a floor of an unknown kind": (["floor", "fly"], "see jissoku floor --help"),
+    "an oracle with an unknown option": (["oracle", "--quux"], "see jissoku oracle --help"),
     "a script in another language": (["wrk", "-s", "x.lua", "http://127.0.0.1:1/"], "Lua"),
 }
 
@@ -200,6 +214,8 @@ def test_bad_input_is_refused_in_a_sentence(name: str, run: Run, tmp_path: Path)
     assert words in done.stderr
     assert "Traceback" not in done.stderr
     assert "[Errno" not in done.stderr
+    if arguments[0] in NATIVE:
+        assert len(done.stderr.splitlines()) == 1
     assert done.stdout == ""
     assert list(tmp_path.iterdir()) == [], "nothing is left behind"
 
