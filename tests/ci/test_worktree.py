@@ -11,6 +11,8 @@ from jissoku.targets.worktree import checkout, commits_between, resolve, subject
 from tests.ci.server_repository import git
 from tests.conftest import Run
 
+NO_RUN = "runs/missing is not the folder of a run: there is no such folder"
+
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -112,6 +114,12 @@ def test_an_undecided_step_is_tried_again_and_then_named() -> None:
         (["compare", "--baseline", "main"], "--baseline needs one command"),
         (["compare", "--cmd", "base=cat {port}", "--baseline", "main"], "choose another"),
         (["compare", "--cmd", "head=cat {port}", "--baseline", "nowhere"], "git rev-parse nowhere"),
+        (["compare", "floor", "go", "--baseline", "./runs/missing"], NO_RUN),
+        (["compare", "floor", "go", "--baseline", "../app"], "it has no run.json"),
+        (
+            ["compare", "floor", "go", "--baseline", "runs/missing"],
+            f"{NO_RUN}, and it is no commit",
+        ),
         (["compare", "floor", "go", "--export", "xml=file"], "formats are benchstat"),
         (["bisect", "main", "main", "--cmd", "cat {port}"], "there is no commit between"),
         (["bisect", "nowhere", "main", "--cmd", "cat {port}"], "git rev-parse nowhere"),
@@ -123,3 +131,19 @@ def test_bad_input_is_one_sentence(
     done = run(arguments, repository / "app")
     assert done.returncode == 2, done.stderr
     assert complaint in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["compare", "--cmd", "head=cat", "--baseline", "main"],
+        ["bisect", "main~1", "main", "--cmd", "cat"],
+    ],
+)
+def test_a_command_without_a_port_is_refused_before_anything_is_built(
+    repository: Path, run: Run, arguments: list[str]
+) -> None:
+    done = run([*arguments, "--build", "touch built"], repository / "app")
+    assert done.returncode == 2, done.stderr
+    assert "write {port} or {socket}" in done.stderr
+    assert "Building" not in done.stderr

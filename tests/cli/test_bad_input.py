@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from jissoku.cli import NATIVE
 from tests.conftest import Run, jissoku
 
 TRACES = Path(__file__).parent / "traces"
@@ -20,6 +21,15 @@ CASES = {
     "a rate of nothing": (["compare", "floor", "jissoku", "-R", "0"], "'0' is not a rate"),
     "no header field": (["compare", "floor", "jissoku", "-H", "x"], "'x' is not a header field"),
     "records of a doctor that measures nothing": (["doctor", "--out", "x"], "--out needs --prove"),
+    "campaigns of a doctor that measures nothing": (
+        ["doctor", "--campaigns", "20"],
+        "--campaigns needs --prove",
+    ),
+    "loads of a doctor that measures nothing": (
+        ["doctor", "--loads", "medium"],
+        "--loads needs --prove",
+    ),
+    "a seed of a doctor that measures nothing": (["doctor", "--seed", "1"], "--seed needs --prove"),
     "no label": (["compare", "floor", "jissoku", "--label", "x"], "'x' is not a label"),
     "nothing to watch": (["watch"], "has no run with events.jsonl"),
     "a run without events": (["watch", "/nowhere"], "has no events.jsonl"),
@@ -115,6 +125,10 @@ CASES = {
     "an experiment like no other": (["run", "x"], "Ours are delay, fan-out"),
     "no file of an experiment": (["run", "nowhere.toml"], "no such file"),
     "no run": (["report", "/nowhere/at/all"], "holds no run"),
+    "a folder that cannot be published to": (
+        ["publish", "/proc/nowhere"],
+        "/proc/nowhere cannot be written (No such file or directory): name another folder",
+    ),
     "no such target to describe": (["targets", "absent"], "no such target: 'absent'"),
     "nothing to serve": (["serve", "/nowhere/at/all"], "/nowhere/at/all"),
     "zero workers": (["serve", "--fixed", "x", "--workers", "0"], "--workers"),
@@ -175,6 +189,19 @@ CASES = {
         ["load", "http://127.0.0.1:1/", "--timeseries", "run.csv:9ms"],
         "give 10ms or more",
     ),
+    "load of nothing": (["load"], "jissoku load: "),
+    "an unknown option of load": (["load", "--quux"], "'--quux' found; see jissoku load --help"),
+    "a misspelt option of load": (
+        ["load", "--connection", "1", "http://127.0.0.1:1/"],
+        "a similar argument exists: '--connections'",
+    ),
+    "wrk without a URL": (["wrk"], "<URL>; see jissoku wrk --help"),
+    "wrk for a nonsense time": (["wrk", "-d", "soon", "http://127.0.0.1:1/"], "soon"),
+    "routes without a file": (["routes", "/"], "--config <FILE>; see jissoku routes --help"),
+    "a sample of nothing": (["sample"], "<PID>...; see jissoku sample --help"),
+    "a sample of no process": (["sample", "0"], "0 is not in"),
+    "a floor of an unknown kind": (["floor", "fly"], "see jissoku floor --help"),
+    "an oracle with an unknown option": (["oracle", "--quux"], "see jissoku oracle --help"),
     "a script in another language": (["wrk", "-s", "x.lua", "http://127.0.0.1:1/"], "Lua"),
 }
 
@@ -186,6 +213,9 @@ def test_bad_input_is_refused_in_a_sentence(name: str, run: Run, tmp_path: Path)
     assert done.returncode == 2, done
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+    assert "[Errno" not in done.stderr
+    if arguments[0] in NATIVE:
+        assert len(done.stderr.splitlines()) == 1
     assert done.stdout == ""
     assert list(tmp_path.iterdir()) == [], "nothing is left behind"
 
@@ -232,6 +262,18 @@ def test_a_refused_connection_is_a_failure_that_names_the_address(run: Run, tmp_
     done = run(["load", url, "-d", "1s"], tmp_path)
     assert done.returncode == 1
     assert url.rstrip("/").removeprefix("http://") in done.stderr
+
+
+@pytest.mark.parametrize("verb", ["compare", "sweep", "profile"])
+def test_an_external_server_that_is_not_there_is_named_before_a_run(
+    verb: str, run: Run, tmp_path: Path
+) -> None:
+    done = run([verb, "--url", f"mine=unix:{tmp_path}/absent.sock"], tmp_path)
+    assert done.returncode == 1
+    (sentence,) = done.stderr.splitlines()
+    assert sentence.startswith("jissoku: mine cannot be reached at unix:")
+    assert sentence.endswith("start it first")
+    assert list(tmp_path.iterdir()) == [], "nothing was begun"
 
 
 def test_a_folder_that_holds_a_run_is_not_overwritten(run: Run, tmp_path: Path) -> None:

@@ -28,6 +28,17 @@ def test_it_is_enough_when_the_widest_is_narrow_enough() -> None:
     assert stopping.is_enough(run, (), 0.01), "nothing to wait for"
 
 
+def test_it_is_not_enough_when_every_trial_was_rejected() -> None:
+    run = factories.sliced("ab")
+    trials = factories.trials(run, TRUTHS, blocks=10, solo_blocks=10)
+    disturbed = [factories.rejected(trial) for trial in trials]
+    assert stopping.half_widths(run, disturbed) == {}
+    assert not stopping.is_enough(run, disturbed, 0.01)
+    alone = [trial for trial in disturbed if not trial.kind.is_paired]
+    assert alone
+    assert stopping.is_enough(run, alone, 0.01), "more blocks have no trial of both arms either"
+
+
 def test_an_injected_effect_changes_nothing() -> None:
     run = factories.sliced("ab")
     equal = factories.trials(run, TRUTHS, blocks=10)

@@ -129,6 +129,22 @@ def test_each_check_fails_for_its_reason_only(case: str) -> None:
     assert all(check.message for check in found)
 
 
+RAN_ON_ITS_CORES = "other programs that ran on the server's cores"
+ELSEWHERE = "a part of it on other cores"
+
+
+@pytest.mark.parametrize(
+    ("fraction", "sentence"),
+    [
+        (0.087, "other programs used 8.7 % of the time of the server's cores"),
+        (1.186, f"{RAN_ON_ITS_CORES} used 1.19 times the time of these cores, {ELSEWHERE}"),
+    ],
+)
+def test_no_more_than_all_of_the_cores_is_a_share_of_them(fraction: float, sentence: str) -> None:
+    (found,) = trial_checks(_seen(foreign_fraction=fraction))
+    assert found.message == sentence
+
+
 def test_measurements_of_different_windows_are_no_paired_trial() -> None:
     pair = factories.trial(
         TrialKind.PAIRED,

@@ -1,8 +1,12 @@
+from pathlib import Path
+
 import pytest
 
 from jissoku.errors import TargetError
 from jissoku.model import Workload
-from jissoku.targets import ready
+from jissoku.targets import process, ready
+from jissoku.targets.command import from_url
+from jissoku.targets.process import LaunchOptions
 from tests.targets.conftest import Starts
 
 SHORT_NS = 50_000_000
@@ -62,3 +66,16 @@ def test_waiting_can_be_given_up(starts: Starts) -> None:
     with starts("signal.pause()") as running, pytest.raises(TargetError, match="was given up"):
         ready.wait_until_ready(running, Workload(), give_up=lambda: next(asked))
     assert next(asked, None) is None
+
+
+def test_an_external_server_that_refuses_connections_is_not_waited_for(
+    tmp_path: Path, placement: LaunchOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ready, "REFUSED_LIMIT_NS", 0)
+    theirs = from_url(f"theirs=unix:{tmp_path}/absent.sock")
+    with process.start(theirs, placement) as running, pytest.raises(TargetError) as failed:
+        ready.wait_until_ready(running, Workload())
+    assert str(failed.value) == (
+        f"theirs cannot be reached at unix:{tmp_path}/absent.sock:/: no such file or directory;"
+        " start it first"
+    )

@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 import pytest
 
@@ -73,8 +74,26 @@ def test_a_rate_on_shared_cores_is_stamped_so() -> None:
     assert "Of workers it is the time per answer, shared cores" in text
     assert "All of them work." in text
     assert "Not confirmed" not in text
+    assert "workers: pays, confirmed on new blocks. Its effect" in text
     text = tuning_to_text(updated(tuning, kept=("cache",)))
     assert "Not confirmed on new blocks, so not in the diff: workers.\n" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "decision"),
+    [
+        ({}, "pays, confirmed on new blocks"),
+        ({"kept": (), "proven": False, "diff": ""}, "pays, not confirmed on new blocks"),
+        ({"kept": (), "proven": False, "finished": False}, "pays, not confirmed on new blocks"),
+    ],
+)
+def test_a_knob_that_pays_is_marked_as_confirmed_or_not(
+    changes: dict[str, Any], decision: str
+) -> None:
+    lines = tuning_to_text(updated(TUNING, **changes)).splitlines()
+    row = next(line for line in lines if line.startswith("cache "))
+    assert row.endswith(f"  {decision}")
+    assert f"cache: {decision}. Its effect and its counter are as predicted." in lines
 
 
 @pytest.mark.parametrize(

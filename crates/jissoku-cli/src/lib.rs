@@ -8,13 +8,14 @@ mod routes;
 mod sample;
 mod serve;
 mod units;
+mod usage;
 mod wrk;
 
 pub use serve::{AppError, AppRequest, LoadApp};
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 pub use jissoku_profile::flame_graph;
 
 #[derive(Debug, Parser)]
@@ -52,12 +53,8 @@ pub fn run_with(arguments: impl IntoIterator<Item = String>, load: Option<&LoadA
     }
     let verb = match Arguments::try_parse_from(&arguments) {
         Ok(Arguments { verb }) => verb,
-        Err(refusal) => {
-            // Help and version arrive here too, with exit code 0. The error of printing is ignored:
-            // stdout may be closed.
-            let _printed = refusal.print();
-            return u8::try_from(refusal.exit_code()).unwrap_or(2);
-        }
+        // Help and version arrive here too, with exit code 0.
+        Err(refusal) => return usage::print(&program(&arguments), &refusal),
     };
     match verb {
         Verb::Serve(_) => serve::run(&arguments[1..], load),
@@ -68,6 +65,13 @@ pub fn run_with(arguments: impl IntoIterator<Item = String>, load: Option<&LoadA
         Verb::Sample(sample) => sample.run(),
         Verb::Wrk(wrk) => wrk.run(),
     }
+}
+
+/// What the user has called: a verb, unless there is no such verb.
+fn program(arguments: &[String]) -> String {
+    let command = Arguments::command();
+    let verb = arguments.get(1).filter(|verb| command.find_subcommand(verb).is_some());
+    verb.map_or_else(|| "jissoku".to_owned(), |verb| format!("jissoku {verb}"))
 }
 
 /// As [`run`], for `main`.

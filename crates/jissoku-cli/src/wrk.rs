@@ -10,6 +10,7 @@ use crate::load::Load;
 use crate::load::error::print_error;
 use crate::load::measure::{self, Measurement};
 use crate::load::progress::ProgressOptions;
+use crate::usage;
 
 /// Accepts the options of wrk and wrk2, and prints a report in wrk's layout
 #[derive(Debug, clap::Args)]
@@ -76,11 +77,8 @@ impl Wrk {
     /// Runs `jissoku load`. On failure the error is already on stderr; `Err` is the process exit
     /// code.
     fn measure(&self) -> Result<Measurement, u8> {
-        let translated = Translated::try_parse_from(self.translate()).map_err(|refusal| {
-            // The error is ignored: stderr may be closed.
-            let _printed = refusal.print();
-            2
-        })?;
+        let translated = Translated::try_parse_from(self.translate())
+            .map_err(|refusal| usage::print("jissoku wrk", &refusal))?;
         let plan = translated.load.plan().map_err(|refusal| print_error(&refusal, 2))?;
         measure::run_plan(&plan, &measure::catch_signals()?, ProgressOptions::default())
     }

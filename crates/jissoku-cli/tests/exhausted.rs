@@ -1,7 +1,8 @@
 //! Signals to a server whose descriptors are exhausted: it says what it cannot do, and goes on.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -16,6 +17,9 @@ const CLIENT_THREADS: usize = 8;
 
 /// Signals of each kind.
 const ROUNDS: usize = 60;
+
+/// How long a connection takes if the queue of the listener is full, and not just a busy machine.
+const QUEUE_FULL_AFTER: Duration = Duration::from_millis(200);
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -79,18 +83,25 @@ impl Drop for Server {
 }
 
 /// Keeps its share of the clients connected, and replaces one after the other.
-fn connect_and_leave(address: &str, is_over: &AtomicBool) {
-    let mut clients = Vec::new();
-    let mut oldest = 0;
+///
+/// Connections that are not accepted fill the queue of the listener, also those of clients that have
+/// left. The kernel does not answer further ones, and `connect` waits for two minutes. If all threads
+/// waited, no client would leave, and the server would get no descriptor back: so the oldest one
+/// leaves in that case, too.
+fn connect_and_leave(address: &SocketAddr, is_over: &AtomicBool) {
+    let mut clients = VecDeque::new();
     while !is_over.load(Ordering::Relaxed) {
-        let Ok(mut client) = TcpStream::connect(address) else { return };
-        // Who is not taken yet has its request wait, too.
-        let _sent = client.write(GET);
-        if clients.len() < CLIENTS / CLIENT_THREADS {
-            clients.push(client);
-        } else {
-            clients[oldest] = client;
-            oldest = (oldest + 1) % clients.len();
+        match TcpStream::connect_timeout(address, QUEUE_FULL_AFTER) {
+            Ok(mut client) => {
+                // Who is not taken yet has its request wait, too.
+                let _sent = client.write(GET);
+                clients.push_back(client);
+            }
+            Err(error) if error.kind() == ErrorKind::TimedOut => drop(clients.pop_front()),
+            Err(_) => return,
+        }
+        if clients.len() > CLIENTS / CLIENT_THREADS {
+            clients.pop_front();
         }
     }
 }
@@ -99,7 +110,7 @@ fn connect_and_leave(address: &str, is_over: &AtomicBool) {
 fn signals_do_not_end_a_server_without_descriptors() {
     let mut server = Server::start();
     let is_over = AtomicBool::new(false);
-    let address = server.address.clone();
+    let address = server.address.parse().expect("an address");
     thread::scope(|scope| {
         for _ in 0..CLIENT_THREADS {
             scope.spawn(|| connect_and_leave(&address, &is_over));
@@ -117,7 +128,7 @@ fn signals_do_not_end_a_server_without_descriptors() {
         assert!(refused > 0, "there was no shortage");
     });
     assert!((0..10_000).any(|_| server.reload()), "it has descriptors again");
-    let mut client = TcpStream::connect(&address).expect("it listens");
+    let mut client = TcpStream::connect(address).expect("it listens");
     client.set_read_timeout(Some(Duration::from_secs(30))).expect("a time");
     client.write_all(GET).expect("room to send");
     let mut answer = [0; 15];

@@ -1,7 +1,7 @@
 //! One request to several scripted servers, over real sockets.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -24,6 +24,10 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 /// A body that is larger than a part may be.
 const LARGE: usize = 300 * 1024;
+
+/// Of a body of `MOST`: less than a worker holds, and more than half of it.
+const MOST_OF_IT: usize = 48 * 1024 * 1024;
+const MOST: usize = 52 * 1024 * 1024;
 
 /// A server for all parts, which does what the path of a request says.
 struct Servers {
@@ -72,6 +76,15 @@ fn serve(mut stream: TcpStream, events: &Sender<String>, mut released: UnixStrea
             Some("wait") => {
                 released.read_exact(&mut [0]).expect("it is released");
                 ("200 OK", "text/plain", "late".to_owned())
+            }
+            Some("most") => {
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {MOST}\r\n\r\n");
+                // The proxy may close the connection.
+                let mut send = |bytes: &[u8]| stream.write_all(bytes).is_ok();
+                if send(head.as_bytes()) && send(&vec![b'z'; MOST_OF_IT]) {
+                    let _ended = stream.read_exact(&mut [0]);
+                }
+                return;
             }
             Some("reset") => {
                 set_linger_zero(&stream).expect("a socket has options");
@@ -383,4 +396,37 @@ fn only_get_and_head_are_gathered() {
         assert!(next.starts_with("HTTP/1.1 405 "), "{next}");
         assert!(next.contains("\r\nAllow: GET, HEAD\r\n"), "{next}");
     });
+}
+
+#[test]
+fn of_two_parts_that_a_worker_cannot_hold_together_one_fails() {
+    let keys = "part-size-max = \"60MiB\"\nanswer-size-max = \"60MiB\"\ndeadline = \"1h\"";
+    for keys in [keys, &format!("{keys}\nsingle-flight = true")] {
+        play(&["/most/a"], keys, |scene| {
+            // In two languages, so that they are two requests in any case.
+            let languages = ["en", "ja"];
+            let clients = languages.map(|it| scene.ask(&format!("*/*\r\nAccept-Language: {it}")));
+            let (sender, texts) = channel();
+            thread::scope(|scope| {
+                for mut client in &clients {
+                    let sender = sender.clone();
+                    scope.spawn(move || {
+                        let mut text = String::new();
+                        client.read_to_string(&mut text).expect("it ends in order");
+                        sender.send(text).expect("the test waits");
+                    });
+                }
+                let text = texts.recv_timeout(PATIENCE).expect("one fails");
+                assert!(text.starts_with("HTTP/1.1 503 "), "{text}");
+                assert!(text.contains("\r\nRetry-After: 1\r\n"), "{text}");
+                assert!(text.contains("\"error\":\"proxy_internal_error\""), "{text}");
+                // The other one has not failed, and waits for the rest.
+                for client in &clients {
+                    // The first one has ended.
+                    let _ended = client.shutdown(Shutdown::Both);
+                }
+                assert_eq!(texts.recv_timeout(PATIENCE), Ok(String::new()));
+            });
+        });
+    }
 }

@@ -14,11 +14,12 @@ from jissoku.design.bisection import Bisection, bisect as halve
 from jissoku.errors import InputError
 from jissoku.model import Workload
 from jissoku.model.bound import BoundStatus
-from jissoku.pipeline.commits import CommitQuestion, Interrupted, compare_commits
+from jissoku.pipeline.commits import GOOD, CommitQuestion, Interrupted, compare_commits
 from jissoku.pipeline.selection import folder_for
 from jissoku.report.bounds import bound_sentence
 from jissoku.stats.bounds import read_bound
 from jissoku.system import cores
+from jissoku.targets.command import read_command
 from jissoku.targets.worktree import commits_between, resolve, subject
 
 BOUND = "cost(candidate) > 1.01 x cost(good)"
@@ -57,6 +58,7 @@ def bisect(**given: Any) -> int:
     proven to cost more, 130 interrupted.
     """
     read_bound(given["fail_if"])
+    read_command(f"{GOOD}={given['cmd']}")
     good = resolve(given["good"])
     commits = commits_between(good, resolve(given["bad"]))
     if not commits:

@@ -21,7 +21,7 @@ from jissoku.model import Method, Mode, Transport
 from jissoku.model.bound import BoundResult, BoundStatus
 from jissoku.model.updated import updated
 from jissoku.pipeline import CompareConfig, LoadMode, PreparedArm, compare as run_campaign
-from jissoku.pipeline.baseline import BASE, baseline
+from jissoku.pipeline.baseline import BASE, baseline, check_commands, check_ref
 from jissoku.pipeline.ci import any_exceeded, judge, write_ci_files
 from jissoku.pipeline.compare_config import noise_floors
 from jissoku.pipeline.profile import ProfileConfig, profile
@@ -209,6 +209,8 @@ def _check(options: CompareOptions, ref: str) -> None:
         raise InputError("--build requires --baseline with a git ref or a release")
     if options.confirm and not options.fail_if:
         raise InputError("--confirm requires --fail-if: it confirms that a bound is exceeded")
+    if ref:
+        check_commands(options.cmd)
     workload(options)
     core_assignment(options.server_cores, options.generator_cores)
     wanted = selection(options, floor=not ref)
@@ -241,11 +243,18 @@ def _print_difference(earlier: Path, later: Path) -> None:
 
 
 def _split_baseline(given: str | None) -> tuple[Path | None, str]:
-    """The folder of an earlier run, or a git ref or release."""
+    """The folder of an earlier run, or a git ref or release.
+
+    Raises:
+        InputError: It is none of them.
+    """
     if given is None:
         return None, ""
     folder = Path(given)
-    return (folder, "") if (folder / RUN_FILE).is_file() else (None, given)
+    if (folder / RUN_FILE).is_file():
+        return folder, ""
+    check_ref(given)
+    return None, given
 
 
 def _bound_code(options: CompareOptions, bounds: Sequence[BoundResult]) -> int:

@@ -1,10 +1,12 @@
 """`jissoku doctor`: properties of this machine that disturb measurements."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -24,6 +26,15 @@ MARKS = {
     State.BAD: "[red]bad[/]",
 }
 
+# Options that say how --prove measures, and how each is written.
+OF_PROVE = {
+    "campaigns": "--campaigns N",
+    "loads": "--loads LOADS",
+    "seed": "--seed N",
+    "viewer": "--viewer",
+    "out": "--out DIR",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorOptions:
@@ -38,16 +49,18 @@ class DoctorOptions:
     shows_history: bool
     roots: tuple[Path, ...]
 
-    def check(self) -> None:
+    def check(self, given: Collection[str]) -> None:
         """Options that need or exclude each other.
+
+        Args:
+            given: Names of the options on the command line, for those that have defaults.
 
         Raises:
             InputError: They are not given so.
         """
-        if self.viewer and not self.prove:
-            raise InputError("--viewer needs --prove: jissoku doctor --prove --viewer")
-        if self.out and not self.prove:
-            raise InputError("--out needs --prove: jissoku doctor --prove --out DIR")
+        for name, words in OF_PROVE.items():
+            if name in given and not self.prove:
+                raise InputError(f"--{name} needs --prove: jissoku doctor --prove {words}")
         if self.shows_history and self.prove:
             raise InputError("--history shows earlier runs, and --prove measures: one of them")
         if self.roots and not self.shows_history:
@@ -124,7 +137,7 @@ def doctor(**given: Any) -> int:
     decided, 130 interrupted (finished series are reported).
     """
     options = DoctorOptions(**given)
-    options.check()
+    options.check(_given())
     if options.shows_history:
         return _history(options.roots)
     if options.prove:
@@ -147,6 +160,16 @@ def doctor(**given: Any) -> int:
             folder=options.out,
         )
     )
+
+
+def _given() -> set[str]:
+    """The parameters that the command line names."""
+    context = click.get_current_context()
+    return {
+        name
+        for name in context.params
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
 
 
 def _print_health() -> None:

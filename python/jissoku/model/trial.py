@@ -200,7 +200,8 @@ class MachineConditions(msgspec.Struct, frozen=True, kw_only=True):
         server_cores_busy_fraction: CPU time of the targets, divided by the time of their cores.
         steal_fraction: Steal time, divided by the time of the server's cores; this and the
             following values cover the warm-up, too.
-        foreign_fraction: CPU time of foreign processes, divided by the time of the server's cores.
+        foreign_fraction: CPU time of foreign processes that ran last on the server's cores, divided
+            by the time of these cores; above 1 if their threads used others, too.
         tcp_segments: Segments sent on the whole machine.
         tcp_retransmits: How many of them were lost and retransmitted, without spurious
             retransmissions (RFC 2883).

@@ -53,7 +53,8 @@ class IntervalChange:
     """The difference of two snapshots; None for values that this kernel does not provide.
 
     Attributes:
-        foreign_fraction: CPU time of foreign processes on the cores, as a fraction of the time.
+        foreign_fraction: CPU time of foreign processes that ran last on the cores, as a fraction of
+            the cores' time; above 1 if their threads used other cores, too.
         tcp_segments: Segments that all connections of the machine sent.
         tcp_retransmits: How many of them were lost and retransmitted.
         tcp_timeouts: How often a sender waited until its retransmission timer expired.

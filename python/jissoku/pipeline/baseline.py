@@ -10,9 +10,46 @@ from jissoku.pipeline.selection import build_paths
 from jissoku.pipeline.trial_runner import PreparedArm
 from jissoku.targets import command
 from jissoku.targets.release import from_release, is_release
-from jissoku.targets.worktree import checkout, run_build
+from jissoku.targets.worktree import checkout, resolve, run_build
 
 BASE = "base"
+
+# No git ref begins so (git-check-ref-format(1)).
+PATH_BEGINS = (".", "/")
+
+
+def check_ref(given: str) -> None:
+    """Refuses a baseline that is neither a release nor a commit, before anything is built.
+
+    Raises:
+        InputError: It is neither; of a path the message says that it is no run either.
+    """
+    if is_release(given):
+        return
+    if given.startswith(PATH_BEGINS):
+        raise InputError(_no_run(given))
+    try:
+        resolve(given)
+    except InputError as error:
+        # A branch may have a slash in its name, too.
+        if "/" in given or Path(given).is_dir():
+            raise InputError(f"{_no_run(given)}, and it is no commit: {error}") from error
+        raise
+
+
+def check_commands(commands: Sequence[str]) -> None:
+    """Refuses commands that cannot be measured with a baseline, before anything is built.
+
+    Raises:
+        InputError: Not one command, or it is malformed.
+    """
+    _head(commands)
+    command.read_command(*commands)
+
+
+def _no_run(folder: str) -> str:
+    missing = "it has no run.json" if Path(folder).is_dir() else "there is no such folder"
+    return f"--baseline {folder} is not the folder of a run: {missing}"
 
 
 def baseline(

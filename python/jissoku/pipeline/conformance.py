@@ -27,6 +27,7 @@ from jissoku.targets import response
 from jissoku.targets.launch import Launcher
 from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.process import RunningTarget
+from jissoku.targets.ready import require_reachable
 
 # Limit of restarts of a target that exits repeatedly.
 RESTARTS_MAX = 5
@@ -106,7 +107,7 @@ def _started(
     )
     if prepared.address is not None:
         with launcher.start(prepared, Workload()) as running:
-            _require_reachable(running)
+            require_reachable(running.name, running.address)
             yield running
         return
     try:
@@ -115,16 +116,6 @@ def _started(
     except TargetError:
         interruption.check()
         raise
-
-
-def _require_reachable(running: RunningTarget) -> None:
-    try:
-        running.address.connect(response.REQUEST_LIMIT_S).close()
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise TargetError(
-            f"{running.name} cannot be reached at {running.address.url()}: {reason}; start it first"
-        ) from error
 
 
 def _echoes(running: RunningTarget) -> bool:

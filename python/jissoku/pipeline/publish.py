@@ -65,8 +65,15 @@ def publish(folder: Path, roots: Sequence[Path], note: Callable[[str], None]) ->
         ]
         (folder / SUMS).write_text("".join(sums), encoding="utf-8")
     except OSError as error:
-        raise InputError(f"{error.filename or folder} cannot be written: {error}") from error
+        raise InputError(_reason(error, folder)) from error
     return count
+
+
+def _reason(error: OSError, folder: Path) -> str:
+    place = Path(error.filename or folder)
+    if place.is_relative_to(folder):
+        return f"{place} cannot be written ({error.strerror}): name another folder"
+    return f"{place} cannot be read ({error.strerror})"
 
 
 def _write_records(folder: Path, run: IndexedRun) -> None:

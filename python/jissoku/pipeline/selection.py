@@ -13,6 +13,7 @@ from jissoku.targets.build_paths import BuildPaths, default_cache
 from jissoku.targets.contract import capability
 from jissoku.targets.pinned import prepare_version, split_version
 from jissoku.targets.prepare import PreparedTarget, prepare
+from jissoku.targets.ready import require_reachable
 
 FLOOR = "floor"
 
@@ -66,6 +67,7 @@ def prepare_targets(wanted: Selection, listener: ProgressListener) -> PreparedSe
     Raises:
         InputError: An unknown name, one name twice, a named target that is not available, or no
             target at all.
+        TargetError: An external server cannot be reached.
     """
     known = catalogue.recipes(wanted.recipes)
     where = build_paths()
@@ -79,6 +81,9 @@ def prepare_targets(wanted: Selection, listener: ProgressListener) -> PreparedSe
     others += [command.from_url(text) for text in wanted.urls]
     _check_names([name for name, _ in named] + [other.name for other in others])
     _require_path(named, wanted.path)
+    for other in others:
+        if other.address is not None:
+            require_reachable(other.name, other.address)
     arms: list[PreparedArm] = []
     unavailable: list[UnavailableTarget] = []
     for name, recipe in named:

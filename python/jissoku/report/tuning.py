@@ -35,10 +35,10 @@ def tuning_to_text(tuning: TuningResult) -> str:
             "Alone: relative to the unchanged configuration. Left out of all: relative to all.",
             *_core_warning(tuning),
             "",
-            *_table([HEADER, *map(_row, tuning.results)]),
+            *_table([HEADER, *(_row(r, tuning) for r in tuning.results)]),
             "",
         ]
-        lines += [f"{r.knob.name}: {r.decision}. {_sentence(r)}" for r in tuning.results]
+        lines += [f"{r.knob.name}: {_decision(r, tuning)}. {_sentence(r)}" for r in tuning.results]
     lines += [f"{name}: not tried; it {why}." for name, why in tuning.skipped.items()]
     if tuning.all_together:
         lines += ["", f"All of them together: {_effect(tuning.all_together)}."]
@@ -116,13 +116,21 @@ def _nothing(tuning: TuningResult) -> str:
     return f"No knob of {tuning.target} reduces the cost of this workload."
 
 
-def _row(result: KnobResult) -> tuple[str, ...]:
+def _decision(result: KnobResult, tuning: TuningResult) -> str:
+    """The decision; of a knob that pays also whether new blocks have confirmed it."""
+    if result.decision is not Decision.ACCEPTED:
+        return str(result.decision)
+    is_confirmed = tuning.proven and result.knob.name in tuning.kept
+    return f"{result.decision}, {'' if is_confirmed else 'not '}confirmed on new blocks"
+
+
+def _row(result: KnobResult, tuning: TuningResult) -> tuple[str, ...]:
     return (
         result.knob.name,
         ratio(result.alone.ratio if result.alone else None),
         ratio(result.leave_one_out.ratio if result.leave_one_out else None),
         f"{result.knob.counter} {_count(result.before)} to {_count(result.after)}{_by(result)}",
-        str(result.decision),
+        _decision(result, tuning),
     )
 
 

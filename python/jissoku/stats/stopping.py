@@ -7,6 +7,7 @@ from jissoku.stats import estimate
 from jissoku.stats.compare import pairs
 from jissoku.stats.comparison_input import ComparisonInput, loads_of
 from jissoku.stats.ratio_samples import select_ratio_source
+from jissoku.stats.run_checks import is_rejected
 from jissoku.stats.valid_trials import valid_trials
 
 # Sources with both arms in one trial; a pair from two paired trials is as precise as these two.
@@ -17,7 +18,7 @@ def half_widths(run: Run, trials: Sequence[Trial]) -> dict[tuple[str, str, Load]
     """The 95 % half-width of each pair's cost ratio at each load, as a natural logarithm.
 
     Without pairs that have fewer than two valid blocks, and in a paired run without pairs that have
-    no common trial: more blocks change neither.
+    no common trial.
     """
     loads = loads_of(run, tuple(trials))
     evidence = ComparisonInput(run, valid_trials(trials), {}, loads)
@@ -34,7 +35,11 @@ def half_widths(run: Run, trials: Sequence[Trial]) -> dict[tuple[str, str, Load]
 
 
 def is_enough(run: Run, trials: Sequence[Trial], half_width_max: float) -> bool:
-    """Whether every pair has the required precision, or none can reach it.
+    """Whether every pair has the required precision, or more blocks would give none an interval.
+
+    Without any interval nothing is known of the precision. If that is because the machine disturbed
+    the trials with both arms, further blocks may give one, and it is not enough; whether so much is
+    disturbed that the run has to end is decided by `run_checks.too_noisy`.
 
     The light load is ignored if there are others: most of the cost of a request there is waking up,
     which varies by a tenth from block to block.
@@ -43,5 +48,7 @@ def is_enough(run: Run, trials: Sequence[Trial], half_width_max: float) -> bool:
     reduces the coverage of the interval (0.916 instead of 0.93-0.95, simulated).
     """
     found = half_widths(run, trials)
+    if not found:
+        return not any(trial.kind.is_paired and is_rejected(trial) for trial in trials)
     asked = {key: width for key, width in found.items() if key[2].level is not LoadLevel.LIGHT}
-    return max((asked or found).values(), default=0.0) <= half_width_max
+    return max((asked or found).values()) <= half_width_max

@@ -255,10 +255,18 @@ def _steal(trial: Trial, seen: MachineConditions) -> Iterator[FailedCheck]:
 
 
 def _foreign(trial: Trial, seen: MachineConditions) -> Iterator[FailedCheck]:
-    make = _by_limits(seen.foreign_fraction, FOREIGN_WARNING, FOREIGN_MAX, trial)
-    if make is not None:
-        used = _percent(seen.foreign_fraction)
-        yield make("foreign", f"other programs used {used} of the server's cores")
+    """A process counts as a whole, by the core on which it ran last: the fraction may exceed 1."""
+    fraction = seen.foreign_fraction
+    make = _by_limits(fraction, FOREIGN_WARNING, FOREIGN_MAX, trial)
+    if make is None or fraction is None:
+        return
+    text = f"other programs used {_percent(fraction)} of the time of the server's cores"
+    if fraction > 1:
+        text = (
+            f"other programs that ran on the server's cores used {fraction:.2f} times the time of"
+            " these cores, a part of it on other cores"
+        )
+    yield make("foreign", text)
 
 
 def _watched(trial: Trial, seen: MachineConditions) -> Iterator[FailedCheck]:

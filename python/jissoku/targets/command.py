@@ -3,6 +3,7 @@
 import hashlib
 import re
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 
 from jissoku.errors import InputError
@@ -18,6 +19,37 @@ HERE = Path()
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
+@dataclass(frozen=True, slots=True)
+class NamedCommand:
+    """`NAME=COMMAND`, without a look at the disk.
+
+    Attributes:
+        words: The command, split by shell rules.
+        listens: The placeholder of its address: port or socket.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    listens: str
+
+
+def read_command(text: str) -> NamedCommand:
+    """Reads `NAME=COMMAND`.
+
+    Raises:
+        InputError: No name, no command, neither {port} nor {socket}, or both.
+    """
+    name, command = _split(text, "--cmd 'NAME=./my-server --port {port}'")
+    try:
+        words = tuple(shlex.split(command))
+    except ValueError as error:
+        raise InputError(f"--cmd {name}: the command cannot be split: {error}") from error
+    found = placeholders(words) & {"port", "socket"}
+    if len(found) != 1:
+        raise InputError(f"--cmd {name}: say once where it listens: write {{port}} or {{socket}}")
+    return NamedCommand(name, words, listens=found.pop())
+
+
 def from_command(text: str, place: BuildPaths, folder: Path = HERE) -> PreparedTarget:
     """Reads `NAME=COMMAND`. The words are split by shell rules, and no shell is run.
 
@@ -30,16 +62,10 @@ def from_command(text: str, place: BuildPaths, folder: Path = HERE) -> PreparedT
         folder: Where the command is run; a program or file with a relative path is looked up there.
 
     Raises:
-        InputError: No name, no such program, neither {port} nor {socket}, or both.
+        InputError: As `read_command`, or there is no such program.
     """
-    name, command = _split(text, "--cmd 'NAME=./my-server --port {port}'")
-    try:
-        words = tuple(shlex.split(command))
-    except ValueError as error:
-        raise InputError(f"--cmd {name}: the command cannot be split: {error}") from error
-    found = placeholders(words) & {"port", "socket"}
-    if len(found) != 1:
-        raise InputError(f"--cmd {name}: say once where it listens: write {{port}} or {{socket}}")
+    command = read_command(text)
+    name, words = command.name, command.words
     program = find_program(str(folder.absolute() / words[0]) if "/" in words[0] else words[0])
     if program is None:
         raise InputError(f"--cmd {name}: no program {words[0]!r} was found")
@@ -52,7 +78,7 @@ def from_command(text: str, place: BuildPaths, folder: Path = HERE) -> PreparedT
         binary_sha256=provenance.sha256(program),
         start=StartCommand(command=words),
         listen=ListenArguments(tcp=("{port}",))
-        if found == {"port"}
+        if command.listens == "port"
         else ListenArguments(tcp=(), unix=("{socket}",)),
         values=place.values(name) | {"program": str(program)},
         folder=folder.absolute(),

@@ -3,12 +3,15 @@
 import http.client
 import os
 import select
+import socket
 from collections.abc import Callable
 from time import monotonic_ns
 from typing import Self
 
 from jissoku.errors import TargetError
 from jissoku.model import Workload
+from jissoku.system.address import Address
+from jissoku.targets import response
 from jissoku.targets.process import RunningTarget
 from jissoku.targets.response import TargetResponse, send_request
 
@@ -17,6 +20,12 @@ READY_LIMIT_NS = 15_000_000_000
 
 # Limit of a single attempt.
 REQUEST_LIMIT_S = 2.0
+
+# How long a server that another process started may refuse connections: long enough for a restart.
+REFUSED_LIMIT_NS = 1_000_000_000
+
+# Errors of an address at which no server listens.
+REFUSED = (ConnectionRefusedError, FileNotFoundError, socket.gaierror)
 
 # Pause between two attempts, which grows from the first to the second value.
 BACKOFF_NS = 500_000
@@ -43,9 +52,10 @@ def wait_until_ready(
 
     Raises:
         TargetError: It exited, gave no successful answer in time, or was given up; the message
-            describes the last attempt.
+            describes the last attempt. Of an external server also: it refuses connections.
     """
-    deadline = monotonic_ns() + limit_ns
+    start = monotonic_ns()
+    deadline = start + limit_ns
     if running.behind is not None:
         wait_for_listener(running.behind, limit_ns, give_up)
     backoff = BACKOFF_NS
@@ -58,6 +68,9 @@ def wait_until_ready(
                 answer = send_request(running.address, workload, min(REQUEST_LIMIT_S, rest / 1e9))
             except (OSError, http.client.HTTPException) as error:
                 last = _error_text(error)
+                is_refused = running.pid is None and isinstance(error, REFUSED)
+                if is_refused and monotonic_ns() >= start + REFUSED_LIMIT_NS:
+                    raise _unreachable(running.name, running.address, error) from error
             else:
                 if 200 <= answer.status < 300 and running.is_alive():
                     return answer
@@ -73,6 +86,24 @@ def wait_until_ready(
         f"{running.name} gave no good answer to {workload.method} {workload.path} within "
         f"{limit_ns / 1e9:g} s: {last}",
         stderr=running.output_tail(),
+    )
+
+
+def require_reachable(name: str, address: Address) -> None:
+    """Connects once to a server that another process started, which may give any answer.
+
+    Raises:
+        TargetError: There was no connection.
+    """
+    try:
+        address.connect(response.REQUEST_LIMIT_S).close()
+    except OSError as error:
+        raise _unreachable(name, address, error) from error
+
+
+def _unreachable(name: str, address: Address, error: Exception) -> TargetError:
+    return TargetError(
+        f"{name} cannot be reached at {address.url()}: {_error_text(error)}; start it first"
     )
 
 

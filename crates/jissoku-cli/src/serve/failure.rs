@@ -6,6 +6,8 @@ use std::io::{self, Write};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use jissoku_server::{StartError, StoppedBeforeReady};
 
+use crate::usage;
+
 /// Exit codes, as everywhere in jissoku.
 pub(super) const SUCCESS: u8 = 0;
 pub(super) const FAILED: u8 = 1;
@@ -91,17 +93,11 @@ impl fmt::Display for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Usage(refusal) => {
-                // Clap's first paragraph is the error; the usage follows.
-                let text = refusal.to_string();
-                let lines = text.lines().take_while(|line| !line.is_empty());
-                let signals: Vec<&str> = lines.map(str::trim).collect();
-                let sentence = signals.join(" ");
-                formatter.write_str(sentence.strip_prefix("error: ").unwrap_or(&sentence))?;
+                formatter.write_str(&usage::reason(refusal))?;
                 if let Some(ours) = option_here(refusal) {
                     return write!(formatter, "; here it is {ours}");
                 }
-                let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
-                match tip.filter(|tip| !tip.contains("as a value, use")) {
+                match usage::tip(refusal) {
                     Some(tip) => write!(formatter, "; {tip}"),
                     None => Ok(()),
                 }

@@ -36,7 +36,8 @@ pub(crate) fn write(gathering: &mut Gathering, response: &mut Response<'_>) -> P
     let status = gathering.collection.status(&gathering.route.plan);
     let (media_type, body) = compose(gathering, response.now_ns());
     let complete = u8::from(gathering.collection.is_complete());
-    let fields = format!("{media_type}Gather-Complete: ?{complete}\r\n");
+    let retry = if status == 503 { "Retry-After: 1\r\n" } else { "" };
+    let fields = format!("{media_type}Gather-Complete: ?{complete}\r\n{retry}");
     response.send_dynamic(&DynamicResponse::new(status, &fields, vec![BodyPart::Bytes(body)]));
     Progress::Complete
 }

@@ -8,7 +8,8 @@ use jissoku_os::driver::ConnectionId;
 use super::gathering::Gathering;
 use crate::client::Client;
 
-/// Bytes of bodies that a worker holds for all its clients at most. Beyond it, requests are refused.
+/// Bytes of bodies that a worker holds for all its clients at most. Beyond it, requests are refused,
+/// and parts that are received fail.
 const MEMORY_MAX: usize = 64 * 1024 * 1024;
 
 /// What a worker knows of all its gatherings.
@@ -21,6 +22,11 @@ pub(crate) struct GatherState {
 impl GatherState {
     pub(crate) const fn is_full(&self) -> bool {
         self.held >= MEMORY_MAX
+    }
+
+    /// Bytes that a gathering or a shared request may hold, of which `held` are counted already.
+    pub(crate) const fn room(&self, held: usize) -> usize {
+        MEMORY_MAX.saturating_sub(self.held.saturating_sub(held))
     }
 
     /// A gathering that held `before` bytes holds `after` now.
@@ -49,5 +55,22 @@ impl GatherState {
     pub(crate) fn take_due(&mut self, now_ns: u64) -> Option<ConnectionId> {
         let is_due = self.earliest_ns()? <= now_ns;
         is_due.then(|| self.due.pop()).flatten().map(|Reverse((_, client))| client)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_hold_is_no_room() {
+        let mut state = GatherState::default();
+        assert_eq!(state.room(0), MEMORY_MAX);
+        state.change(0, 3);
+        state.change(0, MEMORY_MAX - 5);
+        assert_eq!((state.room(0), state.room(3)), (2, 5));
+        state.change(3, 5);
+        assert!(state.is_full());
+        assert_eq!((state.room(0), state.room(5)), (0, 5));
     }
 }

@@ -79,9 +79,10 @@ impl GatewayHandler {
         }
         let was_held = exchange.is_held();
         flight.response.body.append(&mut exchange.output.bytes);
-        let is_too_large = flight.response.body.len() > flight.body_size_max;
+        let size = flight.response.body.len();
         let state = match exchange.ending {
-            _ if is_too_large => FlightState::Failed(PartError::ResponseBodySize),
+            _ if size > flight.body_size_max => FlightState::Failed(PartError::ResponseBodySize),
+            _ if size > self.gather.room(held) => FlightState::Failed(PartError::Shortage),
             None => FlightState::Running,
             Some(Ending::Complete) => {
                 FlightState::Complete(Arc::new(std::mem::take(&mut flight.response)))

@@ -105,7 +105,8 @@ impl GatewayHandler {
                 PartState::Running(key) => {
                     let key = self.settle(key);
                     gathering.parts[part] = PartState::Running(key);
-                    self.collect(gathering, (part, key), response);
+                    let room = self.gather.room(held);
+                    self.collect(gathering, (part, key, room), response);
                 }
                 PartState::Shared { flight, .. } => {
                     if self.collect_shared(gathering, part, flight) {
@@ -160,11 +161,11 @@ impl GatewayHandler {
         }
     }
 
-    /// Takes what was received for a part.
+    /// Takes what was received for a part, unless the gathering then held more than it has room for.
     fn collect(
         &mut self,
         gathering: &mut Gathering,
-        (part, key): (usize, Key),
+        (part, key, room): (usize, Key, usize),
         response: &mut Response<'_>,
     ) {
         let (now_ns, plan) = (self.now_ns, &gathering.route.plan);
@@ -176,7 +177,11 @@ impl GatewayHandler {
         let was_held = exchange.is_held();
         let mut effect = Effect::Continues;
         if !exchange.output.bytes.is_empty() {
-            effect = collection.on_body(plan, part, &exchange.output.bytes, now_ns);
+            effect = if collection.held() + exchange.output.bytes.len() > room {
+                collection.on_failure(part, PartError::Shortage, now_ns)
+            } else {
+                collection.on_body(plan, part, &exchange.output.bytes, now_ns)
+            };
             exchange.output.bytes.clear();
         }
         let upstream = exchange.upstream;

@@ -243,15 +243,24 @@ impl Collection {
             && required.into_iter().all(|(index, _)| self.is_success(index))
     }
 
-    /// The status of the answer: 200 if it is good enough, 504 if time was the reason, else 502.
+    /// The status of the answer: 200 if it is good enough, 504 if time was the reason, 503 if this
+    /// process lacked memory, descriptors or ports, else 502.
     pub fn status(&self, plan: &Plan) -> u16 {
         if self.is_good_enough(plan) {
             return 200;
         }
-        let is_late = |part: usize| match self.result(part) {
-            Some((PartResult::Error(error), _)) => error.status() == 504,
-            Some((PartResult::Response(_), _)) | None => false,
+        let errors = || {
+            (0..self.states.len()).filter_map(|part| match self.result(part) {
+                Some((PartResult::Error(error), _)) => Some(*error),
+                Some((PartResult::Response(_), _)) | None => None,
+            })
         };
-        if (0..self.states.len()).any(is_late) { 504 } else { 502 }
+        if errors().any(|error| error.status() == 504) {
+            504
+        } else if errors().any(|error| error == PartError::Shortage) {
+            503
+        } else {
+            502
+        }
     }
 }

@@ -35,6 +35,8 @@ pub enum PartError {
     ConnectionTerminated,
     /// All servers and the queue are full.
     ConnectionLimitReached,
+    /// This process lacks memory, descriptors or ports.
+    Shortage,
     /// The response did not come in time.
     ResponseTimeout,
     /// The response ended before its end.
@@ -54,6 +56,7 @@ impl PartError {
             Self::ConnectionTimeout => "connection_timeout",
             Self::ConnectionTerminated => "connection_terminated",
             Self::ConnectionLimitReached => "connection_limit_reached",
+            Self::Shortage => "proxy_internal_error",
             Self::ResponseTimeout => "http_response_timeout",
             Self::ResponseIncomplete => "http_response_incomplete",
             Self::ResponseBodySize => "http_response_body_size",
@@ -64,7 +67,7 @@ impl PartError {
     /// The status of a forwarded request that fails like this.
     pub const fn status(self) -> u16 {
         match self {
-            Self::DestinationUnavailable | Self::ConnectionLimitReached => 503,
+            Self::DestinationUnavailable | Self::ConnectionLimitReached | Self::Shortage => 503,
             Self::ConnectionTimeout | Self::ResponseTimeout => 504,
             Self::ConnectionRefused
             | Self::ConnectionTerminated

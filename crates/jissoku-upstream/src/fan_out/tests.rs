@@ -141,6 +141,8 @@ fn a_required_part_the_quorum_and_partial_answers_decide_the_status() {
     plan.quorum = Quorum::Percent(95);
     assert_eq!(with(&plan, PartError::ConnectionRefused), 502);
     assert_eq!(with(&plan, PartError::ConnectionTimeout), 504);
+    assert_eq!(with(&plan, PartError::ConnectionLimitReached), 502);
+    assert_eq!(with(&plan, PartError::Shortage), 503);
     plan.quorum = Quorum::Count(1);
     plan.parts[1].is_required = true;
     assert_eq!(with(&plan, PartError::ConnectionRefused), 502);

@@ -1,0 +1,74 @@
+//! A refused command line in one sentence, as the other commands of jissoku report errors.
+
+use std::io::{self, Write as _};
+
+use clap::Error;
+use clap::error::ErrorKind;
+
+/// Prints why arguments were refused, or the help that they request, and returns the exit code.
+///
+/// `program` is what the user calls it, such as `jissoku load`.
+pub(crate) fn print(program: &str, refusal: &Error) -> u8 {
+    let is_help = refusal.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
+    if is_help || refusal.exit_code() == 0 {
+        // The error of printing is ignored: stdout may be closed.
+        let _printed = refusal.print();
+    } else {
+        // There is nowhere to report that stderr is closed.
+        let _written = writeln!(io::stderr(), "{}", line(program, refusal));
+    }
+    u8::try_from(refusal.exit_code()).unwrap_or(2)
+}
+
+fn line(program: &str, refusal: &Error) -> String {
+    let tip = tip(refusal).map(|tip| format!("; {tip}")).unwrap_or_default();
+    format!("{program}: {}{tip}; see {program} --help", reason(refusal))
+}
+
+/// Clap's first paragraph, which is the error; the usage follows.
+pub(crate) fn reason(refusal: &Error) -> String {
+    let text = refusal.to_string();
+    let lines = text.lines().take_while(|line| !line.is_empty());
+    let sentence = lines.map(str::trim).collect::<Vec<_>>().join(" ");
+    sentence.strip_prefix("error: ").unwrap_or(&sentence).to_owned()
+}
+
+/// Clap's suggestion, unless it is to pass an unknown option as a value.
+pub(crate) fn tip(refusal: &Error) -> Option<String> {
+    let text = refusal.to_string();
+    let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "))?;
+    (!tip.contains("as a value, use")).then(|| tip.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::Arguments;
+
+    fn check(arguments: &[&str], expected: &str) {
+        let all = ["jissoku"].iter().chain(arguments);
+        let refusal = Arguments::try_parse_from(all).expect_err("the arguments are wrong");
+        let program = format!("jissoku {}", arguments[0]);
+        assert_eq!(
+            line(&program, &refusal),
+            format!("{program}: {expected}; see {program} --help")
+        );
+    }
+
+    #[test]
+    fn every_verb_reports_wrong_arguments_in_one_sentence() {
+        let no_url = "the following required arguments were not provided: <URL>";
+        let no_config = "the following required arguments were not provided: --config <FILE> <URL>";
+        let no_pid = "the following required arguments were not provided: <PID>...";
+        check(&["wrk"], no_url);
+        check(&["routes"], no_config);
+        check(&["sample"], no_pid);
+        check(&["load", "--quux"], "unexpected argument '--quux' found");
+        check(
+            &["load", "--connection", "1", "http://h/"],
+            "unexpected argument '--connection' found; a similar argument exists: '--connections'",
+        );
+    }
+}
