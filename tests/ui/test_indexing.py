@@ -12,6 +12,7 @@ from threading import Event, Semaphore, current_thread
 
 import pytest
 
+from jissoku.errors import InputError
 from jissoku.model.history import RunRows
 from jissoku.pipeline import found_runs
 from jissoku.records.find import run_key
@@ -180,6 +181,21 @@ def test_a_broken_run_is_named_and_not_read_again(
     assert len(reader.begun) == count
 
 
+def test_a_run_that_was_written_after_a_look_is_not_read_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexer, "WAIT_S", float(LIMIT_S))
+    runs = {run_key(root / "51"): str(root / "51")}
+    with indexer.Indexer(root.parent / "cache") as thread:
+        thread.request(runs, thread.parts)
+        monkeypatch.setattr(indexer, "WAIT_S", 0.0)
+        assert thread.parts == 1
+        thread.request(runs, 0)
+        assert thread.left() is None
+        thread.request(runs, thread.parts)  # The index was deleted meanwhile.
+        assert thread.left() is not None
+
+
 @needs_idle_class
 @pytest.mark.parametrize("is_background", [True, False])
 def test_the_thread_is_in_the_idle_class(
@@ -188,15 +204,15 @@ def test_the_thread_is_in_the_idle_class(
     policies: list[int] = []
     done = Event()
 
-    def rows_of(key: str, folder: str) -> RunRows:
+    def rows_of(*_: str) -> RunRows:
         policies.append(os.sched_getscheduler(0))
         done.set()
-        return found_runs.rows_of(key, folder)
+        raise InputError("not read: in the idle class it would take long on a busy machine")
 
     monkeypatch.setattr(indexer, "rows_of", rows_of)
     monkeypatch.setattr(indexer, "WAIT_S", 0.0)
     with indexer.Indexer(root.parent / "cache", is_background=is_background) as thread:
-        thread.request({run_key(root / "51"): str(root / "51")})
+        thread.request({run_key(root / "51"): str(root / "51")}, 0)
         assert done.wait(LIMIT_S)
     assert policies == [os.SCHED_IDLE if is_background else os.SCHED_OTHER]
 

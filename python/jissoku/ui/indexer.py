@@ -69,6 +69,7 @@ class Indexer:
         self._changed = Condition()
         self._waiting: dict[str, str] = {}
         self._broken: dict[str, str] = {}
+        self._written: dict[str, int] = {}
         self._parts = 0
         self._problem = ""
         self._is_ending = False
@@ -107,15 +108,19 @@ class Indexer:
         count = len(self._waiting)
         return Indexing(count, is_measuring()) if count else None
 
-    def request(self, runs: Mapping[str, str]) -> None:
+    def request(self, runs: Mapping[str, str], parts: int) -> None:
         """Says which runs are to be indexed, and waits a moment for those that are new among them.
 
         Args:
             runs: By key their folders, instead of those that were requested before.
+            parts: How many parts were written before the caller looked: runs of a later one are
+                in the index.
         """
         with self._changed:
             self._broken = {key: why for key, why in self._broken.items() if key in runs}
-            waiting = {key: runs[key] for key in runs if key not in self._broken}
+            self._written = {key: part for key, part in self._written.items() if part > parts}
+            done = self._broken.keys() | self._written.keys()
+            waiting = {key: folder for key, folder in runs.items() if key not in done}
             has_new = bool(waiting.keys() - self._waiting.keys())
             self._waiting, self._problem = waiting, ""
             self._changed.notify_all()
@@ -191,6 +196,7 @@ class Indexer:
         with self._changed:
             for key in keys:
                 self._waiting.pop(key, None)
+                self._written[key] = self._parts + 1
             self._parts += 1
             self._changed.notify_all()
 

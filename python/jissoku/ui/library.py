@@ -178,8 +178,9 @@ class Library:
     def _opened(self, roots: Sequence[Path]) -> History:
         if self._indexer is None:
             return open_history(roots, lambda _: None, self._cache, self._history)
+        parts = self._indexer.parts
         found = FoundRuns(roots, self._cache, self._history)
-        self._indexer.request({key: found.present[key][0] for key in found.new()})
+        self._indexer.request({key: found.present[key][0] for key in found.new()}, parts)
         for key, reason in self._indexer.broken.items():
             found.leave_out(key, reason)
         self._parts = self._indexer.parts
