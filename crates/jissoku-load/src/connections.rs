@@ -9,10 +9,12 @@ use jissoku_os::socket;
 
 use crate::connection::{Connection, ConnectionState, RequestTimes, compact_index};
 use crate::error::RequestError;
-use crate::reader::{Progress, Reader, ResponseInfo};
+use crate::progress::{ControlFrame, Progress, ResponseInfo};
 use crate::request_cycle::RequestCycle;
+use crate::response_reader::ResponseReader;
 use crate::tls::Tls;
 use crate::tls_session::TlsSession;
+use crate::websocket_states::WebSocketStates;
 
 /// The connections of a worker, by index.
 #[derive(Debug)]
@@ -29,7 +31,8 @@ pub(crate) struct Connections {
     /// Unsent bytes of requests with placeholders, by connection.
     unsent_copies: HashMap<u32, Vec<u8>>,
     /// An idle response reader, for reuse.
-    spare_reader: Option<Box<Reader>>,
+    spare_reader: Option<Box<ResponseReader>>,
+    pub(crate) websockets: WebSocketStates,
 }
 
 impl Index<usize> for Connections {
@@ -59,6 +62,7 @@ impl Connections {
             plaintext: Vec::new(),
             unsent_copies: HashMap::new(),
             spare_reader: None,
+            websockets: WebSocketStates::default(),
         }
     }
 
@@ -160,6 +164,7 @@ impl Connections {
             ConnectionState::Closed => None,
             ConnectionState::Connecting
             | ConnectionState::Handshaking
+            | ConnectionState::Upgrading
             | ConnectionState::AwaitingClose => Some(connection.since_ns),
             ConnectionState::Open if connection.outstanding == 0 => None,
             ConnectionState::Open => {
@@ -233,10 +238,14 @@ impl Connections {
         {
             return Progress::Complete(response, size);
         }
-        let reader = connection.reader.take().or_else(|| self.spare_reader.take());
-        let mut reader = reader.unwrap_or_default();
+        let context = request_cycle.context(spec);
+        let reader = connection
+            .reader
+            .take()
+            .or_else(|| self.spare_reader.take_if(|spare| spare.reads(context.framing)));
+        let mut reader = reader.unwrap_or_else(|| Box::new(ResponseReader::new(context.framing)));
         let starts = reader.is_fresh();
-        let progress = reader.feed(bytes, request_cycle.context(spec));
+        let progress = reader.feed(bytes, context);
         match progress {
             Progress::Incomplete => {
                 connection.reader = Some(reader);
@@ -244,6 +253,16 @@ impl Connections {
             }
             Progress::Complete(response, size) if starts => {
                 request_cycle.matchers[spec].update(&bytes[..size], response);
+            }
+            Progress::Control(frame, _) => {
+                if frame == ControlFrame::Ping {
+                    let key = request_cycle.random();
+                    self.websockets.add_pong(index, reader.control_payload(), key);
+                }
+                if !reader.is_fresh() {
+                    connection.reader = Some(reader);
+                    return progress;
+                }
             }
             Progress::Complete(..) | Progress::Invalid => {}
         }
@@ -253,6 +272,26 @@ impl Connections {
         progress
     }
 
+    /// Whether the next byte belongs to a control frame of a WebSocket, which needs no request.
+    pub(crate) fn is_in_control_frame(
+        &self,
+        index: usize,
+        request_cycle: &RequestCycle<'_>,
+        next: u8,
+    ) -> bool {
+        let connection = &self.slots[index];
+        let framing = request_cycle.context(usize::from(connection.awaited_spec)).framing;
+        match &connection.reader {
+            Some(reader) => reader.is_in_control_frame(next),
+            None => ResponseReader::new(framing).is_in_control_frame(next),
+        }
+    }
+
+    /// The WebSocket state of all connections, and one of these.
+    pub(crate) fn websockets_mut(&mut self, index: usize) -> (&mut WebSocketStates, &Connection) {
+        (&mut self.websockets, &self.slots[index])
+    }
+
     /// The connection has ended: returns the response that this completes, or the error.
     pub(crate) fn end_response(
         &mut self,
@@ -260,8 +299,10 @@ impl Connections {
         request_cycle: &RequestCycle<'_>,
     ) -> Result<ResponseInfo, RequestError> {
         let connection = &mut self.slots[index];
-        let mut reader: Box<Reader> = connection.reader.take().unwrap_or_default();
-        let response = reader.end(request_cycle.context(usize::from(connection.awaited_spec)))?;
+        let context = request_cycle.context(usize::from(connection.awaited_spec));
+        let reader = connection.reader.take();
+        let mut reader = reader.unwrap_or_else(|| Box::new(ResponseReader::new(context.framing)));
+        let response = reader.end(context)?;
         // Without a proper end of TLS, a body that the end of the connection delimits may have been
         // truncated.
         let is_truncated = self.session(index).is_some_and(|session| !session.has_ended());
