@@ -59,7 +59,7 @@ def wait_until_ready(
             except (OSError, http.client.HTTPException) as error:
                 last = _error_text(error)
             else:
-                if 200 <= answer.status < 300 and running.is_alive():
+                if answer.is_success and running.is_alive():
                     return answer
                 last = f"it answers {answer.status} {answer.reason}".rstrip()
             death.wait(backoff)
