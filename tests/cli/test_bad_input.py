@@ -64,6 +64,10 @@ CASES = {
         ["compare", "floor", "jissoku", "--websocket", "--no-keepalive"],
         "--websocket and --no-keepalive exclude each other",
     ),
+    "a profile of WebSockets that are not kept": (
+        ["profile", "jissoku", "--websocket", "--no-keepalive"],
+        "--websocket and --no-keepalive exclude each other",
+    ),
     "WebSockets over TLS": (
         ["load", "--websocket", "https://127.0.0.1:1/"],
         "WebSockets over TLS are not supported",

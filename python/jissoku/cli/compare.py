@@ -85,11 +85,7 @@ PROFILE_NS = 20_000_000_000
     metavar="FILE",
     help="File with a whole request; several are sent in rotation. {PATH} and {HOST} are replaced.",
 )
-@click.option(
-    "--websocket",
-    is_flag=True,
-    help="Send messages on WebSockets in place of requests; a message is --body, or 32 bytes.",
-)
+@shared_options.websocket
 @shared_options.connections("Connections per target.")
 @click.option(
     "-R",
