@@ -66,6 +66,22 @@ CASES = {
         ["compare", "floor", "jissoku", "--raw", __file__, "-m", "PUT"],
         "leave out -m",
     ),
+    "WebSockets and a pipeline": (
+        ["compare", "floor", "jissoku", "--websocket", "--pipeline", "2"],
+        "--websocket and --pipeline exclude each other",
+    ),
+    "WebSockets and a connection for each message": (
+        ["compare", "floor", "jissoku", "--websocket", "--no-keepalive"],
+        "--websocket and --no-keepalive exclude each other",
+    ),
+    "a profile of WebSockets that are not kept": (
+        ["profile", "jissoku", "--websocket", "--no-keepalive"],
+        "--websocket and --no-keepalive exclude each other",
+    ),
+    "WebSockets over TLS": (
+        ["load", "--websocket", "https://127.0.0.1:1/"],
+        "WebSockets over TLS are not supported",
+    ),
     "no raw request": (
         ["compare", "floor", "jissoku", "--raw", __file__],
         "ends with an empty line",

@@ -84,6 +84,12 @@ def test_a_right_file_is_read(tmp_path: Path) -> None:
         ("connections = 8", "connections = 0", "line 21, key `workload.connections`", "1 to"),
         ("connections = 8", 'method = "get"', "line 21, key `workload.method`", "in capital"),
         ("connections = 8", "body_size = -1", "line 21, key `workload.body_size`", "0 to 1048576"),
+        (
+            "connections = 8",
+            "websocket = true\nkeepalive = false",
+            "`workload.websocket`",
+            "none of",
+        ),
         ("connections = 8", 'arms = ["x"]', "line 21, key `workload.arms`", "one+nopush"),
         ("cost(one)", "cost(two)", "line 26, key `claim.test`", "'two' is not an arm of hello"),
         ("@hello", "@bye", "line 26, key `claim.test`", "'bye' is not a workload"),

@@ -27,7 +27,7 @@ use jissoku_load::{Address, Slo, Think};
 
 use crate::units;
 use arrival::ArrivalChoice;
-use choices::{BusyChoice, ClockChoice, DriverChoice, IdleChoice, VerifyChoice};
+use choices::{BusyChoice, ClockChoice, DriverChoice, IdleChoice, MessageChoice, VerifyChoice};
 use connect::ConnectArgs;
 use error::print_error;
 use judge::Criteria;
@@ -94,7 +94,7 @@ pub(crate) struct Load {
     /// Header field 'Name: value'; may be repeated
     #[arg(short = 'H', long = "header", value_name = "FIELD", value_parser = field)]
     headers: Vec<(String, String)>,
-    /// Request body, or @FILE [default: none]
+    /// Request body, or @FILE [default: none; 32 bytes with --websocket]
     #[arg(short, long, value_parser = text_or_file)]
     body: Option<Bytes>,
     /// Files with complete requests, sent cyclically on each connection; {PATH} and {HOST} are the
@@ -102,6 +102,12 @@ pub(crate) struct Load {
     #[arg(long, value_name = "FILE,...", value_delimiter = ',',
           conflicts_with_all = ["method", "headers", "body", "http_1_0"])]
     raw: Vec<PathBuf>,
+    /// Make each connection a WebSocket, and send -b as a text or binary message in place of each
+    /// request; the server is expected to send it back [default type: text]
+    #[arg(long, value_enum, value_name = "TYPE", num_args = 0..=1, require_equals = true,
+          default_missing_value = "text",
+          conflicts_with_all = ["method", "raw", "http_1_0", "expect_status"])]
+    websocket: Option<MessageChoice>,
     /// Requests in flight on one connection
     #[arg(short, long, value_name = "N", default_value_t = 1)]
     pipeline: u16,
@@ -194,7 +200,7 @@ pub(crate) struct Load {
     /// Process whose session's CPU time is measured; one for each URL, in their order
     #[arg(long, value_name = "PID")]
     watch: Vec<i32>,
-    /// How bodies are verified [default: length, or all with --expect-body]
+    /// How bodies are verified [default: length, or all with --expect-body or --websocket]
     #[arg(long, value_enum)]
     verify: Option<VerifyChoice>,
     /// Accepted statuses, separated by commas [default: 200 to 399]
@@ -203,7 +209,8 @@ pub(crate) struct Load {
     /// Expected size of bodies, in bytes [default: the first response's]
     #[arg(long, value_name = "SIZE", conflicts_with = "expect_body")]
     expect_len: Option<u64>,
-    /// Expected body, or @FILE, or sha256:HEX [default: the first response's]
+    /// Expected body, or @FILE, or sha256:HEX [default: the first response's, or with --websocket
+    /// the message]
     #[arg(long, value_name = "BODY", value_parser = text_or_file)]
     expect_body: Option<Bytes>,
     /// Report on stderr when the window opens and closes

@@ -76,7 +76,12 @@ impl<T: Transport> Worker<'_, T> {
 
     fn connecting_count(&self) -> usize {
         let is_connecting = |state: ConnectionState| {
-            matches!(state, ConnectionState::Connecting | ConnectionState::Handshaking)
+            matches!(
+                state,
+                ConnectionState::Connecting
+                    | ConnectionState::Handshaking
+                    | ConnectionState::Upgrading
+            )
         };
         self.connections.iter().filter(|found| is_connecting(found.state)).count()
     }
@@ -144,13 +149,14 @@ impl<T: Transport> Worker<'_, T> {
         }
     }
 
-    /// Handles readiness of a socket that is connecting or in its TLS handshake.
+    /// Handles readiness of a socket that is connecting or in a handshake.
     pub(crate) fn on_connect_event(&mut self, index: usize) {
         let connection = &self.connections[index];
         let Some(fd) = connection.socket.as_ref() else { return };
         match connection.state {
             ConnectionState::Connecting => {}
             ConnectionState::Handshaking => return self.handshake(index),
+            ConnectionState::Upgrading => return self.upgrade(index),
             ConnectionState::Closed | ConnectionState::Open | ConnectionState::AwaitingClose => {
                 return;
             }
@@ -162,9 +168,11 @@ impl<T: Transport> Worker<'_, T> {
         let number = usize::from(connection.target);
         let connecting = &mut self.recorder.connecting[number];
         connecting.connect.record(now_ns.saturating_sub(connection.since_ns));
-        match self.dispatcher.targets[number].tls {
-            Some(tls) => self.start_tls(index, tls, now_ns),
-            None => self.on_connected(index),
+        let target = &self.dispatcher.targets[number];
+        match (target.tls, target.handshake) {
+            (Some(tls), _) => self.start_tls(index, tls, now_ns),
+            (None, Some(handshake)) => self.start_upgrade(index, handshake),
+            (None, None) => self.on_connected(index),
         }
     }
 
@@ -195,13 +203,26 @@ impl<T: Transport> Worker<'_, T> {
 
     /// Marks a connection as usable and sends its first request.
     fn on_connected(&mut self, index: usize) {
+        if self.establish(index) {
+            self.send_first(index);
+        }
+    }
+
+    /// Marks a connection as usable; returns false if that failed.
+    pub(crate) fn establish(&mut self, index: usize) -> bool {
         let connection = &mut self.connections[index];
         let is_single_use = self.plan.reuse == Reuse::Close;
         if let Err(error) = self.transport.on_connected(connection, index, is_single_use) {
-            return self.fail_to_connect(index, error);
+            self.fail_to_connect(index, error);
+            return false;
         }
         connection.state = ConnectionState::Open;
         self.recorder.connecting[usize::from(connection.target)].opened += 1;
+        true
+    }
+
+    /// Sends the first request on a connection.
+    pub(crate) fn send_first(&mut self, index: usize) {
         if self.dispatcher.has_started {
             let now_ns = self.clock.now_ns();
             self.send_next(index, now_ns);
@@ -209,8 +230,9 @@ impl<T: Transport> Worker<'_, T> {
     }
 
     /// Counts a failed connection attempt and schedules a retry.
-    fn fail_to_connect(&mut self, index: usize, error: io::Error) {
+    pub(crate) fn fail_to_connect(&mut self, index: usize, error: io::Error) {
         self.connections.drop_tls(index);
+        self.connections.websockets.clear(index);
         let connection = &mut self.connections[index];
         let number = usize::from(connection.target);
         let target = &mut self.dispatcher.targets[number];
@@ -245,7 +267,9 @@ impl<T: Transport> Worker<'_, T> {
                 continue;
             }
             match connection.state {
-                ConnectionState::Connecting | ConnectionState::Handshaking => {
+                ConnectionState::Connecting
+                | ConnectionState::Handshaking
+                | ConnectionState::Upgrading => {
                     self.fail_to_connect(index, io::ErrorKind::TimedOut.into());
                 }
                 ConnectionState::Open
@@ -258,7 +282,9 @@ impl<T: Transport> Worker<'_, T> {
     /// Closes a connection and opens a new one in its slot.
     pub(crate) fn replace(&mut self, index: usize) {
         self.transport.cancel(&self.connections[index], index);
+        self.send_close_frame(index);
         self.connections.drop_tls(index);
+        self.connections.websockets.clear(index);
         if self.connections[index].awaits_writable {
             self.connections.drop_copy(index);
         }

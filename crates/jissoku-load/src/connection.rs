@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use crate::reader::Reader;
+use crate::response_reader::ResponseReader;
 
 /// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +13,8 @@ pub(crate) enum ConnectionState {
     Connecting,
     /// The TLS handshake is in progress.
     Handshaking,
+    /// The WebSocket handshake is in progress.
+    Upgrading,
     /// Requests can be sent.
     Open,
     /// The last response is complete, and the server is expected to close.
@@ -53,7 +55,7 @@ pub(crate) struct Connection {
     /// Where they end in the request cycle's bytes.
     pub(crate) unsent_end: usize,
     /// State of an incomplete response.
-    pub(crate) reader: Option<Box<Reader>>,
+    pub(crate) reader: Option<Box<ResponseReader>>,
 }
 
 const _: () = assert!(size_of::<Connection>() <= 64);
@@ -96,7 +98,8 @@ impl Connection {
             ConnectionState::Open | ConnectionState::AwaitingClose => self.socket.as_ref(),
             ConnectionState::Closed
             | ConnectionState::Connecting
-            | ConnectionState::Handshaking => None,
+            | ConnectionState::Handshaking
+            | ConnectionState::Upgrading => None,
         }
     }
 

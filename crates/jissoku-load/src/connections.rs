@@ -1,6 +1,8 @@
 //! All connections of a worker: the requests in flight on them, their unsent bytes, and their TLS
 //! sessions.
 
+mod reading;
+
 use std::collections::HashMap;
 use std::io;
 use std::ops::{Index, IndexMut};
@@ -8,11 +10,11 @@ use std::ops::{Index, IndexMut};
 use jissoku_os::socket;
 
 use crate::connection::{Connection, ConnectionState, RequestTimes, compact_index};
-use crate::error::RequestError;
-use crate::reader::{Progress, Reader, ResponseInfo};
 use crate::request_cycle::RequestCycle;
+use crate::response_reader::ResponseReader;
 use crate::tls::Tls;
 use crate::tls_session::TlsSession;
+use crate::websocket_states::WebSocketStates;
 
 /// The connections of a worker, by index.
 #[derive(Debug)]
@@ -29,7 +31,8 @@ pub(crate) struct Connections {
     /// Unsent bytes of requests with placeholders, by connection.
     unsent_copies: HashMap<u32, Vec<u8>>,
     /// An idle response reader, for reuse.
-    spare_reader: Option<Box<Reader>>,
+    spare_reader: Option<Box<ResponseReader>>,
+    pub(crate) websockets: WebSocketStates,
 }
 
 impl Index<usize> for Connections {
@@ -59,6 +62,7 @@ impl Connections {
             plaintext: Vec::new(),
             unsent_copies: HashMap::new(),
             spare_reader: None,
+            websockets: WebSocketStates::default(),
         }
     }
 
@@ -160,6 +164,7 @@ impl Connections {
             ConnectionState::Closed => None,
             ConnectionState::Connecting
             | ConnectionState::Handshaking
+            | ConnectionState::Upgrading
             | ConnectionState::AwaitingClose => Some(connection.since_ns),
             ConnectionState::Open if connection.outstanding == 0 => None,
             ConnectionState::Open => {
@@ -218,55 +223,9 @@ impl Connections {
         self.unsent_copies.remove(&compact_index(index));
     }
 
-    /// Reads the next response on a connection, or a part of it.
-    #[inline]
-    pub(crate) fn read_response(
-        &mut self,
-        index: usize,
-        request_cycle: &mut RequestCycle<'_>,
-        bytes: &[u8],
-    ) -> Progress {
-        let connection = &mut self.slots[index];
-        let spec = usize::from(connection.awaited_spec);
-        if connection.reader.is_none()
-            && let Some((response, size)) = request_cycle.matchers[spec].recognise(bytes)
-        {
-            return Progress::Complete(response, size);
-        }
-        let reader = connection.reader.take().or_else(|| self.spare_reader.take());
-        let mut reader = reader.unwrap_or_default();
-        let starts = reader.is_fresh();
-        let progress = reader.feed(bytes, request_cycle.context(spec));
-        match progress {
-            Progress::Incomplete => {
-                connection.reader = Some(reader);
-                return progress;
-            }
-            Progress::Complete(response, size) if starts => {
-                request_cycle.matchers[spec].update(&bytes[..size], response);
-            }
-            Progress::Complete(..) | Progress::Invalid => {}
-        }
-        if reader.is_fresh() {
-            self.spare_reader = Some(reader);
-        }
-        progress
-    }
-
-    /// The connection has ended: returns the response that this completes, or the error.
-    pub(crate) fn end_response(
-        &mut self,
-        index: usize,
-        request_cycle: &RequestCycle<'_>,
-    ) -> Result<ResponseInfo, RequestError> {
-        let connection = &mut self.slots[index];
-        let mut reader: Box<Reader> = connection.reader.take().unwrap_or_default();
-        let response = reader.end(request_cycle.context(usize::from(connection.awaited_spec)))?;
-        // Without a proper end of TLS, a body that the end of the connection delimits may have been
-        // truncated.
-        let is_truncated = self.session(index).is_some_and(|session| !session.has_ended());
-        let cut = is_truncated.then_some(RequestError::Length);
-        Ok(ResponseInfo { error: response.error.or(cut), ..response })
+    /// The WebSocket state of all connections, and one of these.
+    pub(crate) fn websockets_mut(&mut self, index: usize) -> (&mut WebSocketStates, &Connection) {
+        (&mut self.websockets, &self.slots[index])
     }
 
     /// Whether any target uses TLS.

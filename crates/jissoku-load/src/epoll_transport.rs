@@ -125,7 +125,7 @@ fn on_event(worker: &mut Worker<'_, EpollTransport>, event: &Event, buffer: &mut
         return;
     }
     match worker.connections[index].state {
-        ConnectionState::Connecting | ConnectionState::Handshaking => {
+        ConnectionState::Connecting | ConnectionState::Handshaking | ConnectionState::Upgrading => {
             worker.on_connect_event(index);
         }
         ConnectionState::Open | ConnectionState::AwaitingClose => {

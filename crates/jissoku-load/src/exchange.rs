@@ -6,7 +6,7 @@ use crate::connection::{ConnectionState, RequestTimes};
 use crate::error::RequestError;
 use crate::options::Idle;
 use crate::pace::OnBusy;
-use crate::reader::{Progress, ResponseInfo};
+use crate::progress::{ControlFrame, Progress, ResponseInfo};
 use crate::transport::Transport;
 use crate::worker::Worker;
 
@@ -207,15 +207,20 @@ impl<T: Transport> Worker<'_, T> {
         let number = usize::from(self.connections[index].target);
         let mut rest = bytes;
         while !rest.is_empty() {
-            if self.connections[index].outstanding == 0 {
-                let counters = &mut self.recorder.counters[number];
-                counters.record_error(RequestError::Malformed, 1);
-                counters.unsolicited += 1;
-                return self.fail_connection(index, RequestError::Closed);
-            }
             let request_cycle = &mut self.dispatcher.targets[number].request_cycle;
+            let is_idle = self.connections[index].outstanding == 0;
+            if is_idle && !self.connections.is_in_control_frame(index, request_cycle, rest[0]) {
+                return self.fail_unsolicited(index);
+            }
             match self.connections.read_response(index, request_cycle, rest) {
                 Progress::Incomplete => return,
+                Progress::Control(ControlFrame::Close, _) => {
+                    return self.fail_connection(index, RequestError::Closed);
+                }
+                Progress::Control(ControlFrame::Ping | ControlFrame::Pong, size) => {
+                    rest = &rest[size..];
+                }
+                Progress::Invalid if is_idle => return self.fail_unsolicited(index),
                 Progress::Invalid => {
                     self.end_request(index, (0, Some(RequestError::Malformed)), now_ns);
                     return self.fail_connection(index, RequestError::Closed);
@@ -231,6 +236,15 @@ impl<T: Transport> Worker<'_, T> {
                 }
             }
         }
+    }
+
+    /// Counts bytes that belong to no request, and replaces the connection.
+    #[cold]
+    fn fail_unsolicited(&mut self, index: usize) {
+        let counters = &mut self.recorder.counters[usize::from(self.connections[index].target)];
+        counters.record_error(RequestError::Malformed, 1);
+        counters.unsolicited += 1;
+        self.fail_connection(index, RequestError::Closed);
     }
 
     /// Counts the outcome of a connection's oldest request.

@@ -99,6 +99,11 @@ impl Body {
         if !expected.accepts(status) {
             return Some(RequestError::Status);
         }
+        self.verify_bytes(expected)
+    }
+
+    /// The error of a complete response without a status, or `None` if it is as expected.
+    pub(crate) fn verify_bytes(self, expected: &Expected) -> Option<RequestError> {
         if expected.verify == Verify::None {
             return None;
         }

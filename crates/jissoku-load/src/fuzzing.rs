@@ -3,7 +3,8 @@
 use crate::date;
 use crate::error::RequestError;
 use crate::expect::{Expected, Verify};
-use crate::reader::{Progress, Reader, RequestContext, ResponseInfo};
+use crate::progress::{Progress, ResponseInfo};
+use crate::reader::{Reader, RequestContext};
 use crate::response_matcher::ResponseMatcher;
 
 /// The result of reading a connection's bytes.
@@ -33,7 +34,9 @@ pub fn read(bytes: &[u8], step: usize, head_only: bool) -> ParsedStream {
             let starts = reader.is_fresh();
             match reader.feed(rest, context) {
                 Progress::Incomplete => break,
-                Progress::Invalid => return ParsedStream { is_broken: true, ..reading },
+                Progress::Invalid | Progress::Control(..) => {
+                    return ParsedStream { is_broken: true, ..reading };
+                }
                 Progress::Complete(response, used) => {
                     if starts {
                         agree(rest, context, response, used);

@@ -1,4 +1,4 @@
-//! The load generator: sends requests, verifies every response, and measures times.
+//! The load generator: sends requests or WebSocket messages, verifies every response, and measures times.
 //!
 //! It shares no protocol code with the server, reads no configuration, and prints nothing. [`run`]
 //! measures: a [`Plan`] goes in, an [`Outcome`] comes out. [`run_checks`] and [`Slo`] judge it, and
@@ -24,11 +24,16 @@ pub mod fuzzing;
 mod histogram;
 mod interval;
 mod kaplan_meier;
+mod mask;
+mod message;
+mod message_reader;
+mod opening_handshake;
 mod options;
 mod outcome;
 mod pace;
 mod percentiles;
 mod plan;
+mod progress;
 mod random;
 mod reader;
 mod receive_clock;
@@ -40,6 +45,7 @@ mod request_log;
 mod request_spec;
 mod request_template;
 mod response_matcher;
+mod response_reader;
 mod run;
 mod schedule;
 mod self_check;
@@ -51,7 +57,10 @@ mod tls;
 mod tls_session;
 mod trace;
 mod transport;
+mod upgrade;
 mod uring_transport;
+mod websocket;
+mod websocket_states;
 mod window;
 mod worker;
 mod worker_result;
@@ -66,6 +75,8 @@ pub use error::{ErrorCounts, RequestError};
 pub use expect::{Expected, Verify};
 pub use histogram::{Histogram, Quantiles};
 pub use interval::Interval;
+pub use message::MessageType;
+pub use opening_handshake::OpeningHandshake;
 pub use options::{ClockSource, Driver, Idle, Reuse, StopCondition, Think};
 pub use outcome::{Outcome, TargetOutcome, WorkerOutcome};
 pub use pace::{Arrival, OnBusy, Pace};
@@ -75,6 +86,7 @@ pub use request::{Request, Version};
 pub use request_log::{RequestOutcome, RequestRecord};
 pub use request_spec::RequestSpec;
 pub use request_template::{RequestSpecError, RequestTemplate};
+pub use response_reader::ResponseFraming;
 pub use run::run;
 pub use self_check::{SelfCheck, run_checks};
 pub use slo::{Slo, SloError, SloResult};

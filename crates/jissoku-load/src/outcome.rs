@@ -49,7 +49,7 @@ pub struct TargetOutcome {
     pub refused: u64,
     /// Duration of connects, also before the window.
     pub connect: Histogram,
-    /// Duration of TLS handshakes.
+    /// Duration of TLS or WebSocket handshakes.
     pub handshake: Histogram,
     /// TLS handshakes that resumed an earlier session.
     pub resumed: u64,

@@ -6,9 +6,11 @@ use std::net::IpAddr;
 use jissoku_os::socket::SocketOptions;
 
 use crate::address::Address;
+use crate::opening_handshake::OpeningHandshake;
 use crate::options::{ClockSource, Driver, Idle, Reuse, StopCondition, Think};
 use crate::pace::{Arrival, OnBusy, Pace};
 use crate::request_spec::RequestSpec;
+use crate::response_reader::ResponseFraming;
 use crate::tls::Tls;
 use crate::trace::Trace;
 
@@ -31,6 +33,8 @@ pub struct TargetPlan {
     pub address: Address,
     /// TLS settings; `None` for plain text.
     pub tls: Option<Tls>,
+    /// The handshake that turns each connection into a WebSocket; `None` for HTTP.
+    pub handshake: Option<OpeningHandshake>,
     /// The requests, sent in this order on each connection.
     pub specs: Vec<RequestSpec>,
     /// Root of the process tree whose CPU time is measured.
@@ -156,6 +160,7 @@ impl Plan {
         if self.reuse == Reuse::Requests(0) {
             return no("zero requests per connection: give -r at least 1".to_owned());
         }
+        self.check_messages()?;
         self.check_pace()?;
         self.check_slices()?;
         if self.stop.duration_ns.is_none_or(|duration| duration == 0)
@@ -178,6 +183,36 @@ impl Plan {
     pub(crate) fn requests(&self) -> Option<u64> {
         let traced = self.pace.trace().map(Trace::requests);
         [self.stop.requests, traced].into_iter().flatten().min()
+    }
+
+    /// A connection is a WebSocket if it carries messages, and is used for one at a time.
+    fn check_messages(&self) -> Result<(), PlanError> {
+        let no = |why: &str| Err(PlanError(why.to_owned()));
+        let is_message = |spec: &RequestSpec| matches!(spec.framing, ResponseFraming::Message(_));
+        let fits = |target: &TargetPlan| {
+            target.specs.iter().all(|spec| is_message(spec) == target.handshake.is_some())
+        };
+        if !self.targets.iter().all(fits) {
+            return no("messages require a WebSocket handshake, and HTTP requests exclude it");
+        }
+        let websockets = || self.targets.iter().filter(|target| target.handshake.is_some());
+        if websockets().next().is_none() {
+            return Ok(());
+        }
+        if websockets().any(|target| target.tls.is_some()) {
+            return no(
+                "--websocket requires an http or unix URL: WebSockets over TLS are not supported",
+            );
+        }
+        if self.reuse == Reuse::Close {
+            return no(
+                "--websocket and --no-keepalive exclude each other: give -r for short connections",
+            );
+        }
+        if self.pipeline > 1 {
+            return no("--websocket and --pipeline exclude each other");
+        }
+        Ok(())
     }
 
     fn check_trace(&self) -> Result<(), PlanError> {

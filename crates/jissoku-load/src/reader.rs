@@ -1,4 +1,4 @@
-//! Reads responses: framing (RFC 9112 section 6.3, strict) and verification.
+//! Reads HTTP responses: framing (RFC 9112 section 6.3, strict) and verification.
 //!
 //! The result does not depend on how the bytes were split. No code is shared with the server:
 //! `httparse` parses heads, framing is decided here.
@@ -8,6 +8,7 @@ use httparse::{EMPTY_HEADER, Header, Response, Status};
 use crate::chunked::{ChunkProgress, Decoder};
 use crate::error::RequestError;
 use crate::expect::{Body, Expected};
+use crate::progress::{Progress, ResponseInfo};
 
 /// Limit of the head's size.
 const HEAD_SIZE_MAX: usize = 64 * 1024;
@@ -23,28 +24,7 @@ pub(crate) struct RequestContext<'a> {
     pub(crate) expected: &'a Expected,
 }
 
-/// A complete response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ResponseInfo {
-    pub(crate) status: u16,
-    /// Why it is not the expected one.
-    pub(crate) error: Option<RequestError>,
-    /// Whether the connection stays open.
-    pub(crate) keeps_alive: bool,
-}
-
-/// The result of reading some bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
-    /// All bytes were used; the response is incomplete.
-    Incomplete,
-    /// A response ended after this many bytes.
-    Complete(ResponseInfo, usize),
-    /// The bytes are not a valid response.
-    Invalid,
-}
-
-/// Reads the responses of a connection.
+/// Reads the HTTP responses of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
     /// The bytes of an incomplete head.

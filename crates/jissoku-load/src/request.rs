@@ -39,12 +39,6 @@ impl Default for Request {
 }
 
 impl Request {
-    /// Whether responses to it have no body, whatever they announce.
-    #[must_use]
-    pub fn is_head(&self) -> bool {
-        self.method == "HEAD"
-    }
-
     /// The bytes to send. Request target, fields and body may contain placeholders (see
     /// [`RequestTemplate`]).
     ///

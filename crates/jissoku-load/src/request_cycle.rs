@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use crate::plan::TargetPlan;
 use crate::random::Random;
-use crate::reader::RequestContext;
 use crate::request_spec::RequestSpec;
 use crate::request_template::{PlaceholderKind, RequestTemplate};
 use crate::response_matcher::ResponseMatcher;
+use crate::response_reader::ResponseContext;
 
 /// The requests of a target, as one worker sends them.
 ///
@@ -50,9 +50,9 @@ impl<'a> RequestCycle<'a> {
     }
 
     /// The context of request `spec`.
-    pub(crate) fn context(&self, spec: usize) -> RequestContext<'a> {
+    pub(crate) fn context(&self, spec: usize) -> ResponseContext<'a> {
         let spec = &self.specs[spec];
-        RequestContext { head_only: spec.head_only, expected: &spec.expected }
+        ResponseContext { framing: spec.framing, expected: &spec.expected }
     }
 
     /// The range of `count` requests from `spec` on, with their placeholders filled.
@@ -76,6 +76,11 @@ impl<'a> RequestCycle<'a> {
         short(if next < count { next } else { next % count })
     }
 
+    /// A random number.
+    pub(crate) fn random(&mut self) -> u64 {
+        self.random.next()
+    }
+
     /// The bytes of all requests.
     #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -92,7 +97,7 @@ impl<'a> RequestCycle<'a> {
     fn fill(&mut self, range: &Range<usize>) {
         let Self { template, random, sequence, threads, .. } = self;
         template.fill(range, |kind| match kind {
-            PlaceholderKind::Random => random.next(),
+            PlaceholderKind::Random | PlaceholderKind::Masked => random.next(),
             PlaceholderKind::Sequence => {
                 let number = *sequence;
                 *sequence += *threads;
@@ -119,16 +124,18 @@ pub(crate) struct WorkerIndex {
 mod tests {
     use super::*;
     use crate::expect::{Expected, Verify};
+    use crate::response_reader::ResponseFraming;
 
     fn plan(texts: &[&str]) -> TargetPlan {
         let spec = |text: &&str| RequestSpec {
             name: (*text).to_owned(),
             template: RequestTemplate::parse(text.as_bytes()).expect("it is fine"),
-            head_only: false,
+            framing: ResponseFraming::Http,
             expected: Expected::new(Verify::None, Vec::new(), None),
         };
         let address = "http://127.0.0.1/".parse().expect("it is a URL");
-        TargetPlan { address, tls: None, specs: texts.iter().map(spec).collect(), watch_pid: None }
+        let specs = texts.iter().map(spec).collect();
+        TargetPlan { address, tls: None, handshake: None, specs, watch_pid: None }
     }
 
     const ALONE: WorkerIndex = WorkerIndex { thread: 0, threads: 1, seed: 1 };

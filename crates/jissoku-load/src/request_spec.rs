@@ -4,7 +4,9 @@ use httparse::{EMPTY_HEADER, Status};
 
 use crate::address::Address;
 use crate::expect::Expected;
+use crate::message::MessageType;
 use crate::request_template::{RequestSpecError, RequestTemplate};
+use crate::response_reader::ResponseFraming;
 
 /// Limit of the number of header fields.
 const FIELDS_MAX: usize = 200;
@@ -16,8 +18,8 @@ pub struct RequestSpec {
     pub name: String,
     /// The bytes to send.
     pub template: RequestTemplate,
-    /// Whether responses have no body although they announce one (HEAD).
-    pub head_only: bool,
+    /// How the response is framed.
+    pub framing: ResponseFraming,
     /// The expected response.
     pub expected: Expected,
 }
@@ -42,7 +44,25 @@ impl RequestSpec {
         let method = method_of_one_request(template.bytes()).map_err(|why| {
             RequestSpecError::new(format!("{name} is not exactly one HTTP request: {why}"))
         })?;
-        Ok(Self { name: name.to_owned(), template, head_only: method == "HEAD", expected })
+        let framing = ResponseFraming::of_method(&method);
+        Ok(Self { name: name.to_owned(), template, framing, expected })
+    }
+
+    /// A WebSocket message with this payload, which is sent as it is, without placeholders.
+    ///
+    /// # Errors
+    /// A text is not UTF-8.
+    pub fn message(
+        message_type: MessageType,
+        payload: &[u8],
+        expected: Expected,
+    ) -> Result<Self, RequestSpecError> {
+        if message_type == MessageType::Text && std::str::from_utf8(payload).is_err() {
+            return Err(RequestSpecError::new("a text message must be UTF-8".to_owned()));
+        }
+        let (template, framing) =
+            (message_type.template(payload), ResponseFraming::Message(message_type));
+        Ok(Self { name: "message".to_owned(), template, framing, expected })
     }
 }
 
@@ -112,8 +132,9 @@ mod tests {
     fn path_and_host_come_from_the_url() {
         let spec = raw("HEAD {PATH} HTTP/1.1\r\nHost: {HOST}\r\n\r\n").expect("it is one request");
         assert_eq!(spec.template.bytes(), b"HEAD /a?b HTTP/1.1\r\nHost: 127.0.0.1:81\r\n\r\n");
-        assert!(spec.head_only);
-        assert!(!raw("POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}").expect("too").head_only);
+        assert_eq!(spec.framing, ResponseFraming::Head);
+        let spec = raw("POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}").expect("it is one too");
+        assert_eq!(spec.framing, ResponseFraming::Http);
     }
 
     #[test]

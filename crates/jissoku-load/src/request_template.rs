@@ -2,10 +2,13 @@
 //!
 //! `{SEQ:8}` is the request's sequence number and `{RAND:8}` a random number, in this many decimal
 //! digits (default 10). The width is fixed, so that `Content-Length` stays valid. Any other brace
-//! is literal: JSON needs no escaping.
+//! is literal: JSON needs no escaping. The payload of a WebSocket message is a placeholder too: it is
+//! masked anew.
 
 use std::fmt;
 use std::ops::Range;
+
+use crate::mask::{self, KEY_SIZE};
 
 /// Default width of a placeholder.
 const WIDTH: usize = 10;
@@ -53,6 +56,8 @@ pub(crate) enum PlaceholderKind {
     Sequence,
     /// A random number.
     Random,
+    /// A masking key and the payload that is masked with it, changed by a random number.
+    Masked,
 }
 
 impl RequestTemplate {
@@ -74,6 +79,19 @@ impl RequestTemplate {
             }
         }
         Ok(template)
+    }
+
+    /// These bytes, without placeholders.
+    pub(crate) fn literal(bytes: &[u8]) -> Self {
+        Self { bytes: bytes.to_vec(), placeholders: Vec::new() }
+    }
+
+    /// Appends a masking key of zero and a payload, which change with each sending.
+    pub(crate) fn append_masked(&mut self, payload: &[u8]) {
+        let (at, width) = (self.bytes.len(), KEY_SIZE + payload.len());
+        self.placeholders.push(Placeholder { at, width, kind: PlaceholderKind::Masked });
+        self.bytes.extend_from_slice(&[0; KEY_SIZE]);
+        self.bytes.extend_from_slice(payload);
     }
 
     /// The bytes; placeholders contain zeros.
@@ -109,14 +127,22 @@ impl RequestTemplate {
         for placeholder in
             self.placeholders[first..].iter().take_while(|placeholder| placeholder.at < range.end)
         {
-            let mut left = number(placeholder.kind);
-            for digit in
-                self.bytes[placeholder.at..placeholder.at + placeholder.width].iter_mut().rev()
-            {
-                *digit = b'0' + u8::try_from(left % 10).unwrap_or(0);
-                left /= 10;
+            let number = number(placeholder.kind);
+            let bytes = &mut self.bytes[placeholder.at..placeholder.at + placeholder.width];
+            match placeholder.kind {
+                PlaceholderKind::Sequence | PlaceholderKind::Random => write_digits(bytes, number),
+                PlaceholderKind::Masked => mask::remask(bytes, number),
             }
         }
+    }
+}
+
+/// Writes the last decimal digits of a number.
+fn write_digits(digits: &mut [u8], number: u64) {
+    let mut left = number;
+    for digit in digits.iter_mut().rev() {
+        *digit = b'0' + u8::try_from(left % 10).unwrap_or(0);
+        left /= 10;
     }
 }
 

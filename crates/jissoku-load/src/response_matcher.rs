@@ -6,7 +6,7 @@
 //! templates are kept, for servers that alternate between two responses.
 
 use crate::date::{self, Block};
-use crate::reader::ResponseInfo;
+use crate::progress::ResponseInfo;
 
 /// Longer responses are always read completely.
 const SIZE_MAX: usize = 32 * 1024;

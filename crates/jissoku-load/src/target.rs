@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use jissoku_os::socket::Endpoint;
 
 use crate::connection::{Connection, ConnectionState};
+use crate::opening_handshake::OpeningHandshake;
 use crate::plan::Plan;
 use crate::request_cycle::{RequestCycle, WorkerIndex};
 use crate::schedule::Schedule;
@@ -16,6 +17,8 @@ pub(crate) struct Target<'a> {
     pub(crate) endpoint: &'a Endpoint,
     /// TLS settings; `None` for plain text.
     pub(crate) tls: Option<&'a Tls>,
+    /// The WebSocket handshake; `None` for HTTP.
+    pub(crate) handshake: Option<&'a OpeningHandshake>,
     pub(crate) request_cycle: RequestCycle<'a>,
     /// Connections with capacity for a request; the one that has been free for longest is first.
     pub(crate) free: VecDeque<u32>,
@@ -42,6 +45,7 @@ impl<'a> Target<'a> {
         Self {
             endpoint,
             tls: target.tls.as_ref(),
+            handshake: target.handshake.as_ref(),
             request_cycle: RequestCycle::new(target, plan.pipeline, worker_index),
             free: VecDeque::new(),
             budget: u64::MAX,

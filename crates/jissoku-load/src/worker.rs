@@ -78,6 +78,7 @@ impl<'a, T: Transport> Worker<'a, T> {
                 break;
             }
             now_ns = self.send_due(now_ns);
+            self.send_pongs();
             let before_ns = self.recorder.window.last_response_ns;
             if events.wait(&mut self, now_ns)? == Wake::Stop {
                 break;
@@ -239,6 +240,7 @@ impl<'a, T: Transport> Worker<'a, T> {
         let numbers = 0..self.dispatcher.targets.len();
         let results = numbers.map(|number| self.target_result(number, slices.next(), end_ns));
         let results = results.collect();
+        (0..self.connections.len()).for_each(|index| self.send_close_frame(index));
         self.recorder.finish(results, closing, end_ns)
     }
 

@@ -43,9 +43,9 @@ pub(crate) struct ConnectCounters {
     pub(crate) opened: u64,
     /// Failed attempts.
     pub(crate) refused: u64,
-    /// Duration of TCP or Unix connects, without the TLS handshake.
+    /// Duration of TCP or Unix connects, without a handshake.
     pub(crate) connect: Histogram,
-    /// Duration of TLS handshakes.
+    /// Duration of TLS or WebSocket handshakes.
     pub(crate) handshake: Histogram,
     /// TLS handshakes that resumed an earlier session.
     pub(crate) resumed: u64,

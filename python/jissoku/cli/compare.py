@@ -85,6 +85,7 @@ PROFILE_NS = 20_000_000_000
     metavar="FILE",
     help="File with a whole request; several are sent in rotation. {PATH} and {HOST} are replaced.",
 )
+@shared_options.websocket
 @shared_options.connections("Connections per target.")
 @click.option(
     "-R",

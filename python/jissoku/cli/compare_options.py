@@ -25,6 +25,7 @@ class CompareOptions:
     header: tuple[tuple[str, str], ...]
     body: str | None
     raw: tuple[Path, ...]
+    websocket: bool
     connections: int
     rate: int | None
     closed_loop: bool
@@ -65,7 +66,8 @@ def selection(options: CompareOptions, *, floor: bool) -> Selection:
         path=options.path,
         unix=options.unix,
         upstream=Transport(options.upstream),
-        floor=floor,
+        # The floor parses nothing, so it completes no handshake.
+        floor=floor and not options.websocket,
     )
 
 
@@ -80,11 +82,14 @@ def workload(options: CompareOptions) -> Workload:
         raise InputError(f"-R and {bursts} exclude each other")
     if options.raw and (options.header or options.body or options.method != "GET"):
         raise InputError("--raw is the whole request: leave out -m, -H and --body")
+    if options.websocket:
+        _check_websocket(options)
     return Workload(
         path=options.path,
         method=options.method,
         headers=options.header,
         body=_body(options.body),
+        websocket=options.websocket,
         raw_requests=read_raw_requests(options.raw, keepalive=options.keepalive),
         connections=options.connections,
         pipeline=options.pipeline,
@@ -92,6 +97,18 @@ def workload(options: CompareOptions) -> Workload:
         rate_rps=options.rate,
         transport=Transport.UNIX if options.unix else Transport.TCP,
     )
+
+
+def _check_websocket(options: CompareOptions) -> None:
+    excluded = {
+        "--raw": options.raw,
+        "-m": options.method != "GET",
+        "--pipeline": options.pipeline > 1,
+        "--no-keepalive": not options.keepalive,
+    }
+    for name, is_given in excluded.items():
+        if is_given:
+            raise InputError(f"--websocket and {name} exclude each other")
 
 
 def _body(given: str | None) -> bytes:

@@ -36,6 +36,7 @@ class ProfileOptions:
     duration: float
     frequency: int
     keepalive: bool
+    websocket: bool
     unix: bool
     seed: int
     out: Path | None
@@ -85,6 +86,7 @@ class ProfileOptions:
     help="Samples per second of CPU time.",
 )
 @shared_options.keepalive
+@shared_options.websocket
 @shared_options.unix
 @shared_options.seed
 @shared_options.out
@@ -107,6 +109,8 @@ def profile(**given: Any) -> int:
     count = len(options.targets) + len(options.cmd) + len(options.url)
     if not 1 <= count <= TARGETS_MAX:
         raise InputError("name one target, or two to be compared, see `jissoku targets`")
+    if options.websocket and not options.keepalive:
+        raise InputError("--websocket and --no-keepalive exclude each other")
     lock_machine()
     with ProgressDisplay(quiet=options.quiet or options.as_json) as show:
         config = _profile_config(options, show)
@@ -134,6 +138,7 @@ def _profile_config(options: ProfileOptions, show: ProgressDisplay) -> ProfileCo
         workload=Workload(
             path=options.path,
             headers=options.header,
+            websocket=options.websocket,
             connections=options.connections,
             connection_mode=ConnectionMode.KEEP_ALIVE
             if options.keepalive

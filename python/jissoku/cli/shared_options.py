@@ -51,6 +51,11 @@ keepalive = click.option(
     default=True,
     help="Use one connection per request.",
 )
+websocket = click.option(
+    "--websocket",
+    is_flag=True,
+    help="Send messages on WebSockets in place of requests: the body, or 32 bytes.",
+)
 unix = click.option(
     "--unix", is_flag=True, help="Connect over Unix sockets (all targets must support them)."
 )

@@ -75,6 +75,7 @@ class WorkloadSpec(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         arms: Participating arms, the baseline first; all arms when empty.
         body_size: Bytes of the request body; 0: none.
+        websocket: Messages on WebSockets are sent in place of requests, of body_size or 32 bytes.
         shared_cores: Servers and load generator share all cores: for claims about more workers than
             a small machine has cores for the server alone. Reported as a warning; absolute costs
             are not claimed.
@@ -86,6 +87,7 @@ class WorkloadSpec(msgspec.Struct, frozen=True, kw_only=True):
     method: str = "GET"
     headers: dict[str, str] = msgspec.field(default_factory=dict)
     body_size: int = 0
+    websocket: bool = False
     connections: int = 64
     pipeline: int = 1
     keepalive: bool = True

@@ -123,7 +123,7 @@ def run_load(
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         files = Path(folder)
         (files / "body").write_bytes(spec.body or b"")
-        (files / "request-body").write_bytes(spec.workload.body)
+        (files / "request-body").write_bytes(_sent_body(spec.workload))
         for shape in spec.workload.raw_requests:
             (files / f"{shape.name}.http").write_bytes(shape.text)
         before = conditions.snapshot(_roots(spec), spec.own_processes)
@@ -241,7 +241,6 @@ def _command(spec: LoadSpec, files: Path, cores: CoreAssignment) -> list[str]:
         "--seed": spec.seed,
         "--cores": ",".join(map(str, cores.generator)),
         "--verify": "all",
-        "--expect-status": spec.status,
         "--idle": "spin" if paced else "block",
     }
     command = [sys.executable, "-m", "jissoku", "load", "--json", "--events"]
@@ -252,6 +251,8 @@ def _command(spec: LoadSpec, files: Path, cores: CoreAssignment) -> list[str]:
         command += ["--slice", f"{spec.slice_ns}ns"]
     if spec.idle_watch_ns:
         command += ["--idle-watch", f"{spec.idle_watch_ns}ns"]
+    if not work.websocket:
+        command += ["--expect-status", str(spec.status)]
     if spec.body is not None:
         command += ["--expect-body", f"@{files / 'body'}"]
     if paced:
@@ -269,13 +270,20 @@ def _command(spec: LoadSpec, files: Path, cores: CoreAssignment) -> list[str]:
 def _request(work: Workload, files: Path) -> list[str]:
     if work.raw_requests:
         return ["--raw", ",".join(str(files / f"{shape.name}.http") for shape in work.raw_requests)]
-    words = ["-m", work.method]
+    if work.websocket:
+        words = [f"--websocket={'text' if work.is_text else 'binary'}"]
+    else:
+        words = ["-m", work.method]
     for name, value in work.headers:
         words += ["-H", f"{name}: {value}"]
-    if work.body:
+    if _sent_body(work):
         # Not as an argument, because arguments are limited to 128 KiB (execve(2)).
         words += ["--body", f"@{files / 'request-body'}"]
     return words
+
+
+def _sent_body(work: Workload) -> bytes:
+    return work.message if work.websocket else work.body
 
 
 def _measurements(

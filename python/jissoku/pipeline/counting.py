@@ -80,6 +80,9 @@ def count_arm(
     Raises:
         TargetError: It does not start, does not answer, or its answer differs.
     """
+    if workload.websocket:
+        reason = "messages of a WebSocket are not counted one by one"
+        return CounterReadings(requests=0, syscalls_reason=reason)
     if workload.pipeline > 1:
         reason = "requests in a pipeline cannot be counted one by one"
         return CounterReadings(requests=0, syscalls_reason=reason)

@@ -329,6 +329,7 @@ def _compare_config(
             method=setting.method,
             headers=tuple(setting.headers.items()),
             body=b"x" * setting.body_size,
+            websocket=setting.websocket,
             connections=setting.connections,
             pipeline=setting.pipeline,
             connection_mode=ConnectionMode.KEEP_ALIVE

@@ -182,6 +182,8 @@ def _workloads(experiment: Experiment) -> Iterator[Mistake]:
             yield (*at, "pipeline"), "must be 1 to 1024"
         if work.rate is not None and (work.rate < 1 or work.closed_loop or work.pipeline > 1):
             yield (*at, "rate"), "must be above 0, and goes with neither closed_loop nor pipeline"
+        if work.websocket and (not work.keepalive or work.pipeline > 1 or work.method != "GET"):
+            yield (*at, "websocket"), "goes with none of keepalive = false, pipeline and method"
         for arm in work.arms:
             if arm not in names:
                 yield (*at, "arms"), f"{arm!r} is not an arm; there are {', '.join(names)}"

@@ -32,7 +32,7 @@ METHOD_TEXTS = {
 def describe_load(run: Run) -> str:
     """The workload in one line."""
     work = run.workload
-    what = f"{work.method} {work.path}"
+    what = f"{'WebSocket' if work.websocket else work.method} {work.path}"
     if work.raw_requests:
         what += (
             f" in {len(work.raw_requests)} shapes ({', '.join(s.name for s in work.raw_requests)})"
@@ -47,7 +47,9 @@ def describe_load(run: Run) -> str:
         parts.append(f"{work.pipeline} requests in flight on each")
     if work.transport is Transport.UNIX:
         parts.append("over Unix sockets")
-    if work.body:
+    if work.websocket:
+        parts.append(f"messages of {len(work.message):,} bytes, each sent back")
+    elif work.body:
         parts.append(f"a body of {len(work.body):,} bytes")
     return ", ".join(parts)
 

@@ -135,6 +135,8 @@ def _workload_text(workload: Workload) -> str:
     parts = [f"{workload.method} {workload.path}", f"{workload.connections} connections"]
     if workload.raw_requests:
         parts[0] = f"{len(workload.raw_requests)} raw requests"
+    if workload.websocket:
+        parts[0] = f"WebSocket {workload.path}"
     if workload.pipeline > 1:
         parts.append(f"{workload.pipeline} in flight")
     if workload.connection_mode != "keep-alive":
@@ -143,7 +145,9 @@ def _workload_text(workload: Workload) -> str:
         parts.append("Unix sockets")
     if workload.headers:
         parts.append(f"{len(workload.headers)} more header fields")
-    if workload.body:
+    if workload.websocket:
+        parts.append(f"messages of {len(workload.message)} bytes")
+    elif workload.body:
         parts.append(f"body of {len(workload.body)} bytes")
     return ", ".join(parts)
 

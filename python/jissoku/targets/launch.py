@@ -96,6 +96,8 @@ def expected_response(
     Raises:
         TargetError: The contract has none, and the status of the first answer is not a success.
     """
+    if workload.websocket:
+        return response.expect_echo(workload)
     of_contract = None
     is_plain = workload.method == "GET" and not workload.headers
     if prepared.origin is Origin.RECIPE and is_plain:

@@ -72,7 +72,7 @@ def wait_until_ready(
                 if is_refused and monotonic_ns() >= start + REFUSED_LIMIT_NS:
                     raise _unreachable(running.name, running.address, error) from error
             else:
-                if 200 <= answer.status < 300 and running.is_alive():
+                if answer.is_success and running.is_alive():
                     return answer
                 last = f"it answers {answer.status} {answer.reason}".rstrip()
             death.wait(backoff)

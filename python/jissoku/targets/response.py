@@ -13,9 +13,13 @@ from dataclasses import dataclass
 from jissoku import model
 from jissoku.errors import TargetError
 from jissoku.model import ConnectionMode, Workload
+from jissoku.model.updated import updated
 from jissoku.system.address import Address
+from jissoku.targets import websocket
 
 REQUEST_LIMIT_S = 5.0
+
+SWITCHING_PROTOCOLS = 101
 
 # A longer body is refused rather than held in memory.
 BODY_BYTES_MAX = 256 * 1024 * 1024
@@ -23,7 +27,7 @@ BODY_BYTES_MAX = 256 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetResponse:
-    """A target's answer.
+    """A target's answer; on a WebSocket, that to the handshake, with a message in place of a body.
 
     Attributes:
         fields: Header fields in their order, as (name, value).
@@ -39,6 +43,11 @@ class TargetResponse:
     def field(self, name: str) -> str:
         """The value of a field, "" if there is none; several are joined by commas."""
         return ", ".join(value for key, value in self.fields if key.lower() == name.lower())
+
+    @property
+    def is_success(self) -> bool:
+        """Whether it is a good answer: 101 is one to the handshake of a WebSocket."""
+        return 200 <= self.status < 300 or self.status == SWITCHING_PROTOCOLS
 
     def recorded(self) -> model.VerifiedResponse:
         """Its record; the size of the head assumes one space after each colon."""
@@ -79,21 +88,32 @@ def send_request(
 ) -> TargetResponse:
     """Sends a target one request on a new connection, and reads the answer.
 
+    On a WebSocket, that is the handshake and one message.
+
     Args:
         index: Index of the raw request, if the workload has any.
 
     Raises:
         OSError: The connection failed, or an answer took longer than `limit_s`.
         http.client.HTTPException: The answer is not HTTP, or is truncated.
+        TargetError: A WebSocket is not opened as its handshake requires, or closed.
     """
     with address.connect(limit_s) as connection:
         connection.settimeout(limit_s)
-        connection.sendall(request(address, workload, index))
+        handshake = websocket.handshake_fields() if workload.websocket else []
+        asked = updated(workload, headers=(*handshake, *workload.headers))
+        connection.sendall(request(address, asked, index))
         reader = http.client.HTTPResponse(connection, method=workload.method)
         try:
             reader.begin()
             keeps_alive = not reader.will_close
-            body = reader.read(BODY_BYTES_MAX + 1)
+            if handshake and reader.status == SWITCHING_PROTOCOLS:
+                websocket.check_handshake(handshake, reader)
+                body = websocket.exchange(
+                    connection, reader.fp, workload.message, is_text=workload.is_text
+                )
+            else:
+                body = reader.read(BODY_BYTES_MAX + 1)
             if len(body) > BODY_BYTES_MAX:
                 raise http.client.HTTPException(f"a body of more than {BODY_BYTES_MAX} bytes")
             if reader.length:
@@ -120,11 +140,12 @@ def request(address: Address, workload: Workload, index: int = 0) -> bytes:
     if "host" not in given:
         lines.append(f"Host: {address.authority}")
     lines += [f"{name}: {value}" for name, value in workload.headers]
-    if workload.body and "content-length" not in given:
-        lines.append(f"Content-Length: {len(workload.body)}")
+    body = b"" if workload.websocket else workload.body
+    if body and "content-length" not in given:
+        lines.append(f"Content-Length: {len(body)}")
     if workload.connection_mode is ConnectionMode.CLOSE and "connection" not in given:
         lines.append("Connection: close")
-    return "\r\n".join([*lines, "", ""]).encode("latin-1") + workload.body
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
 
 
 def expect_first_response(answer: TargetResponse) -> ExpectedResponse:
@@ -145,6 +166,11 @@ def expect_first_response(answer: TargetResponse) -> ExpectedResponse:
     )
 
 
+def expect_echo(workload: Workload) -> ExpectedResponse:
+    """The expected answer on a WebSocket: its message."""
+    return ExpectedResponse(status=SWITCHING_PROTOCOLS, content_type="", body=workload.message)
+
+
 def check_response(answer: TargetResponse, expected: ExpectedResponse) -> None:
     """Compares an answer with the expected one: status, content type, length and body.
 
@@ -158,8 +184,10 @@ def check_response(answer: TargetResponse, expected: ExpectedResponse) -> None:
     if given != expected.content_type:
         wanted = expected.content_type
         raise TargetError(f"answers with content type {given!r} and not {wanted!r}{before}")
+    # The body of a response, and not a message of a WebSocket, has a length field.
+    is_body = answer.status != SWITCHING_PROTOCOLS
     length = answer.field("Content-Length")
-    if length != str(len(expected.body)) and (length or not expected.is_first_response):
+    if is_body and length != str(len(expected.body)) and (length or not expected.is_first_response):
         wanted = str(len(expected.body))
         raise TargetError(f"answers with content length {length!r} and not {wanted!r}{before}")
     if answer.body != expected.body:

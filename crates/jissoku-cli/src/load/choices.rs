@@ -37,6 +37,12 @@ pub(super) enum BusyChoice {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum MessageChoice {
+    Text,
+    Binary,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum VerifyChoice {
     None,
     Length,

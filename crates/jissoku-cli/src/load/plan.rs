@@ -4,14 +4,20 @@ use std::fs;
 use std::path::PathBuf;
 
 use jissoku_load::{
-    Address, ClockSource, Driver, Expected, Idle, OnBusy, Plan, Request, RequestSpec, Reuse,
-    StopCondition, TargetPlan, Think, Verify, Version,
+    Address, ClockSource, Driver, Expected, Idle, MessageType, OnBusy, OpeningHandshake, Plan,
+    Request, RequestSpec, ResponseFraming, Reuse, StopCondition, TargetPlan, Think, Verify,
+    Version,
 };
 use jissoku_os::{affinity, clock, uring};
 
 use super::Load;
-use super::choices::{BusyChoice, ClockChoice, DriverChoice, IdleChoice, VerifyChoice};
+use super::choices::{
+    BusyChoice, ClockChoice, DriverChoice, IdleChoice, MessageChoice, VerifyChoice,
+};
 use crate::units;
+
+/// The payload of WebSocket messages if `-b` is not given.
+const MESSAGE: &[u8] = b"a message of thirty-two bytes...";
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -129,13 +135,24 @@ impl Load {
             let address = self.connect.apply(address);
             let specs = self.specs(&address)?;
             let tls = self.tls.config_for(&address)?;
-            Ok(TargetPlan { tls, specs, watch_pid: self.watch.get(number).copied(), address })
+            let handshake = self.websocket.map(|_| OpeningHandshake::new(&address, &self.headers));
+            let handshake = handshake.transpose().map_err(|bad| bad.to_string())?;
+            let watch_pid = self.watch.get(number).copied();
+            Ok(TargetPlan { tls, handshake, specs, watch_pid, address })
         };
         self.urls.iter().enumerate().map(target).collect()
     }
 
     /// The requests for one URL.
     fn specs(&self, address: &Address) -> Result<Vec<RequestSpec>, String> {
+        if let Some(choice) = self.websocket {
+            let message_type = match choice {
+                MessageChoice::Text => MessageType::Text,
+                MessageChoice::Binary => MessageType::Binary,
+            };
+            let spec = RequestSpec::message(message_type, self.message(), self.expected()?);
+            return Ok(vec![spec.map_err(|bad| bad.to_string())?]);
+        }
         if self.raw.is_empty() {
             let request = Request {
                 method: self.method.clone(),
@@ -144,8 +161,9 @@ impl Load {
                 body: self.body.clone().unwrap_or_default(),
             };
             let template = request.render(address, self.reuse()).map_err(|bad| bad.to_string())?;
-            let (head_only, expected) = (request.is_head(), self.expected()?);
-            return Ok(vec![RequestSpec { name: request.method, template, head_only, expected }]);
+            let (framing, expected) =
+                (ResponseFraming::of_method(&request.method), self.expected()?);
+            return Ok(vec![RequestSpec { name: request.method, template, framing, expected }]);
         }
         let spec = |path: &PathBuf| {
             let name = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -156,11 +174,16 @@ impl Load {
         self.raw.iter().map(spec).collect()
     }
 
+    /// The payload of each WebSocket message.
+    fn message(&self) -> &[u8] {
+        self.body.as_deref().unwrap_or(MESSAGE)
+    }
+
     fn expected(&self) -> Result<Expected, String> {
         let written = self.expect_body.as_deref().and_then(|body| body.strip_prefix(b"sha256:"));
         let digest = written.map(|hex| units::digest(&String::from_utf8_lossy(hex))).transpose()?;
-        let unsaid =
-            if self.expect_body.is_some() { VerifyChoice::All } else { VerifyChoice::Length };
+        let is_known = self.expect_body.is_some() || self.websocket.is_some();
+        let unsaid = if is_known { VerifyChoice::All } else { VerifyChoice::Length };
         let verify = match self.verify.unwrap_or(unsaid) {
             VerifyChoice::None => Verify::None,
             VerifyChoice::Length => Verify::Length,
@@ -172,7 +195,9 @@ impl Load {
         if verify != Verify::All && digest.is_some() {
             return Err("--expect-body sha256:... requires --verify all".to_owned());
         }
-        let body = self.expect_body.clone().filter(|_| digest.is_none());
+        let echo = self.websocket.filter(|_| self.expect_len.is_none());
+        let body = self.expect_body.clone().or_else(|| echo.map(|_| self.message().to_vec()));
+        let body = body.filter(|_| digest.is_none());
         let mut expected = Expected::new(verify, self.expect_status.clone(), body);
         if let Some(size) = self.expect_len {
             expected = expected.of_length(size);

@@ -13,8 +13,8 @@ use std::thread::scope;
 use jissoku_floor::Driver;
 use jissoku_load::report::{Format, Report, SelfTest};
 use jissoku_load::{
-    Address, Arrival, Expected, Idle, OnBusy, Pace, Plan, Request, RequestSpec, Reuse,
-    StopCondition, TargetPlan, Think, Verify,
+    Address, Arrival, Expected, Idle, OnBusy, Pace, Plan, Request, RequestSpec, ResponseFraming,
+    Reuse, StopCondition, TargetPlan, Think, Verify,
 };
 use jissoku_os::affinity;
 use jissoku_os::signal::Signals;
@@ -120,9 +120,12 @@ fn floor_plan(plan_of_run: &Plan, url: &str, connections: usize, ns: u64) -> Res
     let request = Request::default();
     let template = request.render(&address, Reuse::KeepAlive).map_err(|bad| bad.to_string())?;
     let expected = Expected::new(Verify::Length, Vec::new(), None);
-    let spec = RequestSpec { name: request.method, template, head_only: false, expected };
+    let framing = ResponseFraming::Http;
+    let spec = RequestSpec { name: request.method, template, framing, expected };
+    let target =
+        TargetPlan { address, tls: None, handshake: None, specs: vec![spec], watch_pid: None };
     let plan = Plan {
-        targets: vec![TargetPlan { address, tls: None, specs: vec![spec], watch_pid: None }],
+        targets: vec![target],
         connections,
         threads: plan_of_run.threads.min(connections),
         pipeline: if connections == 1 { 1 } else { plan_of_run.pipeline },

@@ -26,7 +26,7 @@ fn read(parts: &[&[u8]], expected: &Expected, head_only: bool) -> Seen {
         while !rest.is_empty() {
             match reader.feed(rest, context) {
                 Progress::Incomplete => break,
-                Progress::Invalid => return Seen::Broken(responses),
+                Progress::Invalid | Progress::Control(..) => return Seen::Broken(responses),
                 Progress::Complete(response, used) => {
                     responses.push(response);
                     rest = &rest[used..];

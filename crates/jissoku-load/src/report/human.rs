@@ -68,14 +68,7 @@ impl Report {
                 duration(connect.max)
             ))
         )?;
-        if let Some(shake) = target.handshake_ns {
-            let (p50, p99) = (duration(shake.p50), duration(shake.p99));
-            let (max, resumed) = (duration(shake.max), target.handshakes_resumed);
-            writeln!(
-                out,
-                "  TLS handshakes in {p50} (50 %), {p99} (99 %), {max} (max); {resumed} resumed"
-            )?;
-        }
+        write_handshakes(out, target)?;
         write_latency(out, target)?;
         writeln!(
             out,
@@ -158,6 +151,18 @@ impl Report {
              -R measures what independent users would see."
         )
     }
+}
+
+fn write_handshakes(out: &mut fmt::Formatter<'_>, target: &TargetReport) -> fmt::Result {
+    let Some(handshake) = target.handshake_ns else { return Ok(()) };
+    let (p50, p99) = (duration(handshake.p50), duration(handshake.p99));
+    let max = duration(handshake.max);
+    let (protocol, resumed) = if target.is_websocket {
+        ("WebSocket", String::new())
+    } else {
+        ("TLS", format!("; {} resumed", target.handshakes_resumed))
+    };
+    writeln!(out, "  {protocol} handshakes in {p50} (50 %), {p99} (99 %), {max} (max){resumed}")
 }
 
 /// Percentiles with their confidence intervals; in the open loop, latency and service time.

@@ -95,6 +95,8 @@ pub struct RequestSpecReport {
 #[expect(missing_docs, reason = "the fields are named as in the JSON, and units end their names")]
 pub struct TargetReport {
     pub url: String,
+    #[serde(skip)]
+    pub is_websocket: bool,
     pub requests: u64,
     /// Correct responses, by request of the cycle.
     pub request_specs: Vec<RequestSpecReport>,
@@ -133,7 +135,7 @@ pub struct TargetReport {
     pub per_second: Vec<u64>,
     /// Duration of connects, also before the window.
     pub connect_ns: Option<Quantiles>,
-    /// Duration of TLS handshakes.
+    /// Duration of TLS or WebSocket handshakes.
     pub handshake_ns: Option<Quantiles>,
     /// TLS handshakes that resumed an earlier session.
     pub handshakes_resumed: u64,
@@ -267,6 +269,7 @@ impl TargetReport {
             specs.map(|(spec, &requests)| RequestSpecReport { name: spec.name.clone(), requests });
         Self {
             url: planned.address.to_string(),
+            is_websocket: planned.handshake.is_some(),
             requests: counters.requests,
             request_specs: specs.collect(),
             errors: counters.errors,

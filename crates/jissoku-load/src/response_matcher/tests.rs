@@ -2,7 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::expect::{Expected, Verify};
-use crate::reader::{Progress, Reader, RequestContext};
+use crate::progress::Progress;
+use crate::reader::{Reader, RequestContext};
 
 const WIRE: &[u8] = b"HTTP/1.1 200 OK\r\nDate: Sat, 21 Nov 2026 01:02:03 GMT\r\n\
     Content-Length: 5\r\n\r\nHello";

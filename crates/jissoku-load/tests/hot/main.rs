@@ -11,12 +11,16 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::thread::spawn;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use jissoku_load::{
-    Arrival, ClockSource, Control, Driver, Expected, Idle, OnBusy, Pace, Plan, Request,
-    RequestSpec, Reuse, StopCondition, TargetPlan, Think, Trace, Verify, run,
+    Arrival, ClockSource, Control, Driver, Expected, Idle, MessageType, OnBusy, OpeningHandshake,
+    Pace, Plan, Request, RequestSpec, ResponseFraming, Reuse, StopCondition, TargetPlan, Think,
+    Trace, Verify, run,
 };
 use jissoku_os::socket::SocketOptions;
 use jissoku_os::uring;
+use ring::digest;
 
 /// Requests of a short and of a long measurement.
 const FEW: u64 = 1_000;
@@ -63,17 +67,71 @@ fn answer(mut client: TcpStream) {
     }
 }
 
+/// A WebSocket server that sends back every masked text of five bytes.
+fn serve_messages() -> String {
+    let observer = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = observer.local_addr().expect("it has a name");
+    // It ends with the test's process.
+    let _listening = spawn(move || {
+        counting::leave_this_thread_out();
+        for client in observer.incoming().flatten() {
+            let _answering = spawn(move || send_back(client));
+        }
+    });
+    format!("http://{address}/")
+}
+
+fn send_back(mut client: TcpStream) -> Option<()> {
+    counting::leave_this_thread_out();
+    client.set_nodelay(true).expect("it is a TCP socket");
+    let (mut head, mut byte) = (Vec::new(), [0]);
+    while !head.ends_with(b"\r\n\r\n") {
+        client.read_exact(&mut byte).ok()?;
+        head.push(byte[0]);
+    }
+    let head = String::from_utf8(head).expect("all ASCII");
+    let key = head.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Key: "));
+    let hashed = [key.expect("it is sent"), "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"].concat();
+    let hash = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, hashed.as_bytes());
+    let accept = STANDARD.encode(hash);
+    let response = format!(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Accept: {accept}\r\n\r\n"
+    );
+    client.write_all(response.as_bytes()).ok()?;
+    let mut frame = [0; 11];
+    loop {
+        client.read_exact(&mut frame).ok()?;
+        client.write_all(b"\x81\x05Hello").ok()?;
+    }
+}
+
+/// Sends messages in place of requests.
+fn send_messages(plan: &mut Plan) {
+    let target = &mut plan.targets[0];
+    let handshake = OpeningHandshake::new(&target.address, &[]).expect("it is fine");
+    let expected = Expected::new(Verify::All, Vec::new(), Some(b"Hello".to_vec()));
+    let spec = RequestSpec::message(MessageType::Text, b"Hello", expected).expect("it is UTF-8");
+    (target.handshake, target.specs) = (Some(handshake), vec![spec]);
+}
+
 fn plan(url: &str, requests: u64, driver: Driver) -> Plan {
     let address = url.parse().expect("it is a URL");
     let request = Request::default();
     let spec = RequestSpec {
         name: request.method.clone(),
         template: request.render(&address, Reuse::KeepAlive).expect("it can be sent"),
-        head_only: false,
+        framing: ResponseFraming::Http,
         expected: Expected::new(Verify::All, Vec::new(), Some(b"Hello".to_vec())),
     };
     Plan {
-        targets: vec![TargetPlan { tls: None, specs: vec![spec], watch_pid: None, address }],
+        targets: vec![TargetPlan {
+            tls: None,
+            handshake: None,
+            specs: vec![spec],
+            watch_pid: None,
+            address,
+        }],
         connections: 4,
         threads: 1,
         pipeline: 1,
@@ -126,16 +184,17 @@ fn trace() -> Trace {
 type Change = fn(&mut Plan);
 
 fn costs_nothing(driver: Driver) {
-    let url = serve();
-    let changes: [(&str, Change); 4] = [
-        ("closed", |_| {}),
-        ("pipelined", |plan| plan.pipeline = 16),
-        ("open", |plan| plan.pace = Pace::Constant { rate_rps: 20_000 }),
-        ("traced", |plan| plan.pace = Pace::Trace(trace())),
+    let (requests, messages) = (serve(), serve_messages());
+    let changes: [(&str, &str, Change); 5] = [
+        ("closed", &requests, |_| {}),
+        ("pipelined", &requests, |plan| plan.pipeline = 16),
+        ("open", &requests, |plan| plan.pace = Pace::Constant { rate_rps: 20_000 }),
+        ("traced", &requests, |plan| plan.pace = Pace::Trace(trace())),
+        ("messages", &messages, send_messages),
     ];
-    for (name, change) in changes {
-        let few = allocations(&url, FEW, driver, change);
-        let many = allocations(&url, MANY, driver, change);
+    for (name, url, change) in changes {
+        let few = allocations(url, FEW, driver, change);
+        let many = allocations(url, MANY, driver, change);
         assert!(many <= few + CHANCE, "{name}: {few} for {FEW} requests, {many} for {MANY}");
     }
 }

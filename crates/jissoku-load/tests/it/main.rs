@@ -12,6 +12,8 @@ mod scripted;
 mod setting;
 mod time_slices;
 mod tls;
+mod websocket;
+mod websocket_server;
 mod windows;
 
 use jissoku_load::Driver;

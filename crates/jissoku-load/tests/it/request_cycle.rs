@@ -15,7 +15,7 @@ fn request_cycle(url: &str, request_targets: &[&str]) -> TargetPlan {
             .expect("it is one request")
     };
     let specs = request_targets.iter().map(spec).collect();
-    TargetPlan { tls: None, specs, watch_pid: None, address: address.clone() }
+    TargetPlan { tls: None, handshake: None, specs, watch_pid: None, address: address.clone() }
 }
 
 fn rotating(server: &Server, request_targets: &[&str], requests: u64) -> Plan {

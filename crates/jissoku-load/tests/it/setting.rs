@@ -7,7 +7,8 @@ use std::os::unix::net::UnixStream;
 use jissoku_load::report::Report;
 use jissoku_load::{
     Arrival, ClockSource, Control, Driver, Expected, Idle, OnBusy, Outcome, Pace, Plan, Request,
-    RequestSpec, Reuse, RunError, StopCondition, TargetPlan, Think, Verify, run, run_checks,
+    RequestSpec, ResponseFraming, Reuse, RunError, StopCondition, TargetPlan, Think, Verify, run,
+    run_checks,
 };
 use jissoku_os::socket::SocketOptions;
 
@@ -48,10 +49,10 @@ pub(crate) fn target(url: &str, request: &Request) -> TargetPlan {
     let spec = RequestSpec {
         name: request.method.clone(),
         template: request.render(&address, Reuse::KeepAlive).expect("it can be sent"),
-        head_only: request.is_head(),
+        framing: ResponseFraming::of_method(&request.method),
         expected: hello(),
     };
-    TargetPlan { tls: None, specs: vec![spec], watch_pid: None, address }
+    TargetPlan { tls: None, handshake: None, specs: vec![spec], watch_pid: None, address }
 }
 
 /// The driver under test, if this kernel supports it.

@@ -25,6 +25,10 @@ mod submission;
 mod time_slices;
 #[path = "../it/tls.rs"]
 mod tls;
+#[path = "../it/websocket.rs"]
+mod websocket;
+#[path = "../it/websocket_server.rs"]
+mod websocket_server;
 #[path = "../it/windows.rs"]
 mod windows;
 

@@ -1,5 +1,7 @@
 """The common contract as an ASGI 3 application, without a framework.
 
+A WebSocket, at any path, sends every message back.
+
 The folder of files is named by the environment's FILES.
 """
 
@@ -29,6 +31,9 @@ ABSENT_HEADERS = [TEXT, (b"content-length", b"9")]
 
 
 async def app(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    if scope["type"] == "websocket":
+        await echo(receive, send)
+        return
     if scope["type"] != "http":
         raise NotImplementedError(scope["type"])  # no lifespan: a server goes on without one
     path = scope["path"]
@@ -44,6 +49,17 @@ async def app(scope: dict[str, Any], receive: Receive, send: Send) -> None:
         await file(path.removeprefix("/files/"), send)
     else:
         await answer(send, 404, ABSENT_HEADERS, b"Not Found")
+
+
+async def echo(receive: Receive, send: Send) -> None:
+    """Sends every message of a WebSocket back."""
+    await receive()
+    await send({"type": "websocket.accept"})
+    while (event := await receive())["type"] == "websocket.receive":
+        if event.get("text") is not None:
+            await send({"type": "websocket.send", "text": event["text"]})
+        else:
+            await send({"type": "websocket.send", "bytes": event["bytes"]})
 
 
 async def answer(send: Send, status: int, headers: Headers, body: bytes) -> None:
