@@ -56,8 +56,8 @@ def stopped_by_significance(patch: pytest.MonkeyPatch) -> None:
 
 
 def strict_checks(patch: pytest.MonkeyPatch) -> None:
-    """A check that reports every third difference as a contradiction."""
-    patch.setattr(decision, "CHECK_ALPHA", 0.9)
+    """A check that reports nearly every difference as a contradiction."""
+    patch.setattr(decision, "CHECK_ALPHA", 0.999)
 
 
 def lenient_checks(patch: pytest.MonkeyPatch) -> None:

@@ -277,7 +277,7 @@ def test_a_disputed_tie_is_a_tie() -> None:
 
 
 def test_a_check_is_as_strict_as_the_number_of_comparisons_asks() -> None:
-    ours, theirs = [0.0, 0.01, -0.01, 0.005], [0.025, 0.035, 0.03]
+    ours, theirs = [0.0, 0.01, -0.01, 0.005], [0.125, 0.135, 0.13]
     assert not decision.agrees(ours, theirs, 1)
     assert decision.agrees(ours, theirs, 100)
 

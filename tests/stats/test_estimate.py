@@ -3,11 +3,12 @@
 import itertools
 import random
 
+import numpy as np
 import pytest
 from hypothesis import assume, given, strategies as st
 from scipy import stats  # type: ignore[import-untyped]
 
-from jissoku.stats import estimate
+from jissoku.stats import decision, estimate
 
 LOGS = st.lists(st.floats(-1, 1, allow_nan=False), min_size=6, max_size=12)
 
@@ -130,3 +131,21 @@ def test_intervals_cover_the_truth_as_often_as_they_promise(blocks: int) -> None
     # 95 % of 1000 is 950 +- 7; five deviations are allowed.
     assert covered == pytest.approx(0.95 * rounds, abs=35)
     assert covered_robust >= 0.95 * rounds - 35
+
+
+def objections(blocks: int, spread: float, shift: float = 0.0) -> float:
+    """How often a check of some blocks objects at 1 % to a ratio of 12 blocks."""
+    rng = np.random.default_rng(blocks)
+    ours = rng.normal(0, 1, (400, 12))
+    theirs = rng.normal(shift, spread, (400, blocks))
+    pairs = zip(ours.tolist(), theirs.tolist(), strict=True)
+    return sum(not decision.agrees(*pair, comparisons=1) for pair in pairs) / len(ours)
+
+
+@pytest.mark.parametrize(("blocks", "spread"), [(2, 1.0), (2, 2.7), (3, 2.7), (6, 2.7), (6, 5.0)])
+def test_a_check_of_few_blocks_seldom_objects_to_an_equal_ratio(blocks: int, spread: float) -> None:
+    assert objections(blocks, spread) <= 0.025
+
+
+def test_a_check_of_two_blocks_notices_a_large_difference() -> None:
+    assert objections(2, 1.0, shift=27.0) >= 0.9

@@ -124,6 +124,24 @@ def welch(ours: Sequence[float], theirs: Sequence[float]) -> float:
     return float(stats.ttest_ind_from_stats(*first, *second, equal_var=False).pvalue)
 
 
+def few_against_many(ours: Sequence[float], theirs: Sequence[float], spread: float) -> float:
+    """Two-sided p-value of equal means, where `theirs` are too few to show their spread.
+
+    Two values that lie close together by chance give Welch's test an error that is much too small.
+    Here the spread of theirs counts as at least `spread` times that of ours, and where that is the
+    larger one, it is as uncertain as that of ours.
+
+    Raises:
+        ValueError: Fewer than two values on either side.
+    """
+    (mean, sd), (their_mean, their_sd) = mean_and_sd(ours), mean_and_sd(theirs)
+    least = spread * sd
+    if their_sd >= least:
+        return welch(ours, theirs)
+    error = math.sqrt(sd**2 / len(ours) + least**2 / len(theirs))
+    return float(2 * stats.t.sf(abs(mean - their_mean) / error, len(ours) - 1))
+
+
 def trend(values: Sequence[float]) -> float:
     """Two-sided p-value of no trend (slope of a line) in at least three ordered values.
 
