@@ -51,6 +51,8 @@ mod schedule;
 mod self_check;
 mod slo;
 mod target;
+#[cfg(test)]
+mod test_wires;
 mod time_slices;
 mod timers;
 mod tls;

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::expect::Verify;
+use crate::test_wires::{damaged, split};
 
 /// What was read of a connection's bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -157,20 +158,7 @@ fn wires() -> impl Strategy<Value = Vec<u8>> {
         1 => Just(&b"\x81\x7e\x00\x80"[..]),
         1 => Just(&b"\x81\x7f\x00\x00\x00\x00\x00\x01\x00\x00"[..]),
     ];
-    let mutation = proptest::option::weighted(0.3, (any::<prop::sample::Index>(), any::<u8>()));
-    (proptest::collection::vec(frame, 1..6), any::<prop::sample::Index>(), mutation).prop_map(
-        |(frames, cut, mutation)| {
-            let mut wire = frames.concat();
-            if let Some((place, byte)) = mutation {
-                let place = place.index(wire.len());
-                wire[place] = byte;
-            }
-            // Half of the inputs are complete.
-            let cut = cut.index(2 * wire.len()).max(1);
-            wire.truncate(cut);
-            wire
-        },
-    )
+    damaged(frame, 1..6)
 }
 
 proptest! {
@@ -179,10 +167,7 @@ proptest! {
         wire in wires(),
         cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..8),
     ) {
-        let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.index(wire.len() + 1)).collect();
-        cuts.extend([0, wire.len()]);
-        cuts.sort_unstable();
-        let parts: Vec<&[u8]> = cuts.windows(2).map(|cut| &wire[cut[0]..cut[1]]).collect();
+        let parts = split(&wire, &cuts);
         let bytes: Vec<&[u8]> = wire.chunks(1).collect();
         let whole = read(&[&wire]);
         prop_assert_eq!(&read(&parts), &whole);

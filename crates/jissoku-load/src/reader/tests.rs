@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::expect::Verify;
+use crate::test_wires::{damaged, split};
 
 /// The result of reading a connection's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -188,20 +189,7 @@ fn wires() -> impl Strategy<Value = Vec<u8>> {
         Just("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nHello"),
         Just("garbage"),
     ];
-    let mutation = proptest::option::weighted(0.3, (any::<prop::sample::Index>(), any::<u8>()));
-    (proptest::collection::vec(response, 1..5), any::<prop::sample::Index>(), mutation).prop_map(
-        |(responses, cut, mutation)| {
-            let mut wire = responses.concat().into_bytes();
-            if let Some((place, byte)) = mutation {
-                let place = place.index(wire.len());
-                wire[place] = byte;
-            }
-            // Half of the inputs are complete.
-            let cut = cut.index(2 * wire.len()).max(1);
-            wire.truncate(cut);
-            wire
-        },
-    )
+    damaged(response.prop_map(str::as_bytes), 1..5)
 }
 
 proptest! {
@@ -210,10 +198,7 @@ proptest! {
         wire in wires(),
         cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..8),
     ) {
-        let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.index(wire.len() + 1)).collect();
-        cuts.extend([0, wire.len()]);
-        cuts.sort_unstable();
-        let parts: Vec<&[u8]> = cuts.windows(2).map(|cut| &wire[cut[0]..cut[1]]).collect();
+        let parts = split(&wire, &cuts);
         let bytes: Vec<&[u8]> = wire.chunks(1).collect();
         let whole = read(&[&wire], &hello(), false);
         prop_assert_eq!(&read(&parts, &hello(), false), &whole);
