@@ -95,8 +95,8 @@ def test_the_nearest_bound_on_a_cost_says_how_precise_a_run_has_to_be() -> None:
     assert deciding(plan, ()) is plan
     assert deciding(plan, (1.0, 1.01)) is plan, "no precision decides a bound of 1"
     near, far = deciding(plan, (1.01, 2.0)), deciding(plan, (0.5,))
-    assert near.half_width[Method.PAIRED] == pytest.approx(0.45 * math.log(1.01))
-    assert far.half_width[Method.PAIRED] == pytest.approx(0.45 * math.log(2))
+    assert near.half_width[Method.PAIRED] == pytest.approx(0.27 * math.log(1.01))
+    assert far.half_width[Method.PAIRED] == pytest.approx(0.27 * math.log(2))
     bounds = ["cost(head) > 1.01 x cost(base)", "p99(head) > 1.5 x p99(base)"]
     assert cost_bounds(bounds) == (1.01,)
 
@@ -204,9 +204,9 @@ def test_exports_have_every_arm_or_bound(name: str, tmp_path: Path) -> None:
     assert step.read_text() == "of an earlier step\n" + (tmp_path / "comment.md").read_text()
 
 
-def test_half_of_the_blocks_have_the_control_and_each_copy_is_first_equally_often() -> None:
+def test_a_quarter_of_the_blocks_has_the_control_and_each_copy_is_first_equally_often() -> None:
     plan = deciding(SAMPLING_PLANS[Mode.QUICK], cost_bounds([BOUND]))
-    measured_in = [index for index in range(12) if plan.has_control(index)]
-    assert len(measured_in) == 6
-    assert sum(index % 2 for index in measured_in) == 3
-    assert all(SAMPLING_PLANS[Mode.QUICK].has_control(index) for index in range(12))
+    measured_in = [index for index in range(16) if plan.has_control(index)]
+    assert len(measured_in) == 4
+    assert sum(index % 2 for index in measured_in) == 2
+    assert all(SAMPLING_PLANS[Mode.QUICK].has_control(index) for index in range(16))

@@ -58,6 +58,7 @@ def stopped_by_significance(patch: pytest.MonkeyPatch) -> None:
 def strict_checks(patch: pytest.MonkeyPatch) -> None:
     """A check that reports nearly every difference as a contradiction."""
     patch.setattr(decision, "CHECK_ALPHA", 0.999)
+    patch.setattr(decision, "CHECK_SPREAD", 0.0)
 
 
 def lenient_checks(patch: pytest.MonkeyPatch) -> None:

@@ -255,6 +255,20 @@ def test_a_check_of_one_block_contradicts_nothing() -> None:
     assert pair.verdict is Verdict.HIGHER
 
 
+@pytest.mark.parametrize(("block", "agrees"), [(0.002, False), (0.1, True)])
+def test_arms_alone_contradict_only_by_more_than_a_cost_changes_within_a_block(
+    block: float, *, agrees: bool
+) -> None:
+    """The baseline has two trials in each block, so that the machine's moments are seen."""
+    run = factories.sliced(["a", "b", "a again"], method=Method.PAIRED)
+    known = truths(a=5000) | {"b": TrueValues(cost_ns=5100, alone=0.94)}
+    known |= {"a again": known["a"]}
+    noise = Noise(block=block, own=0.002, alone=0.001)
+    pair = costs(run, factories.trials(run, known, solo_blocks=2, noise=noise))["b", "a"]
+    (alone,) = (one for one in pair.cross_checks if one.name is CrossCheckName.ALONE)
+    assert alone.agrees is agrees
+
+
 def test_a_check_at_another_load_is_none() -> None:
     run = factories.sliced(["a", "b"])
     known = truths(a=5000) | {"b": TrueValues(cost_ns=5500, alone=0.5)}

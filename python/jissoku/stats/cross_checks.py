@@ -1,12 +1,13 @@
 """Cross-checks of a ratio: another slice length, single-target trials, slices for paired ones."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 
-from jissoku.model import Comparison, CrossCheck, CrossCheckName, EvidenceSource, TrialKind
+from jissoku.model import Comparison, CrossCheck, CrossCheckName, EvidenceSource, Trial, TrialKind
 from jissoku.stats import decision, estimate
 from jissoku.stats.comparison_input import ComparisonInput
-from jissoku.stats.ratio_samples import RatioSamples, fixed_rate_ratios
-from jissoku.stats.valid_trials import ValidTrials, log_ratios
+from jissoku.stats.ratio_samples import PAIRED_KINDS, RatioSamples, fixed_rate_ratios
+from jissoku.stats.valid_trials import ValidTrials, log_cost, log_ratios
 
 
 def cross_checks(
@@ -19,11 +20,17 @@ def cross_checks(
     """
     if pair.source is EvidenceSource.SINGLE:
         return ()
+    alone = _sd_alone(evidence, found, pair.source)
     return tuple(
         CrossCheck(
             name=name,
             ratio=estimate.geometric_mean(list(logs.values())),
-            agrees=decision.agrees(list(pair.logs.values()), list(logs.values()), comparisons),
+            agrees=decision.agrees(
+                list(pair.logs.values()),
+                list(logs.values()),
+                comparisons,
+                alone if name is CrossCheckName.ALONE else 0.0,
+            ),
         )
         for name, logs in _other_methods(evidence, found, pair.source)
         if logs
@@ -45,3 +52,29 @@ def _other_methods(
 def _sliced(readings: ValidTrials, found: Comparison) -> Mapping[int, float]:
     trials = readings.paired(TrialKind.TIME_SLICED, found.arm, found.against)
     return log_ratios(trials, found.arm, found.against)
+
+
+def _sd_alone(evidence: ComparisonInput, found: Comparison, source: EvidenceSource) -> float:
+    """The least standard deviation of ln(ratio) between blocks with each arm alone.
+
+    There each arm meets another start and other moments of the machine than the other one. What
+    that changes is known where an arm has two trials in a block, as the baseline has with an A/A
+    control: in 36 runs of one program 9 % from block to block, where the ratios of arms
+    alone varied by 8 %, and those of paired trials by 0.9 %.
+    """
+    kind = PAIRED_KINDS.get(source, TrialKind.PAIRED)
+    readings = evidence.at(found.load)
+    changes = [
+        change
+        for arm in (found.arm, found.against)
+        for change in _changes(arm, readings.with_arm(kind, arm))
+    ]
+    return estimate.mean_and_sd(changes)[1] if len(changes) >= 2 else 0.0
+
+
+def _changes(arm: str, trials: Iterable[Trial]) -> Iterator[float]:
+    """ln(cost / cost in the trial before) of an arm, where both trials are of one block."""
+    for before, after in pairwise(trials):
+        first, second = log_cost(before, arm), log_cost(after, arm)
+        if before.block == after.block and first is not None and second is not None:
+            yield second - first

@@ -124,21 +124,20 @@ def welch(ours: Sequence[float], theirs: Sequence[float]) -> float:
     return float(stats.ttest_ind_from_stats(*first, *second, equal_var=False).pvalue)
 
 
-def few_against_many(ours: Sequence[float], theirs: Sequence[float], spread: float) -> float:
+def few_against_many(ours: Sequence[float], theirs: Sequence[float], sd_least: float) -> float:
     """Two-sided p-value of equal means, where `theirs` are too few to show their spread.
 
     Two values that lie close together by chance give Welch's test an error that is much too small.
-    Here the spread of theirs counts as at least `spread` times that of ours, and where that is the
+    Here the standard deviation of theirs counts as at least `sd_least`, and where that is the
     larger one, it is as uncertain as that of ours.
 
     Raises:
         ValueError: Fewer than two values on either side.
     """
     (mean, sd), (their_mean, their_sd) = mean_and_sd(ours), mean_and_sd(theirs)
-    least = spread * sd
-    if their_sd >= least:
+    if their_sd >= sd_least:
         return welch(ours, theirs)
-    error = math.sqrt(sd**2 / len(ours) + least**2 / len(theirs))
+    error = math.sqrt(sd**2 / len(ours) + sd_least**2 / len(theirs))
     return float(2 * stats.t.sf(abs(mean - their_mean) / error, len(ours) - 1))
 
 
