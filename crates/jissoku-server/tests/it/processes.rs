@@ -9,7 +9,8 @@ use jissoku_server::{AnyService, ProcessSettings, Server, Settings};
 
 use crate::client::{free_port, wait_until};
 
-/// The first process is ready and requests a replacement. The second one cannot start.
+/// The first process is ready and requests a replacement. The second one cannot start. If the test
+/// fails, the processes do not hold its output.
 const SCRIPT: &str = r#"
     echo >>"$1"
     pipe=$((2 + LISTEN_FDS))
@@ -18,7 +19,7 @@ const SCRIPT: &str = r#"
         2) exit 1 ;;
         *) printf '\001' >&$pipe ;;
     esac
-    exec sleep 600
+    exec sleep 60 >/dev/null 2>&1
 "#;
 
 /// A file with a line for each process that was started.
