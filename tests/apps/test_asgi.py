@@ -134,6 +134,7 @@ import asyncio
 async def app(scope, receive, send):
     if scope["type"] == "http":
         if scope["path"] == "/wait":
+            print("request begun", flush=True)
             try:
                 await asyncio.sleep(100)
             finally:
@@ -169,6 +170,22 @@ def test_a_shutdown_waits_for_tasks_and_ends_the_lifespan(tmp_path: Path) -> Non
         served.end()
 
 
+def test_a_shutdown_cancels_what_does_not_end(tmp_path: Path) -> None:
+    write_lifespan(tmp_path, 'await send({"type": "lifespan.startup.complete"})')
+    served = serve("there:app", "--stop-timeout", "300ms", directory=tmp_path)
+    try:
+        with socket.create_connection(("127.0.0.1", port_of(served)), PATIENCE_S) as opened:
+            opened.sendall(request("", "/wait"))
+            served.wait_for("^request begun$")
+            served.process.terminate()
+            assert opened.recv(1) == b""
+        served.wait_for("^request ended$")
+        served.wait_for("^shutdown seen$")
+        assert served.process.wait(PATIENCE_S) == 0
+    finally:
+        served.end()
+
+
 @pytest.mark.parametrize(("startup", "sentence"), [
     ('await send({"type": "lifespan.startup.failed", "message": "no database"}); return',
      "the application's startup has failed: no database"),
@@ -193,7 +210,18 @@ def test_an_application_without_lifespan_is_served(startup: str, tmp_path: Path)
         served.end()
 
 
-def test_a_protocol_can_be_named(tmp_path: Path) -> None:
+def test_wsgi_can_be_named(tmp_path: Path) -> None:
+    (tmp_path / "there.py").write_text("async def app(*arguments):\n    pass\n")
+    served = serve("there:app", "--wsgi", directory=tmp_path)
+    try:
+        assert limited(port_of(served), "GET", "/") == (500, b"")
+        # What it returns is no iterable.
+        served.wait_for("^TypeError: 'coroutine' object is not iterable$")
+    finally:
+        served.end()
+
+
+def test_asgi_can_be_named(tmp_path: Path) -> None:
     (tmp_path / "there.py").write_text(
         "async def inner(scope, receive, send):\n"
         "    assert scope['type'] == 'http'\n"

@@ -1,5 +1,6 @@
 """`jissoku.run` and `jissoku.serve_in_thread`, with Django and Flask."""
 
+import asyncio
 import http.client
 import re
 import signal
@@ -43,6 +44,39 @@ def test_an_application_is_served_in_a_thread() -> None:
     kept.close()
     with pytest.raises(OSError, match="refused"):
         get(live.url)
+
+
+async def hello_asgi(
+    scope: dict[str, Any], receive: Callable[[], Any], send: Callable[[dict[str, Any]], Any]
+) -> None:
+    if scope["type"] == "lifespan":
+        await receive()
+        scope["state"]["word"] = b"hello "
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        ended.append(True)
+        await send({"type": "lifespan.shutdown.complete"})
+        return
+    # A task of asyncio, and a timer.
+    message = await asyncio.create_task(receive())
+    await asyncio.sleep(0.001)
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": scope["state"]["word"] + message["body"]})
+
+
+ended: list[bool] = []
+
+
+def test_asgi_is_served_in_a_thread() -> None:
+    async def ask_two() -> list[bytes]:
+        # This thread has an event loop of its own.
+        urls = [live.url, other.url]
+        return await asyncio.gather(*(asyncio.to_thread(get, url, b"you") for url in urls))
+
+    with jissoku.serve_in_thread(hello_asgi) as live, jissoku.serve_in_thread(hello_asgi) as other:
+        assert get(live.url) == b"hello "
+        assert asyncio.run(ask_two()) == [b"hello you"] * 2
+    assert ended == [True, True]
 
 
 def test_what_cannot_be_served_in_a_thread_is_an_exception() -> None:
@@ -123,6 +157,28 @@ def test_django_is_served_in_a_thread(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr
     assert "Ran 2 tests" in done.stderr
+
+
+def test_options_are_flags_with_underscores(tmp_path: Path) -> None:
+    (tmp_path / "there.py").write_text(
+        "def app(environ, start_response):\n"
+        "    start_response('200 OK', [])\n"
+        "    return [b'%d %d' % (environ['wsgi.multithread'], environ['wsgi.multiprocess'])]\n"
+    )
+    source = textwrap.dedent("""
+        import jissoku
+        listen = ["127.0.0.1:0", "unix:there.sock"]
+        jissoku.run("there:app", listen=listen, threads=2, workers=2, factory=False, user=None)
+    """)
+    (tmp_path / "program.py").write_text(source)
+    pipe = subprocess.PIPE
+    command = [sys.executable, "program.py"]
+    served = Served(subprocess.Popen(command, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True))
+    try:
+        assert ask(port_of(served)) == (200, b"1 1")
+        assert ask(tmp_path / "there.sock") == (200, b"1 1")
+    finally:
+        served.end()
 
 
 PROGRAM = """

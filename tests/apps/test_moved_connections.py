@@ -1,8 +1,9 @@
 """Idle connections at a reload: they go to the new workers, unless those could not go on."""
 
 import socket
+import ssl
 import time
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
 
 import psutil
@@ -10,6 +11,7 @@ import pytest
 
 from tests.apps.conftest import port_of, serve
 from tests.serving.server_process import PATIENCE_S, Served, connect, spawn
+from tests.serving.test_edge import make_papers, needs_openssl
 
 WSGI = """
 import os
@@ -152,6 +154,26 @@ def test_a_connection_whose_client_is_named_once_stays(tmp_path: Path) -> None:
         assert ask(kept) == (old, "192.0.2.7", False)
         served.reload()
         assert ask(kept) == (old, "192.0.2.7", True)
+        wait_for_end_of([old])
+        kept.close()
+    finally:
+        served.end()
+
+
+@needs_openssl
+def test_a_connection_with_tls_stays(tmp_path: Path) -> None:
+    (tmp_path / "there.py").write_text(WSGI)
+    certificate, key = make_papers(tmp_path, "one")
+    papers = ["--tls-cert", str(certificate), "--tls-key", str(key)]
+    served = serve("there:app", *papers, directory=tmp_path)
+    try:
+        port = int(served.wait_for(r"^listening on https://127\.0\.0\.1:([0-9]+)/$")[1])
+        context = ssl.create_default_context(cafile=str(certificate))
+        kept = HTTPSConnection("localhost", port, timeout=PATIENCE_S, context=context)
+        [old] = workers_of(served)
+        assert ask(kept) == (old, "127.0.0.1", False)
+        served.reload()
+        assert ask(kept) == (old, "127.0.0.1", True)
         wait_for_end_of([old])
         kept.close()
     finally:

@@ -93,6 +93,9 @@ REFUSED = [
     (["there:app", "--static", "/a=.", "--static", "/a/=."], 2, "--static /a is given twice"),
     (["there:app", "--static", "/a=/nowhere"], 2, "cannot read /nowhere"),
     ([".", "--reload"], 2, "--reload needs an application"),
+    ([".", "--factory"], 2, "--factory needs an application"),
+    ([".", "--max-requests", "9"], 2, "--max-requests needs worker processes"),
+    (["there:app", "--wsgi", "--asgi"], 2, "the argument '--wsgi' cannot be used with '--asgi'"),
     (["there:app", "--workers", "0"], 2, "invalid value '0' for '--workers <N>'"),
     (["there:app", "--no-such-flag"], 2, "unexpected argument '--no-such-flag'"),
     (
@@ -106,6 +109,7 @@ REFUSED = [
         "unexpected argument '-p' found; here it is --listen HOST:PORT",
     ),
     (["there:app", "--timeout", "30"], 2, "unexpected argument '--timeout' found; here it is"),
+    (["there:app", "-k", "gthread"], 2, "unexpected argument '-k' found; here it is --wsgi or"),
     (["there:app", "--workers", "auto"], 2, "invalid value 'auto' for '--workers <N>': write a"),
     (["there:app", "--app-dir", "/nowhere"], 2, "there is no module named there in /nowhere"),
 ]

@@ -39,6 +39,20 @@ def hang_here():
 """
 
 
+ASGI = """
+import time
+async def app(scope, receive, send):
+    assert scope["type"] == "http"
+    if scope["path"] == "/hang":
+        hang_here()
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"here"})
+
+def hang_here():
+    time.sleep(3600)
+"""
+
+
 @contextmanager
 def served(directory: Path, *arguments: str, source: str = SOURCE) -> Iterator[tuple[Served, int]]:
     (directory / "there.py").write_text(source)
@@ -72,8 +86,9 @@ def test_a_crash_shows_its_stack_and_the_worker_is_replaced(tmp_path: Path) -> N
         assert wait_for_another(port, pid) != pid
 
 
-def test_a_worker_that_hangs_shows_its_stack_and_is_replaced(tmp_path: Path) -> None:
-    with served(tmp_path, "--hang-timeout", "2s") as (server, port):
+@pytest.mark.parametrize("source", [SOURCE, ASGI], ids=["wsgi", "asgi"])
+def test_a_worker_that_hangs_shows_its_stack_and_is_replaced(source: str, tmp_path: Path) -> None:
+    with served(tmp_path, "--hang-timeout", "2s", source=source) as (server, port):
         with pytest.raises((OSError, EOFError)):
             ask(port, "/hang")
         server.wait_for("^jissoku serve: worker 0 is busy for longer than --hang-timeout")

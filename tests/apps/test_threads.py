@@ -1,6 +1,8 @@
 """Threads of a worker, for applications that block."""
 
 import signal
+import socket
+import struct
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -8,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.apps.conftest import port_of, serve
+from tests.apps.test_reloads import wait_for_files
 from tests.serving.server_process import PATIENCE_S, Served, ask
 
 THREADS = 3
@@ -78,6 +81,65 @@ def test_a_request_without_a_thread_waits_for_one(served: Served) -> None:
         assert {status for status, _ in answers} == {200}
         assert ask(port, "/go")[0] == 200
         assert [request.result()[0] for request in stuck] == [200] * (THREADS - 1)
+
+
+ONE = """
+import pathlib, time
+here = pathlib.Path(__file__).parent
+calls = []
+
+def app(environ, start_response):
+    path = environ["PATH_INFO"]
+    calls.append(path)
+    if path == "/stuck":
+        (here / "stuck").touch()
+        while not (here / "go").exists():
+            time.sleep(0.01)
+    start_response("200 OK", [])
+    return [" ".join(calls).encode()]
+"""
+
+
+def test_a_request_whose_client_has_left_gets_no_thread(tmp_path: Path) -> None:
+    (tmp_path / "there.py").write_text(ONE)
+    (tmp_path / "public").mkdir()
+    (tmp_path / "public" / "file").write_text("content")
+    words = ["--threads", "1", "--static", f"/public={tmp_path}/public", "--access-log", "-"]
+    served = serve("there:app", *words, directory=tmp_path)
+    try:
+        port = port_of(served)
+        with ThreadPoolExecutor(1) as clients:
+            stuck = clients.submit(ask, port, "/stuck")
+            wait_for_files(tmp_path, "stuck", 1)
+            with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as leaving:
+                paths = (b"/public/file", b"/left")
+                leaving.sendall(b"".join(b"GET %s HTTP/1.1\r\nHost: a\r\n\r\n" % p for p in paths))
+                # The response to the first comes when the second waits for a thread.
+                received = b""
+                while not received.endswith(b"content"):
+                    received += leaving.recv(4096)
+                # It is reset when it is closed.
+                leaving.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            served.wait_for('"GET /left HTTP/1.1" 499 ')
+            (tmp_path / "go").touch()
+            assert stuck.result() == (200, b"/stuck")
+        assert ask(port, "/then") == (200, b"/stuck /then")
+    finally:
+        served.end()
+
+
+def test_a_slow_client_occupies_no_thread(tmp_path: Path) -> None:
+    (tmp_path / "there.py").write_text(ONE)
+    served = serve("there:app", "--threads", "1", directory=tmp_path)
+    try:
+        port = port_of(served)
+        with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as slow:
+            slow.sendall(b"POST /slow HTTP/1.0\r\nContent-Length: 2\r\n\r\na")
+            assert ask(port, "/fast") == (200, b"/fast")
+            slow.sendall(b"b")
+            assert slow.makefile("rb").read().endswith(b"\r\n\r\n/fast /slow")
+    finally:
+        served.end()
 
 
 def test_idle_threads_end_with_the_server(served: Served) -> None:

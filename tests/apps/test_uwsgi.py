@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests.apps.conftest import serve
+from tests.apps.conftest import port_of, serve
 from tests.nginx import needs_nginx, running_nginx, wait_until_accepted
-from tests.serving.server_process import PATIENCE_S, Client, Served, connect, spawn
+from tests.serving.server_process import PATIENCE_S, Client, Served, ask, connect, spawn
 
 WSGI = """
 import hashlib, json, os
@@ -268,6 +268,21 @@ def test_a_chunked_body_is_decoded(wsgi: Path) -> None:
     )
     answer = exchange(wsgi, head, b"3\r\nabc\r\n", b"2\r\nde\r\n0\r\n\r\n")
     assert body_of(answer).decode() == f"{hashlib.sha256(b'abcde').hexdigest()} 5 one"
+
+
+def test_another_listener_speaks_http(tmp_path: Path) -> None:
+    (tmp_path / "there.py").write_text(WSGI.format(version="one"))
+    where = tmp_path / "app.sock"
+    served = serve("there:app", "--listen", f"unix:{where},uwsgi", directory=tmp_path)
+    try:
+        port = port_of(served)
+        for _ in range(2):
+            assert json.loads(ask(port, "/a")[1])["SERVER_PORT"] == str(port)
+            seen = json.loads(body_of(exchange(where, get("/a", SERVER_PORT="8443"))))
+            assert seen["SERVER_PORT"] == "8443"
+            served.reload()
+    finally:
+        served.end()
 
 
 @pytest.fixture(scope="module")

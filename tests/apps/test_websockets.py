@@ -2,6 +2,7 @@
 
 import base64
 import os
+import select
 import socket
 import struct
 import time
@@ -20,6 +21,8 @@ exceptions = pytest.importorskip("websockets.exceptions")
 
 APP = """
 import asyncio, json
+sent = []
+may_receive = asyncio.Event()
 async def app(scope, receive, send):
     assert scope["type"] == "websocket", scope
     assert await receive() == {"type": "websocket.connect"}
@@ -39,7 +42,8 @@ async def app(scope, receive, send):
     await send({"type": "websocket.accept", "subprotocol": subprotocol,
                 "headers": [(b"x-accepted", b"yes")]})
     if path == "/scope":
-        seen = {name: scope[name] for name in ("type", "scheme", "path", "subprotocols")}
+        names = ("type", "scheme", "path", "subprotocols", "extensions")
+        seen = {name: scope[name] for name in names}
         await send({"type": "websocket.send", "text": json.dumps(seen)})
     if path == "/raises":
         raise ValueError("after the handshake")
@@ -47,10 +51,21 @@ async def app(scope, receive, send):
         await send({"type": "websocket.close", "code": 3001, "reason": "enough"})
         print("then", await receive(), flush=True)
         return
+    if path == "/sent":
+        await send({"type": "websocket.send", "text": str(len(sent))})
+    if path == "/may-receive":
+        may_receive.set()
+    if path == "/late":
+        await may_receive.wait()
+        size = 0
+        while "bytes" in (message := await receive()):
+            size += len(message["bytes"])
+        await send({"type": "websocket.send", "text": str(size)})
     if path == "/stream":
         try:
             while True:
                 await send({"type": "websocket.send", "bytes": bytes(8192)})
+                sent.append(None)
         except OSError:
             print("client gone", flush=True)
             raise
@@ -123,7 +138,8 @@ def test_the_scope_says_what_the_client_asks_for(served: Any) -> None:
     with connect(served, "/scope", subprotocols=["one", "two"]) as opened:
         assert opened.subprotocol == "two"
         expected = '{"type": "websocket", "scheme": "ws", "path": "/scope", '
-        assert opened.recv(timeout=PATIENCE_S) == expected + '"subprotocols": ["one", "two"]}'
+        expected += '"subprotocols": ["one", "two"], "extensions": {"websocket.http.response": {}}}'
+        assert opened.recv(timeout=PATIENCE_S) == expected
 
 
 @pytest.mark.parametrize(("path", "status", "body"), [
@@ -214,13 +230,39 @@ def test_a_client_that_leaves_without_a_close_is_abnormal(served: Any) -> None:
 
 
 def test_a_slow_client_holds_the_application_back(served: Any) -> None:
-    connection = handshake(port_of(served), path="/stream")
+    served.port = port_of(served)
+    connection = handshake(served.port, path="/stream")
     connection.answer("HEAD")
-    time.sleep(0.3)
-    memory = int(Path(f"/proc/{served.process.pid}/statm").read_text().split()[1]) * 4096
-    assert memory < 200 * 1024 * 1024
+    counts = [0]
+    # Until it has sent nothing for a while.
+    while counts[-1] == 0 or len(set(counts[-5:])) > 1:
+        with connect(served, "/sent") as opened:
+            counts.append(int(opened.recv(timeout=PATIENCE_S)))
+        # The kernel buffers at most a few MiB on both sides.
+        assert counts[-1] * 8192 < 16 << 20
+        time.sleep(0.02)
     connection.socket.close()
     served.wait_for("^client gone$")
+
+
+def test_an_application_that_does_not_receive_holds_its_client_back(served: Any) -> None:
+    served.port = port_of(served)
+    connection = handshake(served.port, path="/late")
+    connection.answer("HEAD")
+    message = b"\x82\xff" + struct.pack("!Q", 65_536) + bytes(4) + bytes(65_536)
+    whole = message * 512
+    sent = 0
+    with connection.socket as opened:
+        opened.settimeout(0)
+        # Until nothing was taken for a while.
+        while select.select([], [opened], [], 0.5)[1]:
+            sent += opened.send(whole[sent : sent + 65_536])
+            assert sent < len(whole) / 2
+        opened.settimeout(PATIENCE_S)
+        with connect(served, "/may-receive"):
+            opened.sendall(whole[sent:] + frame(0x81, b"end"))
+            size = str(512 * 65_536).encode()
+            assert opened.makefile("rb").read(2 + len(size))[2:] == size
 
 
 def test_a_shutdown_closes_with_its_code(served: Any) -> None:

@@ -1,8 +1,9 @@
-"""`docs/serve.md` is complete, and its example is valid."""
+"""`docs/serve.md` is complete, its defaults are those of the flags, and its example is valid."""
 
 import re
 import subprocess
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,15 +18,47 @@ LIMITS = (
 )
 
 
-def flags() -> set[str]:
+@cache
+def defaults() -> dict[str, str]:
+    """The default of each flag in its help; empty if that gives none."""
     shown = subprocess.run([*COMMAND, "--help"], capture_output=True, text=True, check=True)
-    return set(re.findall(r"^ +(?:-\w, )?(--[a-z][a-z-]*)", shown.stdout, re.MULTILINE)) - {
-        "--help"
-    }
+    parts = re.split(r"^ {1,6}(?:-\w, )?(--[a-z][a-z-]*)", shown.stdout, flags=re.MULTILINE)[1:]
+    helps = dict(zip(parts[::2], (" ".join(part.split()) for part in parts[1::2]), strict=True))
+    del helps["--help"]
+    found = {flag: re.search(r"\[default: (.*?)\]", text) for flag, text in helps.items()}
+    return {flag: match[1] if match else "" for flag, match in found.items()}
+
+
+def value_of(text: str) -> str:
+    """A default that is a number with a unit, as a flag takes it; empty for others."""
+    text = text.replace("`", "").replace("no limit", "0").replace(" min", "m")
+    match = re.match(r"(\d[\d,]*) ?((?:[KMG]iB|ms|s|m|h)\b)?", text)
+    return match[1].replace(",", "") + (match[2] or "") if match else ""
+
+
+@pytest.mark.parametrize("page", ["serve.md", "apps.md"])
+def test_the_defaults_are_those_of_the_flags(page: str) -> None:
+    lines = (ROOT / "docs" / page).read_text().splitlines()
+    wrong: list[tuple[str, str, str]] = []
+    columns: list[str] = []
+    compared = 0
+    for line in lines:
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if not line.startswith("|"):
+            columns = []
+        elif not columns:
+            columns = [cell.lower() for cell in cells]
+        elif "default" in columns and (named := re.findall(r"`(--[a-z-]+)", line)):
+            given = cells[columns.index("default")]
+            expected = value_of(defaults()[named[0]])
+            compared += bool(expected)
+            wrong += [(named[0], given, expected)] if value_of(given) != expected else []
+    assert wrong == []
+    assert compared > 20 or page == "apps.md"
 
 
 def test_the_page_names_every_flag_and_no_other() -> None:
-    every = flags()
+    every = set(defaults())
     named = set(re.findall(r"`(--[a-z][a-z-]+)", PAGE))
     assert len(every) > 10
     assert named == every

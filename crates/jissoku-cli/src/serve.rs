@@ -113,6 +113,7 @@ impl Serve {
         self.files.check(self.app().is_some(), self.routes.is_some())?;
         let mut placement = self.workers.placement(self.app().is_some())?;
         let has_processes = self.has_processes()?;
+        self.supervision.check(has_processes)?;
         if let Some(index) = worker {
             placement = placement.of_worker(index);
         }
@@ -277,6 +278,10 @@ mod tests {
         check_refused(&["--echo", "--connections-max", "0"]);
         check_refused(&["--echo", "--body-size-max", "lots"]);
         check_refused(&["--echo", "--idle-time-max", "-1s"]);
+        check_refused(&["--echo", "--factory"]);
+        check_refused(&["--echo", "--asgi"]);
+        check_refused(&["--echo", "--max-requests", "9"]);
+        check_refused(&["--echo", "--worker-memory-max", "9MiB"]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! Socket activation: descriptors passed by another process (`sd_listen_fds(3)`).
+//! Socket activation: descriptors passed by another process, as of `sd_listen_fds(3)` or of
+//! `Server::Starter`.
 //!
-//! Used by systemd and by a server that re-executes itself.
+//! The former is used by systemd and by a server that re-executes itself.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
@@ -13,6 +14,9 @@ pub(crate) const FIRST: RawFd = 3;
 
 /// Maximum number of passed descriptors; larger numbers are rejected.
 const COUNT_MAX: RawFd = 4096;
+
+/// The variable of `Server::Starter`: addresses with their descriptors.
+const STARTER: &str = "SERVER_STARTER_PORT";
 
 /// A passed descriptor.
 #[derive(Debug)]
@@ -31,7 +35,9 @@ struct ListenEnv<'a> {
     names: Option<&'a str>,
 }
 
-/// Takes the descriptors named in the environment; a second call returns none.
+/// Takes the descriptors named in the environment; a second call returns none. The variable of
+/// `Server::Starter` counts unless those of `sd_listen_fds(3)` name this process: a process that this
+/// one starts inherits it, and gets its own descriptors the other way.
 ///
 /// The numbers come from the environment and not from arguments, because safe code must not be able
 /// to take a descriptor that has an owner. A wrong count in the environment is detected, too:
@@ -45,10 +51,14 @@ pub fn take_listen_fds() -> io::Result<Vec<Inherited>> {
     let values = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"].map(std::env::var_os);
     let [pid, count, names] = values.each_ref().map(|value| value.as_ref()?.to_str());
     let env = ListenEnv { pid, count, names };
-    if !env.is_ours() || IS_TAKEN.swap(true, Ordering::Relaxed) {
+    let starter = std::env::var_os(STARTER).filter(|ports| !ports.is_empty());
+    if !(env.is_ours() || starter.is_some()) || IS_TAKEN.swap(true, Ordering::Relaxed) {
         return Ok(Vec::new());
     }
-    env.adopt_all()
+    match starter {
+        Some(ports) if !env.is_ours() => adopt_from_starter(&ports.to_string_lossy()),
+        _ => env.adopt_all(),
+    }
 }
 
 impl ListenEnv<'_> {
@@ -66,6 +76,26 @@ impl ListenEnv<'_> {
             })
             .collect()
     }
+}
+
+fn adopt_from_starter(ports: &str) -> io::Result<Vec<Inherited>> {
+    let inherited = |fd| {
+        let named = |error: io::Error| {
+            io::Error::new(error.kind(), format!("descriptor {fd} of {STARTER}: {error}"))
+        };
+        Ok(Inherited { name: "unknown".to_owned(), fd: adopt(fd).map_err(named)? })
+    };
+    numbers(ports)?.into_iter().map(inherited).collect()
+}
+
+/// The descriptors of `HOST:PORT=FD;PORT=FD;PATH=FD`.
+fn numbers(ports: &str) -> io::Result<Vec<RawFd>> {
+    let number =
+        |port: &str| port.rsplit_once('=')?.1.parse::<RawFd>().ok().filter(|fd| *fd >= FIRST);
+    let numbers: Option<Vec<RawFd>> = ports.split(';').map(number).collect();
+    numbers.ok_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidInput, format!("invalid {STARTER} {ports:?}"))
+    })
 }
 
 fn count(text: &str) -> io::Result<RawFd> {
@@ -86,7 +116,7 @@ fn adopt(fd: RawFd) -> io::Result<OwnedFd> {
         let message = format!("descriptor {fd} was opened by this process, not passed to it");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
-    // SAFETY: it is open and was inherited, as was just seen, and `LISTEN_PID` says that it was
+    // SAFETY: it is open and was inherited, as was just seen, and the environment says that it was
     // left to this process, which takes it once (`IS_TAKEN`), so it has no other owner.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     rustix::io::fcntl_setfd(&fd, FdFlags::CLOEXEC)?;
@@ -113,6 +143,16 @@ mod tests {
         let refusal = adopt(ours.as_raw_fd()).expect_err("it was not inherited");
         assert_eq!(refusal.kind(), io::ErrorKind::InvalidInput);
         assert!(ours.peer_addr().is_ok(), "it is still open");
+    }
+
+    #[test]
+    fn the_descriptors_of_a_starter_are_behind_its_addresses() {
+        let of = |ports| numbers(ports).ok();
+        assert_eq!(of("127.0.0.1:80=3"), Some(vec![3]));
+        assert_eq!(of("80=3;[::1]:81=4;/run/a=b.sock=12"), Some(vec![3, 4, 12]));
+        for ports in ["", ";", "80", "80=", "80=x", "80=2", "80=-1", "80=3;", "80=3;81"] {
+            assert_eq!(of(ports), None, "{ports:?}");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! [`start`] starts a process, [`supervisor`] watches and replaces it. A thread stands for the
 //! process in its pool, so that reload, restart and shutdown treat it as any other worker.
 
+mod pause;
 mod start;
 mod supervisor;
 

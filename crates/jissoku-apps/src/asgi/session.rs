@@ -39,7 +39,7 @@ pub(super) struct Session {
     decoder: Decoder,
     /// Messages that the application has not received, and their size.
     messages: VecDeque<Event>,
-    pub(super) queued_size: usize,
+    queued_size: usize,
     /// Code and reason of the disconnect, once there was one.
     pub(super) disconnect: Option<(u16, String)>,
     /// The code and reason of the Close frame to be sent when the application has received all
@@ -170,6 +170,10 @@ impl Session {
             }
             return;
         }
+        // A client from which nothing is received is not silent.
+        if self.is_held() && self.ending.is_none() {
+            self.received_ns = now_ns;
+        }
         let silent_ns = now_ns.saturating_sub(self.received_ns);
         if self.ending.is_some() {
             if silent_ns > END_DELAY_NS {
@@ -185,6 +189,11 @@ impl Session {
         } else if silent_ns > PING_NS && !std::mem::replace(&mut self.is_pinged, true) {
             frames::write_ping(|part| self.output.append(part));
         }
+    }
+
+    /// Whether nothing is received until the application has received messages.
+    pub(super) const fn is_held(&self) -> bool {
+        self.queued_size > BUFFER_SIZE_MAX
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -368,3 +377,6 @@ fn size_of_message(event: &Event) -> usize {
             Event::Ping(_) | Event::Pong | Event::Close(..) => 0,
         }
 }
+
+#[cfg(test)]
+mod tests;

@@ -50,7 +50,7 @@ impl WebSocket {
     }
 
     pub(super) const fn body_flow(&self) -> BodyFlow {
-        if self.session.queued_size > BUFFER_SIZE_MAX { BodyFlow::Hold } else { BodyFlow::Receive }
+        if self.session.is_held() { BodyFlow::Hold } else { BodyFlow::Receive }
     }
 
     /// Processes bytes of the client.
@@ -172,11 +172,11 @@ struct Receiving(Py<WebSocket>);
 impl Source for Receiving {
     fn poll(&self, python: Python<'_>) -> PyResult<Poll> {
         let mut socket = self.0.borrow_mut(python);
-        let was_full = socket.session.queued_size > BUFFER_SIZE_MAX;
+        let was_held = socket.session.is_held();
         let was_open = socket.session.state == State::Open;
         if let Some(message) = socket.session.take_message(python)? {
             let has_ended = was_open && socket.session.state == State::Done;
-            if was_full || has_ended {
+            if was_held || has_ended {
                 socket.wake();
             }
             return Ok(Poll::Ready(message.into_any().unbind()));

@@ -111,11 +111,15 @@ pub(super) struct AppArgs {
 impl AppArgs {
     /// Rejects flags that need an application.
     pub(super) fn check(&self, is_app: bool) -> Result<(), Failure> {
-        if self.reload && !is_app {
-            return Err(Failure::of_input("--reload needs an application, MODULE:APP"));
-        }
-        if self.threads > 0 && !is_app {
-            return Err(Failure::of_input("--threads needs an application, MODULE:APP"));
+        let given = [
+            ("--reload", self.reload),
+            ("--threads", self.threads > 0),
+            ("--factory", self.factory),
+            ("--wsgi", self.wsgi),
+            ("--asgi", self.asgi),
+        ];
+        if let Some((flag, _)) = given.into_iter().find(|(_, is_given)| *is_given && !is_app) {
+            return Err(Failure::of_input(&format!("{flag} needs an application, MODULE:APP")));
         }
         if self.threads > THREADS_MAX {
             let sentence = format!("--threads {}: at most {THREADS_MAX}", self.threads);

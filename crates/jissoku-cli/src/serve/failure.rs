@@ -14,15 +14,21 @@ pub(super) const FAILED: u8 = 1;
 pub(super) const BAD_INPUT: u8 = 2;
 
 /// Options of gunicorn, uvicorn and granian, and what they are here: as in docs/apps.md.
-const ELSEWHERE: [(&[&str], &str); 9] = [
+const ELSEWHERE: [(&[&str], &str); 15] = [
     (&["--bind", "-b", "--host", "--port", "-p"], "--listen HOST:PORT"),
     (&["--uds"], "--listen unix:PATH"),
+    (&["--protocol"], "--listen HOST:PORT,uwsgi"),
     (&["-w"], "--workers N"),
+    (&["--blocking-threads"], "--threads N"),
+    (&["--worker-class", "-k", "--interface"], "--wsgi or --asgi"),
     (&["--pythonpath", "--working-dir"], "--app-dir DIR"),
     (&["--timeout", "-t"], "--hang-timeout TIME"),
+    (&["--limit-max-requests"], "--max-requests N"),
+    (&["--worker-connections", "--limit-concurrency"], "--connections-max N"),
     (&["--keep-alive", "--timeout-keep-alive"], "--idle-time-max TIME"),
     (&["--graceful-timeout", "--timeout-graceful-shutdown"], "--stop-timeout TIME"),
     (&["--certfile", "--keyfile", "--ssl-certfile", "--ssl-keyfile"], "--tls-cert and --tls-key"),
+    (&["--access-logfile"], "--access-log FILE"),
     (&["--proxy-headers", "--forwarded-allow-ips"], "--trusted-proxies ADDRESS,..."),
 ];
 
@@ -129,7 +135,10 @@ pub(super) fn print_error(sentence: &str) {
 
 #[cfg(test)]
 mod tests {
+    use super::ELSEWHERE;
     use crate::serve::Serve;
+
+    const PAGE: &str = include_str!("../../../../docs/apps.md");
 
     fn refusal(flags: &[&str]) -> String {
         let all: Vec<String> =
@@ -143,9 +152,20 @@ mod tests {
             (["--bind", "x:1"], "'--bind' found; here it is --listen HOST:PORT"),
             (["-p", "8000"], "'-p' found; here it is --listen HOST:PORT"),
             (["--timeout", "30"], "'--timeout' found; here it is --hang-timeout TIME"),
+            (["-k", "gthread"], "'-k' found; here it is --wsgi or --asgi"),
             (["--workers", "auto"], "or leave it out for one per physical core"),
         ] {
             assert!(refusal(&flags).contains(words), "{}", refusal(&flags));
+        }
+    }
+
+    #[test]
+    fn the_page_for_applications_names_the_options_of_other_servers() {
+        let names = ELSEWHERE.iter().flat_map(|(names, _)| *names);
+        for name in names.filter(|name| name.starts_with("--")) {
+            // Alone, or with a value.
+            let is_named = ['`', ' '].iter().any(|end| PAGE.contains(&format!("`{name}{end}")));
+            assert!(is_named, "{name}");
         }
     }
 

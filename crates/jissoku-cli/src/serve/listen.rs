@@ -12,7 +12,7 @@ use jissoku_server::{ForwardedFields, ListenerOptions, Protocol, TrustedProxies,
 pub(super) struct Listen {
     /// Address to listen on: HOST:PORT or unix:PATH; may be repeated; port 0 selects a free port;
     /// append `,uwsgi` for the uwsgi protocol, `,proxy-protocol` for the PROXY protocol
-    /// [default: the sockets passed by systemd, else 127.0.0.1:8000]
+    /// [default: the sockets passed by systemd or `Server::Starter`, else 127.0.0.1:8000]
     #[arg(long, value_name = "WHERE")]
     listen: Vec<Listener>,
     /// Mode of a Unix socket in octal, such as 660 [default: by the umask]
@@ -59,7 +59,7 @@ fn mode(text: &str) -> Result<u32, String> {
     mode.ok_or_else(|| "write three octal digits such as 660".to_owned())
 }
 
-/// The address without `--listen` and without systemd.
+/// The address without `--listen` and without sockets that were passed.
 const DEFAULT: &str = "127.0.0.1:8000";
 
 /// An address to listen on, and the protocol of its peers.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use jissoku_server::{HangWatch, ProcessSettings};
 
-use super::failure::print_error;
+use super::failure::{Failure, print_error};
 use super::systemd_env;
 use crate::units;
 
@@ -30,6 +30,22 @@ pub(super) struct SupervisionArgs {
 }
 
 impl SupervisionArgs {
+    /// Rejects flags that need worker processes.
+    pub(super) fn check(&self, has_processes: bool) -> Result<(), Failure> {
+        let given = [
+            ("--max-requests", self.max_requests > 0),
+            ("--max-requests-jitter", self.max_requests_jitter > 0),
+            ("--worker-memory-max", self.worker_memory_max.is_some()),
+        ];
+        match given.into_iter().find(|(_, is_given)| *is_given && !has_processes) {
+            Some((flag, _)) => {
+                let why = "needs worker processes: those of an application by its name, MODULE:APP";
+                Err(Failure::of_input(&format!("{flag} {why}")))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// How worker processes are started and watched.
     pub(super) fn processes(&self) -> ProcessSettings {
         ProcessSettings {

@@ -1,4 +1,5 @@
-//! Socket activation and `sd_notify(3)`: what systemd or a predecessor passed in the environment.
+//! Socket activation and `sd_notify(3)`: what systemd, `Server::Starter` or a predecessor passed in
+//! the environment.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -14,7 +15,7 @@ use super::failure::{Failure, print_error};
 /// The environment, read once.
 #[derive(Debug)]
 pub(super) struct SystemdEnv {
-    /// Listeners passed by systemd or by the predecessor.
+    /// Listeners passed by systemd, `Server::Starter` or the predecessor.
     pub(super) sockets: Sockets,
     notifier: Option<SdNotify>,
     /// The index of this worker, if this process is one (see [`jissoku_server::WORKER_NAME`]).

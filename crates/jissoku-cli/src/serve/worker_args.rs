@@ -149,7 +149,8 @@ fn worker_count(text: &str) -> Result<u16, String> {
     match text.parse::<u16>() {
         Ok(count) if (1..=WORKERS_MAX).contains(&count) => Ok(count),
         _ => Err(format!(
-            "write a number from 1 to {WORKERS_MAX}, or leave it out for one per physical core"
+            "write a number from 1 to {WORKERS_MAX}, or leave it out for one per physical core (of an \
+             application, one)"
         )),
     }
 }

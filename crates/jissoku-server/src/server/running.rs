@@ -116,6 +116,8 @@ impl RunningServer {
         let started = self.start_pool(settings, &endpoints, (service.into(), signals));
         let (new, shared) = started.inspect_err(|_| endpoints.remove_files(&self.endpoints))?;
         (self.settings, self.shared) = (settings.clone(), shared);
+        // Those of the old pool, whose places the new pool has filled.
+        let _replaced = self.restarts.take_all();
         let old_endpoints = std::mem::replace(&mut self.endpoints, endpoints);
         let mut old = std::mem::replace(&mut self.current, new);
         let woken = if old_endpoints.pass_connections_to(&self.endpoints) {
@@ -358,3 +360,6 @@ impl RunningServer {
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 2)
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,7 @@ use jissoku_os::driver::Waker;
 use jissoku_os::reexec::ReexecChild;
 use jissoku_os::{clock, poll, process};
 
+use super::pause::Pause;
 use super::start::{ProcessSettings, StopRequest, start_now};
 use crate::metrics::{COUNTERS, ShardOwner};
 use crate::shutdown::{ABORT, MOVE_DRAIN, RELOAD_DRAIN};
@@ -18,9 +19,6 @@ use crate::worker_thread::WorkerListeners;
 
 /// How often the memory of a process is compared with its limit.
 const MEMORY_INTERVAL: Duration = Duration::from_millis(500);
-
-/// After a replacement that did not start: time until it is tried again.
-const RETRY_NS: u64 = 10_000_000_000;
 
 /// A process and its messages.
 #[derive(Debug)]
@@ -97,8 +95,10 @@ pub(super) struct Supervisor {
     sum: Option<ShardOwner>,
     current: Process,
     draining: Vec<Process>,
-    /// Before this time no replacement is tried.
-    retry_ns: u64,
+    /// Whether the current process has requested a replacement, which it does once.
+    is_requested: bool,
+    /// After a replacement that did not start, and after one because of memory.
+    pause: Pause,
 }
 
 impl Supervisor {
@@ -109,9 +109,16 @@ impl Supervisor {
         sum: Option<ShardOwner>,
         child: ReexecChild,
     ) -> io::Result<Self> {
-        let (listeners, draining) = (Some(listeners), Vec::new());
-        let current = Process::new(child)?;
-        Ok(Self { settings, index, listeners, sum, current, draining, retry_ns: 0 })
+        Ok(Self {
+            settings,
+            index,
+            listeners: Some(listeners),
+            sum,
+            current: Process::new(child)?,
+            draining: Vec::new(),
+            is_requested: false,
+            pause: Pause::default(),
+        })
     }
 
     /// Watches until the process has exited, and after a signal until all have. `accepting` is
@@ -140,10 +147,19 @@ impl Supervisor {
                 // to exit earlier.
                 return self.draining.into_iter().try_for_each(|old| old.child.wait().map(drop));
             }
-            if wants_replacement {
+            self.is_requested = !is_signalled && (self.is_requested || wants_replacement);
+            if is_signalled || self.pause.left_ns(clock::monotonic_ns()) > 0 {
+                continue;
+            }
+            let size_above_limit = self.memory_above_limit();
+            if self.is_requested {
                 self.replace("has served as many requests as it is to serve", stop)?;
-            } else if let Some(size) = self.memory_above_limit() {
+            } else if let Some(size) = size_above_limit {
                 self.replace(&format!("uses {} MiB of memory", size >> 20), stop)?;
+            }
+            // The limit may be below what any process uses.
+            if self.is_requested || size_above_limit.is_some() {
+                self.pause.begin(clock::monotonic_ns());
             }
         }
     }
@@ -155,8 +171,10 @@ impl Supervisor {
         let is_open = self.current.received.is_some();
         sources.extend(is_open.then(|| self.current.child.as_fd()));
         sources.extend(self.draining.iter().map(|old| old.exited.as_fd()));
-        let interval = self.settings.memory_max.map(|_| MEMORY_INTERVAL);
-        let ready = poll::wait_readable(&sources, interval)?;
+        let now_ns = clock::monotonic_ns();
+        let retry = self.is_requested.then(|| Duration::from_nanos(self.pause.left_ns(now_ns)));
+        let memory = self.settings.memory_max.map(|_| MEMORY_INTERVAL);
+        let ready = poll::wait_readable(&sources, retry.into_iter().chain(memory).min())?;
         let (is_over, is_woken) = (ready[0], ready[1]);
         let wants_replacement = is_open && ready[2] && self.current.receive(self.sum.as_ref());
         let ended = ready[2 + usize::from(is_open)..].iter();
@@ -178,15 +196,13 @@ impl Supervisor {
     /// Starts another process, and lets the current one drain once that is ready.
     fn replace(&mut self, why: &str, stop: StopRequest<'_>) -> io::Result<()> {
         let Some(listeners) = self.listeners.as_ref() else { return Ok(()) };
-        if clock::monotonic_ns() < self.retry_ns {
-            return Ok(());
-        }
         let report = self.settings.report;
         match start_now(&self.settings, self.index, listeners, stop).and_then(Process::new) {
             Ok(new) => {
                 let old = std::mem::replace(&mut self.current, new);
                 let drained = old.child.hand_over();
                 self.draining.push(old);
+                self.is_requested = false;
                 report(&format!("worker {} {why} and is replaced", self.index));
                 drained?;
             }
@@ -194,7 +210,6 @@ impl Supervisor {
             Err(_) if stop.signal.get() != 0 => {}
             Err(error) => {
                 report(&format!("worker {} {why}, and stays: {error}", self.index));
-                self.retry_ns = clock::monotonic_ns() + RETRY_NS;
             }
         }
         Ok(())

@@ -10,6 +10,7 @@ mod files;
 mod limits;
 mod log;
 mod metrics;
+mod processes;
 mod reload;
 mod slow;
 mod stopping;

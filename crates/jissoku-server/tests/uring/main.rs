@@ -21,6 +21,8 @@ mod limits;
 mod log;
 #[path = "../it/metrics.rs"]
 mod metrics;
+#[path = "../it/processes.rs"]
+mod processes;
 #[path = "../it/reload.rs"]
 mod reload;
 #[path = "../it/slow.rs"]
