@@ -5,11 +5,12 @@ import http.server
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from tests.serving.origin import Origin
+from tests.serving.origin import Origin, held_until
 from tests.serving.server_process import COMMAND, Start, ask, connect
 
 APP = """

@@ -21,7 +21,7 @@ pub(super) struct GatewayArgs {
     /// Timeout from the end of a request to the head of its response
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "60s",
         hide_short_help = true)]
-    response_time_max: u64,
+    pub(super) response_time_max: u64,
     /// Timeout between two parts of a response
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "60s",
         hide_short_help = true)]
@@ -30,11 +30,11 @@ pub(super) struct GatewayArgs {
     /// timeout
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "4s",
         hide_short_help = true)]
-    upstream_idle_time: u64,
+    pub(super) upstream_idle_time: u64,
     /// Time between two lookups of the name of that server
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "30s",
         hide_short_help = true)]
-    upstream_resolve_every: u64,
+    pub(super) upstream_resolve_every: u64,
     /// Idle timeout of a tunnel (WebSocket)
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "1h",
         hide_short_help = true)]

@@ -52,7 +52,7 @@ fn the_example_is_read_whole() {
 
     let api = &read.routes[0];
     assert!(matches!(&api.action, Action::Forward(index) if read.upstreams[*index].name == "app"));
-    assert_eq!((api.head_ns, api.retry.tries_max), (10_000_000_000, 3));
+    assert_eq!((api.head_ns, api.retry.tries_max), (Some(10_000_000_000), 3));
     let hedge = api.hedge.unwrap();
     assert_eq!((hedge.after, hedge.budget.percent), (HedgeAfter::Percentile(95), 5));
     assert_eq!(api.rate.as_ref().unwrap().policy.burst, 200);
@@ -272,6 +272,24 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
             "folder = \"site\"\nhedge = {}",
             34,
             "hedge is for routes with to or gather",
+        ),
+        (
+            "folder = \"site\"",
+            "folder = \"site\"\nhead-time = \"1s\"",
+            34,
+            "head-time is for routes with to, gather or broadcast",
+        ),
+        (
+            "folder = \"site\"",
+            "folder = \"site\"\ntry-time = \"1s\"",
+            34,
+            "try-time is for routes with to, gather or broadcast",
+        ),
+        (
+            "folder = \"site\"",
+            "broadcast = \"app\"\nretry = { tries = 2 }",
+            34,
+            "retry is for routes with to or gather",
         ),
         ("head-time = \"10s\"", "body-size-max = \"1025GiB\"", 19, "at most 1024 GiB"),
         ("head-time = \"10s\"", "body-size-max = \"-1B\"", 19, "body-size-max is a size"),
