@@ -55,8 +55,9 @@ impl GatewayHandler {
     }
 
     fn open(&mut self, exchange: Key, endpoint: Arc<Endpoint>) {
-        let open_until_ns = self.now_ns + self.service.timeouts.connect_ns;
         let Some(asking) = self.exchanges.get(exchange) else { return };
+        let connect_until_ns = self.now_ns + self.service.timeouts.connect_ns;
+        let open_until_ns = connect_until_ns.min(asking.place.until_ns);
         let upstream = asking.place.forwarding.upstream;
         self.servers[upstream].pool.begin(&endpoint, self.now_ns);
         let place = (upstream, endpoint);
@@ -91,7 +92,12 @@ impl GatewayHandler {
                 self.openings.push_back(key);
                 self.set_deadline(key, until_ns);
             }
-            State::Connecting(_) => self.give_up(key, Fault::ConnectTimeout),
+            State::Connecting(exchange) => {
+                let asking = self.exchanges.get_ref(exchange);
+                let is_due = asking.is_some_and(|asking| asking.place.until_ns <= self.now_ns);
+                let fault = if is_due { Fault::HeadTimeout } else { Fault::ConnectTimeout };
+                self.give_up(key, fault);
+            }
             State::Busy(exchange, _) => {
                 let is_in_head = upstream.is_in_head();
                 if !is_in_head && self.exchanges.get(exchange).is_some_and(|one| one.is_orphan()) {

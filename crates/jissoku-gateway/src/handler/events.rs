@@ -16,7 +16,7 @@ use crate::failure::{Fault, Received};
 use crate::pool::Pool;
 use crate::slab::Key;
 use crate::transfer::append_from;
-use crate::upstream::{Outcome, Sending, State};
+use crate::upstream::{Outcome, Sending, State, Upstream};
 
 impl GatewayHandler {
     /// Sends the request of a connection that is established.
@@ -241,7 +241,10 @@ impl GatewayHandler {
                 let limit_ns =
                     if exchange.is_tunnel() { timeouts.tunnel_ns } else { timeouts.read_ns };
                 let is_orphan = exchange.is_orphan();
-                self.set_deadline(key, self.now_ns + limit_ns);
+                // A head that comes in small parts, or after interim responses, has no more time.
+                if !self.upstreams.get_ref(key).is_some_and(Upstream::is_in_head) {
+                    self.set_deadline(key, self.now_ns + limit_ns);
+                }
                 if is_orphan {
                     self.limit_orphan(key, exchange_key);
                 }

@@ -20,6 +20,9 @@ const UNAVAILABLE: (u16, &str) = (503, "destination_unavailable");
 /// All servers are full (RFC 9209 section 2.3.12).
 const FULL: (u16, &str) = (503, "connection_limit_reached");
 
+/// The time for the head of a response has passed (RFC 9209 section 2.3.26).
+const LATE: (u16, &str) = (504, "http_response_timeout");
+
 impl GatewayHandler {
     /// Gives an exchange a server, or a place in the queue. An unused connection is taken only if
     /// `may_reuse`.
@@ -216,9 +219,13 @@ impl GatewayHandler {
                 continue;
             }
             let Some(&key) = servers.queue.first() else { return };
-            let chosen = self
-                .exchanges
-                .get(key)
+            let exchange = self.exchanges.get(key);
+            if exchange.as_ref().is_some_and(|exchange| exchange.place.until_ns <= self.now_ns) {
+                servers.queue.remove(&key);
+                self.refuse(key, LATE);
+                continue;
+            }
+            let chosen = exchange
                 .map(|exchange| (servers.choose(&mut exchange.place, self.now_ns), exchange));
             match chosen {
                 Some((Err(NoServer::Full), _)) => return,
