@@ -333,9 +333,13 @@ impl GatewayHandler {
         let is_shortage =
             is_resource_exhausted(error) || error.kind() == io::ErrorKind::AddrNotAvailable;
         let Some(upstream) = self.upstreams.get(key) else { return };
-        if is_queue_full && self.now_ns + QUEUE_RETRY_NS < upstream.open_until_ns {
-            upstream.id = None;
-            return self.set_deadline(key, self.now_ns + QUEUE_RETRY_NS);
+        upstream.id = None;
+        let again_ns = self.now_ns + QUEUE_RETRY_NS;
+        if is_queue_full && again_ns < upstream.open_until_ns {
+            if self.leave_full_queue(key) {
+                return self.close(key);
+            }
+            return self.set_deadline(key, again_ns);
         }
         let mut pools = self.servers.iter_mut().map(|servers| &mut servers.pool);
         if is_shortage && let Some(oldest) = pools.find_map(Pool::take_oldest) {
