@@ -107,6 +107,12 @@ impl Pool {
         self.server(endpoint)?.take_surplus(now_ns)
     }
 
+    /// Since when the connection is idle that is so for longest.
+    pub(crate) fn oldest_since_ns(&self) -> Option<u64> {
+        let oldest = self.servers.iter().filter_map(|server| server.idle.front());
+        oldest.map(|idle| idle.since_ns).min()
+    }
+
     /// Takes the connection that is idle for longest.
     pub(crate) fn take_oldest(&mut self) -> Option<Key> {
         let with_idle = self.servers.iter_mut().filter(|server| !server.idle.is_empty());
@@ -188,7 +194,9 @@ mod tests {
         let keys: [Key; 65] = idle(&mut pool, &mut slab, &one, 40);
         let surplus = [pool.take_surplus(&one, 40), pool.take_surplus(&one, 40)];
         assert_eq!(surplus, [Some(keys[0]), None]);
-        assert_eq!(pool.take_oldest(), Some(keys[1]));
+        assert_eq!((pool.oldest_since_ns(), pool.take_oldest()), (Some(40), Some(keys[1])));
+        let [_] = idle(&mut pool, &mut slab, &endpoint("two"), 5);
+        assert_eq!(pool.oldest_since_ns(), Some(5));
     }
 
     #[test]

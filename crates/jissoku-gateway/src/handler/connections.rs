@@ -164,6 +164,13 @@ impl GatewayHandler {
         }
     }
 
+    /// Takes the unused connection that is so for longest, of all upstreams.
+    pub(super) fn take_oldest(&mut self) -> Option<Key> {
+        let pools = self.servers.iter_mut().map(|servers| &mut servers.pool);
+        let unused = pools.filter_map(|pool| Some((pool.oldest_since_ns()?, pool)));
+        unused.min_by_key(|(since_ns, _)| *since_ns)?.1.take_oldest()
+    }
+
     /// Closes the unused connections to a server that are not worth keeping.
     pub(super) fn trim(&mut self, upstream: usize, endpoint: &Arc<Endpoint>) {
         while let Some(surplus) = self.servers[upstream].pool.take_surplus(endpoint, self.now_ns) {

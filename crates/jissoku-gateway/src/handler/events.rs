@@ -13,7 +13,6 @@ use super::connections::QUEUE_RETRY_NS;
 use super::response::diagnostics;
 use crate::exchange::Ending;
 use crate::failure::{Fault, Received};
-use crate::pool::Pool;
 use crate::slab::Key;
 use crate::transfer::append_from;
 use crate::upstream::{Outcome, Sending, State, Upstream};
@@ -341,11 +340,9 @@ impl GatewayHandler {
             }
             return self.set_deadline(key, again_ns);
         }
-        let mut pools = self.servers.iter_mut().map(|servers| &mut servers.pool);
-        if is_shortage && let Some(oldest) = pools.find_map(Pool::take_oldest) {
-            upstream.id = None;
+        if is_shortage && let Some(oldest) = self.take_oldest() {
             self.close(oldest);
-            return self.set_deadline(key, self.now_ns + QUEUE_RETRY_NS);
+            return self.set_deadline(key, again_ns);
         }
         let fault = match error.kind() {
             io::ErrorKind::WouldBlock => Fault::QueueFull,
