@@ -11,10 +11,6 @@ use crate::failure::Fault;
 use crate::slab::Key;
 use crate::upstream::{State, Upstream};
 
-/// A connection that was idle for longer is not used for a request that must not be repeated, nor
-/// one that was idle for longer than its server can be trusted to keep it.
-const FRESH_NS: u64 = 1_000_000_000;
-
 /// When a Unix socket with a full queue is tried again.
 pub(super) const QUEUE_RETRY_NS: u64 = 2_000_000;
 
@@ -25,13 +21,9 @@ impl GatewayHandler {
         let Some(endpoint) = exchange.place.endpoint.clone() else { return };
         let upstream = exchange.place.forwarding.upstream;
         let pool = &mut self.servers[upstream].pool;
-        let oldest_ns = if exchange.is_repeatable() {
-            0
-        } else {
-            let trusted_ns = pool.trusted_ns(&endpoint, self.now_ns).unwrap_or(FRESH_NS);
-            (self.now_ns + 1).saturating_sub(trusted_ns.min(FRESH_NS))
-        };
-        let reused = if may_reuse { pool.take(&endpoint, oldest_ns, self.now_ns) } else { None };
+        let may_be_old = exchange.is_repeatable();
+        let since_ns = if may_be_old { 0 } else { pool.fresh_since_ns(&endpoint, self.now_ns) };
+        let reused = if may_reuse { pool.take(&endpoint, since_ns, self.now_ns) } else { None };
         exchange.is_reused = reused.is_some();
         exchange.place.connections += 1;
         exchange.place.phases.connect(self.now_ns);
