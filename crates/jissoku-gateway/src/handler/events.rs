@@ -184,9 +184,10 @@ impl GatewayHandler {
     pub(super) fn on_response(&mut self, exchange_key: Key) {
         let Some(exchange) = self.exchanges.get(exchange_key) else { return };
         exchange.place.phases.head_ns = self.now_ns;
+        let upstream = &self.service.upstreams[exchange.place.forwarding.upstream];
+        exchange.place.is_failure |= upstream.options.is_failure(exchange.output.status);
         if exchange.place.notes.has(ForwardedNotes::EARLY) {
-            let upstream = exchange.place.forwarding.upstream;
-            self.service.upstreams[upstream].count(UpstreamCounter::Early);
+            upstream.count(UpstreamCounter::Early);
         }
         if exchange.place.is_diagnosed {
             let lines = diagnostics(&self.service, exchange, None, self.now_ns);
