@@ -6,6 +6,7 @@ use jissoku_http::forward::ForwardError;
 use jissoku_http::{Method, Version};
 use jissoku_server::{DynamicResponse, Origin, Progress, RequestHead, Response};
 use jissoku_upstream::fan_out::{Effect, PartError};
+use jissoku_upstream::health::Outcome;
 use jissoku_upstream::routes::Captures;
 
 use super::GatewayHandler;
@@ -202,11 +203,27 @@ impl GatewayHandler {
         }
     }
 
+    /// The exchange of a part ends. If it is without a response at the deadline, that is a failure of
+    /// its server, which hangs, unless it was asked so late that others had most of the time.
+    pub(super) fn end_part(&mut self, gathering: &Gathering, key: Key) {
+        let is_over = self.now_ns >= gathering.deadline_ns();
+        let awaited = self.exchanges.get_ref(key).filter(|it| is_over && it.is_awaited());
+        if let Some(Place { phases, forwarding, .. }) = awaited.map(|exchange| &exchange.place)
+            && self.now_ns.saturating_sub(phases.connecting_ns)
+                >= gathering.route.plan.deadline_ns / 2
+        {
+            let late = PartError::ResponseTimeout.name();
+            self.service.upstreams[forwarding.upstream].count_failure(late);
+            self.release(key, Outcome::Failure);
+        }
+        self.end_exchange(key);
+    }
+
     /// Ends the exchange of a part, unless others wait for it. Its connection is closed, unless its
     /// response is complete.
     fn cancel(&mut self, gathering: &mut Gathering, part: usize) {
         match gathering.parts[part] {
-            PartState::Running(key) => self.end_exchange(key),
+            PartState::Running(key) => self.end_part(gathering, key),
             PartState::Shared { flight, .. } => self.leave_shared(gathering, flight),
             PartState::Waiting(..) | PartState::Ended => {}
         }
