@@ -15,8 +15,8 @@ use crate::client::Client;
 use crate::config::Forwarding;
 use crate::exchange::{Ending, Exchange};
 use crate::gather::{
-    self, FlightKey, FormChoice, GatherRoute, Gathering, PartRequest, PartState, error_of,
-    part_request,
+    self, FlightKey, FormChoice, GatherRoute, Gathering, PartRequest, PartState, PassedFields,
+    error_of, part_request,
 };
 use crate::hash_key::hash_of;
 use crate::part_head::PartHead;
@@ -37,11 +37,13 @@ impl GatewayHandler {
         }
         self.check_memory()?;
         let FormChoice { form, passes_accept } = FormChoice::new(request, &route.plan)?;
+        let names = route.plan.fields.as_deref();
+        let passed = PassedFields { names, has_accept: passes_accept };
         let (path, _) = request.path_and_query();
         let mut parts = Vec::with_capacity(route.forwardings.len());
         for (part, forwarding) in route.plan.parts.iter().zip(&route.forwardings) {
             let target = part.template.target(path, captures);
-            let head = target.and_then(|target| part_request(request, &target, passes_accept));
+            let head = target.and_then(|target| part_request(request, &target, passed));
             let head = head.ok_or_else(|| refusal(400, "", "Bad Request\n"))?;
             let exchange = self
                 .part_exchange(client, *forwarding, (&head, &[]), request.origin)
