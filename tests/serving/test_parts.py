@@ -1,4 +1,4 @@
-"""Parts of gathered responses that are late."""
+"""Parts of gathered responses: those that are late, and the memory that they take."""
 
 import threading
 from pathlib import Path
@@ -40,3 +40,23 @@ def test_a_part_without_a_response_at_the_deadline_counts_against_its_server(
         serves = gateway.metric("server_serving", upstream="app", server=hanging.address)
         assert serves == (not failures)
         is_over.set()
+
+
+@pytest.mark.parametrize("sharing", ["", "single-flight = true"])
+@pytest.mark.parametrize(("size", "status"), [("1000", 503), ("100KiB", 200)])
+def test_a_worker_holds_no_more_than_it_may(
+    tmp_path: Path, start: Start, size: str, status: int, sharing: str
+) -> None:
+    with Origin("a", lambda _: (200, "x" * 2000)) as origin:
+        text = f"""
+            gather-memory = "{size}"
+            [upstream.app]
+            servers = ["{origin.address}"]
+            [[route]]
+            path = "/home"
+            gather = {{ one = "app:/" }}
+            {sharing}
+        """
+        gateway = Gateway(tmp_path, start, text)
+        assert gateway.ask("/home") == (status, False, "1" if status == 503 else None)
+        assert gateway.errors() == ["proxy_internal_error" if status == 503 else None]

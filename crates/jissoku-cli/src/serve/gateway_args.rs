@@ -39,6 +39,10 @@ pub(super) struct GatewayArgs {
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "1h",
         hide_short_help = true)]
     tunnel_idle_time: u64,
+    /// Size of the bodies of gathered responses that a worker holds at most; beyond it 503
+    #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "64MiB",
+        hide_short_help = true)]
+    gather_memory: u64,
     /// Clients whose responses have Proxy-Status (RFC 9209) and Server-Timing: ADDRESS[/PREFIX] and
     /// unix, separated by commas
     #[arg(long, value_name = "CLIENTS", hide_short_help = true)]
@@ -79,6 +83,7 @@ impl GatewayArgs {
     pub(super) fn gateway(&self, upstreams: Vec<Upstream>, is_secure: bool) -> Gateway {
         Gateway::of(upstreams, self.timeouts(), is_secure)
             .with_diagnostics_for(self.diagnostics_for.clone().unwrap_or_default())
+            .with_gather_memory(usize::try_from(self.gather_memory).unwrap_or(usize::MAX))
     }
 
     /// The timeouts for a server.
