@@ -184,6 +184,17 @@ fn a_number_for_a_time_or_a_size_lacks_quotes_and_a_unit() {
 }
 
 #[test]
+fn a_key_without_an_effect_is_refused() {
+    let folder = "folder = \"site\"";
+    for key in ["head-time", "try-time"] {
+        let why = format!("{key} is for routes with to, gather or broadcast");
+        check(folder, &format!("{folder}\n{key} = \"1s\""), 34, &why);
+    }
+    let keys = "broadcast = \"app\"\nretry = { tries = 2 }";
+    check(folder, keys, 34, "retry is for routes with to or gather");
+}
+
+#[test]
 fn what_cannot_be_meant_is_refused_with_its_line() {
     for (from, to, line, why) in [
         ("balance = \"least\"", "balanced = 1", 6, "has no key \"balanced\"; there are"),
@@ -276,24 +287,6 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
             "folder = \"site\"\nhedge = {}",
             34,
             "hedge is for routes with to or gather",
-        ),
-        (
-            "folder = \"site\"",
-            "folder = \"site\"\nhead-time = \"1s\"",
-            34,
-            "head-time is for routes with to, gather or broadcast",
-        ),
-        (
-            "folder = \"site\"",
-            "folder = \"site\"\ntry-time = \"1s\"",
-            34,
-            "try-time is for routes with to, gather or broadcast",
-        ),
-        (
-            "folder = \"site\"",
-            "broadcast = \"app\"\nretry = { tries = 2 }",
-            34,
-            "retry is for routes with to or gather",
         ),
         ("head-time = \"10s\"", "body-size-max = \"1025GiB\"", 19, "at most 1024 GiB"),
         ("head-time = \"10s\"", "body-size-max = \"-1B\"", 19, "body-size-max is a size"),
