@@ -73,19 +73,37 @@ def test_the_statuses_that_pass_can_be_chosen(
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-@pytest.mark.parametrize(("statuses", "is_serving"), [("", 1), (", statuses = [200]", 0)])
-def test_a_status_that_does_not_pass_ejects_if_it_is_one_to_retry(
-    tmp_path: Path, start: Start, method: str, statuses: str, is_serving: int
+@pytest.mark.parametrize(
+    ("status", "retried", "statuses", "is_serving"),
+    [
+        (503, "[503]", "", 1),
+        (503, "[503]", ", statuses = [200]", 0),
+        (500, "[500]", ", statuses = [200]", 0),
+        # Of an application, unless it asks to retry.
+        (500, "[599]", ", statuses = [200]", 1),
+        (502, "[599]", ", statuses = [200]", 0),
+        (504, "[599]", ", statuses = [200]", 0),
+    ],
+)
+def test_a_status_that_does_not_pass_ejects_if_it_is_that_of_an_outage(
+    tmp_path: Path,
+    start: Start,
+    *,
+    method: str,
+    status: int,
+    retried: str,
+    statuses: str,
+    is_serving: int,
 ) -> None:
     def answer(request: BaseHTTPRequestHandler) -> tuple[int, str]:
-        return (200 if request.path == "/up" else 503), "a"
+        return (200 if request.path == "/up" else status), "a"
 
     with Origin("a", answer) as bad, Origin("b") as good:
         (tmp_path / "serve.toml").write_text(
             "listen = '127.0.0.1:0'\nworkers = 1\nmetrics = '127.0.0.1:0'\n"
             + upstream(
                 [bad, good],
-                "balance = 'round-robin'\nfailures = 2\nretry-statuses = [503]\n"
+                f"balance = 'round-robin'\nfailures = 2\nretry-statuses = {retried}\n"
                 f"health = {{ path = '/up', every = '1h'{statuses} }}",
             )
         )
@@ -94,7 +112,8 @@ def test_a_status_that_does_not_pass_ejects_if_it_is_one_to_retry(
         port, metrics = [int(served.wait_for(local)[1]) for _ in range(2)]
         while len([path for path in bad.requests if path != "/up"]) < 2:
             # What may be repeated is.
-            assert asked(port, method, "/")[0] in ({200} if method == "GET" else {200, 503})
+            is_repeated = method == "GET" and str(status) in retried
+            assert asked(port, method, "/")[0] in ({200} if is_repeated else {200, status})
         _, samples = read_metrics(metrics)
     labels = f'{{upstream="app",server="{bad.address}"}}'
     assert samples[f"jissoku_upstream_server_serving{labels}"] == is_serving

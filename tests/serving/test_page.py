@@ -12,6 +12,7 @@ from tests.serving.server_process import COMMAND
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "serve.md").read_text()
+GATEWAY = (ROOT / "docs" / "gateway.md").read_text()
 LIMITS = (
     ROOT / "crates" / "jissoku-http" / "src" / "limits.rs",
     ROOT / "crates" / "jissoku-server" / "src" / "limits.rs",
@@ -69,6 +70,27 @@ def test_the_page_names_every_limit(source: Path) -> None:
     fields = re.findall(r"^    pub (\w+): (?!jissoku_http)", source.read_text(), re.MULTILINE)
     assert len(fields) > 5
     assert [name for name in fields if f"`{name}`" not in PAGE] == []
+
+
+def test_the_page_of_the_gateway_names_every_key() -> None:
+    folder = ROOT / "crates" / "jissoku-upstream" / "src" / "configuration"
+    sources = [path.read_text() for path in folder.glob("*.rs") if path.name != "tests.rs"]
+    kinds = "string|strings|integer|duration|size|size_within|flag|switch|word|table|value"
+    reads = rf"(?:\.(?:{kinds})\(|statuses::read\(&mut table, )\s*\"([a-z-]+)\""
+    keys = {key for source in sources for key in re.findall(reads, source)}
+    assert {"servers", "fields", "statuses", "retry-statuses", "unsafe"} <= keys
+    spans = re.findall(r"`([^`]*)`", GATEWAY) + re.findall(r"^    .*$", GATEWAY, re.MULTILINE)
+    code = " ".join(spans)
+    assert keys - set(re.findall(r"[a-z]+(?:-[a-z]+)*", code)) == set()
+
+
+def test_the_page_of_the_gateway_names_every_error_type() -> None:
+    source = ROOT / "crates" / "jissoku-server" / "src" / "metrics" / "upstreams.rs"
+    listed = re.search(r"REASONS: [^=]*= (\[[^\]]*\])", source.read_text())
+    assert listed
+    reasons = re.findall(r'"([a-z_]+)"', listed[1])
+    assert "proxy_loop_detected" in reasons
+    assert [reason for reason in reasons if reason not in GATEWAY] == []
 
 
 def test_the_example_is_understood(tmp_path: Path) -> None:

@@ -5,11 +5,12 @@ import http.server
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from tests.serving.origin import Origin
+from tests.serving.origin import Origin, held_until
 from tests.serving.server_process import COMMAND, Start, ask, connect
 
 APP = """
@@ -122,6 +123,71 @@ def test_a_request_is_gathered_from_several_servers(tmp_path: Path, start: Start
     assert (status, found["complete"]) == (200, True)
     bodies = {key: base64.b64decode(part["body_base64"]) for key, part in found["parts"].items()}
     assert bodies == {"a": b"one /a/7", "b": b"two /b?c=d"}
+
+
+@pytest.mark.parametrize(
+    ("key", "received"),
+    [
+        (
+            "",
+            "accept accept-language authorization cookie host traceparent via x-request-id",
+        ),
+        ("fields = ['Cookie', 'x-user', 'Accept']", "accept cookie host via x-user"),
+        ("fields = []", "host via"),
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_parts_receive_the_fields_that_their_route_lists(
+    tmp_path: Path, start: Start, key: str, received: str, method: str
+) -> None:
+    def answer(request: http.server.BaseHTTPRequestHandler) -> tuple[int, str]:
+        names = sorted({name.lower() for name in request.headers})
+        return 200, json.dumps([name for name in names if not name.startswith("x-forwarded")])
+
+    with Origin("one", answer) as one:
+        text = f"""
+        [upstream.one]
+        servers = ["{one.address}"]
+        [[route]]
+        path = "/home"
+        gather = {{ a = "one:/a" }}
+        {key}
+        [[route]]
+        path = "/batch"
+        batch = {{}}
+        {key}
+        [[route]]
+        path = "/a"
+        to = "one"
+        in-batch = true
+        """
+        connection = connect(serve(start, tmp_path, text))
+        listed = ["Accept-Language", "Authorization", "Cookie", "traceparent", "X-Request-Id"]
+        others = ["Range", "If-None-Match", "X-User", "Referer"]
+        fields = dict.fromkeys([*listed, *others], "x") | {
+            "Host": "h",
+            "Accept": "application/json",
+        }
+        path, body = ("/batch", '[{"path": "/a"}]') if method == "POST" else ("/home", None)
+        connection.request(method, path, body, fields)
+        [part] = json.loads(connection.getresponse().read())["parts"]
+        connection.close()
+    assert json.loads(base64.b64decode(part["body_base64"])) == received.split()
+
+
+@pytest.mark.parametrize(
+    ("keys", "of_route"), [("response-time-max = '50ms'", ""), ("", "head-time = '50ms'")]
+)
+def test_the_time_for_a_response_is_that_of_the_server_or_of_the_route(
+    tmp_path: Path, start: Start, keys: str, of_route: str
+) -> None:
+    is_over = threading.Event()
+    with Origin("one", held_until(is_over)) as one:
+        upstream = f"[upstream.one]\nservers = ['{one.address}']\n"
+        route = f"[[route]]\npath = '/**'\nto = 'one'\n{of_route}\n"
+        port = serve(start, tmp_path, f"{keys}\n{upstream}{route}")
+        assert asked(port, "GET", "/") == (504, "Gateway Timeout\n")
+        is_over.set()
 
 
 def test_the_command_names_the_route_that_serves(tmp_path: Path, start: Start) -> None:

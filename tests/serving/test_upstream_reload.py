@@ -4,6 +4,8 @@ import signal
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
+
 from tests.serving.origin import Origin
 from tests.serving.server_process import Load, Served, Start, ask
 
@@ -51,14 +53,25 @@ def test_a_server_that_was_removed_can_be_stopped(tmp_path: Path, start: Start) 
         assert ask(port) == (200, b"8 /")
 
 
-def test_a_configuration_with_an_error_changes_nothing(tmp_path: Path, start: Start) -> None:
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("colour = 1\n", "line 8: .*colour"),
+        ("[[route]]\npath = '/a'\nto = 'app'\n", "line 8: no request reaches this route"),
+        ("[[route]]\npath = '/**'\nfixed = 'a'\n", "line 8: no request reaches this route"),
+        ("[upstream.b]\nservers = ['no-such.invalid:80']\n", "line 8: .*cannot be resolved"),
+    ],
+)
+def test_a_configuration_with_an_error_changes_nothing(
+    tmp_path: Path, start: Start, more: str, said: str
+) -> None:
     site = Site(tmp_path, start)
     with Origin("a") as one, Origin("b") as other:
         site.write(one)
         served, port = site.serve()
-        site.write(other, more="colour = 1\n")
+        site.write(other, more=more)
         served.send_signal(signal.SIGHUP)
-        served.wait_for(r"not reloaded: .*serve\.toml, line 8: .*colour")
+        served.wait_for(rf"not reloaded: .*serve\.toml, {said}")
         assert ask(port) == (200, b"a /")
         site.write(other)
         served.reload()

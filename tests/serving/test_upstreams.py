@@ -172,9 +172,30 @@ def test_what_waits_too_long_is_refused(tmp_path: Path, start: Start) -> None:
         first.start()
         while not origin.requests:
             first.join(0.001)
-        assert get(port) == (503, "Service Unavailable\n")
+        connection = connect(port)
+        connection.request("GET", "/")
+        response = connection.getresponse()
+        assert (response.status, response.getheader("Retry-After")) == (503, "1")
+        connection.close()
         is_free.set()
         first.join()
+
+
+def test_the_time_of_a_route_includes_that_in_the_queue(tmp_path: Path, start: Start) -> None:
+    is_free = threading.Event()
+    with Origin("a", held_until(is_free)) as origin:
+        more = "connections-max = 1\nqueue = { size = 9, time = '1h' }"
+        table = upstream([origin], more).replace("'/**'", "'/held'")
+        hasty = "[[route]]\npath = '/**'\nto = 'app'\nhead-time = '50ms'\n"
+        port = serve(start, tmp_path, table + hasty)
+        first = threading.Thread(target=get, args=[port, "/held"])
+        first.start()
+        while not origin.requests:
+            first.join(0.001)
+        assert get(port) == (504, "Gateway Timeout\n")
+        is_free.set()
+        first.join()
+        assert origin.requests == ["/held"]
 
 
 @pytest.mark.parametrize("seconds", [0, 1])

@@ -14,6 +14,9 @@ use crate::resolver;
 use crate::server_set::{Upstream, UpstreamOptions};
 use crate::target::Target;
 
+/// Bytes of bodies of gathered responses that a worker holds at most, unless it is said otherwise.
+const GATHER_MEMORY: usize = 64 * 1024 * 1024;
+
 /// A reverse proxy.
 #[derive(Debug)]
 pub struct Gateway {
@@ -27,6 +30,8 @@ pub struct Gateway {
     pub(crate) deadline_fields: Vec<Box<str>>,
     /// Clients whose responses say how their requests were forwarded.
     diagnostics_for: TrustedProxies,
+    /// Bytes of bodies of gathered responses that a worker holds at most.
+    pub(crate) gather_memory: usize,
     /// The threads that check servers and resolve names, which end when this is dropped.
     helpers: OnceLock<Vec<Sender<()>>>,
 }
@@ -130,6 +135,7 @@ impl Gateway {
             hedges: Vec::new(),
             deadline_fields: Vec::new(),
             diagnostics_for: TrustedProxies::default(),
+            gather_memory: GATHER_MEMORY,
             helpers: OnceLock::new(),
         }
     }
@@ -156,6 +162,13 @@ impl Gateway {
     #[must_use]
     pub fn with_diagnostics_for(self, clients: TrustedProxies) -> Self {
         Self { diagnostics_for: clients, ..self }
+    }
+
+    /// Holds bodies of gathered responses of this size at each worker at most. Beyond it, requests are
+    /// refused, and parts that are received fail.
+    #[must_use]
+    pub fn with_gather_memory(self, size: usize) -> Self {
+        Self { gather_memory: size, ..self }
     }
 
     /// Whether responses to a client say that; `None` is one of a Unix socket.

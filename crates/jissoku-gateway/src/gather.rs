@@ -22,7 +22,9 @@ pub(crate) use flights::{FlightState, Flights};
 pub(crate) use form_choice::FormChoice;
 pub(crate) use gathering::{Gathering, PartState};
 pub(crate) use part_error::error_of;
-pub(crate) use request::{PartRequest, batch_request, broadcast_request, part_request};
+pub(crate) use request::{
+    PartRequest, PassedFields, batch_request, broadcast_request, part_request,
+};
 pub(crate) use routes::BatchPart;
 pub use routes::{BatchRoute, BroadcastRoute, GatherRoute};
 pub(crate) use state::GatherState;

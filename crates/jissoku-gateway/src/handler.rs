@@ -82,6 +82,7 @@ impl GatewayHandler {
             .collect();
         let now_ns = clock::monotonic_ns();
         let hedges = service.hedges.iter();
+        let gather = GatherState::new(service.gather_memory);
         let hedge_delays = hedges.map(|hedge| HedgeDelay::new(hedge.after, now_ns)).collect();
         Self {
             servers,
@@ -97,7 +98,7 @@ impl GatewayHandler {
             hedges: Deadlines::default(),
             hedge_delays,
             queues_due_ns: None,
-            gather: GatherState::default(),
+            gather,
             flights: Flights::default(),
             now_ns: 0,
         }

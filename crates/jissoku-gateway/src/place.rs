@@ -69,8 +69,8 @@ pub(crate) enum Wait {
 impl Place {
     /// When the head of a response to a request that is sent now has to be there.
     pub(crate) fn head_deadline_ns(&self, now_ns: u64) -> u64 {
-        let Forwarding { head_ns, try_ns, .. } = self.forwarding;
-        try_ns.map_or(now_ns + head_ns, |try_ns| self.until_ns.min(now_ns + try_ns))
+        let try_ns = self.forwarding.try_ns.unwrap_or(u64::MAX);
+        self.until_ns.min(now_ns.saturating_add(try_ns))
     }
 
     /// The time that is left, in milliseconds.
@@ -132,6 +132,22 @@ impl Place {
             is_failure: false,
             notes: ForwardedNotes::NONE,
             malformed: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_for_a_head_includes_what_came_before() {
+        for (try_ns, now_ns, deadline_ns) in
+            [(None, 10, 100), (None, 90, 100), (Some(20), 10, 30), (Some(20), 90, 100)]
+        {
+            let mut place = Place::new(Forwarding { try_ns, ..Forwarding::new(0, 100) }, 0);
+            place.until_ns = 100;
+            assert_eq!(place.head_deadline_ns(now_ns), deadline_ns, "{try_ns:?} {now_ns}");
         }
     }
 }

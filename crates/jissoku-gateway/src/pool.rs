@@ -12,6 +12,10 @@ use crate::slab::Key;
 /// Unused connections of a worker to one server that are kept at most.
 const IDLE_MAX: usize = 64;
 
+/// A connection that was idle for longer is not used for a request that must not be repeated, nor
+/// one that was idle for longer than its server can be trusted to keep it.
+const FRESH_NS: u64 = 1_000_000_000;
+
 /// Connections to the servers of one upstream.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
@@ -107,6 +111,12 @@ impl Pool {
         self.server(endpoint)?.take_surplus(now_ns)
     }
 
+    /// Since when the connection is idle that is so for longest.
+    pub(crate) fn oldest_since_ns(&self) -> Option<u64> {
+        let oldest = self.servers.iter().filter_map(|server| server.idle.front());
+        oldest.map(|idle| idle.since_ns).min()
+    }
+
     /// Takes the connection that is idle for longest.
     pub(crate) fn take_oldest(&mut self) -> Option<Key> {
         let with_idle = self.servers.iter_mut().filter(|server| !server.idle.is_empty());
@@ -140,9 +150,16 @@ impl Pool {
         server.closing_age.get_or_insert(ClosingAge::new(now_ns)).record(age_ns, now_ns);
     }
 
+    /// Since when at the earliest a connection is idle that a request gets which must not be
+    /// repeated.
+    pub(crate) fn fresh_since_ns(&self, endpoint: &Arc<Endpoint>, now_ns: u64) -> u64 {
+        let trusted_ns = self.trusted_ns(endpoint, now_ns).unwrap_or(FRESH_NS);
+        (now_ns + 1).saturating_sub(trusted_ns.min(FRESH_NS))
+    }
+
     /// For how long an idle connection to a server can be expected to stay, if that server has
     /// closed some lately.
-    pub(crate) fn trusted_ns(&self, endpoint: &Arc<Endpoint>, now_ns: u64) -> Option<u64> {
+    fn trusted_ns(&self, endpoint: &Arc<Endpoint>, now_ns: u64) -> Option<u64> {
         let mut servers = self.servers.iter();
         let server = servers.find(|server| Arc::ptr_eq(&server.endpoint, endpoint))?;
         server.closing_age?.trusted_ns(now_ns)
@@ -188,7 +205,9 @@ mod tests {
         let keys: [Key; 65] = idle(&mut pool, &mut slab, &one, 40);
         let surplus = [pool.take_surplus(&one, 40), pool.take_surplus(&one, 40)];
         assert_eq!(surplus, [Some(keys[0]), None]);
-        assert_eq!(pool.take_oldest(), Some(keys[1]));
+        assert_eq!((pool.oldest_since_ns(), pool.take_oldest()), (Some(40), Some(keys[1])));
+        let [_] = idle(&mut pool, &mut slab, &endpoint("two"), 5);
+        assert_eq!(pool.oldest_since_ns(), Some(5));
     }
 
     #[test]
@@ -248,6 +267,9 @@ mod tests {
         assert_eq!((pool.trusted_ns(&one, 150), pool.trusted_ns(&two, 150)), (Some(25), None));
         pool.record_closing(&one, 30, 160);
         assert_eq!(pool.trusted_ns(&one, 160), Some(15));
+        // What must not be repeated gets none that is idle for longer, nor for a second.
+        assert_eq!(pool.fresh_since_ns(&one, 160), 146);
+        assert_eq!(pool.fresh_since_ns(&two, 3 * SECOND_NS), 2 * SECOND_NS + 1);
         assert_eq!(pool.retain(|server| Arc::ptr_eq(server, &two)), []);
         assert_eq!(pool.trusted_ns(&one, 160), None);
     }

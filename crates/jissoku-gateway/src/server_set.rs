@@ -121,11 +121,12 @@ impl ServerSet {
 }
 
 impl UpstreamOptions {
-    /// Whether a response with one of `retry_statuses` is a failure of its server: if the statuses
-    /// that pass the checks are given, and this is none of them.
+    /// Whether a response with this status is a failure of its server: if it says that a server is
+    /// not there, or asks to retry, and the statuses that pass the checks are given without it.
     pub(crate) fn is_failure(&self, status: u16) -> bool {
         let given = self.health.as_ref().and_then(|check| check.statuses);
-        given.is_some_and(|statuses| !statuses.contains(status))
+        let is_outage = (502..=504).contains(&status) || self.retry_statuses.contains(status);
+        is_outage && given.is_some_and(|statuses| !statuses.contains(status))
     }
 
     /// Of an upstream without more in the configuration.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use jissoku_gateway::{Gateway, Resolution, Target, Timeouts, Upstream, UpstreamOptions};
 use jissoku_os::clock;
-use jissoku_server::{RunningServer, Server, Settings};
+use jissoku_server::{Metrics, RunningServer, Server, Service, Settings};
 
 /// Longer than anything here takes; it turns a hang into a failure.
 const PATIENCE: Duration = Duration::from_secs(25);
@@ -97,7 +97,7 @@ fn respond(name: &str, stream: &mut TcpStream, hold: impl Fn()) -> io::Result<()
     Ok(())
 }
 
-fn proxy(resolution: Resolution) -> (RunningServer, String) {
+fn proxy(resolution: Resolution) -> (RunningServer, String, Arc<Metrics>) {
     let target: Target = "http://localhost:9".parse().expect("every machine knows this name");
     let options = UpstreamOptions { resolution, ..UpstreamOptions::new(HOUR_NS) };
     let upstream = Upstream::single(target, options);
@@ -106,7 +106,9 @@ fn proxy(resolution: Resolution) -> (RunningServer, String) {
     let server = Server::listen(settings).expect("a place to listen");
     let address = server.endpoints()[0].to_string();
     let gateway = Gateway::of(vec![upstream], Timeouts::DEFAULT, false);
-    (server.start(gateway).expect("workers start"), address)
+    let metrics = Metrics::new(None);
+    gateway.report_to(&metrics);
+    (server.start(gateway).expect("workers start"), address, metrics)
 }
 
 fn send(address: &str, path: &str) -> TcpStream {
@@ -134,7 +136,7 @@ fn requests_follow_a_name_and_nothing_under_way_is_lost() {
     REPORTS.set(reporting).expect("there is one test");
     lead_to(&[one.port]);
     let resolution = Resolution { every_ns: 1_000_000, lookup: look_up, report };
-    let (_proxy, address) = proxy(resolution);
+    let (_proxy, address, metrics) = proxy(resolution);
     wait_for_server(&address, "o");
 
     // Each address is a server, for as long as the name has it.
@@ -164,6 +166,11 @@ fn requests_follow_a_name_and_nothing_under_way_is_lost() {
     lead_to(&[]);
     wait_for(&reports, "cannot be resolved: no such name; still used: 127.0.0.1:");
     assert_eq!(get(&address), "p");
+    let begin_ns = clock::monotonic_ns();
+    while metrics.text().contains(",reason=\"dns_error\"} 0\n") {
+        let waited = Duration::from_nanos(clock::monotonic_ns() - begin_ns);
+        assert!(waited < PATIENCE, "no lookup was counted");
+    }
 }
 
 /// Asks until this server responds.

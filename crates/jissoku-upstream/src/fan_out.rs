@@ -17,6 +17,7 @@ mod plan;
 mod shape;
 mod template;
 
+pub(crate) use batch::is_reserved;
 pub use batch::{BATCH_PARTS_MAX, BatchError, BatchItem, BatchPolicy, read_batch};
 pub use collection::{Collection, Effect};
 pub use composition::{compose_json, ndjson_end, ndjson_line};

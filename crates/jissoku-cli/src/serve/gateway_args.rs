@@ -21,7 +21,7 @@ pub(super) struct GatewayArgs {
     /// Timeout from the end of a request to the head of its response
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "60s",
         hide_short_help = true)]
-    response_time_max: u64,
+    pub(super) response_time_max: u64,
     /// Timeout between two parts of a response
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "60s",
         hide_short_help = true)]
@@ -30,15 +30,19 @@ pub(super) struct GatewayArgs {
     /// timeout
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "4s",
         hide_short_help = true)]
-    upstream_idle_time: u64,
+    pub(super) upstream_idle_time: u64,
     /// Time between two lookups of the name of that server
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "30s",
         hide_short_help = true)]
-    upstream_resolve_every: u64,
+    pub(super) upstream_resolve_every: u64,
     /// Idle timeout of a tunnel (WebSocket)
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "1h",
         hide_short_help = true)]
     tunnel_idle_time: u64,
+    /// Size of the bodies of gathered responses that a worker holds at most; beyond it 503
+    #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "64MiB",
+        hide_short_help = true)]
+    gather_memory: u64,
     /// Clients whose responses have Proxy-Status (RFC 9209) and Server-Timing: ADDRESS[/PREFIX] and
     /// unix, separated by commas
     #[arg(long, value_name = "CLIENTS", hide_short_help = true)]
@@ -79,6 +83,7 @@ impl GatewayArgs {
     pub(super) fn gateway(&self, upstreams: Vec<Upstream>, is_secure: bool) -> Gateway {
         Gateway::of(upstreams, self.timeouts(), is_secure)
             .with_diagnostics_for(self.diagnostics_for.clone().unwrap_or_default())
+            .with_gather_memory(usize::try_from(self.gather_memory).unwrap_or(usize::MAX))
     }
 
     /// The timeouts for a server.

@@ -22,9 +22,16 @@ pub(super) struct RouteContents<'a> {
     pub(super) batches: Vec<BatchRoute>,
     pub(super) hedges: Vec<Hedge>,
     pub(super) deadline_fields: Vec<&'a str>,
+    /// The time for the head of a response, of routes that do not say it.
+    head_ns: u64,
 }
 
 impl<'a> RouteContents<'a> {
+    /// Of no route. `head_ns`: the time for the head of a response, of routes that do not say it.
+    pub(super) fn new(head_ns: u64) -> Self {
+        Self { head_ns, ..Self::default() }
+    }
+
     /// Adds the content of one of the routes. A folder is opened by `open`, once.
     pub(super) fn add(
         &mut self,
@@ -40,7 +47,8 @@ impl<'a> RouteContents<'a> {
             self.deadline_fields.push(name);
             self.deadline_fields.len() - 1
         });
-        let extras = (hedge, deadline_field);
+        let head_ns = route.head_ns.unwrap_or(self.head_ns);
+        let extras = Extras { hedge, deadline_field, head_ns };
         let content = match &route.action {
             Action::Folder(folder) => {
                 if !self.opened.contains(&folder.as_str()) {
@@ -63,7 +71,7 @@ impl<'a> RouteContents<'a> {
             }
             Action::Broadcast(broadcast) => {
                 let Broadcast { upstream, servers, plan } = &**broadcast;
-                let forwarding = forwarding(route, *upstream, (None, deadline_field));
+                let forwarding = forwarding(route, *upstream, Extras { hedge: None, ..extras });
                 let (servers, plan) = (*servers, plan.clone());
                 self.broadcasts.push(BroadcastRoute { plan, forwarding, servers });
                 Content::Broadcast(self.broadcasts.len() - 1)
@@ -80,8 +88,16 @@ impl<'a> RouteContents<'a> {
     }
 }
 
-/// The indices of second copies and of the field for the time that is left, of a route.
-type Extras = (Option<usize>, Option<usize>);
+/// What a route says beyond itself.
+#[derive(Clone, Copy, Debug)]
+struct Extras {
+    /// The index of its second copies.
+    hedge: Option<usize>,
+    /// The index of the field for the time that is left.
+    deadline_field: Option<usize>,
+    /// The time for the head of a response.
+    head_ns: u64,
+}
 
 fn gather(plan: &Plan, route: &Route, upstreams: &[Upstream], extras: Extras) -> GatherRoute {
     let forwardings = plan.parts.iter().map(|part| {
@@ -94,8 +110,9 @@ fn gather(plan: &Plan, route: &Route, upstreams: &[Upstream], extras: Extras) ->
 }
 
 /// How the requests of a route are forwarded to the upstream of this index.
-fn forwarding(route: &Route, upstream: usize, (hedge, deadline_field): Extras) -> Forwarding {
-    let Route { head_ns, try_ns, retry, collect_size, on_client_end, .. } = *route;
+fn forwarding(route: &Route, upstream: usize, extras: Extras) -> Forwarding {
+    let Route { try_ns, retry, collect_size, on_client_end, .. } = *route;
+    let Extras { hedge, deadline_field, head_ns } = extras;
     Forwarding {
         upstream,
         head_ns,

@@ -74,7 +74,8 @@ impl RouteTable {
         let upstreams = upstreams
             .iter()
             .map(|upstream| {
-                self.upstream(upstream, previous.and_then(|old| old.upstream(&upstream.name)))
+                let known = previous.and_then(|old| old.upstream(&upstream.name));
+                self.upstream(upstream, flags, known)
             })
             .collect::<Result<_, _>>()?;
         let mut random = Random::new(RandomState::new().hash_one(()));
@@ -86,7 +87,7 @@ impl RouteTable {
             })
             .collect();
         let folder_count = self.folders().collect::<BTreeSet<_>>().len() as u64;
-        let mut contents = RouteContents::default();
+        let mut contents = RouteContents::new(flags.response_time_max);
         for route in routes {
             let open = |folder: &str| {
                 let opened = files.open(&self.beside(folder), folder_count);
@@ -135,6 +136,7 @@ impl RouteTable {
     fn upstream(
         &self,
         upstream: &configuration::Upstream,
+        flags: &GatewayArgs,
         previous: Option<&Upstream>,
     ) -> Result<Upstream, Failure> {
         let configuration::Upstream { name, line, servers, .. } = upstream;
@@ -159,11 +161,11 @@ impl RouteTable {
             retry_statuses: upstream.retry_statuses,
             health: upstream.health.clone(),
             protocol: upstream.protocol,
-            idle_ns: upstream.idle_ns,
+            idle_ns: upstream.idle_ns.unwrap_or(flags.upstream_idle_time),
             host: upstream.host.clone(),
             has_via: upstream.has_via,
             resolution: Resolution {
-                every_ns: upstream.resolve_ns,
+                every_ns: upstream.resolve_ns.unwrap_or(flags.upstream_resolve_every),
                 report: print_error,
                 ..Resolution::DEFAULT
             },

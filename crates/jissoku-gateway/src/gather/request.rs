@@ -5,10 +5,12 @@ use jissoku_http::{Head, Limits, Version};
 use jissoku_server::RequestHead;
 use jissoku_upstream::fan_out::BatchItem;
 
-/// The fields of the client that every part receives, besides Accept. Via makes loops visible.
-const PASSED: [&str; 8] = [
-    "host",
-    "via",
+/// The fields of the client that every part receives. Via makes loops visible.
+const ALWAYS_PASSED: [&str; 2] = ["host", "via"];
+
+/// The fields of the client that every part receives, unless its route lists others.
+const PASSED: [&str; 7] = [
+    "accept",
     "accept-language",
     "authorization",
     "cookie",
@@ -32,6 +34,27 @@ const NOT_BROADCAST: [&str; 10] = [
     "transfer-encoding",
 ];
 
+/// Which fields of the client parts receive.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PassedFields<'a> {
+    /// Those that the route lists, if it does.
+    pub(crate) names: Option<&'a [String]>,
+    /// Whether Accept is one, as listed: it may mean the form of the response.
+    pub(crate) has_accept: bool,
+}
+
+impl PassedFields<'_> {
+    fn has(self, name: &[u8]) -> bool {
+        let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+        let is_listed = || match self.names {
+            None => PASSED.iter().any(|known| is(known)),
+            Some(names) => names.iter().any(|known| is(known)),
+        };
+        ALWAYS_PASSED.iter().any(|known| is(known))
+            || ((self.has_accept || !is("accept")) && is_listed())
+    }
+}
+
 /// The head of a part's request, before it is edited as every other that is forwarded.
 pub(crate) type PartRequest = (Head, Vec<u8>);
 
@@ -39,9 +62,10 @@ pub(crate) type PartRequest = (Head, Vec<u8>);
 pub(crate) fn part_request(
     request: &RequestHead<'_>,
     target: &[u8],
-    passes_accept: bool,
+    passed: PassedFields<'_>,
 ) -> Option<PartRequest> {
-    write(request, (b"GET", target), passed(request, passes_accept), None)
+    let fields = request.fields().filter(|(name, _)| passed.has(name));
+    write(request, (b"GET", target), fields, None)
 }
 
 /// The client's request itself, with a body of `body_size` bytes if it has one.
@@ -62,24 +86,14 @@ pub(crate) fn broadcast_request(
 pub(crate) fn batch_request(
     request: &RequestHead<'_>,
     item: &BatchItem,
-    passes_accept: bool,
+    passed: PassedFields<'_>,
 ) -> Option<PartRequest> {
     let of_item = || item.fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
-    let of_client = passed(request, passes_accept)
-        .filter(|(name, _)| !of_item().any(|(other, _)| other.eq_ignore_ascii_case(name)));
+    let is_own = |name: &[u8]| of_item().any(|(other, _)| other.eq_ignore_ascii_case(name));
+    let of_client = request.fields().filter(|(name, _)| passed.has(name) && !is_own(name));
     let has_body = !item.body.is_empty() || matches!(&*item.method, "POST" | "PUT" | "PATCH");
     let line = (item.method.as_bytes(), item.path.as_bytes());
     write(request, line, of_client.chain(of_item()), has_body.then_some(item.body.len()))
-}
-
-fn passed<'a>(
-    request: &RequestHead<'a>,
-    passes_accept: bool,
-) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
-    request.fields().filter(move |(name, _)| {
-        let is = |known: &&str| name.eq_ignore_ascii_case(known.as_bytes());
-        PASSED.iter().any(is) || (passes_accept && is(&"accept"))
-    })
 }
 
 fn write<'a>(

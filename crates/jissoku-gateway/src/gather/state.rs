@@ -8,25 +8,27 @@ use jissoku_os::driver::ConnectionId;
 use super::gathering::Gathering;
 use crate::client::Client;
 
-/// Bytes of bodies that a worker holds for all its clients at most. Beyond it, requests are refused,
-/// and parts that are received fail.
-const MEMORY_MAX: usize = 64 * 1024 * 1024;
-
 /// What a worker knows of all its gatherings.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct GatherState {
     due: BinaryHeap<Reverse<(u64, ConnectionId)>>,
+    /// Bytes of bodies that are held for all clients.
     held: usize,
+    held_max: usize,
 }
 
 impl GatherState {
+    pub(crate) const fn new(held_max: usize) -> Self {
+        Self { due: BinaryHeap::new(), held: 0, held_max }
+    }
+
     pub(crate) const fn is_full(&self) -> bool {
-        self.held >= MEMORY_MAX
+        self.held >= self.held_max
     }
 
     /// Bytes that a gathering or a shared request may hold, of which `held` are counted already.
     pub(crate) const fn room(&self, held: usize) -> usize {
-        MEMORY_MAX.saturating_sub(self.held.saturating_sub(held))
+        self.held_max.saturating_sub(self.held.saturating_sub(held))
     }
 
     /// A gathering that held `before` bytes holds `after` now.
@@ -64,10 +66,10 @@ mod tests {
 
     #[test]
     fn what_others_hold_is_no_room() {
-        let mut state = GatherState::default();
-        assert_eq!(state.room(0), MEMORY_MAX);
+        let mut state = GatherState::new(100);
+        assert_eq!(state.room(0), 100);
         state.change(0, 3);
-        state.change(0, MEMORY_MAX - 5);
+        state.change(0, 95);
         assert_eq!((state.room(0), state.room(3)), (2, 5));
         state.change(3, 5);
         assert!(state.is_full());

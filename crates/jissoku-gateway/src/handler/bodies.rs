@@ -104,7 +104,10 @@ impl GatewayHandler {
                 exchange.offer = offer;
                 exchange.head_size = exchange.request.len();
             }
-            Err(error) => return Request::new(RequestState::Refused(error), is_diagnosed),
+            Err(error) => {
+                self.count_refusal(upstream, error);
+                return Request::new(RequestState::Refused(error), is_diagnosed);
+            }
         }
         if !is_collected {
             let framing = match head.body {
@@ -236,7 +239,9 @@ impl GatewayHandler {
         if let Some(chunked) = request.chunked.take()
             && let Err(error) = self.write_chunked(client, key, &chunked)
         {
-            self.exchanges.remove(key);
+            if let Some(exchange) = self.exchanges.remove(key) {
+                self.count_refusal(exchange.place.forwarding.upstream, error);
+            }
             request.is_cut_off = !chunked.is_complete;
             request.state = RequestState::Refused(error);
             return request.state;

@@ -15,7 +15,7 @@ use crate::client::Client;
 use crate::config::Forwarding;
 use crate::gather::{
     BatchPart, BroadcastRoute, CollectedRequest, FormChoice, GatherRoute, Gathering, PartState,
-    batch_request, broadcast_request,
+    PassedFields, batch_request, broadcast_request,
 };
 
 impl GatewayHandler {
@@ -69,12 +69,13 @@ impl GatewayHandler {
         let CollectedRequest { head, head_bytes, .. } = collected;
         let request = RequestHead { head, bytes: head_bytes, now_ns, origin: origin.as_ref() };
         let FormChoice { form, passes_accept } = FormChoice::new(&request, plan)?;
+        let passed = PassedFields { names: plan.fields.as_deref(), has_accept: passes_accept };
         let (mut plans, mut parts) = (Vec::new(), Vec::new());
         let (mut refusals, mut permits) = (Vec::new(), Vec::new());
         for (index, (item, route)) in items.iter().zip(routes).enumerate() {
             let exchange = route.and_then(|(forwarding, permit, notes)| {
                 permits.extend(permit);
-                let head = batch_request(&request, item, passes_accept)
+                let head = batch_request(&request, item, passed)
                     .ok_or_else(|| (431, "the part's head is too large\n".to_owned()))?;
                 let mut exchange = self
                     .part_exchange(client, forwarding, (&head, &item.body), request.origin)

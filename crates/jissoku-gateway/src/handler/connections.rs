@@ -11,10 +11,6 @@ use crate::failure::Fault;
 use crate::slab::Key;
 use crate::upstream::{State, Upstream};
 
-/// A connection that was idle for longer is not used for a request that must not be repeated, nor
-/// one that was idle for longer than its server can be trusted to keep it.
-const FRESH_NS: u64 = 1_000_000_000;
-
 /// When a Unix socket with a full queue is tried again.
 pub(super) const QUEUE_RETRY_NS: u64 = 2_000_000;
 
@@ -25,13 +21,9 @@ impl GatewayHandler {
         let Some(endpoint) = exchange.place.endpoint.clone() else { return };
         let upstream = exchange.place.forwarding.upstream;
         let pool = &mut self.servers[upstream].pool;
-        let oldest_ns = if exchange.is_repeatable() {
-            0
-        } else {
-            let trusted_ns = pool.trusted_ns(&endpoint, self.now_ns).unwrap_or(FRESH_NS);
-            (self.now_ns + 1).saturating_sub(trusted_ns.min(FRESH_NS))
-        };
-        let reused = if may_reuse { pool.take(&endpoint, oldest_ns, self.now_ns) } else { None };
+        let may_be_old = exchange.is_repeatable();
+        let since_ns = if may_be_old { 0 } else { pool.fresh_since_ns(&endpoint, self.now_ns) };
+        let reused = if may_reuse { pool.take(&endpoint, since_ns, self.now_ns) } else { None };
         exchange.is_reused = reused.is_some();
         exchange.place.connections += 1;
         exchange.place.phases.connect(self.now_ns);
@@ -55,8 +47,9 @@ impl GatewayHandler {
     }
 
     fn open(&mut self, exchange: Key, endpoint: Arc<Endpoint>) {
-        let open_until_ns = self.now_ns + self.service.timeouts.connect_ns;
         let Some(asking) = self.exchanges.get(exchange) else { return };
+        let connect_until_ns = self.now_ns + self.service.timeouts.connect_ns;
+        let open_until_ns = connect_until_ns.min(asking.place.until_ns);
         let upstream = asking.place.forwarding.upstream;
         self.servers[upstream].pool.begin(&endpoint, self.now_ns);
         let place = (upstream, endpoint);
@@ -91,7 +84,12 @@ impl GatewayHandler {
                 self.openings.push_back(key);
                 self.set_deadline(key, until_ns);
             }
-            State::Connecting(_) => self.give_up(key, Fault::ConnectTimeout),
+            State::Connecting(exchange) => {
+                let asking = self.exchanges.get_ref(exchange);
+                let is_due = asking.is_some_and(|asking| asking.place.until_ns <= self.now_ns);
+                let fault = if is_due { Fault::HeadTimeout } else { Fault::ConnectTimeout };
+                self.give_up(key, fault);
+            }
             State::Busy(exchange, _) => {
                 let is_in_head = upstream.is_in_head();
                 if !is_in_head && self.exchanges.get(exchange).is_some_and(|one| one.is_orphan()) {
@@ -156,6 +154,13 @@ impl GatewayHandler {
         {
             self.servers[upstream.pool].pool.end(&upstream.endpoint, self.now_ns);
         }
+    }
+
+    /// Takes the unused connection that is so for longest, of all upstreams.
+    pub(super) fn take_oldest(&mut self) -> Option<Key> {
+        let pools = self.servers.iter_mut().map(|servers| &mut servers.pool);
+        let unused = pools.filter_map(|pool| Some((pool.oldest_since_ns()?, pool)));
+        unused.min_by_key(|(since_ns, _)| *since_ns)?.1.take_oldest()
     }
 
     /// Closes the unused connections to a server that are not worth keeping.

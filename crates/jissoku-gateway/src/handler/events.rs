@@ -13,10 +13,9 @@ use super::connections::QUEUE_RETRY_NS;
 use super::response::diagnostics;
 use crate::exchange::Ending;
 use crate::failure::{Fault, Received};
-use crate::pool::Pool;
 use crate::slab::Key;
 use crate::transfer::append_from;
-use crate::upstream::{Outcome, Sending, State};
+use crate::upstream::{Outcome, Sending, State, Upstream};
 
 impl GatewayHandler {
     /// Sends the request of a connection that is established.
@@ -185,9 +184,10 @@ impl GatewayHandler {
     pub(super) fn on_response(&mut self, exchange_key: Key) {
         let Some(exchange) = self.exchanges.get(exchange_key) else { return };
         exchange.place.phases.head_ns = self.now_ns;
+        let upstream = &self.service.upstreams[exchange.place.forwarding.upstream];
+        exchange.place.is_failure |= upstream.options.is_failure(exchange.output.status);
         if exchange.place.notes.has(ForwardedNotes::EARLY) {
-            let upstream = exchange.place.forwarding.upstream;
-            self.service.upstreams[upstream].count(UpstreamCounter::Early);
+            upstream.count(UpstreamCounter::Early);
         }
         if exchange.place.is_diagnosed {
             let lines = diagnostics(&self.service, exchange, None, self.now_ns);
@@ -241,7 +241,10 @@ impl GatewayHandler {
                 let limit_ns =
                     if exchange.is_tunnel() { timeouts.tunnel_ns } else { timeouts.read_ns };
                 let is_orphan = exchange.is_orphan();
-                self.set_deadline(key, self.now_ns + limit_ns);
+                // A head that comes in small parts, or after interim responses, has no more time.
+                if !self.upstreams.get_ref(key).is_some_and(Upstream::is_in_head) {
+                    self.set_deadline(key, self.now_ns + limit_ns);
+                }
                 if is_orphan {
                     self.limit_orphan(key, exchange_key);
                 }
@@ -330,15 +333,17 @@ impl GatewayHandler {
         let is_shortage =
             is_resource_exhausted(error) || error.kind() == io::ErrorKind::AddrNotAvailable;
         let Some(upstream) = self.upstreams.get(key) else { return };
-        if is_queue_full && self.now_ns + QUEUE_RETRY_NS < upstream.open_until_ns {
-            upstream.id = None;
-            return self.set_deadline(key, self.now_ns + QUEUE_RETRY_NS);
+        upstream.id = None;
+        let again_ns = self.now_ns + QUEUE_RETRY_NS;
+        if is_queue_full && again_ns < upstream.open_until_ns {
+            if self.leave_full_queue(key) {
+                return self.close(key);
+            }
+            return self.set_deadline(key, again_ns);
         }
-        let mut pools = self.servers.iter_mut().map(|servers| &mut servers.pool);
-        if is_shortage && let Some(oldest) = pools.find_map(Pool::take_oldest) {
-            upstream.id = None;
+        if is_shortage && let Some(oldest) = self.take_oldest() {
             self.close(oldest);
-            return self.set_deadline(key, self.now_ns + QUEUE_RETRY_NS);
+            return self.set_deadline(key, again_ns);
         }
         let fault = match error.kind() {
             io::ErrorKind::WouldBlock => Fault::QueueFull,

@@ -112,7 +112,7 @@ impl GatewayHandler {
     pub(super) fn leave_shared(&mut self, gathering: &Gathering, flight: Key) {
         if let Some(flight) = self.flights.leave(flight, gathering.client) {
             self.gather.change(flight.held(), 0);
-            self.end_exchange(flight.exchange);
+            self.end_part(gathering, flight.exchange);
         }
     }
 }

@@ -6,6 +6,7 @@ use jissoku_http::forward::ForwardError;
 use jissoku_http::{Method, Version};
 use jissoku_server::{DynamicResponse, Origin, Progress, RequestHead, Response};
 use jissoku_upstream::fan_out::{Effect, PartError};
+use jissoku_upstream::health::Outcome;
 use jissoku_upstream::routes::Captures;
 
 use super::GatewayHandler;
@@ -14,8 +15,8 @@ use crate::client::Client;
 use crate::config::Forwarding;
 use crate::exchange::{Ending, Exchange};
 use crate::gather::{
-    self, FlightKey, FormChoice, GatherRoute, Gathering, PartRequest, PartState, error_of,
-    part_request,
+    self, FlightKey, FormChoice, GatherRoute, Gathering, PartRequest, PartState, PassedFields,
+    error_of, part_request,
 };
 use crate::hash_key::hash_of;
 use crate::part_head::PartHead;
@@ -36,11 +37,13 @@ impl GatewayHandler {
         }
         self.check_memory()?;
         let FormChoice { form, passes_accept } = FormChoice::new(request, &route.plan)?;
+        let names = route.plan.fields.as_deref();
+        let passed = PassedFields { names, has_accept: passes_accept };
         let (path, _) = request.path_and_query();
         let mut parts = Vec::with_capacity(route.forwardings.len());
         for (part, forwarding) in route.plan.parts.iter().zip(&route.forwardings) {
             let target = part.template.target(path, captures);
-            let head = target.and_then(|target| part_request(request, &target, passes_accept));
+            let head = target.and_then(|target| part_request(request, &target, passed));
             let head = head.ok_or_else(|| refusal(400, "", "Bad Request\n"))?;
             let exchange = self
                 .part_exchange(client, *forwarding, (&head, &[]), request.origin)
@@ -202,11 +205,27 @@ impl GatewayHandler {
         }
     }
 
+    /// The exchange of a part ends. If it is without a response at the deadline, that is a failure of
+    /// its server, which hangs, unless it was asked so late that others had most of the time.
+    pub(super) fn end_part(&mut self, gathering: &Gathering, key: Key) {
+        let is_over = self.now_ns >= gathering.deadline_ns();
+        let awaited = self.exchanges.get_ref(key).filter(|it| is_over && it.is_awaited());
+        if let Some(Place { phases, forwarding, .. }) = awaited.map(|exchange| &exchange.place)
+            && self.now_ns.saturating_sub(phases.connecting_ns)
+                >= gathering.route.plan.deadline_ns / 2
+        {
+            let late = PartError::ResponseTimeout.name();
+            self.service.upstreams[forwarding.upstream].count_failure(late);
+            self.release(key, Outcome::Failure);
+        }
+        self.end_exchange(key);
+    }
+
     /// Ends the exchange of a part, unless others wait for it. Its connection is closed, unless its
     /// response is complete.
     fn cancel(&mut self, gathering: &mut Gathering, part: usize) {
         match gathering.parts[part] {
-            PartState::Running(key) => self.end_exchange(key),
+            PartState::Running(key) => self.end_part(gathering, key),
             PartState::Shared { flight, .. } => self.leave_shared(gathering, flight),
             PartState::Waiting(..) | PartState::Ended => {}
         }

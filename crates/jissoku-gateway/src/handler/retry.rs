@@ -3,6 +3,7 @@
 use jissoku_server::UpstreamCounter;
 use jissoku_upstream::balance::NoServer;
 use jissoku_upstream::health::Outcome;
+use jissoku_upstream::retry::{Cause, Retry};
 
 use super::GatewayHandler;
 use crate::exchange::{Ending, Exchange};
@@ -19,6 +20,9 @@ const UNAVAILABLE: (u16, &str) = (503, "destination_unavailable");
 
 /// All servers are full (RFC 9209 section 2.3.12).
 const FULL: (u16, &str) = (503, "connection_limit_reached");
+
+/// The time for the head of a response has passed (RFC 9209 section 2.3.26).
+const LATE: (u16, &str) = (504, "http_response_timeout");
 
 impl GatewayHandler {
     /// Gives an exchange a server, or a place in the queue. An unused connection is taken only if
@@ -138,6 +142,34 @@ impl GatewayHandler {
         self.release(key, attempt.outcome(fault));
     }
 
+    /// The queue of a server's Unix socket is full: has the exchange of a connection sent to another
+    /// server, if one serves. Returns whether it is.
+    pub(super) fn leave_full_queue(&mut self, connection: Key) -> bool {
+        let upstream = self.upstreams.get_ref(connection);
+        let Some(key) = upstream.and_then(Upstream::exchange) else { return false };
+        let Some(exchange) = self.exchanges.get(key) else { return false };
+        let (now_ns, attempt) = (self.now_ns, exchange.attempt(self.now_ns));
+        let place = &mut exchange.place;
+        let upstream = place.forwarding.upstream;
+        if !self.servers[upstream].has_other(place, now_ns) {
+            return false;
+        }
+        let shared = &self.service.upstreams[upstream];
+        // The budget is spent last.
+        let ended = attempt.ended(Cause::Connect);
+        let retry = place.forwarding.retry.decide(&ended, &shared.budget, now_ns, &mut self.random);
+        let Retry::Other { after_ns } = retry else { return false };
+        let fault = Fault::QueueFull;
+        shared.count_failure(fault.error_type());
+        shared.count(UpstreamCounter::OtherRetries);
+        place.failure = Some((fault.status(), fault.error_type()));
+        place.retry_at(now_ns + after_ns);
+        exchange.upstream = None;
+        self.retries.add(now_ns + after_ns, key);
+        self.release(key, attempt.outcome(fault));
+        true
+    }
+
     /// A kept connection has ended before the request of an exchange was sent on it, which gets a new
     /// one: that does no harm, whatever the method.
     pub(super) fn replace(&mut self, connection: Key, key: Key) {
@@ -216,9 +248,13 @@ impl GatewayHandler {
                 continue;
             }
             let Some(&key) = servers.queue.first() else { return };
-            let chosen = self
-                .exchanges
-                .get(key)
+            let exchange = self.exchanges.get(key);
+            if exchange.as_ref().is_some_and(|exchange| exchange.place.until_ns <= self.now_ns) {
+                servers.queue.remove(&key);
+                self.refuse(key, LATE);
+                continue;
+            }
+            let chosen = exchange
                 .map(|exchange| (servers.choose(&mut exchange.place, self.now_ns), exchange));
             match chosen {
                 Some((Err(NoServer::Full), _)) => return,

@@ -71,6 +71,13 @@ impl GatewayHandler {
         self.log(exchange, (id, error), self.now_ns, log);
     }
 
+    /// A request for an upstream is not forwarded.
+    pub(super) fn count_refusal(&self, upstream: usize, error: ForwardError) {
+        if !error.error_type().is_empty() {
+            self.service.upstreams[upstream].count_failure(error.error_type());
+        }
+    }
+
     /// Adds a request that is not forwarded to the access log, if there is one.
     pub(super) fn log_refusal(error: ForwardError, log: &mut LogRecord<'_>) {
         let error = Some(error.error_type()).filter(|name| !name.is_empty());

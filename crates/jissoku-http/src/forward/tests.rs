@@ -189,6 +189,10 @@ fn a_response_is_written_anew() {
     check(chunked, Version::Http10, line, "A: b\r\n\r\n");
     let no_length = "HTTP/1.1 204 No Content\r\nContent-Length: 3\r\nA: b\r\n\r\n";
     check(no_length, Version::Http11, "HTTP/1.1 204 No Content\r\n", "A: b\r\n\r\n");
+    // What a 304 announces is about another response (RFC 9110 section 8.6).
+    let unchanged = "HTTP/1.1 304 No\r\nContent-Length: 3\r\nETag: x\r\n\r\n";
+    let rest = "Content-Length: 3\r\nETag: x\r\n\r\n";
+    check(unchanged, Version::Http11, "HTTP/1.1 304 No\r\n", rest);
     let hints = "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
     check(hints, Version::Http11, "HTTP/1.1 103 Early Hints\r\n", "Link: </a>\r\n\r\n");
     assert_eq!(

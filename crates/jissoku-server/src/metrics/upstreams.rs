@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use super::lines::{Escaped, head, put};
 
 /// Why a request to a server has failed: error types of RFC 9209 section 2.3.
-const REASONS: [&str; 16] = [
+const REASONS: [&str; 17] = [
     "connection_refused",
     "connection_timeout",
     "connection_limit_reached",
@@ -29,6 +29,7 @@ const REASONS: [&str; 16] = [
     "http_response_transfer_coding",
     "http_upgrade_failed",
     "proxy_internal_error",
+    "proxy_loop_detected",
 ];
 
 /// A counter of an upstream, besides failures. The order is that of `FAMILIES`, which has one row

@@ -5,10 +5,11 @@ use std::ops::Range;
 use toml::de::DeValue;
 
 use super::problem::{Refusal, refuse};
-use super::table::{Table, integer, string};
+use super::table::{Table, integer, is_field_name, string};
 use super::upstream::Upstream;
 use crate::fan_out::{
     BATCH_PARTS_MAX, BatchPolicy, Form, PARTS_MAX, PartPlan, PartTemplate, Plan, Quorum, Shape,
+    is_reserved,
 };
 use crate::routes::PathPattern;
 
@@ -57,6 +58,7 @@ pub(super) fn read(
         part.ok_or_else(|| refuse(at, &format!("gather has no part {id:?}")))?.is_required = true;
     }
     plan.is_single_flight = route.flag("single-flight")?;
+    plan.fields = fields(route)?;
     settings(route, &mut plan)?;
     plan.check().map_err(|error| refuse(parts.at.clone(), &error.to_string()))?;
     Ok(plan)
@@ -97,9 +99,23 @@ pub(super) fn batch(route: &mut Table<'_, '_>) -> Result<Option<Batch>, Refusal>
     let at = table.at.clone();
     table.finish()?;
     let mut plan = Plan::new(Vec::new());
+    plan.fields = fields(route)?;
     settings(route, &mut plan)?;
     plan.check_times().map_err(|error| refuse(at, &error.to_string()))?;
     Ok(Some(Batch { policy, plan }))
+}
+
+/// Reads the names of the fields that parts receive.
+fn fields(route: &mut Table<'_, '_>) -> Result<Option<Vec<String>>, Refusal> {
+    let Some(fields) = route.strings("fields")? else { return Ok(None) };
+    for (name, at) in &fields {
+        if !is_field_name(name) || is_reserved(&name.to_ascii_lowercase()) {
+            let why =
+                format!("fields are names such as \"X-User\" that parts can have, not {name:?}");
+            return Err(refuse(at.clone(), &why));
+        }
+    }
+    Ok(Some(fields.into_iter().map(|(name, _)| name).collect()))
 }
 
 /// Reads what all of them have.

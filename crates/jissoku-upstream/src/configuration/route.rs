@@ -13,8 +13,6 @@ use crate::fan_out::Plan;
 use crate::retry::{BudgetPolicy, HedgeAfter, RetryPolicy, UnsafeMethods};
 use crate::routes::{HostPattern, PathPattern, PatternError, Rule};
 
-const SECOND_NS: u64 = 1_000_000_000;
-
 /// The largest limit of bodies that can be written.
 const BODY_SIZE_MAX: u64 = 1 << 40;
 
@@ -35,8 +33,8 @@ pub struct Route {
     pub path: String,
     /// What answers.
     pub action: Action,
-    /// The time for the head of a response.
-    pub head_ns: u64,
+    /// The time for the head of a response; `None`: that of the server.
+    pub head_ns: Option<u64>,
     /// The time for each try; retries after it.
     pub try_ns: Option<u64>,
     /// When a request is repeated.
@@ -131,7 +129,7 @@ pub(super) fn read(
         line: 0,
         path: path.0,
         action,
-        head_ns: table.duration("head-time")?.unwrap_or(60 * SECOND_NS),
+        head_ns: table.duration("head-time")?,
         try_ns,
         retry,
         hedge: table.table("hedge")?.map(hedge).transpose()?,
@@ -152,9 +150,13 @@ pub(super) fn read(
     }
     let asks = !matches!(route.action, Action::Folder(_) | Action::Fixed(_) | Action::App(_));
     let has_times = asks && !matches!(route.action, Action::Batch(_));
-    only(&mut table, "deadline-field", has_times, "routes with to, gather or broadcast")?;
+    for key in ["deadline-field", "head-time", "try-time"] {
+        only(&mut table, key, has_times, "routes with to, gather or broadcast")?;
+    }
     let copies = forwards || matches!(route.action, Action::Gather(_));
-    only(&mut table, "hedge", copies, "routes with to or gather")?;
+    for key in ["hedge", "retry"] {
+        only(&mut table, key, copies, "routes with to or gather")?;
+    }
     table.finish()?;
     Ok((route, rule))
 }

@@ -52,7 +52,7 @@ fn the_example_is_read_whole() {
 
     let api = &read.routes[0];
     assert!(matches!(&api.action, Action::Forward(index) if read.upstreams[*index].name == "app"));
-    assert_eq!((api.head_ns, api.retry.tries_max), (10_000_000_000, 3));
+    assert_eq!((api.head_ns, api.retry.tries_max), (Some(10_000_000_000), 3));
     let hedge = api.hedge.unwrap();
     assert_eq!((hedge.after, hedge.budget.percent), (HedgeAfter::Percentile(95), 5));
     assert_eq!(api.rate.as_ref().unwrap().policy.burst, 200);
@@ -181,6 +181,35 @@ fn a_number_for_a_time_or_a_size_lacks_quotes_and_a_unit() {
     let time = "must be a time in quotes, such as \"5s\", not a value of type integer";
     check("head-time = \"10s\"", "body-size-max = 1", 19, size);
     check("head-time = \"10s\"", "head-time = 10", 19, time);
+}
+
+#[test]
+fn parts_receive_the_fields_of_a_list_if_they_can_have_them() {
+    let listed = |names: &str| {
+        let text = EXAMPLE.replacen("quorum = \"50%\"", &format!("fields = {names}"), 1);
+        match Configuration::parse(&text).unwrap().routes.remove(1).action {
+            Action::Gather(plan) => plan.fields,
+            _ => panic!("no plan"),
+        }
+    };
+    assert_eq!(listed("[]"), Some(vec![]));
+    assert_eq!(listed("[\"X-User\"]"), Some(vec!["X-User".to_owned()]));
+    for name in ["Range", "If-Match", "Content-Length", "X_User"] {
+        let keys = format!("fields = [\"X-User\", \"{name}\"]");
+        check("quorum = \"50%\"", &keys, 28, &format!("can have, not {name:?}"));
+    }
+    check("to = \"app\"", "to = \"app\"\nfields = []", 19, "has no key \"fields\"");
+}
+
+#[test]
+fn a_key_without_an_effect_is_refused() {
+    let folder = "folder = \"site\"";
+    for key in ["head-time", "try-time"] {
+        let why = format!("{key} is for routes with to, gather or broadcast");
+        check(folder, &format!("{folder}\n{key} = \"1s\""), 34, &why);
+    }
+    let keys = "broadcast = \"app\"\nretry = { tries = 2 }";
+    check(folder, keys, 34, "retry is for routes with to or gather");
 }
 
 #[test]

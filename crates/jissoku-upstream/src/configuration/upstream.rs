@@ -17,12 +17,6 @@ const WEIGHT_MAX: i64 = 1000;
 /// Requests in flight at one server, unless the file says otherwise.
 const CONNECTIONS_MAX: u32 = 1024;
 
-/// Idle connections are closed before the usual servers close them, after 5 s.
-const IDLE_NS: u64 = 4 * SECOND_NS;
-
-/// The time between two lookups of a name.
-const RESOLVE_NS: u64 = 30 * SECOND_NS;
-
 /// A named group of servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upstream {
@@ -50,10 +44,10 @@ pub struct Upstream {
     pub retry_statuses: Statuses,
     /// Where requests wait when all servers are full; `None`: 503 at once.
     pub queue: Option<QueuePolicy>,
-    /// For how long an idle connection is kept.
-    pub idle_ns: u64,
-    /// The time between two lookups of names.
-    pub resolve_ns: u64,
+    /// For how long an idle connection is kept; `None`: as the server says.
+    pub idle_ns: Option<u64>,
+    /// The time between two lookups of names; `None`: as the server says.
+    pub resolve_ns: Option<u64>,
 }
 
 /// What requests to the same server have in common.
@@ -150,8 +144,8 @@ pub(super) fn read(name: &str, mut table: Table<'_, '_>) -> Result<Upstream, Ref
         retry_statuses: statuses::read(&mut table, "retry-statuses", 400..=599)?
             .unwrap_or_default(),
         queue: table.table("queue")?.map(queue).transpose()?,
-        idle_ns: idle_ns.unwrap_or(IDLE_NS),
-        resolve_ns: table.duration("resolve-every")?.unwrap_or(RESOLVE_NS),
+        idle_ns,
+        resolve_ns: table.duration("resolve-every")?,
     };
     table.finish()?;
     Ok(upstream)

@@ -174,7 +174,7 @@ fn fields(value: &RawValue) -> Result<Vec<(String, String)>, String> {
 
 /// Fields that frame a message, concern one connection or name the client, and those for which a
 /// part would not be a whole response (RFC 9110 sections 7.6.1, 13.1 and 14.2).
-fn is_reserved(name: &str) -> bool {
+pub(crate) fn is_reserved(name: &str) -> bool {
     const NAMES: [&str; 13] = [
         "connection",
         "content-length",

@@ -28,6 +28,8 @@ pub struct Plan {
     pub part_size_max: usize,
     /// Bytes of bodies held at once at most.
     pub answer_size_max: usize,
+    /// The fields of the client that parts receive; `None`: the usual ones.
+    pub fields: Option<Vec<String>>,
     /// Whether a part gets the response to the same request of another one that is under way.
     pub is_single_flight: bool,
     /// The form of an answer whose client names none.
@@ -92,6 +94,7 @@ impl Plan {
             parallel: 8,
             part_size_max: 256 * 1024,
             answer_size_max: 4 * 1024 * 1024,
+            fields: None,
             is_single_flight: false,
             form: Form::Json,
             shape: Shape::List,

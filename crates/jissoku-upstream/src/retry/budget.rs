@@ -17,7 +17,7 @@ const SLOTS: usize = 16;
 pub struct BudgetPolicy {
     /// Of the requests of the last 10 s.
     pub percent: u32,
-    /// Beside them, for each of the 10 s.
+    /// For each of the 10 s, if that is more.
     pub per_second_min: u32,
 }
 
@@ -49,7 +49,7 @@ impl Budget {
     /// Takes one retry, if there is one. Workers that ask at once may each take the last.
     pub fn try_spend(&self, now_ns: u64) -> bool {
         let earned = self.requests.sum(now_ns) * u64::from(self.policy.percent) / 100;
-        let permitted = earned + u64::from(self.policy.per_second_min) * WINDOW_S;
+        let permitted = earned.max(u64::from(self.policy.per_second_min) * WINDOW_S);
         let is_within = self.retries.sum(now_ns) < permitted;
         if is_within {
             self.retries.add(now_ns);

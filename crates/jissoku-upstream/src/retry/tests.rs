@@ -103,7 +103,7 @@ fn an_outage_of_every_server_adds_a_fifth_of_the_load() {
         budget.count_request(now_ns);
         retries += u64::from(budget.try_spend(now_ns));
     }
-    assert!((12_000..=12_000 + 30 * 7).contains(&retries), "{retries}");
+    assert_eq!(retries, 12_000);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_short_failure_is_repeated_whole() {
     }
     // 2 s of 10 fail.
     assert!((0..2000).all(|_| budget.try_spend(10 * SECOND - 1)));
-    assert!((0..40).any(|_| !budget.try_spend(10 * SECOND - 1)));
+    assert!(!budget.try_spend(10 * SECOND - 1));
     // Long after, only the least.
     assert_eq!((0..100).filter(|_| budget.try_spend(100 * SECOND)).count(), 30);
 }
