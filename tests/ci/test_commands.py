@@ -82,6 +82,33 @@ def test_what_is_kept_is_measured_once(
     assert len(made) == 1
 
 
+def test_an_earlier_run_is_compared_with_and_decides_no_bound(
+    repository: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured_as(monkeypatch, 1.0, 1.3)
+    compare = ["compare", "--cmd", f"head={COMMAND}", "-R", "5000", "--quiet"]
+    assert run([*compare, "--out", "one"], repository).returncode == 0
+    with (repository / "start.sh").open("a") as file:
+        file.write("# another program\n")
+    done = run([*compare, "--out", "two", "--baseline", "one"], repository)
+    assert done.returncode == 0, done.stderr
+    assert "The same program in both: floor." in done.stdout
+    assert "a change is suspected; unchecked, without a second unchanged arm" in done.stdout
+    options = ["--out", "three", "--baseline", "one", "--fail-if", BOUND]
+    done = run([*compare, *options], repository)
+    assert done.returncode == 2
+    assert "the run has no arm 'base'; there are floor, head" in done.stderr
+
+
+def test_files_may_go_into_the_folder_of_the_run(
+    repository: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured_as(monkeypatch, 1.0)
+    done = run([*COMPARE, "--export", "junit=out/bounds.xml"], repository)
+    assert done.returncode == 0, done.stderr
+    assert (repository / "out" / "bounds.xml").is_file()
+
+
 def bisected(
     repository: Path, run: Run, monkeypatch: pytest.MonkeyPatch, bad: str
 ) -> tuple[int, str, int]:

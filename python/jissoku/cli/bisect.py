@@ -14,13 +14,19 @@ from jissoku.design.bisection import Bisection, bisect as halve
 from jissoku.errors import InputError
 from jissoku.model import Workload
 from jissoku.model.bound import BoundStatus
-from jissoku.pipeline.commits import GOOD, CommitQuestion, Interrupted, compare_commits
+from jissoku.pipeline.commits import (
+    CANDIDATE,
+    GOOD,
+    CommitQuestion,
+    Interrupted,
+    compare_commits,
+)
 from jissoku.pipeline.selection import folder_for
 from jissoku.report.bounds import bound_sentence
-from jissoku.stats.bounds import read_bound
+from jissoku.stats.bounds import check_arms
 from jissoku.system import cores
 from jissoku.targets.command import read_command
-from jissoku.targets.worktree import commits_between, resolve, subject
+from jissoku.targets.worktree import build_words, commits_between, resolve, subject
 
 BOUND = "cost(candidate) > 1.01 x cost(good)"
 
@@ -57,8 +63,9 @@ def bisect(**given: Any) -> int:
     Exit codes: 0 found, 1 a build or the server failed, 2 bad input, 4 undecided, or BAD is not
     proven to cost more, 130 interrupted.
     """
-    read_bound(given["fail_if"])
+    check_arms((given["fail_if"],), {GOOD, CANDIDATE})
     read_command(f"{GOOD}={given['cmd']}")
+    build_words(given["build"])
     good = resolve(given["good"])
     commits = commits_between(good, resolve(given["bad"]))
     if not commits:

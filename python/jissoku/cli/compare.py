@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from jissoku import records
 from jissoku.cli import exit_codes, shared_options
 from jissoku.cli.ci_options import ci_options
 from jissoku.cli.compare_options import (
@@ -27,10 +28,10 @@ from jissoku.model.bound import BoundResult, BoundStatus
 from jissoku.model.updated import updated
 from jissoku.pipeline import CompareConfig, PreparedArm, compare as run_campaign
 from jissoku.pipeline.baseline import BASE, baseline, check_commands, check_ref
-from jissoku.pipeline.ci import any_exceeded, judge, write_ci_files
+from jissoku.pipeline.ci import any_exceeded, check_folders, judge, write_ci_files
 from jissoku.pipeline.profile import profile
 from jissoku.pipeline.selection import arm_names, prepare_targets
-from jissoku.records.run_folder import RUN_FILE
+from jissoku.records.run_folder import RUN_FILE, check_new
 from jissoku.report.bounds import bound_sentence
 from jissoku.report.history_text import difference_text
 from jissoku.stats.bounds import check_arms, confirmed
@@ -170,7 +171,7 @@ def compare(**given: Any) -> int:
         bounds = judge(config.folder, options.fail_if) if finished else ()
         if options.confirm and any_exceeded(bounds):
             show.note("A bound is exceeded: confirming it with a second run.")
-            folder = config.folder.with_name(f"{config.folder.name}-confirmed")
+            folder = _second(config.folder)
             again = updated(options, out=folder, seed=options.seed + 1, profile=False)
             config_again, finished = _measure(again, base, show)
             if finished:
@@ -205,11 +206,25 @@ def _check(options: CompareOptions, ref: str) -> None:
     if options.confirm and not options.fail_if:
         raise InputError("--confirm requires --fail-if: it confirms that a bound is exceeded")
     if ref:
-        check_commands(options.cmd)
+        check_commands(options.cmd, options.build)
+    check_folders(
+        (options.comment, options.step_summary, *(file for _, file in options.export_as)),
+        options.out,
+    )
+    if options.out is not None:
+        check_new(options.out)
+        if options.confirm:
+            check_new(_second(options.out))
     workload(options)
     core_assignment(options.server_cores, options.generator_cores)
     wanted = selection(options, floor=not ref)
     check_arms(options.fail_if, arm_names(wanted) | ({BASE} if ref else set()))
+
+
+def _second(folder: Path) -> Path:
+    """The folder of the run that confirms the one in `folder`."""
+    named = folder if folder.name else folder.absolute()
+    return named.with_name(f"{named.name}-confirmed")
 
 
 def _measure(
@@ -241,12 +256,13 @@ def _split_baseline(given: str | None) -> tuple[Path | None, str]:
     """The folder of an earlier run, or a git ref or release.
 
     Raises:
-        InputError: It is none of them.
+        InputError: It is none of them, or the run's records cannot be read.
     """
     if given is None:
         return None, ""
     folder = Path(given)
     if (folder / RUN_FILE).is_file():
+        records.read(folder)
         return folder, ""
     check_ref(given)
     return None, given

@@ -1,6 +1,7 @@
 """Bounds of a run, and the files that continuous integration reads."""
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from jissoku import records, stats
@@ -19,6 +20,23 @@ def judge(folder: Path, bounds: Sequence[str]) -> tuple[BoundResult, ...]:
         InputError: A bound cannot be read, or names an arm that is not in the run.
     """
     return bound_results(*records.read(folder), bounds)
+
+
+def check_folders(files: Iterable[Path | None], out: Path | None) -> None:
+    """Refuses files whose folder is not there, before anything is measured.
+
+    Args:
+        files: That will be written.
+        out: The run's folder, which is created; None: its name is not known yet.
+
+    Raises:
+        InputError: A folder does not exist, or cannot be written.
+    """
+    created = {out, *out.parents} if out is not None else set()
+    for folder in (file.parent for file in files if file is not None):
+        if folder not in created and not (folder.is_dir() and os.access(folder, os.W_OK)):
+            why = "it cannot be written" if folder.is_dir() else "there is no such folder"
+            raise InputError(f"no file can be written to {folder}: {why}")
 
 
 def any_exceeded(found: Sequence[BoundResult]) -> bool:
