@@ -67,6 +67,18 @@ def test_a_program_that_cannot_be_started_ends_its_job_only(tmp_path: Path) -> N
     assert log.read_text() == "It cannot be started: No such file or directory\n"
 
 
+def test_a_job_is_stopped_though_the_queue_cannot_be_written(tmp_path: Path) -> None:
+    queue = queued(tmp_path, 1)
+    (job,) = queue.jobs()
+    runs = Runner(queue, [sys.executable, "-c", "import signal; signal.pause()"])
+    with runs:
+        wait_for(lambda: queue.job(job.id).state is JobState.RUNNING)
+        queue._file = tmp_path / "missing" / "queue.json"
+        runs.cancel(job.id)
+        wait_for(lambda: queue.job(job.id).state is JobState.ENDED)
+    queue.close()
+
+
 def test_a_queue_that_cannot_be_written_goes_on(tmp_path: Path) -> None:
     queue = queued(tmp_path, 2)
     queue._file = tmp_path / "missing" / "queue.json"

@@ -75,7 +75,7 @@ class Runner:
             if job.state is JobState.WAITING:
                 self.queue.update(key, cancelled)
             elif job.state is JobState.RUNNING and job.pid and is_alive(job):
-                self.queue.update(key, lambda job: updated(job, state=JobState.STOPPING))
+                self._note(job, lambda job: updated(job, state=JobState.STOPPING))
                 with suppress(ProcessLookupError):
                     os.kill(job.pid, signal.SIGINT)
                 timer = Timer(STOP_LIMIT_S, _kill, [job])
