@@ -9,7 +9,7 @@ from jissoku.model import Estimate
 from jissoku.model.history import IndexedRun
 from jissoku.model.history_answer import Change, Series, SeriesPoint
 from jissoku.report import page, row_plots
-from jissoku.report.axis import scale
+from jissoku.report.axis import even_labels, scale
 from jissoku.report.boards import BOARDS_LEAD, boards
 from jissoku.report.chart_value import Chart
 from jissoku.report.format import TIMES, load_mark
@@ -87,7 +87,8 @@ def series_figure(one: Series, number: int) -> Chart:
     """A row for each occasion of a series; `number` distinguishes figures of a page."""
     points = one.points[-POINTS_MAX:]
     estimates = [_estimate(point.ratio) for point in points]
-    axis = scale([end for e in estimates for end in (e.low, e.high)], lambda v: f"{v:g} {TIMES}")
+    ends = [end for e in estimates for end in (e.low, e.high)]
+    axis = even_labels(scale(ends, lambda v: f"{v:g} {TIMES}"))
     rows = [
         Row(
             name=f"{day(point.started_utc)} {point.version}",
