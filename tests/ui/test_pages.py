@@ -14,6 +14,7 @@ from jissoku.ui import library, run_pages
 from jissoku.ui.access import Access
 from jissoku.ui.server import UiConfig, pages_in_thread
 from tests.ui.conftest import RECORDS, Answer, Client, client_of
+from tests.ui.suspicion import record
 
 PAGES = ("/", "/experiments", "/targets", "/board", "/changes", "/machines", "/servers")
 
@@ -209,6 +210,22 @@ def test_a_board_has_a_table_for_each_question(client: Client) -> None:
     query = parse_qs(urlsplit(places[0]).query)
     assert len(query["target"]) > 1
     assert query["connections"] == ["64"]
+
+
+def test_a_target_on_several_machines_has_a_row_for_each(tmp_path: Path) -> None:
+    for number in (1, 2):
+        folder = tmp_path / "runs" / str(number)
+        record(folder, number, "0.1.0", 7_000)
+        header = json.loads((folder / "run.json").read_text())
+        header["machine"]["cpu_model"] = f"CPU {number}"
+        (folder / "run.json").write_text(json.dumps(header))
+    config = UiConfig(listen="127.0.0.1", port=0, roots=(tmp_path / "runs",), cache=tmp_path)
+    with pages_in_thread(config) as link:
+        client = client_of(link)
+        for path in ("/target?name=jissoku", "/target?name=jissoku&format=md"):
+            text = client.get(path).text
+            assert "more than floor on 2 of 2 machines" in text
+            assert "2 machines: no statement about another one" in text
 
 
 def test_a_folder_without_runs_is_said(tmp_path: Path) -> None:

@@ -57,13 +57,22 @@ def machines_text(found: Sequence[MachineRatio]) -> str:
     for one in found:
         lines.append(f"{one.target} / {one.anchor}, {load_mark(one.load)}, {one.workload_text}")
         lines += [f"  {multiple(ratio)}  {machine}" for machine, ratio in one.rows]
-        if one.next_machine is None:
-            lines.append(f"  {len(one.rows)} machines: no statement about another one")
-        else:
-            ahead = one.next_machine
-            low, high = math.exp(ahead.next_low), math.exp(ahead.next_high)
-            lines.append(f"  another machine: {low:.2f} to {high:.2f} {TIMES} (95 %)")
+        lines += [f"  {sentence}" for sentence in machines_sentences(one)]
     return "\n".join(lines) + "\n"
+
+
+def machines_sentences(one: MachineRatio) -> tuple[str, str]:
+    """Rule 7: on how many machines the same is shown, and what is expected of another one."""
+    above = sum(ratio.low > 0 for _, ratio in one.rows)
+    below = sum(ratio.high < 0 for _, ratio in one.rows)
+    word, shown = ("more", above) if above >= below else ("less", below)
+    count = len(one.rows)
+    if one.next_machine is None:
+        ahead = f"{count} machines: no statement about another one"
+    else:
+        low, high = math.exp(one.next_machine.next_low), math.exp(one.next_machine.next_high)
+        ahead = f"another machine: {low:.2f} to {high:.2f} {TIMES} (95 %)"
+    return f"{word} than {one.anchor} on {shown} of {count} machines", ahead
 
 
 def difference_text(found: RunDifference) -> str:
