@@ -199,6 +199,27 @@ def test_a_series_is_not_pooled_over_a_break() -> None:
     assert series.pooled.occasions == 2
 
 
+def test_a_point_has_runs_of_the_same_surroundings_only() -> None:
+    """Of one boot, an hour apart: for tau they are one occasion, and in a series two points."""
+    rng = random.Random(4)
+    runs = [
+        indexed(
+            COSTS,
+            rng,
+            number=number,
+            boot="b",
+            started_utc=f"2026-11-01T{10 + number}:00:00+00:00",
+            governor=governor,
+        )
+        for number, governor in enumerate(("performance", "powersave", "performance"))
+    ]
+    assert len(occasions(runs)) == 1
+    (series,) = target_history(runs, "a")
+    assert [len(point.runs) for point in series.points] == [2, 1]
+    assert series.points[1].breaks == ("governor performance -> powersave",)
+    assert series.pooled is None
+
+
 def test_the_command_for_another_occasion_measures_the_anchor_too() -> None:
     """The newest run of the target has neither the anchor nor the load of the series."""
     rng = random.Random(4)
