@@ -199,6 +199,15 @@ def test_a_series_is_not_pooled_over_a_break() -> None:
     assert series.pooled.occasions == 2
 
 
+def test_a_run_that_ended_early_is_in_no_series() -> None:
+    rng = random.Random(4)
+    runs = [indexed(COSTS, rng, number=number) for number in range(3)]
+    stopped = updated(runs[1], unfinished="it was interrupted in block 4")
+    (series,) = target_history([runs[0], stopped, runs[2]], "a")
+    assert [point.runs for point in series.points] == [("run0000",), ("run0002",)]
+    assert target_history([stopped], "a") == ()
+
+
 def test_a_point_has_runs_of_the_same_surroundings_only() -> None:
     """Of one boot, an hour apart: for tau they are one occasion, and in a series two points."""
     rng = random.Random(4)

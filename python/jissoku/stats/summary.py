@@ -9,7 +9,9 @@ from jissoku.model import (
     Load,
     MeasurementStatus,
     Metric,
+    ReportWarning,
     Run,
+    Severity,
     Summary,
     Trial,
     Verdict,
@@ -69,6 +71,32 @@ def summarise(run: Run, trials: Sequence[Trial], *, has_curves: bool = True) -> 
         trials_total=len(trials),
         trials_valid=sum(any(map(t.is_valid_for, t.arms)) for t in trials),
         trials_rejected=sum(map(run_checks.is_rejected, trials)),
+    )
+
+
+def ended_early(summary: Summary, reason: str) -> Summary:
+    """The summary of a run that did not come to its end: a warning, and neither ranks nor advice.
+
+    Its values were shown while it ran, and may have been why it was ended.
+
+    Args:
+        summary: Of its records.
+        reason: The end of a sentence, such as `it was interrupted in block 7`.
+    """
+    text = (
+        f"{reason[:1].upper()}{reason[1:]}. Values so far are shown while a run is measured, and an"
+        " end that is chosen by them makes differences likelier: there are no ranks."
+    )
+    warning = ReportWarning(severity=Severity.PROBLEM, title="The run ended early", text=text)
+    return updated(
+        summary,
+        headline=f"No ranking, since the run ended early: {reason}",
+        advice=(),
+        arm_summaries=tuple(
+            updated(known, points=tuple(updated(point, rank=None) for point in known.points))
+            for known in summary.arm_summaries
+        ),
+        warnings=(warning, *summary.warnings),
     )
 
 
