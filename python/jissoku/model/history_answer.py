@@ -88,6 +88,8 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
         breaks: Changes other than those of the arms.
         unchanged: Arms that are the same program in both.
         only: Arms that are in only one of them.
+        loads: Of each.
+        unfinished: Why each is incomplete; empty if it is finished.
         race: The command that measures the arms of both together.
     """
 
@@ -100,6 +102,8 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
     changes: tuple[ArmChange, ...]
     tau: Tau
     race: str
+    loads: tuple[tuple[Load, ...], tuple[Load, ...]]
+    unfinished: tuple[str, str]
 
 
 class PooledRatio(msgspec.Struct, frozen=True, kw_only=True):

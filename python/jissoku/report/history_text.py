@@ -102,9 +102,12 @@ def _series(one: Series) -> Iterator[str]:
 
 
 def _difference(found: RunDifference) -> Iterator[str]:
-    for which, row, folder in zip(("Earlier", "Later"), found.runs, found.folders, strict=True):
+    pair = zip(("Earlier", "Later"), found.runs, found.folders, found.unfinished, strict=True)
+    for which, row, folder, unfinished in pair:
         yield f"{which}: {day(row.started_utc)}  {row.run[:KEY_LENGTH]}  {clean(folder)}"
         yield f"  {row.workload_text}; {row.machine_text}; {row.method} trials"
+        if unfinished:
+            yield f"  incomplete: {clean(unfinished)}"
     if found.breaks:
         yield f"Changed besides the targets: {'; '.join(found.breaks)}."
     for which, names in zip(("earlier", "later"), found.only, strict=True):
@@ -141,6 +144,8 @@ def change_sentence(one: ArmChange) -> str:
     """As in `nginx 1.22.1 -> 1.26.3, 5,000/s: -3.0 % [-5.1, -0.9] through go: suspected; ...`."""
     before, after = one.versions
     versions = f" {before} -> {after}" if before != after else ""
+    if before == after and not one.is_same:
+        versions = " (another program of the same version)"
     several = " over {} and {} occasions".format(*one.occasions) if sum(one.occasions) > 2 else ""
     return (
         f"{one.arm}{versions}, {load_mark(one.load)}: {percent(one.change)} through"

@@ -45,6 +45,8 @@ def run_difference(first: IndexedRun, second: IndexedRun, tau: Tau) -> RunDiffer
         changes=tuple(changes),
         tau=tau,
         race=race([first, second]),
+        loads=(first.loads, second.loads),
+        unfinished=(first.unfinished, second.unfinished),
     )
 
 
