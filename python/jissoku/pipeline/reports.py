@@ -61,7 +61,7 @@ def write_reports(folder: Path) -> Summary | SweepSummary:
 def _summary(folder: Path, run: Run, trials: Sequence[Trial]) -> Summary:
     summary = stats.summarise(run, trials)
     reason = records.unfinished_reason(folder)
-    return stats.ended_early(summary, reason) if reason else summary
+    return stats.of_unfinished(summary, reason) if reason else summary
 
 
 def _write_all(

@@ -2,17 +2,17 @@
 
 from jissoku.stats.run_checks import is_rejected, too_noisy
 from jissoku.stats.stopping import half_widths, is_enough
-from jissoku.stats.summary import ended_early, summarise
+from jissoku.stats.summary import of_unfinished, summarise
 from jissoku.stats.sweep import summarise as summarise_sweep
 from jissoku.stats.trial_checks import trial_checks
 from jissoku.stats.verdict import minimum_effect_of
 
 __all__ = [
-    "ended_early",
     "half_widths",
     "is_enough",
     "is_rejected",
     "minimum_effect_of",
+    "of_unfinished",
     "summarise",
     "summarise_sweep",
     "too_noisy",

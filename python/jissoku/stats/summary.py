@@ -74,8 +74,8 @@ def summarise(run: Run, trials: Sequence[Trial], *, has_curves: bool = True) -> 
     )
 
 
-def ended_early(summary: Summary, reason: str) -> Summary:
-    """The summary of a run that did not come to its end: a warning, and neither ranks nor advice.
+def of_unfinished(summary: Summary, reason: str) -> Summary:
+    """The summary of a run that is not finished: with a warning, without ranks and advice.
 
     Its values were shown while it ran, and may have been why it was ended.
 
@@ -87,10 +87,10 @@ def ended_early(summary: Summary, reason: str) -> Summary:
         f"{reason[:1].upper()}{reason[1:]}. Values so far are shown while a run is measured, and an"
         " end that is chosen by them makes differences likelier: there are no ranks."
     )
-    warning = ReportWarning(severity=Severity.PROBLEM, title="The run ended early", text=text)
+    warning = ReportWarning(severity=Severity.PROBLEM, title="The run is not finished", text=text)
     return updated(
         summary,
-        headline=f"No ranking, since the run ended early: {reason}",
+        headline=f"No ranking, since the run is not finished: {reason}",
         advice=(),
         arm_summaries=tuple(
             updated(known, points=tuple(updated(point, rank=None) for point in known.points))
