@@ -78,6 +78,7 @@ def test_a_suspicion_between_two_runs_is_raced_by_its_form(live: Measured) -> No
 def test_a_suspected_change_has_the_same_form(live: Measured) -> None:
     text = live.client.get("/changes").text
     assert "Race them now" in text
+    assert "every response is verified" in text
     assert 'value="jissoku-0.2.0=jissoku@0.2.0"' in text
 
 
