@@ -1,4 +1,4 @@
-"""Dismissed suspicions, in files beside the runs: one line for each decision, the latest one counts.
+"""Dismissed suspicions, in files beside the runs: a line for each decision, the latest one counts.
 
 They are part of the records and not of the index, which is rebuilt from the records.
 """
