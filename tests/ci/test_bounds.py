@@ -145,6 +145,20 @@ def test_the_other_direction_and_values_that_are_not_there() -> None:
     assert rate.reason == "no valid trials have these values"
 
 
+@pytest.mark.parametrize(("solo_blocks", "status"), [(3, "undecided"), (9, "exceeded")])
+def test_a_bound_on_the_closed_loop_needs_it_in_several_blocks(
+    solo_blocks: int, status: str
+) -> None:
+    run = factories.sliced(["base", "head"])
+    truths = {
+        "base": TrueValues(cost_ns=10_000, rate_rps=40_000),
+        "head": TrueValues(cost_ns=10_000, rate_rps=20_000),
+    }
+    trials = factories.trials(run, truths, solo_blocks=solo_blocks, noise=NOISE)
+    (found,) = bound_results(run, trials, ["rate(head) < 0.9 x rate(base)"])
+    assert str(found.status) == status
+
+
 @pytest.mark.parametrize(
     "text",
     ["cost(head)", "cost(head) > ", "errors(head) > 0", "1 < cost(a) / cost(b) < 2", "cost(a) = 3"],

@@ -14,7 +14,7 @@ from jissoku.pipeline.compare_config import noise_floors
 from jissoku.pipeline.profile import ProfileConfig
 from jissoku.pipeline.profile_reports import TARGETS_MAX
 from jissoku.pipeline.selection import FLOOR, PreparedSelection, Selection, folder_for
-from jissoku.stats.bounds import cost_bounds
+from jissoku.stats.bounds import cost_bounds, needs_closed_loop
 from jissoku.system.cores import core_assignment
 from jissoku.targets.raw_requests import read_raw_requests
 
@@ -122,7 +122,7 @@ def compare_config(
         is_pair: Two builds of one program, which are alike: one load, and an A/A control.
     """
     names = [c.arm.name for c in field.arms]
-    mode = Mode.QUICK if options.quick else Mode.STANDARD
+    mode = _mode(options)
     compared = [name for name in names if name != FLOOR]
     arms, aa_control = field.arms, ""
     if mode is Mode.STANDARD or is_pair:
@@ -136,7 +136,7 @@ def compare_config(
         unavailable=field.unavailable,
         workload=workload(options),
         mode=mode,
-        plan=_plan(options, mode, is_pair=is_pair),
+        plan=sampling_plan(options, is_pair=is_pair),
         seed=options.seed,
         cores=core_assignment(options.server_cores, options.generator_cores),
         folder=options.out or folder_for(*compared),
@@ -172,24 +172,27 @@ def profiled_pair(config: CompareConfig) -> ProfileConfig:
     )
 
 
-def _plan(options: CompareOptions, mode: Mode, *, is_pair: bool) -> SamplingPlan:
-    effort, blocks = SAMPLING_PLANS[mode], options.blocks
-    is_closed = options.closed_loop or options.pipeline > 1
-    if is_closed:
-        effort = updated(effort, closed_loop_blocks=effort.blocks_max)
+def sampling_plan(options: CompareOptions, *, is_pair: bool) -> SamplingPlan:
+    """How many blocks of which trials are measured; `is_pair` as of `compare_config`."""
+    plan, blocks = SAMPLING_PLANS[_mode(options)], options.blocks
     if options.check_blocks is not None:
         checks = options.check_blocks
-        effort = updated(effort, fixed_rate_blocks=checks, cross_check_blocks=checks)
-    bounds = cost_bounds(options.fail_if)
-    if is_pair and bounds:
-        effort = deciding(effort, bounds)
-        if len(bounds) == len(options.fail_if) and not is_closed:
-            # No bound depends on full load, and its trials would take a fifth of the time.
-            effort = updated(effort, closed_loop_blocks=0, capacity_blocks=0)
-    if blocks is None:
-        return effort
-    solo = min(effort.closed_loop_blocks, blocks)
-    return updated(effort, blocks=blocks, blocks_max=blocks, closed_loop_blocks=solo)
+        plan = updated(plan, fixed_rate_blocks=checks, cross_check_blocks=checks)
+    bounds = cost_bounds(options.fail_if) if is_pair else ()
+    plan = deciding(plan, bounds)
+    if blocks is not None:
+        solo = min(plan.closed_loop_blocks, blocks)
+        plan = updated(plan, blocks=blocks, blocks_max=blocks, closed_loop_blocks=solo)
+    if options.closed_loop or options.pipeline > 1 or needs_closed_loop(options.fail_if):
+        return updated(plan, closed_loop_blocks=plan.blocks_max)
+    if bounds and len(bounds) == len(options.fail_if):
+        # No bound depends on full load, and its trials would take a fifth of the time.
+        return updated(plan, closed_loop_blocks=0, capacity_blocks=0)
+    return plan
+
+
+def _mode(options: CompareOptions) -> Mode:
+    return Mode.QUICK if options.quick else Mode.STANDARD
 
 
 def _check_websocket(options: CompareOptions) -> None:
