@@ -6,6 +6,7 @@ import pytest
 
 from jissoku.model.event import Event, EventKind
 from jissoku.model.trial import TrialKind
+from jissoku.model.updated import updated
 from jissoku.records.events import EventWriter
 from tests.conftest import Run
 
@@ -33,10 +34,9 @@ def folder(tmp_path: Path) -> Path:
 
 def trial(number: int, *arms: str, **values: object) -> Event:
     given = {"block": 0, "done": number, "total": 8, "seconds_left": 30.0} | values
-    return Event(
-        kind=EventKind.TRIAL, elapsed_s=1.0, index=number - 1, trial_kind=TrialKind.PAIRED,
-        arms=arms, **given,
-    )  # type: ignore[arg-type]  # fmt: skip
+    kind = TrialKind.PAIRED
+    whole = Event(kind=EventKind.TRIAL, elapsed_s=1.0, index=number - 1, trial_kind=kind, arms=arms)
+    return updated(whole, **given)  # type: ignore[arg-type]
 
 
 def test_the_newest_run_is_followed_to_its_end(folder: Path, run: Run, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.timeout(200)
 
 def test_values_so_far_have_an_interval_and_no_verdict(tmp_path: Path, index_cache: Path) -> None:
     with measured(tmp_path / "runs", index_cache) as live:
-        job = post(live.client, "/start/compare", ("target", "jissoku"), ("target", "go"))
+        job = post(live.client, "/start/compare", ("target", "jissoku"))
         with live.saying() as say:
             wait_for(lambda: "Running." in live.client.get(job).text)
             say(event(EventKind.START, pid=1))
