@@ -148,6 +148,7 @@ CONFIRM = ["--fail-if", "cost(head) > 1.01 x cost(base)", "--confirm"]
             "no arm 'head'; there are candidate, good",
         ),
         ([*BISECT, "--build", "'"], "cannot be split into words"),
+        ([*BISECT, "--out", "steps"], "steps/abc-1 holds a run already"),
         ([*COMPARE, "--build", "'"], "cannot be split into words"),
         ([*COMPARE, "--baseline", "nowhere.whl"], "there is no such wheel"),
         ([*COMPARE, "--export", "junit=missing/a"], "no file can be written to missing: there is"),
@@ -161,8 +162,8 @@ CONFIRM = ["--fail-if", "cost(head) > 1.01 x cost(base)", "--confirm"]
 def test_what_cannot_be_measured_is_refused_before_anything_is_built(
     repository: Path, run: Run, arguments: list[str], complaint: str
 ) -> None:
-    for name in ("one", "out-confirmed"):
-        (repository / "app" / name).mkdir()
+    for name in ("one", "out-confirmed", "steps/abc-1"):
+        (repository / "app" / name).mkdir(parents=True)
         (repository / "app" / name / "run.json").write_text('{"schema": ')
     verb, *options = arguments
     build = [] if "floor" in options else ["--build", "touch built"]

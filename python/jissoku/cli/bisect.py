@@ -22,6 +22,7 @@ from jissoku.pipeline.commits import (
     compare_commits,
 )
 from jissoku.pipeline.selection import folder_for
+from jissoku.records.run_folder import RUN_FILE, check_new
 from jissoku.report.bounds import bound_sentence
 from jissoku.stats.bounds import check_arms
 from jissoku.system import cores
@@ -66,6 +67,8 @@ def bisect(**given: Any) -> int:
     check_arms((given["fail_if"],), {GOOD, CANDIDATE})
     read_command(f"{GOOD}={given['cmd']}")
     build_words(given["build"])
+    for run in given["out"].glob(f"*/{RUN_FILE}") if given["out"] else ():
+        check_new(run.parent)
     good = resolve(given["good"])
     commits = commits_between(good, resolve(given["bad"]))
     if not commits:
