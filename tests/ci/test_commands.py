@@ -110,7 +110,7 @@ def test_files_may_go_into_the_folder_of_the_run(
 
 
 def bisected(
-    repository: Path, run: Run, monkeypatch: pytest.MonkeyPatch, bad: str
+    repository: Path, run: Run, monkeypatch: pytest.MonkeyPatch, bad: str, good: str = "main~6"
 ) -> tuple[int, str, int]:
     """Exit code, output and number of measurements; a commit costs what its file says."""
     measurements = 0
@@ -123,7 +123,7 @@ def bisected(
 
     monkeypatch.setattr(import_module("jissoku.pipeline.commits"), "compare", campaign(costs))
     done = run(
-        ["bisect", "main~6", bad, "--cmd", COMMAND, "--build", "cat work", "--out", "steps"],
+        ["bisect", good, bad, "--cmd", COMMAND, "--build", "cat work", "--out", "steps"],
         repository,
     )
     assert len(git(repository, "worktree", "list").splitlines()) == 1
@@ -139,6 +139,18 @@ def test_the_first_dearer_commit_is_named(
     assert f"The first one is {first[:12]} number 3. {measurements} measurements" in text
     assert measurements <= 4
     assert len(list((repository / "steps").glob("*/run.json"))) == measurements
+
+
+def test_of_an_undecided_search_the_remaining_range_is_printed(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The third of five commits costs as much more as the bound says."""
+    repository = server_repository(tmp_path / "repository", [0, 0, 100, 500, 500])
+    code, text, measurements = bisected(repository, run, monkeypatch, "main", "main~4")
+    first, stuck, last = (git(repository, "rev-parse", f"main~{back}") for back in (4, 2, 0))
+    assert (code, measurements) == (4, 3), text
+    span = f"The first one is after {first[:12]}, and {last[:12]} at the latest."
+    assert f"Undecided at {stuck[:12]} number 2. {span} 3 measurements" in text
 
 
 def test_a_last_commit_that_costs_the_same_is_said(

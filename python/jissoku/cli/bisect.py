@@ -1,6 +1,5 @@
 """`jissoku bisect`: the commit that made a server cost more."""
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -92,7 +91,7 @@ def bisect(**given: Any) -> int:
             found = halve(commits, lambda commit, attempt: _judge(question, commit, attempt, show))
     except Interrupted:
         return exit_codes.INTERRUPTED
-    return _print(found, commits, question.folder)
+    return _print(found, commits, question)
 
 
 def _judge(
@@ -103,11 +102,15 @@ def _judge(
     return result.status
 
 
-def _print(found: Bisection, commits: tuple[str, ...], folder: Path) -> int:
-    records = f"{found.steps} measurements; records: {folder}"
+def _print(found: Bisection, commits: tuple[str, ...], question: CommitQuestion) -> int:
+    records = f"{found.steps} measurements; records: {question.folder}"
     if found.undecided is not None:
         stuck = commits[found.undecided]
-        click.echo(f"Undecided at {stuck[:12]} {subject(stuck)}. {records}")
+        after = commits[found.good] if found.good >= 0 else question.good
+        span = f"The first one is after {after[:12]}"
+        if found.bad is not None:
+            span += f", and {commits[found.bad][:12]} at the latest"
+        click.echo(f"Undecided at {stuck[:12]} {subject(stuck)}. {span}. {records}")
         return exit_codes.UNDECIDED
     if found.bad is None:
         click.echo(f"{commits[-1][:12]} does not exceed the bound. {records}")
