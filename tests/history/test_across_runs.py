@@ -5,6 +5,7 @@ import random
 import pytest
 
 from jissoku.model import Load, LoadLevel
+from jissoku.model.history import IndexedRun
 from jissoku.model.history_answer import Control, Tau
 from jissoku.model.updated import updated
 from jissoku.stats.across_runs import breaks, difference, obstacles, unchanged_arms
@@ -197,6 +198,19 @@ def test_a_series_is_not_pooled_over_a_break() -> None:
     assert [point.breaks for point in series.points][3] == ("kernel 6.12 -> 6.18",)
     assert series.pooled is not None
     assert series.pooled.occasions == 2
+
+
+def test_an_aa_control_has_no_series() -> None:
+    rng = random.Random(4)
+
+    def with_control(run: IndexedRun) -> IndexedRun:
+        control = arm("a again", "a", target="a", is_control=True)
+        return updated(run, arms=(*(one for one in run.arms if one.arm != "a again"), control))
+
+    costs = COSTS | {"a again": 1.0}
+    runs = [with_control(indexed(costs, rng, number=number)) for number in range(3)]
+    (series,) = target_history(runs, "a")
+    assert (series.arm, len(series.points)) == ("a", 3)
 
 
 def test_a_run_that_ended_early_is_in_no_series() -> None:

@@ -65,8 +65,9 @@ def series_plans(found: Iterable[Occasion], target: str) -> tuple[SeriesPlan, ..
 
 
 def _arms_of(group: Iterable[Occasion], target: str) -> list[str]:
-    arms = {arm.arm for runs in group for run in runs for arm in run.arms if arm.target == target}
-    return sorted(arms)
+    """Their names, without those of A/A controls, which are copies of the baseline."""
+    arms = (arm for runs in group for run in runs for arm in run.arms)
+    return sorted({arm.arm for arm in arms if arm.target == target and not arm.is_control})
 
 
 def _plan(group: Sequence[Occasion], target: str, name: str) -> SeriesPlan | None:
