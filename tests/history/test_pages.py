@@ -3,6 +3,7 @@
 import random
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from jissoku.model.history import IndexedRun
 from jissoku.model.updated import updated
 from jissoku.pipeline.history import open_history
 from jissoku.pipeline.history_pages import write_history
+from jissoku.report.boards import boards
 from jissoku.report.history_html import (
     index_html,
     report_file,
@@ -57,6 +59,36 @@ def test_the_index_has_a_board_and_links() -> None:
     for run in runs:
         assert f'href="{report_file(run.row.run)}"' in page
     assert COMMAND in page
+
+
+def test_a_board_is_one_question_though_others_have_the_same_text() -> None:
+    """Of another workload, and another method."""
+    rng = random.Random(1)
+    changed: list[dict[str, Any]] = [{}, {"workload": "x"}, {"method": "paired"}]
+    runs = [indexed(COSTS, rng, number=number, **one) for number, one in enumerate(changed)]
+    found = boards([one for name in ("a", "go", "node") for one in target_history(runs, name)])
+    title = "GET /, 64 connections, 20,000/s, medium, multiple of floor (EPYC, 2 cores)"
+    assert sorted(one.title for one in found) == [
+        f"{title}, 1.0, paired trials",
+        f"{title}, 1.0, time-sliced trials, 1",
+        f"{title}, 1.0, time-sliced trials, 2",
+    ]
+    for one in found:
+        assert sorted(row.arm for row in one.series) == ["a", "go", "node"]
+    assert [one.title for one in boards(target_history(runs[:1], "a"))] == [title]
+
+
+def test_anchors_of_one_name_that_are_other_programs_share_no_board() -> None:
+    rng = random.Random(1)
+    first = indexed({"a": 1.0, "floor": 0.0}, rng)
+    second = indexed({"b": 1.0, "floor": 0.0}, rng, number=1, programs={"floor": "2"})
+    series = [one for name in "ab" for one in target_history([first, second], name)]
+    assert [one.anchor for one in series] == ["floor", "floor"]
+    titles = [one.title for one in boards(series)]
+    assert [title.partition("cores), ")[2] for title in titles] == [
+        "1.0, time-sliced trials",
+        "2, time-sliced trials",
+    ]
 
 
 def test_hostile_names_are_text_and_files_of_their_own() -> None:

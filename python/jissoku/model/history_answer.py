@@ -151,6 +151,9 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         anchor: The arm that is the unit, the same program throughout.
+        question: Equal of two series whose values may stand in one table: workload, method, cores,
+            class of machines and program of the anchor are the same.
+        workload: Hash of the workload, since two may have one text.
         pooled: Over occasions of the newest version with unchanged surroundings.
         race: The command that measures the two newest versions together, or the target again.
         searches: How many searches for steps found none.
@@ -167,6 +170,10 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     pooled: PooledRatio | None
     tau: Tau
     race: str
+    anchor_version: str
+    method: str
+    question: str
+    workload: str
     searches: int = 0
 
 
