@@ -117,6 +117,23 @@ def test_measuring_again_asks_for_the_same_rate_connections_and_baseline(tmp_pat
     assert 'value="1000"' in form
 
 
+def test_a_workload_that_forms_do_not_have_is_measured_again_by_its_command(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "runs" / "one"
+    shutil.copytree(RECORDS / "repeatability" / "54", folder)
+    header = json.loads((folder / "run.json").read_text())
+    header["workload"] |= {"rate_rps": 1000, "method": "POST"}
+    (folder / "run.json").write_text(json.dumps(header))
+    config = UiConfig(listen="127.0.0.1", port=0, roots=(tmp_path / "runs",), cache=tmp_path)
+    with pages_in_thread(config) as link:
+        client = client_of(link)
+        (run,) = runs_of(client)
+        answer = client.get(run)
+    assert not [one for one in read(answer).links if one.startswith("/start?")]
+    assert re.search(r"<code>jissoku compare [^<]* -m POST -R 1000</code>", answer.text)
+
+
 def test_a_report_is_made_once_and_again_after_a_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
