@@ -117,13 +117,25 @@ def test_measuring_again_asks_for_the_same_rate_connections_and_baseline(tmp_pat
     assert 'value="1000"' in form
 
 
-def test_a_workload_that_forms_do_not_have_is_measured_again_by_its_command(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("place", "value", "command"),
+    [
+        (("workload", "method"), "POST", "jissoku compare [^<]* -m POST -R 1000"),
+        (("arms", 0, "origin"), "command", "jissoku compare --cmd [^<]* -R 1000"),
+    ],
+)
+def test_what_forms_do_not_have_is_measured_again_by_its_command(
+    tmp_path: Path, place: tuple[str | int, ...], value: str, command: str
 ) -> None:
     folder = tmp_path / "runs" / "one"
     shutil.copytree(RECORDS / "repeatability" / "54", folder)
     header = json.loads((folder / "run.json").read_text())
-    header["workload"] |= {"rate_rps": 1000, "method": "POST"}
+    header["workload"]["rate_rps"] = 1000
+    *above, last = place
+    found = header
+    for key in above:
+        found = found[key]
+    found[last] = value
     (folder / "run.json").write_text(json.dumps(header))
     config = UiConfig(listen="127.0.0.1", port=0, roots=(tmp_path / "runs",), cache=tmp_path)
     with pages_in_thread(config) as link:
@@ -131,7 +143,7 @@ def test_a_workload_that_forms_do_not_have_is_measured_again_by_its_command(
         (run,) = runs_of(client)
         answer = client.get(run)
     assert not [one for one in read(answer).links if one.startswith("/start?")]
-    assert re.search(r"<code>jissoku compare [^<]* -m POST -R 1000</code>", answer.text)
+    assert re.search(rf"<code>{command}</code>", answer.text)
 
 
 def test_a_report_is_made_once_and_again_after_a_change(

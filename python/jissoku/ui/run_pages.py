@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from jissoku.errors import InputError
-from jissoku.model import ConnectionMode, Mode, Run
+from jissoku.model import ConnectionMode, Mode, Origin, Run
 from jissoku.model.history import IndexedRun
 from jissoku.pipeline.reports import report_text
 from jissoku.records import files
@@ -149,8 +149,10 @@ def _workload_fields(run: IndexedRun) -> list[tuple[str, str | int]]:
 
 
 def _command(run: IndexedRun, workload: Mapping[str, str | int]) -> str:
-    """What measures the run again, if forms do not have all of its options; else empty."""
-    if not set(shlex.split(run.row.workload_options)) - FLAGS.keys():
+    """What measures the run again, if forms do not have all of it; else empty."""
+    raced = [arm for arm in run.arms if not (arm.is_floor or arm.is_control)]
+    has_recipes = all(arm.origin == Origin.RECIPE for arm in raced)
+    if has_recipes and not set(shlex.split(run.row.workload_options)) - FLAGS.keys():
         return ""
     rate = f" -R {workload['rate']}" if "rate" in workload else ""
     return f"{race([run])}{rate}"
