@@ -1,5 +1,6 @@
 """A target's cost over time: ratios to an unchanged arm, tested where the program changed."""
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -134,9 +135,14 @@ def _series(
         race=race([found[-1].run], {plan.target, plan.anchor.target}),
         anchor_version=plan.anchor.version,
         method=row.method,
-        question=repr((comparison_key(plan.last[-1]), plan.anchor.program)),
+        question=_question(plan),
         workload=row.workload,
     )
+
+
+def _question(plan: SeriesPlan) -> str:
+    facts = (comparison_key(plan.last[-1]), plan.anchor.program)
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:12]
 
 
 def _pooled(points: Sequence[SeriesPoint], values: Sequence[LogRatio]) -> PooledRatio | None:
