@@ -34,9 +34,10 @@ def check_folders(files: Iterable[Path | None], out: Path | None) -> None:
     """
     created = {out, *out.parents} if out is not None else set()
     for folder in (file.parent for file in files if file is not None):
-        if folder not in created and not (folder.is_dir() and os.access(folder, os.W_OK)):
-            why = "it cannot be written" if folder.is_dir() else "there is no such folder"
-            raise InputError(f"no file can be written to {folder}: {why}")
+        if folder not in created and not os.access(folder, os.W_OK | os.X_OK):
+            raise InputError(
+                f"no file can be written to {folder}: there is no such folder, or it is read-only"
+            )
 
 
 def any_exceeded(found: Sequence[BoundResult]) -> bool:

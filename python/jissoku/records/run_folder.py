@@ -36,8 +36,9 @@ def check_new(folder: Path) -> None:
     Raises:
         InputError: It does.
     """
-    if (folder / RUN_FILE).exists():
-        raise _holds_a_run(folder)
+    with suppress(OSError):  # A folder that cannot be read is refused when it is written.
+        if (folder / RUN_FILE).exists():
+            raise _holds_a_run(folder)
 
 
 class RunWriter:
