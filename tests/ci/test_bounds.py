@@ -1,5 +1,6 @@
 """Bounds on constructed runs with known ratios."""
 
+import hashlib
 import math
 from collections import Counter
 from pathlib import Path
@@ -215,7 +216,10 @@ def test_exports_have_every_arm_or_bound(name: str, tmp_path: Path) -> None:
         assert "head" in text
     if name == "benchstat":
         assert text.count("arm=head 1 ") == 9
-    assert step.read_text() == "of an earlier step\n" + (tmp_path / "comment.md").read_text()
+    said = (tmp_path / "comment.md").read_text()
+    assert step.read_text() == f"of an earlier step\n{said}"
+    kept = hashlib.sha256((tmp_path / "run" / "trials.jsonl").read_bytes()).hexdigest()
+    assert f"SHA-256 of their `trials.jsonl`: `{kept}`." in said
 
 
 def test_half_of_the_blocks_have_the_control_and_each_copy_is_first_equally_often() -> None:

@@ -1,5 +1,6 @@
 """Bounds of a run, and the files that continuous integration reads."""
 
+import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 from jissoku import records, stats
 from jissoku.errors import InputError
 from jissoku.model.bound import BoundResult, BoundStatus
+from jissoku.records.run_folder import TRIALS_FILE
 from jissoku.report.bounds import comment
 from jissoku.report.exports import FORMATS
 from jissoku.stats.block_costs import block_costs
@@ -62,7 +64,8 @@ def write_ci_files(
     """
     run, trials = records.read(folder)
     summary = stats.summarise(run, trials)
-    text = comment(summary, found)
+    with (folder / TRIALS_FILE).open("rb") as kept:
+        text = comment(summary, found, hashlib.file_digest(kept, "sha256").hexdigest())
     costs = block_costs(run, trials)
     try:
         if comment_file is not None:
