@@ -2,13 +2,12 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import cast
 
 import pytest
 
 from jissoku.model.event import EventKind
+from jissoku.report.format import TIMES
 from jissoku.ui import streams
 from jissoku.ui.streams import Look, Streams
 from tests.ui.conftest import RECORDS
@@ -35,7 +34,7 @@ def test_values_so_far_have_an_interval_and_no_verdict(tmp_path: Path, index_cac
             assert len(found) == 2
             for value in found:
                 number = r"\d+\.\d+"
-                assert re.fullmatch(rf"{number} × \[{number}, {number}\] the floor", value)
+                assert re.fullmatch(rf"{number} {TIMES} \[{number}, {number}\] the floor", value)
             assert "Values so far are no verdict" in text
             assert "proven" not in text
             say("exit 0")
@@ -48,11 +47,8 @@ def values(text: str) -> list[str]:
 
 def first_parts(found: Streams, look: Look, count: int) -> list[str]:
     async def read() -> list[str]:
-        # Its end is that of the connection.
-        stream = cast("AsyncGenerator[str, None]", found.events(look))
-        parts = [await anext(stream) for _ in range(count)]
-        await stream.aclose()
-        return parts
+        stream = found.events(look)
+        return [await anext(stream) for _ in range(count)]
 
     return asyncio.run(read())
 

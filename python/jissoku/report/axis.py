@@ -87,12 +87,13 @@ def even_labels(found: Scale) -> Scale:
     """A linear axis whose labels, `NUMBER UNIT`, have the same number of decimals."""
     if found.is_log:
         return found
-    split = [(tick, *tick.label.split(" ", 1)) for tick in found.ticks]
-    digits = max((len(number.partition(".")[2]) for _, number, _ in split), default=0)
+    parts = [tick.label.partition(" ") for tick in found.ticks]
+    digits = max((len(number.partition(".")[2]) for number, _, _ in parts), default=0)
     return replace(
         found,
         ticks=tuple(
-            replace(tick, label=f"{tick.value:.{digits}f} {unit}") for tick, _, unit in split
+            replace(tick, label=f"{tick.value:.{digits}f} {unit}")
+            for tick, (_, _, unit) in zip(found.ticks, parts, strict=True)
         ),
     )
 

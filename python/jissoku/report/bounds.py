@@ -47,9 +47,7 @@ def comment(summary: Summary, found: Sequence[BoundResult], trials_sha256: str =
     return text
 
 
-def _comment(
-    summary: Summary, found: Sequence[BoundResult], trials_sha256: str
-) -> Iterator[str]:
+def _comment(summary: Summary, found: Sequence[BoundResult], trials_sha256: str) -> Iterator[str]:
     yield MARKER
     yield f"**{escape(_verdict(found) or summary.headline)}**"
     yield ""

@@ -99,9 +99,7 @@ class JobPages:
         shown = [shown_job(job, times.get(job.id), now) for job in reversed(jobs)]
         if kind := requested(request):
             return answer(kind, jobs_data(shown, times))
-        return self._pages.page(
-            request, "jobs.html.j2", has_data=True, jobs=shown, is_held=is_held
-        )
+        return self._pages.page(request, "jobs.html.j2", has_data=True, jobs=shown, is_held=is_held)
 
     def job(self, request: Request) -> Response:
         """A job, with what is known of it now."""
