@@ -86,7 +86,7 @@ def test_an_earlier_run_is_compared_with_and_decides_no_bound(
     repository: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured_as(monkeypatch, 1.0, 1.3)
-    compare = ["compare", "--cmd", f"head={COMMAND}", "--quiet"]
+    compare = ["compare", "--cmd", f"head={COMMAND}", "--pairing", "paired", "--quiet"]
     assert run([*compare, "--out", "one"], repository).returncode == 0
     with (repository / "start.sh").open("a") as file:
         file.write("# another program\n")
