@@ -27,7 +27,7 @@ def test_the_script_passes_inputs_on_and_the_code_back(code: int, tmp_path: Path
     inputs = {
         "BASE": "origin/main", "BUILD": "", "CMD": "./server --port {port}; $(touch pwned)",
         "FAIL_IF": "cost(head) > 1.01 x cost(base)", "UNDECIDED": "ok",
-        "ARGUMENTS": "-R 5000 -c 8", "OUT": "out", "GITHUB_OUTPUT": str(tmp_path / "output"),
+        "ARGUMENTS": "-R 5000\n-c 8\n", "OUT": "out", "GITHUB_OUTPUT": str(tmp_path / "output"),
     }  # fmt: skip
     done = subprocess.run(
         ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script()],  # noqa: S607

@@ -1,5 +1,6 @@
 """Bounds on constructed runs with known ratios."""
 
+import hashlib
 import math
 from collections import Counter
 from pathlib import Path
@@ -145,6 +146,20 @@ def test_the_other_direction_and_values_that_are_not_there() -> None:
     assert rate.reason == "no valid trials have these values"
 
 
+@pytest.mark.parametrize(("solo_blocks", "status"), [(3, "undecided"), (9, "exceeded")])
+def test_a_bound_on_the_closed_loop_needs_it_in_several_blocks(
+    solo_blocks: int, status: str
+) -> None:
+    run = factories.sliced(["base", "head"])
+    truths = {
+        "base": TrueValues(cost_ns=10_000, rate_rps=40_000),
+        "head": TrueValues(cost_ns=10_000, rate_rps=20_000),
+    }
+    trials = factories.trials(run, truths, solo_blocks=solo_blocks, noise=NOISE)
+    (found,) = bound_results(run, trials, ["rate(head) < 0.9 x rate(base)"])
+    assert str(found.status) == status
+
+
 @pytest.mark.parametrize(
     "text",
     ["cost(head)", "cost(head) > ", "errors(head) > 0", "1 < cost(a) / cost(b) < 2", "cost(a) = 3"],
@@ -201,7 +216,10 @@ def test_exports_have_every_arm_or_bound(name: str, tmp_path: Path) -> None:
         assert "head" in text
     if name == "benchstat":
         assert text.count("arm=head 1 ") == 9
-    assert step.read_text() == "of an earlier step\n" + (tmp_path / "comment.md").read_text()
+    said = (tmp_path / "comment.md").read_text()
+    assert step.read_text() == f"of an earlier step\n{said}"
+    kept = hashlib.sha256((tmp_path / "run" / "trials.jsonl").read_bytes()).hexdigest()
+    assert f"SHA-256 of their `trials.jsonl`: `{kept}`." in said
 
 
 def test_a_quarter_of_the_blocks_has_the_control_and_each_copy_is_first_equally_often() -> None:

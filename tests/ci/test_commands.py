@@ -82,8 +82,35 @@ def test_what_is_kept_is_measured_once(
     assert len(made) == 1
 
 
+def test_an_earlier_run_is_compared_with_and_decides_no_bound(
+    repository: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured_as(monkeypatch, 1.0, 1.3)
+    compare = ["compare", "--cmd", f"head={COMMAND}", "--pairing", "paired", "--quiet"]
+    assert run([*compare, "--out", "one"], repository).returncode == 0
+    with (repository / "start.sh").open("a") as file:
+        file.write("# another program\n")
+    done = run([*compare, "--out", "two", "--baseline", "one"], repository)
+    assert done.returncode == 0, done.stderr
+    assert "The same program in both: floor." in done.stdout
+    assert "a change is suspected; unchecked, without a second unchanged arm" in done.stdout
+    options = ["--out", "three", "--baseline", "one", "--fail-if", BOUND]
+    done = run([*compare, *options], repository)
+    assert done.returncode == 2
+    assert "the run has no arm 'base'; there are floor, head" in done.stderr
+
+
+def test_files_may_go_into_the_folder_of_the_run(
+    repository: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured_as(monkeypatch, 1.0)
+    done = run([*COMPARE, "--export", "junit=out/bounds.xml"], repository)
+    assert done.returncode == 0, done.stderr
+    assert (repository / "out" / "bounds.xml").is_file()
+
+
 def bisected(
-    repository: Path, run: Run, monkeypatch: pytest.MonkeyPatch, bad: str
+    repository: Path, run: Run, monkeypatch: pytest.MonkeyPatch, bad: str, good: str = "main~6"
 ) -> tuple[int, str, int]:
     """Exit code, output and number of measurements; a commit costs what its file says."""
     measurements = 0
@@ -96,7 +123,7 @@ def bisected(
 
     monkeypatch.setattr(import_module("jissoku.pipeline.commits"), "compare", campaign(costs))
     done = run(
-        ["bisect", "main~6", bad, "--cmd", COMMAND, "--build", "cat work", "--out", "steps"],
+        ["bisect", good, bad, "--cmd", COMMAND, "--build", "cat work", "--out", "steps"],
         repository,
     )
     assert len(git(repository, "worktree", "list").splitlines()) == 1
@@ -112,6 +139,18 @@ def test_the_first_dearer_commit_is_named(
     assert f"The first one is {first[:12]} number 3. {measurements} measurements" in text
     assert measurements <= 4
     assert len(list((repository / "steps").glob("*/run.json"))) == measurements
+
+
+def test_of_an_undecided_search_the_remaining_range_is_printed(
+    tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The third of five commits costs as much more as the bound says."""
+    repository = server_repository(tmp_path / "repository", [0, 0, 100, 500, 500])
+    code, text, measurements = bisected(repository, run, monkeypatch, "main", "main~4")
+    first, stuck, last = (git(repository, "rev-parse", f"main~{back}") for back in (4, 2, 0))
+    assert (code, measurements) == (4, 3), text
+    span = f"The first one is after {first[:12]}, and {last[:12]} at the latest."
+    assert f"Undecided at {stuck[:12]} number 2. {span} 3 measurements" in text
 
 
 def test_a_last_commit_that_costs_the_same_is_said(

@@ -133,17 +133,42 @@ def test_bad_input_is_one_sentence(
     assert complaint in done.stderr
 
 
+COMPARE = ["compare", "--cmd", "head=cat {port}", "--baseline", "main"]
+BISECT = ["bisect", "main~1", "main", "--cmd", "cat {port}"]
+CONFIRM = ["--fail-if", "cost(head) > 1.01 x cost(base)", "--confirm"]
+
+
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "complaint"),
     [
-        ["compare", "--cmd", "head=cat", "--baseline", "main"],
-        ["bisect", "main~1", "main", "--cmd", "cat"],
+        (["compare", "--cmd", "head=cat", "--baseline", "main"], "write {port} or {socket}"),
+        (["bisect", "main~1", "main", "--cmd", "cat"], "write {port} or {socket}"),
+        (
+            [*BISECT, "--fail-if", "cost(head) > cost(good)"],
+            "no arm 'head'; there are candidate, good",
+        ),
+        ([*BISECT, "--build", "'"], "cannot be split into words"),
+        ([*BISECT, "--out", "steps"], "steps/abc-1 holds a run already"),
+        ([*COMPARE, "--build", "'"], "cannot be split into words"),
+        ([*COMPARE, "--baseline", "nowhere.whl"], "there is no such wheel"),
+        ([*COMPARE, "--export", "junit=missing/a"], "no file can be written to missing: there is"),
+        ([*COMPARE, "--comment", "missing/a"], "no file can be written to missing: there is"),
+        ([*COMPARE, "--step-summary", "/proc/missing/a"], "no file can be written to /proc/miss"),
+        ([*COMPARE, "--out", "one"], "one holds a run already"),
+        ([*COMPARE, *CONFIRM, "--out", "out"], "out-confirmed holds a run already"),
+        (["compare", "floor", "go", "--baseline", "one"], "one/run.json"),
     ],
 )
-def test_a_command_without_a_port_is_refused_before_anything_is_built(
-    repository: Path, run: Run, arguments: list[str]
+def test_what_cannot_be_measured_is_refused_before_anything_is_built(
+    repository: Path, run: Run, arguments: list[str], complaint: str
 ) -> None:
-    done = run([*arguments, "--build", "touch built"], repository / "app")
+    for name in ("one", "out-confirmed", "steps/abc-1"):
+        (repository / "app" / name).mkdir(parents=True)
+        (repository / "app" / name / "run.json").write_text('{"schema": ')
+    verb, *options = arguments
+    build = [] if "floor" in options else ["--build", "touch built"]
+    done = run([verb, *build, *options], repository / "app")
     assert done.returncode == 2, done.stderr
-    assert "write {port} or {socket}" in done.stderr
+    assert complaint in done.stderr
     assert "Building" not in done.stderr
+    assert "Preparing" not in done.stderr

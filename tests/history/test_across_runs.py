@@ -1,17 +1,31 @@
 """Comparisons of two runs, on constructed records with known costs."""
 
 import random
+import shlex
 
 import pytest
 
-from jissoku.model import Load, LoadLevel
+from jissoku.cli import compare_options
+from jissoku.cli.compare import compare
+from jissoku.model import (
+    FULL_LOAD,
+    ConnectionMode,
+    Load,
+    LoadLevel,
+    RawRequest,
+    Transport,
+    Workload,
+)
+from jissoku.model.history import IndexedRun
 from jissoku.model.history_answer import Control, Tau
 from jissoku.model.updated import updated
 from jissoku.stats.across_runs import breaks, difference, obstacles, unchanged_arms
 from jissoku.stats.occasions import observed_tau, occasions
 from jissoku.stats.run_difference import race, run_difference
+from jissoku.stats.run_rows import run_rows
 from jissoku.stats.target_history import machine_ratios, target_history
 from tests.history.factories import LOAD, ROW, arm, indexed
+from tests.stats import factories
 
 COSTS = {"a": 1.0, "floor": 0.0, "go": 0.7, "node": 1.4}
 TAU = Tau(value=0.01, pairs=0)
@@ -138,6 +152,43 @@ def test_the_race_names_what_has_to_be_given_again() -> None:
     assert race([updated(run, arms=arms, logs=given)]) == f"{expected} -R 20000"
 
 
+def test_a_race_asks_for_the_whole_workload() -> None:
+    run = indexed({"a": 1.0, "go": 0.7}, random.Random(2), workload_options="-m POST --body 'a b'")
+    assert race([run]) == "jissoku compare a go -c 64 -m POST --body 'a b'"
+    closed = updated(run, logs={FULL_LOAD: run.logs[LOAD]})
+    assert race([closed]) == "jissoku compare a go -c 64 -m POST --body 'a b' --closed-loop"
+    burst = updated(closed, row=updated(run.row, workload_options="--pipeline 4"))
+    assert race([burst]) == "jissoku compare a go -c 64 --pipeline 4"
+
+
+@pytest.mark.parametrize(
+    ("workload", "options"),
+    [
+        (Workload(), ""),
+        (Workload(connection_mode=ConnectionMode.CLOSE), "--no-keepalive"),
+        (Workload(pipeline=4, transport=Transport.UNIX), "--pipeline 4 --unix"),
+        (
+            Workload(method="POST", headers=(("A", "b c"),), body=b"it's"),
+            """-m POST -H 'A: b c' --body 'it'"'"'s'""",
+        ),
+        (Workload(websocket=True, body=b"\xff"), "--body @FILE --websocket"),
+        (Workload(body=b"@x"), "--body @FILE"),
+        (Workload(raw_requests=(RawRequest(name="a", text=b"GET"),) * 2), "--raw FILE --raw FILE"),
+    ],
+)
+def test_the_options_of_a_workload_are_those_of_the_command(
+    workload: Workload, options: str
+) -> None:
+    run = updated(factories.sliced(["a", "b"]), workload=workload)
+    (row,) = run_rows("key", run, ()).runs
+    assert row.workload_options == options
+    words = ["a", "b", *shlex.split(options)]
+    if "FILE" not in options:
+        given = compare.make_context("compare", words).params
+        asked = compare_options.workload(compare_options.CompareOptions(**given))
+        assert updated(asked, rate_rps=None) == updated(workload, rate_rps=None)
+
+
 def test_names_with_spaces_are_quoted_in_a_race() -> None:
     run = indexed({"a": 1.0, "go +5%": 0.7}, random.Random(2))
     arms = tuple(updated(one, target=one.arm.partition(" ")[0]) for one in run.arms)
@@ -197,6 +248,49 @@ def test_a_series_is_not_pooled_over_a_break() -> None:
     assert [point.breaks for point in series.points][3] == ("kernel 6.12 -> 6.18",)
     assert series.pooled is not None
     assert series.pooled.occasions == 2
+
+
+def test_an_aa_control_has_no_series() -> None:
+    rng = random.Random(4)
+
+    def with_control(run: IndexedRun) -> IndexedRun:
+        control = arm("a again", "a", target="a", is_control=True)
+        return updated(run, arms=(*(one for one in run.arms if one.arm != "a again"), control))
+
+    costs = COSTS | {"a again": 1.0}
+    runs = [with_control(indexed(costs, rng, number=number)) for number in range(3)]
+    (series,) = target_history(runs, "a")
+    assert (series.arm, len(series.points)) == ("a", 3)
+
+
+def test_a_run_that_ended_early_is_in_no_series() -> None:
+    rng = random.Random(4)
+    runs = [indexed(COSTS, rng, number=number) for number in range(3)]
+    stopped = updated(runs[1], unfinished="it was interrupted in block 4")
+    (series,) = target_history([runs[0], stopped, runs[2]], "a")
+    assert [point.runs for point in series.points] == [("run0000",), ("run0002",)]
+    assert target_history([stopped], "a") == ()
+
+
+def test_a_point_has_runs_of_the_same_surroundings_only() -> None:
+    """Of one boot, an hour apart: for tau they are one occasion, and in a series two points."""
+    rng = random.Random(4)
+    runs = [
+        indexed(
+            COSTS,
+            rng,
+            number=number,
+            boot="b",
+            started_utc=f"2026-11-01T{10 + number}:00:00+00:00",
+            governor=governor,
+        )
+        for number, governor in enumerate(("performance", "powersave", "performance"))
+    ]
+    assert len(occasions(runs)) == 1
+    (series,) = target_history(runs, "a")
+    assert [len(point.runs) for point in series.points] == [2, 1]
+    assert series.points[1].breaks == ("governor performance -> powersave",)
+    assert series.pooled is None
 
 
 def test_the_command_for_another_occasion_measures_the_anchor_too() -> None:

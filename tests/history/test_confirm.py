@@ -146,6 +146,16 @@ def test_a_dismissal_without_a_suspicion_is_bad_input(
     assert sentence in done.stderr
 
 
+def test_the_latest_decision_counts_in_whatever_folder_it_stands(tmp_path: Path) -> None:
+    for name, day, reason in (("a", 2, ""), ("b", 1, "a compiler"), ("c", 3, "a kernel")):
+        (tmp_path / name).mkdir()
+        line = f'"key":"k","target":"app","reason":"{reason}","dismissed_utc":"2026-11-0{day}"'
+        (tmp_path / name / dismissals.FILE_NAME).write_text(f"{{{line}}}\n")
+    a, b, c = (tmp_path / name for name in "abc")
+    assert dismissals.read([a, b]) == dismissals.read([b, a]) == {}
+    assert dismissals.read([c, a])["k"].reason == dismissals.read([a, c])["k"].reason == "a kernel"
+
+
 def test_a_malformed_dismissal_is_named_with_its_line(tmp_path: Path) -> None:
     dismissals.add(tmp_path, "a", "app", "one")
     with (tmp_path / dismissals.FILE_NAME).open("a") as file:

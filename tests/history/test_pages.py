@@ -3,6 +3,7 @@
 import random
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,11 +12,20 @@ from jissoku.model.history import IndexedRun
 from jissoku.model.updated import updated
 from jissoku.pipeline.history import open_history
 from jissoku.pipeline.history_pages import write_history
-from jissoku.report.history_html import index_html, report_file, target_file, target_html
+from jissoku.report.boards import boards
+from jissoku.report.history_html import (
+    index_html,
+    report_file,
+    series_figure,
+    series_sentences,
+    target_file,
+    target_html,
+)
 from jissoku.report.history_text import history_text, machines_text
 from jissoku.stats.target_history import machine_ratios, target_history
 from tests.history.factories import indexed
 from tests.history.test_index import record
+from tests.report.drawing import of_class
 
 COSTS = {"a": 1.0, "floor": 0.0, "go": 0.7, "node": 1.4}
 COMMAND = "jissoku history --html DIR"
@@ -51,6 +61,36 @@ def test_the_index_has_a_board_and_links() -> None:
     assert COMMAND in page
 
 
+def test_a_board_is_one_question_though_others_have_the_same_text() -> None:
+    """Of another workload, and another method."""
+    rng = random.Random(1)
+    changed: list[dict[str, Any]] = [{}, {"workload": "x"}, {"method": "paired"}]
+    runs = [indexed(COSTS, rng, number=number, **one) for number, one in enumerate(changed)]
+    found = boards([one for name in ("a", "go", "node") for one in target_history(runs, name)])
+    title = "GET /, 64 connections, 20,000/s, medium, multiple of floor (EPYC, 2 cores)"
+    assert sorted(one.title for one in found) == [
+        f"{title}, 1.0, paired trials",
+        f"{title}, 1.0, time-sliced trials, 1",
+        f"{title}, 1.0, time-sliced trials, 2",
+    ]
+    for one in found:
+        assert sorted(row.arm for row in one.series) == ["a", "go", "node"]
+    assert [one.title for one in boards(target_history(runs[:1], "a"))] == [title]
+
+
+def test_anchors_of_one_name_that_are_other_programs_share_no_board() -> None:
+    rng = random.Random(1)
+    first = indexed({"a": 1.0, "floor": 0.0}, rng)
+    second = indexed({"b": 1.0, "floor": 0.0}, rng, number=1, programs={"floor": "2"})
+    series = [one for name in "ab" for one in target_history([first, second], name)]
+    assert [one.anchor for one in series] == ["floor", "floor"]
+    titles = [one.title for one in boards(series)]
+    assert [title.partition("cores), ")[2] for title in titles] == [
+        "1.0, time-sliced trials",
+        "2, time-sliced trials",
+    ]
+
+
 def test_hostile_names_are_text_and_files_of_their_own() -> None:
     name = '<img src=x onerror="alert(1)">/../x'
     runs = some_runs(name)
@@ -77,9 +117,33 @@ def test_machines_are_rows_of_a_text() -> None:
         for number in range(4)
         for run in [indexed(COSTS, rng, number=number, machine=f"m{number}")]
     ]
-    text = machines_text(machine_ratios(target_history(runs, "a")))
+    (ratios,) = machine_ratios(target_history(runs, "a"))
+    text = machines_text((ratios,))
     assert text.count("machine ") >= 4
-    assert "another machine: " in text
+    assert "  more than floor on 4 of 4 machines\n  another machine: " in text
+    three = machines_text((updated(ratios, rows=ratios.rows[:3], next_machine=None),))
+    assert "on 3 of 3 machines\n  3 machines: no statement about another one\n" in three
+
+
+def test_a_change_besides_the_target_is_drawn_and_named() -> None:
+    rng = random.Random(1)
+    kernels = ("6.12", "6.12", "6.18", "6.18", "6.19", "6.20", "6.21")
+    runs = [
+        indexed(COSTS, rng, number=number, kernel=kernel) for number, kernel in enumerate(kernels)
+    ]
+    (series,) = target_history(runs, "a")
+    figure = series_figure(series, 0)
+    lines = [one.get("y1", "") for one in of_class(figure, "reference")]
+    assert len(lines) == 4
+    assert lines == sorted(lines, key=float)
+    assert "kernel 6.12 -&gt; 6.18" in str(figure.drawing)
+    assert "A dotted line: something besides the target changed." in figure.caption
+    (sentence,) = (one for one in series_sentences(series) if "besides the target" in one)
+    assert "kernel 6.18 -> 6.19 (" in sentence
+    assert sentence.endswith(", and 1 more before.")
+    (unbroken,) = target_history(some_runs(), "a")
+    assert of_class(series_figure(unbroken, 0), "reference") == []
+    assert not any("besides the target" in one for one in series_sentences(unbroken))
 
 
 def test_pages_of_records_are_written(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from jissoku.report import charts, experiment_chart, line_plots, svg, to_html
-from jissoku.report.axis import scale, ticks
+from jissoku.report.axis import even_labels, scale, ticks
 from jissoku.report.chart_value import Chart
 from tests.report import drawing, fixture
 from tests.report.outcome import outcome
@@ -118,6 +118,21 @@ def test_a_small_plot_keeps_a_few_ticks() -> None:
     for values in ([1, 2, 3, 9], [1, 1e4], [3, 90], [0.98, 1.01]):
         found = scale(values, str)
         assert 2 <= sum(not tick.is_minor for tick in found.ticks) <= 5
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([1.255, 1.315], ["1.26 x", "1.28 x", "1.30 x"]),
+        ([0.7, 1.3], ["0.8 x", "1.0 x", "1.2 x"]),
+        ([2, 14], ["2 x", "5 x", "10 x"]),
+    ],
+)
+def test_labels_of_an_axis_have_the_same_number_of_decimals(
+    values: list[float], expected: list[str]
+) -> None:
+    found = even_labels(scale(values, lambda value: f"{value:g} x", is_log=values[1] > 10))
+    assert [tick.label for tick in found.ticks][: len(expected)] == expected
 
 
 def test_a_curve_keeps_its_shape_with_few_points() -> None:

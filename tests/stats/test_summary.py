@@ -22,7 +22,7 @@ from jissoku.model import (
     VerifiedResponse,
 )
 from jissoku.model.updated import updated
-from jissoku.stats import summarise
+from jissoku.stats import of_unfinished, summarise
 from tests.stats import factories
 from tests.stats.factories import MIDDLE, QUIETEST, Noise, TrueValues
 
@@ -214,6 +214,17 @@ def test_a_run_cut_short_says_how_many_blocks_are_missing() -> None:
     assert pair.verdict is Verdict.INCONCLUSIVE
     assert pair.blocks_needed == 2
     assert pair.ratio is not None
+
+
+def test_a_run_that_is_not_finished_says_so_and_ranks_nothing() -> None:
+    whole = summarise(*_race("floor", "a", "b"))
+    assert any(point.rank for known in whole.arm_summaries for point in known.points)
+    found = of_unfinished(whole, "it was interrupted in block 7")
+    assert found.warnings[0].title == "The run is not finished"
+    assert found.warnings[0].text.startswith("It was interrupted in block 7. ")
+    assert found.headline.startswith("No ranking, since the run is not finished: it was interr")
+    assert not any(point.rank for known in found.arm_summaries for point in known.points)
+    assert found.comparisons == whole.comparisons
 
 
 def test_a_run_without_trials_is_a_summary_too() -> None:

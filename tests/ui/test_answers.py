@@ -26,9 +26,15 @@ def test_a_command_of_recipes_becomes_a_form() -> None:
     )
 
 
+def test_a_connection_per_request_is_a_field() -> None:
+    fields = answering("jissoku compare go -c 64 --no-keepalive").fields
+    assert fields == (("target", "go"), ("connections", "64"), ("close", "yes"))
+
+
 @pytest.mark.parametrize(
     "command",
     [
+        "jissoku compare go -c 64 -m POST --body 'a b'",
         "jissoku compare --cmd 'mine=./server --port {port}' go -c 64",
         "jissoku compare go --url mine=URL",
         "jissoku compare go --baseline v1.2",
@@ -78,6 +84,7 @@ def test_a_suspicion_between_two_runs_is_raced_by_its_form(live: Measured) -> No
 def test_a_suspected_change_has_the_same_form(live: Measured) -> None:
     text = live.client.get("/changes").text
     assert "Race them now" in text
+    assert "every response is verified" in text
     assert 'value="jissoku-0.2.0=jissoku@0.2.0"' in text
 
 

@@ -8,10 +8,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from jissoku import serve_in_thread
+from jissoku.errors import InputError
 from jissoku.system.viewers import viewer_pids
+from jissoku.ui.server import UiConfig, pages_in_thread
 from tests.conftest import Run, jissoku
 from tests.ui.conftest import LIMIT_S, client_of
 
@@ -83,6 +87,31 @@ def test_a_port_of_other_pages_is_one_sentence(tmp_path: Path, *, is_same_folder
         assert client.get("/").status == 200
         assert process.pid in viewer_pids()
         assert queue.read_text() == "[]"
+
+
+def test_of_two_that_start_at_the_same_instant_one_gets_the_port(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second starts when the first has found the port free, and has not bound it yet."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+
+    def config(name: str) -> UiConfig:
+        root = tmp_path / name
+        return UiConfig(listen="127.0.0.1", port=port, roots=(root,), cache=tmp_path / "cache")
+
+    def with_another(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.setattr("jissoku.serve_in_thread", serve_in_thread)
+        with (
+            pytest.raises(InputError, match=f"127.0.0.1:{port} is in use: name another port"),
+            pages_in_thread(config("second")),
+        ):
+            pass
+        return serve_in_thread(*arguments, **options)
+
+    monkeypatch.setattr("jissoku.serve_in_thread", with_another)
+    with pages_in_thread(config("first")) as link:
+        assert client_of(link).get("/").status == 200
 
 
 def test_it_prints_its_link_and_ends_by_a_signal(tmp_path: Path) -> None:

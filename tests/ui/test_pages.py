@@ -14,6 +14,7 @@ from jissoku.ui import library, run_pages
 from jissoku.ui.access import Access
 from jissoku.ui.server import UiConfig, pages_in_thread
 from tests.ui.conftest import RECORDS, Answer, Client, client_of
+from tests.ui.suspicion import record
 
 PAGES = ("/", "/experiments", "/targets", "/board", "/changes", "/machines", "/servers")
 
@@ -116,6 +117,35 @@ def test_measuring_again_asks_for_the_same_rate_connections_and_baseline(tmp_pat
     assert 'value="1000"' in form
 
 
+@pytest.mark.parametrize(
+    ("place", "value", "command"),
+    [
+        (("workload", "method"), "POST", "jissoku compare [^<]* -m POST -R 1000"),
+        (("arms", 0, "origin"), "command", "jissoku compare --cmd [^<]* -R 1000"),
+    ],
+)
+def test_what_forms_do_not_have_is_measured_again_by_its_command(
+    tmp_path: Path, place: tuple[str | int, ...], value: str, command: str
+) -> None:
+    folder = tmp_path / "runs" / "one"
+    shutil.copytree(RECORDS / "repeatability" / "54", folder)
+    header = json.loads((folder / "run.json").read_text())
+    header["workload"]["rate_rps"] = 1000
+    *above, last = place
+    found = header
+    for key in above:
+        found = found[key]
+    found[last] = value
+    (folder / "run.json").write_text(json.dumps(header))
+    config = UiConfig(listen="127.0.0.1", port=0, roots=(tmp_path / "runs",), cache=tmp_path)
+    with pages_in_thread(config) as link:
+        client = client_of(link)
+        (run,) = runs_of(client)
+        answer = client.get(run)
+    assert not [one for one in read(answer).links if one.startswith("/start?")]
+    assert re.search(rf"<code>{command}</code>", answer.text)
+
+
 def test_a_report_is_made_once_and_again_after_a_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -209,6 +239,22 @@ def test_a_board_has_a_table_for_each_question(client: Client) -> None:
     query = parse_qs(urlsplit(places[0]).query)
     assert len(query["target"]) > 1
     assert query["connections"] == ["64"]
+
+
+def test_a_target_on_several_machines_has_a_row_for_each(tmp_path: Path) -> None:
+    for number in (1, 2):
+        folder = tmp_path / "runs" / str(number)
+        record(folder, number, "0.1.0", 7_000)
+        header = json.loads((folder / "run.json").read_text())
+        header["machine"]["cpu_model"] = f"CPU {number}"
+        (folder / "run.json").write_text(json.dumps(header))
+    config = UiConfig(listen="127.0.0.1", port=0, roots=(tmp_path / "runs",), cache=tmp_path)
+    with pages_in_thread(config) as link:
+        client = client_of(link)
+        for path in ("/target?name=jissoku", "/target?name=jissoku&format=md"):
+            text = client.get(path).text
+            assert "more than floor on 2 of 2 machines" in text
+            assert "2 machines: no statement about another one" in text
 
 
 def test_a_folder_without_runs_is_said(tmp_path: Path) -> None:

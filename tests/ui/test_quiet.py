@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from jissoku.model.event import EventKind
-from jissoku.system.measurement_lock import PATH_VARIABLE, Holder, measurement_lock
+from jissoku.system.measurement_lock import PATH_VARIABLE, Holder
 from jissoku.system.viewers import viewer_pids
 from jissoku.ui.streams import LOOK_S
 from tests.ui.conftest import Client
@@ -29,7 +29,7 @@ Announce = Callable[[float], int]
 
 
 @pytest.fixture
-def announce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Announce]:
+def announce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Announce:
     """Says that load is sent for some seconds from now on; returns its end."""
     file = tmp_path / "lock"
     monkeypatch.setenv(PATH_VARIABLE, str(file))
@@ -42,8 +42,7 @@ def announce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Announ
         fresh.rename(file)  # A reader finds one or the other.
         return end_ns
 
-    with measurement_lock("compare"):
-        yield write
+    return write
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """`jissoku bisect`: the commit that made a server cost more."""
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -14,13 +13,20 @@ from jissoku.design.bisection import Bisection, bisect as halve
 from jissoku.errors import InputError
 from jissoku.model import Workload
 from jissoku.model.bound import BoundStatus
-from jissoku.pipeline.commits import GOOD, CommitQuestion, Interrupted, compare_commits
+from jissoku.pipeline.commits import (
+    CANDIDATE,
+    GOOD,
+    CommitQuestion,
+    Interrupted,
+    compare_commits,
+)
 from jissoku.pipeline.selection import folder_for
+from jissoku.records.run_folder import RUN_FILE, check_new
 from jissoku.report.bounds import bound_sentence
-from jissoku.stats.bounds import read_bound
+from jissoku.stats.bounds import check_arms
 from jissoku.system import cores
 from jissoku.targets.command import read_command
-from jissoku.targets.worktree import commits_between, resolve, subject
+from jissoku.targets.worktree import build_words, commits_between, resolve, subject
 
 BOUND = "cost(candidate) > 1.01 x cost(good)"
 
@@ -57,8 +63,11 @@ def bisect(**given: Any) -> int:
     Exit codes: 0 found, 1 a build or the server failed, 2 bad input, 4 undecided, or BAD is not
     proven to cost more, 130 interrupted.
     """
-    read_bound(given["fail_if"])
+    check_arms((given["fail_if"],), {GOOD, CANDIDATE})
     read_command(f"{GOOD}={given['cmd']}")
+    build_words(given["build"])
+    for run in given["out"].glob(f"*/{RUN_FILE}") if given["out"] else ():
+        check_new(run.parent)
     good = resolve(given["good"])
     commits = commits_between(good, resolve(given["bad"]))
     if not commits:
@@ -82,7 +91,7 @@ def bisect(**given: Any) -> int:
             found = halve(commits, lambda commit, attempt: _judge(question, commit, attempt, show))
     except Interrupted:
         return exit_codes.INTERRUPTED
-    return _print(found, commits, question.folder)
+    return _print(found, commits, question)
 
 
 def _judge(
@@ -93,11 +102,15 @@ def _judge(
     return result.status
 
 
-def _print(found: Bisection, commits: tuple[str, ...], folder: Path) -> int:
-    records = f"{found.steps} measurements; records: {folder}"
+def _print(found: Bisection, commits: tuple[str, ...], question: CommitQuestion) -> int:
+    records = f"{found.steps} measurements; records: {question.folder}"
     if found.undecided is not None:
         stuck = commits[found.undecided]
-        click.echo(f"Undecided at {stuck[:12]} {subject(stuck)}. {records}")
+        after = commits[found.good] if found.good >= 0 else question.good
+        span = f"The first one is after {after[:12]}"
+        if found.bad is not None:
+            span += f", and {commits[found.bad][:12]} at the latest"
+        click.echo(f"Undecided at {stuck[:12]} {subject(stuck)}. {span}. {records}")
         return exit_codes.UNDECIDED
     if found.bad is None:
         click.echo(f"{commits[-1][:12]} does not exceed the bound. {records}")

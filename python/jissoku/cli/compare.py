@@ -7,45 +7,40 @@ from typing import Any
 
 import click
 
+from jissoku import records
 from jissoku.cli import exit_codes, shared_options
 from jissoku.cli.ci_options import ci_options
-from jissoku.cli.compare_options import CompareOptions, selection, workload
+from jissoku.cli.compare_options import (
+    CompareOptions,
+    compare_config,
+    profiled_pair,
+    selection,
+    workload,
+)
 from jissoku.cli.machine_lock import lock_machine
-from jissoku.cli.messages import print_message, version_line
+from jissoku.cli.messages import print_message
 from jissoku.cli.param_types import LatencyObjective, MethodName, MethodToken, Rate
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.cli.write_reports import write_profile_report, write_report
-from jissoku.design.sampling_plan import SAMPLING_PLANS, SamplingPlan, deciding
 from jissoku.errors import InputError
-from jissoku.model import Method, Mode, Transport
+from jissoku.model import Transport
 from jissoku.model.bound import BoundResult, BoundStatus
 from jissoku.model.updated import updated
-from jissoku.pipeline import CompareConfig, LoadMode, PreparedArm, compare as run_campaign
+from jissoku.pipeline import CompareConfig, PreparedArm, compare as run_campaign
 from jissoku.pipeline.baseline import BASE, baseline, check_commands, check_ref
-from jissoku.pipeline.ci import any_exceeded, judge, write_ci_files
-from jissoku.pipeline.compare_config import noise_floors
-from jissoku.pipeline.profile import ProfileConfig, profile
-from jissoku.pipeline.profile_reports import TARGETS_MAX
-from jissoku.pipeline.selection import (
-    FLOOR,
-    PreparedSelection,
-    arm_names,
-    folder_for,
-    prepare_targets,
-)
-from jissoku.records.run_folder import RUN_FILE
+from jissoku.pipeline.ci import any_exceeded, check_folders, judge, write_ci_files
+from jissoku.pipeline.profile import profile
+from jissoku.pipeline.selection import arm_names, prepare_targets
+from jissoku.records.run_folder import RUN_FILE, check_new
 from jissoku.report.bounds import bound_sentence
 from jissoku.report.history_text import difference_text
-from jissoku.stats.bounds import check_arms, confirmed, cost_bounds
+from jissoku.stats.bounds import check_arms, confirmed
 from jissoku.system.cores import core_assignment
 
 NOISE_FLOOR_UNKNOWN = (
     "The noise floor of this machine is unknown: `jissoku doctor --prove` measures it, and later"
     " verdicts use it."
 )
-
-# Window of each target's profile: some thousand samples at a tenth of a core.
-PROFILE_NS = 20_000_000_000
 
 
 @click.command()
@@ -176,7 +171,7 @@ def compare(**given: Any) -> int:
         bounds = judge(config.folder, options.fail_if) if finished else ()
         if options.confirm and any_exceeded(bounds):
             show.note("A bound is exceeded: confirming it with a second run.")
-            folder = config.folder.with_name(f"{config.folder.name}-confirmed")
+            folder = _second(config.folder)
             again = updated(options, out=folder, seed=options.seed + 1, profile=False)
             config_again, finished = _measure(again, base, show)
             if finished:
@@ -211,11 +206,25 @@ def _check(options: CompareOptions, ref: str) -> None:
     if options.confirm and not options.fail_if:
         raise InputError("--confirm requires --fail-if: it confirms that a bound is exceeded")
     if ref:
-        check_commands(options.cmd)
+        check_commands(options.cmd, options.build)
+    check_folders(
+        (options.comment, options.step_summary, *(file for _, file in options.export_as)),
+        options.out,
+    )
+    if options.out is not None:
+        check_new(options.out)
+        if options.confirm:
+            check_new(_second(options.out))
     workload(options)
     core_assignment(options.server_cores, options.generator_cores)
     wanted = selection(options, floor=not ref)
     check_arms(options.fail_if, arm_names(wanted) | ({BASE} if ref else set()))
+
+
+def _second(folder: Path) -> Path:
+    """The folder of the run that confirms the one in `folder`."""
+    named = folder if folder.name else folder.absolute()
+    return named.with_name(f"{named.name}-confirmed")
 
 
 def _measure(
@@ -225,11 +234,11 @@ def _measure(
     field = prepare_targets(selection(options, floor=base is None), show)
     if base is not None:
         field = updated(field, arms=(base, *field.arms))
-    config = _compare_config(options, field, is_pair=base is not None)
+    config = compare_config(options, field, is_pair=base is not None)
     for unavailable in field.unavailable:
         show.note(unavailable.sentence)
     show.note(f"Seed {config.seed}; records go to {config.folder}.")
-    pair = _profiled_pair(config) if options.profile else None
+    pair = profiled_pair(config) if options.profile else None
     finished = run_campaign(config, show)
     if finished and pair is not None:
         finished = profile(pair, show) is not None
@@ -247,12 +256,13 @@ def _split_baseline(given: str | None) -> tuple[Path | None, str]:
     """The folder of an earlier run, or a git ref or release.
 
     Raises:
-        InputError: It is none of them.
+        InputError: It is none of them, or the run's records cannot be read.
     """
     if given is None:
         return None, ""
     folder = Path(given)
     if (folder / RUN_FILE).is_file():
+        records.read(folder)
         return folder, ""
     check_ref(given)
     return None, given
@@ -265,74 +275,3 @@ def _bound_code(options: CompareOptions, bounds: Sequence[BoundResult]) -> int:
         return exit_codes.BOUND_EXCEEDED
     is_open = any(one.status is BoundStatus.UNDECIDED for one in bounds)
     return exit_codes.UNDECIDED if is_open and options.undecided == "fail" else exit_codes.OK
-
-
-def _compare_config(
-    options: CompareOptions, field: PreparedSelection, *, is_pair: bool
-) -> CompareConfig:
-    """`is_pair`: two builds of one program, which are alike, at one load, with an A/A control."""
-    names = [c.arm.name for c in field.arms]
-    mode = Mode.QUICK if options.quick else Mode.STANDARD
-    compared = [name for name in names if name != FLOOR]
-    arms, aa_control = field.arms, ""
-    if mode is Mode.STANDARD or is_pair:
-        first = arms[0]
-        aa_control = f"{first.arm.name} again"
-        arms = (*arms, PreparedArm(first.prepared.arm(aa_control), first.prepared))
-    return CompareConfig(
-        arms_prepared=arms,
-        aa_control=aa_control,
-        floor=field.floor,
-        unavailable=field.unavailable,
-        workload=workload(options),
-        mode=mode,
-        plan=_plan(options, mode, is_pair=is_pair),
-        seed=options.seed,
-        cores=core_assignment(options.server_cores, options.generator_cores),
-        folder=options.out or folder_for(*compared),
-        version=version_line(),
-        noise_floors=noise_floors(),
-        load_mode=LoadMode.CLOSED if options.closed_loop else LoadMode.COMMON,
-        method=options.method_name or (Method.PAIRED if is_pair else None),
-        one_load=is_pair,
-        labels=dict(options.label),
-        objective=None if options.closed_loop or options.pipeline > 1 else options.objective,
-    )
-
-
-def _profiled_pair(config: CompareConfig) -> ProfileConfig:
-    """Profiles the two targets, each alone, at the comparison's rate if it has one."""
-    arms = tuple(
-        arm for arm in config.arms_prepared if arm.arm.name not in {FLOOR, config.aa_control}
-    )
-    if len(arms) != TARGETS_MAX:
-        raise InputError("--profile explains the difference of two targets: name two")
-    return ProfileConfig(
-        arms=arms,
-        workload=config.workload,
-        cores=config.cores,
-        window_ns=PROFILE_NS,
-        seed=config.seed,
-        folder=config.folder,
-        version=config.version,
-    )
-
-
-def _plan(options: CompareOptions, mode: Mode, *, is_pair: bool) -> SamplingPlan:
-    effort, blocks = SAMPLING_PLANS[mode], options.blocks
-    is_closed = options.closed_loop or options.pipeline > 1
-    if is_closed:
-        effort = updated(effort, closed_loop_blocks=effort.blocks_max)
-    if options.check_blocks is not None:
-        checks = options.check_blocks
-        effort = updated(effort, fixed_rate_blocks=checks, cross_check_blocks=checks)
-    bounds = cost_bounds(options.fail_if)
-    if is_pair and bounds:
-        effort = deciding(effort, bounds)
-        if len(bounds) == len(options.fail_if) and not is_closed:
-            # No bound depends on full load, and its trials would take a fifth of the time.
-            effort = updated(effort, closed_loop_blocks=0, capacity_blocks=0)
-    if blocks is None:
-        return effort
-    solo = min(effort.closed_loop_blocks, blocks)
-    return updated(effort, blocks=blocks, blocks_max=blocks, closed_loop_blocks=solo)

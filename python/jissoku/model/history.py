@@ -12,6 +12,8 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         run: Key: a hash of the header, and the size of the trials. A copied folder has the same.
         machine: Hash of processor, cores, SMT and hypervisor: the class of the machine.
         workload: Hash of the workload without the rate.
+        workload_options: Options of `jissoku compare` that ask for it again, beside path, rate and
+            connections, as words for a shell. FILE stands for what is in no option.
         verdicts: How many comparisons of the run are proven differences.
     """
 
@@ -48,6 +50,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     noise_floor: float | None
     verdicts: int
     headline: str
+    workload_options: str = ""
 
 
 class ArmRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -88,6 +88,8 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
         breaks: Changes other than those of the arms.
         unchanged: Arms that are the same program in both.
         only: Arms that are in only one of them.
+        loads: Of each.
+        unfinished: Why each is incomplete; empty if it is finished.
         race: The command that measures the arms of both together.
     """
 
@@ -100,6 +102,8 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
     changes: tuple[ArmChange, ...]
     tau: Tau
     race: str
+    loads: tuple[tuple[Load, ...], tuple[Load, ...]]
+    unfinished: tuple[str, str]
 
 
 class PooledRatio(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,6 +151,9 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         anchor: The arm that is the unit, the same program throughout.
+        question: Equal of two series whose values may stand in one table: workload, method, cores,
+            class of machines and program of the anchor are the same.
+        workload: Hash of the workload, since two may have one text.
         pooled: Over occasions of the newest version with unchanged surroundings.
         race: The command that measures the two newest versions together, or the target again.
         searches: How many searches for steps found none.
@@ -163,6 +170,10 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     pooled: PooledRatio | None
     tau: Tau
     race: str
+    anchor_version: str
+    method: str
+    question: str
+    workload: str
     searches: int = 0
 
 

@@ -9,8 +9,8 @@ from jissoku.pipeline.progress import ProgressListener
 from jissoku.pipeline.selection import build_paths
 from jissoku.pipeline.trial_runner import PreparedArm
 from jissoku.targets import command
-from jissoku.targets.release import from_release, is_release
-from jissoku.targets.worktree import checkout, resolve, run_build
+from jissoku.targets.release import check_release, from_release, is_release
+from jissoku.targets.worktree import build_words, checkout, resolve, run_build
 
 BASE = "base"
 
@@ -25,6 +25,7 @@ def check_ref(given: str) -> None:
         InputError: It is neither; of a path the message says that it is no run either.
     """
     if is_release(given):
+        check_release(given)
         return
     if given.startswith(PATH_BEGINS):
         raise InputError(_no_run(given))
@@ -37,14 +38,15 @@ def check_ref(given: str) -> None:
         raise
 
 
-def check_commands(commands: Sequence[str]) -> None:
+def check_commands(commands: Sequence[str], build: str) -> None:
     """Refuses commands that cannot be measured with a baseline, before anything is built.
 
     Raises:
-        InputError: Not one command, or it is malformed.
+        InputError: Not one command, or it or the build is malformed.
     """
     _head(commands)
     command.read_command(*commands)
+    build_words(build)
 
 
 def _no_run(folder: str) -> str:

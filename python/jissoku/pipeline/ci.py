@@ -1,11 +1,14 @@
 """Bounds of a run, and the files that continuous integration reads."""
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from jissoku import records, stats
 from jissoku.errors import InputError
 from jissoku.model.bound import BoundResult, BoundStatus
+from jissoku.records.run_folder import TRIALS_FILE
 from jissoku.report.bounds import comment
 from jissoku.report.exports import FORMATS
 from jissoku.stats.block_costs import block_costs
@@ -19,6 +22,24 @@ def judge(folder: Path, bounds: Sequence[str]) -> tuple[BoundResult, ...]:
         InputError: A bound cannot be read, or names an arm that is not in the run.
     """
     return bound_results(*records.read(folder), bounds)
+
+
+def check_folders(files: Iterable[Path | None], out: Path | None) -> None:
+    """Refuses files whose folder is not there, before anything is measured.
+
+    Args:
+        files: That will be written.
+        out: The run's folder, which is created; None: its name is not known yet.
+
+    Raises:
+        InputError: A folder does not exist, or cannot be written.
+    """
+    created = {out, *out.parents} if out is not None else set()
+    for folder in (file.parent for file in files if file is not None):
+        if folder not in created and not os.access(folder, os.W_OK | os.X_OK):
+            raise InputError(
+                f"no file can be written to {folder}: there is no such folder, or it is read-only"
+            )
 
 
 def any_exceeded(found: Sequence[BoundResult]) -> bool:
@@ -43,7 +64,8 @@ def write_ci_files(
     """
     run, trials = records.read(folder)
     summary = stats.summarise(run, trials)
-    text = comment(summary, found)
+    with (folder / TRIALS_FILE).open("rb") as kept:
+        text = comment(summary, found, hashlib.file_digest(kept, "sha256").hexdigest())
     costs = block_costs(run, trials)
     try:
         if comment_file is not None:

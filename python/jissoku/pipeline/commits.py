@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from jissoku.design.sampling_plan import SAMPLING_PLANS, deciding
+from jissoku.design.sampling_plan import SAMPLING_PLANS, SamplingPlan, deciding
 from jissoku.model import CoreAssignment, Method, Mode, Workload
 from jissoku.model.bound import BoundResult
 from jissoku.model.updated import updated
@@ -13,7 +13,7 @@ from jissoku.pipeline.comparison_run import compare
 from jissoku.pipeline.progress import ProgressListener
 from jissoku.pipeline.selection import build_paths
 from jissoku.pipeline.trial_runner import PreparedArm
-from jissoku.stats.bounds import cost_bounds
+from jissoku.stats.bounds import cost_bounds, needs_closed_loop
 from jissoku.system.interruption import Interrupted
 from jissoku.targets import command
 from jissoku.targets.worktree import checkout
@@ -21,8 +21,8 @@ from jissoku.targets.worktree import checkout
 GOOD, CANDIDATE = "good", "candidate"
 
 # Of the first attempt, which decides large differences. The next one ends when it is precise enough
-# to decide the bound.
-BLOCKS = 10
+# to decide the bound, or has this many blocks if no precision is known to decide it.
+BLOCKS, BLOCKS_LONG = 10, 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +70,6 @@ def compare_commits(
             arms.append(PreparedArm(prepared.arm(), prepared))
         control = f"{GOOD} again"
         arms.append(PreparedArm(arms[0].prepared.arm(control), arms[0].prepared))
-        plan = updated(
-            SAMPLING_PLANS[Mode.QUICK], blocks=BLOCKS, blocks_max=BLOCKS, capacity_blocks=0
-        )
-        if attempt:
-            plan = deciding(plan, cost_bounds([question.bound]))
         config = CompareConfig(
             arms_prepared=tuple(arms),
             aa_control=control,
@@ -82,7 +77,7 @@ def compare_commits(
             unavailable=(),
             workload=question.workload,
             mode=Mode.QUICK,
-            plan=plan,
+            plan=sampling_plan(question.bound, attempt),
             seed=question.seed + attempt,
             cores=question.cores,
             folder=question.folder / f"{commit[:12]}-{attempt + 1}",
@@ -99,4 +94,15 @@ def compare_commits(
     return found
 
 
-__all__ = ["CommitQuestion", "Interrupted", "compare_commits"]
+def sampling_plan(bound: str, attempt: int) -> SamplingPlan:
+    """Few blocks in the first attempt, and more in the next one."""
+    plan = updated(SAMPLING_PLANS[Mode.QUICK], capacity_blocks=0)
+    if attempt:
+        plan = updated(plan, blocks=BLOCKS_LONG, blocks_max=BLOCKS_LONG)
+        plan = deciding(plan, cost_bounds([bound]))
+    else:
+        plan = updated(plan, blocks=BLOCKS, blocks_max=BLOCKS)
+    return updated(plan, closed_loop_blocks=plan.blocks_max) if needs_closed_loop([bound]) else plan
+
+
+__all__ = ["CommitQuestion", "Interrupted", "compare_commits", "sampling_plan"]

@@ -27,6 +27,7 @@ from jissoku.pipeline.progress import EtaEstimator, ProgressListener, RecordedPr
 from jissoku.pipeline.servers import Servers, started_servers
 from jissoku.pipeline.trial_loop import FAILURES_MAX, RERUNS_MAX, TrialLoop
 from jissoku.pipeline.trial_runner import TrialRunner, TrialTiming
+from jissoku.pipeline.trials_left import cost_trials_left, trials_left
 from jissoku.records import RunWriter
 from jissoku.records.events import EventWriter
 from jissoku.system.cores import pin_process
@@ -142,7 +143,8 @@ class _ComparisonRun:
             if effort.blocks_step and beyond >= 0 and beyond % effort.blocks_step == 0:
                 if stats.is_enough(self.header, self.trials, half_width):
                     return
-                if reason := stats.too_noisy(self.trials, self._cost_trials_left(index)):
+                left = cost_trials_left(self.plan, self.trials, index)
+                if reason := stats.too_noisy(self.trials, left):
                     self.progress.note(f"Ends after block {index}: {reason}.")
                     return
                 self.progress.note(f"{index} blocks were not enough for every pair; going on.")
@@ -241,6 +243,10 @@ class _ComparisonRun:
         self.failures[trial.failure.arm] += 1
         return False
 
+    def _trials_left(self, index: int) -> dict[TrialKind, int]:
+        names = [name for name in self.config.names if self.failures[name] < FAILURES_MAX]
+        return trials_left(self.config, self.header, names, self.trials, index)
+
     def _trial(self, servers: Servers, planned: PlannedTrial, part: PlannedMeasurement) -> Trial:
         trial = self._measured(servers, planned, part)
         return updated(trial, start_index=self.starts)
@@ -277,39 +283,6 @@ class _ComparisonRun:
         if load.level is LoadLevel.GIVEN:
             return tuple(names)
         return grid.reaching(load, self.capacities, names)
-
-    def _cost_trials_left(self, index: int) -> int:
-        """Number of trials of cost in all blocks that may follow `index` blocks, without reruns."""
-        planned = sum(trial.kind.is_cost and trial.attempt == 0 for trial in self.trials)
-        return (self.plan.blocks_max - index) * planned // index
-
-    def _trials_left(self, index: int) -> dict[TrialKind, int]:
-        """Number of trials left at block `index`, without reruns and an early end."""
-        effort = self.plan
-        names = [name for name in self.config.names if self.failures[name] < FAILURES_MAX]
-        loads = len(self.header.loads) or 1
-        blocks = max(effort.blocks, index + 1)
-        foreseen: dict[TrialKind, int] = {
-            TrialKind.CLOSED_LOOP: len(names) * min(effort.closed_loop_blocks, blocks),
-            TrialKind.CAPACITY: len(names) * min(effort.capacity_blocks, blocks),
-            TrialKind.FIXED_RATE: len(names) * min(effort.fixed_rate_blocks, blocks) * loads,
-        }
-        if self.config.objective is None:
-            foreseen[TrialKind.CAPACITY] = 0
-        if not any(load.rate_rps for load in self.header.loads):
-            foreseen[TrialKind.FIXED_RATE] = 0
-        if self.header.method is Method.TIME_SLICED:
-            foreseen[TrialKind.TIME_SLICED] = loads * (
-                blocks + min(effort.cross_check_blocks, blocks)
-            )
-        elif self.header.method is Method.PAIRED:
-            pairs = (len(self.config.arms) - 1) * blocks
-            if self.config.aa_control:
-                pairs -= sum(not effort.has_control(block) for block in range(blocks))
-            foreseen[TrialKind.PAIRED] = pairs * loads
-            foreseen[TrialKind.TIME_SLICED] = loads * min(effort.cross_check_blocks, blocks)
-        done = Counter(trial.kind for trial in self.trials if trial.attempt == 0)
-        return {kind: max(0, count - done[kind]) for kind, count in foreseen.items()}
 
 
 def _capacities(trials: Sequence[Trial]) -> dict[str, float]:

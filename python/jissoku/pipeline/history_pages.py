@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from jissoku import records, report, stats
 from jissoku.model.history import IndexedRun
-from jissoku.pipeline.reports import write_texts
+from jissoku.pipeline.reports import report_text, write_texts
 from jissoku.pipeline.run_history import History
 from jissoku.report.history_html import index_html, report_file, target_file, target_html
 
@@ -42,8 +41,4 @@ def _report(run: IndexedRun) -> str:
     try:
         return (Path(run.folder) / "report.html").read_text(encoding="utf-8")
     except OSError:
-        header, trials = records.read(Path(run.folder))
-        sweep = records.read_sweep(Path(run.folder))
-        if sweep is not None:
-            return report.sweep_to_html(stats.summarise_sweep(header, sweep, trials))
-        return report.to_html(stats.summarise(header, trials))
+        return report_text(Path(run.folder), "html")

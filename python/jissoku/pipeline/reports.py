@@ -1,13 +1,13 @@
 """Writes reports next to the records in a folder."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from jissoku import records, report, stats
 from jissoku.errors import InputError
-from jissoku.model import Summary, SweepSummary, TuningResult
+from jissoku.model import Run, Summary, SweepSummary, Trial, TuningResult
 from jissoku.model.experiment import ExperimentResult
 from jissoku.model.finding import Explanation
 from jissoku.pipeline.experiment import read_result
@@ -53,9 +53,15 @@ def write_reports(folder: Path) -> Summary | SweepSummary:
         swept = stats.summarise_sweep(run, sweep, trials)
         _write_all(folder, SWEEP_REPORTS, swept)
         return swept
-    summary = stats.summarise(run, trials)
+    summary = _summary(folder, run, trials)
     _write_all(folder, RUN_REPORTS, summary)
     return summary
+
+
+def _summary(folder: Path, run: Run, trials: Sequence[Trial]) -> Summary:
+    summary = stats.summarise(run, trials)
+    reason = records.unfinished_reason(folder)
+    return stats.of_unfinished(summary, reason) if reason else summary
 
 
 def _write_all(
@@ -78,7 +84,7 @@ def report_text(folder: Path, kind: str) -> str:
     sweep = records.read_sweep(folder)
     if sweep is not None:
         return SWEEP_REPORTS[kind](stats.summarise_sweep(run, sweep, trials))
-    return RUN_REPORTS[kind](stats.summarise(run, trials))
+    return RUN_REPORTS[kind](_summary(folder, run, trials))
 
 
 def experiment_text(folder: Path, kind: str = "html") -> str:

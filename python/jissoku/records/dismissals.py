@@ -1,4 +1,4 @@
-"""Dismissed suspicions, in a file beside the runs: one line for each decision, the last one counts.
+"""Dismissed suspicions, in files beside the runs: a line for each decision, the latest one counts.
 
 They are part of the records and not of the index, which is rebuilt from the records.
 """
@@ -35,7 +35,8 @@ def read(roots: Iterable[Path]) -> Mapping[str, Dismissal]:
                 one = msgspec.json.decode(line, type=Dismissal)
             except msgspec.MsgspecError as error:
                 raise InputError(f"{path}, line {number}: {error}") from error
-            found[one.key] = one
+            if one.key not in found or one.dismissed_utc >= found[one.key].dismissed_utc:
+                found[one.key] = one
     return {key: one for key, one in found.items() if one.reason}
 
 

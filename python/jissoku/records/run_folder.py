@@ -30,6 +30,17 @@ REASON_BYTES = 120
 RUNNING = "it is still being measured, or its process was killed"
 
 
+def check_new(folder: Path) -> None:
+    """Refuses a folder that holds a run, before anything is built or measured.
+
+    Raises:
+        InputError: It does.
+    """
+    with suppress(OSError):  # A folder that cannot be read is refused when it is written.
+        if (folder / RUN_FILE).exists():
+            raise _holds_a_run(folder)
+
+
 class RunWriter:
     """Writes one run's records, as a context manager; a line is on disk when `add` returns."""
 
@@ -48,7 +59,7 @@ class RunWriter:
             # Unbuffered: no rest of a trial that did not fit on the disk is written later.
             self._trials = (folder / TRIALS_FILE).open("xb", buffering=0)
         except FileExistsError:
-            raise InputError(f"{folder} holds a run already: choose another --out") from None
+            raise _holds_a_run(folder) from None
         except OSError as error:
             with suppress(OSError):
                 (folder / RUN_FILE).unlink()  # The folder can be used once there is free space.
@@ -130,6 +141,10 @@ def read(folder: Path) -> tuple[Run, tuple[Trial, ...]]:
     if body := run.workload.body:
         trials = (trial if trial.workload.body else _with_body(trial, body) for trial in trials)
     return run, tuple(trials)
+
+
+def _holds_a_run(folder: Path) -> InputError:
+    return InputError(f"{folder} holds a run already: choose another --out")
 
 
 def _with_body(trial: Trial, body: bytes) -> Trial:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 # Above this ratio of largest to smallest value an axis is logarithmic.
 LOG_FROM = 5.0
@@ -79,6 +79,21 @@ def scale(
         ticks=tuple(
             Tick(value=mark, label=label(mark), is_minor=_is_minor(index, mark, marks, log=is_log))
             for index, mark in enumerate(marks)
+        ),
+    )
+
+
+def even_labels(found: Scale) -> Scale:
+    """A linear axis whose labels, `NUMBER UNIT`, have the same number of decimals."""
+    if found.is_log:
+        return found
+    parts = [tick.label.partition(" ") for tick in found.ticks]
+    digits = max((len(number.partition(".")[2]) for number, _, _ in parts), default=0)
+    return replace(
+        found,
+        ticks=tuple(
+            replace(tick, label=f"{tick.value:.{digits}f} {unit}")
+            for tick, (_, _, unit) in zip(found.ticks, parts, strict=True)
         ),
     )
 

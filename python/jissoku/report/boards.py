@@ -1,6 +1,6 @@
 """Boards: the newest cost of every target for which one question was asked."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -49,17 +49,34 @@ class Board:
 
 def boards(series: Sequence[Series]) -> tuple[Board, ...]:
     """A board for each question, those with most targets first."""
-    found: dict[str, list[Series]] = defaultdict(list)
+    found: dict[tuple[str, int | None], list[Series]] = defaultdict(list)
     for one in series:
-        title = (
-            f"{one.workload_text}, {load_mark(one.load)}, multiple of {one.anchor}"
-            f" ({one.machine_text})"
-        )
-        found[title].append(one)
-    return tuple(
-        Board(title=title, series=tuple(sorted(group, key=lambda one: _newest(one).ratio.mean)))
-        for title, group in sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
-    )
+        found[one.question, one.load.rate_rps].append(one)
+    groups = [sorted(group, key=lambda one: _newest(one).ratio.mean) for group in found.values()]
+    every = [
+        Board(title=title, series=tuple(group))
+        for title, group in zip(_titles([group[0] for group in groups]), groups, strict=True)
+    ]
+    return tuple(sorted(every, key=lambda one: (-len(one.series), one.title)))
+
+
+def _titles(firsts: Sequence[Series]) -> list[str]:
+    """A title for each question; those that would be equal say more, and are numbered at last."""
+    titles = [
+        f"{one.workload_text}, {load_mark(one.load)}, multiple of {one.anchor} ({one.machine_text})"
+        for one in firsts
+    ]
+    counts = Counter(titles)
+    titles = [
+        f"{title}, {one.anchor_version}, {one.method} trials" if counts[title] > 1 else title
+        for title, one in zip(titles, firsts, strict=True)
+    ]
+    counts, seen = Counter(titles), Counter[str]()
+    numbered = []
+    for title in titles:
+        seen[title] += 1
+        numbered.append(f"{title}, {seen[title]}" if counts[title] > 1 else title)
+    return numbered
 
 
 def _row(one: Series) -> tuple[str, ...]:

@@ -33,15 +33,21 @@ def bound_sentence(found: BoundResult) -> str:
     return f"{found.text}: {WORDS[found.status]}{value}{load}{more}"
 
 
-def comment(summary: Summary, found: Sequence[BoundResult]) -> str:
-    """Markdown of one run: bounds, verdicts, the A/A control, and the rest folded."""
-    text = "\n".join(_comment(sanitized(summary), found)) + "\n"
+def comment(summary: Summary, found: Sequence[BoundResult], trials_sha256: str = "") -> str:
+    """Markdown of one run: bounds, verdicts, the A/A control, and the rest folded.
+
+    Args:
+        summary: Of the run.
+        found: Its bounds.
+        trials_sha256: Of the trials' file, which is kept elsewhere; empty: it is not named.
+    """
+    text = "\n".join(_comment(sanitized(summary), found, trials_sha256)) + "\n"
     if len(text) > LENGTH_MAX:
         text = text[: LENGTH_MAX - 100].rpartition("\n")[0] + "\n\n</details>\n"
     return text
 
 
-def _comment(summary: Summary, found: Sequence[BoundResult]) -> Iterator[str]:
+def _comment(summary: Summary, found: Sequence[BoundResult], trials_sha256: str) -> Iterator[str]:
     yield MARKER
     yield f"**{escape(_verdict(found) or summary.headline)}**"
     yield ""
@@ -70,6 +76,8 @@ def _comment(summary: Summary, found: Sequence[BoundResult]) -> Iterator[str]:
     yield from (f"- {name}: {escape(value)}" for name, value in method.machine(summary.run))
     yield ""
     yield "`jissoku report FOLDER` rebuilds every report from the records."
+    if trials_sha256:
+        yield f"SHA-256 of their `trials.jsonl`: `{trials_sha256}`."
     yield ""
     yield "</details>"
 

@@ -21,7 +21,7 @@ def benchstat(summary: Summary, costs: BlockCosts, found: Sequence[BoundResult])
         for (load, arm), values in costs.items()
         for value in values
     ]
-    return "\n".join(["unit: cpu-ns/req better=lower", *lines]) + "\n"
+    return "\n".join(["Unit cpu-ns/req better=lower", *lines]) + "\n"
 
 
 def bencher(summary: Summary, costs: BlockCosts, found: Sequence[BoundResult]) -> str:

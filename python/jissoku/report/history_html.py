@@ -9,7 +9,7 @@ from jissoku.model import Estimate
 from jissoku.model.history import IndexedRun
 from jissoku.model.history_answer import Change, Series, SeriesPoint
 from jissoku.report import page, row_plots
-from jissoku.report.axis import scale
+from jissoku.report.axis import even_labels, scale
 from jissoku.report.boards import BOARDS_LEAD, boards
 from jissoku.report.chart_value import Chart
 from jissoku.report.format import TIMES, load_mark
@@ -27,6 +27,9 @@ from jissoku.report.tables import Table
 
 # Longer series are shown by their newest points.
 POINTS_MAX = 60
+
+# Changes of the surroundings in a sentence.
+BREAKS_MAX = 3
 
 
 def index_html(runs: Sequence[IndexedRun], series: Sequence[Series], command: str) -> str:
@@ -87,7 +90,8 @@ def series_figure(one: Series, number: int) -> Chart:
     """A row for each occasion of a series; `number` distinguishes figures of a page."""
     points = one.points[-POINTS_MAX:]
     estimates = [_estimate(point.ratio) for point in points]
-    axis = scale([end for e in estimates for end in (e.low, e.high)], lambda v: f"{v:g} {TIMES}")
+    ends = [end for e in estimates for end in (e.low, e.high)]
+    axis = even_labels(scale(ends, lambda v: f"{v:g} {TIMES}"))
     rows = [
         Row(
             name=f"{day(point.started_utc)} {point.version}",
@@ -95,14 +99,17 @@ def series_figure(one: Series, number: int) -> Chart:
             marks=row_plots.dot(axis, estimate),
             style="c0",
             tooltip=f"{point.version}: {multiple(point.ratio)}",
+            since="; ".join(point.breaks),
         )
         for point, estimate in zip(points, estimates, strict=True)
     ]
+    is_broken = any(point.breaks for point in points[1:])
     return Chart(
         name=f"series-{number}",
         title=series_title(one),
         caption=f"{one.workload_text}; {one.machine_text}. CPU time per request: dot and 95 %"
-        " interval of one occasion, oldest on top. Further left is better.",
+        " interval of one occasion, oldest on top. Further left is better."
+        + (" A dotted line: something besides the target changed." if is_broken else ""),
         drawing=row_plots.draw(f"series-{number}", rows, axis),
         numbers=points_table(points),
     )
@@ -133,9 +140,22 @@ def series_sentences(one: Series) -> list[str]:
     return [
         *(sentence for found in suspicions([one]) for sentence in _suspicion(found)),
         *(f"{change_sentence(since)}." for since in tested if not since.is_suspected),
+        *_breaks(one),
         pooled_sentence(one.pooled),
         tau_sentence(one.tau),
     ]
+
+
+def _breaks(one: Series) -> list[str]:
+    """Rule 8: what else changed, the newest ones."""
+    points = [point for point in one.points if point.breaks]
+    if not points:
+        return []
+    listed = [
+        f"{'; '.join(point.breaks)} ({day(point.started_utc)})" for point in points[-BREAKS_MAX:]
+    ]
+    earlier = f", and {len(points) - BREAKS_MAX} more before" if len(points) > BREAKS_MAX else ""
+    return [f"Changed besides the target: {', '.join(listed)}{earlier}."]
 
 
 def _suspicion(one: Suspicion) -> tuple[str, str]:

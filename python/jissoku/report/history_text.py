@@ -57,13 +57,22 @@ def machines_text(found: Sequence[MachineRatio]) -> str:
     for one in found:
         lines.append(f"{one.target} / {one.anchor}, {load_mark(one.load)}, {one.workload_text}")
         lines += [f"  {multiple(ratio)}  {machine}" for machine, ratio in one.rows]
-        if one.next_machine is None:
-            lines.append(f"  {len(one.rows)} machines: no statement about another one")
-        else:
-            ahead = one.next_machine
-            low, high = math.exp(ahead.next_low), math.exp(ahead.next_high)
-            lines.append(f"  another machine: {low:.2f} to {high:.2f} {TIMES} (95 %)")
+        lines += [f"  {sentence}" for sentence in machines_sentences(one)]
     return "\n".join(lines) + "\n"
+
+
+def machines_sentences(one: MachineRatio) -> tuple[str, str]:
+    """Rule 7: on how many machines the same is shown, and what is expected of another one."""
+    above = sum(ratio.low > 0 for _, ratio in one.rows)
+    below = sum(ratio.high < 0 for _, ratio in one.rows)
+    word, shown = ("more", above) if above >= below else ("less", below)
+    count = len(one.rows)
+    if one.next_machine is None:
+        ahead = f"{count} machines: no statement about another one"
+    else:
+        low, high = math.exp(one.next_machine.next_low), math.exp(one.next_machine.next_high)
+        ahead = f"another machine: {low:.2f} to {high:.2f} {TIMES} (95 %)"
+    return f"{word} than {one.anchor} on {shown} of {count} machines", ahead
 
 
 def difference_text(found: RunDifference) -> str:
@@ -93,9 +102,12 @@ def _series(one: Series) -> Iterator[str]:
 
 
 def _difference(found: RunDifference) -> Iterator[str]:
-    for which, row, folder in zip(("Earlier", "Later"), found.runs, found.folders, strict=True):
+    pair = zip(("Earlier", "Later"), found.runs, found.folders, found.unfinished, strict=True)
+    for which, row, folder, unfinished in pair:
         yield f"{which}: {day(row.started_utc)}  {row.run[:KEY_LENGTH]}  {clean(folder)}"
         yield f"  {row.workload_text}; {row.machine_text}; {row.method} trials"
+        if unfinished:
+            yield f"  incomplete: {clean(unfinished)}"
     if found.breaks:
         yield f"Changed besides the targets: {'; '.join(found.breaks)}."
     for which, names in zip(("earlier", "later"), found.only, strict=True):
@@ -132,6 +144,8 @@ def change_sentence(one: ArmChange) -> str:
     """As in `nginx 1.22.1 -> 1.26.3, 5,000/s: -3.0 % [-5.1, -0.9] through go: suspected; ...`."""
     before, after = one.versions
     versions = f" {before} -> {after}" if before != after else ""
+    if before == after and not one.is_same:
+        versions = " (another program of the same version)"
     several = " over {} and {} occasions".format(*one.occasions) if sum(one.occasions) > 2 else ""
     return (
         f"{one.arm}{versions}, {load_mark(one.load)}: {percent(one.change)} through"

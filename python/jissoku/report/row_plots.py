@@ -30,6 +30,7 @@ class Row:
     Attributes:
         style: Class of the marks' colour.
         tooltip: Text of the marks; by default the name and the label.
+        since: What separates it from the row above: a dotted line with this tooltip.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Row:
     marks: Markup
     style: str = ""
     tooltip: str = ""
+    since: str = ""
 
 
 def draw(name: str, rows: Sequence[Row], scale: Scale, reference: float | None = None) -> Markup:
@@ -56,6 +58,11 @@ def draw(name: str, rows: Sequence[Row], scale: Scale, reference: float | None =
     if reference is not None:
         parts.append(svg.vertical(scale.at(reference), height, "reference"))
     parts += [
+        _separation(row.since, TOP + pitch * index - pitch / 2)
+        for index, row in enumerate(rows)
+        if row.since and index
+    ]
+    parts += [
         _row(short, row, TOP + pitch * index)
         for index, (short, row) in enumerate(zip(names, rows, strict=True))
     ]
@@ -68,10 +75,18 @@ def draw(name: str, rows: Sequence[Row], scale: Scale, reference: float | None =
         )
         for tick in scale.ticks
     ]
-    description = "; ".join(f"{row.name}: {row.label}" for row in rows)
+    description = "; ".join(_described(row) for row in rows)
     room = svg.room(max(map(len, names)) + 2, max(len(row.label) for row in rows) + 2)
     style = f"rows {'tall ' if is_tall else ''}{room}"
     return svg.plot(name, description, style, height + AXIS, *parts)
+
+
+def _separation(label: str, y: float) -> Markup:
+    return svg.titled(label, svg.tag("line", class_="reference", x2="100%", y1=y, y2=y))
+
+
+def _described(row: Row) -> str:
+    return f"{f'{row.since}; ' if row.since else ''}{row.name}: {row.label}"
 
 
 def _row(short: str, row: Row, y: float) -> Markup:

@@ -2,7 +2,7 @@
 
 from jissoku.stats.run_checks import is_rejected, too_noisy
 from jissoku.stats.stopping import half_widths, is_enough
-from jissoku.stats.summary import summarise
+from jissoku.stats.summary import of_unfinished, summarise
 from jissoku.stats.sweep import summarise as summarise_sweep
 from jissoku.stats.trial_checks import trial_checks
 from jissoku.stats.verdict import minimum_effect_of
@@ -12,6 +12,7 @@ __all__ = [
     "is_enough",
     "is_rejected",
     "minimum_effect_of",
+    "of_unfinished",
     "summarise",
     "summarise_sweep",
     "too_noisy",

@@ -7,11 +7,16 @@ docs/history.md.
 
 import math
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from jissoku.model import Load
 from jissoku.model.history import IndexedRun
 from jissoku.model.history_answer import ArmChange, Control, Tau
 from jissoku.stats.pooling import LogRatio, log_ratio, pair_ratio
+
+# Of a run, beside its arms.
+SURROUNDINGS = ("machine_label", "kernel", "governor", "turbo", "clocksource", "jissoku")
+_of_row = attrgetter(*SURROUNDINGS)
 
 # Significance level of a change at a known boundary, such as a change of version.
 SUSPICION_ALPHA = 0.01
@@ -59,14 +64,18 @@ def common_loads(first: IndexedRun, second: IndexedRun) -> tuple[Load, ...]:
 
 def breaks(first: IndexedRun, second: IndexedRun) -> tuple[str, ...]:
     """Rule 8: changes other than those of the arms; points on both sides are never joined."""
-    one, two = first.row, second.row
-    names = ("machine_label", "kernel", "governor", "turbo", "clocksource", "jissoku")
-    changed = [
+    pairs = zip(SURROUNDINGS, surroundings(first), surroundings(second), strict=True)
+    return tuple(
         f"{name.removesuffix('_label')} {_bare(name, before)} -> {_bare(name, after)}"
-        for name in names
-        if (before := getattr(one, name)) != (after := getattr(two, name))
-    ]
-    return tuple(changed)
+        for name, before, after in pairs
+        if before != after
+    )
+
+
+def surroundings(run: IndexedRun) -> tuple[str, ...]:
+    """What the cost of an arm depends on besides programs and the class of the machine."""
+    found: tuple[str, ...] = _of_row(run.row)
+    return found
 
 
 def _bare(name: str, value: str) -> str:

@@ -19,6 +19,9 @@ from jissoku.stats.expression import GrammarError
 from jissoku.stats.inequality import Inequality, parse
 from jissoku.stats.verdict import BLOCKS_NEEDED_MAX, VERDICT_BLOCKS_MIN
 
+# Measured in the closed loop only.
+CLOSED_LOOP_METRICS = {"rate", "memory", "total_cpu"}
+
 # `1.01 x cost(base)`, as people write it.
 TIMES = re.compile(r"(?<=[\d)])\s*[x\N{MULTIPLICATION SIGN}]\s*(?=[\w(])")
 
@@ -64,6 +67,16 @@ def cost_bounds(bounds: Sequence[str]) -> tuple[float, ...]:
     return tuple(
         link.bound for link in links if {one.metric for one in link.quantities} == {"cost"}
     )
+
+
+def needs_closed_loop(bounds: Sequence[str]) -> bool:
+    """Whether a bound is on a value of the closed loop, which few blocks have otherwise.
+
+    Raises:
+        GrammarError: As `read_bound`.
+    """
+    metrics = {one.metric for text in bounds for one in read_bound(text).quantities}
+    return not metrics.isdisjoint(CLOSED_LOOP_METRICS)
 
 
 def bound_results(

@@ -18,10 +18,15 @@ Occasion = tuple[IndexedRun, ...]
 
 
 def occasions(runs: Iterable[IndexedRun]) -> tuple[Occasion, ...]:
-    """Groups of runs of one machine class and boot without a long pause, earliest first."""
+    """Groups of runs of one machine class and boot without a long pause, earliest first.
+
+    Without runs that ended early: their values may have been why.
+    """
     # Of many runs, times are parsed once each.
+    whole = (run for run in runs if not run.unfinished)
     timed = sorted(
-        ((run.row.machine, started(run), run.row.run, run) for run in runs), key=itemgetter(0, 1, 2)
+        ((run.row.machine, started(run), run.row.run, run) for run in whole),
+        key=itemgetter(0, 1, 2),
     )
     found: list[list[IndexedRun]] = []
     ends: list[dt.datetime] = []

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from jissoku.model import LoadLevel, Origin
+from jissoku.model import FULL_LOAD, LoadLevel, Origin
 from jissoku.model.arm import short_version
 from jissoku.model.history import ArmRow, IndexedRun
 from jissoku.model.history_answer import ArmChange, Confirmation, RunDifference, Tau
@@ -45,6 +45,8 @@ def run_difference(first: IndexedRun, second: IndexedRun, tau: Tau) -> RunDiffer
         changes=tuple(changes),
         tau=tau,
         race=race([first, second]),
+        loads=(first.loads, second.loads),
+        unfinished=(first.unfinished, second.unfinished),
     )
 
 
@@ -107,7 +109,11 @@ def _asked(run: IndexedRun) -> list[str]:
     words = ["--path", shlex.quote(row.path)] if row.path != "/" else []
     words += ["-c", str(row.connections)]
     given = [load.rate_rps for load in run.loads if load.level is LoadLevel.GIVEN]
-    return words + (["-R", str(given[0])] if given[:1] != [None] and len(given) == 1 else [])
+    words += ["-R", str(given[0])] if given[:1] != [None] and len(given) == 1 else []
+    words += [row.workload_options] if row.workload_options else []
+    # A pipeline is a closed loop.
+    is_closed = run.loads == (FULL_LOAD,) and "--pipeline" not in row.workload_options
+    return [*words, "--closed-loop"] if is_closed else words
 
 
 def _words(name: str, arm: ArmRow) -> tuple[str, ...]:

@@ -38,6 +38,9 @@ from jissoku.stats.valid_trials import valid_trials
 # Part of the index's name: raised when rows are computed differently, so that they are rebuilt.
 REVISION = 2
 
+# Characters of a request body that a command contains.
+BODY_MAX = 200
+
 # Placeholders of the machine's folders in records (`python/jissoku/targets/redact.py`).
 REDACTED = re.compile(r"\N{HORIZONTAL ELLIPSIS}|~|\b(?:PREFIX|PACKAGE|HERE|TMP|HOST|USER)\b")
 
@@ -128,6 +131,7 @@ def _run_row(key: str, run: Run, trials: Sequence[Trial], summary: Summary | Non
         noise_floor=run.noise_floor,
         verdicts=0 if summary is None else sum(one.proven for one in summary.comparisons),
         headline="" if summary is None else summary.headline,
+        workload_options=shlex.join(_workload_options(run.workload)),
     )
 
 
@@ -150,6 +154,35 @@ def _workload_text(workload: Workload) -> str:
     elif workload.body:
         parts.append(f"body of {len(workload.body)} bytes")
     return ", ".join(parts)
+
+
+def _workload_options(workload: Workload) -> Iterator[str]:
+    if workload.method != "GET":
+        yield from ("-m", workload.method)
+    for name, value in workload.headers:
+        yield from ("-H", f"{name}: {value}")
+    if workload.body:
+        yield from ("--body", _as_option(workload.body))
+    for _ in workload.raw_requests:
+        yield from ("--raw", "FILE")
+    if workload.websocket:
+        yield "--websocket"
+    if workload.pipeline > 1:
+        yield from ("--pipeline", str(workload.pipeline))
+    if workload.connection_mode == "close":
+        yield "--no-keepalive"
+    if workload.transport == "unix":
+        yield "--unix"
+
+
+def _as_option(body: bytes) -> str:
+    """The body as it may be given, or a name for its file."""
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        return "@FILE"
+    is_short = len(text) <= BODY_MAX and text.isprintable() and not text.startswith("@")
+    return text if is_short else "@FILE"
 
 
 def _arm_row(key: str, run: Run, arm: Arm) -> ArmRow:

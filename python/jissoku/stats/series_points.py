@@ -13,6 +13,7 @@ from jissoku.model import Load
 from jissoku.model.history import ArmRow, IndexedRun, load_of
 from jissoku.model.history_answer import SeriesPoint
 from jissoku.model.ratio_columns import RatioColumns
+from jissoku.stats.across_runs import surroundings
 from jissoku.stats.occasions import Occasion, comparison_key
 from jissoku.stats.pooling import LogRatio, pair_ratio, within_occasions
 
@@ -22,7 +23,8 @@ class SeriesPlan:
     """One arm of a target in comparable runs, and the arm that is its unit.
 
     Attributes:
-        groups: Runs of one occasion with one program of the target, the earliest occasion first.
+        groups: Runs of one occasion with one program of the target and the same surroundings, the
+            earliest occasion first.
         units: Name of the unit in each run that has it, by the run's key.
         last: The newest occasion.
     """
@@ -63,21 +65,23 @@ def series_plans(found: Iterable[Occasion], target: str) -> tuple[SeriesPlan, ..
 
 
 def _arms_of(group: Iterable[Occasion], target: str) -> list[str]:
-    arms = {arm.arm for runs in group for run in runs for arm in run.arms if arm.target == target}
-    return sorted(arms)
+    """Their names, without those of A/A controls, which are copies of the baseline."""
+    arms = (arm for runs in group for run in runs for arm in run.arms)
+    return sorted({arm.arm for arm in arms if arm.target == target and not arm.is_control})
 
 
 def _plan(group: Sequence[Occasion], target: str, name: str) -> SeriesPlan | None:
     found: list[tuple[IndexedRun, ...]] = []
     every: list[IndexedRun] = []
     for occasion in group:
-        programs: dict[str, list[IndexedRun]] = defaultdict(list)
+        # A governor, for one, may change within an occasion.
+        alike: dict[tuple[str, ...], list[IndexedRun]] = defaultdict(list)
         for run in occasion:
             arm = run.arm(name)
             if arm is not None:
-                programs[arm.program].append(run)
+                alike[arm.program, *surroundings(run)].append(run)
                 every.append(run)
-        found += map(tuple, programs.values())
+        found += map(tuple, alike.values())
     anchor = _anchor(every, target)
     if anchor is None:
         return None

@@ -9,7 +9,9 @@ from jissoku.model import (
     Load,
     MeasurementStatus,
     Metric,
+    ReportWarning,
     Run,
+    Severity,
     Summary,
     Trial,
     Verdict,
@@ -69,6 +71,32 @@ def summarise(run: Run, trials: Sequence[Trial], *, has_curves: bool = True) -> 
         trials_total=len(trials),
         trials_valid=sum(any(map(t.is_valid_for, t.arms)) for t in trials),
         trials_rejected=sum(map(run_checks.is_rejected, trials)),
+    )
+
+
+def of_unfinished(summary: Summary, reason: str) -> Summary:
+    """The summary of a run that is not finished: with a warning, without ranks and advice.
+
+    Its values were shown while it ran, and may have been why it was ended.
+
+    Args:
+        summary: Of its records.
+        reason: The end of a sentence, such as `it was interrupted in block 7`.
+    """
+    text = (
+        f"{reason[:1].upper()}{reason[1:]}. Values so far are shown while a run is measured, and an"
+        " end that is chosen by them makes differences likelier: there are no ranks."
+    )
+    warning = ReportWarning(severity=Severity.PROBLEM, title="The run is not finished", text=text)
+    return updated(
+        summary,
+        headline=f"No ranking, since the run is not finished: {reason}",
+        advice=(),
+        arm_summaries=tuple(
+            updated(known, points=tuple(updated(point, rank=None) for point in known.points))
+            for known in summary.arm_summaries
+        ),
+        warnings=(warning, *summary.warnings),
     )
 
 

@@ -1,5 +1,6 @@
 """A target's cost over time: ratios to an unchanged arm, tested where the program changed."""
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from jissoku.model.ratio_columns import RatioColumns
 from jissoku.model.updated import updated
 from jissoku.stats import multiplicity
 from jissoku.stats.across_runs import SUSPICION_ALPHA, breaks
-from jissoku.stats.occasions import observed_tau, occasions
+from jissoku.stats.occasions import comparison_key, observed_tau, occasions
 from jissoku.stats.pooling import LogRatio, next_machine, pool
 from jissoku.stats.run_difference import race
 from jissoku.stats.series_changes import Question, with_changes
@@ -90,9 +91,9 @@ def finished_series(
 
 def machine_ratios(found: Sequence[Series]) -> tuple[MachineRatio, ...]:
     """Rule 7: series of one question on several classes of machines."""
-    together: dict[tuple[str, str, int | None, str], dict[str, Series]] = defaultdict(dict)
+    together: dict[tuple[object, ...], dict[str, Series]] = defaultdict(dict)
     for one in found:
-        key = (one.arm, one.anchor, one.load.rate_rps, one.workload_text)
+        key = (one.arm, one.anchor, one.load.rate_rps, one.workload, one.method)
         together[key].setdefault(one.machine, one)
     return tuple(
         MachineRatio(
@@ -132,7 +133,16 @@ def _series(
         searches=searches,
         # Later runs of the target may have had neither the anchor nor the load.
         race=race([found[-1].run], {plan.target, plan.anchor.target}),
+        anchor_version=plan.anchor.version,
+        method=row.method,
+        question=_question(plan),
+        workload=row.workload,
     )
+
+
+def _question(plan: SeriesPlan) -> str:
+    facts = (comparison_key(plan.last[-1]), plan.anchor.program)
+    return hashlib.sha256(repr(facts).encode()).hexdigest()[:12]
 
 
 def _pooled(points: Sequence[SeriesPoint], values: Sequence[LogRatio]) -> PooledRatio | None:

@@ -34,6 +34,16 @@ def is_release(text: str) -> bool:
     return text.endswith(WHEEL) or PINNED.fullmatch(text) is not None
 
 
+def check_release(release: str) -> None:
+    """Refuses a wheel that is not there, before anything is built.
+
+    Raises:
+        InputError: There is no such file.
+    """
+    if release.endswith(WHEEL) and not Path(release).is_file():
+        raise InputError(f"--baseline {release}: there is no such wheel")
+
+
 def from_release(text: str, release: str, place: BuildPaths) -> PreparedTarget:
     """Prepares `NAME=COMMAND` to be run with a release.
 
@@ -62,11 +72,10 @@ def from_release(text: str, release: str, place: BuildPaths) -> PreparedTarget:
 
 def _installed(release: str, place: BuildPaths) -> Path:
     """The release's folder, named by the wheel's content or by package and version."""
+    check_release(release)
     key = release
     if release.endswith(WHEEL):
         wheel = Path(release).absolute()
-        if not wheel.is_file():
-            raise InputError(f"--baseline {release}: there is no such wheel")
         release, key = str(wheel), provenance.sha256(wheel)
     site = place.cache / "releases" / hashlib.sha256(key.encode()).hexdigest()[:16]
     site.parent.mkdir(parents=True, exist_ok=True)

@@ -87,6 +87,18 @@ def checkout(ref: str, build: str) -> Iterator[Checkout]:
                 _git("worktree", "remove", "--force", str(folder), what=ref)
 
 
+def build_words(build: str) -> list[str]:
+    """The words of a build command; none if it is empty.
+
+    Raises:
+        InputError: It cannot be split.
+    """
+    try:
+        return shlex.split(build)
+    except ValueError as error:
+        raise InputError(f"--build {build!r} cannot be split into words: {error}") from error
+
+
 def run_build(build: str, folder: Path) -> None:
     """Runs a build command in a folder.
 
@@ -94,10 +106,7 @@ def run_build(build: str, folder: Path) -> None:
         InputError: The command cannot be split into words.
         TargetError: It failed; `stderr` has its output.
     """
-    try:
-        words = shlex.split(build)
-    except ValueError as error:
-        raise InputError(f"--build {build!r} cannot be split into words: {error}") from error
+    words = build_words(build)
     if not words:
         return
     done = _run(words, folder, BUILD_LIMIT_S)

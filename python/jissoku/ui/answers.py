@@ -10,6 +10,7 @@ from jissoku.report.suspicions import Suspicion, suspicions
 
 # Options of the commands that `stats.run_difference` makes, and the fields of the form.
 FIELDS = {"--path": "path", "-c": "connections", "-R": "rate"}
+FLAGS = {"--no-keepalive": ("close", "yes")}
 
 # Buttons that start a suspicion's measurement: of both programs together, or of one more occasion.
 RACE, AGAIN = "Race them now", "Measure again"
@@ -20,7 +21,7 @@ class Answer:
     """A command, and what a form sends to start it.
 
     Attributes:
-        fields: None if it names a command or a URL, which forms do not contain.
+        fields: None if it has an option that forms do not have.
     """
 
     command: str
@@ -35,6 +36,8 @@ def answering(command: str) -> Answer:
     for word in rest:
         if word in FIELDS:
             fields.append((FIELDS[word], next(rest, "")))
+        elif word in FLAGS:
+            fields.append(FLAGS[word])
         elif word.startswith("-"):
             return Answer(command, None)
         else:

@@ -124,17 +124,18 @@ def publication_span(runs: int) -> Span:
     return Span(PUBLISH_S + runs * PUBLISHED_RUN_S, PUBLISH_S + runs * REPORTED_RUN_S)
 
 
-def job_times(jobs: Sequence[Job]) -> dict[str, JobTimes]:
+def job_times(jobs: Sequence[Job], *, is_held: bool = False) -> dict[str, JobTimes]:
     """By id what is expected of each job that has not ended.
 
     Args:
         jobs: All, those that wait in the order in which they will run.
+        is_held: Whether the next one waits for a measurement of which nothing is known.
     """
-    return dict(_times(jobs))
+    return dict(_times(jobs, Span() if is_held else NOW))
 
 
-def _times(jobs: Sequence[Job]) -> Iterator[tuple[str, JobTimes]]:
-    starts, place = NOW, 0
+def _times(jobs: Sequence[Job], starts: Span) -> Iterator[tuple[str, JobTimes]]:
+    place = 0
     live = [job for job in jobs if job.is_live]
     for job in sorted(live, key=lambda job: job.state is JobState.WAITING):
         takes = Span(job.seconds_min, job.seconds_max)

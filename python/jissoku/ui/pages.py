@@ -19,7 +19,12 @@ from jissoku.report import page
 from jissoku.report.boards import BOARDS_LEAD, HEADER, boards
 from jissoku.report.documents import Sheet, sheet_csv
 from jissoku.report.history_html import POINTS_MAX, series_figure, series_sentences
-from jissoku.report.history_text import change_sentence, confirming_commands, tau_sentence
+from jissoku.report.history_text import (
+    change_sentence,
+    confirming_commands,
+    machines_sentences,
+    tau_sentence,
+)
 from jissoku.report.sanitize import clean
 from jissoku.report.suspicions import divided, suspicions
 from jissoku.ui.answers import (
@@ -196,7 +201,7 @@ class ReadingPages:
             "target.html.j2",
             name=name,
             sections=sections,
-            machines=list(map(machines_table, ratios)),
+            machines=[(*machines_table(one), machines_sentences(one)) for one in ratios],
         )
 
     def board(self, request: Request) -> Response:

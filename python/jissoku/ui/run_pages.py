@@ -1,6 +1,7 @@
 """A run's page: its report, what can be done about it, and its report as a file."""
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -10,13 +11,15 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from jissoku.errors import InputError
-from jissoku.model import ConnectionMode, Mode, Run
+from jissoku.model import ConnectionMode, Mode, Origin, Run
 from jissoku.model.history import IndexedRun
 from jissoku.pipeline.reports import report_text
 from jissoku.records import files
 from jissoku.records.run_folder import RUN_FILE
 from jissoku.report import page
 from jissoku.report.documents import sheet_csv
+from jissoku.stats.run_difference import race
+from jissoku.ui.answers import FLAGS
 from jissoku.ui.experiments import experiment_folder
 from jissoku.ui.formats import TYPES, requested, response
 from jissoku.ui.library import Library
@@ -66,6 +69,7 @@ class RunPages:
         raced = [arm.target for arm in run.arms if not (arm.is_floor or arm.is_control)]
         others = [one for one in self._library.headers() if one.row.run != run.row.run]
         like = [one for one in others if one.row.workload == run.row.workload]
+        workload = _workload_fields(run)
         return self._pages.page(
             request,
             "run.html.j2",
@@ -74,7 +78,8 @@ class RunPages:
             problem=problem,
             experiment=run.row.experiment or folder.name if folder else "",
             targets=sorted({arm.target for arm in run.arms if not arm.is_control}),
-            again=[*(("target", name) for name in raced), *_workload_fields(run)],
+            again=[*(("target", name) for name in raced), *workload],
+            command=_command(run, dict(workload)),
             explained=list(dict.fromkeys(raced))[:EXPLAINED_MAX],
             others=_likest(run, like or others)[:OTHERS_MAX],
         )
@@ -141,6 +146,16 @@ def _workload_fields(run: IndexedRun) -> list[tuple[str, str | int]]:
     if header.mode is Mode.STANDARD:
         found.append(("mode", header.mode))
     return found
+
+
+def _command(run: IndexedRun, workload: Mapping[str, str | int]) -> str:
+    """What measures the run again, if forms do not have all of it; else empty."""
+    raced = [arm for arm in run.arms if not (arm.is_floor or arm.is_control)]
+    has_recipes = all(arm.origin == Origin.RECIPE for arm in raced)
+    if has_recipes and not set(shlex.split(run.row.workload_options)) - FLAGS.keys():
+        return ""
+    rate = f" -R {workload['rate']}" if "rate" in workload else ""
+    return f"{race([run])}{rate}"
 
 
 def _likest(run: IndexedRun, others: Sequence[IndexedRun]) -> list[IndexedRun]:

@@ -7,13 +7,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread, Timer
 
+from jissoku.errors import InputError
 from jissoku.model.updated import updated
 from jissoku.system.background import on_cores
+from jissoku.system.measurement_lock import is_measuring
 from jissoku.system.processes import start_ticks
 from jissoku.ui.jobs import Job, JobQueue, JobState, cancelled
 
@@ -22,8 +24,12 @@ COMMAND = (sys.executable, "-m", "jissoku")
 # Between SIGINT, after which a run ends its targets and keeps its trials, and SIGKILL.
 STOP_LIMIT_S = 60.0
 
-# How often a job that another server has started is looked for.
+# How often a job that another server has started is looked for, and whether a measurement that was
+# started elsewhere has ended.
 ADOPTED_LOOK_S = 1.0
+
+# Of a job whose process cannot be started, as of a command that has failed.
+NOT_STARTED = 1
 
 
 class Runner:
@@ -69,12 +75,17 @@ class Runner:
             if job.state is JobState.WAITING:
                 self.queue.update(key, cancelled)
             elif job.state is JobState.RUNNING and job.pid and is_alive(job):
-                self.queue.update(key, lambda job: updated(job, state=JobState.STOPPING))
+                self._note(job, lambda job: updated(job, state=JobState.STOPPING))
                 with suppress(ProcessLookupError):
                     os.kill(job.pid, signal.SIGINT)
                 timer = Timer(STOP_LIMIT_S, _kill, [job])
                 timer.daemon = True
                 timer.start()
+
+    def is_held(self) -> bool:
+        """Whether the next job waits for the end of a measurement that was started elsewhere."""
+        job = self.queue.to_run()
+        return job is not None and job.state is JobState.WAITING and is_measuring()
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -83,18 +94,34 @@ class Runner:
                 if job is None:
                     self.queue.changed.wait()
                     continue
-            if job.state is JobState.WAITING:
-                self._start(job)
-            else:
+            if job.state is not JobState.WAITING:
                 self._adopt(job)
+            elif is_measuring():
+                # It would be refused, or disturb that measurement.
+                self._stop.wait(ADOPTED_LOOK_S)
+            else:
+                self._start(job)
 
     def _start(self, job: Job) -> None:
         """Runs a job to its end."""
         log = log_file(self.queue, job)
+        try:
+            process = self._started(job, log)
+        except OSError as error:
+            with suppress(OSError):
+                log.write_text(f"It cannot be started: {error.strerror}\n", encoding="utf-8")
+            self._note(job, lambda job: updated(job, state=JobState.ENDED, code=NOT_STARTED))
+            return
+        if process is not None:
+            code = process.wait()
+            self._note(job, lambda job: updated(job, state=JobState.ENDED, code=code))
+
+    def _started(self, job: Job, log: Path) -> subprocess.Popen[bytes] | None:
+        """The process of a job; None if it no longer waits."""
         log.parent.mkdir(exist_ok=True)
         with log.open("wb") as output, self.queue.changed:
             if self.queue.job(job.id).state is not JobState.WAITING:
-                return
+                return None
             with on_cores(self._cores or os.sched_getaffinity(0)):
                 process = subprocess.Popen(
                     [*self._command, *job.arguments],
@@ -104,21 +131,25 @@ class Runner:
                     start_new_session=True,
                 )
             ticks = start_ticks(process.pid)
-            self.queue.update(
-                job.id,
+            self._note(
+                job,
                 lambda job: updated(
                     job, state=JobState.RUNNING, pid=process.pid, start_ticks=ticks
                 ),
             )
-        code = process.wait()
-        self.queue.update(job.id, lambda job: updated(job, state=JobState.ENDED, code=code))
+        return process
+
+    def _note(self, job: Job, change: Callable[[Job], Job]) -> None:
+        """Changes a job. If the queue's file cannot be written, the queue in memory goes on."""
+        with suppress(InputError):
+            self.queue.update(job.id, change)
 
     def _adopt(self, job: Job) -> None:
         """Waits for a job that another server has started."""
         while is_alive(job):
             if self._stop.wait(ADOPTED_LOOK_S):
                 return
-        self.queue.update(job.id, lambda job: updated(job, state=JobState.ENDED))
+        self._note(job, lambda job: updated(job, state=JobState.ENDED))
 
 
 def is_alive(job: Job) -> bool:

@@ -23,6 +23,7 @@ from jissoku.report.history_text import (
     change_word,
     difference_text,
     history_text,
+    machines_sentences,
     machines_text,
     multiple,
     tau_sentence,
@@ -146,7 +147,7 @@ def _series_section(one: Series) -> Section:
 
 def _machines_section(one: MachineRatio) -> Section:
     title, table = machines_table(one)
-    return Section(title=title, table=table)
+    return Section(title=title, sentences=machines_sentences(one), table=table)
 
 
 def _ratio(change: Change | None) -> float | None:

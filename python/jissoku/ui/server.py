@@ -5,6 +5,7 @@ import gc
 import ipaddress
 import os
 import signal
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -30,6 +31,9 @@ from jissoku.ui.streams import Streams
 
 # Forms are small.
 BODY_SIZE_MAX = 64 << 10
+
+# Of an abstract Unix socket (unix(7)), before the address that the pages listen on.
+NAME = "jissoku-ui-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +82,31 @@ def pages_in_thread(config: UiConfig) -> Iterator[str]:
         place = pin_process(background_cores())
     runner = Runner(queue, config.command, cores)
     try:
-        with registered_viewer(), place, _pages(config, runner, where, servers) as link:
+        with (
+            _reserved(where, config.port),
+            registered_viewer(),
+            place,
+            _pages(config, runner, where, servers) as link,
+        ):
             yield link
     finally:
         queue.close()
+
+
+@contextmanager
+def _reserved(where: str, port: int) -> Iterator[None]:
+    """Reserves an address among all pages of this network namespace.
+
+    Of two that start at the same instant both find the port free, and bind it with SO_REUSEPORT.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
+        if port:
+            listen = f"{where}:{port}"
+            try:
+                own.bind(f"\0{NAME}{listen}")
+            except OSError as error:
+                raise InputError(_unavailable(listen, error)) from error
+        yield
 
 
 @contextmanager

@@ -94,11 +94,12 @@ class JobPages:
     def jobs(self, request: Request) -> Response:
         """All jobs, newest first."""
         jobs, now = self._queue.jobs(), dt.datetime.now(dt.UTC)
-        times = job_times(jobs)
+        is_held = self._starting.runner.is_held()
+        times = job_times(jobs, is_held=is_held)
         shown = [shown_job(job, times.get(job.id), now) for job in reversed(jobs)]
         if kind := requested(request):
             return answer(kind, jobs_data(shown, times))
-        return self._pages.page(request, "jobs.html.j2", has_data=True, jobs=shown)
+        return self._pages.page(request, "jobs.html.j2", has_data=True, jobs=shown, is_held=is_held)
 
     def job(self, request: Request) -> Response:
         """A job, with what is known of it now."""
@@ -112,7 +113,8 @@ class JobPages:
         progress.add(events)
         arms = progress.arms(_part(folder, position))
         now = dt.datetime.now(dt.UTC)
-        times = job_times(self._queue.jobs()).get(job.id)
+        is_held = self._starting.runner.is_held()
+        times = job_times(self._queue.jobs(), is_held=is_held).get(job.id)
         if kind := requested(request):
             return answer(kind, job_data(job, times, progress, arms))
         return self._pages.page(
@@ -125,6 +127,7 @@ class JobPages:
             arms=arms,
             position=str(position),
             ahead=max(0, times.place - 1) if times else 0,
+            is_held=is_held,
             takes=times.takes.text if times else "",
             starts=times.starts_text(now) if times else "",
             command=shlex.join(("jissoku", *job.arguments)),

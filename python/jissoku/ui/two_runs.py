@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from jissoku.model.history_answer import RunDifference
-from jissoku.report.format import load_mark
+from jissoku.model.history_answer import ArmChange, RunDifference
+from jissoku.report.format import load_mark, offered
 from jissoku.report.history_text import change_word, control_text, percent
 from jissoku.report.sanitize import clean
 from jissoku.report.tables import Table
@@ -18,17 +18,24 @@ def pair_facts(found: RunDifference) -> list[tuple[str, tuple[str, str]]]:
     def of(field: str) -> tuple[str, str]:
         return both([str(getattr(row, field)) for row in found.runs])
 
-    return [
+    facts = [
         ("workload", of("workload_text")),
+        ("loads", both([", ".join(map(offered, loads)) or "-" for loads in found.loads])),
         ("machine", of("machine_text")),
         ("method", of("method")),
         ("cores of the server", of("server_cores")),
         ("kernel", of("kernel")),
         ("governor", of("governor")),
         ("jissoku", of("jissoku")),
+        ("turbo", of("turbo")),
+        ("clock", of("clocksource")),
+        ("label", of("machine_label")),
+        ("incomplete", both([reason or "-" for reason in found.unfinished])),
         ("only here", both([", ".join(names) or "-" for names in found.only])),
         ("result", of("headline")),
     ]
+    # What neither has is no property of theirs.
+    return [(name, values) for name, values in facts if set(values) - {"", "-"}]
 
 
 def changes_table(found: RunDifference) -> Table:
@@ -41,10 +48,16 @@ def changes_table(found: RunDifference) -> Table:
                 load_mark(one.load),
                 percent(one.change),
                 change_word(one),
-                clean(" to ".join(dict.fromkeys(one.versions))),
+                clean(_versions(one)),
                 clean(", ".join(one.anchors)),
                 control_text(one),
             )
             for one in sorted(found.changes, key=lambda one: one.is_same)
         ),
     )
+
+
+def _versions(one: ArmChange) -> str:
+    named = " to ".join(dict.fromkeys(one.versions))
+    is_hidden = one.versions[0] == one.versions[1] and not one.is_same
+    return f"{named}, another program" if is_hidden else named

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 320, "height": 640}
 
 # Opens a path of the pages, with the options of a browser's context.
 Open = Callable[..., Any]

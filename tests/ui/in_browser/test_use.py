@@ -16,6 +16,12 @@ from tests.ui.watched_server import Running
 
 pytestmark = pytest.mark.timeout(240)
 
+# By the second key, after `g`.
+PLACES = {
+    "s": "start", "q": "jobs", "e": "experiments", "t": "targets", "b": "board", "c": "changes",
+    "m": "machines", "v": "servers", "r": "",
+}  # fmt: skip
+
 PAGES = [
     "/", "/start", "/jobs", "/experiments", "/targets", "/target?name=nginx-tuned", "/board",
     "/changes", "/machines", "/servers",
@@ -68,16 +74,23 @@ def test_a_page_says_how_many_runs_are_not_indexed_and_when_all_are(
 
 def test_keys_lead_to_pages(opened: Open) -> None:
     page = opened("/")
-    for key, place in (
-        ("s", "start"),
-        ("q", "jobs"),
-        ("e", "experiments"),
-        ("b", "board"),
-        ("v", "servers"),
-    ):
+    for key, place in PLACES.items():
         page.keyboard.press("g")
         page.keyboard.press(key)
         page.wait_for_url(f"**/{place}")
+    listed = page.locator("#keys kbd").all_text_contents()
+    assert set(listed[listed.index("g") + 1 : -1]) == PLACES.keys()
+
+
+def test_a_run_is_opened_and_keys_are_listed_by_keyboard(opened: Open) -> None:
+    page = opened("/")
+    for key in ("j", "j", "k", "Enter"):
+        page.keyboard.press(key)
+    page.wait_for_url("**/runs/*")
+    assert path_of(page) == some_run(opened("/"))
+    page.keyboard.press("?")
+    assert page.locator("#keys").evaluate("found => found.open")
+    check_page(page)
 
 
 def test_a_comparison_is_started_watched_and_read(opened: Open, live: Measured) -> None:

@@ -1,0 +1,65 @@
+"""How many blocks of which trials a bound asks for."""
+
+import pytest
+
+from jissoku.cli.compare import compare
+from jissoku.cli.compare_options import CompareOptions, sampling_plan
+from jissoku.design.sampling_plan import SamplingPlan
+from jissoku.pipeline import commits
+from jissoku.stats.bounds import needs_closed_loop
+from tests.ci.test_bounds import BOUND
+
+RATE = "rate(head) < 0.95 x rate(base)"
+LATENCY = "p99(head) > 1.5 x p99(base)"
+
+
+def plan(*arguments: str, is_pair: bool = True) -> SamplingPlan:
+    given = compare.make_context("compare", list(arguments)).params
+    return sampling_plan(CompareOptions(**given), is_pair=is_pair)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "blocks", "closed_loop"),
+    [
+        ([], 9, 3),
+        (["--standard"], 40, 10),
+        (["--blocks", "20"], 20, 3),
+        (["--blocks", "2"], 2, 2),
+        (["--closed-loop"], 9, 9),
+        (["--closed-loop", "--blocks", "20"], 20, 20),
+        (["--pipeline", "4", "--blocks", "20"], 20, 20),
+        (["--fail-if", BOUND], 60, 0),
+        (["--fail-if", BOUND, "--blocks", "20"], 20, 0),
+        (["--fail-if", LATENCY], 9, 3),
+        (["--fail-if", RATE], 9, 9),
+        (["--fail-if", RATE, "--blocks", "20"], 20, 20),
+        (["--fail-if", RATE, "--fail-if", BOUND], 60, 60),
+        (["--fail-if", "memory(head) > 2 x memory(base)"], 9, 9),
+    ],
+)
+def test_a_bound_on_the_closed_loop_has_it_in_every_block(
+    arguments: list[str], blocks: int, closed_loop: int
+) -> None:
+    found = plan(*arguments)
+    assert (found.blocks_max, found.closed_loop_blocks) == (blocks, closed_loop)
+
+
+def test_without_a_baseline_a_bound_on_cost_does_not_lengthen_a_run() -> None:
+    found = plan("--fail-if", BOUND, is_pair=False)
+    assert (found.blocks_max, found.closed_loop_blocks) == (9, 3)
+
+
+@pytest.mark.parametrize(
+    ("bound", "most"),
+    [
+        ("cost(candidate) > 1.01 x cost(good)", 60),
+        ("cost(candidate) > cost(good)", 40),
+        ("p99(candidate) > 2 x p99(good)", 40),
+        ("rate(candidate) < 0.95 x rate(good)", 40),
+    ],
+)
+def test_an_undecided_step_of_bisect_is_measured_in_more_blocks(bound: str, most: int) -> None:
+    first, second = (commits.sampling_plan(bound, attempt) for attempt in (0, 1))
+    assert (first.blocks_max, second.blocks_max) == (10, most)
+    if needs_closed_loop([bound]):
+        assert (first.closed_loop_blocks, second.closed_loop_blocks) == (10, most)

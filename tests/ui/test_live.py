@@ -1,0 +1,85 @@
+"""What a page shows of a run that is being measured, and its stream."""
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+
+from jissoku.model.event import EventKind
+from jissoku.report.format import TIMES
+from jissoku.ui import streams
+from jissoku.ui.streams import Look, Streams
+from tests.ui.conftest import RECORDS
+from tests.ui.measurement import event, measured, post, trial, wait_for
+
+pytestmark = pytest.mark.timeout(200)
+
+
+def test_values_so_far_have_an_interval_and_no_verdict(tmp_path: Path, index_cache: Path) -> None:
+    with measured(tmp_path / "runs", index_cache) as live:
+        job = post(live.client, "/start/compare", ("target", "jissoku"))
+        with live.saying() as say:
+            wait_for(lambda: "Running." in live.client.get(job).text)
+            say(event(EventKind.START, pid=1))
+            # Before its records are those of a run, an arm has no value.
+            say(trial(0, "go"))
+            wait_for(lambda: "1 of 8 trials" in live.client.get(job).text)
+            assert values(live.client.get(job).text) == ["-"]
+            say(f"records {RECORDS / 'repeatability' / '51'}")
+            say(trial(1, "jissoku"))
+            wait_for(lambda: "2 of 8 trials" in live.client.get(job).text)
+            text = live.client.get(job).text
+            found = values(text)
+            assert len(found) == 2
+            for value in found:
+                number = r"\d+\.\d+"
+                assert re.fullmatch(rf"{number} {TIMES} \[{number}, {number}\] the floor", value)
+            assert "Values so far are no verdict" in text
+            assert "proven" not in text
+            say("exit 0")
+
+
+def values(text: str) -> list[str]:
+    """The last column of the table of arms, grey by its class."""
+    return re.findall(r'<td class="sofar">([^<]*)</td>', text)
+
+
+def first_parts(found: Streams, look: Look, count: int) -> list[str]:
+    async def read() -> list[str]:
+        stream = found.events(look)
+        return [await anext(stream) for _ in range(count)]
+
+    return asyncio.run(read())
+
+
+def test_a_stream_without_events_has_comments_now_and_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Proxies and browsers notice by them that the connection is open."""
+    looks = 0
+
+    def look() -> None:
+        nonlocal looks
+        looks += 1
+
+    monkeypatch.setattr(streams, "LOOK_S", 0.0)
+    assert first_parts(Streams(), look, 3) == ["retry: 2000\n\n", ":\n\n", ":\n\n"]
+    assert looks == 2 * streams.QUIET_LOOKS
+
+
+def test_a_stream_sends_nothing_while_load_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = [0.01, 0.01, 0.0]
+    looks: list[float] = []
+
+    def seconds_left() -> float:
+        return left.pop(0) if left else 0.0
+
+    def look() -> tuple[str, str, str]:
+        looks.append(len(left))
+        return "done", "1", "text"
+
+    monkeypatch.setattr(streams, "LOOK_S", 0.0)
+    parts = first_parts(Streams(seconds_left), look, 2)
+    assert parts[1] == "event: done\nid: 1\ndata: text\n\n"
+    assert looks == [0], "it looks after the end of the load only"
