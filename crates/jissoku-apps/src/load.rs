@@ -40,7 +40,7 @@ pub enum Interface {
 }
 
 /// Imports an application as the content of a server, with the other contents of `routes`. Without
-/// `interface`, it is ASGI if calling it returns a coroutine.
+/// `interface`, it is ASGI if it or its `__call__` is a coroutine function.
 ///
 /// # Errors
 /// Why there is none; the traceback of an exception is printed already.
