@@ -84,7 +84,7 @@ golden: build ## Rewrite the reports that tests compare with; review the diff.
 schemas: build ## Rewrite the JSON Schemas of the records in docs/schemas.
 	$(PYTHON) -m jissoku.records.schemas docs/schemas
 
-FUZZ_TARGETS := head chunked exchange scan answer response uwsgi proxy_header forwarded
+FUZZ_TARGETS := head chunked exchange scan answer response uwsgi proxy_header forwarded message frames
 # How long each target is fuzzed; FUZZ='-runs=70000000' counts executions instead of seconds.
 FUZZ ?= -max_total_time=20
 FUZZ_FLAGS := -max_len=1024 -dict=http.dict -print_final_stats=1 -verbosity=0

@@ -1,12 +1,12 @@
-//! Writes the cases of `python/jissoku/conformance/cases` as seeds, one file each, below `corpus/`, and the
-//! responses of those for gateways.
+//! Writes seeds below `corpus/`, one file each: the cases of `python/jissoku/conformance/cases`, the responses of
+//! those for gateways, and the messages of other protocols below.
 
 use std::path::Path;
 use std::{fs, io};
 
 use toml::{Table, Value};
 
-/// One answer for each way in which one can end.
+/// One response for each way in which one can end.
 const ANSWERS: [&[u8]; 7] = [
     b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHello",
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nHe\r\n3;a=b\r\nllo\r\n0\r\nA: b\r\n\r\n",
@@ -38,10 +38,30 @@ const FORWARDED: [&[u8]; 4] = [
     b"\x0bfor=\"[2001:db8::1]:4711\"",
 ];
 
+/// Frames of a WebSocket without their masking keys: messages of each type, whole and in fragments,
+/// control frames, and headers with each size of a length.
+const FRAMES: [&[u8]; 6] = [
+    b"\x81\x05Hello",
+    b"\x01\x02He\x89\x03abc\x80\x03llo",
+    b"\x82\x00\x8a\x00\x88\x05\x03\xe8bye",
+    b"\x82\x7e\x00\x7e",
+    b"\x82\x7f\x00\x00\x00\x00\x00\x01\x00\x00",
+    b"\xc1\x07\xf2\x48\xcd\xc9\xc9\x07\x00", // "Hello", RFC 7692 section 7.2.3.1
+];
+
 /// The fuzz targets.
-const TARGETS: [&str; 9] = [
-    "head", "chunked", "exchange", "scan", "answer", "response", "uwsgi", "proxy_header",
+const TARGETS: [&str; 11] = [
+    "head",
+    "chunked",
+    "exchange",
+    "scan",
+    "answer",
+    "response",
+    "uwsgi",
+    "proxy_header",
     "forwarded",
+    "message",
+    "frames",
 ];
 
 fn main() -> io::Result<()> {
@@ -60,6 +80,12 @@ fn main() -> io::Result<()> {
             let file = here.join(format!("corpus/{target}/{number}"));
             fs::write(file, [&b"."[..], answer].concat())?;
         }
+    }
+    for (number, frames) in FRAMES.iter().enumerate() {
+        let message = [&b"."[..], frames].concat();
+        fs::write(here.join(format!("corpus/message/{number}")), message)?;
+        let frames = [&b"/"[..], &masked(frames)].concat();
+        fs::write(here.join(format!("corpus/frames/{number}")), frames)?;
     }
     for entry in fs::read_dir(here.join("../python/jissoku/conformance/cases"))? {
         let file: Table = fs::read_to_string(entry?.path())?.parse().map_err(io::Error::other)?;
@@ -80,6 +106,25 @@ fn main() -> io::Result<()> {
         fs::write(here.join(format!("corpus/response/gateway-{number}")), bytes)?;
     }
     Ok(())
+}
+
+/// Complete frames, or one header, as a client sends them: with a masking key of zero.
+fn masked(frames: &[u8]) -> Vec<u8> {
+    let (mut masked, mut rest) = (Vec::new(), frames);
+    while let [first, second, ..] = *rest {
+        let (header, payload) = match second {
+            126 => (4, 0),
+            127 => (10, 0),
+            short => (2, usize::from(short)),
+        };
+        let (frame, after) = rest.split_at(header + payload);
+        masked.extend_from_slice(&[first, second | 0x80]);
+        masked.extend_from_slice(&frame[2..header]);
+        masked.extend_from_slice(&[0; 4]);
+        masked.extend_from_slice(&frame[header..]);
+        rest = after;
+    }
+    masked
 }
 
 /// Collects what servers send in cases for gateways.

@@ -256,7 +256,7 @@ impl Load {
         });
         let (points, mut output_options, plan) =
             prepared.map_err(|refusal| print_error(&refusal, 2))?;
-        let signals = measure::catch_signals()?;
+        let signals = measure::catch_signals().map_err(|failure| failure.print("load"))?;
         if let Some(search) = search {
             return runs::run_search(search, plan, is_json, &signals);
         }

@@ -7,7 +7,7 @@ use clap::Parser;
 use jissoku_load::report::{Report, TargetReport};
 
 use crate::load::Load;
-use crate::load::error::print_error;
+use crate::load::error::Failure;
 use crate::load::measure::{self, Measurement};
 use crate::load::progress::ProgressOptions;
 use crate::usage;
@@ -54,10 +54,9 @@ struct Translated {
 impl Wrk {
     pub(crate) fn run(&self) -> u8 {
         if let Some(script) = &self.script {
-            return print_error(
-                &format!("{script}: Lua scripts are not supported; see jissoku load --raw"),
-                2,
-            );
+            let message =
+                format!("{script}: Lua scripts are not supported; see jissoku load --raw");
+            return Failure::new(message, 2).print("wrk");
         }
         match self.measure() {
             Ok(Measurement { outcome, report, .. }) => {
@@ -66,7 +65,7 @@ impl Wrk {
                 }
                 match report.nothing_measured() {
                     _ if outcome.interrupted => 130,
-                    Some(sentence) => print_error(&sentence, 1),
+                    Some(message) => Failure::new(message, 1).print("wrk"),
                     None => 0,
                 }
             }
@@ -79,8 +78,7 @@ impl Wrk {
     fn measure(&self) -> Result<Measurement, u8> {
         let translated = Translated::try_parse_from(self.translate())
             .map_err(|refusal| usage::print("jissoku wrk", &refusal))?;
-        let plan = translated.load.plan().map_err(|refusal| print_error(&refusal, 2))?;
-        measure::run_plan(&plan, &measure::catch_signals()?, ProgressOptions::default())
+        run_load(translated.load).map_err(|failure| failure.print("wrk"))
     }
 
     /// The command line of `jissoku load`. Like wrk, it counts from the first request, verifies no
@@ -129,6 +127,11 @@ impl Wrk {
         page.extend(failed.map(|check| format!("jissoku: self-check {} failed\n", check.name)));
         page.concat()
     }
+}
+
+fn run_load(load: Load) -> Result<Measurement, Failure> {
+    let plan = load.plan().map_err(|refusal| Failure::new(refusal, 2))?;
+    measure::run_plan(&plan, &measure::catch_signals()?, ProgressOptions::default())
 }
 
 /// Requests without a response in time count with the time they were waited for.

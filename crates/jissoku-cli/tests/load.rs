@@ -1,4 +1,4 @@
-//! The program `jissoku load`: its self-test and its output for GitHub.
+//! The programs `jissoku load`, with its self-test and its output for GitHub, and `jissoku wrk`.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
@@ -95,4 +95,25 @@ fn what_failed_stands_beside_the_step_on_github() {
     let (there, elsewhere) = (report("true"), report("false"));
     assert!(there.contains("\n::error title=jissoku load::"), "{there}");
     assert!(elsewhere.contains("### Load") && !elsewhere.contains("::error"), "{elsewhere}");
+}
+
+#[test]
+fn errors_name_the_verb_that_was_called() {
+    for verb in ["load", "wrk"] {
+        for (url, options, code, words) in [
+            ("ftp://x", &["-c1", "-t1"][..], 2, "ftp://x"),
+            ("http://127.0.0.1:1/", &["-c1", "-t2"], 2, "give -t at most 1"),
+            ("unix:/nowhere/at/all.sock:/", &["-c1", "-t1"], 1, "/nowhere/at/all.sock"),
+        ] {
+            let output = jissoku(&[&[verb, url][..], options].concat());
+            assert_eq!(output.status.code(), Some(code), "{output:?}");
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert!(error.starts_with(&format!("jissoku {verb}: ")), "{error}");
+            assert!(error.contains(words), "{error}");
+        }
+    }
+    let output = jissoku(&["wrk", "-s", "x.lua", "http://127.0.0.1:1/"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let error = "jissoku wrk: x.lua: Lua scripts are not supported; see jissoku load --raw\n";
+    assert_eq!(String::from_utf8_lossy(&output.stderr), error);
 }

@@ -1,4 +1,6 @@
-//! Entry points for fuzzing the response reader.
+//! Entry points for fuzzing the response reader, and in `messages` that of WebSocket messages.
+
+pub mod messages;
 
 use crate::date;
 use crate::error::RequestError;

@@ -36,9 +36,9 @@ NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
 # Listed here, and run by `jissoku.cli.main` before this module is imported.
 NATIVE_COMMANDS = {
-    "serve": "Serve a directory, or a fixed or delayed response.",
+    "serve": "Serve a directory or a Python application, or forward to other servers.",
     "load": "Send load, and report rate, latency and errors.",
-    "floor": "A minimal server and a minimal client: the lower bound of cost.",
+    "floor": "A minimal server, forwarder and client: the lower bound of cost.",
     "oracle": "A server with known, logged behaviour, for calibration.",
     "sample": "Sample the CPU time of running processes by function.",
     "routes": "Explain which route of a configuration file takes a request.",

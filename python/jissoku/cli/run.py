@@ -30,7 +30,7 @@ NAME_WIDTH = 17
 @click.option(
     "--quick/--standard",
     default=True,
-    help="Six minutes (the default), or thirty with narrower intervals.",
+    help="Six minutes (the default), or about sixteen with narrower intervals.",
 )
 @shared_options.recipes
 @shared_options.seed
@@ -93,9 +93,9 @@ def _list(recipes: Mapping[str, Recipe]) -> int:
         if unavailable:
             click.echo(f"{'':{NAME_WIDTH}}unavailable here: {', '.join(unavailable)}")
     click.echo(
-        "\n`jissoku run NAME` runs one, within six minutes; with --standard within thirty, with"
-        " narrower intervals.\n`jissoku run FILE.toml` runs your own. `jissoku targets` says how to"
-        " install missing targets."
+        "\n`jissoku run NAME` runs one, in about six minutes; with --standard in about sixteen,"
+        " with narrower intervals.\n`jissoku run FILE.toml` runs your own."
+        " `jissoku targets` says how to install missing targets."
     )
     return exit_codes.OK
 

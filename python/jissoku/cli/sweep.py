@@ -96,9 +96,7 @@ class SweepOptions:
     metavar="LIST",
     help="Levels at which to predict the rate, if the fit supports it.",
 )
-@click.option(
-    "--quick/--standard", default=True, help="Windows of one second (the default), or of three."
-)
+@click.option("--quick/--standard", default=True, help="Windows of 0.4 s (the default), or of 2 s.")
 @click.option(
     "--blocks",
     type=click.IntRange(plan.BLOCKS_MIN, 200),

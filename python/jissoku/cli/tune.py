@@ -66,7 +66,7 @@ class TuneOptions:
 @click.option(
     "--standard",
     is_flag=True,
-    help="10 to 40 blocks of three seconds instead of nine of one.",
+    help="10 to 40 blocks with windows of 2 s, instead of nine with windows of 0.4 s.",
 )
 @shared_options.seed
 @click.option(

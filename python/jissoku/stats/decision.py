@@ -1,7 +1,7 @@
 """Decides every comparison: from one logarithm per block to a verdict.
 
-`compare`, `run`, `tune`, `sweep` and `explain --verify` all use this module: the same interval, the
-same agreement of two methods, the same correction for multiple comparisons, the same checks.
+`compare`, `run`, `tune` and `explain --verify` all use this module: the same interval, the same
+agreement of two methods, the same correction for multiple comparisons, the same checks.
 """
 
 import math

@@ -1,5 +1,6 @@
 //! Frames of the WebSocket protocol (RFC 6455 section 5) with compressed messages (RFC 7692), from
-//! and to bytes in memory.
+//! and to bytes in memory. The fuzz target `frames` includes this file, `deflate` and `failure` by
+//! their paths, because it does without Python.
 
 use super::deflate::Deflate;
 use super::failure::{Failure, code};

@@ -11,7 +11,7 @@ use jissoku_load::{
 use jissoku_os::signal::{SIGINT, SIGTERM, Signals};
 use jissoku_os::{clock, descriptors};
 
-use super::error::print_error;
+use super::error::Failure;
 use super::progress::{Progress, ProgressOptions};
 
 /// Descriptors for everything but connections.
@@ -27,17 +27,17 @@ pub(crate) struct Measurement {
 }
 
 /// Registers SIGINT and SIGTERM.
-pub(crate) fn catch_signals() -> Result<Signals, u8> {
+pub(crate) fn catch_signals() -> Result<Signals, Failure> {
     Signals::register(&[SIGINT, SIGTERM])
-        .map_err(|error| print_error(&format!("cannot register signals: {error}"), 1))
+        .map_err(|error| Failure::new(format!("cannot register signals: {error}"), 1))
 }
 
-/// Runs a plan. On failure the error is already on stderr; `Err` is the process exit code.
+/// Runs a plan.
 pub(crate) fn run_plan(
     plan: &Plan,
     signals: &Signals,
     progress_options: ProgressOptions,
-) -> Result<Measurement, u8> {
+) -> Result<Measurement, Failure> {
     check_descriptors(plan)?;
     let opened = OnceLock::new();
     let on_window_event = |edge| {
@@ -61,13 +61,13 @@ pub(crate) fn run_plan(
             let report = Report::new(plan, &outcome, run_checks(plan, &outcome));
             Ok(Measurement { report, outcome, rows, log })
         }
-        Err(failure @ RunError::NoSuchProcess { .. }) => Err(print_error(&failure.to_string(), 2)),
-        Err(failure) => Err(print_error(&failure.to_string(), 1)),
+        Err(error @ RunError::NoSuchProcess { .. }) => Err(Failure::new(error.to_string(), 2)),
+        Err(error) => Err(Failure::new(error.to_string(), 1)),
     }
 }
 
 /// Raises the limit of descriptors, and fails if it is too low for the plan.
-fn check_descriptors(plan: &Plan) -> Result<(), u8> {
+fn check_descriptors(plan: &Plan) -> Result<(), Failure> {
     let each = match plan.on_busy {
         OnBusy::Open { connections_max } => connections_max.max(plan.connections),
         OnBusy::Queue | OnBusy::Drop => plan.connections,
@@ -76,7 +76,7 @@ fn check_descriptors(plan: &Plan) -> Result<(), u8> {
 }
 
 /// The same for `sockets` sockets.
-pub(super) fn require_descriptors(sockets: usize) -> Result<(), u8> {
+pub(super) fn require_descriptors(sockets: usize) -> Result<(), Failure> {
     let wanted = (sockets + SPARE_DESCRIPTORS) as u64;
     match descriptors::raise_limit() {
         Ok(Some(limit)) if limit < wanted => {
@@ -84,7 +84,7 @@ pub(super) fn require_descriptors(sockets: usize) -> Result<(), u8> {
                 "{sockets} sockets need {wanted} descriptors, and this process may have {limit}: raise \
                  its hard limit (ulimit -Hn), or give a smaller -c"
             );
-            Err(print_error(&refusal, 2))
+            Err(Failure::new(refusal, 2))
         }
         // If the limit cannot be raised, a failing connection reports it.
         Ok(_) | Err(_) => Ok(()),

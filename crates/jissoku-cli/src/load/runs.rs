@@ -25,7 +25,8 @@ pub(super) fn run_once(plan: &Plan, options: &OutputOptions, signals: &Signals) 
         rows: options.timeseries.as_ref().map(|rows| (rows.length_ns, rows.layout)),
         log: options.hlog.is_some(),
     };
-    let mut measurement = run_plan(plan, signals, progress_options)?;
+    let mut measurement =
+        run_plan(plan, signals, progress_options).map_err(|failure| failure.print("load"))?;
     options.add_self_test(&mut measurement.report);
     options.write(&measurement).map_err(|refusal| cannot_write(&refusal))?;
     if measurement.outcome.interrupted {
@@ -52,7 +53,8 @@ pub(super) fn run_series(
         point.set(&mut plan);
         plan.seed = first_seed.wrapping_add(number);
         let Measurement { mut report, outcome, .. } =
-            run_plan(&plan, signals, ProgressOptions::default())?;
+            run_plan(&plan, signals, ProgressOptions::default())
+                .map_err(|failure| failure.print("load"))?;
         if outcome.interrupted {
             return Err(INTERRUPTED);
         }
@@ -76,7 +78,8 @@ pub(super) fn run_search(
     while let Some(rate_rps) = search.next_rps() {
         plan.pace = Pace::Constant { rate_rps };
         let Measurement { report, outcome, .. } =
-            run_plan(&plan, signals, ProgressOptions::default())?;
+            run_plan(&plan, signals, ProgressOptions::default())
+                .map_err(|failure| failure.print("load"))?;
         if outcome.interrupted {
             return Err(INTERRUPTED);
         }

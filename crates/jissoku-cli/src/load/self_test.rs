@@ -44,7 +44,8 @@ struct CoreLayout {
 /// Runs only the self-test and writes its result. In `Ok` and `Err` is the process exit code; the
 /// error is already on stderr.
 pub(super) fn run_alone(plan: &Plan, output_options: &OutputOptions) -> Result<u8, u8> {
-    let found = run(plan, &measure::catch_signals()?)?;
+    let signals = measure::catch_signals().map_err(|failure| failure.print("load"))?;
+    let found = run(plan, &signals)?;
     let written = write(&found, output_options);
     written.map_err(|refusal| print_error(&format!("cannot write the report: {refusal}"), 1))?;
     Ok(0)
@@ -68,7 +69,8 @@ fn write(found: &SelfTest, output_options: &OutputOptions) -> Result<(), String>
 /// error is already on stderr; `Err` is the process exit code.
 pub(super) fn run(plan_of_run: &Plan, signals: &Signals) -> Result<SelfTest, u8> {
     // Both ends of each connection are in this process.
-    measure::require_descriptors(plan_of_run.connections * 2)?;
+    measure::require_descriptors(plan_of_run.connections * 2)
+        .map_err(|failure| failure.print("load"))?;
     let broken =
         |error: io::Error| print_error(&format!("the floor of the self-test failed: {error}"), 1);
     let allowed = affinity::allowed().map_err(broken)?;
@@ -89,7 +91,8 @@ pub(super) fn run(plan_of_run: &Plan, signals: &Signals) -> Result<SelfTest, u8>
             let mut plan = floor_plan(plan_of_run, &url, connections, duration_ns)
                 .map_err(|refusal| print_error(&refusal, 1))?;
             plan.cores.clone_from(&generator);
-            let measurement = run_plan(&plan, signals, ProgressOptions::default())?;
+            let measurement = run_plan(&plan, signals, ProgressOptions::default())
+                .map_err(|failure| failure.print("load"))?;
             if measurement.outcome.interrupted { Err(130) } else { Ok(measurement.report) }
         };
         let reports = measure(plan_of_run.connections, ALL_NS)
