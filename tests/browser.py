@@ -94,6 +94,21 @@ def dump(page: Path, profile: Path, width: int = 1200, *warnings: str) -> tuple[
     return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 
 
+def printed_pages(page: Path, folder: Path) -> int:
+    """How many pages of paper it takes."""
+    sheet = folder / "printed.pdf"
+    subprocess.run(
+        [
+            CHROMIUM, *(flag for flag in FLAGS if flag != "--dump-dom"), f"--print-to-pdf={sheet}",
+            f"--user-data-dir={folder}", page.as_uri(),
+        ],
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )  # fmt: skip
+    return max(int(count) for count in re.findall(rb"/Count (\d+)", sheet.read_bytes()))
+
+
 def draw(page: Path, folder: Path, width: int = 1200, *warnings: str) -> Drawn:
     """The drawn elements, from a copy of the page whose policy permits an inspecting script."""
     probed = folder / "probed.html"

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from jissoku.pipeline.reports import report_text
 from jissoku.report import experiment, to_html
 from tests import browser
 from tests.report import fixture
@@ -12,6 +13,9 @@ from tests.report.outcome import outcome
 pytestmark = pytest.mark.skipif(
     not browser.CHROMIUM, reason="no chromium: apt-get install chromium"
 )
+
+
+RECORDS = Path(__file__).parents[2] / "records"
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +55,12 @@ def test_a_narrow_dark_page(race: Path, tmp_path: Path) -> None:
 
 def test_a_narrow_page_of_an_experiment(tested: Path, tmp_path: Path) -> None:
     check(tested, tmp_path, 400)
+
+
+def test_a_quick_run_of_seven_targets_is_printed_on_four_pages(tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    page.write_text(report_text(RECORDS / "repeatability" / "51", "html"), encoding="utf-8")
+    assert browser.printed_pages(page, tmp_path) <= 4
 
 
 def test_the_policy_lets_the_page_be_what_it_is(race: Path, tmp_path: Path) -> None:

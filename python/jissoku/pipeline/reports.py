@@ -1,5 +1,6 @@
 """Writes reports next to the records in a folder."""
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from jissoku.model import Run, Summary, SweepSummary, Trial, TuningResult
 from jissoku.model.experiment import ExperimentResult
 from jissoku.model.finding import Explanation
 from jissoku.pipeline.experiment import read_result
+from jissoku.records.run_folder import TRIALS_FILE
 from jissoku.report import experiment as experiment_report
 from jissoku.report.explanation import to_json as explanation_to_json
 from jissoku.report.tables import Table
@@ -54,8 +56,18 @@ def write_reports(folder: Path) -> Summary | SweepSummary:
         _write_all(folder, SWEEP_REPORTS, swept)
         return swept
     summary = _summary(folder, run, trials)
-    _write_all(folder, RUN_REPORTS, summary)
+    _write_all(folder, _run_reports(folder), summary)
     return summary
+
+
+def _run_reports(folder: Path) -> Mapping[str, Callable[[Summary], str]]:
+    """The reports of a run; its page names its records, if there are any trials."""
+    trials = folder / TRIALS_FILE
+    if not trials.exists():
+        return RUN_REPORTS
+    with trials.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {**RUN_REPORTS, "html": partial(report.to_html, trials_sha256=digest)}
 
 
 def _summary(folder: Path, run: Run, trials: Sequence[Trial]) -> Summary:
@@ -84,7 +96,7 @@ def report_text(folder: Path, kind: str) -> str:
     sweep = records.read_sweep(folder)
     if sweep is not None:
         return SWEEP_REPORTS[kind](stats.summarise_sweep(run, sweep, trials))
-    return RUN_REPORTS[kind](_summary(folder, run, trials))
+    return _run_reports(folder)[kind](_summary(folder, run, trials))
 
 
 def experiment_text(folder: Path, kind: str = "html") -> str:

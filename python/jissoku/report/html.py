@@ -5,12 +5,18 @@ from jissoku.report import charts, method, metric_words, page, tables, verdicts
 from jissoku.report.sanitize import sanitized
 
 
-def to_html(summary: Summary) -> str:
-    """The whole page; the same summary always gives the same bytes."""
+def to_html(summary: Summary, trials_sha256: str = "") -> str:
+    """The whole page; the same summary always gives the same bytes.
+
+    Args:
+        summary: What is reported.
+        trials_sha256: Of the trials' file, for paper; empty: it is not named.
+    """
     summary = sanitized(summary)
     return page.render(
         "report.html.j2",
         figures=charts.charts(summary),
+        record=trials_sha256,
         summary=summary,
         run=summary.run,
         names=_ranked_arms(summary),
@@ -31,10 +37,15 @@ def to_html(summary: Summary) -> str:
     )
 
 
-def _against(summary: Summary) -> list[tuple[str, list[str], list[str]]]:
-    """(sentence, remarks, checks that disagree) against the baseline, all metrics."""
+def _against(summary: Summary) -> list[tuple[str, list[str], list[str], bool]]:
+    """(sentence, remarks, checks that disagree, says no more than its cell), for the baseline."""
     return [
-        (c.sentence, list(c.remarks if c.ratio else ()), list(metric_words.disagreements(c)))
+        (
+            c.sentence,
+            list(c.remarks if c.ratio else ()),
+            list(metric_words.disagreements(c)),
+            bool(c.ratio) and not c.remarks and c.blocks_needed is None,
+        )
         for metric in metric_words.METRIC_NAMES
         for c in verdicts.against(summary, metric)
     ]

@@ -20,16 +20,21 @@ CSS_SPACE = re.compile(r"\s*([{};,])\s*|(?<=:)\s+|\s+(?=\s)|\n")
 
 
 def render(
-    template: str, *, figures: Sequence[Chart], extra_policy: str = "", **values: object
+    template: str,
+    *,
+    figures: Sequence[Chart],
+    extra_policy: str = "",
+    record: str = "",
+    **values: object,
 ) -> str:
     """Renders a page: the same values give the same bytes.
 
     Its policy allows this style sheet and this script, by their hashes, and nothing else: no
     attribute with code or styles, no request. `extra_policy` allows more, such as images inside the
-    page.
+    page. `record` is printed on every sheet of paper.
     """
     pages = _environment()
-    style = style_sheet()
+    style = style_sheet(record)
     code = script() if figures else ""
     policy = f"default-src 'none'; style-src {_hash(style)}{extra_policy}"
     return pages.get_template(template).render(
@@ -42,9 +47,12 @@ def render(
     )
 
 
-def style_sheet() -> str:
-    """The style sheet of every page, without the spaces and line ends that only people need."""
-    text = _environment().get_template("report.css").render(room_max=svg.ROOM_MAX)
+def style_sheet(record: str = "") -> str:
+    """The style sheet of every page, without the spaces and line ends that only people need.
+
+    `record` is the hash of the records behind the page, in hexadecimal digits.
+    """
+    text = _environment().get_template("report.css").render(room_max=svg.ROOM_MAX, record=record)
     return CSS_SPACE.sub(r"\1", CSS_COMMENT.sub("", text)).strip()
 
 

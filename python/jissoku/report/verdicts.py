@@ -72,12 +72,13 @@ def _has(comparison: Comparison, name: CrossCheckName) -> bool:
 
 
 def _row(found: Comparison, checked: Sequence[CrossCheckName]) -> tuple[str, ...]:
+    doubt = f" {metric_words.WARNING}" if metric_words.disagreements(found) else ""
     return (
         found.arm,
         found.against,
         fmt.NOTHING if found.metric in metric_words.OVERALL else fmt.offered(found.load),
         fmt.ratio(found.ratio),
-        verdict_text(found.metric, found.verdict),
+        verdict_text(found.metric, found.verdict) + doubt,
         "yes" if found.proven else "no",
         str(found.source),
         str(found.ratio.blocks) if found.ratio else fmt.NOTHING,
