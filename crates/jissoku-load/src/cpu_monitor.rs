@@ -30,7 +30,8 @@ pub(crate) type CpuSnapshot = Vec<Vec<Option<u64>>>;
 /// CPU usage of one server in the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuUsage {
-    /// CPU time of all its processes; `None` if one of them ended, since its time is lost then.
+    /// CPU time of all its processes; `None` if one of them ended and was not waited for, since its
+    /// time is lost then.
     pub cpu_ns: Option<u64>,
     /// The number of processes.
     pub processes: u64,
@@ -89,8 +90,10 @@ impl CpuMonitor {
             let new_ns = new_processes.iter().filter_map(|&pid| clock::process_cpu_ns(pid));
             let ended_ns = (children_cpu_ns(&known[target]) + children_cpu_ns(&new_processes))
                 .saturating_sub(*self.watched().children_ns.get(target)?);
-            let spent = open.iter().zip(close).map(|(open, close)| Some((*close)? - (*open)?));
-            let cpu_ns = spent.sum::<Option<u64>>().map(|sum| sum + new_ns.sum::<u64>() + ended_ns);
+            // What is left of a target whose first process ended is not its CPU time.
+            let root = known[target].iter().position(|&pid| Some(pid) == self.roots[target])?;
+            let known_ns = close.get(root)?.and_then(|_| spent_ns(open, close, ended_ns));
+            let cpu_ns = known_ns.map(|spent| spent + new_ns.sum::<u64>());
             Some(CpuUsage { cpu_ns, processes: (open.len() + new_processes.len()) as u64 })
         };
         (0..self.roots.len())
@@ -102,6 +105,22 @@ impl CpuMonitor {
         let pids = |root: &Option<i32>| root.map_or(Ok(Vec::new()), process::process_tree);
         self.roots.iter().map(pids).collect()
     }
+}
+
+/// CPU time between two snapshots of one target.
+///
+/// `waited_ns` is the time of the children that were waited for in between. It has all that a child
+/// used since its start, so what one of the first snapshot had used by then is subtracted. If less
+/// was waited for than that, a process ended unnoticed.
+fn spent_ns(open: &[Option<u64>], close: &[Option<u64>], waited_ns: u64) -> Option<u64> {
+    let (mut spent, mut before) = (0, 0);
+    for (open, close) in open.iter().zip(close) {
+        match ((*open)?, *close) {
+            (open, Some(close)) => spent += close.saturating_sub(open),
+            (open, None) => before += open,
+        }
+    }
+    Some(spent + waited_ns.checked_sub(before)?)
 }
 
 /// CPU time of the children that these processes have waited for.
@@ -119,7 +138,9 @@ mod tests {
     /// One after the other: the shell is one of this process's own children.
     #[test]
     fn cpu_time_of_children_and_own_are_measured() {
-        children_are_measured();
+        children_are_measured("echo; read line; (SPIN); echo; read line");
+        // This one is there at the first snapshot already.
+        children_are_measured("exec 3<&0; (echo; read line <&3; SPIN) & wait; echo; read line");
         own_is_measured();
     }
 
@@ -142,12 +163,11 @@ mod tests {
         assert_eq!(ours.processes, monitor.resolve()[1].len() as u64);
     }
 
-    /// A shell is measured whose child begins and ends between two snapshots.
-    fn children_are_measured() {
-        let spin =
-            "read line; (i=0; while [ $i -lt 50000 ]; do i=$((i + 1)); done); echo; read line";
+    /// A shell is measured whose child ends between two snapshots.
+    fn children_are_measured(script: &str) {
+        let spin = "i=0; while [ $i -lt 50000 ]; do i=$((i + 1)); done";
         let mut parent = Command::new("sh")
-            .args(["-c", spin])
+            .args(["-c", &script.replace("SPIN", spin)])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -155,6 +175,7 @@ mod tests {
         let pid = i32::try_from(parent.id()).expect("a pid is positive");
         let (mut input, mut output) =
             (parent.stdin.take().expect("a pipe"), parent.stdout.take().expect("a pipe"));
+        output.read_exact(&mut [0]).expect("it says that it waits");
         let monitor = CpuMonitor::new(vec![Some(pid)]);
         let open = monitor.snapshot();
         input.write_all(b"begin\n").expect("it reads");
@@ -168,12 +189,27 @@ mod tests {
     }
 
     #[test]
-    fn an_ended_process_leaves_no_cpu_time() {
-        let monitor = CpuMonitor::new(vec![Some(1)]);
-        let watched = Watched { trees: vec![vec![1, 2]], children_ns: vec![0] };
+    fn a_root_that_ended_leaves_no_cpu_time() {
+        let monitor = CpuMonitor::new(vec![Some(i32::MAX)]);
+        let watched = Watched { trees: vec![vec![1, i32::MAX]], children_ns: vec![0] };
         monitor.watched.get_or_init(|| watched);
         let cpu_usage =
             monitor.cpu_usage(&vec![vec![Some(5), Some(7)]], &vec![vec![Some(6), None]]);
-        assert_eq!(cpu_usage[0].expect("it is watched").cpu_ns, None);
+        assert_eq!(cpu_usage[0].and_then(|used| used.cpu_ns), None);
+    }
+
+    #[test]
+    fn a_process_that_ended_unnoticed_leaves_no_cpu_time() {
+        let cases = [
+            ([Some(6), Some(9)], 0, Some(3)),
+            ([Some(6), Some(9)], 4, Some(7)),
+            ([Some(6), None], 9, Some(3)),
+            ([Some(6), None], 6, None),
+            ([None, None], 12, Some(0)),
+            ([None, None], 11, None),
+        ];
+        for (close, waited_ns, expected) in cases {
+            assert_eq!(spent_ns(&[Some(5), Some(7)], &close, waited_ns), expected, "{close:?}");
+        }
     }
 }
