@@ -92,7 +92,8 @@ impl CpuMonitor {
                 .saturating_sub(*self.watched().children_ns.get(target)?);
             // What is left of a target whose first process ended is not its CPU time.
             let root = known[target].iter().position(|&pid| Some(pid) == self.roots[target])?;
-            let known_ns = close.get(root)?.and_then(|_| spent_ns(open, close, ended_ns));
+            let is_there = open.get(root)?.is_some() && close.get(root)?.is_some();
+            let known_ns = is_there.then(|| spent_ns(open, close, ended_ns)).flatten();
             let cpu_ns = known_ns.map(|spent| spent + new_ns.sum::<u64>());
             Some(CpuUsage { cpu_ns, processes: (open.len() + new_processes.len()) as u64 })
         };
@@ -115,9 +116,11 @@ impl CpuMonitor {
 fn spent_ns(open: &[Option<u64>], close: &[Option<u64>], waited_ns: u64) -> Option<u64> {
     let (mut spent, mut before) = (0, 0);
     for (open, close) in open.iter().zip(close) {
-        match ((*open)?, *close) {
-            (open, Some(close)) => spent += close.saturating_sub(open),
-            (open, None) => before += open,
+        match (*open, *close) {
+            (Some(open), Some(close)) => spent += close.saturating_sub(open),
+            (Some(open), None) => before += open,
+            // It ended between the lookup and the window: `waited_ns` counts from the lookup on.
+            (None, _) => {}
         }
     }
     Some(spent + waited_ns.checked_sub(before)?)
@@ -200,16 +203,18 @@ mod tests {
 
     #[test]
     fn a_process_that_ended_unnoticed_leaves_no_cpu_time() {
+        let (both, first) = ([Some(5), Some(7)], [Some(5), None]);
         let cases = [
-            ([Some(6), Some(9)], 0, Some(3)),
-            ([Some(6), Some(9)], 4, Some(7)),
-            ([Some(6), None], 9, Some(3)),
-            ([Some(6), None], 6, None),
-            ([None, None], 12, Some(0)),
-            ([None, None], 11, None),
+            (both, [Some(6), Some(9)], 0, Some(3)),
+            (both, [Some(6), Some(9)], 4, Some(7)),
+            (both, [Some(6), None], 9, Some(3)),
+            (both, [Some(6), None], 6, None),
+            (both, [None, None], 12, Some(0)),
+            (both, [None, None], 11, None),
+            (first, [Some(6), None], 9, Some(10)),
         ];
-        for (close, waited_ns, expected) in cases {
-            assert_eq!(spent_ns(&[Some(5), Some(7)], &close, waited_ns), expected, "{close:?}");
+        for (open, close, waited_ns, expected) in cases {
+            assert_eq!(spent_ns(&open, &close, waited_ns), expected, "{open:?} {close:?}");
         }
     }
 }
