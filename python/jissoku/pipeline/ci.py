@@ -1,6 +1,5 @@
 """Bounds of a run, and the files that continuous integration reads."""
 
-import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 from jissoku import records, stats
 from jissoku.errors import InputError
 from jissoku.model.bound import BoundResult, BoundStatus
-from jissoku.records.run_folder import TRIALS_FILE
+from jissoku.records.run_folder import trials_sha256
 from jissoku.report.bounds import comment
 from jissoku.report.exports import FORMATS
 from jissoku.stats.block_costs import block_costs
@@ -64,8 +63,7 @@ def write_ci_files(
     """
     run, trials = records.read(folder)
     summary = stats.summarise(run, trials)
-    with (folder / TRIALS_FILE).open("rb") as kept:
-        text = comment(summary, found, hashlib.file_digest(kept, "sha256").hexdigest())
+    text = comment(summary, found, trials_sha256(folder))
     costs = block_costs(run, trials)
     try:
         if comment_file is not None:

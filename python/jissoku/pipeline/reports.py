@@ -1,6 +1,5 @@
 """Writes reports next to the records in a folder."""
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,7 @@ from jissoku.model import Run, Summary, SweepSummary, Trial, TuningResult
 from jissoku.model.experiment import ExperimentResult
 from jissoku.model.finding import Explanation
 from jissoku.pipeline.experiment import read_result
-from jissoku.records.run_folder import TRIALS_FILE
+from jissoku.records.run_folder import trials_sha256
 from jissoku.report import experiment as experiment_report
 from jissoku.report.explanation import to_json as explanation_to_json
 from jissoku.report.tables import Table
@@ -61,13 +60,9 @@ def write_reports(folder: Path) -> Summary | SweepSummary:
 
 
 def _run_reports(folder: Path) -> Mapping[str, Callable[[Summary], str]]:
-    """The reports of a run; its page names its records, if there are any trials."""
-    trials = folder / TRIALS_FILE
-    if not trials.exists():
-        return RUN_REPORTS
-    with trials.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {**RUN_REPORTS, "html": partial(report.to_html, trials_sha256=digest)}
+    """The reports of a run; its page names its trials, if there are any."""
+    page = partial(report.to_html, trials_sha256=trials_sha256(folder))
+    return {**RUN_REPORTS, "html": page}
 
 
 def _summary(folder: Path, run: Run, trials: Sequence[Trial]) -> Summary:

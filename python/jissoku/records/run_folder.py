@@ -5,6 +5,7 @@ a newline is incomplete, and is skipped. Such a folder holds `unfinished.txt`, w
 reason; a writer that finishes removes it.
 """
 
+import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -28,6 +29,15 @@ REASON_BYTES = 120
 
 # The reason while a run is being written; it remains if the process is killed.
 RUNNING = "it is still being measured, or its process was killed"
+
+
+def trials_sha256(folder: Path) -> str:
+    """The SHA-256 of a run's trials, by which reports name them; empty if it has none."""
+    try:
+        with (folder / TRIALS_FILE).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return ""
 
 
 def check_new(folder: Path) -> None:
