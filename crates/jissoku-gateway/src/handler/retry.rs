@@ -147,27 +147,38 @@ impl GatewayHandler {
     pub(super) fn leave_full_queue(&mut self, connection: Key) -> bool {
         let upstream = self.upstreams.get_ref(connection);
         let Some(key) = upstream.and_then(Upstream::exchange) else { return false };
+        let Some(retry_ns) = self.permit_other(key, Cause::Connect) else { return false };
         let Some(exchange) = self.exchanges.get(key) else { return false };
-        let (now_ns, attempt) = (self.now_ns, exchange.attempt(self.now_ns));
+        let attempt = exchange.attempt(self.now_ns);
         let place = &mut exchange.place;
-        let upstream = place.forwarding.upstream;
-        if !self.servers[upstream].has_other(place, now_ns) {
-            return false;
-        }
-        let shared = &self.service.upstreams[upstream];
-        // The budget is spent last.
-        let ended = attempt.ended(Cause::Connect);
-        let retry = place.forwarding.retry.decide(&ended, &shared.budget, now_ns, &mut self.random);
-        let Retry::Other { after_ns } = retry else { return false };
+        let shared = &self.service.upstreams[place.forwarding.upstream];
         let fault = Fault::QueueFull;
         shared.count_failure(fault.error_type());
         shared.count(UpstreamCounter::OtherRetries);
         place.failure = Some((fault.status(), fault.error_type()));
-        place.retry_at(now_ns + after_ns);
+        place.retry_at(retry_ns);
         exchange.upstream = None;
-        self.retries.add(now_ns + after_ns, key);
+        self.retries.add(retry_ns, key);
         self.release(key, attempt.outcome(fault));
         true
+    }
+
+    /// When an exchange that ended with `cause` is sent to another server; `None` if it is not, since
+    /// no other one serves or a repetition is not permitted. Spends one of the retry budget.
+    pub(super) fn permit_other(&mut self, key: Key, cause: Cause) -> Option<u64> {
+        let exchange = self.exchanges.get(key)?;
+        let (now_ns, attempt) = (self.now_ns, exchange.attempt(self.now_ns));
+        let place = &mut exchange.place;
+        let upstream = place.forwarding.upstream;
+        if !self.servers[upstream].has_other(place, now_ns) {
+            return None;
+        }
+        let budget = &self.service.upstreams[upstream].budget;
+        let ended = attempt.ended(cause);
+        match place.forwarding.retry.decide(&ended, budget, now_ns, &mut self.random) {
+            Retry::Other { after_ns } => Some(now_ns + after_ns),
+            _ => None,
+        }
     }
 
     /// A kept connection has ended before the request of an exchange was sent on it, which gets a new

@@ -4,7 +4,7 @@
 use jissoku_os::driver::Next;
 use jissoku_server::UpstreamCounter;
 use jissoku_upstream::health;
-use jissoku_upstream::retry::{Cause, Retry};
+use jissoku_upstream::retry::Cause;
 
 use super::GatewayHandler;
 use crate::failure::Received;
@@ -40,26 +40,18 @@ impl GatewayHandler {
     /// Has a request sent to another server, if that does no harm and another one serves. Returns
     /// whether it is.
     fn retry_status(&mut self, key: Key) -> bool {
+        let Some(retry_ns) = self.permit_other(key, Cause::Status) else { return false };
         let Some(exchange) = self.exchanges.get(key) else { return false };
-        let (now_ns, attempt) = (self.now_ns, exchange.attempt(self.now_ns));
         let place = &mut exchange.place;
-        let upstream = place.forwarding.upstream;
-        if !self.servers[upstream].has_other(place, now_ns) {
-            return false;
-        }
-        let shared = &self.service.upstreams[upstream];
-        // The budget is spent last.
-        let ended = attempt.ended(Cause::Status);
-        let retry = place.forwarding.retry.decide(&ended, &shared.budget, now_ns, &mut self.random);
-        let Retry::Other { after_ns } = retry else { return false };
+        let shared = &self.service.upstreams[place.forwarding.upstream];
         place.tries += 1;
         // If no server is left after all, that is the reason of the failure.
         place.failure = None;
-        place.retry_at(now_ns + after_ns);
+        place.retry_at(retry_ns);
         exchange.upstream = None;
         exchange.received = Received::Nothing;
         shared.count(UpstreamCounter::StatusRetries);
-        self.retries.add(now_ns + after_ns, key);
+        self.retries.add(retry_ns, key);
         true
     }
 }
