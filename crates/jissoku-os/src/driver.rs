@@ -63,7 +63,7 @@ pub enum Next {
 }
 
 /// For which connections [`EventHandler::resume`] is to be called, or what is to be opened.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum ResumeTarget {
     /// One connection, which may be closed already.
     One(ConnectionId),
@@ -74,12 +74,14 @@ pub enum ResumeTarget {
 }
 
 /// A connection that a handler opens.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Opening {
     /// The address.
     pub endpoint: Arc<Endpoint>,
     /// Identifies it to the handler.
     pub token: u64,
+    /// Its socket, if [`socket::connect`](crate::socket::connect) was called before.
+    pub socket: Option<OwnedFd>,
 }
 
 /// The outcome of one iteration of the event loop.
@@ -322,6 +324,15 @@ impl<H: EventHandler> Driver<H> {
         match self {
             Self::Epoll(driver) => driver.run_once(handler),
             Self::Uring(driver) => driver.run_once(handler),
+        }
+    }
+
+    /// Resumes and opens what the handler has ready, without a wait: as [`Driver::run_once`] does
+    /// after the events.
+    pub fn resume_ready(&mut self, handler: &mut H) {
+        match self {
+            Self::Epoll(driver) => driver.resume_ready(handler),
+            Self::Uring(driver) => driver.resume_ready(handler),
         }
     }
 

@@ -16,10 +16,7 @@ pub fn wait_readable(
     sources: &[BorrowedFd<'_>],
     timeout: Option<Duration>,
 ) -> io::Result<Vec<bool>> {
-    let timeout = timeout.map(|left| Timespec {
-        tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
-        tv_nsec: left.subsec_nanos().into(),
-    });
+    let timeout = timeout.map(timespec);
     let mut fds: Vec<PollFd<'_>> =
         sources.iter().map(|source| PollFd::from_borrowed_fd(*source, PollFlags::IN)).collect();
     match poll(&mut fds, timeout.as_ref()) {
@@ -28,6 +25,26 @@ pub fn wait_readable(
     }
     // End of file and errors count as readable.
     Ok(fds.iter().map(|fd| !fd.revents().is_empty()).collect())
+}
+
+/// Waits until bytes can be sent on `socket`, or until it has failed, for at most `timeout`; returns
+/// whether one of these is so. An interruption by a signal ends the wait.
+///
+/// # Errors
+/// The error of `poll(2)`, other than `EINTR`.
+pub fn wait_writable(socket: BorrowedFd<'_>, timeout: Duration) -> io::Result<bool> {
+    let mut fds = [PollFd::from_borrowed_fd(socket, PollFlags::OUT)];
+    match poll(&mut fds, Some(&timespec(timeout))) {
+        Ok(_) | Err(Errno::INTR) => Ok(!fds[0].revents().is_empty()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec {
+        tv_sec: duration.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: duration.subsec_nanos().into(),
+    }
 }
 
 #[cfg(test)]
@@ -49,5 +66,17 @@ mod tests {
         assert_eq!(wait_readable(&sources, None).expect("it can be waited for"), [false, true]);
         drop(end);
         assert_eq!(wait_readable(&sources, None).expect("it can be waited for"), [false, true]);
+    }
+
+    #[test]
+    fn a_full_socket_is_not_writable_until_it_fails() {
+        let (mut full, end) = UnixStream::pair().expect("a pair can be had");
+        full.set_nonblocking(true).expect("a socket has modes");
+        let soon = Duration::from_millis(1);
+        assert!(wait_writable(full.as_fd(), soon).expect("it can be waited for"));
+        while full.write(&[0; 4096]).is_ok() {}
+        assert!(!wait_writable(full.as_fd(), soon).expect("it can be waited for"));
+        drop(end);
+        assert!(wait_writable(full.as_fd(), soon).expect("it can be waited for"));
     }
 }

@@ -121,6 +121,8 @@ impl<H: Handler> Worker<H> {
         mut driver: Driver<Self>,
         signal: &Arc<ShutdownSignal>,
     ) -> io::Result<()> {
+        // Connections that the handler has opened are there for the first request.
+        driver.resume_ready(&mut self);
         if let Some(event_loop) = self.context.handler.event_loop() {
             return self.run_inside(event_loop, driver, Arc::clone(signal));
         }

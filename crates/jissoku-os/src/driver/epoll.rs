@@ -199,16 +199,22 @@ impl<H: EventHandler> Driver<H> {
         if has_ticked {
             self.sweep.start(self.slab.len());
         }
+        self.resume_ready(handler);
+        self.step_sweep(handler);
+        self.resume_accepting()?;
+        Ok(outcome)
+    }
+
+    /// Resumes and opens what the handler has ready.
+    #[inline]
+    pub(super) fn resume_ready(&mut self, handler: &mut H) {
         while let Some(due) = handler.next_ready() {
             match due {
                 ResumeTarget::One(id) => self.resume(handler, id),
                 ResumeTarget::All => self.sweep.start(self.slab.len()),
-                ResumeTarget::Open(opening) => self.open(handler, &opening),
+                ResumeTarget::Open(opening) => self.open(handler, opening),
             }
         }
-        self.step_sweep(handler);
-        self.resume_accepting()?;
-        Ok(outcome)
     }
 
     /// Accepts all queued connections and closes the listeners: the first step of a shutdown.

@@ -13,18 +13,19 @@ use crate::socket::{self, Endpoint};
 
 impl<H: EventHandler> Driver<H> {
     /// Starts to open a connection.
-    pub(super) fn open(&mut self, handler: &mut H, opening: &Opening) {
-        let socket = match socket::connect(&opening.endpoint) {
+    pub(super) fn open(&mut self, handler: &mut H, opening: Opening) {
+        let Opening { endpoint, token, socket } = opening;
+        let socket = match socket.map_or_else(|| socket::connect(&endpoint), Ok) {
             Ok(socket) => socket,
-            Err(error) => return handler.on_connect_error(opening.token, error),
+            Err(error) => return handler.on_connect_error(token, error),
         };
         let id = self.slab.next_id();
         // A Unix socket is connected at once or not at all (`connect(2)`).
-        let is_connecting = matches!(*opening.endpoint, Endpoint::Tcp(_));
+        let is_connecting = matches!(*endpoint, Endpoint::Tcp(_));
         if let Err(error) = self.epoll.add(&socket, id.token(), interest(is_connecting)) {
-            return handler.on_connect_error(opening.token, error);
+            return handler.on_connect_error(token, error);
         }
-        let Some(connection) = handler.on_connecting(opening.token, id) else { return };
+        let Some(connection) = handler.on_connecting(token, id) else { return };
         let mut slot = Slot::new(socket, connection, Origin::Connecting);
         slot.is_registered = true;
         slot.read_state = ReadState::NotReady;

@@ -117,13 +117,18 @@ impl Scene {
         panic!("it never came to pass that {what}: {:?}", self.opener.seen);
     }
 
-    fn open(&mut self) {
-        self.opener.openings.push(Opening { endpoint: Arc::clone(&self.endpoint), token: 7 });
+    fn open(&mut self, socket: Option<OwnedFd>) {
+        let endpoint = Arc::clone(&self.endpoint);
+        self.opener.openings.push(Opening { endpoint, token: 7, socket });
     }
 
     /// Opens a connection and returns the server's side of it. A Unix stream stands for any.
     fn open_and_accept(&mut self) -> UnixStream {
-        self.open();
+        self.open(None);
+        self.accept()
+    }
+
+    fn accept(&mut self) -> UnixStream {
         let mut accepted = None;
         self.run_until("the server accepts", |scene| {
             accepted = socket::accept(&scene.server).expect("it can accept");
@@ -186,9 +191,24 @@ fn a_server_that_is_not_there_is_an_error() {
         // A socket that is closed keeps its path, or its port for a while.
         let nothing = UnixStream::pair().expect("two sockets").0;
         scene.server = nothing.into();
-        scene.open();
+        scene.open(None);
         scene.run_until("it ends", |scene| scene.opener.seen.contains(&Seen::Closed));
         assert_eq!(scene.opener.seen, [Seen::Error(ErrorKind::ConnectionRefused), Seen::Closed]);
+    });
+}
+
+#[test]
+fn a_connection_that_was_opened_before_is_used() {
+    play(|scene| {
+        scene.opener.request = b"request".to_vec();
+        let socket = socket::connect(&scene.endpoint).expect("it listens");
+        scene.open(Some(socket));
+        let mut server = scene.accept();
+        let mut bytes = [0; 7];
+        server.read_exact(&mut bytes).expect("the request comes");
+        assert_eq!(&bytes, b"request");
+        let other = socket::accept(&scene.server).expect("it can accept");
+        assert!(other.is_none(), "no other connection is opened");
     });
 }
 

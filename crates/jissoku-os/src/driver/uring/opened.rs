@@ -12,16 +12,17 @@ use crate::uring::Completion;
 
 impl<H: EventHandler> Driver<H> {
     /// Starts to open a connection.
-    pub(super) fn open(&mut self, handler: &mut H, opening: &Opening) {
-        let socket = match socket::connect(&opening.endpoint) {
+    pub(super) fn open(&mut self, handler: &mut H, opening: Opening) {
+        let Opening { endpoint, token, socket } = opening;
+        let socket = match socket.map_or_else(|| socket::connect(&endpoint), Ok) {
             Ok(socket) => socket,
-            Err(error) => return handler.on_connect_error(opening.token, error),
+            Err(error) => return handler.on_connect_error(token, error),
         };
         let id = self.slab.next_id();
-        let Some(connection) = handler.on_connecting(opening.token, id) else { return };
+        let Some(connection) = handler.on_connecting(token, id) else { return };
         self.slab.insert(Slot::new(socket, connection, Origin::Connecting));
         self.opened_count += 1;
-        match (&*opening.endpoint, self.slab.get(id)) {
+        match (&*endpoint, self.slab.get(id)) {
             (Endpoint::Tcp(_), Some(slot)) => self.ring.poll_writable(&slot.socket, id.token()),
             // A Unix socket is connected at once or not at all (`connect(2)`).
             _ => self.establish(handler, id),
