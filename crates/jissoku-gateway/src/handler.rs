@@ -10,6 +10,7 @@ mod gather;
 mod hedge;
 mod response;
 mod retry;
+mod spare;
 mod status_retry;
 mod telemetry;
 mod untaken;
@@ -17,7 +18,7 @@ mod untaken;
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use jissoku_os::clock;
@@ -55,7 +56,8 @@ pub struct GatewayHandler {
     ready: Ready,
     /// How many exchanges have no client any more.
     orphans: usize,
-    openings: VecDeque<Key>,
+    /// To be opened, or opened before they were the driver's.
+    openings: VecDeque<(Key, Option<OwnedFd>)>,
     /// Of connections to servers.
     deadlines: Deadlines,
     /// Exchanges that are sent again.
@@ -66,6 +68,10 @@ pub struct GatewayHandler {
     hedge_delays: Vec<HedgeDelay>,
     /// When the queues are looked at, if requests wait there.
     queues_due_ns: Option<u64>,
+    /// When it is looked at how many connections are idle, if some are to be.
+    spares_due_ns: Option<u64>,
+    /// A shutdown has begun: no connections are kept.
+    is_retired: bool,
     random: Random,
     gather: GatherState,
     flights: Flights,
@@ -98,6 +104,8 @@ impl GatewayHandler {
             hedges: Deadlines::default(),
             hedge_delays,
             queues_due_ns: None,
+            spares_due_ns: None,
+            is_retired: false,
             gather,
             flights: Flights::default(),
             now_ns: 0,
@@ -119,7 +127,9 @@ impl Service for Gateway {
 
     fn handler(self: &Arc<Self>, _worker: &WorkerInfo) -> io::Result<GatewayHandler> {
         self.start_helpers()?;
-        Ok(GatewayHandler::new(Arc::clone(self)))
+        let mut handler = GatewayHandler::new(Arc::clone(self));
+        handler.open_first_spares()?;
+        Ok(handler)
     }
 
     fn report_to(&self, metrics: &Metrics) {
@@ -206,6 +216,10 @@ impl Handler for GatewayHandler {
         }
     }
 
+    fn on_shutdown(&mut self) {
+        self.retire();
+    }
+
     fn is_busy(&self) -> bool {
         self.orphans > 0
     }
@@ -214,8 +228,8 @@ impl Handler for GatewayHandler {
         let retry_ns = self.retries.earliest_ns();
         let gather_ns = self.gather.earliest_ns();
         let hedge_ns = self.hedges.earliest_ns();
-        let all = [self.deadlines.earliest_ns(), retry_ns, self.queues_due_ns, gather_ns, hedge_ns];
-        all.into_iter().flatten().min()
+        let own = [self.deadlines.earliest_ns(), self.queues_due_ns, self.spares_due_ns];
+        own.into_iter().chain([retry_ns, gather_ns, hedge_ns]).flatten().min()
     }
 
     fn next_ready(&mut self, now_ns: u64) -> Option<ConnectionId> {
@@ -229,6 +243,7 @@ impl Handler for GatewayHandler {
         self.retry_due();
         self.hedge_due();
         self.serve_queues();
+        self.open_spares();
         if let Some(client) = self.gather.take_due(now_ns) {
             return Some(client);
         }
@@ -240,10 +255,10 @@ impl Handler for GatewayHandler {
     }
 
     fn next_opening(&mut self) -> Option<Opening> {
-        while let Some(key) = self.openings.pop_front() {
+        while let Some((key, socket)) = self.openings.pop_front() {
             if let Some(connection) = self.upstreams.get(key) {
                 let endpoint = Arc::clone(&connection.endpoint);
-                return Some(Opening { endpoint, token: key.token() });
+                return Some(Opening { endpoint, token: key.token(), socket });
             }
         }
         None
@@ -288,7 +303,7 @@ impl Handler for GatewayHandler {
                 let pool = &mut self.servers[upstream.pool].pool;
                 pool.remove_closed(key, &upstream.endpoint, now_ns);
             }
-            (State::Ending | State::Closing, _) => {}
+            (State::Spare | State::Ending | State::Closing, _) => {}
         }
         self.end_busy(key);
         self.upstreams.remove(key);

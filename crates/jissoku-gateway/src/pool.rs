@@ -6,20 +6,23 @@ use std::sync::Arc;
 use jissoku_os::socket::Endpoint;
 use jissoku_upstream::busy_peak::BusyPeak;
 use jissoku_upstream::closing_age::ClosingAge;
+use jissoku_upstream::configuration::IDLE_MIN_MAX;
 
 use crate::slab::Key;
 
 /// Unused connections of a worker to one server that are kept at most.
-const IDLE_MAX: usize = 64;
+const IDLE_MAX: usize = IDLE_MIN_MAX as usize;
 
 /// A connection that was idle for longer is not used for a request that must not be repeated, nor
 /// one that was idle for longer than its server can be trusted to keep it.
 const FRESH_NS: u64 = 1_000_000_000;
 
 /// Connections to the servers of one upstream.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Pool {
     servers: Vec<ServerPool>,
+    /// How many idle connections to each server are worth keeping without need.
+    idle_min: usize,
 }
 
 /// A connection that was idle.
@@ -44,15 +47,20 @@ struct ServerPool {
 
 impl ServerPool {
     /// Takes the connection that is idle for longest, if there are more than are worth keeping: at
-    /// most as many as were busy at once lately, but one for as long as its upstream says.
-    fn take_surplus(&mut self, now_ns: u64) -> Option<Key> {
+    /// most as many as were busy at once lately, but `idle_min` for as long as their upstream says.
+    fn take_surplus(&mut self, idle_min: usize, now_ns: u64) -> Option<Key> {
         let busy = usize::try_from(self.busy.largest(now_ns)).unwrap_or(IDLE_MAX);
-        let is_surplus = self.idle.len() > busy.clamp(1, IDLE_MAX);
+        let is_surplus = self.idle.len() > busy.clamp(idle_min, IDLE_MAX);
         is_surplus.then(|| self.idle.pop_front()).flatten().map(|idle| idle.key)
     }
 }
 
 impl Pool {
+    /// Keeps up to `idle_min` unused connections to each server without need, and at least one.
+    pub(crate) fn new(idle_min: u32) -> Self {
+        Self { servers: Vec::new(), idle_min: (idle_min as usize).clamp(1, IDLE_MAX) }
+    }
+
     fn server(&mut self, endpoint: &Arc<Endpoint>) -> Option<&mut ServerPool> {
         self.servers.iter_mut().find(|server| Arc::ptr_eq(&server.endpoint, endpoint))
     }
@@ -108,7 +116,15 @@ impl Pool {
 
     /// Takes an idle connection that is not worth keeping.
     pub(crate) fn take_surplus(&mut self, endpoint: &Arc<Endpoint>, now_ns: u64) -> Option<Key> {
-        self.server(endpoint)?.take_surplus(now_ns)
+        let idle_min = self.idle_min;
+        self.server(endpoint)?.take_surplus(idle_min, now_ns)
+    }
+
+    /// How many connections to a server are idle.
+    pub(crate) fn idle_count(&self, endpoint: &Arc<Endpoint>) -> usize {
+        let mut servers = self.servers.iter();
+        let server = servers.find(|server| Arc::ptr_eq(&server.endpoint, endpoint));
+        server.map_or(0, |server| server.idle.len())
     }
 
     /// Since when the connection is idle that is so for longest.
@@ -194,7 +210,7 @@ mod tests {
 
     #[test]
     fn the_most_recent_connection_is_taken_and_the_oldest_dropped() {
-        let (mut pool, mut slab, one) = (Pool::default(), Slab::default(), endpoint("one"));
+        let (mut pool, mut slab, one) = (Pool::new(0), Slab::default(), endpoint("one"));
         let [first] = idle(&mut pool, &mut slab, &one, 10);
         let [second] = idle(&mut pool, &mut slab, &one, 20);
         assert_eq!(pool.take(&one, 21, 30), None);
@@ -212,7 +228,7 @@ mod tests {
 
     #[test]
     fn as_many_are_kept_as_were_busy_lately_and_one() {
-        let (mut pool, mut slab) = (Pool::default(), Slab::default());
+        let (mut pool, mut slab) = (Pool::new(0), Slab::default());
         let [one, two] = [endpoint("one"), endpoint("two")];
         let keys: [Key; 4] = idle(&mut pool, &mut slab, &one, 0);
         let [other] = idle(&mut pool, &mut slab, &two, 0);
@@ -242,8 +258,19 @@ mod tests {
     }
 
     #[test]
+    fn the_least_number_is_kept_though_none_is_busy() {
+        let (mut pool, mut slab, one) = (Pool::new(2), Slab::default(), endpoint("one"));
+        let [oldest, _, _]: [Key; 3] = idle(&mut pool, &mut slab, &one, 0);
+        assert_eq!(pool.idle_count(&one), 3);
+        let late_ns = 100 * SECOND_NS;
+        assert_eq!(pool.take_surplus(&one, late_ns), Some(oldest));
+        assert_eq!((pool.take_surplus(&one, late_ns), pool.idle_count(&one)), (None, 2));
+        assert_eq!(pool.idle_count(&endpoint("one")), 0, "it is another server");
+    }
+
+    #[test]
     fn a_connection_to_another_server_is_not_taken() {
-        let (mut pool, mut slab) = (Pool::default(), Slab::default());
+        let (mut pool, mut slab) = (Pool::new(0), Slab::default());
         let [one, two] = [endpoint("one"), endpoint("two")];
         let [first, last]: [Key; 2] = idle(&mut pool, &mut slab, &one, 0);
         let [key] = idle(&mut pool, &mut slab, &two, 0);
@@ -256,7 +283,7 @@ mod tests {
 
     #[test]
     fn what_a_server_has_closed_says_how_long_others_stay() {
-        let (mut pool, mut slab) = (Pool::default(), Slab::default());
+        let (mut pool, mut slab) = (Pool::new(0), Slab::default());
         let [one, two] = [endpoint("one"), endpoint("two")];
         let [closed] = idle(&mut pool, &mut slab, &one, 100);
         let [ended] = idle(&mut pool, &mut slab, &one, 110);

@@ -59,6 +59,8 @@ pub struct UpstreamOptions {
     pub health: Option<HealthCheck>,
     /// How long an unused connection is kept, in nanoseconds.
     pub idle_ns: u64,
+    /// Unused connections to each server that a worker opens before they are needed, 64 at most.
+    pub idle_min: u32,
     /// When and how names of servers are resolved again.
     pub resolution: Resolution,
     /// What the servers speak.
@@ -142,6 +144,7 @@ impl UpstreamOptions {
             retry_statuses: Statuses::NONE,
             health: None,
             idle_ns,
+            idle_min: 0,
             resolution,
             protocol: Protocol::Http,
             host: HostField::Client,

@@ -36,7 +36,7 @@ impl Servers {
             set: upstream.servers(),
             version,
             chooser: Chooser::new(upstream.options.balance, seed),
-            pool: Pool::default(),
+            pool: Pool::new(upstream.options.idle_min),
             queue: WaitQueue::new(upstream.options.queue.unwrap_or(NO_QUEUE)),
         }
     }
@@ -94,6 +94,13 @@ impl Servers {
             (server.endpoint().to_owned(), Arc::clone(endpoint))
         };
         all.into_iter().map(address).collect()
+    }
+
+    /// The addresses of the servers that serve.
+    pub(crate) fn serving(&self, now_ns: u64) -> impl Iterator<Item = &Arc<Endpoint>> {
+        let all = self.set.fleet.servers().iter().zip(&self.set.endpoints);
+        all.filter(move |(server, _)| server.state().admission(now_ns) == Admission::Serving)
+            .map(|(_, endpoint)| endpoint)
     }
 
     /// Whether a second copy of a request does not add to an outage.

@@ -55,6 +55,10 @@ impl<T> Slab<T> {
         if slot.0 == key.generation { slot.1.as_ref() } else { None }
     }
 
+    pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().filter_map(|(_, value)| value.as_ref())
+    }
+
     pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
         let slot = self.slots.get_mut(key.index as usize)?;
         let value = slot.1.take_if(|_| slot.0 == key.generation)?;
@@ -78,5 +82,9 @@ mod tests {
         assert_ne!(new, old);
         assert_eq!(slab.get(old), None);
         assert_eq!(slab.get(new), Some(&mut 'b'));
+        let other = slab.insert('c');
+        slab.remove(new);
+        assert_eq!(slab.values().collect::<Vec<_>>(), [&'c']);
+        assert_eq!(slab.get(other), Some(&mut 'c'));
     }
 }

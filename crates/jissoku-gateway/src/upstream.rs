@@ -59,6 +59,8 @@ pub(crate) struct Upstream {
 pub(crate) enum State {
     /// It is being opened for an exchange.
     Connecting(Key),
+    /// It is being opened for the pool.
+    Spare,
     /// It serves an exchange, whose request was handed to the driver or not.
     Busy(Key, Sending),
     /// The response of an exchange is complete, whose request is still being sent.
@@ -100,14 +102,15 @@ pub(crate) enum Outcome {
 }
 
 impl Upstream {
+    /// One that is to be opened, in [`State::Connecting`] or [`State::Spare`].
     pub(crate) fn new(
-        exchange: Key,
+        state: State,
         (pool, endpoint): (usize, Arc<Endpoint>),
         open_until_ns: u64,
     ) -> Self {
         Self {
             id: None,
-            state: State::Connecting(exchange),
+            state,
             pool,
             endpoint,
             is_busy: true,
@@ -135,7 +138,7 @@ impl Upstream {
             | State::Busy(exchange, _)
             | State::Finishing(exchange)
             | State::AwaitingReset(exchange) => Some(exchange),
-            State::Idle | State::Ending | State::Closing => None,
+            State::Spare | State::Idle | State::Ending | State::Closing => None,
         }
     }
 

@@ -22,7 +22,7 @@ pub use gather::{Batch, Broadcast};
 pub use limits::{Concurrency, Rate, RateKey};
 pub use problem::Problem;
 pub use route::{Action, COLLECT_SIZE, ClientEnd, Hedge, Route};
-pub use upstream::{HashKey, HealthCheck, HostField, Protocol, Upstream};
+pub use upstream::{HashKey, HealthCheck, HostField, IDLE_MIN_MAX, Protocol, Upstream};
 
 /// The keys of the file that are read here.
 pub const KEYS: [&str; 2] = ["upstream", "route"];

@@ -162,6 +162,7 @@ impl RouteTable {
             health: upstream.health.clone(),
             protocol: upstream.protocol,
             idle_ns: upstream.idle_ns.unwrap_or(flags.upstream_idle_time),
+            idle_min: upstream.idle_min,
             host: upstream.host.clone(),
             has_via: upstream.has_via,
             resolution: Resolution {

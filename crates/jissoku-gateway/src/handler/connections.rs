@@ -53,10 +53,11 @@ impl GatewayHandler {
         let upstream = asking.place.forwarding.upstream;
         self.servers[upstream].pool.begin(&endpoint, self.now_ns);
         let place = (upstream, endpoint);
-        let key = self.upstreams.insert(Upstream::new(exchange, place, open_until_ns));
+        let state = State::Connecting(exchange);
+        let key = self.upstreams.insert(Upstream::new(state, place, open_until_ns));
         asking.upstream = Some(key);
         self.set_deadline(key, open_until_ns);
-        self.openings.push_back(key);
+        self.openings.push_back((key, None));
     }
 
     /// Sets when a connection is looked at at the latest.
@@ -81,7 +82,7 @@ impl GatewayHandler {
             State::Connecting(_) if upstream.id.is_none() => {
                 // It waited for room in the queue of a Unix socket.
                 let until_ns = upstream.open_until_ns.max(self.now_ns + QUEUE_RETRY_NS);
-                self.openings.push_back(key);
+                self.openings.push_back((key, None));
                 self.set_deadline(key, until_ns);
             }
             State::Connecting(exchange) => {
@@ -124,7 +125,7 @@ impl GatewayHandler {
                 self.servers[upstream.pool].pool.remove(key, &upstream.endpoint);
                 self.close(key);
             }
-            State::Ending => self.close(key),
+            State::Spare | State::Ending => self.close(key),
             State::Closing => {}
         }
     }

@@ -68,7 +68,11 @@ impl GatewayHandler {
 
     pub(super) fn on_connected(&mut self, key: Key, output: &mut SendBuffer) -> Next {
         let Some(upstream) = self.upstreams.get(key) else { return Next::Close };
-        let State::Connecting(exchange_key) = upstream.state else { return Next::Close };
+        let exchange_key = match upstream.state {
+            State::Connecting(exchange_key) => exchange_key,
+            State::Spare => return self.keep(key),
+            _ => return Next::Close,
+        };
         let Some(exchange) = self.exchanges.get(exchange_key) else { return Next::Close };
         upstream.begin(exchange_key, exchange.method.is_head);
         self.send(key, output)
@@ -77,7 +81,7 @@ impl GatewayHandler {
     pub(super) fn on_resumed(&mut self, key: Key, unsent: usize, output: &mut SendBuffer) -> Next {
         let Some(upstream) = self.upstreams.get(key) else { return Next::Close };
         match upstream.state {
-            State::Connecting(_) => Next::Receive,
+            State::Connecting(_) | State::Spare => Next::Receive,
             State::Idle => {
                 // A second has passed.
                 let (upstream, endpoint) = (upstream.pool, Arc::clone(&upstream.endpoint));
@@ -166,9 +170,11 @@ impl GatewayHandler {
                 self.count_unsolicited(key);
                 return self.forget(key);
             }
-            State::Connecting(_) | State::AwaitingReset(_) | State::Ending | State::Closing => {
-                return self.forget(key);
-            }
+            State::Connecting(_)
+            | State::Spare
+            | State::AwaitingReset(_)
+            | State::Ending
+            | State::Closing => return self.forget(key),
         };
         let Some(exchange) = self.exchanges.get(exchange_key) else { return self.forget(key) };
         let is_sent = unsent == 0 && exchange.is_handed_over();
@@ -290,7 +296,7 @@ impl GatewayHandler {
         let Some(connection) = self.upstreams.get(key) else { return Next::Close };
         let (upstream, endpoint) = (connection.pool, Arc::clone(&connection.endpoint));
         let servers = &mut self.servers[upstream];
-        if !servers.has(&endpoint) {
+        if !servers.has(&endpoint) || self.is_retired {
             return self.forget(key);
         }
         connection.state = State::Idle;

@@ -36,7 +36,7 @@ fn read(request: &str, is_sent: bool, pieces: &[&[u8]]) -> Seen {
     let mut exchange = Exchange::new(ConnectionId::default(), &head, (place, Protocol::Http));
     let mut keys = Slab::default();
     let (key, endpoint) = (keys.insert(()), Arc::new(Endpoint::Unix("none".into())));
-    let mut upstream = Upstream::new(key, (0, endpoint), 0);
+    let mut upstream = Upstream::new(State::Connecting(key), (0, endpoint), 0);
     upstream.begin(key, head.method == jissoku_http::Method::Head);
     let mut seen = Seen::default();
     let mut is_complete = false;
@@ -172,7 +172,8 @@ fn a_response_without_an_end_needs_a_reader_unless_it_is_finished() {
         let (client, head) = (ConnectionId::default(), head_of(GET));
         let mut exchange = Exchange::new(client, &head, (place, Protocol::Http));
         let key = Slab::default().insert(());
-        let mut upstream = Upstream::new(key, (0, Arc::new(Endpoint::Unix("none".into()))), 0);
+        let mut upstream =
+            Upstream::new(State::Connecting(key), (0, Arc::new(Endpoint::Unix("none".into()))), 0);
         upstream.begin(key, false);
         let outcome = upstream.read(response, true, &mut exchange, &Statuses::NONE);
         assert_eq!((outcome, exchange.is_aborted()), (Outcome::Partial, false));

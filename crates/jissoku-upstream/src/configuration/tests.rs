@@ -250,6 +250,8 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
         ("every = \"2s\"", "statuses = []", 9, "statuses is an empty list"),
         ("servers = [\"ads.example:80\"]", "servers = []", 12, "empty list"),
         ("\"uwsgi\"", "\"uwsgi\"\nidle-time = \"2s\"", 11, "\"uwsgi\" are not kept"),
+        ("\"uwsgi\"", "\"uwsgi\"\nmin-idle = 1", 11, "min-idle: connections of the protocol"),
+        ("balance = \"least\"", "min-idle = 65", 6, "min-idle is 0 to 64, not 65"),
         ("\"uwsgi\"", "\"uwsgi\"\nhost = \"a b\"", 14, "\"client\", \"upstream\" or a name"),
         ("\"uwsgi\"", "\"uwsgi\"\nvia = \"off\"", 14, "via must be true or false"),
         ("\"hash\"", "\"hash\"\nhash-by = \"field:\"", 15, "or \"field:NAME\", not \"field:\""),

@@ -14,6 +14,9 @@ use crate::statuses::Statuses;
 const SECOND_NS: u64 = 1_000_000_000;
 const WEIGHT_MAX: i64 = 1000;
 
+/// Unused connections to each server that a worker opens before they are needed, at most.
+pub const IDLE_MIN_MAX: u32 = 64;
+
 /// Requests in flight at one server, unless the file says otherwise.
 const CONNECTIONS_MAX: u32 = 1024;
 
@@ -46,6 +49,9 @@ pub struct Upstream {
     pub queue: Option<QueuePolicy>,
     /// For how long an idle connection is kept; `None`: as the server says.
     pub idle_ns: Option<u64>,
+    /// Unused connections to each server that each worker opens before they are needed, up to
+    /// [`IDLE_MIN_MAX`].
+    pub idle_min: u32,
     /// The time between two lookups of names; `None`: as the server says.
     pub resolve_ns: Option<u64>,
 }
@@ -126,6 +132,10 @@ pub(super) fn read(name: &str, mut table: Table<'_, '_>) -> Result<Upstream, Ref
     if idle_ns.is_some() && !protocol.is_http() {
         return Err(refuse(at, "idle-time: connections of the protocol \"uwsgi\" are not kept"));
     }
+    let idle_min = table.integer("min-idle", 0..=IDLE_MIN_MAX.into(), 0)?;
+    if idle_min > 0 && !protocol.is_http() {
+        return Err(refuse(at, "min-idle: connections of the protocol \"uwsgi\" are not kept"));
+    }
     let balance = table.word("balance", &BALANCES)?.unwrap_or_default();
     let upstream = Upstream {
         name: name.to_owned(),
@@ -145,6 +155,7 @@ pub(super) fn read(name: &str, mut table: Table<'_, '_>) -> Result<Upstream, Ref
             .unwrap_or_default(),
         queue: table.table("queue")?.map(queue).transpose()?,
         idle_ns,
+        idle_min,
         resolve_ns: table.duration("resolve-every")?,
     };
     table.finish()?;
