@@ -23,6 +23,7 @@ BAD = [
     (["--runs", "missing"], "missing is not a folder: name a folder of runs with --runs"),
     (["--listen", "192.0.2.1"], "192.0.2.1 is no loopback address, .* `ssh -L"),
     (["--listen", "example.org"], "example.org is no address"),
+    (["--read-only", "--allow-commands"], "--read-only and --allow-commands exclude each other"),
     (["--port", "70000"], "70000 is not in the range"),
     (["--metrics", "192.0.2.1:9100"], "--metrics 192.0.2.1:9100: write HOST:PORT of this machine"),
 ]

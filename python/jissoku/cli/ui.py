@@ -22,6 +22,7 @@ class UiOptions:
     listen: str
     runs: tuple[Path, ...]
     allow_commands: bool
+    read_only: bool
     metrics: tuple[str, ...]
     foreground: bool
 
@@ -50,6 +51,11 @@ class UiOptions:
     help="Accept commands and URLs of this machine from the pages, and not only recipes.",
 )
 @click.option(
+    "--read-only",
+    is_flag=True,
+    help="Show runs only: nothing can be started, stopped or changed from the pages.",
+)
+@click.option(
     "--metrics",
     multiple=True,
     metavar="WHERE",
@@ -70,6 +76,8 @@ def ui(**given: Any) -> int:
     Exit codes: 0 ended by a signal, 2 bad input.
     """
     options = UiOptions(**given)
+    if options.read_only and options.allow_commands:
+        raise InputError("--read-only and --allow-commands exclude each other")
     check_roots(options.runs)
     config = UiConfig(
         listen=options.listen,
@@ -77,6 +85,7 @@ def ui(**given: Any) -> int:
         roots=options.runs or (Path("runs"),),
         check=_check,
         allows_commands=options.allow_commands,
+        is_read_only=options.read_only,
         metrics=options.metrics,
         is_background=not options.foreground,
     )

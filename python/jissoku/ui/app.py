@@ -32,15 +32,17 @@ LEVEL = 6
 def application(
     library: Library,
     access: Access,
-    starting: Starting,
+    starting: Starting | None,
     streams: Streams,
     servers: Sequence[WatchedServer] = (),
 ) -> ASGIApp:
     """All pages; `access.port` has to be set before the first request.
 
-    While a measurement on this machine sends load they are silent, as the streams are.
+    While a measurement on this machine sends load they are silent, as the streams are. Without
+    `starting` they are read-only.
     """
-    pages = Pages()
+    pages = Pages(is_read_only=starting is None)
+    changing = [] if starting is None else _changing_routes(library, starting, pages, streams)
     app = Starlette(
         routes=[
             Route("/enter", _enter),
@@ -48,8 +50,7 @@ def application(
             *ReadingPages(library, pages).routes(),
             *RunPages(library, pages).routes(),
             *IndexingPages(library, pages, streams).routes(),
-            *JobPages(starting, pages, streams).routes(),
-            *DismissingPages(library, starting.root, pages).routes(),
+            *changing,
             *ServerPages(servers, pages, streams).routes(),
         ],
         exception_handlers={404: _not_found, JissokuError: _failed},
@@ -58,6 +59,15 @@ def application(
     app.state.pages = pages
     compressed = GZipMiddleware(app, compresslevel=LEVEL)
     return Guard(Quiet(compressed, streams.seconds_left), access)
+
+
+def _changing_routes(
+    library: Library, starting: Starting, pages: Pages, streams: Streams
+) -> list[Route]:
+    return [
+        *JobPages(starting, pages, streams).routes(),
+        *DismissingPages(library, starting.root, pages).routes(),
+    ]
 
 
 async def _enter(request: Request) -> Response:

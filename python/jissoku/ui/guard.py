@@ -71,6 +71,8 @@ class Guard:
         hosts = headers.getlist("host")
         if len(hosts) != 1 or hosts[0].lower() not in self._access.hosts:
             return 421, "This server answers only as 127.0.0.1, localhost or [::1] with its port."
+        if scope["method"] not in READING and self._access.is_read_only:
+            return 403, "These pages are read-only: nothing is started or changed here."
         if scope["method"] not in READING and not self._is_same_origin(headers):
             return 403, "The request comes from another site: use the form of this page."
         if scope["path"].startswith(OPEN_PATHS):

@@ -38,8 +38,11 @@ def static_files() -> dict[str, tuple[bytes, str]]:
 class Pages:
     """The environment of the templates."""
 
-    def __init__(self) -> None:
-        """Reads the templates as they are used."""
+    def __init__(self, *, is_read_only: bool = False) -> None:
+        """Reads the templates as they are used.
+
+        `is_read_only`: no page has a form that starts or changes something.
+        """
         # Addresses with the hash of a file's content can be cached for ever.
         static = {
             name: f"/static/{name}?{sha256(content).hexdigest()[:12]}"
@@ -61,6 +64,7 @@ class Pages:
             "together": page.together,
         }
         self._environment.globals |= {
+            "is_read_only": is_read_only,
             "static": static,
             "shown_arms": shown_arms,
             "times": TIMES,

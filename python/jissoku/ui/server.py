@@ -47,6 +47,8 @@ class UiConfig:
         cache: Of the index; None: the user's cache.
         check: Parses a command line as the terminal does, and raises InputError.
         allows_commands: Whether commands and URLs are accepted from forms.
+        is_read_only: Whether nothing is started or changed. The queue of the first root is left to
+            another server.
         metrics: Addresses of running servers, as `jissoku serve --metrics` has them.
         is_background: Whether a measurement must not feel the pages: their threads are in the idle
             class, and all of this process on the load generator's cores.
@@ -59,6 +61,7 @@ class UiConfig:
     cache: Path | None = None
     check: Callable[[Sequence[str]], None] = lambda _: None
     allows_commands: bool = False
+    is_read_only: bool = False
     metrics: tuple[str, ...] = ()
     is_background: bool = False
     command: Sequence[str] = COMMAND
@@ -74,21 +77,29 @@ def pages_in_thread(config: UiConfig) -> Iterator[str]:
     """
     where = _address(config.listen)
     servers = [WatchedServer(one) for one in config.metrics]
-    queue = JobQueue(config.roots[0])
-    # Known before this process leaves some of them: jobs may use all.
-    cores = available_cores()
     place: AbstractContextManager[None] = nullcontext()
     if config.is_background:
         place = pin_process(background_cores())
-    runner = Runner(queue, config.command, cores)
+    with (
+        _runner(config) as runner,
+        _reserved(where, config.port),
+        registered_viewer(),
+        place,
+        _pages(config, runner, where, servers) as link,
+    ):
+        yield link
+
+
+@contextmanager
+def _runner(config: UiConfig) -> Iterator[Runner | None]:
+    """What runs the jobs, once it is entered; None if the pages are read-only."""
+    if config.is_read_only:
+        yield None
+        return
+    queue = JobQueue(config.roots[0])
     try:
-        with (
-            _reserved(where, config.port),
-            registered_viewer(),
-            place,
-            _pages(config, runner, where, servers) as link,
-        ):
-            yield link
+        # Known before this process leaves some of them: jobs may use all.
+        yield Runner(queue, config.command, available_cores())
     finally:
         queue.close()
 
@@ -111,19 +122,21 @@ def _reserved(where: str, port: int) -> Iterator[None]:
 
 @contextmanager
 def _pages(
-    config: UiConfig, runner: Runner, where: str, servers: Sequence[WatchedServer]
+    config: UiConfig, runner: Runner | None, where: str, servers: Sequence[WatchedServer]
 ) -> Iterator[str]:
-    access, streams = Access(), Streams(load_seconds_left)
+    access, streams = Access(is_read_only=config.is_read_only), Streams(load_seconds_left)
     indexer = Indexer(config.cache, is_background=config.is_background)
     library = Library(config.roots, config.cache, indexer)
-    starting = Starting(
-        queue=runner.queue,
-        runner=runner,
-        root=config.roots[0],
-        library=library,
-        check=config.check,
-        allows_commands=config.allows_commands,
-    )
+    starting = None
+    if runner is not None:
+        starting = Starting(
+            queue=runner.queue,
+            runner=runner,
+            root=config.roots[0],
+            library=library,
+            check=config.check,
+            allows_commands=config.allows_commands,
+        )
     app = application(library, access, starting, streams, servers)
     listen = f"{where}:{config.port}"
     server = jissoku.serve_in_thread(app, listen=listen, body_size_max=BODY_SIZE_MAX)
@@ -135,7 +148,7 @@ def _pages(
         raise InputError(_unavailable(listen, error)) from error
     try:
         access.port = live.port
-        with runner, indexer:
+        with runner or nullcontext(), indexer:
             yield f"{live.url}/enter?token={access.token}"
     finally:
         streams.closing.set()

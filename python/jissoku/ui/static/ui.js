@@ -68,8 +68,9 @@
     if (event.ctrlKey || event.metaKey || event.altKey) { return; }
     if (event.target.matches("input:not([type=checkbox]), select, textarea")) { return; }
     var place = before === "g" && places[event.key];
+    var link = place && document.querySelector("nav.site a[href='" + place + "']");
     before = event.key;
-    if (place) { location.assign(place); return; }
+    if (link) { location.assign(place); return; }
     if (keys[event.key]) { event.preventDefault(); keys[event.key](); }
   });
 })();
