@@ -1,9 +1,19 @@
-//! Writes into the extension from what it was built, so that every record can say so, and gathers
-//! the sources that a wheel brings along for the target `parsers`.
+//! Writes into the extension from what it was built, so that every record can say so: the commit, and
+//! the sources of the floor, which stay the same from one build to another. Gathers the sources that a
+//! wheel brings along for the target `parsers`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs, io};
+
+/// What the floor is compiled from: its crate, and the modules of another that it uses.
+const FLOOR: [&str; 5] = [
+    "../jissoku-floor/src",
+    "../jissoku-os/src/clock",
+    "../jissoku-os/src/epoll",
+    "../jissoku-os/src/socket",
+    "../jissoku-os/src/uring",
+];
 
 fn main() -> io::Result<()> {
     let profile = env::var_os("PROFILE").unwrap_or_default();
@@ -17,13 +27,52 @@ fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=../../.git/HEAD");
     println!("cargo::rerun-if-changed=../../.git/index");
     println!("cargo::rerun-if-changed=../");
+    let output = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
+    fs::write(output.join("floor-sources"), floor_sources()?)?;
     // `include` in pyproject.toml puts them where `parsers/gather.py` looks for them.
-    let parsers = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default()).join("parsers");
+    let parsers = output.join("parsers");
     if parsers.exists() {
         fs::remove_dir_all(&parsers)?;
     }
     copy_sources(Path::new("../jissoku-http/src"), &parsers.join("http/src"))?;
     copy_sources(Path::new("../jissoku-load/shapes"), &parsers.join("shapes"))
+}
+
+/// The sources of the floor without those of tests, each behind its name, in the order of the names.
+fn floor_sources() -> io::Result<Vec<u8>> {
+    let mut files = Vec::new();
+    for place in FLOOR {
+        let (folder, file) = (PathBuf::from(place), PathBuf::from(format!("{place}.rs")));
+        if file.is_file() {
+            files.push(file);
+        }
+        if folder.is_dir() {
+            add_sources(&folder, &mut files)?;
+        }
+    }
+    files.sort();
+    let mut text = Vec::new();
+    for file in files {
+        let name = file.strip_prefix("..").unwrap_or(&file);
+        text.extend_from_slice(format!("{}\n", name.display()).as_bytes());
+        text.extend(fs::read(&file)?);
+    }
+    Ok(text)
+}
+
+fn add_sources(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.file_stem().is_some_and(|stem| stem == "tests") {
+            continue;
+        }
+        if path.is_dir() {
+            add_sources(&path, files)?;
+        } else if path.extension().is_some_and(|suffix| suffix == "rs") {
+            files.push(path);
+        }
+    }
+    Ok(())
 }
 
 fn copy_sources(from: &Path, to: &Path) -> io::Result<()> {

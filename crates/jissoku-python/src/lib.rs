@@ -64,12 +64,19 @@ fn flame_graph(lines: &str, title: &str, count_name: &str, alone: bool) -> PyRes
     draw(lines, title, count_name, interaction).map_err(PyValueError::new_err)
 }
 
+/// The sources that the floor was compiled from, each behind its name.
+#[pyfunction]
+fn floor_sources() -> &'static [u8] {
+    include_bytes!(concat!(env!("OUT_DIR"), "/floor-sources"))
+}
+
 /// The native half of jissoku.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("__build__", env!("JISSOKU_BUILD"))?;
     module.add_function(wrap_pyfunction!(flame_graph, module)?)?;
+    module.add_function(wrap_pyfunction!(floor_sources, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(run_app, module)?)?;
     module.add_class::<ThreadServer>()

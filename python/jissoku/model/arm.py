@@ -30,7 +30,8 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
             path of one machine is published.
         binary_sha256: Hash of the program file that was started; empty for a URL.
         source_sha256: Of a program that its recipe compiles: hash of the sources and of the
-            commands that compile them. It stays the same where compilers differ; else empty.
+            commands that compile them; of the floor: hash of its sources. It stays the same where
+            compilers differ; else empty.
         config_sha256: Hash of its configuration files and environment, with their placeholders;
             empty in older records.
         description: From the recipe.

@@ -96,6 +96,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         program: The started program: a name on the PATH, or a path with placeholders.
         binary: The hashed file: empty for the program, `module:NAME` for the file of a Python
             module.
+        sources: Prints a hash of the sources of a program that no step of `build` compiles, if it
+            knows one: builds of the same sources are then the same program in the history.
         programs: Programs that must be on the PATH, also for preparation.
         modules: Python modules that must be importable.
         headers: Headers that the C compiler `cc` must find, as in `#include <...>`.
@@ -119,6 +121,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     start: StartCommand
     listen: ListenArguments
     binary: str = ""
+    sources: VersionQuery | None = None
     programs: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()

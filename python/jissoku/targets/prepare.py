@@ -173,6 +173,7 @@ def prepare(recipe: Recipe, place: BuildPaths) -> PreparedTarget | UnavailableTa
     try:
         version = provenance.version(recipe.version, values)
         binary_sha256 = provenance.sha256(_binary(recipe, program, values))
+        source_sha256 = _sources_sha256(recipe, values)
     except TargetError as error:
         raise TargetError(f"{recipe.name}: {error}", stderr=error.stderr) from error
     return PreparedTarget(
@@ -184,7 +185,7 @@ def prepare(recipe: Recipe, place: BuildPaths) -> PreparedTarget | UnavailableTa
         description=recipe.description,
         limitations=recipe.limitations,
         binary_sha256=binary_sha256,
-        source_sha256=provenance.sources_sha256(recipe.build, values),
+        source_sha256=source_sha256,
         start=recipe.start,
         listen=recipe.listen,
         config=recipe.config,
@@ -254,6 +255,12 @@ def _binary(recipe: Recipe, program: Path, values: dict[str, str | tuple[str, ..
             raise TargetError(f"the file of the module {name} was not found")
         return found
     return Path(fill_text(recipe.binary, values)) if recipe.binary else program
+
+
+def _sources_sha256(recipe: Recipe, values: dict[str, str | tuple[str, ...]]) -> str:
+    if recipe.sources is not None:
+        return provenance.reported_sources_sha256(recipe.sources, values)
+    return provenance.sources_sha256(recipe.build, values)
 
 
 def _make_folder(name: str, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Provenance of a target: its reported version, and a hash of its program.
+"""Provenance of a target: its reported version, and hashes of its program and its sources.
 
 A target without a version is not measured.
 """
@@ -30,7 +30,20 @@ def version(probe: VersionQuery, values: Values) -> str:
     Raises:
         TargetError: The command fails, or the pattern does not match its output.
     """
-    command = fill(probe.command, values)
+    return _reported(probe, values, "version")
+
+
+def reported_sources_sha256(query: VersionQuery, values: Values) -> str:
+    """Runs the command that prints a hash of the sources that a target was compiled from.
+
+    Raises:
+        TargetError: As for `version`.
+    """
+    return _reported(query, values, "sources")
+
+
+def _reported(query: VersionQuery, values: Values, what: str) -> str:
+    command = fill(query.command, values)
     try:
         answer = subprocess.run(
             command,
@@ -42,16 +55,16 @@ def version(probe: VersionQuery, values: Values) -> str:
         )
     except OSError as error:
         raise TargetError(
-            f"its version cannot be determined: {command[0]}: {error.strerror}"
+            f"its {what} cannot be determined: {command[0]}: {error.strerror}"
         ) from error
     except subprocess.TimeoutExpired as error:
-        raise TargetError(f"it does not say its version within {VERSION_LIMIT_S:g} s") from error
+        raise TargetError(f"it does not say its {what} within {VERSION_LIMIT_S:g} s") from error
     said = answer.stdout.decode(errors="replace")
-    found = re.search(probe.pattern, said)
-    version_text = " ".join(group.strip() for group in found.groups() if group) if found else ""
-    if not version_text:
-        raise TargetError("it does not report its version, which is required", stderr=said)
-    return version_text
+    found = re.search(query.pattern, said)
+    text = " ".join(group.strip() for group in found.groups() if group) if found else ""
+    if not text:
+        raise TargetError(f"it does not report its {what}, which is required", stderr=said)
+    return text
 
 
 def sha256(path: Path) -> str:

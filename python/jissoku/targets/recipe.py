@@ -36,7 +36,9 @@ def read(path: Path) -> Recipe:
 
 def _mistakes(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
     yield from _empty(recipe)
-    yield from _pattern(recipe.version.pattern)
+    yield from _pattern("version", recipe.version.pattern, "version")
+    if recipe.sources is not None:
+        yield from _pattern("sources", recipe.sources.pattern, "hash")
     yield from _placeholders(recipe)
     for index, config in enumerate(recipe.config):
         path = Path(config.name)
@@ -60,6 +62,8 @@ def _empty(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
         (("start", "command"), recipe.start.command),
         (("listen", "tcp"), recipe.listen.tcp),
     ]
+    if recipe.sources is not None:
+        commands.append((("sources", "command"), recipe.sources.command))
     commands += [(("build", i, "command"), s.command) for i, s in enumerate(recipe.build)]
     for keys, words in commands:
         if not words:
@@ -86,14 +90,14 @@ def _knobs(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
                 yield ("knob", index, "change"), f"is made in one of these blocks: {allowed}"
 
 
-def _pattern(pattern: str) -> Iterator[tuple[Keys, str]]:
+def _pattern(key: str, pattern: str, what: str) -> Iterator[tuple[Keys, str]]:
     try:
         groups = re.compile(pattern).groups
     except re.error as error:
-        yield ("version", "pattern"), f"is not a regular expression: {error}"
+        yield (key, "pattern"), f"is not a regular expression: {error}"
         return
     if not groups:
-        yield ("version", "pattern"), "must have a group around the version"
+        yield (key, "pattern"), f"must have a group around the {what}"
 
 
 def _placeholders(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
@@ -103,6 +107,8 @@ def _placeholders(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
         (("version", "command"), recipe.version.command),
         (("probe",), recipe.probe),
     ]
+    if recipe.sources is not None:
+        early.append((("sources", "command"), recipe.sources.command))
     for index, step in enumerate(recipe.build):
         early.append((("build", index, "command"), step.command))
     late: list[tuple[Keys, tuple[str, ...]]] = [
