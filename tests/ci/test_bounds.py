@@ -2,18 +2,20 @@
 
 import hashlib
 import math
+import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from jissoku.design.sampling_plan import SAMPLING_PLANS, deciding
-from jissoku.model import Method, Mode, Run, Trial
+from jissoku.model import CounterReadings, Method, Mode, Run, Trial
 from jissoku.model.bound import BoundStatus
 from jissoku.model.updated import updated
-from jissoku.pipeline.ci import write_ci_files
+from jissoku.pipeline.ci import CiFiles, write_ci_files
 from jissoku.records import RunWriter
 from jissoku.report.bounds import LENGTH_MAX, MARKER, bound_sentence, comment
+from jissoku.report.causes import causes
 from jissoku.report.exports import FORMATS
 from jissoku.stats import summarise
 from jissoku.stats.bounds import bound_results, confirmed, cost_bounds, read_bound
@@ -192,6 +194,27 @@ def test_a_comment_is_found_again_fits_and_is_harmless() -> None:
     assert text.count("<details>") == text.count("</details>")
 
 
+def test_a_comment_says_what_is_done_more_often() -> None:
+    run, trials = measured(1.05, seed=1)
+    found = bound_results(run, trials, [BOUND])
+
+    def said(head: CounterReadings, base: CounterReadings) -> str:
+        known = causes("head", "base", {"head": head, "base": base}, None)
+        return comment(summarise(run, trials), found, known=known)
+
+    base = CounterReadings(requests=400, per_request={"read": 1.0, "write": 1.0, "futex": 0.002})
+    head = updated(base, per_request={"read": 1.0, "write": 2.0, "<b>": 0.5, "futex": 0.0})
+    text = said(head, base)
+    rows = [line for line in text.splitlines() if re.match(r"\| (write|read|futex|.*b\\>)", line)]
+    assert [row.split()[1] for row in rows] == ["write", "\\<b\\>"]
+    assert "2.00" in rows[0]
+    assert "are the same in both" not in text
+    assert "are the same in both" in said(base, base)
+    uncounted = updated(head, syscalls_reason="strace is missing")
+    assert "were not counted: strace is missing." in said(uncounted, base)
+    assert "| write" not in said(uncounted, base)
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_exports_have_every_arm_or_bound(name: str, tmp_path: Path) -> None:
     run, trials = measured(1.05, seed=1)
@@ -204,9 +227,9 @@ def test_exports_have_every_arm_or_bound(name: str, tmp_path: Path) -> None:
     write_ci_files(
         tmp_path / "run",
         found,
-        comment_file=tmp_path / "comment.md",
-        step_summary=step,
-        exports={name: tmp_path / "file"},
+        CiFiles(
+            comment=tmp_path / "comment.md", step_summary=step, exports={name: tmp_path / "file"}
+        ),
     )
     text = (tmp_path / "file").read_text()
     if name == "junit":

@@ -28,7 +28,8 @@ from jissoku.model.bound import BoundResult, BoundStatus
 from jissoku.model.updated import updated
 from jissoku.pipeline import CompareConfig, PreparedArm, compare as run_campaign
 from jissoku.pipeline.baseline import BASE, baseline, check_commands, check_ref
-from jissoku.pipeline.ci import any_exceeded, check_folders, judge, write_ci_files
+from jissoku.pipeline.causes import find_causes
+from jissoku.pipeline.ci import CiFiles, any_exceeded, check_folders, judge, write_ci_files
 from jissoku.pipeline.profile import profile
 from jissoku.pipeline.selection import arm_names, prepare_targets
 from jissoku.records.run_folder import RUN_FILE, check_new
@@ -176,6 +177,8 @@ def compare(**given: Any) -> int:
             config_again, finished = _measure(again, base, show)
             if finished:
                 bounds = confirmed(bounds, judge(config_again.folder, options.fail_if))
+        wants_causes = finished and (options.comment or options.step_summary)
+        known = find_causes(bounds, config, show) if wants_causes else None
     code = write_report(config.folder, as_json=options.as_json)
     if finished and options.profile:
         write_profile_report(config.folder, as_json=False, quiet=options.as_json)
@@ -188,9 +191,12 @@ def compare(**given: Any) -> int:
     write_ci_files(
         config.folder,
         bounds,
-        comment_file=options.comment,
-        step_summary=options.step_summary,
-        exports=dict(options.export_as),
+        CiFiles(
+            comment=options.comment,
+            step_summary=options.step_summary,
+            exports=dict(options.export_as),
+        ),
+        known,
     )
     return _bound_code(options, bounds) if bounds and code != exit_codes.FAILED else code
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from jissoku import records, stats
@@ -9,6 +10,7 @@ from jissoku.errors import InputError
 from jissoku.model.bound import BoundResult, BoundStatus
 from jissoku.records.run_folder import trials_sha256
 from jissoku.report.bounds import comment
+from jissoku.report.causes import Causes
 from jissoku.report.exports import FORMATS
 from jissoku.stats.block_costs import block_costs
 from jissoku.stats.bounds import bound_results
@@ -46,32 +48,42 @@ def any_exceeded(found: Sequence[BoundResult]) -> bool:
     return any(one.status is BoundStatus.EXCEEDED for one in found)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CiFiles:
+    """Where results are written to.
+
+    Attributes:
+        comment: Markdown for a comment; None: nowhere.
+        step_summary: A job's summary, which is shared with other steps, and appended to.
+        exports: Files of other tools, by format.
+    """
+
+    comment: Path | None = None
+    step_summary: Path | None = None
+    exports: Mapping[str, Path] = field(default_factory=dict)
+
+
 def write_ci_files(
-    folder: Path,
-    found: Sequence[BoundResult],
-    *,
-    comment_file: Path | None,
-    step_summary: Path | None,
-    exports: Mapping[str, Path],
+    folder: Path, found: Sequence[BoundResult], files: CiFiles, known: Causes | None = None
 ) -> None:
     """Writes a run's comment, its part of a job's summary, and exports by format.
 
-    A job's summary is shared with other steps, and appended to.
+    `known` is why an arm uses more CPU time, if that was looked for.
 
     Raises:
         InputError: A file cannot be written.
     """
     run, trials = records.read(folder)
     summary = stats.summarise(run, trials)
-    text = comment(summary, found, trials_sha256(folder))
+    text = comment(summary, found, trials_sha256(folder), known)
     costs = block_costs(run, trials)
     try:
-        if comment_file is not None:
-            comment_file.write_text(text, encoding="utf-8")
-        if step_summary is not None:
-            with step_summary.open("a", encoding="utf-8") as file:
+        if files.comment is not None:
+            files.comment.write_text(text, encoding="utf-8")
+        if files.step_summary is not None:
+            with files.step_summary.open("a", encoding="utf-8") as file:
                 file.write(text)
-        for name, path in exports.items():
+        for name, path in files.exports.items():
             path.write_text(FORMATS[name](summary, costs, found), encoding="utf-8")
     except OSError as error:
         raise InputError(f"{error.filename} cannot be written: {error.strerror}") from error

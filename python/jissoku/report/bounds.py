@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from jissoku.model import Comparison, Metric, Summary, more_blocks
 from jissoku.model.bound import BoundResult, BoundStatus
 from jissoku.report import method, tables, verdicts
+from jissoku.report.causes import Causes
 from jissoku.report.format import load_mark, ratio
 from jissoku.report.markdown import escape, table_lines
 from jissoku.report.sanitize import sanitized
@@ -33,21 +34,29 @@ def bound_sentence(found: BoundResult) -> str:
     return f"{found.text}: {WORDS[found.status]}{value}{load}{more}"
 
 
-def comment(summary: Summary, found: Sequence[BoundResult], trials_sha256: str = "") -> str:
+def comment(
+    summary: Summary,
+    found: Sequence[BoundResult],
+    trials_sha256: str = "",
+    known: Causes | None = None,
+) -> str:
     """Markdown of one run: bounds, verdicts, the A/A control, and the rest folded.
 
     Args:
         summary: Of the run.
         found: Its bounds.
         trials_sha256: Of the trials' file, which is kept elsewhere; empty: it is not named.
+        known: Why an arm that exceeds its bound uses more CPU time, as far as it was looked for.
     """
-    text = "\n".join(_comment(sanitized(summary), found, trials_sha256)) + "\n"
+    text = "\n".join(_comment(sanitized(summary), found, trials_sha256, known)) + "\n"
     if len(text) > LENGTH_MAX:
         text = text[: LENGTH_MAX - 100].rpartition("\n")[0] + "\n\n</details>\n"
     return text
 
 
-def _comment(summary: Summary, found: Sequence[BoundResult], trials_sha256: str) -> Iterator[str]:
+def _comment(
+    summary: Summary, found: Sequence[BoundResult], trials_sha256: str, known: Causes | None
+) -> Iterator[str]:
     yield MARKER
     yield f"**{escape(_verdict(found) or summary.headline)}**"
     yield ""
@@ -68,6 +77,8 @@ def _comment(summary: Summary, found: Sequence[BoundResult], trials_sha256: str)
                 f" {escape(ratio(one.ratio))}."
             )
             yield ""
+    if known is not None:
+        yield from _causes(known)
     yield "<details><summary>Every target, and how it was measured</summary>"
     yield ""
     yield from table_lines(tables.facts(summary))
@@ -80,6 +91,15 @@ def _comment(summary: Summary, found: Sequence[BoundResult], trials_sha256: str)
         yield f"SHA-256 of their `trials.jsonl`: `{trials_sha256}`."
     yield ""
     yield "</details>"
+
+
+def _causes(known: Causes) -> Iterator[str]:
+    for table in (known.counts, known.functions):
+        if table.rows:
+            yield from table_lines(table)
+    for remark in known.remarks:
+        yield escape(remark)
+        yield ""
 
 
 def _blocks(one: Comparison) -> str:
