@@ -7,6 +7,20 @@ from jissoku.model import Load, LoadLevel, Mode
 
 
 @pytest.mark.parametrize(
+    ("mode", "looks"),
+    [
+        (Mode.QUICK, {0: 9, 8: 9}),
+        (Mode.STANDARD, {0: 10, 9: 10, 10: 15, 14: 15, 15: 20, 35: 40, 39: 40}),
+    ],
+)
+def test_whether_there_are_enough_blocks_is_decided_after_some(
+    mode: Mode, looks: dict[int, int]
+) -> None:
+    plan = SAMPLING_PLANS[mode]
+    assert {index: plan.next_look(index) for index in looks} == looks
+
+
+@pytest.mark.parametrize(
     ("rate_rps", "length_ms"),
     [(20_000, 100), (2_000, 100), (1_000, 200), (500, 400), (400, 500), (100, 500), (1, 500)],
 )

@@ -70,6 +70,15 @@ class SamplingPlan:
         """Whether block `index` measures the A/A control."""
         return index % 8 < self.control_blocks
 
+    def next_look(self, index: int) -> int:
+        """After how many blocks it is next decided whether there are enough, from an index on."""
+        if index < self.blocks:
+            return self.blocks
+        if not self.blocks_step:
+            return self.blocks_max
+        steps = (index - self.blocks) // self.blocks_step + 1
+        return min(self.blocks + steps * self.blocks_step, self.blocks_max)
+
     def active_ns(self, load: Load, *, is_check: bool) -> int:
         """How long each arm is under load, in nanoseconds; half as long for a cross-check."""
         asked_ns = self.active_ns_by_level.get(load.level, self.window_ns)

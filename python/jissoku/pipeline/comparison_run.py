@@ -147,7 +147,10 @@ class _ComparisonRun:
                 if reason := stats.too_noisy(self.trials, left):
                     self.progress.note(f"Ends after block {index}: {reason}.")
                     return
-                self.progress.note(f"{index} blocks were not enough for every pair; going on.")
+                self.progress.note(
+                    f"{index} blocks were not enough for every pair; going on to"
+                    f" {effort.next_look(index)}."
+                )
             yield index
 
     def _block(self, index: int) -> Iterator[PlannedStart]:

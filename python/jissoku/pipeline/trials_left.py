@@ -21,7 +21,7 @@ def trials_left(
     trials: Sequence[Trial],
     index: int,
 ) -> dict[TrialKind, int]:
-    """Trials left at a block, by kind, without reruns and an early end.
+    """Trials left until it is decided whether there are enough, by kind, without reruns.
 
     Args:
         config: Of the campaign.
@@ -31,7 +31,7 @@ def trials_left(
         index: Of the block.
     """
     plan, loads = config.plan, len(header.loads) or 1
-    blocks = max(plan.blocks, index + 1)
+    blocks = plan.next_look(index)
     foreseen: dict[TrialKind, int] = {
         TrialKind.CLOSED_LOOP: len(names) * min(plan.closed_loop_blocks, blocks),
         TrialKind.CAPACITY: len(names) * min(plan.capacity_blocks, blocks),
