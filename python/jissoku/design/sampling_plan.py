@@ -136,12 +136,13 @@ SAMPLING_PLANS = {
 # Blocks of a run that decides bounds, at the first look and at the last one. Two copies of our
 # server differ with a standard deviation of 0.9 % at 20,000 requests/s, so that some 45 blocks
 # decide a bound of 1.01.
-BOUND_BLOCKS, BOUND_BLOCKS_MAX, BOUND_BLOCKS_STEP = 10, 80, 5
+BOUND_BLOCKS, BOUND_BLOCKS_MAX, BOUND_BLOCKS_STEP = 10, 60, 5
 
-# A start takes a second besides its window. The ratio of two copies of our server has a standard
+# A start takes 1.1 s besides its window. The ratio of two copies of our server has a standard
 # deviation of 1.0 % between windows of 0.4 s of one start at 20,000 requests/s (1.6 % at 5,000),
-# and of 0.2 to 0.4 % (0.7 %) between starts: windows of a second reach the same precision sooner.
-BOUND_WINDOW_NS = SECOND
+# and of 0.2 to 0.4 % (0.7 %) between starts: windows of two seconds reach the same precision
+# sooner than shorter ones.
+BOUND_WINDOW_NS = 2 * SECOND
 
 # The A/A control only has to show what this machine does to equal arms: a quarter of the blocks.
 BOUND_CONTROL_BLOCKS = 2
