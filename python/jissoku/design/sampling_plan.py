@@ -134,9 +134,9 @@ SAMPLING_PLANS = {
 
 
 # Blocks of a run that decides bounds, at the first look and at the last one. Two copies of our
-# server differ with a standard deviation of 0.9 % at 20,000 requests/s, so that some 45 blocks
-# decide a bound of 1.01.
-BOUND_BLOCKS, BOUND_BLOCKS_MAX, BOUND_BLOCKS_STEP = 10, 60, 5
+# server differ with a standard deviation of 0.6 to 0.9 % at 20,000 requests/s, so that 20 to 40
+# blocks decide a bound of 1.01; the last look keeps two runs of them within five minutes.
+BOUND_BLOCKS, BOUND_BLOCKS_MAX, BOUND_BLOCKS_STEP = 10, 35, 5
 
 # A start takes 1.1 s besides its window. The ratio of two copies of our server has a standard
 # deviation of 1.0 % between windows of 0.4 s of one start at 20,000 requests/s (1.6 % at 5,000),
