@@ -28,12 +28,12 @@ def plan(*arguments: str, is_pair: bool = True) -> SamplingPlan:
         (["--closed-loop"], 9, 9),
         (["--closed-loop", "--blocks", "20"], 20, 20),
         (["--pipeline", "4", "--blocks", "20"], 20, 20),
-        (["--fail-if", BOUND], 35, 0),
+        (["--fail-if", BOUND], 30, 0),
         (["--fail-if", BOUND, "--blocks", "20"], 20, 0),
         (["--fail-if", LATENCY], 9, 3),
         (["--fail-if", RATE], 9, 9),
         (["--fail-if", RATE, "--blocks", "20"], 20, 20),
-        (["--fail-if", RATE, "--fail-if", BOUND], 35, 35),
+        (["--fail-if", RATE, "--fail-if", BOUND], 30, 30),
         (["--fail-if", "memory(head) > 2 x memory(base)"], 9, 9),
     ],
 )
@@ -52,7 +52,7 @@ def test_without_a_baseline_a_bound_on_cost_does_not_lengthen_a_run() -> None:
 @pytest.mark.parametrize(
     ("bound", "most"),
     [
-        ("cost(candidate) > 1.01 x cost(good)", 35),
+        ("cost(candidate) > 1.01 x cost(good)", 30),
         ("cost(candidate) > cost(good)", 40),
         ("p99(candidate) > 2 x p99(good)", 40),
         ("rate(candidate) < 0.95 x rate(good)", 40),

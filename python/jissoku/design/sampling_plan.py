@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from jissoku.model import Load, LoadLevel, Method, Mode
+from jissoku.model import Load, LoadLevel, Method, Mode, TrialKind
 
 SECOND = 1_000_000_000
 MILLISECOND = 1_000_000
@@ -33,6 +33,7 @@ class SamplingPlan:
             trials are checked against.
         warmup_ns: Of a trial on a start of its own.
         window_ns: Of a trial of one arm or of a paired trial.
+        paired_window_ns: Of a paired trial, if that is longer.
         slice_ns: One arm's slice in a time-sliced trial; `check_slice_ns` in its cross-checks.
         slice_requests: A slice of `slice_ns` has at least this many requests, unless that takes
             longer than `slice_max_ns`; for the other length both are in proportion.
@@ -65,10 +66,17 @@ class SamplingPlan:
     warmup_max_ns: int = SECOND // 2
     compile_ns: int = 12 * SECOND // 10
     control_blocks: int = 8
+    paired_window_ns: int = 0
 
     def has_control(self, index: int) -> bool:
         """Whether block `index` measures the A/A control."""
         return index % 8 < self.control_blocks
+
+    def window(self, kind: TrialKind) -> int:
+        """Length of the window of a trial whose arms are not in time slices, in nanoseconds."""
+        if kind is TrialKind.PAIRED:
+            return max(self.window_ns, self.paired_window_ns)
+        return self.window_ns
 
     def next_look(self, index: int) -> int:
         """After how many blocks it is next decided whether there are enough, from an index on."""
@@ -136,7 +144,7 @@ SAMPLING_PLANS = {
 # Blocks of a run that decides bounds, at the first look and at the last one. Two copies of our
 # server differ with a standard deviation of 0.6 to 0.9 % at 20,000 requests/s, so that 20 to 40
 # blocks decide a bound of 1.01; the last look keeps two runs of them within five minutes.
-BOUND_BLOCKS, BOUND_BLOCKS_MAX, BOUND_BLOCKS_STEP = 10, 35, 5
+BOUND_BLOCKS, BOUND_BLOCKS_MAX, BOUND_BLOCKS_STEP = 10, 30, 5
 
 # A start takes 1.1 s besides its window. The ratio of two copies of our server has a standard
 # deviation of 1.0 % between windows of 0.4 s of one start at 20,000 requests/s (1.6 % at 5,000),
@@ -172,7 +180,7 @@ def deciding(plan: SamplingPlan, bounds: Iterable[float]) -> SamplingPlan:
         blocks=BOUND_BLOCKS,
         blocks_max=BOUND_BLOCKS_MAX,
         blocks_step=BOUND_BLOCKS_STEP,
-        window_ns=max(plan.window_ns, BOUND_WINDOW_NS),
+        paired_window_ns=BOUND_WINDOW_NS,
         control_blocks=BOUND_CONTROL_BLOCKS,
         half_width=dict.fromkeys(Method, BOUND_HALF_WIDTH * distance),
     )

@@ -265,9 +265,8 @@ class _ComparisonRun:
             rate = max(1, rate // SINGLE_RATE_FACTOR)
         workload = updated(config.workload, rate_rps=rate)
         if planned.kind is not TrialKind.TIME_SLICED or load is None:
-            return servers.measure(
-                planned, workload, TrialTiming(effort.warmup_ns, effort.window_ns)
-            )
+            timing = TrialTiming(effort.warmup_ns, effort.window(planned.kind))
+            return servers.measure(planned, workload, timing)
         turns = effort.slice_length(load, is_check=part.is_check)
         span_ns = effort.active_ns(load, is_check=part.is_check) * len(planned.arms)
         trial = servers.measure(
