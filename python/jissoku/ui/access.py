@@ -11,12 +11,10 @@ class Access:
     """Tokens, sessions and addresses of one server.
 
     All are kept in memory: a new start invalidates them. `port` is set when the server listens.
-    `is_read_only`: nothing is started or changed, whatever the session.
     """
 
-    def __init__(self, *, is_read_only: bool = False) -> None:
+    def __init__(self) -> None:
         """Draws the first token."""
-        self.is_read_only = is_read_only
         self.port = 0
         self.token = _secret()
         self._form_keys: dict[str, str] = {}

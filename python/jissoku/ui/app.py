@@ -41,7 +41,8 @@ def application(
     While a measurement on this machine sends load they are silent, as the streams are. Without
     `starting` they are read-only.
     """
-    pages = Pages(is_read_only=starting is None)
+    is_read_only = starting is None
+    pages = Pages(is_read_only=is_read_only)
     changing = [] if starting is None else _changing_routes(library, starting, pages, streams)
     app = Starlette(
         routes=[
@@ -58,7 +59,7 @@ def application(
     app.state.access = access
     app.state.pages = pages
     compressed = GZipMiddleware(app, compresslevel=LEVEL)
-    return Guard(Quiet(compressed, streams.seconds_left), access)
+    return Guard(Quiet(compressed, streams.seconds_left), access, is_read_only=is_read_only)
 
 
 def _changing_routes(

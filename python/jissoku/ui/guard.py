@@ -37,10 +37,11 @@ SESSION = "jissoku.session"
 class Guard:
     """An ASGI application around the pages."""
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
-        """Requests that `access` permits go to `app`."""
+    def __init__(self, app: ASGIApp, access: Access, *, is_read_only: bool = False) -> None:
+        """Requests that `access` permits go to `app`; if it is read-only, GET and HEAD alone."""
         self._app = app
         self._access = access
+        self._is_read_only = is_read_only
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuses the request in one sentence, or passes it on."""
@@ -71,10 +72,11 @@ class Guard:
         hosts = headers.getlist("host")
         if len(hosts) != 1 or hosts[0].lower() not in self._access.hosts:
             return 421, "This server answers only as 127.0.0.1, localhost or [::1] with its port."
-        if scope["method"] not in READING and self._access.is_read_only:
-            return 403, "These pages are read-only: nothing is started or changed here."
-        if scope["method"] not in READING and not self._is_same_origin(headers):
-            return 403, "The request comes from another site: use the form of this page."
+        if scope["method"] not in READING:
+            if self._is_read_only:
+                return 403, "These pages are read-only: nothing is started or changed here."
+            if not self._is_same_origin(headers):
+                return 403, "The request comes from another site: use the form of this page."
         if scope["path"].startswith(OPEN_PATHS):
             return 0, ""
         session = _cookies(headers).get(self._access.cookie, "")
