@@ -147,5 +147,25 @@ def test_a_check_of_few_blocks_seldom_objects_to_an_equal_ratio(blocks: int, spr
     assert objections(blocks, spread) <= 0.025
 
 
+def test_a_spread_known_from_few_values_seldom_objects_to_an_equal_ratio() -> None:
+    rng = np.random.default_rng(6)
+    rounds, spread, values = 400, 8.0, 6
+    objected = 0
+    for _ in range(rounds):
+        changes = rng.normal(0, spread, values).tolist()
+        known = estimate.Spread(estimate.mean_and_sd(changes)[1], values - 1)
+        ours, theirs = rng.normal(0, 1, 20).tolist(), rng.normal(0, spread, 2).tolist()
+        objected += not decision.agrees(ours, theirs, 1, known)
+    assert objected <= 0.025 * rounds
+
+
+def test_the_better_a_spread_is_known_the_smaller_a_difference_is_noticed() -> None:
+    # Two blocks of one program alone, in a run whose baseline changed by 4.5 % within its blocks.
+    ours = [0.0177 + sign * 0.006 for sign in (-1, 1)] * 10
+    theirs = [-0.087, -0.097]
+    assert decision.agrees(ours, theirs, 1, estimate.Spread(0.045, 5))
+    assert not decision.agrees(ours, theirs, 1, estimate.Spread(0.045, 50))
+
+
 def test_a_check_of_two_blocks_notices_a_large_difference() -> None:
     assert objections(2, 1.0, shift=27.0) >= 0.9

@@ -20,7 +20,7 @@ def cross_checks(
     """
     if pair.source is EvidenceSource.SINGLE:
         return ()
-    alone = _sd_alone(evidence, found, pair.source)
+    alone = _spread_alone(evidence, found, pair.source)
     return tuple(
         CrossCheck(
             name=name,
@@ -29,7 +29,7 @@ def cross_checks(
                 list(pair.logs.values()),
                 list(logs.values()),
                 comparisons,
-                alone if name is CrossCheckName.ALONE else 0.0,
+                alone if name is CrossCheckName.ALONE else None,
             ),
         )
         for name, logs in _other_methods(evidence, found, pair.source)
@@ -54,8 +54,10 @@ def _sliced(readings: ValidTrials, found: Comparison) -> Mapping[int, float]:
     return log_ratios(trials, found.arm, found.against)
 
 
-def _sd_alone(evidence: ComparisonInput, found: Comparison, source: EvidenceSource) -> float:
-    """The least standard deviation of ln(ratio) between blocks with each arm alone.
+def _spread_alone(
+    evidence: ComparisonInput, found: Comparison, source: EvidenceSource
+) -> estimate.Spread | None:
+    """The least spread of ln(ratio) between blocks with each arm alone; None if it is not known.
 
     There each arm meets another start and other moments of the machine than the other one. What
     that changes is known where an arm has two trials in a block, as the baseline has with an A/A
@@ -69,7 +71,9 @@ def _sd_alone(evidence: ComparisonInput, found: Comparison, source: EvidenceSour
         for arm in (found.arm, found.against)
         for change in _changes(arm, readings.with_arm(kind, arm))
     ]
-    return estimate.mean_and_sd(changes)[1] if len(changes) >= 2 else 0.0
+    if len(changes) < 2:
+        return None
+    return estimate.Spread(estimate.mean_and_sd(changes)[1], len(changes) - 1)
 
 
 def _changes(arm: str, trials: Iterable[Trial]) -> Iterator[float]:

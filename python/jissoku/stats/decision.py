@@ -66,7 +66,10 @@ def _settled(found: Comparison, p_holm: float | None) -> Comparison:
 
 
 def agrees(
-    logs: Sequence[float], other: Sequence[float], comparisons: int, sd_least: float = 0.0
+    logs: Sequence[float],
+    other: Sequence[float],
+    comparisons: int,
+    known: estimate.Spread | None = None,
 ) -> bool:
     """Whether a check is compatible with the ratio that it checks, both given by their blocks.
 
@@ -77,11 +80,13 @@ def agrees(
         logs: ln(ratio) of each block of what is checked.
         other: The same of the check.
         comparisons: Of the run.
-        sd_least: The least standard deviation that a block of the check is known to have.
+        known: The least spread that blocks of the check are known to have.
     """
     if len(logs) < 2 or len(other) < 2:
         return True
-    least = max(CHECK_SPREAD * estimate.mean_and_sd(logs)[1], sd_least)
+    least = [estimate.Spread(CHECK_SPREAD * estimate.mean_and_sd(logs)[1], len(logs) - 1)]
+    if known is not None:
+        least.append(known)
     p_value = estimate.few_against_many(logs, other, least)
     return p_value >= CHECK_ALPHA / max(1, comparisons)
 

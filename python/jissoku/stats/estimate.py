@@ -37,6 +37,14 @@ class Interval:
         return self.low > other.high or self.high < other.low
 
 
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A standard deviation, and the degrees of freedom from which it is estimated."""
+
+    sd: float
+    freedom: int
+
+
 def t_interval(logs: Sequence[float], confidence: float = 0.95) -> Interval:
     """The mean of `logs` with its two-sided interval by Student's t.
 
@@ -124,21 +132,31 @@ def welch(ours: Sequence[float], theirs: Sequence[float]) -> float:
     return float(stats.ttest_ind_from_stats(*first, *second, equal_var=False).pvalue)
 
 
-def few_against_many(ours: Sequence[float], theirs: Sequence[float], sd_least: float) -> float:
+def few_against_many(
+    ours: Sequence[float], theirs: Sequence[float], least: Sequence[Spread]
+) -> float:
     """Two-sided p-value of equal means, where `theirs` are too few to show their spread.
 
     Two values that lie close together by chance give Welch's test an error that is much too small.
-    Here the standard deviation of theirs counts as at least `sd_least`, and where that is the
-    larger one, it is as uncertain as that of ours.
+    Each spread that theirs are known to have at least takes the place of their own where it is
+    larger; of several, the one that allows the larger difference. A spread that is known from few
+    values allows more than one that is known from many (Welch and Satterthwaite).
 
     Raises:
         ValueError: Fewer than two values on either side.
     """
     (mean, sd), (their_mean, their_sd) = mean_and_sd(ours), mean_and_sd(theirs)
-    if their_sd >= sd_least:
+    larger = [known for known in least if known.sd > their_sd]
+    if not larger:
         return welch(ours, theirs)
-    error = math.sqrt(sd**2 / len(ours) + sd_least**2 / len(theirs))
-    return float(2 * stats.t.sf(abs(mean - their_mean) / error, len(ours) - 1))
+    first = sd**2 / len(ours)
+    p_values = []
+    for known in larger:
+        second = known.sd**2 / len(theirs)
+        by_part = first**2 / (len(ours) - 1) + second**2 / known.freedom
+        t = abs(mean - their_mean) / math.sqrt(first + second)
+        p_values.append(_two_sided(t, (first + second) ** 2 / by_part))
+    return max(p_values)
 
 
 def trend(values: Sequence[float]) -> float:
