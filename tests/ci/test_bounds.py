@@ -135,6 +135,8 @@ def test_only_what_two_runs_prove_is_exceeded() -> None:
     (doubtful,) = confirmed(proven, equal)
     assert doubtful.status is BoundStatus.UNDECIDED
     assert "did not confirm" in doubtful.reason
+    (disturbed,) = confirmed(proven, bound_results(*measured(1.05, seed=1, again=1.05), [BOUND]))
+    assert "(the A/A control differs, too, by more" in disturbed.reason
     assert confirmed(equal, proven)[0].status is BoundStatus.KEPT
 
 

@@ -109,7 +109,8 @@ def confirmed(
 
 def _unconfirmed(other: BoundResult) -> str:
     value = f": {other.ratio.text}" if other.ratio else ""
-    return f"a second run did not confirm it{value}"
+    reason = f" ({other.reason})" if other.reason else ""
+    return f"a second run did not confirm it{value}{reason}"
 
 
 def _result(
