@@ -9,6 +9,7 @@ import pytest
 from jissoku import records, report, stats
 from jissoku.model import (
     CheckOutcome,
+    Comparison,
     FailedCheck,
     Load,
     LoadLevel,
@@ -17,6 +18,7 @@ from jissoku.model import (
     Trial,
     TrialKind,
     TrialStage,
+    Verdict,
 )
 from jissoku.model.updated import updated
 from jissoku.pipeline import compare
@@ -229,3 +231,27 @@ def test_an_a_a_control_meets_the_others_only(asks: Asks) -> None:
     kinds = {trial.kind for trial in trials if "again" in trial.arms}
     assert kinds == {TrialKind.TIME_SLICED}
     assert all(trial.failure is None for trial in trials)
+
+
+def test_a_cross_check_that_does_not_agree_is_repeated(
+    asks: Asks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = Load(rate_rps=300, level=LoadLevel.LIGHT)
+    found = Comparison(arm="other", against="one", verdict=Verdict.DISPUTED, load=load)
+    monkeypatch.setattr(stats, "contradicted", lambda *_: (found,))
+    config = dataclasses.replace(
+        asks({"one": "", "other": ""}),
+        loads=(load,),
+        plan=updated(BRIEF, repeated_check_blocks=2),
+    )
+    listener = CollectingListener()
+    assert compare(config, listener)
+    assert "A cross-check does not agree for other / one: measuring 2 more" in " ".join(
+        listener.notes
+    )
+    run, trials = records.read(config.folder)
+    further = [trial for trial in trials if trial.block > 0 and trial.attempt == 0]
+    assert Counter((trial.kind, trial.slice_ns) for trial in further) == {
+        (TrialKind.TIME_SLICED, run.check_slice_ns): 2,
+        (TrialKind.FIXED_RATE, None): 4,
+    }

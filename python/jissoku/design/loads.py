@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from jissoku.model import Load, LoadLevel, Mode, rate_grid
+from jissoku.model import Load, LoadLevel, Mode, Trial, rate_grid
 
 # Requests per second for each core of the server. The pilot only says which of these an arm can
 # reach; it never moves them.
@@ -28,6 +28,19 @@ LOAD_MAX = 0.9
 
 # If too few arms reach the light load, all rates are divided by this factor.
 DECADE = 10
+
+
+def capacities_of(trials: Sequence[Trial]) -> dict[str, float]:
+    """Closed-loop rate of each arm, in requests per second; the best of its attempts.
+
+    Disturbed trials are precise enough for this.
+    """
+    found: dict[str, float] = {}
+    for trial in trials:
+        for measurement in trial.measurements:
+            rate = measurement.requests / measurement.duration_ns * 1e9
+            found[measurement.arm] = max(rate, found.get(measurement.arm, 0.0))
+    return found
 
 
 def loads(

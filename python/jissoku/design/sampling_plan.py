@@ -40,6 +40,8 @@ class SamplingPlan:
         active_ns_by_level: How long each arm is under load in a time-sliced trial, by load level.
         cross_check_blocks: Blocks with a time-sliced trial at each load in slices of the other
             length, on the same start; in a run of paired trials, with any time-sliced trial.
+        repeated_check_blocks: Blocks of every cross-check that follow the last block, of pairs
+            whose cross-check does not agree.
         capacity_blocks: Blocks with a capacity search of each arm.
         warmup_requests: That each arm is sent after its start, as fast as it answers, and for
             `warmup_max_ns` at most; then, if its runtime compiles, evenly spaced for `compile_ns`.
@@ -61,6 +63,7 @@ class SamplingPlan:
     active_ns_by_level: Mapping[LoadLevel, int] = field(default_factory=dict)
     half_width: Mapping[Method, float] = field(default_factory=dict)
     cross_check_blocks: int = 3
+    repeated_check_blocks: int = 4
     capacity_blocks: int = 0
     warmup_requests: int = 10_000
     warmup_max_ns: int = SECOND // 2

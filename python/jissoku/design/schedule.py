@@ -43,12 +43,14 @@ class PlannedStart:
     Attributes:
         planned: Arms in starting order.
         loads: In the order in which they are measured; none for kinds that have no load.
-        is_check: In slices of the other length.
+        is_check: Also in slices of the other length.
+        only_checks: Only in slices of the other length.
     """
 
     planned: PlannedTrial
     loads: tuple[Load, ...] = ()
     is_check: bool = False
+    only_checks: bool = False
 
 
 def baseline_first(arms: Sequence[str], aa_control: str) -> tuple[tuple[str, str], ...]:

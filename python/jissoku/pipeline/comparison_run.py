@@ -6,7 +6,7 @@ a search for its capacity.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from jissoku import stats
 from jissoku.design import loads as grid, schedule
@@ -24,6 +24,7 @@ from jissoku.model import (
 from jissoku.model.updated import updated
 from jissoku.pipeline.compare_config import CompareConfig, external, run_header
 from jissoku.pipeline.progress import EtaEstimator, ProgressListener, RecordedProgress
+from jissoku.pipeline.repeated_checks import RepeatedChecks, measurements, repeated_checks
 from jissoku.pipeline.servers import Servers, started_servers
 from jissoku.pipeline.trial_loop import FAILURES_MAX, RERUNS_MAX, TrialLoop
 from jissoku.pipeline.trial_runner import TrialRunner, TrialTiming
@@ -90,14 +91,18 @@ class _ComparisonRun:
         eta = EtaEstimator((self.plan.warmup_ns + self.plan.window_ns) / 1e9)
         self.loop = TrialLoop(store, listener, eta)
         self.trials = self.loop.trials
+        self.repeats: RepeatedChecks | None = None
         self.external = external(config)
 
     def run(self) -> None:
         """Runs all steps in order."""
         self._pilot()
+        done = 0
         for index in self._indices():
             for step in self._block(index):
                 self._run(step, index)
+            done = index + 1
+        self._repeat_checks(done)
 
     def _pilot(self) -> None:
         """Measures each arm in the closed loop: its loads, and the first block of that kind."""
@@ -108,7 +113,7 @@ class _ComparisonRun:
             alone = {TrialKind.CLOSED_LOOP: [(name,) for name in config.names]}
             for step in schedule.block(PILOT_BLOCK, (), alone, seed=config.seed):
                 self._run(step, PILOT_BLOCK)
-            self.capacities = _capacities(self.trials)
+            self.capacities = grid.capacities_of(self.trials)
             if config.aa_control and config.names[0] in self.capacities:
                 self.capacities[config.aa_control] = self.capacities[config.names[0]]
         if loads is None:
@@ -152,6 +157,20 @@ class _ComparisonRun:
                     f" {effort.next_look(index)}."
                 )
             yield index
+
+    def _repeat_checks(self, first: int) -> None:
+        """Further blocks of cross-checks, from an index on, where one does not agree."""
+        found = stats.contradicted(self.header, self.trials)
+        repeats = repeated_checks(self.header, self.plan, self.trials, found, first)
+        if repeats.starts:
+            pairs = sorted({f"{one.arm} / {one.against}" for one in found})
+            self.progress.note(
+                f"A cross-check does not agree for {', '.join(pairs)}: measuring"
+                f" {self.plan.repeated_check_blocks} more blocks of it."
+            )
+        self.repeats = repeats
+        for step in repeats.starts:
+            self._run(step, step.planned.block)
 
     def _block(self, index: int) -> Iterator[PlannedStart]:
         effort, names = self.plan, self.config.names
@@ -210,10 +229,7 @@ class _ComparisonRun:
         if kind in {TrialKind.CLOSED_LOOP, TrialKind.CAPACITY}:
             yield PlannedMeasurement(kind=kind)
             return
-        for load in step.loads:
-            yield PlannedMeasurement(kind=kind, load=load)
-            if step.is_check and self.header.method is Method.TIME_SLICED:
-                yield PlannedMeasurement(kind=kind, load=load, is_check=True)
+        yield from measurements(step, self.header.method)
 
     def _without_failed(self, planned: PlannedTrial) -> PlannedTrial | None:
         """A step without arms that failed too often; None if too few are left."""
@@ -246,7 +262,9 @@ class _ComparisonRun:
         self.failures[trial.failure.arm] += 1
         return False
 
-    def _trials_left(self, index: int) -> dict[TrialKind, int]:
+    def _trials_left(self, index: int) -> Mapping[TrialKind, int]:
+        if self.repeats is not None:
+            return self.repeats.trials_left(self.trials)
         names = [name for name in self.config.names if self.failures[name] < FAILURES_MAX]
         return trials_left(self.config, self.header, names, self.trials, index)
 
@@ -285,16 +303,3 @@ class _ComparisonRun:
         if load.level is LoadLevel.GIVEN:
             return tuple(names)
         return grid.reaching(load, self.capacities, names)
-
-
-def _capacities(trials: Sequence[Trial]) -> dict[str, float]:
-    """Closed-loop rate of each arm, in requests per second; the best of its attempts.
-
-    Disturbed trials are precise enough for this.
-    """
-    found: dict[str, float] = {}
-    for trial in trials:
-        for measurement in trial.measurements:
-            rate = measurement.requests / measurement.duration_ns * 1e9
-            found[measurement.arm] = max(rate, found.get(measurement.arm, 0.0))
-    return found

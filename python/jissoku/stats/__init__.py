@@ -1,5 +1,6 @@
 """Pure functions from a run and its trials to estimates and verdicts."""
 
+from jissoku.stats.contradicted import contradicted
 from jissoku.stats.run_checks import is_rejected, too_noisy
 from jissoku.stats.stopping import half_widths, is_enough
 from jissoku.stats.summary import of_unfinished, summarise
@@ -8,6 +9,7 @@ from jissoku.stats.trial_checks import trial_checks
 from jissoku.stats.verdict import minimum_effect_of
 
 __all__ = [
+    "contradicted",
     "half_widths",
     "is_enough",
     "is_rejected",
