@@ -31,6 +31,10 @@
       stream.close();
       live.innerHTML = event.data;
       live = null;
+      // Where no run is shown, and nothing is typed, a reload disturbs nobody.
+      if (document.querySelector("[data-empty]") && document.activeElement === document.body) {
+        location.reload();
+      }
     });
   }
   if (live) {
