@@ -42,7 +42,7 @@ def test_further_blocks_have_the_arms_and_loads_that_are_contradicted(method: Me
 def test_only_what_is_a_check_of_the_method_is_measured(method: Method, *, is_check: bool) -> None:
     run = factories.sliced(["a", "b", "c"], method=method)
     for start in of_kind(repeats_of(run), TrialKind.TIME_SLICED):
-        (one,) = measurements(start, method)
+        (one,) = measurements(start)
         assert (one.load, one.is_check) == (run.loads[0], is_check)
 
 

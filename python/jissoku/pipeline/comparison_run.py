@@ -182,7 +182,8 @@ class _ComparisonRun:
             kinds[TrialKind.CAPACITY] = [pair for pair in alone if pair[0] != self.config.floor]
         elif self._has_closed_loop(index):
             kinds[TrialKind.CLOSED_LOOP] = alone
-        checks = index < effort.cross_check_blocks
+        is_sliced = self.header.method is Method.TIME_SLICED
+        checks = is_sliced and index < effort.cross_check_blocks
         return schedule.block(index, self.header.loads, kinds, seed=self.config.seed, checks=checks)
 
     def _has_closed_loop(self, index: int) -> bool:
@@ -229,7 +230,7 @@ class _ComparisonRun:
         if kind in {TrialKind.CLOSED_LOOP, TrialKind.CAPACITY}:
             yield PlannedMeasurement(kind=kind)
             return
-        yield from measurements(step, self.header.method)
+        yield from measurements(step)
 
     def _without_failed(self, planned: PlannedTrial) -> PlannedTrial | None:
         """A step without arms that failed too often; None if too few are left."""

@@ -1,7 +1,7 @@
 """Further blocks of cross-checks, for pairs whose cross-check does not agree.
 
-A check has few blocks, and one disturbed block among two is enough to contradict a right ratio: in
-39 runs of one program with 2 % more work two checks did. What a method really does wrong is still
+A check has few blocks, and two that lie close together by chance contradict a right ratio: in 39
+runs of one program with 2 % more work two checks did. What a method really does wrong is still
 there when it is measured again.
 """
 
@@ -63,15 +63,10 @@ def repeated_checks(
     return RepeatedChecks(starts, len(trials))
 
 
-def measurements(start: PlannedStart, method: Method) -> Iterator[PlannedMeasurement]:
-    """What is measured at the loads of a start, in their order.
-
-    Args:
-        start: Of a kind that has loads.
-        method: Of the run; slices of the other length are a check of a time-sliced one.
-    """
+def measurements(start: PlannedStart) -> Iterator[PlannedMeasurement]:
+    """What is measured at the loads of a start, in their order."""
     for load in start.loads:
         if not start.only_checks:
             yield PlannedMeasurement(kind=start.planned.kind, load=load)
-        if start.only_checks or (start.is_check and method is Method.TIME_SLICED):
+        if start.only_checks or start.is_check:
             yield PlannedMeasurement(kind=start.planned.kind, load=load, is_check=True)
