@@ -10,6 +10,7 @@ from jissoku import records, report, stats
 from jissoku.model import (
     CheckOutcome,
     Comparison,
+    EvidenceSource,
     FailedCheck,
     Load,
     LoadLevel,
@@ -22,6 +23,8 @@ from jissoku.model import (
 )
 from jissoku.model.updated import updated
 from jissoku.pipeline import compare
+from jissoku.stats.ratio_samples import select_ratio_source
+from jissoku.stats.valid_trials import valid_trials
 from tests.pipeline.conftest import BRIEF, Asks, CollectingListener, asking
 
 # A campaign takes a few seconds, and a machine may be busy.
@@ -231,6 +234,39 @@ def test_an_a_a_control_meets_the_others_only(asks: Asks) -> None:
     kinds = {trial.kind for trial in trials if "again" in trial.arms}
     assert kinds == {TrialKind.TIME_SLICED}
     assert all(trial.failure is None for trial in trials)
+
+
+POLLS = """
+import sys, threading
+sys.setswitchinterval(1e-4)
+def poll():
+    while True: pass
+threading.Thread(target=poll, daemon=True).start()
+"""
+
+
+def test_a_target_that_polls_is_compared_by_trials_of_each_target_alone(asks: Asks) -> None:
+    config = dataclasses.replace(
+        asks({"one": "", "other": "", "busy": POLLS}),
+        loads=(Load(rate_rps=100, level=LoadLevel.LIGHT),),
+        plan=updated(BRIEF, blocks=3, blocks_max=3),
+    )
+    listener = CollectingListener()
+    assert compare(config, listener)
+    assert "busy: works while others are under load" in " ".join(listener.notes)
+    run, trials = records.read(config.folder)
+    ended = [trial for trial in trials if trial.attempt == 0]
+    sliced = [trial for trial in ended if trial.kind is TrialKind.TIME_SLICED]
+    found, *others = sliced
+    assert "busy" in found.arms
+    assert "shared-cores" in {check.name for check in found.failed_checks}
+    assert not any("busy" in trial.arms for trial in others)
+    assert {trial.block for trial in others} == {0, 1, 2}
+    alone = Counter((t.arms, t.block) for t in ended if t.kind is TrialKind.FIXED_RATE)
+    assert alone == {((name,), block): 1 for name in ("one", "other", "busy") for block in range(3)}
+    valid = valid_trials(trials).at(run.loads[0])
+    sources = [select_ratio_source(valid, name, "one").source for name in ("busy", "other")]
+    assert sources == [EvidenceSource.SINGLE, EvidenceSource.TIME_SLICED]
 
 
 def test_a_cross_check_that_does_not_agree_is_repeated(

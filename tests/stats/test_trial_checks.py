@@ -40,7 +40,28 @@ ERRORS = dict.fromkeys(factories.ERRORS, 0)
 LATENCY = factories.arm_measurement().latency_ns
 CLOSE = Workload(rate_rps=20_000, connection_mode=ConnectionMode.CLOSE)
 
+TURN_NS, TURNS = 100_000_000, 5
+
+
+def _sliced(background_ns: int) -> Trial:
+    """Two arms that are under load for half of the window each; `a` works in the other's half."""
+
+    def half(arm: str, beside_ns: int) -> ArmMeasurement:
+        turns = (TURN_NS // 10,) * TURNS
+        return factories.arm_measurement(
+            arm,
+            requests=10_000,
+            active_duration_ns=TURN_NS * TURNS,
+            slice_cpu_ns=turns,
+            cpu_ns=sum(turns) + beside_ns,
+        )
+
+    return factories.trial(TrialKind.TIME_SLICED, half("a", background_ns), half("b", 0))
+
+
 CASES = {
+    "a garbage collection in another's slice": (_sliced(49_000_000), None, None),
+    "work in another's slices": (_sliced(51_000_000), "shared-cores", INVALID),
     "quiet": (GOOD, None, None),
     "one error": (_with(errors=ERRORS | {"timeout": 1}), "errors", INVALID),
     "a wrong body": (_with(errors=ERRORS | {"body": 7}), "errors", INVALID),

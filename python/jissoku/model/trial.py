@@ -150,6 +150,12 @@ class ArmMeasurement(msgspec.Struct, frozen=True, kw_only=True):
         return max(0, self.cpu_ns - sum(self.slice_cpu_ns))
 
     @property
+    def background_cores(self) -> float:
+        """The same per second in which other arms were under load: cores that it took from them."""
+        others_ns = self.duration_ns - self.active_ns
+        return (self.background_cpu_ns or 0) / others_ns if others_ns > 0 else 0.0
+
+    @property
     def housekeeping_cpu_ns(self) -> int:
         """CPU time that depends on time, not on requests, while other arms were under load.
 

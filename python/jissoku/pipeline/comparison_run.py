@@ -86,6 +86,8 @@ class _ComparisonRun:
         self.progress = listener
         self.plan = config.plan
         self.failures: Counter[str] = Counter()
+        # Arms that take time from others in slices; they are compared by trials of each arm alone.
+        self.busy: set[str] = set()
         self.capacities: dict[str, float] = {}
         self.starts = 0
         eta = EtaEstimator((self.plan.warmup_ns + self.plan.window_ns) / 1e9)
@@ -206,19 +208,23 @@ class _ComparisonRun:
 
     def _run(self, step: PlannedStart, index: int) -> None:
         """Starts the arms of a step and measures them at each load, with all arms that reach it."""
-        planned = self._without_failed(step.planned)
+        planned = self._usable(step.planned)
         if planned is None:
             return
         workload = self.config.workload
         left = list(self._parts(step, index))
-        for _ in range(FAILURES_MAX + 1):
+        for _ in range(FAILURES_MAX + 2):
             with started_servers(self.runner, planned, workload) as servers:
                 self.starts += 1
                 servers.warm_up(planned, workload, self.plan)
                 while left:
-                    if not self._measure(servers, planned, left.pop(0), index):
+                    part = left.pop(0)
+                    if not self._measure(servers, planned, part, index):
                         break
-            planned = self._without_failed(step.planned)
+                    if self._finds_busy_arms():
+                        left.insert(0, part)
+                        break
+            planned = self._usable(step.planned)
             if not left or planned is None:
                 return
 
@@ -232,9 +238,27 @@ class _ComparisonRun:
             return
         yield from measurements(step)
 
-    def _without_failed(self, planned: PlannedTrial) -> PlannedTrial | None:
-        """A step without arms that failed too often; None if too few are left."""
-        arms = tuple(name for name in planned.arms if self.failures[name] < FAILURES_MAX)
+    def _finds_busy_arms(self) -> bool:
+        """Whether the last trial showed that an arm cannot be measured in slices."""
+        found = set(stats.busy_arms(self.trials[-1])) - self.busy
+        if found and self.header.method is Method.TIME_SLICED:
+            self.busy |= found
+            self.plan = updated(self.plan, fixed_rate_blocks=self.plan.blocks_max)
+            self.config = updated(self.config, plan=self.plan)
+            names = ", ".join(sorted(found))
+            self.progress.note(
+                f"{names}: works while others are under load, so it is compared by trials of each"
+                " target alone, in every block."
+            )
+            return True
+        return False
+
+    def _usable(self, planned: PlannedTrial) -> PlannedTrial | None:
+        """A step without arms that failed too often or take time from others; None if too few."""
+        busy = self.busy if planned.kind is TrialKind.TIME_SLICED else ()
+        arms = tuple(
+            name for name in planned.arms if self.failures[name] < FAILURES_MAX and name not in busy
+        )
         if len(arms) < (2 if planned.kind.is_paired else 1):
             return None
         return updated(planned, arms=arms)

@@ -5,10 +5,11 @@ from jissoku.stats.run_checks import is_rejected, too_noisy
 from jissoku.stats.stopping import half_widths, is_enough
 from jissoku.stats.summary import of_unfinished, summarise
 from jissoku.stats.sweep import summarise as summarise_sweep
-from jissoku.stats.trial_checks import trial_checks
+from jissoku.stats.trial_checks import busy_arms, trial_checks
 from jissoku.stats.verdict import minimum_effect_of
 
 __all__ = [
+    "busy_arms",
     "contradicted",
     "half_widths",
     "is_enough",

@@ -12,32 +12,43 @@ Logs = Mapping[int, float]
 FRACTIONS = {Metric.P50: 0.50, Metric.P99: 0.99}
 
 
-def latency_measurements(known: ValidTrials, arm: str) -> dict[int, ArmMeasurement]:
-    """The trials with an arm's latency at one load, by block: time-sliced, or else single-target.
+# The trials with latencies at one load. Paired trials have none: each request of one arm waits for
+# the other's.
+LATENCY_KINDS = (TrialKind.TIME_SLICED, TrialKind.FIXED_RATE)
 
-    Paired trials have none: each request of one arm waits for the other's.
-    """
-    for kind in (TrialKind.TIME_SLICED, TrialKind.FIXED_RATE):
-        found = {
-            trial.block: measurement
-            for trial in known.with_arm(kind, arm)
-            if (measurement := measurement_of(trial, arm)) is not None and measurement.requests
-        }
-        if found:
-            return found
-    return {}
+
+def latency_measurements(known: ValidTrials, arm: str) -> dict[int, ArmMeasurement]:
+    """An arm's trials with latencies at one load, by block: time-sliced, or else single-target."""
+    return next(filter(None, (_measurements(known, kind, arm) for kind in LATENCY_KINDS)), {})
+
+
+def _measurements(known: ValidTrials, kind: TrialKind, arm: str) -> dict[int, ArmMeasurement]:
+    return {
+        trial.block: measurement
+        for trial in known.with_arm(kind, arm)
+        if (measurement := measurement_of(trial, arm)) is not None and measurement.requests
+    }
+
+
+def _both(
+    known: ValidTrials, kind: TrialKind, arm: str, against: str
+) -> tuple[dict[int, ArmMeasurement], dict[int, ArmMeasurement]]:
+    """Both arms' trials of a kind, in the blocks that have both."""
+    ours, theirs = _measurements(known, kind, arm), _measurements(known, kind, against)
+    shared = sorted(ours.keys() & theirs.keys())
+    return {block: ours[block] for block in shared}, {block: theirs[block] for block in shared}
 
 
 def log_latency_ratios(known: ValidTrials, metric: Metric, arm: str, against: str) -> Logs:
     """ln(percentile of `arm` / percentile of `against`), by block; empty without enough answers.
 
-    Both arms' percentiles are taken in the same way: block by block where each supports them, else
-    over all answers (`latency.log_pooled`).
+    Both arms' percentiles are from trials of one kind, and taken in the same way: block by block
+    where each supports them, else over all answers (`latency.log_pooled`).
     """
     fraction = FRACTIONS[metric]
-    ours, theirs = latency_measurements(known, arm), latency_measurements(known, against)
-    shared = ours.keys() & theirs.keys()
-    sides = [{block: side[block] for block in shared} for side in (ours, theirs)]
+    sides = next(
+        filter(all, (_both(known, kind, arm, against) for kind in LATENCY_KINDS)), ({}, {})
+    )
     measurements = [measurement for side in sides for measurement in side.values()]
     is_whole = all(
         latency.is_supported(fraction, measurement.requests) for measurement in measurements
