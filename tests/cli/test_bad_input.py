@@ -138,7 +138,7 @@ CASES = {
         "takes no number of workers",
     ),
     "an unknown experiment": (["run", "static_tuning"], "did you mean static-tuning"),
-    "an experiment like no other": (["run", "x"], "Ours are delay, fan-out"),
+    "an experiment like no other": (["run", "x"], "Ours are app-servers, delay, fan-out"),
     "no file of an experiment": (["run", "nowhere.toml"], "no such file"),
     "no run": (["report", "/nowhere/at/all"], "holds no run"),
     "a folder that cannot be published to": (

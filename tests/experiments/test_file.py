@@ -131,6 +131,7 @@ def test_ours_can_be_read(path: Path) -> None:
 
 def test_all_are_there() -> None:
     assert {path.stem for path in experiment_file.builtin_experiments()} == {
+        "app-servers",
         "delay",
         "fan-out",
         "frameworks",
@@ -145,5 +146,5 @@ def test_all_are_there() -> None:
 
 
 def test_the_error_for_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(InputError, match=r"did you mean delay\? Ours are delay, fan-out"):
+    with pytest.raises(InputError, match=r"did you mean delay\? Ours are app-servers, delay"):
         experiment_file.find_experiment("dlay")

@@ -1,9 +1,9 @@
 """nginx in front of a WSGI server on a Unix socket, as one target.
 
 behind_nginx.py FOLDER WORKERS, where FOLDER holds nginx.conf and uwsgi.ini, and the environment's
-BEHIND says who stands behind: jissoku, minefield, meinheld or uwsgi. Each listens on
-FOLDER/behind.sock. behind_nginx.py --version prints their versions. Both are started here and end
-together.
+BEHIND says who stands behind: jissoku (in the uwsgi protocol), jissoku-http, minefield, meinheld,
+gunicorn or uwsgi. Each listens on FOLDER/behind.sock. behind_nginx.py --version prints their
+versions. Both are started here and end together.
 """
 
 import os
@@ -16,7 +16,13 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 SITE = Path(os.environ.get("PYTHONPATH", ""))
-PACKAGES = ("minefield", "meinheld", "pyuwsgi")
+PACKAGES = ("minefield", "meinheld", "pyuwsgi", "gunicorn")
+
+# Threads keep connections; the default kind of worker closes them.
+GUNICORN = [
+    *("--worker-class", "gthread", "--threads", "128", "--keep-alive", "75"),
+    *("--backlog", "1024", "--log-level", "warning", "--no-control-socket"),
+]
 
 
 def nginx() -> str:
@@ -27,9 +33,13 @@ def commands(folder: str, workers: str) -> list[list[str]]:
     name = os.environ["BEHIND"]
     if name == "uwsgi":
         behind = [sys.executable, str(SITE / "bin" / "uwsgi"), "--ini", f"{folder}/uwsgi.ini"]
-    elif name == "jissoku":
+    elif name in {"jissoku", "jissoku-http"}:
+        protocol = ",uwsgi" if name == "jissoku" else ""
         behind = [sys.executable, "-m", "jissoku", "serve", "wsgi_app:app", "--app-dir", str(HERE)]
-        behind += ["--listen", f"unix:{folder}/behind.sock,uwsgi", "--workers", workers]
+        behind += ["--listen", f"unix:{folder}/behind.sock{protocol}", "--workers", workers]
+    elif name == "gunicorn":
+        behind = [sys.executable, "-m", "gunicorn", "wsgi_app:app", "--pythonpath", str(HERE)]
+        behind += ["--bind", f"unix:{folder}/behind.sock", "--workers", workers, *GUNICORN]
     else:
         program = str(HERE / "wsgi_native.py")
         behind = [sys.executable, program, name, f"unix:{folder}/behind.sock", workers]
