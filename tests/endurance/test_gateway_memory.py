@@ -86,7 +86,7 @@ def holding_origin(response: bytes) -> Iterator[HoldingOrigin]:
 def gateway_to(origin: str, folder: Path) -> Iterator[Server]:
     config = folder / "serve.toml"
     config.write_text(
-        # On a busy machine the server accepts late, and a 504 would be waited for in vain.
+        # A busy machine accepts late, and a request answered with 504 would never reach the server.
         "connect-time-max = '60s'\n"
         "workers = 1\nhead-time-max = '300s'\nidle-time-max = '300s'\n"
         f"[upstream.app]\nservers = ['{origin}']\nconnections-max = 20000\nidle-time = '300s'\n"
