@@ -40,28 +40,29 @@ ERRORS = dict.fromkeys(factories.ERRORS, 0)
 LATENCY = factories.arm_measurement().latency_ns
 CLOSE = Workload(rate_rps=20_000, connection_mode=ConnectionMode.CLOSE)
 
-TURN_NS, TURNS = 100_000_000, 5
+
+def _turns(costs: Sequence[float], arm: str = "a") -> ArmMeasurement:
+    """A measurement whose slices cost these nanoseconds."""
+    turns = tuple(map(round, costs))
+    return factories.arm_measurement(
+        arm,
+        cpu_ns=sum(turns),
+        slice_cpu_ns=turns,
+        active_duration_ns=1_000_000_000,
+        duration_ns=2_000_000_000,
+    )
 
 
 def _sliced(background_ns: int) -> Trial:
-    """Two arms that are under load for half of the window each; `a` works in the other's half."""
-
-    def half(arm: str, beside_ns: int) -> ArmMeasurement:
-        turns = (TURN_NS // 10,) * TURNS
-        return factories.arm_measurement(
-            arm,
-            requests=10_000,
-            active_duration_ns=TURN_NS * TURNS,
-            slice_cpu_ns=turns,
-            cpu_ns=sum(turns) + beside_ns,
-        )
-
-    return factories.trial(TrialKind.TIME_SLICED, half("a", background_ns), half("b", 0))
+    """Two arms in slices, of which `a` also works in the other's second."""
+    worked = _turns([10_000_000] * 8)
+    busy = updated(worked, cpu_ns=sum(worked.slice_cpu_ns) + background_ns)
+    return factories.trial(TrialKind.TIME_SLICED, busy, _turns([10_000_000] * 8, "b"))
 
 
 CASES = {
-    "a garbage collection in another's slice": (_sliced(49_000_000), None, None),
-    "work in another's slices": (_sliced(51_000_000), "shared-cores", INVALID),
+    "a garbage collection in another's slice": (_sliced(99_000_000), None, None),
+    "work in another's slices": (_sliced(101_000_000), "shared-cores", INVALID),
     "quiet": (GOOD, None, None),
     "one error": (_with(errors=ERRORS | {"timeout": 1}), "errors", INVALID),
     "a wrong body": (_with(errors=ERRORS | {"body": 7}), "errors", INVALID),
@@ -173,18 +174,6 @@ def test_measurements_of_different_windows_are_no_paired_trial() -> None:
         factories.arm_measurement("b", duration_ns=980_000_000),
     )
     assert [check.name for check in trial_checks(pair)] == ["window"]
-
-
-def _turns(costs: Sequence[float], arm: str = "a") -> ArmMeasurement:
-    """A measurement whose slices cost these nanoseconds."""
-    turns = tuple(map(round, costs))
-    return factories.arm_measurement(
-        arm,
-        cpu_ns=sum(turns),
-        slice_cpu_ns=turns,
-        active_duration_ns=1_000_000_000,
-        duration_ns=2_000_000_000,
-    )
 
 
 def _noisy(turns: int, seed: int, *, drift: float = 0.0, sd: float = 0.02) -> list[float]:

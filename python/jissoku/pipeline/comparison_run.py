@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from jissoku import stats
 from jissoku.design import loads as grid, schedule
 from jissoku.design.capacity import FIRST_OF_CLOSED_LOOP
+from jissoku.design.sampling_plan import SamplingPlan
 from jissoku.design.schedule import PlannedMeasurement, PlannedStart, PlannedTrial
 from jissoku.model import (
     SINGLE_RATE_FACTOR,
@@ -84,17 +85,21 @@ class _ComparisonRun:
         self.runner = benchmark
         self.writer = store
         self.progress = listener
-        self.plan = config.plan
         self.failures: Counter[str] = Counter()
         # Arms that take time from others in slices; they are compared by trials of each arm alone.
         self.busy: set[str] = set()
         self.capacities: dict[str, float] = {}
         self.starts = 0
-        eta = EtaEstimator((self.plan.warmup_ns + self.plan.window_ns) / 1e9)
+        eta = EtaEstimator((config.plan.warmup_ns + config.plan.window_ns) / 1e9)
         self.loop = TrialLoop(store, listener, eta)
         self.trials = self.loop.trials
         self.repeats: RepeatedChecks | None = None
         self.external = external(config)
+
+    @property
+    def plan(self) -> SamplingPlan:
+        """How much is measured; an arm that is busy changes it."""
+        return self.config.plan
 
     def run(self) -> None:
         """Runs all steps in order."""
@@ -213,6 +218,7 @@ class _ComparisonRun:
             return
         workload = self.config.workload
         left = list(self._parts(step, index))
+        # One start more than failures can need: after the one that finds busy arms.
         for _ in range(FAILURES_MAX + 2):
             with started_servers(self.runner, planned, workload) as servers:
                 self.starts += 1
@@ -240,11 +246,11 @@ class _ComparisonRun:
 
     def _finds_busy_arms(self) -> bool:
         """Whether the last trial showed that an arm cannot be measured in slices."""
-        found = set(stats.busy_arms(self.trials[-1])) - self.busy
+        found = stats.busy_arms(self.trials[-1]) - self.busy
         if found and self.header.method is Method.TIME_SLICED:
             self.busy |= found
-            self.plan = updated(self.plan, fixed_rate_blocks=self.plan.blocks_max)
-            self.config = updated(self.config, plan=self.plan)
+            plan = updated(self.plan, fixed_rate_blocks=self.plan.blocks_max)
+            self.config = updated(self.config, plan=plan)
             names = ", ".join(sorted(found))
             self.progress.note(
                 f"{names}: works while others are under load, so it is compared by trials of each"

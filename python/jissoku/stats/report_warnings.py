@@ -56,8 +56,8 @@ def report_warnings(
 
 
 def _of_arms(arm_summaries: Sequence[ArmSummary]) -> Iterator[ReportWarning]:
-    counted = [known for known in arm_summaries if known.status is MeasurementStatus.MEASURED]
-    reasons = Counter(broken.reason for known in counted for broken in known.failures)
+    measured = [known for known in arm_summaries if known.status is MeasurementStatus.MEASURED]
+    reasons = Counter(broken.reason for known in measured for broken in known.failures)
     common = [reason for reason, arms in reasons.items() if arms > 1]
     for reason in common:
         title = "A trial has no result for any of its targets"
@@ -75,9 +75,9 @@ def _of_arms(arm_summaries: Sequence[ArmSummary]) -> Iterator[ReportWarning]:
         for broken in known.failures:
             where = f" ({broken.stage})" if broken.stage else ""
             how_often = f"{len(broken.trials)} of {known.trials_total} trials"
-            if known in counted and broken.reason in common:
-                continue
             if known.status is MeasurementStatus.MEASURED:
+                if broken.reason in common:
+                    continue
                 title = f"{name} has no result in {how_often}{where}"
             else:
                 word = "failed" if known.status is MeasurementStatus.FAILED else "is invalid"

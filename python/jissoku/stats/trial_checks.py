@@ -241,13 +241,13 @@ def _same_window(trial: Trial) -> Iterator[FailedCheck]:
         yield FailedCheck(name="window", outcome=CheckOutcome.INVALID, message=text)
 
 
-def busy_arms(trial: Trial) -> tuple[str, ...]:
+def _is_busy(measurement: ArmMeasurement) -> bool:
+    return measurement.background_cores > BACKGROUND_CORES_MAX
+
+
+def busy_arms(trial: Trial) -> frozenset[str]:
     """The arms that took so much time from the others that slices cannot compare them."""
-    return tuple(
-        measurement.arm
-        for measurement in trial.measurements
-        if measurement.background_cores > BACKGROUND_CORES_MAX
-    )
+    return frozenset(measurement.arm for measurement in trial.measurements if _is_busy(measurement))
 
 
 def _shared_cores(trial: Trial) -> Iterator[FailedCheck]:
@@ -257,7 +257,7 @@ def _shared_cores(trial: Trial) -> Iterator[FailedCheck]:
     the floor, and 1.5 times without it.
     """
     for measurement in trial.measurements:
-        if measurement.arm in busy_arms(trial):
+        if _is_busy(measurement):
             text = (
                 f"{measurement.arm} used {measurement.background_cores:.2f} cores while other"
                 " targets were under load, and they waited for it: it cannot be compared in time"
