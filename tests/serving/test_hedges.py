@@ -3,7 +3,9 @@
 import contextlib
 import http.server
 import json
+import signal
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -92,6 +94,56 @@ def test_both_copies_may_be_late(tmp_path: Path, start: Start, action: str, expe
     assert status == 200
     assert expected in body
     assert one.requests + other.requests == ["/x", "/x"]
+
+
+def test_a_connection_is_kept_if_the_response_that_is_not_used_follows_soon(
+    tmp_path: Path, start: Start
+) -> None:
+    is_free = {"a": threading.Event(), "b": threading.Event()}
+    with (
+        Origin("a", held_until(is_free["a"])) as one,
+        Origin("b", held_until(is_free["b"])) as other,
+    ):
+        (tmp_path / "serve.toml").write_text(
+            "listen = '127.0.0.1:0'\nworkers = 1\nmetrics = '127.0.0.1:0'\n"
+            f"{upstream([one, other])}hedge = {{ after = '2s', budget = 1.0 }}\n"
+        )
+        served = start("--config", str(tmp_path / "serve.toml"))
+        port, metrics = [int(served.wait_for(LISTENING)[1]) for _ in range(2)]
+        client = threading.Thread(target=asked, args=[port, "GET", "/"])
+        client.start()
+        while not (one.requests and other.requests):
+            client.join(0.001)
+        is_free["b"].set()
+        client.join()
+        is_free["a"].set()
+        while len(one.requests) < 2 or len(other.requests) < 2:
+            assert asked(port, "GET", "/") == (200, "held")
+        _, samples = read_metrics(metrics)
+    assert samples['jissoku_upstream_tries_total{upstream="app",connection="new"}'] == 2
+
+
+def test_a_worker_that_was_late_itself_sends_no_copies_at_once(
+    tmp_path: Path, start: Start
+) -> None:
+    is_free = threading.Event()
+    with Origin("a", held_until(is_free)) as one, Origin("b", held_until(is_free)) as other:
+        text = f"[[route]]\npath = '/ok'\nfixed = 'ok'\n{upstream([one, other])}"
+        text += "hedge = { after = '1s', budget = 1.0 }\n"
+        (tmp_path / "serve.toml").write_text(f"listen = '127.0.0.1:0'\nworkers = 1\n{text}")
+        served = start("--config", str(tmp_path / "serve.toml"))
+        port = int(served.wait_for(LISTENING)[1])
+        client = threading.Thread(target=asked, args=[port, "GET", "/"])
+        client.start()
+        while not one.requests + other.requests:
+            client.join(0.001)
+        served.send_signal(signal.SIGSTOP)
+        time.sleep(2.2)
+        served.send_signal(signal.SIGCONT)
+        assert asked(port, "GET", "/ok") == (200, "ok")
+        is_free.set()
+        client.join()
+        assert one.requests + other.requests == ["/"]
 
 
 def test_what_may_have_had_an_effect_is_not_copied(tmp_path: Path, start: Start) -> None:

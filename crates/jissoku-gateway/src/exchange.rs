@@ -62,6 +62,11 @@ pub(crate) struct Exchange {
     pub(crate) copy: Option<Key>,
     /// What became of that copy, for the access log.
     pub(crate) hedge: Option<HedgeResult>,
+    /// Whether the copy was put off once.
+    pub(crate) is_copy_put_off: bool,
+    /// Of one that is without a client because another copy of its request was responded to: until
+    /// when its response is received.
+    pub(crate) unused_until_ns: Option<u64>,
     /// What its server speaks.
     pub(crate) protocol: Protocol,
 }
@@ -135,6 +140,8 @@ impl Exchange {
             part: None,
             copy: None,
             hedge: None,
+            is_copy_put_off: false,
+            unused_until_ns: None,
             protocol,
         }
     }

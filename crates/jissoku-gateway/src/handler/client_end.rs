@@ -1,4 +1,5 @@
-//! Requests whose clients have left: they end, or their responses are received and dropped.
+//! Requests whose clients have left, or have the response to another copy: they end, or their
+//! responses are received and dropped.
 
 use jissoku_os::driver::ConnectionId;
 use jissoku_server::{LogRecord, Progress, Response, UpstreamCounter};
@@ -51,16 +52,23 @@ impl GatewayHandler {
         else {
             return self.end_exchange(key);
         };
-        exchange.client_state = ClientState::Gone;
         exchange.permit = permit;
-        // No client waits for another server.
-        exchange.place.forwarding.retry = RetryPolicy::NONE;
-        exchange.place.forwarding.hedge = None;
-        let (copy, upstream) = (exchange.copy.take(), exchange.upstream);
-        self.orphans += 1;
+        let copy = exchange.copy.take();
         if let Some(copy) = copy {
             self.end_exchange(copy);
         }
+        self.go_on_without_client(key);
+    }
+
+    /// Has the response to an exchange received and dropped.
+    pub(super) fn go_on_without_client(&mut self, key: Key) {
+        let Some(exchange) = self.exchanges.get(key) else { return };
+        exchange.client_state = ClientState::Gone;
+        // No client waits for another server.
+        exchange.place.forwarding.retry = RetryPolicy::NONE;
+        exchange.place.forwarding.hedge = None;
+        let upstream = exchange.upstream;
+        self.orphans += 1;
         if let Some(upstream) = upstream {
             self.limit_orphan(upstream, key);
         }
@@ -70,9 +78,11 @@ impl GatewayHandler {
     /// The response to an exchange without a client is received for a limited time, once it has
     /// begun: it may have no end.
     pub(super) fn limit_orphan(&mut self, upstream: Key, key: Key) {
-        let head_ns = self.exchanges.get_ref(key).map_or(0, |orphan| orphan.place.phases.head_ns);
-        if head_ns != 0 {
-            self.set_deadline(upstream, head_ns + self.service.timeouts.read_ns);
+        let Some(orphan) = self.exchanges.get_ref(key) else { return };
+        let head_ns = orphan.place.phases.head_ns;
+        let begun_until_ns = (head_ns != 0).then(|| head_ns + self.service.timeouts.read_ns);
+        if let Some(until_ns) = orphan.unused_until_ns.or(begun_until_ns) {
+            self.set_deadline(upstream, until_ns);
         }
     }
 

@@ -93,7 +93,8 @@ impl GatewayHandler {
             }
             State::Busy(exchange, _) => {
                 let is_in_head = upstream.is_in_head();
-                if !is_in_head && self.exchanges.get(exchange).is_some_and(|one| one.is_orphan()) {
+                let orphan = self.exchanges.get(exchange).filter(|one| one.is_orphan());
+                if orphan.is_some_and(|one| !is_in_head || one.unused_until_ns.is_some()) {
                     // Its server is not to blame.
                     return self.end_exchange(exchange);
                 }

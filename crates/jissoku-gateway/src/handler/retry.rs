@@ -103,6 +103,10 @@ impl GatewayHandler {
             let pool = &mut self.servers[upstream.pool].pool;
             pool.record_closing(&upstream.endpoint, upstream.idle_age_ns, now_ns);
         }
+        if exchange.unused_until_ns.is_some() {
+            self.release(key, attempt.outcome(fault));
+            return self.end_exchange(key);
+        }
         let Exchange { place, .. } = exchange;
         let shared = &self.service.upstreams[place.forwarding.upstream];
         let verdict = decide(fault, attempt, |tried| {
