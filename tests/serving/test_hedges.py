@@ -5,7 +5,6 @@ import http.server
 import json
 import signal
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -138,7 +137,7 @@ def test_a_worker_that_was_late_itself_sends_no_copies_at_once(
         while not one.requests + other.requests:
             client.join(0.001)
         served.send_signal(signal.SIGSTOP)
-        time.sleep(2.2)
+        client.join(2.2)
         served.send_signal(signal.SIGCONT)
         assert asked(port, "GET", "/ok") == (200, "ok")
         is_free.set()
