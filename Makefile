@@ -55,7 +55,8 @@ RERUNS := --reruns 2 --reruns-delay 5 -raR -o timeout_func_only=true \
   -W default::pytest.PytestUnraisableExceptionWarning
 
 .PHONY: race-test
-race-test: build ## Run the tests that start servers and generate real load (some minutes).
+race-test: build ## Run the slow tests, and those that start servers and generate real load (some minutes).
+	$(PYTHON) -m pytest -m 'slow and not race and not endurance' -n $(TESTS_AT_ONCE) --dist worksteal
 	$(PYTHON) -m pytest -m race --timeout 300 $(RERUNS)
 
 .PHONY: endurance

@@ -49,6 +49,7 @@ def test_versions_agree() -> None:
     assert project["dynamic"] == ["version"], "one number, in Cargo.toml"
 
 
+@pytest.mark.slow
 def test_no_path_of_this_machine_is_in_the_tree() -> None:
     suffixes = {".py", ".rs", ".toml", ".md", ".html", ".json", ".jsonl", ".txt"}
     words = (f"{ROOT}/", f"{Path.home()}/")

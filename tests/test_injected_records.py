@@ -6,6 +6,8 @@
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from jissoku import records, stats
 from jissoku.model import Comparison, CrossCheckName, Estimate, Metric, Summary
 from tests import records_table
@@ -87,6 +89,7 @@ def made() -> str:
     return records_table.fill(README, "injected", table())
 
 
+@pytest.mark.slow
 def test_the_ratio_to_another_server_moves_by_the_injected_part() -> None:
     for arm, without in PAIRS.items():
         assert abs(_moved(arm, without) - EXPECTED) < TOLERANCE, f"{arm}: {_moved(arm, without)}"

@@ -27,6 +27,7 @@ PARTS = 8
 FUNCTIONS = 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PAIRS)
 def test_the_table_of_a_pair_is_made_of_its_record(name: str) -> None:
     assert _between(name) == pair(name)

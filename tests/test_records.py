@@ -19,6 +19,7 @@ def test_every_experiment_has_its_records() -> None:
     assert {path.stem for path in experiment_file.builtin_experiments()} == {*NAMES}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_kept_report_is_what_its_records_say(name: str) -> None:
     outcome = experiment.read_result(RECORDS / name)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+import pytest
 from scipy import stats as distributions  # type: ignore[import-untyped]
 
 from jissoku import records, stats
@@ -33,6 +34,7 @@ OVERLAP_MIN = 0.95
 Key = tuple[Machine, str, str, Load]
 
 
+@pytest.mark.slow
 def test_intervals_of_any_two_runs_overlap() -> None:
     found = _overlaps(_ratios(_summaries()))
     assert sum(found) / len(found) >= OVERLAP_MIN, f"{sum(found)} of {len(found)}"
@@ -54,6 +56,7 @@ def test_the_table_is_made_of_the_records() -> None:
     assert rest.partition(END)[0] == table(_summaries())
 
 
+@pytest.mark.slow
 def test_the_precision_is_that_of_the_records() -> None:
     text = (RECORDS / "README.md").read_text(encoding="utf-8")
     _, _, rest = text.partition(PRECISION_BEGIN)

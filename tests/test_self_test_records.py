@@ -7,6 +7,8 @@ import sys
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from jissoku import records, stats
 from jissoku.model import Load, LoadLevel, Metric
 from jissoku.pipeline.self_test import SelfTestResult, bound_checks
@@ -28,6 +30,7 @@ STANDARD = {
 }
 
 
+@pytest.mark.slow
 def test_every_bound_is_kept() -> None:
     assert [row for row in _rows() if row.state is not BoundState.PASS] == []
 

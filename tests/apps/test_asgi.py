@@ -27,6 +27,7 @@ def port() -> Iterator[int]:
         served.end()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
 def test_every_case_holds(case: dict[str, Any], port: int) -> None:
     check(case, port)
@@ -170,6 +171,7 @@ def test_a_shutdown_waits_for_tasks_and_ends_the_lifespan(tmp_path: Path) -> Non
         served.end()
 
 
+@pytest.mark.slow
 def test_a_shutdown_cancels_what_does_not_end(tmp_path: Path) -> None:
     write_lifespan(tmp_path, 'await send({"type": "lifespan.startup.complete"})')
     served = serve("there:app", "--stop-timeout", "300ms", directory=tmp_path)

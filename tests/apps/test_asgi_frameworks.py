@@ -8,6 +8,8 @@ import pytest
 from tests.apps.conftest import port_of, serve
 from tests.serving.server_process import PATIENCE_S
 
+pytestmark = pytest.mark.slow
+
 httpx = pytest.importorskip("httpx")
 pytest.importorskip("starlette")
 pytest.importorskip("fastapi")

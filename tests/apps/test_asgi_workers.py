@@ -79,6 +79,7 @@ async def app(scope, receive, send):
 """
 
 
+@pytest.mark.slow
 def test_an_application_that_does_not_receive_holds_its_client_back(tmp_path: Path) -> None:
     (tmp_path / "there.py").write_text(COUNTS)
     served = serve("there:app", "--body-size-max", "64MiB", directory=tmp_path)

@@ -18,6 +18,7 @@ COMMAND = ["conformance", "--apps"]
 FILES = {"wsgi": ["wsgi.toml"], "asgi": ["asgi.toml", "websocket.toml"]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interface", FILES)
 def test_every_case_is_run_against_a_recipe(run: Run, tmp_path: Path, interface: str) -> None:
     done = run([*COMMAND, f"jissoku-{interface}", "--json"], tmp_path)

@@ -199,6 +199,7 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 BODY = bytes(range(256)) * 1_000
 
 
+@pytest.mark.slow
 def test_requests_is_answered(url: str) -> None:
     with requests.Session() as session:
         answer = session.get(f"{url}/json?x=%C3%A9", timeout=25)

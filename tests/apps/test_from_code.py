@@ -144,6 +144,7 @@ if __name__ == "__main__":
 DOCUMENT = Path(__file__).parents[2] / "docs" / "apps.md"
 
 
+@pytest.mark.slow
 def test_django_is_served_in_a_thread(tmp_path: Path) -> None:
     pytest.importorskip("django")
     blocks = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)

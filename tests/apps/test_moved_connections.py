@@ -54,6 +54,7 @@ def ask(kept: HTTPConnection) -> tuple[int, str, bool]:
     return int(pid), client, response.will_close
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("app", APPS)
 def test_a_kept_connection_goes_to_the_new_worker(app: str, tmp_path: Path) -> None:
     source, options = APPS[app]
@@ -93,6 +94,7 @@ def test_a_worker_that_is_replaced_passes_its_connections_on(tmp_path: Path) -> 
         served.end()
 
 
+@pytest.mark.slow
 def test_more_connections_are_passed_on_than_a_queue_holds(tmp_path: Path) -> None:
     (tmp_path / "there.py").write_text(WSGI)
     served = serve("there:app", "--workers", "2", directory=tmp_path)

@@ -64,6 +64,7 @@ def write_at_once(path: Path, text: str) -> None:
     other.replace(path)
 
 
+@pytest.mark.slow
 def test_a_changed_file_is_served(tmp_path: Path) -> None:
     source = tmp_path / "there.py"
     source.write_text(SOURCE.format(version="one"))
@@ -115,6 +116,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("arguments", "code", "sentence"), REFUSED)
 def test_bad_input_is_one_sentence(
     arguments: list[str], code: int, sentence: str, tmp_path: Path

@@ -37,6 +37,7 @@ def workers_of(served: Served) -> list[psutil.Process]:
     return psutil.Process(served.process.pid).children()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("app", APPS)
 def test_no_request_is_lost_when_a_new_process_takes_over(app: str, tmp_path: Path) -> None:
     source, options = APPS[app]
@@ -55,6 +56,7 @@ def test_no_request_is_lost_when_a_new_process_takes_over(app: str, tmp_path: Pa
         served.end()
 
 
+@pytest.mark.slow
 def test_workers_end_with_their_parent(tmp_path: Path) -> None:
     (tmp_path / "there.py").write_text(WSGI)
     served = serve("there:app", "--workers", "2", directory=tmp_path)

@@ -61,6 +61,7 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.mark.slow
 def test_each_phase_is_logged_and_counted(kind: str, tmp_path: Path) -> None:
     source, arguments = KINDS[kind]
     (tmp_path / "there.py").write_text(source)

@@ -10,6 +10,8 @@ import pytest
 from tests.apps.conftest import port_of, serve
 from tests.serving.server_process import PATIENCE_S, Load, Served, connect, spawn
 
+pytestmark = pytest.mark.slow
+
 WSGI = """
 def app(environ, start_response):
     environ["wsgi.input"].read()

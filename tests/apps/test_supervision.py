@@ -16,6 +16,8 @@ import pytest
 from tests.apps.conftest import port_of, serve
 from tests.serving.server_process import COMMAND, PATIENCE_S, Load, Served, ask
 
+pytestmark = pytest.mark.slow
+
 SOURCE = """
 import ctypes, os, time
 kept = []

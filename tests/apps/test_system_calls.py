@@ -16,7 +16,7 @@ from tests.apps.conftest import port_of, serve
 from tests.serving.server_process import PATIENCE_S, Served
 
 STRACE = shutil.which("strace")
-pytestmark = pytest.mark.skipif(STRACE is None, reason="no strace")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(STRACE is None, reason="no strace")]
 
 WSGI = """
 def app(environ, start_response):

@@ -63,6 +63,7 @@ def test_an_application_knows_its_thread_and_one_idle_thread_is_used_again(serve
     assert answers == {(200, b"jissoku-app-0 True")}
 
 
+@pytest.mark.slow
 def test_a_streamed_response_stays_on_its_thread(served: Served) -> None:
     port = port_of(served)
     with ThreadPoolExecutor(8) as clients:

@@ -238,6 +238,7 @@ def test_an_asgi_application_sees_the_variables(asgi: Path) -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0, 1, 5, 100_000])
 def test_a_body_follows_the_packet(wsgi: Path, asgi: Path, size: int) -> None:
     body = os.urandom(size)
@@ -270,6 +271,7 @@ def test_a_chunked_body_is_decoded(wsgi: Path) -> None:
     assert body_of(answer).decode() == f"{hashlib.sha256(b'abcde').hexdigest()} 5 one"
 
 
+@pytest.mark.slow
 def test_another_listener_speaks_http(tmp_path: Path) -> None:
     (tmp_path / "there.py").write_text(WSGI.format(version="one"))
     where = tmp_path / "app.sock"
@@ -362,6 +364,7 @@ def ask_nginx(where: Path, method: str, path: str, **options: Any) -> tuple[int,
 BOTH = [("wsgi", "unix"), ("wsgi", "tcp"), ("asgi", "unix"), ("asgi", "tcp")]
 
 
+@pytest.mark.slow
 @needs_nginx
 @pytest.mark.parametrize("behind_nginx", BOTH, indirect=True)
 def test_behind_nginx(behind_nginx: tuple[Path, Served]) -> None:
@@ -398,6 +401,7 @@ def received_size(answer: tuple[int, bytes], body: bytes) -> int:
     return int(size)
 
 
+@pytest.mark.slow
 @needs_nginx
 @pytest.mark.parametrize("behind_nginx", BOTH[:2], indirect=True)
 def test_a_reload_behind_nginx_loses_nothing(

@@ -223,6 +223,7 @@ def check_variables(port: int) -> None:
     assert {name: seen.get(name) for name in expected} == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transport", ["tcp", "unix"])
 def test_our_own_server_behind(tmp_path: Path, transport: str) -> None:
     limit = ("--body-size-max", "64MiB")

@@ -70,6 +70,7 @@ def echo(connection: Any, message: Any) -> None:
     connection.send(message)
 
 
+@pytest.mark.slow
 def test_our_own_server_sends_every_message_back(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +125,7 @@ def test_a_trial_of_the_lab_sends_messages(body: bytes) -> None:
 
 
 # The preparation of all but the first installs packages.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -179,6 +181,7 @@ def test_a_wrong_echo_is_an_error(run: Run, tmp_path: Path, wrong: str) -> None:
         assert (report["requests"], errors(report)) == (20, {kind: 20})
 
 
+@pytest.mark.slow
 def test_a_refused_handshake_is_said(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

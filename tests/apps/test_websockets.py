@@ -199,6 +199,7 @@ def frame(first: int, payload: bytes) -> bytes:
     return bytes([first, 0x80 | len(payload)]) + bytes(4) + payload
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sent", "code"), [
     (frame(0x83, b""), 1002),
     (frame(0xC1, b""), 1002),
@@ -245,6 +246,7 @@ def test_a_slow_client_holds_the_application_back(served: Any) -> None:
     served.wait_for("^client gone$")
 
 
+@pytest.mark.slow
 def test_an_application_that_does_not_receive_holds_its_client_back(served: Any) -> None:
     served.port = port_of(served)
     connection = handshake(served.port, path="/late")

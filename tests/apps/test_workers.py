@@ -46,6 +46,7 @@ def test_a_worker_that_exits_is_replaced(tmp_path: Path) -> None:
         served.end()
 
 
+@pytest.mark.slow
 def test_a_reload_serves_new_code_and_loses_nothing(tmp_path: Path) -> None:
     source = tmp_path / "there.py"
     source.write_text(SOURCE.format(version="one"))

@@ -84,6 +84,7 @@ def until_decided(head: float, seed: int) -> BoundStatus:
     return bound_results(run, trials, [BOUND])[0].status
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_until_the_bound_can_be_decided() -> None:
     same = Counter(until_decided(1.0, seed) for seed in range(20))
     assert same[BoundStatus.EXCEEDED] == 0
@@ -217,6 +218,7 @@ def test_a_comment_says_what_is_done_more_often() -> None:
     assert "| write" not in said(uncounted, base)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FORMATS)
 def test_exports_have_every_arm_or_bound(name: str, tmp_path: Path) -> None:
     run, trials = measured(1.05, seed=1)

@@ -10,6 +10,8 @@ from tests.ci.made_up import BASE_NS, campaign
 from tests.ci.server_repository import COMMAND, git, server_repository
 from tests.conftest import Run
 
+pytestmark = pytest.mark.slow
+
 BOUND = "cost(head) > 1.01 x cost(base)"
 COMPARE = [
     "compare", "--cmd", f"head={COMMAND}", "--baseline", "HEAD", "--fail-if", BOUND, "-R", "5000",

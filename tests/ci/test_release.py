@@ -13,6 +13,8 @@ from jissoku.targets.placeholders import fill_text
 from jissoku.targets.release import from_release, is_release
 from tests.conftest import Run
 
+pytestmark = pytest.mark.slow
+
 COMMAND = f"base={sys.executable} -m tried {{port}}"
 
 

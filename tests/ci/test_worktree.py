@@ -138,6 +138,7 @@ BISECT = ["bisect", "main~1", "main", "--cmd", "cat {port}"]
 CONFIRM = ["--fail-if", "cost(head) > 1.01 x cost(base)", "--confirm"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

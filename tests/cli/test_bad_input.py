@@ -226,6 +226,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_bad_input_is_refused_in_a_sentence(name: str, run: Run, tmp_path: Path) -> None:
     arguments, words = CASES[name]
@@ -253,6 +254,7 @@ def test_options_are_checked_before_anything_is_built(
     assert "Preparing" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_process_of_its_own_refuses_likewise(tmp_path: Path) -> None:
     arguments, words = CASES["an unknown target"]
     done = jissoku(*arguments, folder=tmp_path)

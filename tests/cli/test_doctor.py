@@ -35,6 +35,7 @@ def test_days_are_counted_by_class_of_machines() -> None:
     )
 
 
+@pytest.mark.slow
 def test_kept_records_have_days(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     records = Path(__file__).parents[2] / "records" / "repeatability"

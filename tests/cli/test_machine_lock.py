@@ -30,6 +30,7 @@ def test_a_verb_that_measures_is_refused_while_another_does(
     assert list(tmp_path.iterdir()) == [], "nothing was begun"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["targets"], ["doctor"], ["calibrate"], ["run"]], ids=" ".join)
 def test_a_verb_that_only_reads_needs_no_lock(run: Run, tmp_path: Path, words: list[str]) -> None:
     with measurement_lock("sweep"):

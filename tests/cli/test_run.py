@@ -14,6 +14,7 @@ from jissoku.targets import catalogue
 from tests.conftest import Run
 
 
+@pytest.mark.slow
 def test_without_a_name_ours_are_listed_with_what_is_missing(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

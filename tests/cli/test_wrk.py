@@ -74,6 +74,7 @@ def test_a_parser_of_wrks_report_reads_ours(server: Server, run: Run, tmp_path: 
     assert {value for name, value in found.items() if name.startswith("errors")} == {0}
 
 
+@pytest.mark.slow
 def test_error_statuses_are_reported_and_in_no_rate(
     server: Server, run: Run, tmp_path: Path
 ) -> None:

@@ -64,6 +64,7 @@ async def _request_without_server(counts: Counts) -> None:
     await CountedClient(address, 0, counts).request("POST")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nginx", path="/usr/sbin:/usr/bin") is None, reason="no nginx")
 @pytest.mark.parametrize("what", ["idle-race", "restarts"])
 def test_nginx_repeats_a_get_and_never_a_post(run: Run, tmp_path: Path, what: str) -> None:

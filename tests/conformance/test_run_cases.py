@@ -54,6 +54,7 @@ def test_our_server_holds_to_every_case(site: str, run: Run, tmp_path: Path) -> 
     assert report["totals"]["pass"] == len(report["cases"]) > 140
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["--splits", "--bytes"])
 def test_cuts_on_the_way_change_nothing(how: str, run: Run, tmp_path: Path) -> None:
     arguments = ("--case", "chunks_*", "--case", "*_empty_line*", "--case", "a_client_may_*")

@@ -17,6 +17,7 @@ def recipes(tmp_path: Path) -> Path:
     return relay_proxy.write_recipe(tmp_path / "recipes")
 
 
+@pytest.mark.slow
 def test_a_relay_of_bytes_is_judged_by_what_it_does(
     run: Run, tmp_path: Path, recipes: Path
 ) -> None:
@@ -41,6 +42,7 @@ def test_a_relay_of_bytes_is_judged_by_what_it_does(
     }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("haproxy", path="/usr/sbin:/usr/bin") is None, reason="no haproxy")
 @pytest.mark.parametrize("how", ["", "--splits", "--bytes"])
 def test_divided_messages_change_nothing(run: Run, tmp_path: Path, how: str) -> None:

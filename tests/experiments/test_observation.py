@@ -61,6 +61,7 @@ def test_only_what_claims_speak_of_is_counted_and_run() -> None:
     assert counting.seconds(experiment("cost(one) < 3")) == 0
 
 
+@pytest.mark.slow
 def test_a_bench_is_run_round_by_round(tmp_path: Path) -> None:
     found = run(experiment("benchmark.one_ns(micro) < 9 * benchmark.syscall_ns(here)"), tmp_path)
     assert found["micro"].rounds == 6 * ({"one_ns": 12.5, "two_ns": 300.0},)

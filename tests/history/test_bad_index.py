@@ -101,17 +101,20 @@ def check_repaired(run: Run, place: Path, table: str, damage: Callable[[Path], o
     assert len([one for one in index_of(place).iterdir() if one.is_dir()]) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["runs", "blocks", "pairs"])
 @pytest.mark.parametrize("damage", TABLE_DAMAGES)
 def test_a_damaged_table_is_made_again(place: Path, run: Run, table: str, damage: str) -> None:
     check_repaired(run, place, table, lambda part: TABLE_DAMAGES[damage](part / table))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", PART_DAMAGES)
 def test_a_damaged_part_file_is_made_again(place: Path, run: Run, damage: str) -> None:
     check_repaired(run, place, "runs", PART_DAMAGES[damage])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["b"], ["--changes"], ["--export", "tables"], []])
 def test_every_command_finds_a_damaged_table(place: Path, run: Run, words: list[str]) -> None:
     before = run(["history", *words], place)
@@ -181,6 +184,7 @@ cli.main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0, 200, 2_000])
 def test_a_disk_that_takes_no_more_is_one_sentence(place: Path, run: Run, size: int) -> None:
     """A limit on the size of a file, which has the same result as a full disk, at several files."""
@@ -193,6 +197,7 @@ def test_a_disk_that_takes_no_more_is_one_sentence(place: Path, run: Run, size: 
 FULL_DISK = 'mount -t tmpfs -o size=48k tmpfs "$0" && exec "$@"'
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_sentence(place: Path, run: Run) -> None:
     cache = place / "cache"
     cache.mkdir()
@@ -250,6 +255,7 @@ print([found.session.execute(f"SELECT count(*) FROM {table}").fetchall() for tab
 """
 
 
+@pytest.mark.slow
 def test_several_processes_merge_parts_of_the_same_runs(place: Path) -> None:
     """They begin at the same time, write a part for each run and merge those of the others."""
     for number in range(3, 9):
@@ -276,6 +282,7 @@ def test_several_processes_merge_parts_of_the_same_runs(place: Path) -> None:
     assert [len(rows(opened(place), table)) for table in tables.NAMES] == expected
 
 
+@pytest.mark.slow
 def test_a_folder_whose_name_is_no_text_is_a_run_like_others(place: Path, run: Run) -> None:
     (place / "runs" / "two").rename(place / "runs" / NOT_TEXT)
     listed = run(["history"], place)

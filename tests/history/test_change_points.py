@@ -42,21 +42,25 @@ def places(shift: Callable[[int], float], seeds: range, count: int = 30) -> Coun
     return Counter(suspected(target_history(series(shift, count, seed), "a")[0]) for seed in seeds)
 
 
+@pytest.mark.slow
 def test_a_step_without_a_known_cause_is_found_where_it_is() -> None:
     found = places(lambda number: 0.03 * (number >= 15), range(20))
     assert sum(found[15 + near,] for near in (-1, 0, 1)) >= 19
 
 
+@pytest.mark.slow
 def test_a_step_down_is_a_change_as_well() -> None:
     found = places(lambda number: -0.03 * (number >= 20), range(10))
     assert found[20,] >= 9
 
 
+@pytest.mark.slow
 def test_a_stretch_has_two_steps() -> None:
     found = places(lambda number: 0.04 * (10 <= number < 20), range(10))
     assert found[10, 20] >= 9
 
 
+@pytest.mark.slow
 def test_nothing_is_found_where_nothing_changed() -> None:
     found = places(lambda _: 0.0, range(60))
     assert found[()] >= 58

@@ -100,6 +100,7 @@ def test_what_cannot_be_had_stays_open(
     assert "Not measured: jissoku@0.0.1 is not available here: its recipe uses" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_dismissed_suspicion_is_listed_with_its_reason(
     tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -139,6 +139,7 @@ def with_many_parts(place: Path, monkeypatch: pytest.MonkeyPatch) -> HistoryInde
     return HistoryIndex(place / "cache", REVISION)
 
 
+@pytest.mark.slow
 def test_many_parts_become_few(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = with_many_parts(place, monkeypatch)
     assert len(index.parts()) <= 2
@@ -183,6 +184,7 @@ def part_of(size: int) -> Part:
     return Part(Path(f"part{size}"), PartFile(runs=("run",) * size))
 
 
+@pytest.mark.slow
 def test_parts_that_became_one_can_still_be_read(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,6 +194,7 @@ def test_parts_that_became_one_can_still_be_read(
     assert rows(earlier) == before
 
 
+@pytest.mark.slow
 def test_replaced_parts_are_removed_when_their_time_is_over(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,6 +265,7 @@ def test_a_broken_record_is_named_and_the_others_are_there(place: Path) -> None:
     assert len(opened(place).runs()) == 2
 
 
+@pytest.mark.slow
 def test_two_processes_index_the_same_runs_at_once(place: Path) -> None:
     """Whichever is first: all list both runs, and each is in the index once."""
     environment = os.environ | {"XDG_CACHE_HOME": str(place / "cache")}

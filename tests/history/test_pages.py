@@ -146,6 +146,7 @@ def test_a_change_besides_the_target_is_drawn_and_named() -> None:
     assert not any("besides the target" in one for one in series_sentences(unbroken))
 
 
+@pytest.mark.slow
 def test_pages_of_records_are_written(tmp_path: Path) -> None:
     record(tmp_path / "runs" / "one")
     (tmp_path / "runs" / "one" / "report.html").write_text("as it is beside the records")

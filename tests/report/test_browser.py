@@ -10,9 +10,10 @@ from tests import browser
 from tests.report import fixture
 from tests.report.outcome import outcome
 
-pytestmark = pytest.mark.skipif(
-    not browser.CHROMIUM, reason="no chromium: apt-get install chromium"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not browser.CHROMIUM, reason="no chromium: apt-get install chromium"),
+]
 
 
 RECORDS = Path(__file__).parents[2] / "records"

@@ -67,6 +67,7 @@ def test_the_inverse_of_a_ratio_is_seen_from_the_other_side() -> None:
 POSITIVE = st.lists(st.floats(1e-3, 1e9), min_size=1, max_size=8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("from_zero", [False, True])
 @given(values=POSITIVE)
 def test_an_axis_holds_its_values_and_has_ticks_inside(

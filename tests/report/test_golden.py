@@ -47,6 +47,7 @@ def compare_golden(name: str, shown: str, pytestconfig: pytest.Config) -> None:
     assert kept == path.read_bytes(), f"{path.name} differs; if it should: pytest --golden"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "suffix"), KEPT)
 def test_a_report_is_byte_for_byte_what_it_was(
     name: str, suffix: str, pytestconfig: pytest.Config
@@ -54,6 +55,7 @@ def test_a_report_is_byte_for_byte_what_it_was(
     compare_golden(f"{name}.{suffix}", WRITERS[suffix](fixture.ALL[name]()), pytestconfig)
 
 
+@pytest.mark.slow
 def test_the_same_records_give_the_same_bytes() -> None:
     once, again = fixture.race(), fixture.race.__wrapped__()
     assert once is not again
@@ -61,6 +63,7 @@ def test_the_same_records_give_the_same_bytes() -> None:
         assert write(once) == write(again), suffix
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", fixture.ALL)
 def test_verdicts_are_the_same_words_everywhere(name: str) -> None:
     summary = fixture.ALL[name]()

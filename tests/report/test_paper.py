@@ -4,11 +4,14 @@ import shutil
 from hashlib import sha256
 from pathlib import Path
 
+import pytest
+
 from jissoku.pipeline.reports import report_text
 
 RUN = Path(__file__).parents[2] / "records" / "repeatability" / "51"
 
 
+@pytest.mark.slow
 def test_a_page_names_the_hash_of_its_trials() -> None:
     digest = sha256((RUN / "trials.jsonl").read_bytes()).hexdigest()
     assert f"trials.jsonl SHA-256 {digest}" in report_text(RUN, "html")

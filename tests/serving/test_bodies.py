@@ -219,6 +219,7 @@ def test_without_collecting_a_server_is_asked_at_once(
             assert status(client) == 200
 
 
+@pytest.mark.slow
 def test_what_was_collected_can_be_repeated(tmp_path: Path, start: Start) -> None:
     def break_off(request: object) -> tuple[int, str]:
         raise ConnectionError(request)

@@ -58,6 +58,7 @@ def listener() -> Iterator[socket.socket]:
         yield listening
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_longer", [True, False])
 def test_streams_and_tunnels_have_a_time_of_their_own(
     start: Start, listener: socket.socket, *, is_longer: bool

@@ -255,6 +255,7 @@ def tables(bad: str, good: str, route: str) -> str:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_fault_has_its_status_its_error_type_and_consequences(
     tmp_path: Path, start: Start, fault: Fault
@@ -360,6 +361,7 @@ def test_a_loop_is_refused_and_its_connection_kept(tmp_path: Path, start: Start)
         assert gateway.errors() == ["proxy_loop_detected", None]
 
 
+@pytest.mark.slow
 def test_a_client_that_does_not_read_occupies_no_server(tmp_path: Path, start: Start) -> None:
     def play(connection: socket.socket) -> None:
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")

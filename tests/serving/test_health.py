@@ -12,6 +12,8 @@ from tests.serving.test_edge import read_metrics
 from tests.serving.test_routes import asked, serve
 from tests.serving.test_upstreams import upstream
 
+pytestmark = pytest.mark.slow
+
 HEALTH = "health = { path = '/up', every = '20ms', time = '20s', rise = 1, fall = 1 }"
 
 

@@ -95,6 +95,7 @@ def test_both_copies_may_be_late(tmp_path: Path, start: Start, action: str, expe
     assert one.requests + other.requests == ["/x", "/x"]
 
 
+@pytest.mark.slow
 def test_a_connection_is_kept_if_the_response_that_is_not_used_follows_soon(
     tmp_path: Path, start: Start
 ) -> None:
@@ -122,6 +123,7 @@ def test_a_connection_is_kept_if_the_response_that_is_not_used_follows_soon(
     assert samples['jissoku_upstream_tries_total{upstream="app",connection="new"}'] == 2
 
 
+@pytest.mark.slow
 def test_a_worker_that_was_late_itself_sends_no_copies_at_once(
     tmp_path: Path, start: Start
 ) -> None:

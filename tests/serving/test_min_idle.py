@@ -93,6 +93,7 @@ def test_requests_use_them(tmp_path: Path, start: Start, server: Server) -> None
         assert client.recv(4096).endswith(b"ok")
 
 
+@pytest.mark.slow
 def test_one_that_the_server_closes_is_replaced(
     tmp_path: Path, start: Start, server: Server
 ) -> None:

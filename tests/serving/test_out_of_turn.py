@@ -113,6 +113,7 @@ def test_bytes_behind_a_response_are_noted_and_not_forwarded(tmp_path: Path, sta
     assert [(entry["notes"], entry["is_reused"]) for entry in entries] == [(["excess"], False)] * 3
 
 
+@pytest.mark.slow
 def test_bytes_on_an_unused_connection_are_counted_and_no_response(
     tmp_path: Path, start: Start
 ) -> None:

@@ -224,6 +224,7 @@ def test_without_proof_nothing_is_repeated(
     assert scene.count("failures", 'reason="connection_terminated"') == 1
 
 
+@pytest.mark.slow
 def test_a_reset_that_does_not_come_is_not_waited_for(tmp_path: Path, start: Start) -> None:
     scene = Scene(start, tmp_path, PROVEN)
     drop_all(scene.connection)

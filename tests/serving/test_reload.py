@@ -69,6 +69,7 @@ def reload_often(site: Site, count: int) -> None:
     site.check(str(count))
 
 
+@pytest.mark.slow
 @on_both_drivers
 def test_no_request_is_lost_in_reloads(site: Site) -> None:
     reload_often(site, 20)

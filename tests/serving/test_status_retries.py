@@ -116,6 +116,7 @@ def test_the_last_response_is_passed_on(tmp_path: Path, start: Start, case: Case
         assert sum(len(origin.requests) for origin in origins) == tries
 
 
+@pytest.mark.slow
 def test_retries_are_a_share_of_the_requests(tmp_path: Path, start: Start) -> None:
     with Origin("a", down) as one, Origin("b", down) as other:
         port = serve(start, tmp_path, upstream([one, other], KEYS))

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from jissoku.model import Workload
 from jissoku.system.address import Address
 from jissoku.targets import response
@@ -26,6 +28,7 @@ def test_a_request_to_it_is_answered(tmp_path: Path, start: Start) -> None:
     assert response.send_request(address, Workload()).body == b"Hello, World!"
 
 
+@pytest.mark.slow
 @needs_openssl
 def test_it_is_profiled_under_load(tmp_path: Path, start: Start) -> None:
     url = f"own=https://127.0.0.1:{_port(start, tmp_path)}/"

@@ -31,6 +31,7 @@ class Site:
         return served, int(served.wait_for(r"http://127\.0\.0\.1:([0-9]+)/")[1])
 
 
+@pytest.mark.slow
 def test_a_server_that_was_removed_can_be_stopped(tmp_path: Path, start: Start) -> None:
     site = Site(tmp_path, start)
     with ExitStack() as stack:

@@ -45,6 +45,7 @@ def test_requests_go_in_turn(tmp_path: Path, start: Start, origins: list[Origin]
     assert names(port, 40) == Counter(dict.fromkeys("abcd", 10))
 
 
+@pytest.mark.slow
 def test_the_same_path_goes_to_the_same_server(
     tmp_path: Path, start: Start, origins: list[Origin]
 ) -> None:
@@ -54,6 +55,7 @@ def test_the_same_path_goes_to_the_same_server(
     assert {text.split()[0] for text in first.values()} == set("abcd")
 
 
+@pytest.mark.slow
 def test_a_field_or_the_address_of_the_client_can_decide_which_server_is_asked(
     tmp_path: Path, start: Start, origins: list[Origin]
 ) -> None:
@@ -74,6 +76,7 @@ def test_a_field_or_the_address_of_the_client_can_decide_which_server_is_asked(
     assert len({server_of(f"/{number}", {}) for number in range(20)}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("balance", ["least", "two-choices", "ewma"])
 def test_a_busy_server_gets_nothing_more(tmp_path: Path, start: Start, balance: str) -> None:
     is_free = threading.Event()
@@ -93,6 +96,7 @@ def test_a_busy_server_gets_nothing_more(tmp_path: Path, start: Start, balance: 
             thread.join()
 
 
+@pytest.mark.slow
 def test_no_get_fails_while_one_of_four_servers_is_killed(
     tmp_path: Path, start: Start, origins: list[Origin]
 ) -> None:
@@ -215,6 +219,7 @@ def test_a_connection_is_not_kept_for_longer_than_its_server_says(
         assert server.connections == 2
 
 
+@pytest.mark.slow
 def test_no_more_unused_connections_are_kept_than_were_busy_lately(
     tmp_path: Path, start: Start
 ) -> None:
@@ -240,6 +245,7 @@ def test_no_more_unused_connections_are_kept_than_were_busy_lately(
         assert origin.connections == {kept}
 
 
+@pytest.mark.slow
 def test_a_server_that_answers_late_is_asked_seldom(tmp_path: Path, start: Start) -> None:
     waiting = threading.Event()
 

@@ -60,6 +60,7 @@ def _flips(logs: list[float]) -> float:
     return hits / len(signs)
 
 
+@pytest.mark.slow
 @given(LOGS)
 def test_sign_flips_are_counted_exactly(logs: list[float]) -> None:
     assert estimate.sign_flip(logs) == pytest.approx(_flips(logs))
@@ -74,12 +75,14 @@ def test_beyond_thirty_blocks_sign_flips_are_not_counted() -> None:
     assert estimate.sign_flip([0.1] * 31) is None
 
 
+@pytest.mark.slow
 @given(LOGS)
 def test_the_p_value_is_the_one_of_scipy(logs: list[float]) -> None:
     assume(max(logs) - min(logs) > 1e-6)
     assert estimate.t_test(logs) == pytest.approx(stats.ttest_1samp(logs, 0).pvalue, abs=1e-9)
 
 
+@pytest.mark.slow
 @given(LOGS, LOGS)
 def test_two_samples_are_compared_as_scipy_does(ours: list[float], theirs: list[float]) -> None:
     assume(max(ours) - min(ours) > 1e-6)

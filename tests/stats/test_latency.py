@@ -107,6 +107,7 @@ def test_a_percentile_that_is_not_recorded_comes_from_the_histogram() -> None:
     assert latency.percentile_ns(updated(measurement, histogram=""), 0.95) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block_sd", [0.0, 0.1])
 def test_the_interval_of_a_p99_of_all_blocks_covers_the_truth(block_sd: float) -> None:
     """With and without blocks that differ as a whole, of which the p99 of all is a mixture's."""

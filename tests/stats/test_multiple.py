@@ -26,6 +26,7 @@ def test_holm(given: list[float | None], expected: list[float | None]) -> None:
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=8)  # statsmodels collects garbage at every call
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_holm_is_the_one_of_statsmodels(p_values: list[float]) -> None:
@@ -38,6 +39,7 @@ def test_confidence_grows_with_the_number_of_comparisons(pairs: int, confidence:
     assert multiplicity.confidence(pairs) == pytest.approx(confidence)
 
 
+@pytest.mark.slow
 def test_ten_null_comparisons_together_raise_a_false_alarm_in_one_run_of_twenty() -> None:
     rng = random.Random(7)
     runs, alarms = 300, 0

@@ -30,6 +30,7 @@ def test_an_injected_law_lies_in_its_intervals_under_noise(seed: int) -> None:
     assert model.peak.low < math.sqrt(0.95 / 1e-3) < model.peak.high
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("truth", [Truth(noise=0.05), Truth(contention=0.05, noise=0.05)])
 def test_no_peak_is_reported_for_a_target_that_has_none(truth: Truth) -> None:
     text = [fit(rates(truth, blocks=3, seed=seed)).peak for seed in range(20)]
@@ -38,6 +39,7 @@ def test_no_peak_is_reported_for_a_target_that_has_none(truth: Truth) -> None:
     assert "includes zero" in model.peak_reason
 
 
+@pytest.mark.slow
 def test_intervals_cover_the_truth_as_often_as_they_promise() -> None:
     covered = 0
     for seed in range(60):
@@ -95,6 +97,7 @@ def test_too_few_levels_are_refused() -> None:
         fit(rates(Truth(), levels=(1, 2, 3)))
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     st.lists(st.floats(0.0, 2.0), min_size=8, max_size=8),
@@ -115,6 +118,7 @@ def test_rising_rates_give_bounded_parameters_and_the_same_law_twice(
     assert model == fit(found, seed=seed)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.floats(0.0, 0.5), st.floats(1.1, 4.0))
 def test_more_contention_is_seen_as_more(contention: float, times: float) -> None:

@@ -16,7 +16,7 @@ from tests.pipeline.conftest import BRIEF, Asks, CollectingListener, asks
 __all__ = ["asks"]
 
 # A sweep takes a few seconds, and a machine may be busy.
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 LEVELS = (1, 2, 3, 4, 5, 6)
 

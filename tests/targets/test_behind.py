@@ -40,6 +40,7 @@ def test_it_serves_and_is_not_counted(relay: PreparedTarget) -> None:
     assert not behind.is_alive()
 
 
+@pytest.mark.slow
 def test_a_proxy_is_ready_only_when_the_server_behind_it_listens(
     place: BuildPaths, tmp_path: Path
 ) -> None:
@@ -55,6 +56,7 @@ def test_a_proxy_is_ready_only_when_the_server_behind_it_listens(
         assert behind.output_bytes() > 0
 
 
+@pytest.mark.slow
 def test_other_servers_may_be_given(relay: PreparedTarget) -> None:
     assert relay.behind is not None
     with process.start(relay.behind, placed(seed=2)) as server:

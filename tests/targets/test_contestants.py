@@ -16,7 +16,7 @@ from jissoku.targets.process import RunningTarget
 from tests.targets.conftest import OUTSIDE, placed, prepared_or_skipped
 
 # A first `go build` compiles the standard library.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 RECIPES = catalogue.recipes()
 PATHS = {

@@ -48,6 +48,7 @@ def all_modules() -> set[str]:
     return {path.stem for path in (CRATES / "jissoku-os" / "src").glob("*.rs")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FLOORS)
 def test_a_floor_is_known_by_them(place: BuildPaths, name: str) -> None:
     prepared = prepare(catalogue.recipes()[name], place)

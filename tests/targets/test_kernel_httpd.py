@@ -80,6 +80,7 @@ def ask(connection: socket.socket, request: bytes, answers: int = 1) -> list[byt
     return re.findall(rb"HTTP/1\.1 (\d+)", received)
 
 
+@pytest.mark.slow
 def test_the_contract_is_answered_inside_the_kernel(alone: RunningTarget) -> None:
     right = contract.expected_response("/")
     assert right is not None

@@ -27,6 +27,7 @@ def test_a_recipe_that_names_a_version_gets_another_one(name: str) -> None:
     assert pinned(other, given) == recipe
 
 
+@pytest.mark.slow
 def test_a_recipe_of_an_installed_program_has_no_other(tmp_path: Path) -> None:
     recipe = catalogue.recipes()["floor"]
     assert pinned(recipe, "1.0") is None

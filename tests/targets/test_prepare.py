@@ -141,6 +141,7 @@ def test_steps_that_make_no_program_are_an_error(place: BuildPaths) -> None:
         prepare(recipe, place)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stamped", "code"), [("it==1", 0), ("it==2", 1)])
 def test_packages_of_another_version_are_installed_anew(
     tmp_path: Path, stamped: str, code: int

@@ -83,6 +83,7 @@ def is_alive(pid: int) -> bool:
     return state not in "ZX"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", ["serve(listen())", FORKING], ids=["one process", "workers"])
 def test_nothing_is_left_of_a_lab_that_was_killed(
     tmp_path: Path, placement: LaunchOptions, code: str

@@ -60,6 +60,7 @@ def test_calls_are_read_with_and_without_errors() -> None:
     assert counts_by_name("strace: attach: Operation not permitted\n") == {}
 
 
+@pytest.mark.slow
 def test_connections_and_segments_are_counted_by_the_client(
     target: RequestTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,6 +73,7 @@ def test_connections_and_segments_are_counted_by_the_client(
     assert "writev" not in found.per_request
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", [ClosesSilently], indirect=True)
 def test_a_server_may_close_without_a_word(
     target: RequestTarget, monkeypatch: pytest.MonkeyPatch

@@ -29,7 +29,10 @@ ASKED = {
 }
 KNOBS = catalogue.recipes()["nginx"].knob
 
-pytestmark = pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed"),
+]
 
 
 @pytest.mark.parametrize(("name", "path"), ASKED.items())

@@ -142,6 +142,7 @@ NGINX_KNOBS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
 @pytest.mark.parametrize(("name", "knob"), NGINX_KNOBS)
 def test_nginx_accepts_what_a_knob_makes(name: str, knob: str, tmp_path: Path) -> None:

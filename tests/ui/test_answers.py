@@ -60,6 +60,7 @@ def difference(live: Measured) -> str:
     return live.client.get(f"/diff?run={keys[0]}&run={keys[1]}").text
 
 
+@pytest.mark.slow
 def test_a_suspicion_between_two_runs_is_raced_by_its_form(live: Measured) -> None:
     text = difference(live)
     assert "a change is suspected" in text

@@ -68,6 +68,7 @@ def test_a_job_has_the_normal_class_and_all_cores(
     assert os.sched_getaffinity(0) == every
 
 
+@pytest.mark.slow
 @needs_idle_class
 def test_the_command_runs_off_the_servers_cores_and_serves_in_the_idle_class(
     tmp_path: Path,
@@ -100,6 +101,7 @@ serve_pages(UiConfig(listen="127.0.0.1", port=0, roots=(Path(sys.argv[1]),)), an
 """
 
 
+@pytest.mark.slow
 def test_what_was_imported_is_not_collected_again(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", SERVING, str(tmp_path)],

@@ -12,6 +12,8 @@ from tests.history.test_bad_index import NOT_TEXT, overwrite
 from tests.ui.conftest import RECORDS, client_of
 from tests.ui.test_pages import PAGES, read, runs_of
 
+pytestmark = pytest.mark.slow
+
 FORMS = ("txt", "md", "json", "csv")
 
 

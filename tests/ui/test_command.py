@@ -69,6 +69,7 @@ def pages(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
             process.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_same_folder", [True, False])
 def test_a_port_of_other_pages_is_one_sentence(tmp_path: Path, *, is_same_folder: bool) -> None:
     """The pages that have it go on: their session, their queue, and their entry as a viewer."""
@@ -115,6 +116,7 @@ def test_of_two_that_start_at_the_same_instant_one_gets_the_port(
         assert client_of(link).get("/").status == 200
 
 
+@pytest.mark.slow
 def test_it_prints_its_link_and_ends_by_a_signal(tmp_path: Path) -> None:
     with pages(tmp_path) as (process, link):
         client = client_of(link)

@@ -100,6 +100,7 @@ def check_forms(client: Client, path: str, column: str, count: int | None) -> No
     assert re.match(r"# |\*\*", in_form(client, path, "md"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("route", PAGES)
 def test_every_form_has_the_data_of_the_page(
     client: Client, keys: dict[str, str], route: str
@@ -136,6 +137,7 @@ def test_a_list_has_all_pages_of_what_was_found_and_no_more(client: Client) -> N
     assert "after=" not in client.get(f"/?after={last}").text.rpartition("This page as")[2]
 
 
+@pytest.mark.slow
 def test_text_is_what_the_command_prints(
     client: Client, keys: dict[str, str], some_records: Path, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -152,6 +154,7 @@ def test_text_is_what_the_command_prints(
         assert in_form(client, address(path, keys), "txt") == printed, path
 
 
+@pytest.mark.slow
 def test_reports_are_those_of_the_records(
     client: Client, keys: dict[str, str], some_records: Path
 ) -> None:
@@ -203,6 +206,7 @@ def live(tmp_path: Path, index_cache: Path) -> Iterator[Measured]:
         yield found
 
 
+@pytest.mark.slow
 def test_changes_in_every_form(live: Measured) -> None:
     check_forms(live.client, "/changes", "version_after", None)
     (row,) = [row for row in rows_of(live.client, "/changes") if row["load"] == "medium"][:1]
@@ -214,6 +218,7 @@ def test_changes_in_every_form(live: Measured) -> None:
     assert "another compiler" in in_form(live.client, "/changes", "txt")
 
 
+@pytest.mark.slow
 def test_jobs_in_every_form(live: Measured) -> None:
     jobs = [post(live.client, "/start/compare", ("target", "jissoku")) for _ in range(2)]
     wait_for(lambda: "Running." in live.client.get(jobs[0]).text)

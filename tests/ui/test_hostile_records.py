@@ -64,6 +64,7 @@ def client(tmp_path: Path) -> Iterator[Client]:
         yield client_of(link)
 
 
+@pytest.mark.slow
 def test_no_page_contains_it_as_markup(client: Client) -> None:
     keys = re.findall(r'name="run" value="([\w-]+)"', client.get("/").text)
     assert len(keys) == 2

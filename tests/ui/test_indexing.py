@@ -26,7 +26,7 @@ from tests.ui.test_background import needs_idle_class
 from tests.ui.test_command import pages
 from tests.ui.test_pages import PAGES, runs_of
 
-pytestmark = pytest.mark.timeout(200)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(200)]
 
 NAMES = ("51", "52", "53")
 LEFT = "{} being indexed, and not shown yet."

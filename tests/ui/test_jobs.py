@@ -55,6 +55,7 @@ def is_in(live: Measured, job: str, wanted: str) -> bool:
     return state(live, job) == wanted
 
 
+@pytest.mark.slow
 def test_a_comparison_runs_and_leads_to_its_report(live: Measured) -> None:
     job = start(live, ("target", "jissoku"), ("connections", "8"), ("rate", "5000"))
     with live.saying() as say:
@@ -166,6 +167,7 @@ def test_a_test_leaves_no_made_up_measurement_behind(tmp_path: Path, index_cache
     queue.close()
 
 
+@pytest.mark.slow
 def test_a_job_outlives_the_server_and_the_next_one_adopts_it(
     tmp_path: Path, index_cache: Path
 ) -> None:
@@ -252,6 +254,7 @@ def test_the_laboratory_tests_itself_by_a_form(live: Measured) -> None:
     assert "a bound of the laboratory is exceeded" in live.client.get(job).text
 
 
+@pytest.mark.slow
 def test_runs_are_published_by_a_form(tmp_path: Path, index_cache: Path) -> None:
     records = tmp_path / "earlier"
     record(records / "one", 1, "0.1.0", 7_000)
@@ -339,6 +342,7 @@ BAD_FORMS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "fields", "sentence"), BAD_FORMS, ids=lambda value: str(value)[:60]
 )

@@ -16,6 +16,7 @@ from tests.ui.measurement import event, measured, post, trial, wait_for
 pytestmark = pytest.mark.timeout(200)
 
 
+@pytest.mark.slow
 def test_values_so_far_have_an_interval_and_no_verdict(tmp_path: Path, index_cache: Path) -> None:
     with measured(tmp_path / "runs", index_cache) as live:
         job = post(live.client, "/start/compare", ("target", "jissoku"))

@@ -41,6 +41,7 @@ def followers() -> set[int]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_a_page_is_followed_during_the_block_and_ended_after_it(tmp_path: Path) -> None:
     with open_page(tmp_path / "run", IN_FOREGROUND):

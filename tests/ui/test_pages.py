@@ -50,6 +50,7 @@ def runs_of(client: Client) -> list[str]:
     return [link for link in read(client.get("/")).links if re.fullmatch(r"/runs/[\w-]+", link)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES)
 def test_every_link_of_a_page_leads_somewhere(client: Client, path: str) -> None:
     for link in set(read(client.get(path)).links):
@@ -91,6 +92,7 @@ def test_a_run_is_its_report(client: Client) -> None:
     assert client.get(f"{runs_of(client)[0]}/report.exe").status == 404
 
 
+@pytest.mark.slow
 def test_measuring_again_asks_for_the_same_rate_connections_and_baseline(tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "one"
     shutil.copytree(RECORDS / "repeatability" / "54", folder)
@@ -117,6 +119,7 @@ def test_measuring_again_asks_for_the_same_rate_connections_and_baseline(tmp_pat
     assert 'value="1000"' in form
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "value", "command"),
     [
@@ -146,6 +149,7 @@ def test_what_forms_do_not_have_is_measured_again_by_its_command(
     assert re.search(rf"<code>{command}</code>", answer.text)
 
 
+@pytest.mark.slow
 def test_a_report_is_made_once_and_again_after_a_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,6 +215,7 @@ def test_two_runs_of_one_question_are_compared(client: Client) -> None:
     assert "the same program" in text
 
 
+@pytest.mark.slow
 def test_two_runs_of_different_questions_are_not(client: Client) -> None:
     first = runs_of_text(client.get("/?text=repeatability").text)[0].removeprefix("/runs/")
     second = runs_of_text(client.get("/?text=picohttpparser").text)[0].removeprefix("/runs/")

@@ -52,6 +52,7 @@ def live(announce: Announce, tmp_path: Path, index_cache: Path) -> Iterator[Meas
         announce(0)
 
 
+@pytest.mark.slow
 def test_a_page_that_has_to_be_made_waits_and_says_so(live: Measured, announce: Announce) -> None:
     end_ns = announce(LOAD_S)
     answer = live.client.get("/jobs")
@@ -76,6 +77,7 @@ def test_a_page_of_one_session_is_not_at_hand_for_another(
     assert Client(live.client.port).get("/jobs").status == 403
 
 
+@pytest.mark.slow
 def test_a_stream_is_silent(live: Measured, announce: Announce) -> None:
     job = start(live)
     wait_for(lambda: "Running." in live.client.get(job).text)
@@ -91,6 +93,7 @@ def test_a_stream_is_silent(live: Measured, announce: Announce) -> None:
         say("exit 0")
 
 
+@pytest.mark.slow
 def test_a_measurement_is_stopped_at_once(live: Measured, announce: Announce) -> None:
     job = start(live)
     wait_for(lambda: "Running." in live.client.get(job).text)

@@ -25,6 +25,7 @@ def shown(link: str, some_records: Path, index_cache: Path) -> Iterator[Client]:
         yield client_of(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES)
 def test_every_link_leads_somewhere_and_no_form_changes_anything(shown: Client, path: str) -> None:
     for link in {path, *(link for link in read(shown.get(path)).links if link.startswith("/"))}:

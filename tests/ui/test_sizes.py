@@ -55,11 +55,13 @@ def sent(client: Client, path: str) -> bytes:
         return response.read()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", EXPERIMENTS, ids=lambda folder: folder.name)
 def test_reports_of_experiments_are_small(folder: Path) -> None:
     assert len(experiment_text(folder).encode()) <= EXPERIMENT_MAX
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", QUICK, ids=lambda folder: folder.name)
 def test_reports_of_seven_targets_are_small(folder: Path) -> None:
     assert len(report_text(folder, "html").encode()) <= QUICK_MAX

@@ -12,7 +12,7 @@ from tests.ui.in_browser.page import NARROW, WIDE, Open, check_page, path_of
 from tests.ui.measurement import Measured, event, trial, wait_for
 from tests.ui.suspicion import record
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 
 def is_listed(live: Measured, name: str) -> bool:

@@ -14,7 +14,7 @@ from tests.ui.measurement import Measured, event, trial, wait_for
 from tests.ui.suspicion import record
 from tests.ui.watched_server import Running
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
 # By the second key, after `g`.
 PLACES = {
