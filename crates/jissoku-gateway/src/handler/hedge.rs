@@ -17,7 +17,7 @@ use crate::upstream::{Sending, State};
 
 /// A late response is noticed up to this part of the delay later, so that one wake-up serves many
 /// requests: with one for each, a proxy with second copies used 1.40 times the CPU time of one
-/// without, instead of 1.15 (records/tail).
+/// without, instead of 1.15.
 const GRAINS: u64 = 8;
 
 /// For how long at most a response is received that no client needs.
