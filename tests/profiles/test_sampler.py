@@ -203,6 +203,7 @@ def test_a_process_that_does_not_exist_is_a_sentence() -> None:
 FORKING = "import os\nwhile True:\n pid = os.fork()\n if not pid: os._exit(0)\n os.waitpid(pid, 0)"
 
 
+@pytest.mark.race
 def test_processes_shorter_than_a_period_are_sampled() -> None:
     with running([sys.executable, "-c", FORKING]) as pid:
         found = sampled(sample(pid))
@@ -210,7 +211,7 @@ def test_processes_shorter_than_a_period_are_sampled() -> None:
         pytest.skip("whole cores cannot be sampled here")
     assert found["processes_started"] > 10
     processes = {found["threads"][stack["thread"]]["process"] for stack in found["stacks"]}
-    assert len(processes) > 2
+    assert len(processes) > 10
 
 
 def test_where_threads_are_sampled_processes_shorter_than_a_period_are_counted() -> None:
