@@ -43,6 +43,14 @@ def hedges(port: int, upstream_name: str = "app") -> dict[str, float]:
     }
 
 
+def serve_with_metrics(start: Start, folder: Path, text: str) -> tuple[int, int]:
+    """Starts a server with this configuration; its port, and that of its metrics."""
+    file = folder / "serve.toml"
+    file.write_text(f"listen = '127.0.0.1:0'\nworkers = 1\nmetrics = '127.0.0.1:0'\n{text}")
+    served = start("--config", str(file))
+    return int(served.wait_for(LISTENING)[1]), int(served.wait_for(LISTENING)[1])
+
+
 def test_the_first_response_is_used_and_the_other_connection_closed(
     tmp_path: Path, start: Start
 ) -> None:
@@ -104,12 +112,8 @@ def test_a_connection_is_kept_if_the_response_that_is_not_used_follows_soon(
         Origin("a", held_until(is_free["a"])) as one,
         Origin("b", held_until(is_free["b"])) as other,
     ):
-        (tmp_path / "serve.toml").write_text(
-            "listen = '127.0.0.1:0'\nworkers = 1\nmetrics = '127.0.0.1:0'\n"
-            f"{upstream([one, other])}hedge = {{ after = '2s', budget = 1.0 }}\n"
-        )
-        served = start("--config", str(tmp_path / "serve.toml"))
-        port, metrics = [int(served.wait_for(LISTENING)[1]) for _ in range(2)]
+        text = upstream([one, other]) + "hedge = { after = '2s', budget = 1.0 }\n"
+        port, metrics = serve_with_metrics(start, tmp_path, text)
         client = threading.Thread(target=asked, args=[port, "GET", "/"])
         client.start()
         while not (one.requests and other.requests):
@@ -179,12 +183,8 @@ def test_a_copy_that_would_be_too_much_is_not_sent(
 ) -> None:
     is_free = threading.Event()
     with Origin("a", held_until(is_free)) as one, Origin("b", held_until(is_free)) as other:
-        (tmp_path / "serve.toml").write_text(
-            "listen = '127.0.0.1:0'\nworkers = 1\nmetrics = '127.0.0.1:0'\n"
-            f"{upstream([one, other], more)}{hedge}\n"
-        )
-        served = start("--config", str(tmp_path / "serve.toml"))
-        port, metrics = [int(served.wait_for(LISTENING)[1]) for _ in range(2)]
+        text = f"{upstream([one, other], more)}{hedge}\n"
+        port, metrics = serve_with_metrics(start, tmp_path, text)
         client = threading.Thread(target=asked, args=[port, "GET", "/"])
         client.start()
         while hedges(metrics)["refused"] == 0:
