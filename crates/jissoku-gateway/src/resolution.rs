@@ -3,13 +3,16 @@
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 
+/// Finds the addresses of `HOST:PORT`. It may block.
+pub type Lookup = fn(&str) -> io::Result<Vec<SocketAddr>>;
+
 /// When and how names are resolved again.
 #[derive(Clone, Copy, Debug)]
 pub struct Resolution {
     /// The time between two lookups, in nanoseconds.
     pub every_ns: u64,
-    /// Finds the addresses of `HOST:PORT`. It may block.
-    pub lookup: fn(&str) -> io::Result<Vec<SocketAddr>>,
+    /// Finds addresses.
+    pub lookup: Lookup,
     /// Reports a new address, or a name that cannot be resolved any more, to the operator, as one
     /// sentence.
     pub report: fn(&str),

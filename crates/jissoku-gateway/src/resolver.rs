@@ -7,7 +7,7 @@ use std::sync::mpsc::{Sender, channel};
 use jissoku_os::socket::Endpoint;
 
 use crate::prober::is_stopped;
-use crate::resolution::Resolution;
+use crate::resolution::Lookup;
 use crate::server_set::{ServerEntry, Upstream};
 use crate::target::endpoints_of;
 
@@ -23,16 +23,29 @@ pub(crate) fn start(upstream: &Arc<Upstream>) -> io::Result<Option<Sender<()>>> 
         let mut names = Names::new(upstream.entries());
         let every_ns = upstream.options.resolution.every_ns;
         while !is_stopped(&stopped, every_ns) && !upstream.is_replaced() {
-            let has_changed = names.look_up(upstream.label(), &upstream.options.resolution);
+            let Found { has_changed, sentences } =
+                names.look_up(upstream.label(), upstream.options.resolution.lookup);
             for _ in names.has_failed.iter().filter(|has_failed| **has_failed) {
                 upstream.count_failure("dns_error");
             }
             if has_changed && !upstream.publish_entries(&names.entries) {
                 return;
             }
+            // Last: what is said of the addresses is true for every request from then on.
+            for sentence in &sentences {
+                (upstream.options.resolution.report)(sentence);
+            }
         }
     })?;
     Ok(Some(stop))
+}
+
+/// What a lookup of all names has found.
+#[derive(Debug)]
+struct Found {
+    has_changed: bool,
+    /// What to report: changes, and names that can no longer be resolved.
+    sentences: Vec<String>,
 }
 
 /// The servers of an upstream, with their last known addresses.
@@ -49,13 +62,13 @@ impl Names {
     }
 
     /// Looks up all names; one that cannot be resolved, or has no address, keeps those that it had.
-    /// Returns whether some have changed.
-    fn look_up(&mut self, upstream: &str, resolution: &Resolution) -> bool {
+    fn look_up(&mut self, upstream: &str, lookup: Lookup) -> Found {
         let mut has_changed = false;
+        let mut sentences = Vec::new();
         for (entry, has_failed) in self.entries.iter_mut().zip(&mut self.has_failed) {
             let Some(name) = &entry.target.name else { continue };
             let present = &mut entry.target.endpoints;
-            let found = (resolution.lookup)(name).and_then(|addresses| match addresses[..] {
+            let found = lookup(name).and_then(|addresses| match addresses[..] {
                 [] => Err(io::ErrorKind::NotFound.into()),
                 _ => Ok(endpoints_of(&addresses)),
             });
@@ -75,11 +88,9 @@ impl Names {
                 has_changed = true;
                 *present = found;
             }
-            if let Some(sentence) = sentence {
-                (resolution.report)(&sentence);
-            }
+            sentences.extend(sentence);
         }
-        has_changed
+        Found { has_changed, sentences }
     }
 }
 
@@ -107,25 +118,20 @@ mod tests {
 
     thread_local! {
         static ANSWER: RefCell<Option<Vec<SocketAddr>>> = const { RefCell::new(None) };
-        static REPORTS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
     }
 
-    const RESOLUTION: Resolution = Resolution {
-        every_ns: 1,
-        lookup: |name| {
-            assert_eq!(name, "shop.example:80");
-            let refused = || io::Error::other("no such name");
-            ANSWER.with_borrow(|answer| answer.clone().ok_or_else(refused))
-        },
-        report: |sentence| REPORTS.with_borrow_mut(|reports| reports.push(sentence.to_owned())),
-    };
+    fn look_up(name: &str) -> io::Result<Vec<SocketAddr>> {
+        assert_eq!(name, "shop.example:80");
+        let refused = || io::Error::other("no such name");
+        ANSWER.with_borrow(|answer| answer.clone().ok_or_else(refused))
+    }
 
-    /// The addresses after a lookup, and what was reported.
+    /// The addresses after a lookup, and what is to be reported.
     fn after(names: &mut Names, answer: Option<&[&str]>) -> (bool, String, Vec<String>) {
         let addresses = answer.map(|all| all.iter().map(|one| one.parse().unwrap()).collect());
         ANSWER.set(addresses);
-        let has_changed = names.look_up("app", &RESOLUTION);
-        (has_changed, listed(&names.entries[1].target.endpoints), REPORTS.take())
+        let Found { has_changed, sentences } = names.look_up("app", look_up);
+        (has_changed, listed(&names.entries[1].target.endpoints), sentences)
     }
 
     #[test]
