@@ -89,7 +89,10 @@ def made() -> str:
     return records_table.fill(README, "injected", table())
 
 
-@pytest.mark.slow
+# The first test that needs the records reads all of them.
+pytestmark = pytest.mark.slow
+
+
 def test_the_ratio_to_another_server_moves_by_the_injected_part() -> None:
     for arm, without in PAIRS.items():
         assert abs(_moved(arm, without) - EXPECTED) < TOLERANCE, f"{arm}: {_moved(arm, without)}"

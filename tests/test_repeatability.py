@@ -31,10 +31,12 @@ HALF_WIDTHS = (0.01, 0.02, 0.04)
 # Of all pairs of runs at all loads, whose 95 % intervals have to overlap.
 OVERLAP_MIN = 0.95
 
+# The first test that needs the records reads all of them.
+pytestmark = pytest.mark.slow
+
 Key = tuple[Machine, str, str, Load]
 
 
-@pytest.mark.slow
 def test_intervals_of_any_two_runs_overlap() -> None:
     found = _overlaps(_ratios(_summaries()))
     assert sum(found) / len(found) >= OVERLAP_MIN, f"{sum(found)} of {len(found)}"
@@ -56,7 +58,6 @@ def test_the_table_is_made_of_the_records() -> None:
     assert rest.partition(END)[0] == table(_summaries())
 
 
-@pytest.mark.slow
 def test_the_precision_is_that_of_the_records() -> None:
     text = (RECORDS / "README.md").read_text(encoding="utf-8")
     _, _, rest = text.partition(PRECISION_BEGIN)

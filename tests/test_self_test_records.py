@@ -20,6 +20,9 @@ RECORDS = Path(__file__).parent.parent / "records"
 FOLDER = RECORDS / "self-test"
 BEGIN, END = "<!-- self-test -->\n", "<!-- /self-test -->\n"
 
+# The first test that needs the records reads all of them.
+pytestmark = pytest.mark.slow
+
 LOAD = Load(rate_rps=5_000, level=LoadLevel.MEDIUM)
 
 # Campaigns of standard mode, which `doctor --prove` does not run. Those with +2 % ended at a
@@ -30,7 +33,6 @@ STANDARD = {
 }
 
 
-@pytest.mark.slow
 def test_every_bound_is_kept() -> None:
     assert [row for row in _rows() if row.state is not BoundState.PASS] == []
 
