@@ -1,11 +1,12 @@
-"""Time slices against each target alone, from the run kept in records/agreement.
+"""Time slices against each target alone, from the runs kept in records/agreement.
 
-Every block of this run starts each target anew, and measures it in time slices of two lengths and
-alone. The table in records/README.md is made of them; `python -m tests.test_agreement` prints it.
+In run 72 every block starts each target anew, for time slices of two lengths and for itself alone.
+In run 73 (tests/agreement_study.py) both are measured on the same start. The tables in
+records/README.md are made of them; `python -m tests.test_agreement` prints them.
 """
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,7 @@ from jissoku.stats import estimate
 from jissoku.stats.ratio_samples import fixed_rate_ratios
 from jissoku.stats.valid_trials import (
     ValidTrials,
+    log_cost,
     log_differences,
     log_ratios,
     measurement_of,
@@ -23,11 +25,14 @@ from jissoku.stats.valid_trials import (
 )
 
 RECORDS = Path(__file__).parent.parent / "records"
-FOLDER = RECORDS / "agreement" / "72"
+OWN_STARTS = RECORDS / "agreement" / "72"
+SAME_START = RECORDS / "agreement" / "73"
 
 # Of the offered rate, which a target has to answer alone: its cost applies to another rate else.
 REACHED_MIN = 0.95
-BEGIN, END = "<!-- agreement -->\n", "<!-- /agreement -->\n"
+
+# In run 72 nginx alone at the medium load is steady up to this block, and not from it on.
+UNSTEADY_FROM = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,15 +50,16 @@ class Row:
         return _mean(log_differences(sliced, self.alone))
 
 
-def test_the_table_is_made_of_the_records() -> None:
+def test_the_tables_are_made_of_the_records() -> None:
     text = (RECORDS / "README.md").read_text(encoding="utf-8")
-    _, _, rest = text.partition(BEGIN)
-    assert rest.partition(END)[0] == table()
+    for name, table in TABLES.items():
+        _, _, rest = text.partition(f"<!-- {name} -->\n")
+        assert rest.partition(f"<!-- /{name} -->\n")[0] == table(), name
 
 
 def test_no_interval_of_the_slices_excludes_the_target_alone_by_more_than_a_tenth() -> None:
     """The study's limit: values from time slices are within 10 % of the target alone."""
-    for row in _rows():
+    for row in _rows(OWN_STARTS):
         for sliced in (row.sliced, row.long_slices):
             bias = row.bias(sliced)
             assert bias.low <= 1.1, (row.arm, row.load.text)
@@ -62,16 +68,27 @@ def test_no_interval_of_the_slices_excludes_the_target_alone_by_more_than_a_tent
 
 def test_slices_agree_with_the_target_alone_at_the_heavy_load() -> None:
     """The load at which single targets vary least between starts, by 2 to 3 %."""
-    heavy = [row for row in _rows() if row.load.level is LoadLevel.HEAVY]
+    heavy = [row for row in _rows(OWN_STARTS) if row.load.level is LoadLevel.HEAVY]
     assert len(heavy) == 5
     for row in heavy:
         for sliced in (row.sliced, row.long_slices):
             assert abs(row.bias(sliced).value - 1) <= 0.035, row.arm
 
 
-def table() -> str:
+def test_slices_do_not_contradict_the_target_alone_on_the_same_start() -> None:
+    """At the level at which, by chance, any interval excludes 1 in a twentieth of studies."""
+    found = list(_rows(SAME_START))
+    assert {row.load.level for row in found} >= {LoadLevel.LIGHT, LoadLevel.MEDIUM, LoadLevel.HEAVY}
+    for row in found:
+        logs = list(log_differences(row.sliced, row.alone).values())
+        quotient = estimate.geometric_mean(logs, confidence=1 - 0.05 / len(found))
+        assert quotient is not None
+        assert quotient.low <= 1 <= quotient.high, (row.arm, row.load.text)
+
+
+def own_starts_table() -> str:
     """A row per target and load: ratios to the baseline, and quotients of these, with intervals."""
-    run, _ = _read()
+    run, _ = _read(OWN_STARTS)
     short, long = (f"{(ns or 0) / 1e6:.0f} ms" for ns in (run.slice_ns, run.check_slice_ns))
     lines = [
         (
@@ -80,7 +97,7 @@ def table() -> str:
         ),
         "|---" * 6 + "|",
     ]
-    for row in _rows():
+    for row in _rows(OWN_STARTS):
         cells = [_mean(row.alone).text]
         for one in (row.sliced, row.long_slices):
             cells += [_mean(one).text, row.bias(one).text]
@@ -88,14 +105,71 @@ def table() -> str:
     return "\n".join(lines) + "\n"
 
 
+def same_start_table() -> str:
+    """The same of the second run, which has slices of one length."""
+    run, _ = _read(SAME_START)
+    lines = [
+        f"| CPU time per request, {run.baseline} = 1 | alone | time slices | / alone | starts |",
+        "|---" * 5 + "|",
+    ]
+    for row in _rows(SAME_START):
+        bias = row.bias(row.sliced)
+        cells = [_mean(row.alone).text, _mean(row.sliced).text, bias.text, str(bias.blocks)]
+        lines.append(f"| {row.arm} at {row.load.text} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def parts_table() -> str:
+    """The medium load of the first run, before and after the machine became unsteady."""
+    run, trials = _read(OWN_STARTS)
+    medium = next(load for load in run.loads if load.level is LoadLevel.MEDIUM)
+    parts: dict[str, Callable[[int], bool]] = {
+        f"blocks 1 to {UNSTEADY_FROM}": lambda block: block < UNSTEADY_FROM,
+        f"blocks {UNSTEADY_FROM + 1} to 20": lambda block: block >= UNSTEADY_FROM,
+    }
+    lines = [f"| slices / alone at {medium.text} | {' | '.join(parts)} |", "|---" * 3 + "|"]
+
+    def add(name: str, logs: Mapping[int, float]) -> None:
+        cells = [
+            _mean({block: log for block, log in logs.items() if chosen(block)}).text
+            for chosen in parts.values()
+        ]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+
+    add(f"CPU time per request of {run.baseline} itself", _cost_quotients(run, trials.at(medium)))
+    for row in _rows(OWN_STARTS):
+        if row.load == medium:
+            add(f"ratio of {row.arm} to it", log_differences(row.sliced, row.alone))
+    return "\n".join(lines) + "\n"
+
+
+TABLES: Mapping[str, Callable[[], str]] = {
+    "agreement": own_starts_table,
+    "agreement parts": parts_table,
+    "agreement on the same start": same_start_table,
+}
+
+
+def _cost_quotients(run: Run, at_load: ValidTrials) -> Mapping[int, float]:
+    """The baseline's cost in slices divided by that alone, by block, as natural logarithms."""
+    sliced = at_load.with_slice_length(run.slice_ns).paired(TrialKind.TIME_SLICED, run.baseline)
+    alone = at_load.of(TrialKind.FIXED_RATE, run.baseline)
+    return log_differences(
+        *(
+            {block: log_cost(trial, run.baseline) for block, trial in found.items()}
+            for found in (sliced, alone)
+        )
+    )
+
+
 @cache
-def _read() -> tuple[Run, ValidTrials]:
-    run, trials = records.read(FOLDER)
+def _read(folder: Path) -> tuple[Run, ValidTrials]:
+    run, trials = records.read(folder)
     return run, valid_trials(trials)
 
 
-def _rows() -> Iterator[Row]:
-    run, trials = _read()
+def _rows(folder: Path) -> Iterator[Row]:
+    run, trials = _read(folder)
     for load in run.loads:
         at_load = trials.at(load)
         for arm in sorted(arm.name for arm in run.arms if arm.name != run.baseline):
@@ -110,7 +184,7 @@ def _rows() -> Iterator[Row]:
                 for length in (run.slice_ns, run.check_slice_ns)
             )
             alone = fixed_rate_ratios(at_load, arm, run.baseline).logs
-            if sliced and other and alone and _is_reached(at_load, arm, load):
+            if sliced and alone and _is_reached(at_load, arm, load):
                 yield Row(arm=arm, load=load, alone=alone, sliced=sliced, long_slices=other)
 
 
@@ -123,9 +197,10 @@ def _is_reached(at_load: ValidTrials, arm: str, load: Load) -> bool:
 
 def _mean(logs: Mapping[int, float]) -> Estimate:
     found = estimate.geometric_mean(list(logs.values()))
-    assert found is not None, "every row has twenty blocks"
+    assert found is not None, "every row has blocks"
     return found
 
 
 if __name__ == "__main__":
-    sys.stdout.write(table())
+    for name, table in TABLES.items():
+        sys.stdout.write(f"<!-- {name} -->\n{table()}\n")
