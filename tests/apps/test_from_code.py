@@ -46,6 +46,17 @@ def test_an_application_is_served_in_a_thread() -> None:
         get(live.url)
 
 
+def test_native_commands_start_without_what_serving_from_code_needs() -> None:
+    shown = "import sys, jissoku; print(*{'dataclasses', 'jissoku.serving'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", shown], capture_output=True, check=True)
+    assert done.stdout == b"\n"
+
+
+def test_the_package_has_only_what_it_names() -> None:
+    with pytest.raises(AttributeError, match="'jissoku' has no attribute 'missing'"):
+        jissoku.missing  # type: ignore[attr-defined]  # noqa: B018 - the access is what is tested
+
+
 async def hello_asgi(
     scope: dict[str, Any], receive: Callable[[], Any], send: Callable[[dict[str, Any]], Any]
 ) -> None:
