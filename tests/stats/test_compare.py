@@ -296,6 +296,18 @@ def test_a_check_is_as_strict_as_the_number_of_comparisons_asks() -> None:
     assert decision.agrees(ours, theirs, 100)
 
 
+@pytest.mark.parametrize(
+    ("ratio", "text"), [(1.5, "+50.0 %"), (0.04, "-96.0 %"), (9.9, "+890.0 %"), (5082, "5,082 x")]
+)
+def test_a_block_that_is_far_from_the_others_is_reported_as_a_change(
+    ratio: float, text: str
+) -> None:
+    blank = Comparison(arm="b", against="a", verdict=Verdict.INCONCLUSIVE)
+    ratios = [0.99, 1.0, 1.01, 1.0, 1.01, 0.99, ratio]
+    found = decision.decide(blank, {i: math.log(value) for i, value in enumerate(ratios)})
+    assert f"far from the other blocks, and kept: {text}" in found.remarks
+
+
 def test_the_family_of_holm_counts_pairs_without_a_figure() -> None:
     run = factories.sliced(["a", "b", "c"])
     whole = [

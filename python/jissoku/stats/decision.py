@@ -22,6 +22,9 @@ CHECK_ALPHA = 0.01
 # in 5, 7 and 6 % of runs instead of 1 %, and this one in 0.0, 0.0 and 2 % (simulated).
 CHECK_SPREAD = 4.0
 
+# From here on a change in percent is hard to read: a p99 of an overloaded target can be thousands.
+LARGE_FACTOR = 10
+
 
 def decide(blank: Comparison, logs: Mapping[int, float]) -> Comparison:
     """Computes the values of one pair that do not depend on other pairs.
@@ -117,5 +120,11 @@ def _robust(values: list[float]) -> Estimate | None:
 def _outliers(values: list[float]) -> Iterator[str]:
     far = estimate.outliers(values)
     if far:
-        spot = ", ".join(f"{100 * math.expm1(values[i]):+.1f} %" for i in far)
+        spot = ", ".join(_change(values[i]) for i in far)
         yield f"far from the other blocks, and kept: {spot}"
+
+
+def _change(log: float) -> str:
+    """The ratio of a block, as a change in percent, and if it is large as a factor."""
+    ratio = math.exp(log)
+    return f"{ratio:,.0f} x" if ratio >= LARGE_FACTOR else f"{100 * math.expm1(log):+.1f} %"
