@@ -80,6 +80,8 @@ def test_a_right_file_is_read(tmp_path: Path) -> None:
             "line 15, key `factor.target`",
             "there are one, other",
         ),
+        ("connections = 8", "settle_s = 1", "`workload.settle_s`", "goes with a rate"),
+        ("connections = 8", "rate = 9\nsettle_s = 61", "`workload.settle_s`", "0 to 60"),
         ('"tcp_nopush on;"', '"x"', "line 14, key `factor.name`", "exactly once"),
         ("connections = 8", "connections = 0", "line 21, key `workload.connections`", "1 to"),
         ("connections = 8", 'method = "get"', "line 21, key `workload.method`", "in capital"),

@@ -1,9 +1,11 @@
 """How long the load generator may take before it counts as hanging."""
 
+import itertools
 from dataclasses import replace
+from pathlib import Path
 
-from jissoku.model import Workload
-from jissoku.observe.loadgen import GRACE_S, LoadSpec, seconds_at_most
+from jissoku.model import CoreAssignment, Workload
+from jissoku.observe.loadgen import GRACE_S, LoadSpec, command, seconds_at_most
 
 SECOND = 1_000_000_000
 
@@ -32,3 +34,13 @@ def test_a_window_of_slices_is_whole_cycles_after_half_a_one() -> None:
     assert seconds_at_most(replace(sliced, window_ns=17 * SECOND)) == 2 * (8 + 32) + GRACE_S
     short = replace(sliced, slice_ns=SECOND // 100)
     assert seconds_at_most(short) == 2 * (2 + 0.04) + GRACE_S
+    assert seconds_at_most(replace(short, warmup_ns=SECOND)) == 2 * (1 + 2 + 0.04) + GRACE_S
+
+
+def test_time_before_a_window_of_slices_is_asked_for_in_requests(tmp_path: Path) -> None:
+    cores = CoreAssignment(server=(0,), generator=(1,))
+    words = command(replace(PLAIN, warmup_ns=8 * SECOND, slice_ns=SECOND), tmp_path, cores)
+    asked = dict(itertools.pairwise(words))
+    # A quarter of 100 requests/s for 8 s.
+    assert (asked["--warmup"], asked["--warmup-requests"]) == ("0ns", "200")
+    assert dict(itertools.pairwise(command(PLAIN, tmp_path, cores)))["--warmup"] == f"{SECOND}ns"

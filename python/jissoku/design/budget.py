@@ -41,11 +41,13 @@ class WorkloadRequirements:
             together.
         needs_closed_loop: Whether rates or memory are asked for, which need closed loops in every
             block.
+        settle_s: Time at the workload's rate before each window, in seconds.
     """
 
     arms: int
     compares_cost: bool
     needs_closed_loop: bool
+    settle_s: float = 0.0
 
 
 # Blocks, and seconds under load of each arm, from the most to the least precise plan.
@@ -93,6 +95,7 @@ def _sampling_plan(
         window_ns=round(asked_s * SECOND),
         active_ns_by_level={},
         warmup_max_ns=WARMUP_MAX_NS,
+        settle_ns=round(need.settle_s * SECOND),
     )
 
 
@@ -106,10 +109,12 @@ def minutes(
         warm_s = effort.warmup_ns / SECOND
         start_s = OVERHEAD_S + effort.warmup_max_ns / SECOND / 2
         if need.compares_cost:
-            together = start_s + need.arms * (START_S + asked_s)
+            together = start_s + need.settle_s + need.arms * (START_S + asked_s)
+            check = need.settle_s + need.arms * (asked_s + LOAD_S)
+            alone = start_s + max(warm_s, need.settle_s) + asked_s
             seconds += together * effort.blocks
-            seconds += need.arms * (asked_s + LOAD_S) * effort.cross_check_blocks
-            seconds += need.arms * (start_s + warm_s + asked_s) * effort.fixed_rate_blocks
+            seconds += check * effort.cross_check_blocks
+            seconds += need.arms * alone * effort.fixed_rate_blocks
         seconds += need.arms * (OVERHEAD_S + warm_s + asked_s) * effort.closed_loop_blocks
     return seconds / 60
 

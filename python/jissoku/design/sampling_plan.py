@@ -45,6 +45,7 @@ class SamplingPlan:
         capacity_blocks: Blocks with a capacity search of each arm.
         warmup_requests: That each arm is sent after its start, as fast as it answers, and for
             `warmup_max_ns` at most; then, if its runtime compiles, evenly spaced for `compile_ns`.
+        settle_ns: Before the window of a trial at a fixed rate, at that rate, in nanoseconds.
         control_blocks: Of every eight blocks of paired trials the first ones that measure the A/A
             control; an even number, so that each copy is first equally often.
     """
@@ -68,6 +69,7 @@ class SamplingPlan:
     warmup_requests: int = 10_000
     warmup_max_ns: int = SECOND // 2
     compile_ns: int = 12 * SECOND // 10
+    settle_ns: int = 0
     control_blocks: int = 8
     paired_window_ns: int = 0
 

@@ -79,6 +79,8 @@ class WorkloadSpec(msgspec.Struct, frozen=True, kw_only=True):
         shared_cores: Servers and load generator share all cores: for claims about more workers than
             a small machine has cores for the server alone. Reported as a warning; absolute costs
             are not claimed.
+        settle_s: Seconds at the workload's rate before each window, for targets whose behaviour
+            depends on what they have met in the last seconds.
     """
 
     name: str
@@ -95,6 +97,7 @@ class WorkloadSpec(msgspec.Struct, frozen=True, kw_only=True):
     rate: int | None = None
     closed_loop: bool = False
     shared_cores: bool = False
+    settle_s: float = 0.0
 
 
 class Microbenchmark(msgspec.Struct, frozen=True, kw_only=True):

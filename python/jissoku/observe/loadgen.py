@@ -131,7 +131,7 @@ def run_load(
         with (
             load_window(_planned_ns(spec)),
             subprocess.Popen(
-                _command(spec, files, cores),
+                command(spec, files, cores),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -217,18 +217,20 @@ def _planned_ns(spec: LoadSpec) -> int:
 def seconds_at_most(spec: LoadSpec) -> float:
     """How long the load generator may take, after which it hangs.
 
-    In time slices the window is whole cycles after half a one. A slice waits for its responses, so
-    a slow target may take longer than its share.
+    In time slices the window is whole cycles after a half one or a warm-up. A slice waits for its
+    responses, so a slow target may take longer than its share.
     """
     running_ns = spec.warmup_ns + spec.window_ns
     if spec.slice_ns is not None:
         cycle_ns = 2 * len(spec.urls) * spec.slice_ns
         cycles = -(-spec.window_ns // cycle_ns)
-        running_ns = max(running_ns, cycle_ns // 2 + cycles * cycle_ns)
+        before_ns = spec.warmup_ns + cycle_ns // 2
+        running_ns = max(running_ns, before_ns + cycles * cycle_ns)
     return (spec.idle_watch_ns + running_ns) / 1e9 * 2 + GRACE_S
 
 
-def _command(spec: LoadSpec, files: Path, cores: CoreAssignment) -> list[str]:
+def command(spec: LoadSpec, files: Path, cores: CoreAssignment) -> list[str]:
+    """The words that start the load generator; `files` is the folder of bodies and requests."""
     work = spec.workload
     threads = min(len(cores.generator), work.connections)
     paced = work.rate_rps is not None
@@ -236,35 +238,42 @@ def _command(spec: LoadSpec, files: Path, cores: CoreAssignment) -> list[str]:
         "-c": work.connections,
         "-t": 1 if paced else threads,
         "-d": f"{spec.window_ns}ns",
-        "--warmup": f"{spec.warmup_ns}ns",
+        "--warmup": f"{0 if spec.slice_ns else spec.warmup_ns}ns",
         "--pipeline": work.pipeline,
         "--seed": spec.seed,
         "--cores": ",".join(map(str, cores.generator)),
         "--verify": "all",
         "--idle": "spin" if paced else "block",
     }
-    command = [sys.executable, "-m", "jissoku", "load", "--json", "--events"]
-    command += [word for name, value in options.items() for word in (name, str(value))]
+    words = [sys.executable, "-m", "jissoku", "load", "--json", "--events"]
+    words += [word for name, value in options.items() for word in (name, str(value))]
     if spec.requests is not None:
-        command += ["-n", str(spec.requests)]
+        words += ["-n", str(spec.requests)]
     if spec.slice_ns is not None:
-        command += ["--slice", f"{spec.slice_ns}ns"]
+        words += ["--slice", f"{spec.slice_ns}ns"]
+        words += ["--warmup-requests", str(_requests_before_window(spec))]
     if spec.idle_watch_ns:
-        command += ["--idle-watch", f"{spec.idle_watch_ns}ns"]
+        words += ["--idle-watch", f"{spec.idle_watch_ns}ns"]
     if not work.websocket:
-        command += ["--expect-status", str(spec.status)]
+        words += ["--expect-status", str(spec.status)]
     if spec.body is not None:
-        command += ["--expect-body", f"@{files / 'body'}"]
+        words += ["--expect-body", f"@{files / 'body'}"]
     if paced:
-        command += ["-R", str(work.rate_rps)]
+        words += ["-R", str(work.rate_rps)]
     if work.connection_mode is ConnectionMode.CLOSE:
-        command.append("--no-keepalive")
+        words.append("--no-keepalive")
     if any(url.startswith("https:") for url in spec.urls):
-        command.append("--insecure")
-    command += _request(work, files)
+        words.append("--insecure")
+    words += _request(work, files)
     for root in spec.roots:
-        command += ["--watch", str(root or 0)]
-    return [*command, *spec.urls]
+        words += ["--watch", str(root or 0)]
+    return [*words, *spec.urls]
+
+
+def _requests_before_window(spec: LoadSpec) -> int:
+    """To each arm, in time slices: its share of the rate while all of them have their turns."""
+    rate = spec.workload.rate_rps or 0
+    return round(spec.warmup_ns / 1e9 * rate / len(spec.urls))
 
 
 def _request(work: Workload, files: Path) -> list[str]:

@@ -314,12 +314,16 @@ class _ComparisonRun:
             rate = max(1, rate // SINGLE_RATE_FACTOR)
         workload = updated(config.workload, rate_rps=rate)
         if planned.kind is not TrialKind.TIME_SLICED or load is None:
-            timing = TrialTiming(effort.warmup_ns, effort.window(planned.kind))
+            settle_ns = effort.settle_ns if planned.kind is TrialKind.FIXED_RATE else 0
+            warmup_ns = max(effort.warmup_ns, settle_ns)
+            timing = TrialTiming(warmup_ns, effort.window(planned.kind))
             return servers.measure(planned, workload, timing)
         turns = effort.slice_length(load, is_check=part.is_check)
         span_ns = effort.active_ns(load, is_check=part.is_check) * len(planned.arms)
         trial = servers.measure(
-            planned, workload, TrialTiming(0, span_ns, turns.length_ns, IDLE_WATCH_NS)
+            planned,
+            workload,
+            TrialTiming(effort.settle_ns, span_ns, turns.length_ns, IDLE_WATCH_NS),
         )
         return updated(trial, slice_ns=turns.nominal_ns)
 

@@ -300,6 +300,7 @@ def _requirements(experiment: Experiment, setting: WorkloadSpec, arms: int) -> W
         arms=arms,
         compares_cost=bool(metrics & COMPARED_METRICS) and not bursts,
         needs_closed_loop=bool(metrics - COMPARED_METRICS) or bursts,
+        settle_s=setting.settle_s,
     )
 
 

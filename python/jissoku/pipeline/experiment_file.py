@@ -30,6 +30,9 @@ ROUNDS_MIN = 6
 # The default limit of jissoku and nginx.
 BODY_SIZE_MAX = 1024 * 1024
 
+# Before each window: a trial of it takes as much longer.
+SETTLE_S_MAX = 60
+
 Mistake = tuple[Keys, str]
 
 
@@ -184,6 +187,8 @@ def _workloads(experiment: Experiment) -> Iterator[Mistake]:
             yield (*at, "rate"), "must be above 0, and goes with neither closed_loop nor pipeline"
         if work.websocket and (not work.keepalive or work.pipeline > 1 or work.method != "GET"):
             yield (*at, "websocket"), "goes with none of keepalive = false, pipeline and method"
+        if not 0 <= work.settle_s <= SETTLE_S_MAX or (work.settle_s and work.rate is None):
+            yield (*at, "settle_s"), f"must be 0 to {SETTLE_S_MAX} seconds, and goes with a rate"
         for arm in work.arms:
             if arm not in names:
                 yield (*at, "arms"), f"{arm!r} is not an arm; there are {', '.join(names)}"
