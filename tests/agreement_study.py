@@ -20,6 +20,7 @@ from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.design import loads as grid
 from jissoku.design.sampling_plan import MILLISECOND, SAMPLING_PLANS, SECOND
 from jissoku.design.schedule import PlannedTrial
+from jissoku.errors import InputError
 from jissoku.model import Load, LoadLevel, Method, Mode, Trial, TrialKind, Workload
 from jissoku.model.updated import updated
 from jissoku.pipeline import CompareConfig
@@ -56,8 +57,12 @@ def main() -> None:
     with measurement_lock("tests.agreement_study"), ProgressDisplay() as progress:
         supervisor()
         chosen = Selection(named=tuple(asked.targets), floor=False)
+        try:
+            arms = prepare_targets(chosen, progress).arms
+        except InputError as error:
+            words.error(str(error))
         config = CompareConfig(
-            arms_prepared=prepare_targets(chosen, progress).arms,
+            arms_prepared=arms,
             floor=None,
             unavailable=(),
             workload=Workload(),
@@ -69,15 +74,18 @@ def main() -> None:
             version=version_line(),
             method=Method.TIME_SLICED,
         )
+        header = run_header(config)
         with (
             Interruption() as interruption,
             pin_process(config.cores.generator),
-            RunWriter(config.folder, run_header(config)) as writer,
+            RunWriter(config.folder, header) as writer,
         ):
             study = _Study(config, TrialRunner(config.arms_prepared, config.cores, interruption))
             try:
                 for trial in study.trials():
-                    writer.update(updated(run_header(config), loads=study.loads))
+                    # The pilot has found them.
+                    if header.loads != study.loads:
+                        header = writer.update(updated(header, loads=study.loads))
                     writer.add(trial)
                     progress.note(f"block {trial.block}: {trial.kind}, {', '.join(trial.arms)}")
             except Interrupted:

@@ -23,6 +23,7 @@ from jissoku.stats.valid_trials import (
     measurement_of,
     valid_trials,
 )
+from tests import records_table
 
 RECORDS = Path(__file__).parent.parent / "records"
 OWN_STARTS = RECORDS / "agreement" / "72"
@@ -51,10 +52,9 @@ class Row:
 
 
 def test_the_tables_are_made_of_the_records() -> None:
-    text = (RECORDS / "README.md").read_text(encoding="utf-8")
+    readme = RECORDS / "README.md"
     for name, table in TABLES.items():
-        _, _, rest = text.partition(f"<!-- {name} -->\n")
-        assert rest.partition(f"<!-- /{name} -->\n")[0] == table(), name
+        assert records_table.fill(readme, name, table()) == readme.read_text("utf-8"), name
 
 
 def test_no_interval_of_the_slices_excludes_the_target_alone_by_more_than_a_tenth() -> None:
@@ -90,33 +90,26 @@ def own_starts_table() -> str:
     """A row per target and load: ratios to the baseline, and quotients of these, with intervals."""
     run, _ = _read(OWN_STARTS)
     short, long = (f"{(ns or 0) / 1e6:.0f} ms" for ns in (run.slice_ns, run.check_slice_ns))
-    lines = [
-        (
-            f"| CPU time per request, {run.baseline} = 1 | alone | slices of {short} | / alone"
-            f" | slices of {long} | / alone |"
-        ),
-        "|---" * 6 + "|",
-    ]
+    head = ("alone", f"slices of {short}", "/ alone", f"slices of {long}", "/ alone")
+    lines = []
     for row in _rows(OWN_STARTS):
-        cells = [_mean(row.alone).text]
+        cells = [f"{row.arm} at {row.load.text}", _mean(row.alone).text]
         for one in (row.sliced, row.long_slices):
             cells += [_mean(one).text, row.bias(one).text]
-        lines.append(f"| {row.arm} at {row.load.text} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+        lines.append(cells)
+    return records_table.table_of((_subject(run), *head), lines)
 
 
 def same_start_table() -> str:
     """The same of the second run, which has slices of one length."""
     run, _ = _read(SAME_START)
-    lines = [
-        f"| CPU time per request, {run.baseline} = 1 | alone | time slices | / alone | starts |",
-        "|---" * 5 + "|",
-    ]
+    lines = []
     for row in _rows(SAME_START):
         bias = row.bias(row.sliced)
-        cells = [_mean(row.alone).text, _mean(row.sliced).text, bias.text, str(bias.blocks)]
-        lines.append(f"| {row.arm} at {row.load.text} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+        ratios = (_mean(row.alone).text, _mean(row.sliced).text, bias.text)
+        lines.append((f"{row.arm} at {row.load.text}", *ratios, str(bias.blocks)))
+    head = (_subject(run), "alone", "time slices", "/ alone", "starts")
+    return records_table.table_of(head, lines)
 
 
 def parts_table() -> str:
@@ -127,20 +120,23 @@ def parts_table() -> str:
         f"blocks 1 to {UNSTEADY_FROM}": lambda block: block < UNSTEADY_FROM,
         f"blocks {UNSTEADY_FROM + 1} to 20": lambda block: block >= UNSTEADY_FROM,
     }
-    lines = [f"| slices / alone at {medium.text} | {' | '.join(parts)} |", "|---" * 3 + "|"]
-
-    def add(name: str, logs: Mapping[int, float]) -> None:
-        cells = [
-            _mean({block: log for block, log in logs.items() if chosen(block)}).text
-            for chosen in parts.values()
-        ]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-
-    add(f"CPU time per request of {run.baseline} itself", _cost_quotients(run, trials.at(medium)))
+    quotients = {
+        f"CPU time per request of {run.baseline} itself": _cost_quotients(run, trials.at(medium))
+    }
     for row in _rows(OWN_STARTS):
         if row.load == medium:
-            add(f"ratio of {row.arm} to it", log_differences(row.sliced, row.alone))
-    return "\n".join(lines) + "\n"
+            quotients[f"ratio of {row.arm} to it"] = log_differences(row.sliced, row.alone)
+    lines = [
+        [
+            name,
+            *(
+                _mean({b: log for b, log in logs.items() if chosen(b)}).text
+                for chosen in parts.values()
+            ),
+        ]
+        for name, logs in quotients.items()
+    ]
+    return records_table.table_of((f"slices / alone at {medium.text}", *parts), lines)
 
 
 TABLES: Mapping[str, Callable[[], str]] = {
@@ -148,6 +144,10 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "agreement parts": parts_table,
     "agreement on the same start": same_start_table,
 }
+
+
+def _subject(run: Run) -> str:
+    return f"CPU time per request, {run.baseline} = 1"
 
 
 def _cost_quotients(run: Run, at_load: ValidTrials) -> Mapping[int, float]:
