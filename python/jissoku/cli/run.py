@@ -37,7 +37,7 @@ NAME_WIDTH = 17
 @shared_options.out
 @shared_options.as_json("the results")
 @shared_options.quiet
-def run(  # noqa: PLR0913 - click passes every option by name
+def run(
     *,
     name: str | None,
     quick: bool,
