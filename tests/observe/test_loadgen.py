@@ -1,10 +1,15 @@
 """How long the load generator may take before it counts as hanging."""
 
 import itertools
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from jissoku.model import CoreAssignment, Workload
+from jissoku.observe import conditions, loadgen
 from jissoku.observe.loadgen import GRACE_S, LoadSpec, command, seconds_at_most
 
 SECOND = 1_000_000_000
@@ -44,3 +49,20 @@ def test_time_before_a_window_of_slices_is_asked_for_in_requests(tmp_path: Path)
     # A quarter of 100 requests/s for 8 s.
     assert (asked["--warmup"], asked["--warmup-requests"]) == ("0ns", "200")
     assert dict(itertools.pairwise(command(PLAIN, tmp_path, cores)))["--warmup"] == f"{SECOND}ns"
+
+
+@pytest.mark.parametrize("first", ["stdout", "stderr"])
+def test_a_report_longer_than_a_pipe_is_read_in_any_order(first: str) -> None:
+    """The load generator writes its report before it closes its standard error, or after."""
+    size = 1 << 20
+    script = (
+        "import sys\n"
+        f"parts = [(sys.stdout, 'x' * {size}), (sys.stderr, 'y\\n' * {size})]\n"
+        f"for file, text in parts if {first == 'stdout'} else parts[::-1]: file.write(text)\n"
+    )
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        found = loadgen._monitor(process, conditions.snapshot([], ()), frozenset(), str)
+    assert len(found.report) == size

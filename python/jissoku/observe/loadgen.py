@@ -168,9 +168,13 @@ def _monitor(
     watching: frozenset[int],
     on_window: Callable[[str], object],
 ) -> _GeneratorResult:
-    """Reads both pipes to their end, and samples at the start and end of the window."""
+    """Reads both pipes to their end, and samples at the start and end of the window.
+
+    The report is read in a thread of its own: a pipe holds 64 KiB (pipe(7)), and a load generator
+    that waits for room in one does not end the other.
+    """
     assert process.stderr is not None
-    assert process.stdout is not None
+    report = _ReportReader(process)
     rss: dict[int, int] = {}
     opened: dict[int, int] = {}
     viewed_ns = 0
@@ -188,10 +192,29 @@ def _monitor(
             rss = {root: processes.rss_bytes(pids) for root, pids in before.targets.items()}
         elif not line.startswith("window "):
             complaint.append(line.strip())
-    text = process.stdout.read()
+    text = report.text()
     process.wait()
     complaints = " ".join(complaint)
     return _GeneratorResult(rss, kernel_cpu_ns, viewer_cpu_ns, text.encode(), complaints)
+
+
+class _ReportReader:
+    """Reads the standard output of a process while its standard error is read elsewhere."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        self._pipe = process.stdout
+        self._text = ""
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        self._text = self._pipe.read()
+
+    def text(self) -> str:
+        """The whole output; waits until the pipe is closed."""
+        self._thread.join()
+        return self._text
 
 
 def _roots(spec: LoadSpec) -> list[int]:
