@@ -173,3 +173,31 @@ def test_what_cannot_be_measured_is_refused_before_anything_is_built(
     assert complaint in done.stderr
     assert "Building" not in done.stderr
     assert "Preparing" not in done.stderr
+
+
+def test_a_build_with_operators_is_refused_before_anything_runs(
+    repository: Path, run: Run, tmp_path: Path
+) -> None:
+    command = ["compare", "--cmd", "head=python3 {port}", "--baseline", "main"]
+    done = run([*command, "--build", f"true && touch {tmp_path}/made"], repository)
+    assert done.returncode == 2
+    assert "is run without a shell, and '&&' needs one" in done.stderr
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_shallow_clone_says_how_to_fetch_the_rest(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good, bad = resolve("main~3"), resolve("main")
+    clone = tmp_path / "shallow"
+    git(tmp_path, "clone", "--quiet", "--depth", "1", f"file://{repository}", str(clone))
+    monkeypatch.chdir(clone)
+    for ref in ("main~1", "v1.2", good):
+        with pytest.raises(InputError, match="`fetch-depth: 0` of actions/checkout"):
+            resolve(ref)
+    with pytest.raises(InputError, match="shallow"):
+        commits_between(good, bad)
+    monkeypatch.chdir(repository)
+    with pytest.raises(InputError) as refused:
+        resolve("v1.2")
+    assert "shallow" not in str(refused.value)

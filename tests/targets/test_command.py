@@ -11,7 +11,7 @@ from jissoku.targets.command import from_command, from_url
 
 
 def test_a_command_is_split_and_no_shell_sees_it(place: BuildPaths) -> None:
-    prepared = from_command(f"mine={sys.executable} 'a b' $HOME;x --port={{port}}", place)
+    prepared = from_command(f"mine={sys.executable} 'a b' '$HOME;x' --port={{port}}", place)
     assert prepared.start is not None
     assert prepared.start.command[1:] == ("a b", "$HOME;x", "--port={port}")
     assert (prepared.name, prepared.origin) == ("mine", Origin.COMMAND)
@@ -47,6 +47,9 @@ def test_the_provenance_of_a_command_covers_the_files_it_names(
         ("mine=python3", "write {port} or {socket}"),
         ("mine=python3 {port} {socket}", "write {port} or {socket}"),
         ("mine=python3 'x {port}", "cannot be split"),
+        ("mine=cd app && python3 {port}", "'&&' needs one"),
+        ("mine=python3 {port} >log", "'>' needs one"),
+        ("mine=python3 --home=$HOME {port}", "'$H' needs one"),
         ("mine=no-such-program {port}", "no program 'no-such-program'"),
         ("mine=./absent {port}", "no program './absent'"),
     ],

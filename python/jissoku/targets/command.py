@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from jissoku.system import address
 from jissoku.targets import provenance
 from jissoku.targets.build_paths import BuildPaths, find_program
 from jissoku.targets.placeholders import placeholders
+from jissoku.targets.plain_words import plain_words
 from jissoku.targets.prepare import PreparedTarget
 
 HERE = Path()
@@ -40,10 +40,7 @@ def read_command(text: str) -> NamedCommand:
         InputError: No name, no command, neither {port} nor {socket}, or both.
     """
     name, command = _split(text, "--cmd 'NAME=./my-server --port {port}'")
-    try:
-        words = tuple(shlex.split(command))
-    except ValueError as error:
-        raise InputError(f"--cmd {name}: the command cannot be split: {error}") from error
+    words = tuple(plain_words(command, f"--cmd {name}:"))
     found = placeholders(words) & {"port", "socket"}
     if len(found) != 1:
         raise InputError(f"--cmd {name}: say once where it listens: write {{port}} or {{socket}}")

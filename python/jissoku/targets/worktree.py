@@ -1,7 +1,6 @@
 """A commit of a git repository, checked out in a separate worktree and built."""
 
 import os
-import shlex
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jissoku.errors import InputError, TargetError
+from jissoku.targets.plain_words import plain_words
 
 BUILD_LIMIT_S = 1800.0
 
@@ -52,7 +52,8 @@ def commits_between(good: str, bad: str) -> tuple[str, ...]:
     found = tuple(listed.split())
     parents = _git("log", "-1", "--format=%P", found[0], what=span).split() if found else []
     if parents[:1] != [good]:
-        raise InputError(f"{good[:12]} is no ancestor of {bad[:12]} along the first parents")
+        reason = f"{good[:12]} is no ancestor of {bad[:12]} along the first parents"
+        raise InputError(f"{reason}{_shallow_hint()}")
     return found
 
 
@@ -91,19 +92,16 @@ def build_words(build: str) -> list[str]:
     """The words of a build command; none if it is empty.
 
     Raises:
-        InputError: It cannot be split.
+        InputError: As `plain_words`.
     """
-    try:
-        return shlex.split(build)
-    except ValueError as error:
-        raise InputError(f"--build {build!r} cannot be split into words: {error}") from error
+    return plain_words(build, "--build")
 
 
 def run_build(build: str, folder: Path) -> None:
     """Runs a build command in a folder.
 
     Raises:
-        InputError: The command cannot be split into words.
+        InputError: As `build_words`.
         TargetError: It failed; `stderr` has its output.
     """
     words = build_words(build)
@@ -122,8 +120,19 @@ def _git(*words: str, what: str) -> str:
     said = done.stdout.decode(errors="replace").strip()
     if done.returncode:
         reason = said.splitlines()[0] if said else "no such commit"
-        raise InputError(f"git {words[0]} {what} failed: {reason}")
+        raise InputError(f"git {words[0]} {what} failed: {reason}{_shallow_hint()}")
     return said
+
+
+def _shallow_hint() -> str:
+    """What to do if the repository around the working directory has only a part of its history."""
+    done = _run(["git", "rev-parse", "--is-shallow-repository"], Path(), 300.0)
+    if done.returncode or done.stdout.strip() != b"true":
+        return ""
+    return (
+        ". This clone is shallow: fetch the whole history with `git fetch --unshallow`, or in a"
+        " GitHub workflow with `fetch-depth: 0` of actions/checkout"
+    )
 
 
 def _run(words: Sequence[str], folder: Path, limit_s: float) -> subprocess.CompletedProcess[bytes]:
