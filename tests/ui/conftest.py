@@ -38,6 +38,7 @@ class Client:
     port: int
     cookie: str = ""
     headers: dict[str, str] = field(default_factory=dict)
+    host: str = "127.0.0.1"
 
     def get(self, path: str, **headers: str) -> Answer:
         return self.send("GET", path, headers=headers)
@@ -53,7 +54,7 @@ class Client:
     def send(
         self, method: str, path: str, body: str = "", headers: dict[str, str] | None = None
     ) -> Answer:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=LIMIT_S)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=LIMIT_S)
         cookie = {"Cookie": self.cookie} if self.cookie else {}
         with closing(connection):
             connection.request(method, path, body or None, cookie | (headers or {}))
@@ -66,7 +67,7 @@ class Client:
 def client_of(link: str) -> Client:
     """A client that has used a link."""
     parts = urlsplit(link)
-    client = Client(parts.port or 0)
+    client = Client(parts.port or 0, host=parts.hostname or "127.0.0.1")
     entered = client.get(f"{parts.path}?{parts.query}")
     assert entered.status == 303
     client.cookie = entered.headers["set-cookie"].partition(";")[0]

@@ -297,3 +297,20 @@ def test_a_token_is_used_up_and_old_sessions_are_forgotten() -> None:
     assert access.is_known(sessions[-1])
     assert not access.is_known(first)
     assert len({access.form_key(one) for one in sessions[-10:] if one}) == 10
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.2", "127.1.2.3", "::1"])
+def test_pages_answer_at_every_loopback_address_that_is_accepted(
+    some_records: Path, tmp_path: Path, listen: str
+) -> None:
+    config = UiConfig(
+        listen=listen,
+        port=0,
+        roots=(some_records / "parsers",),
+        cache=tmp_path,
+        allows_commands=True,
+    )
+    with pages_in_thread(config) as link:
+        client = client_of(link)
+        assert client.get("/").status == 200
+        assert client.get("/", Host="example.org").status == 421

@@ -13,9 +13,10 @@ class Access:
     All are kept in memory: a new start invalidates them. `port` is set when the server listens.
     """
 
-    def __init__(self) -> None:
-        """Draws the first token."""
+    def __init__(self, address: str = "127.0.0.1") -> None:
+        """Draws the first token. `address` is where the server listens, with brackets if IPv6."""
         self.port = 0
+        self.address = address
         self.token = _secret()
         self._form_keys: dict[str, str] = {}
 
@@ -30,7 +31,8 @@ class Access:
 
         Any other name leads here only by DNS rebinding: its pages would share our origin.
         """
-        return frozenset(f"{name}:{self.port}" for name in ("127.0.0.1", "localhost", "[::1]"))
+        names = (self.address, "127.0.0.1", "localhost", "[::1]")
+        return frozenset(f"{name}:{self.port}" for name in names)
 
     @property
     def origins(self) -> frozenset[str]:

@@ -71,7 +71,8 @@ class Guard:
         headers = Headers(scope=scope)
         hosts = headers.getlist("host")
         if len(hosts) != 1 or hosts[0].lower() not in self._access.hosts:
-            return 421, "This server answers only as 127.0.0.1, localhost or [::1] with its port."
+            names = ", ".join(sorted(self._access.hosts))
+            return 421, f"This server answers only as one of {names}."
         if scope["method"] not in READING:
             if self._is_read_only:
                 return 403, "These pages are read-only: nothing is started or changed here."

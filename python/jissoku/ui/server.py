@@ -124,7 +124,7 @@ def _reserved(where: str, port: int) -> Iterator[None]:
 def _pages(
     config: UiConfig, runner: Runner | None, where: str, servers: Sequence[WatchedServer]
 ) -> Iterator[str]:
-    access, streams = Access(), Streams(load_seconds_left)
+    access, streams = Access(where), Streams(load_seconds_left)
     indexer = Indexer(config.cache, is_background=config.is_background)
     library = Library(config.roots, config.cache, indexer)
     starting = None
