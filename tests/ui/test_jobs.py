@@ -205,6 +205,25 @@ def test_the_queue_has_an_end(tmp_path: Path) -> None:
     assert len(JobQueue(tmp_path).jobs()) == 20
 
 
+def test_what_cannot_be_written_does_not_happen(tmp_path: Path) -> None:
+    queue = JobQueue(tmp_path)
+    first, second = (queue.add(name, ("compare",), tmp_path / name) for name in ("one", "two"))
+    before = queue.jobs()
+    (tmp_path / ".ui" / "queue.new").mkdir()  # Writing it fails, as on a full disk.
+    with pytest.raises(InputError, match=r"queue\.json cannot be written"):
+        queue.add("three", ("compare",), tmp_path / "three")
+    with pytest.raises(InputError, match="cannot be written"):
+        queue.put_first(second.id)
+    with pytest.raises(InputError, match="cannot be written"):
+        Runner(queue).cancel(first.id)
+    assert queue.jobs() == before
+    assert queue.to_run() == first
+    # What has happened already is known all the same.
+    queue.note(first.id, lambda job: updated(job, state=JobState.ENDED, code=1))
+    assert queue.job(first.id).state is JobState.ENDED
+    queue.close()
+
+
 def test_a_process_with_the_number_of_an_old_one_is_not_signalled(tmp_path: Path) -> None:
     queue = JobQueue(tmp_path)
     job = queue.add("one", ("compare",), tmp_path / "one")

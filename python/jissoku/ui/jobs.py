@@ -131,25 +131,45 @@ class JobQueue:
                 seconds_min=seconds[0],
                 seconds_max=seconds[1],
             )
-            self._jobs[job.id] = job
-            ended = [one.id for one in self._jobs.values() if not one.is_live]
+            jobs = self._jobs | {job.id: job}
+            ended = [one.id for one in jobs.values() if not one.is_live]
             for key in ended[:-ENDED_MAX]:
-                del self._jobs[key]
-            self._write()
+                del jobs[key]
+            self._replace(jobs)
             return job
 
     def update(self, key: str, change: Callable[[Job], Job]) -> Job:
-        """Replaces a job by a changed one, and notifies waiting threads."""
+        """Replaces a job by a changed one, and notifies waiting threads.
+
+        Raises:
+            KeyError: There is no such job.
+            InputError: The queue cannot be written; nothing has changed.
+        """
         with self.changed:
-            self._jobs[key] = change(self._jobs[key])
-            self._write()
-            return self._jobs[key]
+            changed = change(self._jobs[key])
+            self._replace(self._jobs | {key: changed})
+            return changed
+
+    def note(self, key: str, change: Callable[[Job], Job]) -> None:
+        """The same for what has happened already: known also if the queue cannot be written.
+
+        Raises:
+            KeyError: There is no such job.
+        """
+        with self.changed:
+            jobs = self._jobs | {key: change(self._jobs[key])}
+            try:
+                self._replace(jobs)
+            except InputError:
+                self._jobs = jobs
+                self.changed.notify_all()
 
     def put_first(self, key: str) -> None:
         """Lets a waiting job run before all others that wait; any other job stays where it is.
 
         Raises:
             KeyError: There is no such job.
+            InputError: The queue cannot be written; nothing has changed.
         """
         with self.changed:
             if self._jobs[key].state is not JobState.WAITING:
@@ -157,8 +177,7 @@ class JobQueue:
             waiting = [one for one in self._jobs.values() if one.state is JobState.WAITING]
             waiting.sort(key=lambda one: one.id != key)
             others = [one for one in self._jobs.values() if one.state is not JobState.WAITING]
-            self._jobs = {job.id: job for job in (*others, *waiting)}
-            self._write()
+            self._replace({job.id: job for job in (*others, *waiting)})
 
     def to_run(self) -> Job | None:
         """The job to run now: one that runs already, else the first that waits."""
@@ -191,14 +210,15 @@ class JobQueue:
             ) from None
         self._owned = descriptor
 
-    def _write(self) -> None:
-        """Writes the whole queue at once; the lock of `changed` is held."""
+    def _replace(self, jobs: dict[str, Job]) -> None:
+        """Writes the whole queue at once, and then has it; the lock of `changed` is held."""
         fresh = self._file.with_suffix(".new")
         try:
-            fresh.write_bytes(msgspec.json.encode(tuple(self._jobs.values())) + b"\n")
+            fresh.write_bytes(msgspec.json.encode(tuple(jobs.values())) + b"\n")
             fresh.replace(self._file)
         except OSError as error:
             raise InputError(f"{self._file} cannot be written: {error.strerror}") from error
+        self._jobs = jobs
         self.changed.notify_all()
 
 

@@ -7,12 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread, Timer
 
-from jissoku.errors import InputError
 from jissoku.model.updated import updated
 from jissoku.system.background import on_cores
 from jissoku.system.measurement_lock import is_measuring
@@ -69,13 +68,14 @@ class Runner:
 
         Raises:
             KeyError: There is no such job.
+            InputError: It waits, and the queue cannot be written; it still waits.
         """
         with self.queue.changed:
             job = self.queue.job(key)
             if job.state is JobState.WAITING:
                 self.queue.update(key, cancelled)
             elif job.state is JobState.RUNNING and job.pid and is_alive(job):
-                self._note(job, lambda job: updated(job, state=JobState.STOPPING))
+                self.queue.note(job.id, lambda job: updated(job, state=JobState.STOPPING))
                 with suppress(ProcessLookupError):
                     os.kill(job.pid, signal.SIGINT)
                 timer = Timer(STOP_LIMIT_S, _kill, [job])
@@ -110,11 +110,13 @@ class Runner:
         except OSError as error:
             with suppress(OSError):
                 log.write_text(f"It cannot be started: {error.strerror}\n", encoding="utf-8")
-            self._note(job, lambda job: updated(job, state=JobState.ENDED, code=NOT_STARTED))
+            self.queue.note(
+                job.id, lambda job: updated(job, state=JobState.ENDED, code=NOT_STARTED)
+            )
             return
         if process is not None:
             code = process.wait()
-            self._note(job, lambda job: updated(job, state=JobState.ENDED, code=code))
+            self.queue.note(job.id, lambda job: updated(job, state=JobState.ENDED, code=code))
 
     def _started(self, job: Job, log: Path) -> subprocess.Popen[bytes] | None:
         """The process of a job; None if it no longer waits."""
@@ -131,25 +133,20 @@ class Runner:
                     start_new_session=True,
                 )
             ticks = start_ticks(process.pid)
-            self._note(
-                job,
+            self.queue.note(
+                job.id,
                 lambda job: updated(
                     job, state=JobState.RUNNING, pid=process.pid, start_ticks=ticks
                 ),
             )
         return process
 
-    def _note(self, job: Job, change: Callable[[Job], Job]) -> None:
-        """Changes a job. If the queue's file cannot be written, the queue in memory goes on."""
-        with suppress(InputError):
-            self.queue.update(job.id, change)
-
     def _adopt(self, job: Job) -> None:
         """Waits for a job that another server has started."""
         while is_alive(job):
             if self._stop.wait(ADOPTED_LOOK_S):
                 return
-        self._note(job, lambda job: updated(job, state=JobState.ENDED))
+        self.queue.note(job.id, lambda job: updated(job, state=JobState.ENDED))
 
 
 def is_alive(job: Job) -> bool:

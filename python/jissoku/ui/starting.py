@@ -151,6 +151,8 @@ class JobPages:
             await run_in_threadpool(change, key)
         except FormError as error:
             return self._refusal(request, error)
+        except InputError as error:
+            return self._not_done(request, 500, error)
         except KeyError:
             return self._missing(request)
         return RedirectResponse(f"/jobs/{key}", 303)
@@ -259,8 +261,11 @@ class JobPages:
         )
 
     def _refusal(self, request: Request, error: FormError) -> Response:
+        return self._not_done(request, 403, error)
+
+    def _not_done(self, request: Request, status: int, error: Exception) -> Response:
         return self._pages.page(
-            request, "message.html.j2", status=403, title="Not done", text=str(error)
+            request, "message.html.j2", status=status, title="Not done", text=str(error)
         )
 
     def _missing(self, request: Request) -> Response:
