@@ -255,3 +255,42 @@ def test_a_quarter_of_the_blocks_has_the_control_and_each_copy_is_first_equally_
     assert len(measured_in) == 4
     assert sum(index % 2 for index in measured_in) == 2
     assert all(SAMPLING_PLANS[Mode.QUICK].has_control(index) for index in range(16))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("cost(head) > 1.01", "has a unit, and its number has none"),
+        ("p99(head) < 5", "has a unit"),
+        ("cost(head) > 1.01 x p99(base) / memory(base)", "has a unit"),
+        ("rate(head) > 2 x cost(base)", "has a unit"),
+        ("cost(head@hello) > 1.01 x cost(base)", "leave out @hello"),
+        ("calls(head) > 2", "no calls is measured"),
+        ("cost(head) < 1 < cost(base)", "is not one bound"),
+        ("cost(head)", "compares nothing"),
+    ],
+)
+def test_a_bound_that_cannot_be_decided_is_refused(text: str, why: str) -> None:
+    with pytest.raises(GrammarError) as refused:
+        read_bound(text)
+    assert why in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cost(head) > 1.01 x cost(base)",
+        "p99(head) / cost(head) > p99(base) / cost(base)",
+        "memory(head) < 0.5 * memory(base)",
+        "1.05 < cost(head) / p50(base)",
+    ],
+)
+def test_a_bound_compares_values_of_one_unit(text: str) -> None:
+    assert read_bound(text).quantities
+
+
+def test_the_example_of_a_message_is_a_bound() -> None:
+    with pytest.raises(GrammarError) as refused:
+        read_bound("cost(one)")
+    example = str(refused.value).partition("write for example ")[2]
+    assert [one.arm for one in read_bound(example).quantities] == ["one", "two"]

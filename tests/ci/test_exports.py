@@ -34,6 +34,24 @@ def text_of(name: str) -> str:
     return exported(name, run, trials, bound_results(run, trials, [BOUND]))
 
 
+def benchfmt_keys(name: str) -> dict[str, str]:
+    """The keys of a benchmark's name, split as by golang.org/x/perf/benchfmt."""
+    prefix, processors = re.fullmatch(r"(.*?)(?:-(\d+))?", name).groups()  # type: ignore[union-attr]
+    keys = dict(part.split("=", 1) for part in prefix.split("/")[1:])
+    return keys | ({"gomaxprocs": processors} if processors else {})
+
+
+def test_benchstat_finds_an_arm_whose_name_has_a_number_or_a_slash_at_its_end() -> None:
+    run, trials = measured(1.0, seed=1, noise=NOISE)
+    costs = block_costs(run, trials)
+    named = {(load, {"head": "head-2", "base": "v1/2"}.get(arm, arm)): values
+             for (load, arm), values in costs.items()}  # fmt: skip
+    _, *lines = FORMATS["benchstat"](summarise(run, trials), named, ()).splitlines()
+    arms = {benchfmt_keys(line.split(" ")[0])["arm"] for line in lines}
+    assert arms == {"head-2", "v1-2", "base-again"}
+    assert all("gomaxprocs" not in benchfmt_keys(line.split(" ")[0]) for line in lines)
+
+
 def test_benchstat_reads_the_unit_and_a_line_per_block_and_arm() -> None:
     """As golang.org/x/perf/benchfmt does: `Unit` begins metadata, lower case a configuration."""
     unit, *lines = text_of("benchstat").splitlines()
@@ -42,9 +60,8 @@ def test_benchstat_reads_the_unit_and_a_line_per_block_and_arm() -> None:
     for line in lines:
         name, count, value, of = line.split(" ")
         assert (count, of) == ("1", "cpu-ns/req")
-        arm = re.fullmatch(r"BenchmarkCost/load=20000rps/arm=(\S+)", name)
-        assert arm, name
-        values.setdefault(arm[1], []).append(float(value))
+        values.setdefault(benchfmt_keys(name)["arm"], []).append(float(value))
+        assert benchfmt_keys(name) == {"arm": benchfmt_keys(name)["arm"], "load": "20000rps"}
     assert {name: len(found) for name, found in values.items()} == dict.fromkeys(
         ("base", "head", "base-again"), BLOCKS
     )

@@ -14,10 +14,14 @@ BlockCosts = Mapping[tuple[Load, str], Sequence[float]]
 
 
 def benchstat(summary: Summary, costs: BlockCosts, found: Sequence[BoundResult]) -> str:
-    """Go benchmark lines, one per block and arm; benchstat does not pair them by block."""
+    """Go benchmark lines, one per block and arm; benchstat does not pair them by block.
+
+    benchstat chooses by the keys `/arm` and `/load`. The load is last, because a number after the
+    last hyphen of a name would be GOMAXPROCS.
+    """
     del summary, found
     lines = [
-        f"BenchmarkCost/load={_load(load)}/arm={_word(arm)} 1 {value:.1f} cpu-ns/req"
+        f"BenchmarkCost/arm={_word(arm)}/load={_load(load)} 1 {value:.1f} cpu-ns/req"
         for (load, arm), values in costs.items()
         for value in values
     ]
@@ -114,5 +118,5 @@ def _load(load: Load) -> str:
 
 
 def _word(name: str) -> str:
-    """Without the spaces that end a benchmark's name."""
-    return "-".join(name.split())
+    """Without the spaces that end a benchmark's name, and the slashes that end a key's value."""
+    return "-".join(name.replace("/", "-").split())

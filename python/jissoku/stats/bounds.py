@@ -7,6 +7,7 @@ fails a build.
 
 import math
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 
 from jissoku.model import Run, Trial
@@ -16,8 +17,14 @@ from jissoku.stats import estimate
 from jissoku.stats.claim_quantities import LogRatioSample, WorkloadTrials, log_ratio_sample
 from jissoku.stats.compare import aa_control
 from jissoku.stats.expression import GrammarError
-from jissoku.stats.inequality import Inequality, parse
+from jissoku.stats.inequality import MEASURED, Inequality, parse
 from jissoku.stats.verdict import BLOCKS_NEEDED_MAX, VERDICT_BLOCKS_MIN
+
+# What a metric's unit measures. A rate and a time have reciprocal units, but no bound needs both.
+DIMENSIONS = {
+    "cost": "time", "p50": "time", "p95": "time", "p99": "time", "p999": "time",
+    "total_cpu": "time", "rate": "rate", "memory": "size",
+}  # fmt: skip
 
 # Measured in the closed loop only.
 CLOSED_LOOP_METRICS = {"rate", "memory", "total_cpu"}
@@ -39,9 +46,25 @@ def read_bound(text: str) -> Inequality:
     if len(found) != 1 or found[0].relation not in {"<", ">"}:
         raise GrammarError(f"{text!r} is not one bound: write cost(head) > 1.01 x cost(base)")
     (link,) = found
-    if any(one.is_count or one.is_benchmark or one.workload for one in link.quantities):
-        raise GrammarError(f"{text!r} is a bound on counts: a run has cost, rate, p50, p99, memory")
+    for one in link.quantities:
+        if one.workload:
+            raise GrammarError(f"{text!r}: a run has one workload, so leave out @{one.workload}")
+        if one.is_count or one.is_benchmark:
+            known = ", ".join(MEASURED)
+            raise GrammarError(f"{text!r}: no {one.metric} is measured; there are {known}")
+    if not _is_ratio(link):
+        raise GrammarError(
+            f"{text!r} has a unit, and its number has none: compare two arms, as in"
+            " cost(head) > 1.01 x cost(base)"
+        )
     return link
+
+
+def _is_ratio(link: Inequality) -> bool:
+    """Whether the units of all quantities cancel, so that a number is their bound."""
+    sides = (link.above, link.below)
+    above, below = (Counter(DIMENSIONS[one.metric] for one in side) for side in sides)
+    return above == below
 
 
 def check_arms(bounds: Sequence[str], names: Collection[str]) -> None:

@@ -190,4 +190,4 @@ def _check(link: Inequality) -> None:
 
 
 def _help() -> str:
-    return "write for example cost(one@hello) / cost(two@hello) < 0.9"
+    return "write for example cost(one) / cost(two) < 0.9"
