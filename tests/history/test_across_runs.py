@@ -21,6 +21,7 @@ from jissoku.model.history_answer import Control, Tau
 from jissoku.model.updated import updated
 from jissoku.stats.across_runs import breaks, difference, obstacles, unchanged_arms
 from jissoku.stats.occasions import observed_tau, occasions
+from jissoku.stats.pooling import next_machine, pair_ratio
 from jissoku.stats.run_difference import race, run_difference
 from jissoku.stats.run_rows import run_rows
 from jissoku.stats.target_history import machine_ratios, target_history
@@ -329,3 +330,51 @@ def test_machines_have_a_row_each() -> None:
     assert len(ratios.rows) == 4
     assert ratios.next_machine is not None
     assert ROW.machine == "m"
+
+
+def test_equal_rates_are_one_load_whatever_their_name() -> None:
+    rng = random.Random(1)
+    first, second = indexed(COSTS, rng), indexed(COSTS, rng, number=1, programs=NEW)
+    given = updated(LOAD, level=LoadLevel.GIVEN)
+    renamed = updated(second, logs={given: second.logs[LOAD]})
+    plain = run_difference(first, second, TAU)
+    found = run_difference(first, renamed, TAU)
+    assert [one.change for one in found.changes] == [one.change for one in plain.changes]
+    assert found.obstacles == ()
+    assert {one.load for one in found.changes} == {given}
+
+
+@pytest.mark.parametrize("occasions_count", [2, 8])
+def test_the_freedom_of_tau_is_that_of_its_estimate(occasions_count: int) -> None:
+    """An estimate of a variance with n degrees of freedom has a relative variance of 2 / n."""
+    rng = random.Random(occasions_count)
+    costs = dict.fromkeys("abcdefg", 0.0)
+    squares, freedoms = [], set()
+    for _ in range(300):
+        runs = [
+            indexed(costs, rng, tau=0.05, sd=1e-4, number=number, blocks=3)
+            for number in range(occasions_count)
+        ]
+        tau = observed_tau(runs)
+        squares.append(tau.value**2)
+        freedoms.add(tau.freedom)
+    (freedom,) = freedoms
+    mean = sum(squares) / len(squares)
+    assert mean == pytest.approx(0.05**2, rel=0.1)
+    spread = sum((one - mean) ** 2 for one in squares) / (len(squares) - 1)
+    assert spread / mean**2 == pytest.approx(2 / freedom, rel=0.3)
+
+
+def test_a_prediction_for_another_machine_uses_the_measured_errors() -> None:
+    rng = random.Random(4)
+    runs = [
+        indexed(COSTS, rng, number=number, blocks=3, machine=f"m{number}") for number in range(5)
+    ]
+    series = target_history(runs, "a")
+    (found,) = machine_ratios(series)
+    values = [pair_ratio(run, LOAD, "a", found.anchor) for run in runs]
+    assert found.next_machine is not None
+    expected = next_machine([one for one in values if one is not None])
+    assert expected is not None
+    assert found.next_machine.low == pytest.approx(expected.low)
+    assert found.next_machine.is_confirmed == expected.is_confirmed

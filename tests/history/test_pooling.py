@@ -84,12 +84,13 @@ def test_tau_is_found_from_unchanged_pairs(tau: float) -> None:
     for _ in range(200):
         one, two = (measured(rng, tau, mean=0.0) for _ in range(2))
         pairs.append(LogRatio(two.mean - one.mean, one.variance + two.variance, 16))
-    assert tau_of_unchanged(pairs).value == pytest.approx(tau, rel=0.25)
-    assert tau_of_unchanged(pairs).pairs == 200
+    found = tau_of_unchanged(pairs, 200.0)
+    assert found.value == pytest.approx(tau, rel=0.25)
+    assert (found.pairs, found.freedom) == (200, 200.0)
 
 
 def test_tau_is_assumed_from_few_pairs() -> None:
-    assert tau_of_unchanged([LogRatio(0.5, 1e-6, 8)] * 4).value == TAU_ASSUMED
+    assert tau_of_unchanged([LogRatio(0.5, 1e-6, 8)] * 4, 4.0).value == TAU_ASSUMED
 
 
 def test_equal_values_have_no_variance_between_them() -> None:

@@ -1,5 +1,8 @@
 """The index of runs: one row type per table, computed from the records of one run."""
 
+from collections.abc import Mapping
+from typing import TypeVar
+
 import msgspec
 
 from jissoku.model.load import Load, LoadLevel
@@ -172,6 +175,7 @@ class PairMean(msgspec.Struct, frozen=True, gc=False):
 
 
 Pair = tuple[str, str]
+Value = TypeVar("Value")
 
 
 class IndexedRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -203,11 +207,31 @@ class IndexedRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return next((one for one in self.arms if one.arm == name), None)
 
     def ratios(self, load: Load, arm: str, other: str) -> dict[int, float]:
-        """ln(cost of `arm` / cost of `other`), by block; empty without common trials."""
-        pairs = self.logs.get(load, {})
+        """ln(cost of `arm` / cost of `other`), by block; empty without common trials.
+
+        Loads are equal if their rates are: a rate has another name in a run of other loads.
+        """
+        pairs = _at_rate(self.logs, load)
         if (arm, other) in pairs:
             return pairs[arm, other]
         return {block: -log for block, log in pairs.get((other, arm), {}).items()}
+
+    def mean(self, load: Load, arm: str, other: str) -> PairMean | None:
+        """The mean of the same, where the blocks were not asked for."""
+        pairs = _at_rate(self.means, load)
+        if found := pairs.get((arm, other)):
+            return found
+        if found := pairs.get((other, arm)):
+            return PairMean(-found.mean, found.variance, found.blocks)
+        return None
+
+
+def _at_rate(by_load: Mapping[Load, dict[Pair, Value]], load: Load) -> dict[Pair, Value]:
+    found = by_load.get(load)
+    if found is None:
+        rate = load.rate_rps
+        found = next((pairs for one, pairs in by_load.items() if one.rate_rps == rate), {})
+    return found
 
 
 class FolderEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):

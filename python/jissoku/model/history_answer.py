@@ -1,5 +1,6 @@
 """Results across runs: changes relative to unchanged arms, and series of a target's cost."""
 
+import math
 from enum import StrEnum
 
 import msgspec
@@ -34,10 +35,13 @@ class Tau(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         pairs: Number of unchanged pairs that it is estimated from; 0 if it is assumed.
+        freedom: Degrees of freedom of the estimate: fewer than pairs, because neighbouring pairs
+            share an occasion. Infinite if it is assumed.
     """
 
     value: float
     pairs: int
+    freedom: float = math.inf
 
 
 class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,6 +135,8 @@ class SeriesPoint(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         runs: Keys of the runs.
+        error: Standard error of the ratio's mean.
+        freedom: Degrees of freedom of that error.
         breaks: Changes other than those of the arms since the previous point; points on both sides
             are never joined.
         since: The change since the previous point: tested if the target's program or its
@@ -142,6 +148,8 @@ class SeriesPoint(msgspec.Struct, frozen=True, kw_only=True):
     program: str
     runs: tuple[str, ...]
     ratio: Change
+    error: float
+    freedom: float
     breaks: tuple[str, ...] = ()
     since: ArmChange | None = None
 

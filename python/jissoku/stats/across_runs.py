@@ -7,6 +7,7 @@ docs/history.md.
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 from operator import attrgetter
 
 from jissoku.model import Load
@@ -146,14 +147,13 @@ def changed(first: LogRatio, second: LogRatio, tau: Tau, anchors: int = 1) -> Lo
     """The change of a log ratio, widened by the variation of unchanged arms between occasions.
 
     tau^2 is the variance of a ratio, half of it each arm's; the mean over several anchors has the
-    arm's half once and the anchors' halves averaged. Degrees of freedom by Welch and Satterthwaite;
-    those of an observed tau are its pairs, of an assumed one infinite.
+    arm's half once and the anchors' halves averaged. Degrees of freedom by Welch and Satterthwaite.
     """
     between = tau.value**2 * (1 + 1 / anchors)  # Half of it in each of two runs, twice.
     parts = [
         (first.variance, first.freedom),
         (second.variance, second.freedom),
-        (between, float(tau.pairs or math.inf)),
+        (between, tau.freedom),
     ]
     variance = sum(part for part, _ in parts)
     spread = sum(part**2 / freedom for part, freedom in parts)
@@ -166,19 +166,52 @@ def unchanged_differences(
 ) -> tuple[LogRatio, ...]:
     """Changes of unchanged pairs, with the variance of their measurement only (for rule 4).
 
-    Each unchanged arm against the first one, so that no pair follows from two others.
+    Helmert contrasts: each arm against the mean of those before it, scaled to the variance of a
+    pair. Arms vary independently of each other, so the contrasts do, too; pairs with one arm in
+    common would not.
     """
-    anchors = unchanged_arms(first, second)
-    found = []
-    for pair in anchors[1:]:
-        sides = [
-            pair_ratio(run, load, pair[place], anchors[0][place])
+    found, names = [], list[tuple[str, str]]()
+    for pair in unchanged_arms(first, second):
+        candidates = [*names, pair]
+        before, after = (
+            _contrast(run, load, [one[place] for one in candidates])
             for place, run in enumerate((first, second))
-        ]
-        before, after = sides
+        )
         if before is not None and after is not None:
             found.append(changed(before, after, Tau(value=0.0, pairs=0)))
+        if not names or (before is not None and after is not None):
+            names.append(pair)
     return tuple(found)
+
+
+def _contrast(run: IndexedRun, load: Load, arms: Sequence[str]) -> LogRatio | None:
+    """The last arm's log cost less the mean of the others', scaled to the variance of a pair.
+
+    The weights sum to 0, so the variance follows from those of the pairs: it is the sum of
+    -weight_i weight_j variance_ij over all pairs.
+
+    Returns:
+        None with one arm, or if two arms have no common trials.
+    """
+    others = len(arms) - 1
+    if others < 1:
+        return None
+    scale = math.sqrt(2 / (1 + 1 / others))
+    weights = [-scale / others] * others + [scale]
+    pairs = {
+        (i, j): pair_ratio(run, load, arms[i], arms[j])
+        for i, j in combinations(range(len(arms)), 2)
+    }
+    known = {key: value for key, value in pairs.items() if value is not None}
+    if len(known) < len(pairs):
+        return None
+    return LogRatio(
+        mean=sum(weights[i] * known[i, others].mean for i in range(others)),
+        variance=max(
+            0.0, sum(-weights[i] * weights[j] * one.variance for (i, j), one in known.items())
+        ),
+        freedom=min(one.freedom for one in known.values()),
+    )
 
 
 def _met(run: IndexedRun, load: Load, arm: str, other: str) -> bool:

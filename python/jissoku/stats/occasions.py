@@ -3,13 +3,13 @@
 import datetime as dt
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import itemgetter
 
 from jissoku.model.history import IndexedRun
 from jissoku.model.history_answer import Tau
 from jissoku.stats.across_runs import common_loads, unchanged_differences
-from jissoku.stats.pooling import tau_of_unchanged
+from jissoku.stats.pooling import LogRatio, tau_of_unchanged
 
 # A longer pause begins another occasion, even without a reboot.
 PAUSE = dt.timedelta(hours=6)
@@ -72,14 +72,29 @@ def observed_tau(runs: Iterable[IndexedRun]) -> Tau:
 
 def tau_of_neighbours(comparable: Iterable[Sequence[IndexedRun]]) -> Tau:
     """The same from what `first_of_occasions` gives."""
-    differences = [
-        change
-        for group in comparable
-        for before, after in pairwise(group)
-        for load in common_loads(before, after)[-1:]
-        for change in unchanged_differences(before, after, load)
-    ]
-    return tau_of_unchanged(differences)
+    differences: list[LogRatio] = []
+    freedom = 0.0
+    for group in comparable:
+        found = [
+            changes
+            for before, after in pairwise(group)
+            for load in common_loads(before, after)[-1:]
+            if (changes := unchanged_differences(before, after, load))
+        ]
+        together = list(chain.from_iterable(found))
+        differences += together
+        if found:
+            freedom += len(together) * _share_of_neighbours(len(found))
+    return tau_of_unchanged(differences, freedom)
+
+
+def _share_of_neighbours(count: int) -> float:
+    """Degrees of freedom per difference of neighbours in a row of `count` differences.
+
+    Neighbouring differences share an occasion, so their correlation is -1/2. The sum of squares of
+    n of them has the variance of 2 n^2 / (3 n - 1) independent squares (von Neumann, 1941).
+    """
+    return 2 * count / (3 * count - 1)
 
 
 def comparison_key(run: IndexedRun) -> tuple[object, ...]:

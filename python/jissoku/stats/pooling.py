@@ -80,11 +80,8 @@ def log_ratio(logs: Sequence[float]) -> LogRatio | None:
 
 def pair_ratio(run: IndexedRun, load: Load, arm: str, other: str) -> LogRatio | None:
     """ln(cost of `arm` / cost of `other`) in a run, from its means or its blocks."""
-    means = run.means.get(load, {})
-    if found := means.get((arm, other)):
+    if found := run.mean(load, arm, other):
         return LogRatio(found.mean, found.variance, found.blocks - 1)
-    if found := means.get((other, arm)):
-        return LogRatio(-found.mean, found.variance, found.blocks - 1)
     return log_ratio(list(run.ratios(load, arm, other).values()))
 
 
@@ -113,7 +110,7 @@ def shift(before: Sequence[LogRatio], after: Sequence[LogRatio], tau: Tau) -> Lo
 
     Each side's mean is weighted by 1 / (variance + tau^2). The variance of the change is never
     below what tau gives, and larger where the occasions of a side differ by more. Degrees of
-    freedom by Welch and Satterthwaite; those of an observed tau are its pairs.
+    freedom by Welch and Satterthwaite.
     """
     means, variances = [], []
     squares, freedom = 0.0, 0
@@ -129,19 +126,19 @@ def shift(before: Sequence[LogRatio], after: Sequence[LogRatio], tau: Tau) -> Lo
     parts = [
         (one.variance / len(side) ** 2, one.freedom) for side in (before, after) for one in side
     ]
-    known = float(tau.pairs or math.inf)
-    parts += [(tau.value**2 / len(side), known) for side in (before, after)]
+    parts += [(tau.value**2 / len(side), tau.freedom) for side in (before, after)]
     spread = sum(part**2 / max(free, 1.0) for part, free in parts)
     free = sum(part for part, _ in parts) ** 2 / spread if spread > 0 else math.inf
     return LogRatio(means[1] - means[0], variance, free)
 
 
-def tau_of_unchanged(differences: Sequence[LogRatio]) -> Tau:
+def tau_of_unchanged(differences: Sequence[LogRatio], freedom: float) -> Tau:
     """Rule 4: tau from pairs of unchanged arms (Paule and Mandel, 1982).
 
     Args:
         differences: Of each pair, the change of its log ratio between two occasions; its variance
             is that of the two measurements. The change of a pair has twice the variance tau^2.
+        freedom: Degrees of freedom of their sum of squares; their number if they are independent.
     """
     if len(differences) < UNCHANGED_MIN:
         return Tau(value=TAU_ASSUMED, pairs=0)
@@ -153,7 +150,7 @@ def tau_of_unchanged(differences: Sequence[LogRatio]) -> Tau:
         return float((means**2 / (variances + variance)).sum()) - len(means)
 
     variance = _root(excess, float((means**2).max()))
-    return Tau(value=math.sqrt(variance / 2), pairs=len(differences))
+    return Tau(value=math.sqrt(variance / 2), pairs=len(differences), freedom=freedom)
 
 
 def pool(found: Sequence[LogRatio]) -> PooledRatio | None:

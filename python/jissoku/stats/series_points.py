@@ -165,6 +165,8 @@ def _point(name: str, value: LogRatio, runs: Sequence[IndexedRun]) -> Measured:
         program=arm.program,
         runs=tuple(run.row.run for run in runs),
         ratio=value.change,
+        error=value.error,
+        freedom=value.freedom,
     )
     return Measured(point, value, runs[-1])
 

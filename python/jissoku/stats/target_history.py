@@ -156,8 +156,7 @@ def _pooled(points: Sequence[SeriesPoint], values: Sequence[LogRatio]) -> Pooled
 
 
 def _as_log_ratio(point: SeriesPoint) -> LogRatio:
-    half = (point.ratio.high - point.ratio.low) / 2
-    return LogRatio(point.ratio.mean, (half / 1.96) ** 2, 60)
+    return LogRatio(point.ratio.mean, point.error**2, point.freedom)
 
 
 def _corrected(found: Sequence[Series]) -> tuple[Series, ...]:
