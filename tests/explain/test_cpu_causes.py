@@ -12,7 +12,8 @@ from jissoku.model.finding import Explanation
 from jissoku.model.observed import Observations, ProcessInfo
 from jissoku.model.profile import Frame
 from jissoku.model.updated import updated
-from jissoku.report.explanation import to_json
+from jissoku.report.explanation import to_json, to_text
+from jissoku.stats.profile import user_functions
 from tests.explain import factories
 
 DEFLATE = Frame(function="deflate", library="libz.so.1.3")
@@ -143,6 +144,31 @@ def test_stacks_are_left_out_of_the_json() -> None:
         findings=(),
     )
     assert "deflate" not in to_json(explanation)
+
+
+def test_the_functions_of_user_space_are_part_of_every_explanation() -> None:
+    """Also of one that is no known kind of work; the kernel's are not the target's own."""
+    program = Frame(function="burn_here", library="server")
+    helper = Frame(function="parse", library="libparse.so.1")
+    rare = Frame(function="rare", library="server")
+    entry = Frame(function="do_syscall_64", library="[kernel]")
+    seen = factories.profile(
+        (250, (program,)), (100, (helper, program)), (5, (rare,)), (645, (entry, helper)),
+    )  # fmt: skip
+    assert seen.profile is not None
+    rows = user_functions(seen.profile)
+    assert [(row.name, row.place) for row in rows] == [
+        ("burn_here", "server"),
+        ("parse", "libparse.so.1"),
+    ]
+    assert rows[0].ns == pytest.approx(0.25 * seen.profile.cpu_ns_per_request)
+    explanation = Explanation(
+        target="t", version="1", path="/", observations=seen, findings=(), functions=rows
+    )
+    text = to_text(explanation)
+    assert text.index("burn_here (server)") < text.index("parse (libparse.so.1)")
+    assert "25.0%" in text
+    assert "burn_here" in to_json(explanation)
 
 
 def observed(stored: dict[str, Any]) -> Observations:

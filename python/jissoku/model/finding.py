@@ -5,6 +5,7 @@ from enum import StrEnum
 import msgspec
 
 from jissoku.model.observed import Observations
+from jissoku.model.profile_summary import ProfileRow
 from jissoku.model.tuning import TuningResult
 
 EXPLANATION_SCHEMA = "jissoku.explanation/1"
@@ -58,6 +59,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The findings about a target.
 
     Attributes:
+        functions: The functions of the target's own code and libraries, most expensive first; empty
+            without a profile.
         changes: The changes of the target's configuration by the findings' directives, as a diff;
             empty if its recipe has no configuration.
         verification: The measured effects of the changes; None if not requested or without any.
@@ -68,6 +71,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     observations: Observations
     findings: tuple[Finding, ...]
+    functions: tuple[ProfileRow, ...] = ()
     changes: str = ""
     verification: TuningResult | None = None
     schema: str = EXPLANATION_SCHEMA

@@ -22,6 +22,7 @@ from jissoku.observe.probes import load, memory, syscall_costs, syscalls, timer_
 from jissoku.observe.probes.client import ProbeError, RequestTarget
 from jissoku.observe.profiler import FREQUENCY_SHORT_HZ, ProfilerError, profile_load
 from jissoku.pipeline.tuning_target import TuningTarget
+from jissoku.stats.profile import user_functions
 from jissoku.system import cores
 from jissoku.system.interruption import Interrupted, Interruption
 from jissoku.system.processes import process_tree
@@ -97,6 +98,7 @@ def explain(question: ExplainConfig, note: Callable[[str], None]) -> Explanation
         path=question.workload.path,
         observations=observed,
         findings=found,
+        functions=user_functions(observed.profile) if observed.profile else (),
         changes="".join(changes),
     )
 

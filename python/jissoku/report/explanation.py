@@ -12,9 +12,15 @@ from jissoku.model.observed import (
     SyscallObservation,
     WireObservation,
 )
+from jissoku.report.profile import shortened
+from jissoku.report.sanitize import clean
 
 # Calls rarer than this per request belong to connections or timers.
 CALLS_MIN = 0.01
+
+# Functions that are listed: the most expensive, and none below this share of the CPU time.
+FUNCTIONS_MAX = 6
+SHARE_MIN = 0.01
 
 # Below this a value in microseconds would read as 0.0.
 TIME_US_MIN = 0.1
@@ -41,6 +47,7 @@ def _lines(explanation: Explanation) -> Iterator[str]:
     yield f"{name}: {_count(len(causes), 'cause')} found."
     yield ""
     yield from _observations(explanation.observations)
+    yield from _functions(explanation)
     for finding in causes:
         yield from _finding(finding)
     if others:
@@ -66,6 +73,25 @@ def _finding(finding: Finding) -> Iterator[str]:
     yield f"  effect:    {finding.effect}"
     yield f"  remedy:    {finding.remedy}"
     yield f"  refuted by {finding.falsified_by}"
+
+
+def _functions(explanation: Explanation) -> Iterator[str]:
+    """Where the time in user space goes, whether or not that is a cause."""
+    profile = explanation.observations.profile
+    if profile is None:
+        return
+    total_ns = profile.cpu_ns_per_request
+    shown = [row for row in explanation.functions if row.ns >= SHARE_MIN * total_ns]
+    if not shown:
+        yield "User space: no function of the target takes 1 % of the CPU time or more."
+        return
+    count = _count(profile.samples.samples, "sample")
+    yield f"User space, functions by share of the CPU time ({count}; more: jissoku profile):"
+    for row in shown[:FUNCTIONS_MAX]:
+        low, high = row.ns_low / total_ns, row.ns_high / total_ns
+        share = f"{row.ns / total_ns:6.1%} [{low:.1%}, {high:.1%}]"
+        name = f"{clean(shortened(row.name))} ({clean(row.place)})"
+        yield f"  {share:<22}  {row.ns / 1e3:7,.2f} µs  {name}"
 
 
 def _observations(observed: Observations) -> Iterator[str]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from math import sqrt
 
 from jissoku.model.profile import KERNEL, Frame, Profile, SampledStack
+from jissoku.model.profile_observation import ProfileObservation
 from jissoku.model.profile_summary import ProfileRow, ProfileSummary
 
 # Normal quantile of a two-sided interval of 95 %.
@@ -38,7 +39,11 @@ USER_SPACE = "user space"
 KERNEL_UNSEEN = "kernel (not sampled)"
 TOO_SHORT = "not sampled: processes end too soon"
 
+# Not code of a target: the kernel, and addresses without a file.
+OUTSIDE = {KERNEL, "[unknown]", ""}
+
 Key = tuple[str, str]
+Sampled = Profile | ProfileObservation
 
 
 def wilson(count: float, total: float) -> tuple[float, float]:
@@ -78,7 +83,19 @@ def summarise(profile: Profile) -> ProfileSummary:
     )
 
 
-def sample_total(profile: Profile) -> float:
+def user_functions(profile: Sampled) -> tuple[ProfileRow, ...]:
+    """The functions of the program and its libraries, most expensive first.
+
+    Without the kernel's, and without those that have too few samples for a value. Interpreted
+    functions have the time of the native code and system calls that they make.
+    """
+    rows = _functions(profile, _Costs(profile, sample_total(profile)))
+    return tuple(
+        row for row in rows if row.samples >= SAMPLES_MIN and row.place not in OUTSIDE and row.ns
+    )
+
+
+def sample_total(profile: Sampled) -> float:
     """All samples there would have been, with those of the kernel and of too short processes."""
     return profile.samples.total(profile.cpu_ns)
 
@@ -103,7 +120,7 @@ def system_call(frames: Iterable[Frame]) -> str:
 class _Costs:
     """Turns counts of one profile into rows."""
 
-    def __init__(self, profile: Profile, total: float) -> None:
+    def __init__(self, profile: Sampled, total: float) -> None:
         self._total = total
         self._ns = profile.cpu_ns_per_request
 
@@ -147,7 +164,7 @@ def in_order(rows: Iterable[ProfileRow]) -> tuple[ProfileRow, ...]:
     return tuple(sorted(rows, key=lambda row: (-row.ns, -(row.ns_with_callees or 0), row.name)))
 
 
-def _frames(profile: Profile, stack: SampledStack) -> list[Frame]:
+def _frames(profile: Sampled, stack: SampledStack) -> list[Frame]:
     return [profile.samples.frames[index] for index in stack.frames]
 
 
@@ -165,7 +182,7 @@ def _count(profile: Profile, key: Callable[[Frame], Key]) -> Counter[Key]:
 
 
 def _count_functions(
-    profile: Profile, stacks: Iterable[SampledStack]
+    profile: Sampled, stacks: Iterable[SampledStack]
 ) -> tuple[Counter[Key], Counter[Key]]:
     """Samples by function, and the same with callees; a recursive function counts once."""
     own: Counter[Key] = Counter()
@@ -178,7 +195,7 @@ def _count_functions(
     return own, with_callees
 
 
-def _functions(profile: Profile, costs: _Costs) -> tuple[ProfileRow, ...]:
+def _functions(profile: Sampled, costs: _Costs) -> tuple[ProfileRow, ...]:
     """Interpreted functions of threads that were read, native ones of all others."""
     samples = profile.samples
     read = {stack.thread for stack in samples.interpreted}
