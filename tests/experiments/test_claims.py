@@ -394,19 +394,4 @@ def test_a_disturbed_trial_answers_nothing() -> None:
     noisy = changed(known(), factories.rejected)
     found = ask(noisy, "cost(cheap) < cost(dear)")
     assert found.status is ClaimStatus.UNDECIDED
-    assert "the machine disturbed" in found.inequalities[0].remarks[0]
-
-
-def test_a_run_of_which_much_was_disturbed_answers_nothing() -> None:
-    def every_third(trial: Trial) -> Trial:
-        return factories.rejected(trial) if trial.block % 3 == 0 else trial
-
-    noisy = changed(known(blocks=18), every_third)
-    found = ask(noisy, "cost(cheap) < cost(dear)", "cost(cheap@two) < cost(dear@two)")
-    assert [test.status for test in found.inequalities] == [
-        ClaimStatus.UNDECIDED,
-        ClaimStatus.HOLDS,
-    ]
-    assert (
-        "with more than 20 % disturbed, a run gives no verdict" in found.inequalities[0].remarks[0]
-    )
+    assert "trials were rejected, none counts" in found.inequalities[0].remarks[0]

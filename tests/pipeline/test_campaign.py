@@ -8,10 +8,8 @@ import pytest
 
 from jissoku import records, report, stats
 from jissoku.model import (
-    CheckOutcome,
     Comparison,
     EvidenceSource,
-    FailedCheck,
     Load,
     LoadLevel,
     MeasurementStatus,
@@ -200,21 +198,6 @@ def test_an_interruption_leaves_no_process_and_keeps_every_trial(
     assert trials == tuple(listener.trials)
     assert len(trials) == 2
     assert processes_of(config.folder.parent) == []
-
-
-def test_a_run_ends_when_blocks_to_come_cannot_make_up_for_disturbed_ones(
-    asks: Asks, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan = updated(BRIEF, blocks=2, blocks_max=4, blocks_step=1)
-    config = updated(asks({"one": "", "other": ""}, rate_rps=200), plan=plan)
-    disturbed = FailedCheck(name="steal", outcome=CheckOutcome.REJECT, message="for a test")
-    # Of three attempts the last one counts.
-    monkeypatch.setattr(stats, "trial_checks", lambda one: (disturbed,) * (one.attempt < 2))
-    listener = CollectingListener()
-    assert compare(config, listener)
-    _, trials = records.read(config.folder)
-    assert {trial.block for trial in trials} == {0, 1}
-    assert "Ends after block 2: the machine disturbed" in listener.notes[-1]
 
 
 def test_a_target_that_is_waited_for_has_not_failed_when_the_user_interrupts(asks: Asks) -> None:

@@ -386,6 +386,14 @@ def invalid(arm: str) -> FailedCheck:
 
 
 def rejected(trial: Trial) -> Trial:
-    """The same trial, disturbed by the machine."""
-    check = FailedCheck(name="steal", outcome=CheckOutcome.REJECT, message="steal")
+    """The same trial, with a load generator that was stopped."""
+    check = FailedCheck(name="stall", outcome=CheckOutcome.REJECT, message="it was stopped")
     return updated(trial, failed_checks=(check,))
+
+
+def beside(trial: Trial, share: float) -> Trial:
+    """The same trial beside other programs that used this share of the server's cores."""
+    if trial.conditions is None:
+        return trial
+    seen = updated(trial.conditions, foreign_fraction=share + 0.01, generator_wait_fraction=share)
+    return updated(trial, conditions=seen)

@@ -17,6 +17,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         workload: Hash of the workload without the rate.
         workload_options: Options of `jissoku compare` that ask for it again, beside path, rate and
             connections, as words for a shell. FILE stands for what is in no option.
+        condition: How much other programs used the cores: quiet, shared or busy.
         verdicts: How many comparisons of the run are proven differences.
     """
 
@@ -54,6 +55,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     verdicts: int
     headline: str
     workload_options: str = ""
+    condition: str = "quiet"
 
 
 class ArmRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -8,6 +8,7 @@ import msgspec
 from jissoku.model.arm import Arm
 from jissoku.model.load import FULL_LOAD, Load
 from jissoku.model.run import Run
+from jissoku.model.trial import Condition
 
 SCHEMA = "jissoku.summary/3"
 
@@ -185,6 +186,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         p_value: Of the t-test; `p_holm` is the same after Holm.
         p_sign_flip: Exact, without assuming a distribution.
         blocks_needed: If inconclusive: additional blocks that would decide, at this spread.
+        condition: How much other programs used the cores in the trials of this load.
+        other_programs: The mean fraction of the cores' time that they used.
         sentence: The result in one sentence.
     """
 
@@ -204,6 +207,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     connections: int = 0
     minimum_effect: float = 0.01
     blocks_needed: int | None = None
+    condition: Condition = Condition.QUIET
+    other_programs: float = 0.0
     remarks: tuple[str, ...] = ()
     sentence: str = ""
 
@@ -335,7 +340,9 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
         aa_control: The baseline compared with its second copy at each load: the noise of this run;
             empty without an A/A control.
         warnings: Problems first.
-        trials_rejected: Trials that the machine disturbed and that were repeated or given up.
+        trials_rejected: Trials in which the load generator was stopped, repeated or given up.
+        condition: How much other programs used the cores in all trials of cost.
+        other_programs: The mean fraction of the cores' time that they used.
     """
 
     run: Run
@@ -352,6 +359,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     trials_total: int = 0
     trials_valid: int = 0
     trials_rejected: int = 0
+    condition: Condition = Condition.QUIET
+    other_programs: float = 0.0
     schema: str = SCHEMA
 
     def by(self, metric: Metric, load: Load | None = None) -> tuple[Comparison, ...]:

@@ -43,11 +43,19 @@ class TrialStage(StrEnum):
     STOP = "stop"
 
 
+class Condition(StrEnum):
+    """How much other programs used the cores of a measurement; part of every result."""
+
+    QUIET = "quiet"
+    SHARED = "shared"
+    BUSY = "busy"
+
+
 class CheckOutcome(StrEnum):
     """Effect of a failed check on its trial."""
 
     WARNING = "warning"  # the values are valid, with a warning on their use
-    REJECT = "reject"  # the machine disturbed the trial, which is counted and repeated
+    REJECT = "reject"  # the load generator was stopped: the trial is counted and repeated
     INVALID = "invalid"  # the answers or the accounting are wrong: the values are invalid
 
 
@@ -219,6 +227,9 @@ class MachineConditions(msgspec.Struct, frozen=True, kw_only=True):
         cores_idle_before: Idle fraction of the server's cores in the last tenth of a second before
             the targets were started. A start waits for 0.97, at most ten seconds; a lower value
             means that the cores were still busy.
+        target_wait_fraction: Time in which threads of the targets were ready and had no core
+            (/proc/PID/task/TID/schedstat), divided by the window; more than 1 with several threads.
+        generator_wait_fraction: The same of the load generator.
     """
 
     generator_busy_fraction: float
@@ -237,6 +248,8 @@ class MachineConditions(msgspec.Struct, frozen=True, kw_only=True):
     kernel_cpu_ns: int | None = None
     viewer_cpu_ns: int | None = None
     cores_idle_before: float | None = None
+    target_wait_fraction: float | None = None
+    generator_wait_fraction: float | None = None
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):

@@ -145,7 +145,11 @@ HEALTH_CHECKS: tuple[tuple[str, Look, str], ...] = (
         lambda: _matches(machine().hypervisor, "none seen"),
         "absolute values vary with other guests; rely on ratios, see --prove",
     ),
-    ("other work", _others, "stop it, or expect rejected trials"),
+    (
+        "other work",
+        _others,
+        "ratios beside other programs are nearer to 1, and every verdict says so",
+    ),
     ("open files", _descriptors, f"for many connections: ulimit -n {DESCRIPTORS_WANTED}"),
     ("local ports", _ports, "sysctl -w net.ipv4.ip_local_port_range='1024 65000'"),
     ("in TIME_WAIT", _waiting, "wait a minute before measuring how connections are made"),

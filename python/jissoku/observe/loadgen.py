@@ -9,7 +9,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from jissoku.model import (
 )
 from jissoku.model.updated import updated
 from jissoku.observe import conditions
-from jissoku.system import kernel_threads, processes, viewers
+from jissoku.system import kernel_threads, processes, threads, viewers
 from jissoku.system.load_window import load_window
 
 # The schema of the output of `jissoku load --json`.
@@ -47,6 +48,7 @@ class _GeneratorResult:
         kernel_cpu_ns: Of the kernel's own threads, in the window.
         viewer_cpu_ns: Of `jissoku ui`, in the window.
         report: Its JSON output; empty if it measured nothing.
+        waiting: Of the targets and of the load generator, for a core.
     """
 
     rss: dict[int, int]
@@ -54,6 +56,41 @@ class _GeneratorResult:
     viewer_cpu_ns: int | None
     report: bytes
     stderr: str
+    waiting: "_Waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """Nanoseconds in which threads were ready and had no core; None where they are not counted."""
+
+    at_ns: int = 0
+    targets_ns: int | None = None
+    generator_ns: int | None = None
+
+    @classmethod
+    def read(cls, targets: Sequence[int], generator: int) -> "_Waiting":
+        """The counters of now."""
+        now = time.monotonic_ns()
+        return cls(now, threads.waited_ns(targets), threads.waited_ns([generator]))
+
+    def until(self, later: "_Waiting") -> "_Waiting":
+        """What was added between two readings."""
+        return _Waiting(
+            later.at_ns - self.at_ns,
+            _added(self.targets_ns, later.targets_ns),
+            _added(self.generator_ns, later.generator_ns),
+        )
+
+    def fraction(self, waited_ns: int | None) -> float | None:
+        """As a part of the window; None without one."""
+        return None if waited_ns is None or not self.at_ns else waited_ns / self.at_ns
+
+
+def _added(before_ns: int | None, after_ns: int | None) -> int | None:
+    """Without the time of threads that ended meanwhile."""
+    if before_ns is None or after_ns is None:
+        return None
+    return max(0, after_ns - before_ns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +195,8 @@ def run_load(
         _conditions(spec, report, seen, cores),
         kernel_cpu_ns=said.kernel_cpu_ns,
         viewer_cpu_ns=said.viewer_cpu_ns,
+        target_wait_fraction=said.waiting.fraction(said.waiting.targets_ns),
+        generator_wait_fraction=said.waiting.fraction(said.waiting.generator_ns),
     )
     return _measurements(spec, report, seen, said.rss), found
 
@@ -179,14 +218,18 @@ def _monitor(
     opened: dict[int, int] = {}
     viewed_ns = 0
     kernel_cpu_ns, viewer_cpu_ns = None, None
+    targets = [pid for pids in before.targets.values() for pid in pids]
+    waiting = _Waiting()
     complaint: list[str] = []
     for line in process.stderr:
         if line.startswith("window open"):
             on_window("open")
             opened = kernel_threads.cpu_ns()
+            waiting = _Waiting.read(targets, process.pid)
             viewed_ns = viewers.cpu_ns(watching)
         elif line.startswith("window close"):
             on_window("close")
+            waiting = waiting.until(_Waiting.read(targets, process.pid))
             viewer_cpu_ns = max(0, viewers.cpu_ns(watching) - viewed_ns)
             kernel_cpu_ns = kernel_threads.spent_ns(opened, kernel_threads.cpu_ns())
             rss = {root: processes.rss_bytes(pids) for root, pids in before.targets.items()}
@@ -195,7 +238,7 @@ def _monitor(
     text = report.text()
     process.wait()
     complaints = " ".join(complaint)
-    return _GeneratorResult(rss, kernel_cpu_ns, viewer_cpu_ns, text.encode(), complaints)
+    return _GeneratorResult(rss, kernel_cpu_ns, viewer_cpu_ns, text.encode(), complaints, waiting)
 
 
 class _ReportReader:

@@ -29,7 +29,7 @@ from jissoku.pipeline.repeated_checks import RepeatedChecks, measurements, repea
 from jissoku.pipeline.servers import Servers, started_servers
 from jissoku.pipeline.trial_loop import FAILURES_MAX, RERUNS_MAX, TrialLoop
 from jissoku.pipeline.trial_runner import TrialRunner, TrialTiming
-from jissoku.pipeline.trials_left import cost_trials_left, trials_left
+from jissoku.pipeline.trials_left import trials_left
 from jissoku.records import RunWriter
 from jissoku.records.events import EventWriter
 from jissoku.system.cores import pin_process
@@ -154,10 +154,6 @@ class _ComparisonRun:
             beyond = index - effort.blocks
             if effort.blocks_step and beyond >= 0 and beyond % effort.blocks_step == 0:
                 if stats.is_enough(self.header, self.trials, half_width):
-                    return
-                left = cost_trials_left(self.plan, self.trials, index)
-                if reason := stats.too_noisy(self.trials, left):
-                    self.progress.note(f"Ends after block {index}: {reason}.")
                     return
                 self.progress.note(
                     f"{index} blocks were not enough for every pair; going on to"

@@ -1,17 +1,10 @@
-"""How many trials a campaign has left: for its time to the end, and for its early end."""
+"""How many trials a campaign has left, for its time to the end."""
 
 from collections import Counter
 from collections.abc import Sequence
 
-from jissoku.design.sampling_plan import SamplingPlan
 from jissoku.model import Method, Run, Trial, TrialKind
 from jissoku.pipeline.compare_config import CompareConfig
-
-
-def cost_trials_left(plan: SamplingPlan, trials: Sequence[Trial], index: int) -> int:
-    """Trials of cost in all blocks that may follow the first `index` blocks, without reruns."""
-    planned = sum(trial.kind.is_cost and trial.attempt == 0 for trial in trials)
-    return (plan.blocks_max - index) * planned // index
 
 
 def trials_left(

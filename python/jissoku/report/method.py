@@ -166,5 +166,5 @@ def trials(summary: Summary) -> str:
     lost = summary.trials_total - summary.trials_valid - summary.trials_rejected
     text = f"{summary.trials_valid} of {summary.trials_total} trials count"
     if summary.trials_rejected:
-        text += f", {summary.trials_rejected} disturbed by the machine"
+        text += f", {summary.trials_rejected} rejected"
     return text + (f", {lost} failed or invalid" if lost else "")

@@ -60,7 +60,7 @@ def describe_sweep(summary: SweepSummary) -> str:
     return (
         f"{work.method} {work.path}, {over}{load}, {sweep.blocks} blocks in random order;"
         f" {summary.trials_valid} of {summary.trials_total} trials count"
-        + (f", {summary.trials_rejected} disturbed by the machine"
+        + (f", {summary.trials_rejected} rejected"
            if summary.trials_rejected else "")
     )  # fmt: skip
 

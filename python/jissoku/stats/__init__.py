@@ -1,7 +1,7 @@
 """Pure functions from a run and its trials to estimates and verdicts."""
 
 from jissoku.stats.contradicted import contradicted
-from jissoku.stats.run_checks import is_rejected, too_noisy
+from jissoku.stats.run_checks import is_rejected
 from jissoku.stats.stopping import half_widths, is_enough
 from jissoku.stats.summary import of_unfinished, summarise
 from jissoku.stats.sweep import summarise as summarise_sweep
@@ -18,6 +18,5 @@ __all__ = [
     "of_unfinished",
     "summarise",
     "summarise_sweep",
-    "too_noisy",
     "trial_checks",
 ]

@@ -45,6 +45,8 @@ def _obstacles(first: IndexedRun, second: IndexedRun) -> Iterator[str]:
         yield f"the cores differ: {_cores(first)} and {_cores(second)}"
     if one.method != two.method:
         yield f"the methods differ: {one.method} and {two.method} trials"
+    if one.condition != two.condition:
+        yield f"the conditions differ: {one.condition} and {two.condition} cores"
     if not common_loads(first, second):
         yield "they have no load in common"
 

@@ -330,7 +330,7 @@ def _missing_trials(known: ClaimData, quantity: Quantity) -> tuple[ClaimStatus, 
     found = arm_outcome(campaign.trials, arm)
     if found.status is not MeasurementStatus.MEASURED:
         disturbed = sum(is_rejected(trial) for trial in campaign.trials if arm in trial.arms)
-        reason = f"the machine disturbed {disturbed} of its {found.total} trials, none counts"
+        reason = f"{disturbed} of its {found.total} trials were rejected, none counts"
         reason = found.failures[0].reason if found.failures else reason
         return ClaimStatus.UNDECIDED, f"{arm} has no value: {reason}"
     excluded = campaign.comparison_input.excluded_arms.get(arm)

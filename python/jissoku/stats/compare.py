@@ -98,6 +98,7 @@ def compare_cost(
     pair = select_ratio_source(evidence.at(load), arm, against)
     if not pair.logs:
         return None
+    seen = evidence.neighbours_at(load)
     blank = Comparison(
         arm=arm,
         against=against,
@@ -106,6 +107,8 @@ def compare_cost(
         source=pair.source,
         connections=pair.connections,
         minimum_effect=_minimum_effect(evidence.run, pair),
+        condition=seen.condition,
+        other_programs=seen.share,
     )
     found = decision.decide(blank, pair.logs)
     return decision.with_checks(found, cross_checks(evidence, found, pair, comparisons))
@@ -140,6 +143,7 @@ def _compare_metric(
         source = EvidenceSource.TIME_SLICED if is_sliced else EvidenceSource.SINGLE
     if not logs:
         return None
+    seen = evidence.neighbours_at(load)
     blank = Comparison(
         arm=arm,
         against=against,
@@ -149,5 +153,7 @@ def _compare_metric(
         source=source,
         connections=evidence.run.workload.connections,
         minimum_effect=MINIMUM_EFFECT_OF_METRIC[metric],
+        condition=seen.condition,
+        other_programs=seen.share,
     )
     return decision.decide(blank, logs)

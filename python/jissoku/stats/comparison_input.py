@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from jissoku.model import FULL_LOAD, Load, LoadLevel, Method, Run, Trial, TrialKind, Verdict
+from jissoku.stats.neighbours import Neighbours, neighbours
 from jissoku.stats.valid_trials import ValidTrials
 
 
@@ -40,6 +41,10 @@ class ComparisonInput:
         if load not in self._at:
             self._at[load] = self.main.at(load)
         return self._at[load]
+
+    def neighbours_at(self, load: Load) -> Neighbours:
+        """What ran beside the trials at one load."""
+        return neighbours(self.at(load).trials)
 
 
 def loads_of(run: Run, trials: tuple[Trial, ...]) -> tuple[Load, ...]:

@@ -1,6 +1,6 @@
 """Comparisons in sentences, the same in every kind of report."""
 
-from jissoku.model import Comparison, Estimate, Metric, Verdict, more_blocks
+from jissoku.model import Comparison, Condition, Estimate, Metric, Verdict, more_blocks
 from jissoku.model.verdict_text import verdict_text
 
 METRIC_NAMES = {
@@ -31,4 +31,12 @@ def comparison_text(comparison: Comparison) -> str:
     if verdict is Verdict.INCONCLUSIVE and comparison.blocks_needed:
         return f"{has}: {verdict} ({more_blocks(comparison.blocks_needed)} may decide)"
     proven = " (proven)" if comparison.proven else ""
-    return f"{has}: {verdict_text(comparison.metric, verdict)}{proven}"
+    return f"{has}: {verdict_text(comparison.metric, verdict)}{proven}{beside(comparison)}"
+
+
+def beside(comparison: Comparison) -> str:
+    """The condition of a verdict, as the end of its sentence; empty on quiet cores."""
+    if comparison.condition is Condition.QUIET:
+        return ""
+    share = f"{100 * comparison.other_programs:.0f} %"
+    return f", beside other programs that used {share} of the cores"

@@ -6,6 +6,7 @@ from itertools import pairwise
 from jissoku.model import Comparison, CrossCheck, CrossCheckName, EvidenceSource, Trial, TrialKind
 from jissoku.stats import decision, estimate
 from jissoku.stats.comparison_input import ComparisonInput
+from jissoku.stats.neighbours import is_quiet
 from jissoku.stats.ratio_samples import PAIRED_KINDS, RatioSamples, fixed_rate_ratios
 from jissoku.stats.valid_trials import ValidTrials, log_cost, log_ratios
 
@@ -14,6 +15,9 @@ def cross_checks(
     evidence: ComparisonInput, found: Comparison, pair: RatioSamples, comparisons: int
 ) -> tuple[CrossCheck, ...]:
     """Every check that the run's records allow; none for arms that were measured alone.
+
+    A check beside other programs is a missing one: short, and of few blocks, it would show what the
+    machine did in other moments.
 
     Args:
         comparisons: Of the run; a check is as strict as they ask.
@@ -40,7 +44,7 @@ def cross_checks(
 def _other_methods(
     evidence: ComparisonInput, found: Comparison, source: EvidenceSource
 ) -> Iterator[tuple[CrossCheckName, Mapping[int, float]]]:
-    run, readings = evidence.run, evidence.valid_trials.at(found.load)
+    run, readings = evidence.run, evidence.valid_trials.at(found.load).only(is_quiet)
     other = _sliced(readings.with_slice_length(run.check_slice_ns), found)
     if source is EvidenceSource.TIME_SLICED:
         yield CrossCheckName.OTHER_SLICE, other

@@ -101,7 +101,7 @@ def comparison_key(run: IndexedRun) -> tuple[object, ...]:
     """Runs with equal keys are comparable at the loads that they share (rule 1)."""
     row = run.row
     cores = (row.server_cores, row.generator_cores, row.shared)
-    return (row.machine, row.workload, cores, row.method)
+    return (row.machine, row.workload, cores, row.method, row.condition)
 
 
 def _is_same(before: IndexedRun, after: IndexedRun) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from jissoku.model import (
     ArmSummary,
     CheckOutcome,
+    Condition,
     FailedCheck,
     MeasurementStatus,
     ReportWarning,
@@ -47,6 +48,7 @@ def report_warnings(
         *_of_the_aa_control(aa_control),
         *_of_answers(run, trials),
         *_of_the_machine(run, tuple(trials)),
+        *_of_the_condition(comparisons),
         *_of_rejections(trials),
         *_of_warnings(trials),
         *_of_rates(arm_summaries),
@@ -174,6 +176,21 @@ def _of_the_machine(run: Run, trials: tuple[Trial, ...]) -> Iterator[ReportWarni
             )
 
 
+def _of_the_condition(comparisons: Sequence[Comparison]) -> Iterator[ReportWarning]:
+    """Loads at which other programs used the cores."""
+    seen = {one.load: one for one in comparisons if one.condition is not Condition.QUIET}
+    if seen:
+        shares = ", ".join(
+            f"{100 * one.other_programs:.0f} % at {load.text}" for load, one in seen.items()
+        )
+        text = (
+            f"They used {shares} of the cores. Verdicts hold beside them; on quiet cores ratios are"
+            " usually farther from 1, and latencies shorter."
+        )
+        title = "Other programs ran beside the measurement"
+        yield ReportWarning(severity=Severity.WARNING, title=title, text=text)
+
+
 def _of_rejections(trials: Sequence[Trial]) -> Iterator[ReportWarning]:
     rejected = [trial for trial in trials if is_rejected(trial)]
     if not rejected:
@@ -188,7 +205,7 @@ def _of_rejections(trials: Sequence[Trial]) -> Iterator[ReportWarning]:
     share = len(rejected) / len(trials)
     yield ReportWarning(
         severity=Severity.WARNING if share > REJECTED_WARNING_MIN else Severity.NOTE,
-        title=f"The machine disturbed {len(rejected)} of {len(trials)} trials",
+        title=f"{len(rejected)} of {len(trials)} trials were rejected",
         text=f"They give no result; most were repeated. By check: {causes}. For example:"
         f" {example}.",
     )

@@ -7,31 +7,13 @@ from scipy import stats  # type: ignore[import-untyped]
 
 from jissoku.model import CheckOutcome, Trial
 
-REJECTED_MAX = 0.20
 ALPHA = 0.05
 
 
 def is_rejected(trial: Trial) -> bool:
-    """Whether the machine spoilt the trial."""
+    """Whether the trial was spoilt by something other than its targets."""
     return trial.failure is None and any(
         check.outcome is CheckOutcome.REJECT for check in trial.failed_checks
-    )
-
-
-def too_noisy(trials: Sequence[Trial], left: int = 0) -> str:
-    """Why no verdict can be had from the trials of cost of this run; empty when it can.
-
-    Args:
-        trials: Of all kinds.
-        left: Number of trials of cost still to come, taken as undisturbed.
-    """
-    ended = [trial for trial in trials if trial.kind.is_cost and trial.failure is None]
-    rejected = sum(map(is_rejected, ended))
-    if rejected <= REJECTED_MAX * (len(ended) + left):
-        return ""
-    return (
-        f"the machine disturbed {rejected} of {len(ended)} trials of cost; with more than"
-        f" {100 * REJECTED_MAX:.0f} % disturbed, a run gives no verdict"
     )
 
 

@@ -31,6 +31,7 @@ from jissoku.model.history import (
 )
 from jissoku.model.updated import updated
 from jissoku.stats.comparison_input import ComparisonInput, loads_of
+from jissoku.stats.neighbours import neighbours
 from jissoku.stats.ratio_samples import select_ratio_source
 from jissoku.stats.summary import excluded_arms, summarise
 from jissoku.stats.valid_trials import valid_trials
@@ -132,6 +133,7 @@ def _run_row(key: str, run: Run, trials: Sequence[Trial], summary: Summary | Non
         verdicts=0 if summary is None else sum(one.proven for one in summary.comparisons),
         headline="" if summary is None else summary.headline,
         workload_options=shlex.join(_workload_options(run.workload)),
+        condition=neighbours(trials).condition,
     )
 
 

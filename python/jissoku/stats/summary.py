@@ -23,6 +23,7 @@ from jissoku.stats.arm_summary import ArmOutcome, arm_outcome, arm_summary
 from jissoku.stats.compare import aa_control, compare, ranked_arms
 from jissoku.stats.comparison_input import ComparisonInput, loads_of
 from jissoku.stats.headline import headline
+from jissoku.stats.neighbours import neighbours
 from jissoku.stats.report_warnings import report_warnings
 from jissoku.stats.valid_trials import valid_trials
 
@@ -46,6 +47,7 @@ def summarise(run: Run, trials: Sequence[Trial], *, has_curves: bool = True) -> 
     evidence = ComparisonInput(
         run, valid_trials(trials), excluded_arms(run, trials), loads_of(run, trials)
     )
+    seen = neighbours(trials)
     control = aa_control(evidence)
     evidence = updated(evidence, run=_with_observed_noise(run, control))
     comparisons = compare(evidence)
@@ -71,6 +73,8 @@ def summarise(run: Run, trials: Sequence[Trial], *, has_curves: bool = True) -> 
         trials_total=len(trials),
         trials_valid=sum(any(map(t.is_valid_for, t.arms)) for t in trials),
         trials_rejected=sum(map(run_checks.is_rejected, trials)),
+        condition=seen.condition,
+        other_programs=seen.share,
     )
 
 
@@ -110,7 +114,6 @@ def excluded_arms(run: Run, trials: Sequence[Trial]) -> dict[str, tuple[Verdict,
     """Arms that are excluded from verdicts, with the reason."""
     found = {}
     counts = {arm.name: arm_outcome(trials, arm.name) for arm in run.arms}
-    noisy = run_checks.too_noisy(trials)
     uneven = run_checks.uneven_rejection(trials, [arm.name for arm in run.arms])
     for name, known in counts.items():
         reason = known.failures[0].reason if known.failures else ""
@@ -118,8 +121,6 @@ def excluded_arms(run: Run, trials: Sequence[Trial]) -> dict[str, tuple[Verdict,
             found[name] = (Verdict.FAILED, f"{name}: {reason}")
         elif known.status is MeasurementStatus.INVALID:
             found[name] = (Verdict.INVALID, reason)
-        elif noisy:
-            found[name] = (Verdict.INVALID, noisy)
         elif name in uneven:
             found[name] = (Verdict.INVALID, f"{name}: {uneven[name]}")
     return found

@@ -22,6 +22,21 @@ def thread_usage(pids: Iterable[int]) -> tuple[ThreadUsage, ...]:
     return tuple(found)
 
 
+def waited_ns(pids: Iterable[int]) -> int | None:
+    """How long all threads of some processes were ready and had no core, since their starts.
+
+    None if this kernel does not count it, or none of the threads is there any more.
+    """
+    found = []
+    for pid in pids:
+        for task in (PROC / str(pid) / "task").glob("[0-9]*"):
+            try:
+                found.append(int((task / "schedstat").read_text().split()[WAITED]))
+            except OSError:
+                continue  # It ended meanwhile, or the file does not exist.
+    return sum(found) if found else None
+
+
 def diff(before: Iterable[ThreadUsage], after: Iterable[ThreadUsage]) -> tuple[ThreadUsage, ...]:
     """The difference of two readings; a new thread starts at zero."""
     old = {thread.tid: thread for thread in before}
