@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 LOAD = Load(rate_rps=5_000, level=LoadLevel.MEDIUM)
 
-# Campaigns of standard mode, which `doctor --prove` does not run. Those with +2 % ended at a
+# Campaigns of standard mode, which `self-test` does not run. Those with +2 % ended at a
 # half-width of 1 %, those with +1 % at 0.5 %, as standard mode does.
 STANDARD = {
     "standard-1": "+1 % injected, paired, standard mode",

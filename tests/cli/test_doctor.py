@@ -50,7 +50,6 @@ def test_kept_records_have_days(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--history", "--prove"], "one of them"),
         (["--records", "."], "--records needs --history"),
         (["--history", "--records", "nowhere"], "nowhere"),
         (["--history"], "runs is not a folder"),

@@ -15,7 +15,7 @@ MEASURING = [
     ["explain", "jissoku"],
     ["calibrate", "jissoku"],
     ["calibrate", "jissoku", "--cost", "jissoku"],
-    ["doctor", "--prove"],
+    ["self-test"],
 ]
 
 

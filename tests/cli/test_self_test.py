@@ -1,4 +1,4 @@
-"""The bounds of `jissoku doctor --prove`: from finished campaigns to a table and an exit code."""
+"""The bounds of `jissoku self-test`: from finished campaigns to a table and an exit code."""
 
 import itertools
 import math
@@ -238,13 +238,15 @@ def test_loads_are_read_by_their_names() -> None:
 
 
 def test_an_unknown_load_is_refused(run: Run, tmp_path: Path) -> None:
-    done = run(["doctor", "--prove", "--loads", "medium,full"], tmp_path)
+    done = run(["self-test", "--loads", "medium,full"], tmp_path)
     assert done.returncode == 2
     assert "'full' is not a load: there are light, medium, heavy" in done.stderr
 
 
 def test_records_go_to_a_new_folder_or_to_the_one_that_is_named(tmp_path: Path) -> None:
-    options = SelfTestOptions(campaigns=1, levels=(LoadLevel.MEDIUM,), seed=1)
+    options = SelfTestOptions(
+        campaigns=1, loads=(LoadLevel.MEDIUM,), seed=1, viewer=False, out=None
+    )
     assert _config("self-test", options).folder.name.endswith("-self-test")
-    named = updated(options, folder=tmp_path)
+    named = updated(options, out=tmp_path)
     assert _config("self-test", named).folder == tmp_path

@@ -1,4 +1,4 @@
-"""`jissoku doctor --prove` on this machine, interrupted, because a complete run takes minutes."""
+"""`jissoku self-test` on this machine, interrupted, because a complete run takes minutes."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.race, pytest.mark.timeout(240)]
 def test_ctrl_c_keeps_the_campaigns_that_were_finished(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     with subprocess.Popen(
-        [sys.executable, "-m", "jissoku", "doctor", "--prove", "--loads", "heavy"],
+        [sys.executable, "-m", "jissoku", "self-test", "--loads", "heavy"],
         cwd=tmp_path,
         env={**os.environ, "XDG_CACHE_HOME": str(cache)},
         stdout=subprocess.PIPE,
@@ -51,7 +51,7 @@ def test_ctrl_c_keeps_the_campaigns_that_were_finished(tmp_path: Path) -> None:
 @pytest.mark.timeout(900)
 def test_every_second_campaign_has_a_page_open(tmp_path: Path) -> None:
     """One campaign of each kind shows that it runs, and decides nothing about the ratio."""
-    words = ["doctor", "--prove", "--viewer", "--campaigns", "1", "--loads", "light"]
+    words = ["self-test", "--viewer", "--campaigns", "1", "--loads", "light"]
     done = subprocess.run(
         [sys.executable, "-m", "jissoku", *words],
         cwd=tmp_path,

@@ -263,11 +263,11 @@ def test_the_laboratory_tests_itself_by_a_form(live: Measured) -> None:
     assert 'action="/start/prove"' in live.client.get("/machines").text
     job = post(live.client, "/start/prove", ("campaigns", "30"))
     wait_for(lambda: state(live, job) == "running")
-    (command,) = re.findall(r"<code>(jissoku doctor [^<]*)</code>", live.client.get(job).text)
+    (command,) = re.findall(r"<code>(jissoku self-test [^<]*)</code>", live.client.get(job).text)
     folder = Path(command.partition("--out=")[2].split()[0])
     assert folder.parent == live.root
     assert folder.name.endswith("-self-test")
-    assert command.split()[2:] == [f"--out={folder}", "--prove", "--campaigns=30"]
+    assert command.split()[2:] == [f"--out={folder}", "--campaigns=30"]
     live.say("exit 3")
     wait_for(lambda: state(live, job) == "ended")
     assert "a bound of the laboratory is exceeded" in live.client.get(job).text

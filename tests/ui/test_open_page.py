@@ -24,7 +24,6 @@ from jissoku.pipeline.viewer_test import CLOSED, OPEN, run_viewer_test, viewer_c
 from jissoku.system.processes import all_processes
 from jissoku.targets.prepare import PreparedTarget
 from jissoku.ui.open_page import PAGES, open_page
-from tests.conftest import Run
 
 # In the idle class the pages would wait for a machine that has nothing else to do.
 IN_FOREGROUND = (*PAGES, "--foreground")
@@ -129,9 +128,3 @@ def test_pages_are_open_in_half_of_the_campaigns_by_turns(
     rows = viewer_checks(found)
     assert [row.result for row in rows[:2]] == ["too few campaigns"] * 2
     assert rows[2].result == "11.1 % and 11.1 % of trials"
-
-
-def test_it_needs_prove(run: Run, tmp_path: Path) -> None:
-    done = run(["doctor", "--viewer"], tmp_path)
-    assert done.returncode == 2
-    assert done.stderr == "jissoku: --viewer needs --prove: jissoku doctor --prove --viewer\n"

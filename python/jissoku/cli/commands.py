@@ -12,23 +12,32 @@ from jissoku.errors import InputError, JissokuError, TargetError
 
 # A command's module is imported when it is used: importing the statistics takes a second.
 LAB_COMMANDS = {
-    "compare": "Compare targets: same workload, randomised blocks, verdicts with intervals.",
-    "explain": "Find the causes of a target's CPU cost and latency, with evidence.",
-    "profile": "Show which functions a target's CPU time per request goes to.",
-    "run": "Run an experiment, and evaluate its claims.",
-    "sweep": "Sweep connections, workers or rate: how a target scales, with intervals.",
-    "conformance": "Test a server's conformance to HTTP/1.1.",
-    "tune": "Test a target's knobs, and report those that reduce its cost.",
-    "history": "List earlier runs, and show how a target's cost changed over them.",
-    "publish": "Write runs as static pages with their records, to be published.",
-    "diff": "Compare two runs through the arms that are the same in both.",
-    "bisect": "Find the commit from which on a server costs more.",
-    "watch": "Follow a run that another process measures.",
-    "ui": "Start, watch and browse runs as pages in a browser.",
-    "report": "Rebuild every report of a run from its records.",
-    "calibrate": "Score a load generator against a server of known behaviour.",
-    "targets": "List the targets available here, those unavailable, and how to install them.",
-    "doctor": "Report what on this machine would disturb a measurement.",
+    "Measure": {
+        "compare": "Compare targets: same workload, randomised blocks, verdicts with intervals.",
+        "sweep": "Sweep connections, workers or rate: how a target scales, with intervals.",
+        "run": "Run an experiment, and evaluate its claims.",
+        "bisect": "Find the commit from which on a server costs more.",
+    },
+    "Understand": {
+        "explain": "Find the causes of a target's CPU cost and latency, with evidence.",
+        "profile": "Show which functions a target's CPU time per request goes to.",
+        "tune": "Test a target's knobs, and report those that reduce its cost.",
+        "conformance": "Test a server's conformance to HTTP/1.1.",
+    },
+    "Look": {
+        "ui": "Start, watch and browse runs as pages in a browser.",
+        "history": "List earlier runs, and show how a target's cost changed over them.",
+        "diff": "Compare two runs through the arms that are the same in both.",
+        "report": "Rebuild every report of a run from its records.",
+        "publish": "Write runs as static pages with their records, to be published.",
+        "watch": "Follow a run that another process measures.",
+    },
+    "The lab itself": {
+        "targets": "List the targets available here, those unavailable, and how to install them.",
+        "doctor": "Report what on this machine would disturb a measurement.",
+        "self-test": "Test the lab on this machine: equal arms, injected work, repetitions.",
+        "calibrate": "Score a load generator against a server of known behaviour.",
+    },
 }
 
 # Full disk, quota, limit on the size of files, read-only file system.
@@ -36,38 +45,55 @@ NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
 # Listed here, and run by `jissoku.cli.main` before this module is imported.
 NATIVE_COMMANDS = {
-    "serve": "Serve a directory or a Python application, or forward to other servers.",
-    "load": "Send load, and report rate, latency and errors.",
-    "floor": "A minimal server, forwarder and client: the lower bound of cost.",
-    "oracle": "A server with known, logged behaviour, for calibration.",
-    "sample": "Sample the CPU time of running processes by function.",
-    "routes": "Explain which route of a configuration file takes a request.",
-    "wrk": "Send load with the options and output format of wrk and wrk2.",
+    "Measure": {
+        "load": "Send load, and report rate, latency and errors.",
+        "wrk": "Send load with the options and output format of wrk and wrk2.",
+    },
+    "Serve": {
+        "serve": "Serve a directory or a Python application, or forward to other servers.",
+        "routes": "Explain which route of a configuration file takes a request.",
+    },
+    "The lab itself": {
+        "floor": "A minimal server, forwarder and client: the lower bound of cost.",
+        "oracle": "A server with known, logged behaviour, for calibration.",
+        "sample": "Sample the CPU time of running processes by function.",
+    },
 }
+
+HEADINGS = ("Measure", "Understand", "Serve", "Look", "The lab itself")
+
+
+def commands_below(heading: str) -> dict[str, str]:
+    """Commands and their descriptions, those of the lab first."""
+    return LAB_COMMANDS.get(heading, {}) | NATIVE_COMMANDS.get(heading, {})
 
 
 class CommandGroup(click.Group):
-    """A group whose commands are listed in a fixed order."""
+    """A group whose commands are listed below headings."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All commands, those of the lab first."""
+        """All commands, in the order of the help."""
         del ctx
-        return [*LAB_COMMANDS, *NATIVE_COMMANDS]
+        return [name for heading in HEADINGS for name in commands_below(heading)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Imports the command's module, and returns the command."""
         del ctx
-        if cmd_name not in LAB_COMMANDS:
+        if not any(cmd_name in commands for commands in LAB_COMMANDS.values()):
             return None
-        command = getattr(importlib.import_module(f"jissoku.cli.{cmd_name}"), cmd_name)
+        module = cmd_name.replace("-", "_")
+        command = getattr(importlib.import_module(f"jissoku.cli.{module}"), module)
         assert isinstance(command, click.Command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Lists the commands from the table without importing them."""
+        """Lists the commands from the tables without importing them."""
         del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl(list((LAB_COMMANDS | NATIVE_COMMANDS).items()))
+        width = max(map(len, self.list_commands(click.Context(self))))
+        for heading in HEADINGS:
+            with formatter.section(heading):
+                rows = commands_below(heading).items()
+                formatter.write_dl([(name.ljust(width), text) for name, text in rows])
 
 
 @click.group(

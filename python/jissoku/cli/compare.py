@@ -39,7 +39,7 @@ from jissoku.stats.bounds import check_arms, confirmed
 from jissoku.system.cores import core_assignment
 
 NOISE_FLOOR_UNKNOWN = (
-    "The noise floor of this machine is unknown: `jissoku doctor --prove` measures it, and later"
+    "The noise floor of this machine is unknown: `jissoku self-test` measures it, and later"
     " verdicts use it."
 )
 

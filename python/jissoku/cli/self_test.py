@@ -1,19 +1,23 @@
-"""`jissoku doctor --prove`: runs the lab's self-test and prints its results."""
+"""`jissoku self-test`: tests the lab on this machine, and prints the results."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
 from rich.table import Table
 
 from jissoku.cli import exit_codes
+from jissoku.cli.doctor import print_health
+from jissoku.cli.machine_lock import lock_machine
 from jissoku.cli.messages import version_line
+from jissoku.cli.param_types import LoadLevels
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.model import LoadLevel, Method
 from jissoku.model.noise_floor import NoiseFloor
-from jissoku.pipeline import self_test, viewer_test
+from jissoku.pipeline import self_test as campaigns, viewer_test
 from jissoku.pipeline.selection import folder_for
 from jissoku.pipeline.self_test import OWN_TARGET, SelfTestConfig
 from jissoku.pipeline.self_test_plan import SeriesResults
@@ -27,16 +31,66 @@ MARKS = {BoundState.PASS: "[green]pass[/]", BoundState.FAIL: "[red]BROKEN[/]"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelfTestOptions:
-    """What the command line says about a self-test.
-
-    Attributes:
-        folder: Of its records; None: a new one under runs/.
-    """
+    """Values of the command line; fields are named as the options."""
 
     campaigns: int
-    levels: Sequence[LoadLevel]
+    loads: tuple[LoadLevel, ...]
     seed: int
-    folder: Path | None = None
+    viewer: bool
+    out: Path | None
+
+
+@click.command("self-test")
+@click.option(
+    "--campaigns",
+    default=20,
+    show_default=True,
+    type=click.IntRange(1, 200),
+    help="Number of campaigns of equal arms.",
+)
+@click.option(
+    "--loads",
+    default="medium",
+    show_default=True,
+    type=LoadLevels(),
+    help="Loads, comma-separated: light, medium, heavy.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="Seed of all random choices.",
+)
+@click.option(
+    "--viewer",
+    is_flag=True,
+    help="Instead, test what a page of `jissoku ui` that follows a run costs it.",
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Directory for records. Default: a new one under runs/.",
+)
+def self_test(**given: Any) -> int:
+    """Test the lab on this machine: equal arms, injected work, repetitions. Takes minutes.
+
+    Equal servers may not be reported as different more often than chance allows, injected work
+    must be detected, and repeated comparisons must agree. The difference between equal servers is
+    stored as the noise floor for later verdicts on this machine.
+
+    With --viewer, campaigns of equal servers run by turns with a page open and without: the ratio
+    must be the same within 0.2 %, and neither its spread nor the number of rejected trials may
+    grow. No noise floor is stored.
+
+    Exit codes: 0 success, 1 failure, 2 bad input, 3 a bound is exceeded, 4 a bound could not be
+    decided, 130 interrupted (finished series are reported).
+    """
+    options = SelfTestOptions(**given)
+    lock_machine()
+    print_health()
+    return run_viewer_test(options) if options.viewer else run_self_test(options)
 
 
 def run_self_test(options: SelfTestOptions) -> int:
@@ -50,13 +104,13 @@ def run_self_test(options: SelfTestOptions) -> int:
     """
     config = _config("self-test", options)
     with ProgressDisplay() as show:
-        result = self_test.run_self_test(config, show)
+        result = campaigns.run_self_test(config, show)
         if not result.is_finished:
             show.note("Interrupted: the table holds the finished campaigns.")
-    rows = self_test.bound_checks(result)
+    rows = campaigns.bound_checks(result)
     _print(rows, result.series)
-    floors = self_test.measured_noise_floors(result, config.version)
-    _print_floors(floors, self_test.keep_noise_floors(floors))
+    floors = campaigns.measured_noise_floors(result, config.version)
+    _print_floors(floors, campaigns.keep_noise_floors(floors))
     return exit_code({row.state for row in rows}) if result.is_finished else exit_codes.INTERRUPTED
 
 
@@ -85,10 +139,10 @@ def run_viewer_test(options: SelfTestOptions) -> int:
 def _config(name: str, options: SelfTestOptions) -> SelfTestConfig:
     return SelfTestConfig(
         campaigns=options.campaigns,
-        levels=options.levels,
+        levels=options.loads,
         seed=options.seed,
         cores=cores.partition_cores(cores.available_cores()),
-        folder=options.folder or folder_for(name),
+        folder=options.out or folder_for(name),
         version=version_line(),
     )
 

@@ -67,7 +67,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         slice_ns: Nominal length of a slice in time-sliced trials.
         check_slice_ns: The other length, used for cross-checks in some blocks.
         objective: The objective of capacity searches; empty without any.
-        noise_floor: As measured by `jissoku doctor --prove` on this machine: the ratio of equal
+        noise_floor: As measured by `jissoku self-test` on this machine: the ratio of equal
             arms differs from 1 by at most this in 95 of 100 runs; None if it has not been run.
         minimum_effect: Smallest ratio of costs, minus one, that matters. Depends on the method and
             the mode (docs/METHODOLOGY.md, "From trials to verdicts").

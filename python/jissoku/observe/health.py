@@ -143,7 +143,7 @@ HEALTH_CHECKS: tuple[tuple[str, Look, str], ...] = (
     (
         "virtual machine",
         lambda: _matches(machine().hypervisor, "none seen"),
-        "absolute values vary with other guests; rely on ratios, see --prove",
+        "absolute values vary with other guests; rely on ratios, see `jissoku self-test`",
     ),
     (
         "other work",

@@ -54,7 +54,7 @@ class CompareConfig:
         loads: The user's choice of loads; empty: those of the mode.
         one_load: Only the heaviest load that every arm reaches, if no load was given.
         objective: The objective of a capacity search; None: no capacity is measured.
-        noise_floors: Of this machine, by method, if measured by `jissoku doctor --prove`.
+        noise_floors: Of this machine, by method, if measured by `jissoku self-test`.
         verb: The command.
         labels: The user's labels of the run.
         experiment: The experiment that the run is a workload of.
@@ -162,5 +162,5 @@ def noise_file() -> Path:
 
 
 def noise_floors() -> dict[Method, float]:
-    """The noise floors of this machine, by method; empty before `jissoku doctor --prove`."""
+    """The noise floors of this machine, by method; empty before `jissoku self-test`."""
     return noise_floor.known(noise_file(), machine())

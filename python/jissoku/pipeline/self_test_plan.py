@@ -1,4 +1,4 @@
-"""The series of campaigns that `jissoku doctor --prove` runs at a load, in order."""
+"""The series of campaigns that `jissoku self-test` runs at a load, in order."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

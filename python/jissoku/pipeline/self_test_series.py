@@ -1,4 +1,4 @@
-"""The campaigns of `jissoku doctor --prove`: pairs, method, load and length."""
+"""The campaigns of `jissoku self-test`: pairs, method, load and length."""
 
 import random
 from collections.abc import Iterable, Iterator, Sequence
@@ -180,7 +180,7 @@ class CampaignRunner:
             paired_trials=campaign.method is not Method.SINGLE,
             method=campaign.method,
             loads=(campaign.load,),
-            verb="doctor",
+            verb="self-test",
         )
 
 

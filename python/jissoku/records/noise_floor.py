@@ -1,4 +1,4 @@
-"""The noise floors of a machine, as stored by `jissoku doctor --prove`.
+"""The noise floors of a machine, as stored by `jissoku self-test`.
 
 One file for each user, with an entry for each machine: a home directory may be shared.
 """

@@ -119,7 +119,7 @@ def _noise_floor(summary: Summary) -> Iterator[str]:
     if run.noise_floor is not None:
         yield (
             "On this machine the ratio of equal targets lies within"
-            f" {100 * run.noise_floor:.2g} % of 1 in 95 of 100 runs (jissoku doctor --prove)."
+            f" {100 * run.noise_floor:.2g} % of 1 in 95 of 100 runs (jissoku self-test)."
         )
 
 

@@ -23,7 +23,7 @@ ALIKE = 1.25
 # Of `jissoku explain`; with --verify also a comparison for each knob, which it has yet to choose.
 EXPLAIN_S = 45.0
 
-# Of `jissoku doctor --prove`, for each campaign of equal arms; the other series follow from it.
+# Of `jissoku self-test`, for each campaign of equal arms; the other series follow from it.
 PROVE_S = 57.0
 
 # Of `jissoku publish`: for its start, for each run, and for one whose report is not there: as
@@ -115,7 +115,7 @@ def explanation_span(*, verifies: bool) -> Span:
 
 
 def self_test_span(campaigns: int) -> Span:
-    """Of `jissoku doctor --prove`."""
+    """Of `jissoku self-test`."""
     return Span(campaigns * PROVE_S, campaigns * PROVE_S)
 
 

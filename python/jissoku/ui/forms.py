@@ -155,9 +155,9 @@ def _prove(fields: Fields, choices: Choices) -> Order:
     del choices
     campaigns = _number(fields, "campaigns", 1, CAMPAIGNS_MAX) or CAMPAIGNS
     return Order(
-        title="doctor --prove",
+        title="self-test",
         names=("self-test",),
-        arguments=("doctor", "--prove", f"--campaigns={campaigns}"),
+        arguments=("self-test", f"--campaigns={campaigns}"),
         takes=self_test_span(campaigns),
     )
 

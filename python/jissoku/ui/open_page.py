@@ -1,4 +1,4 @@
-"""Opens a page that follows a run, in processes of its own: `doctor --prove --viewer`."""
+"""Opens a page that follows a run, in processes of its own: `self-test --viewer`."""
 
 import os
 import re
@@ -52,7 +52,7 @@ def open_page(folder: Path, pages: Sequence[str] = PAGES) -> Iterator[None]:
 def _add_job(root: Path, folder: Path) -> str:
     """A queue in which this process is the job that runs; the path of its page."""
     queue = JobQueue(root)
-    job = queue.add("doctor", ("doctor", "--prove", "--viewer"), folder)
+    job = queue.add("self-test", ("self-test", "--viewer"), folder)
     pid = os.getpid()
     ticks = start_ticks(pid)
     queue.update(

@@ -261,7 +261,7 @@ def test_a_machine_is_tested_from_its_page(opened: Open, live: Measured) -> None
     page.get_by_role("button", name="Prove").click()
     page.get_by_text("Running.").wait_for()
     page.get_by_text("It takes about 24 min.").wait_for()
-    assert "--prove --campaigns=25" in command_of(page)
+    assert "self-test --campaigns=25" in command_of(page)
     live.say("exit 0")
     page.get_by_text("holds for later runs here").wait_for()
     check_page(page)
