@@ -24,7 +24,7 @@ use crate::intermediary::Intermediary;
 use crate::metrics::Counter;
 use crate::telemetry::LogSlot;
 
-use phase::{Phase, Request, StreamedBody, is_due};
+use phase::{CallInfo, Intake, Phase, Request, StreamedBody, is_due};
 use rejection::{write_over_limit, write_rejection};
 use write_stall::WriteStall;
 
@@ -44,6 +44,8 @@ pub(crate) struct Connection<H: Handler> {
     /// Received bytes that could not be processed yet: the start of a head, or requests behind one
     /// without a complete response. Empty for an idle connection.
     input: Vec<u8>,
+    /// Whether other connections are served, and the output sent, before `input` is processed.
+    is_yielded: bool,
     /// Progress of a client that does not read its responses.
     write_stall: WriteStall,
     /// The state of the handler.
@@ -66,6 +68,7 @@ impl<H: Handler> Connection<H> {
             arrived_ns: now_ns,
             request: None,
             input: Vec::new(),
+            is_yielded: false,
             write_stall: WriteStall::default(),
             state,
             log_slot: None,
@@ -90,24 +93,19 @@ impl<H: Handler> Connection<H> {
         if self.phase == Phase::OverLimit {
             self.reject_over_limit(context, output);
         }
-        match self.phase {
-            Phase::Linger(size) => return self.discard(size + bytes.len() as u64, context),
-            Phase::Closing | Phase::Resetting => return self.next(),
-            Phase::Streaming if self.is_upgraded() => {
-                self.receive_upgraded(bytes, context, output);
-                return self.next();
-            }
-            _ => {}
-        }
         self.arrived_ns = context.now_ns;
-        if self.input.is_empty() {
-            let used = self.read(bytes, context, output);
-            if used < bytes.len() {
+        match self.intake() {
+            Intake::Parse if self.input.is_empty() => {
+                let used = self.read(bytes, context, output);
                 self.input.extend_from_slice(&bytes[used..]);
             }
-        } else {
-            self.input.extend_from_slice(bytes);
-            self.read_input(context, output);
+            Intake::Parse => {
+                self.input.extend_from_slice(bytes);
+                self.read_input(context, output);
+            }
+            Intake::Keep => self.input.extend_from_slice(bytes),
+            Intake::PassOn => self.receive_upgraded(bytes, context, output),
+            Intake::Discard => self.discard(bytes.len(), context),
         }
         self.next_or_move(context)
     }
@@ -138,7 +136,8 @@ impl<H: Handler> Connection<H> {
         output: &mut SendBuffer,
     ) -> Next {
         match self.phase {
-            Phase::Responding(_) | Phase::Yielded => {}
+            Phase::Responding(_) => {}
+            _ if self.is_yielded => {}
             Phase::Streaming if self.is_upgraded() => self.end_upgraded(context, output),
             _ => self.phase = Phase::Closing,
         }
@@ -170,8 +169,9 @@ impl<H: Handler> Connection<H> {
             Phase::Responding(progress) if is_due(progress, unsent, context.now_ns) => {
                 self.continue_response(unsent, context, output);
             }
+            _ if self.is_yielded && unsent > 0 => {}
+            _ if self.is_yielded => self.read_input(context, output),
             Phase::Streaming => self.resume_streaming(unsent, context, output),
-            Phase::Yielded if unsent == 0 => self.read_input(context, output),
             Phase::OverLimit => self.reject_over_limit(context, output),
             _ => self.check_timeouts(context, output),
         }
@@ -182,6 +182,7 @@ impl<H: Handler> Connection<H> {
     #[inline]
     fn next(&self) -> Next {
         match self.phase {
+            _ if self.is_yielded => Next::Yield,
             Phase::Streaming => self.next_of_streaming(),
             Phase::AwaitingFirst
             | Phase::OverLimit
@@ -189,7 +190,7 @@ impl<H: Handler> Connection<H> {
             | Phase::Head
             | Phase::Body(_)
             | Phase::Drain(_) => Next::Receive,
-            Phase::Responding(Progress::Sent) | Phase::Yielded => Next::Yield,
+            Phase::Responding(Progress::Sent) => Next::Yield,
             Phase::Responding(_) => Next::Suspend,
             Phase::Linger(_) => Next::ShutdownWrite,
             Phase::Closing => Next::Close,
@@ -197,21 +198,40 @@ impl<H: Handler> Connection<H> {
         }
     }
 
-    fn read_input(&mut self, context: &mut WorkerContext<H>, output: &mut SendBuffer) {
-        if !matches!(
-            self.phase,
-            Phase::Closing | Phase::Resetting | Phase::Linger(_) | Phase::Responding(_)
-        ) {
-            let mut input = std::mem::take(&mut self.input);
-            let used = self.read(&input, context, output);
-            if used < input.len() {
-                if used > 0 {
-                    input.drain(..used);
-                    // Otherwise what arrives behind a rest of a few bytes would double the capacity.
-                    input.shrink_to_fit();
-                }
-                self.input = input;
+    /// What becomes of received bytes. The only gate to the parser: whatever the way of the bytes
+    /// (a receive, a TLS record, the kept input), each step of [`Connection::read`] asks it first.
+    #[inline]
+    fn intake(&self) -> Intake {
+        match self.phase {
+            _ if self.is_yielded => Intake::Keep,
+            Phase::AwaitingFirst | Phase::Idle | Phase::Head | Phase::Body(_) | Phase::Drain(_) => {
+                Intake::Parse
             }
+            Phase::Streaming if self.is_upgraded() => Intake::PassOn,
+            // The rest of its body: at the end of that it is `Responding`.
+            Phase::Streaming => Intake::Parse,
+            Phase::Responding(_) => Intake::Keep,
+            Phase::OverLimit | Phase::Linger(_) | Phase::Closing | Phase::Resetting => {
+                Intake::Discard
+            }
+        }
+    }
+
+    /// Processes the input that was kept, if the gate lets it.
+    fn read_input(&mut self, context: &mut WorkerContext<H>, output: &mut SendBuffer) {
+        if std::mem::take(&mut self.is_yielded) && matches!(self.phase, Phase::Body(_)) {
+            // The rate counts only from now on: until now nothing was received from the client.
+            self.set_phase(Phase::Body(0), context);
+        }
+        let mut input = std::mem::take(&mut self.input);
+        let used = self.read(&input, context, output);
+        if used < input.len() {
+            if used > 0 {
+                input.drain(..used);
+                // Otherwise what arrives behind a rest of a few bytes would double the capacity.
+                input.shrink_to_fit();
+            }
+            self.input = input;
         }
     }
 
@@ -225,7 +245,26 @@ impl<H: Handler> Connection<H> {
         output: &mut SendBuffer,
     ) -> usize {
         let mut used = 0;
-        for _ in 0..context.limits.steps_per_turn_max {
+        for steps in 0.. {
+            match self.intake() {
+                Intake::Parse => {}
+                Intake::Keep => return used,
+                Intake::PassOn => {
+                    if used < bytes.len() {
+                        self.receive_upgraded(&bytes[used..], context, output);
+                    }
+                    return bytes.len();
+                }
+                Intake::Discard => {
+                    self.discard(bytes.len() - used, context);
+                    return bytes.len();
+                }
+            }
+            let is_full = output.copied_size() >= context.limits.output_size_high;
+            if steps > 0 && (is_full || steps >= context.limits.steps_per_turn_max) {
+                self.is_yielded = true;
+                return used;
+            }
             let step = match self.step(&bytes[used..], context) {
                 Ok(step) => step,
                 Err(reject) => {
@@ -236,12 +275,14 @@ impl<H: Handler> Connection<H> {
             let start = used;
             used += step.used;
             let is_last = used == bytes.len();
+            let call = CallInfo { is_last, unsent: 0 };
             match step.event {
                 Event::Head(head) => {
+                    debug_assert!(self.request.is_none(), "a request has its response first");
                     let bytes = &bytes[start..];
                     let request = self.begin(&head, bytes, context);
                     match head.body {
-                        Body::Empty => self.respond(request, is_last, context, output),
+                        Body::Empty => self.respond(request, call, context, output),
                         _ => self.await_body(request, &head, context, output),
                     }
                 }
@@ -251,7 +292,7 @@ impl<H: Handler> Connection<H> {
                         if request.body.is_some() {
                             context.handler.on_end(&mut request.state);
                         }
-                        self.respond(request, is_last, context, output);
+                        self.respond(request, call, context, output);
                     }
                     None => self.set_phase(Phase::Idle, context),
                 },
@@ -260,29 +301,10 @@ impl<H: Handler> Connection<H> {
                     return used;
                 }
             }
-            match self.phase {
-                Phase::Responding(_) => return used,
-                Phase::Streaming if self.is_upgraded() => {
-                    if !is_last {
-                        self.receive_upgraded(&bytes[used..], context, output);
-                    }
-                    return bytes.len();
-                }
-                Phase::Linger(_) | Phase::Resetting => return bytes.len(),
-                Phase::Idle | Phase::Closing if is_last => return used,
-                Phase::Closing => {
-                    // The client has sent more requests than will be answered. Closing with unread
-                    // input would reset the connection and could discard the response.
-                    self.set_phase(Phase::Linger(0), context);
-                    return bytes.len();
-                }
-                _ => {}
-            }
-            if output.copied_size() >= context.limits.output_size_high {
-                break;
+            if is_last && matches!(self.phase, Phase::Idle | Phase::Closing) {
+                return used;
             }
         }
-        self.set_phase(Phase::Yielded, context);
         used
     }
 
@@ -382,17 +404,25 @@ impl<H: Handler> Connection<H> {
         self.set_phase(phase, context);
     }
 
-    fn discard(&mut self, size: u64, context: &WorkerContext<H>) -> Next {
-        self.phase = match size {
-            size if size > context.limits.linger_size_max => Phase::Closing,
-            size => Phase::Linger(size),
-        };
-        self.next()
+    /// Discards bytes behind the last request that is answered. A close with unread input would
+    /// reset the connection, and could discard the response: it lingers.
+    fn discard(&mut self, size: usize, context: &WorkerContext<H>) {
+        let size = size as u64;
+        match self.phase {
+            _ if size == 0 => {}
+            Phase::Closing => self.set_phase(Phase::Linger(size), context),
+            Phase::Linger(before) if before + size > context.limits.linger_size_max => {
+                self.phase = Phase::Closing;
+            }
+            Phase::Linger(before) => self.phase = Phase::Linger(before + size),
+            _ => {}
+        }
     }
 
     #[inline]
     fn set_phase(&mut self, phase: Phase, context: &WorkerContext<H>) {
         self.phase = phase;
         self.since_ns = context.now_ns;
+        self.is_yielded = false;
     }
 }

@@ -191,10 +191,8 @@ impl<H: Handler> TlsSession<H> {
             let mut reader = tls.reader();
             while let Ok(chunk @ [_, ..]) = reader.fill_buf() {
                 let size = chunk.len();
-                // Input after the last request that is answered is discarded.
-                if !matches!(next, Next::Close | Next::Abort) {
-                    *next = connection.on_data(chunk, context, plain);
-                }
+                // It keeps or discards what is not to be parsed now.
+                *next = connection.on_data(chunk, context, plain);
                 reader.consume(size);
             }
             if state.peer_has_closed() && !*has_ended {

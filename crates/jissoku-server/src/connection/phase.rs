@@ -22,14 +22,25 @@ pub(super) enum Phase {
     Streaming,
     /// The rest of a body whose response is complete; this many bytes were discarded.
     Drain(u64),
-    /// Other connections are served first; more input is buffered.
-    Yielded,
     /// Lingering close after an error response; this many bytes were discarded.
     Linger(u64),
     /// The connection is to be closed.
     Closing,
     /// The connection is to be reset.
     Resetting,
+}
+
+/// What becomes of received bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Intake {
+    /// They are parsed.
+    Parse,
+    /// They are kept until the response of the request before them is complete, or sent.
+    Keep,
+    /// They are passed to the handler of an upgraded connection.
+    PassOn,
+    /// They are discarded: no further request is answered.
+    Discard,
 }
 
 /// A parsed request whose response is not complete.

@@ -4,7 +4,7 @@ use jissoku_http::Head;
 use jissoku_os::driver::SendBuffer;
 
 use super::Connection;
-use super::phase::{CallInfo, Phase, Request};
+use super::phase::{CallInfo, Intake, Phase, Request};
 use crate::context::WorkerContext;
 use crate::handler::{Handler, Progress, RequestHead};
 use crate::log::LogRecord;
@@ -44,17 +44,16 @@ impl<H: Handler> Connection<H> {
         Request { state, response: ResponseState::new(head), body: None }
     }
 
-    /// Has the handler write the response to a complete request, or the next part of it. `is_last`:
-    /// no bytes of a later request were received.
+    /// Has the handler write the response to a complete request, or the next part of it.
     #[inline]
     pub(super) fn respond(
         &mut self,
         mut request: Request<H::Request>,
-        is_last: bool,
+        call: CallInfo,
         context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
     ) {
-        match self.call_handler(&mut request, CallInfo { is_last, unsent: 0 }, context, output) {
+        match self.call_handler(&mut request, call, context, output) {
             Progress::Complete => {
                 self.record_response(&request.response, context);
                 self.finish_response(request.response.keeps_alive, context);
@@ -111,24 +110,20 @@ impl<H: Handler> Connection<H> {
         context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
     ) {
-        let Some(mut request) = self.request.take() else { return };
+        let Some(request) = self.request.take() else { return };
         if self.phase == Phase::Streaming {
-            return self.respond_early(request, unsent, context, output);
+            self.respond_early(request, unsent, context, output);
+        } else {
+            let call = CallInfo { is_last: self.input.is_empty(), unsent };
+            self.respond(request, call, context, output);
         }
-        let call = CallInfo { is_last: self.input.is_empty(), unsent };
-        match self.call_handler(&mut request, call, context, output) {
-            Progress::Complete => {
-                self.record_response(&request.response, context);
-                self.finish_response(request.response.keeps_alive, context);
-            }
-            progress => self.await_handler(request, progress, context),
+        if self.input.is_empty() {
+            return;
         }
-        if self.is_upgraded() && !self.input.is_empty() {
-            let input = std::mem::take(&mut self.input);
-            self.receive_upgraded(&input, context, output);
-        }
-        if self.phase == Phase::Idle && !self.input.is_empty() {
-            self.set_phase(Phase::Yielded, context);
+        match self.intake() {
+            Intake::Parse => self.is_yielded = true,
+            Intake::Keep => {}
+            Intake::PassOn | Intake::Discard => self.read_input(context, output),
         }
     }
 

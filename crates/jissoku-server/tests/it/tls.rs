@@ -155,6 +155,33 @@ fn a_delayed_response_follows_the_clients_close_notify() {
     target.end();
 }
 
+/// Each text is a record of its own, and all records are sent at once.
+fn send_records(stream: &mut Stream, texts: &[&str]) {
+    stream.conn.complete_io(&mut stream.sock).expect("the handshake succeeds");
+    let mut segment = Vec::new();
+    for text in texts {
+        stream.conn.writer().write_all(text.as_bytes()).expect("it is encrypted at once");
+        stream.conn.write_tls(&mut segment).expect("memory takes everything");
+    }
+    stream.sock.write_all(&segment).expect("it can be sent");
+}
+
+#[test]
+fn requests_in_several_records_of_one_segment_are_answered_in_order() {
+    let delayed = "GET /delay?ms=20 HTTP/1.1\r\nHost: a\r\n\r\n";
+    let none = "GET /none HTTP/1.1\r\nHost: a\r\n\r\n";
+    for version in [&TLS12, &TLS13] {
+        let files = CertificateFiles::new();
+        let target = Target::start(files.settings(), contract());
+        let mut stream = connect(&target, &Arc::new(files.config(version)));
+        send_records(&mut stream, &[delayed, none, delayed, none, delayed, LAST]);
+        let text = read_all(&mut stream);
+        let statuses: Vec<_> = text.split("HTTP/1.1 ").skip(1).map(|rest| &rest[..3]).collect();
+        assert_eq!(statuses, ["200", "404", "200", "404", "200", "200"], "{text}");
+        target.end();
+    }
+}
+
 #[test]
 fn a_large_file_is_complete() {
     let files = CertificateFiles::new();
