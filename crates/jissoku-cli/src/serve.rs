@@ -6,6 +6,7 @@
 mod app_args;
 mod config;
 mod content_args;
+mod end_watch;
 mod failure;
 mod files;
 mod gateway_args;
@@ -23,6 +24,7 @@ mod watch;
 mod worker_args;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{ArgGroup, Args, Command, FromArgMatches};
 use jissoku_gateway::RouteContent;
@@ -129,11 +131,11 @@ impl Serve {
             socket_mode: self.listen.socket_mode,
             workers: placement.workers,
             cores: placement.cores,
-            limits: self.workers.with_shutdown_limits(self.limits()),
+            limits: self.workers.with_shutdown_limits(self.limits(), self.app.reloads()),
             driver: self.workers.driver()?,
             telemetry: telemetry.clone(),
             tls: self.telemetry.tls()?,
-            hang_watch: worker.and_then(|_| self.supervision.hang_watch()),
+            hang_watch: worker.and_then(|_| self.supervision.hang_watch(self.app.reloads())),
             replace_after: None,
             moves_connections: has_processes && worker.is_none(),
             parent: None,
@@ -169,6 +171,13 @@ impl Serve {
         Ok(self.app().is_some() && (!self.app_is_given || self.has_several_workers()?))
     }
 
+    /// How long a new program may take until it is ready: its first worker process, and then the
+    /// others.
+    fn program_timeout(&self) -> Result<Option<Duration>, Failure> {
+        let count = if self.has_processes()? { 2 } else { 1 };
+        Ok(self.supervision.start_timeout(self.app.reloads()).map(|timeout| timeout * count))
+    }
+
     /// What the routes of the configuration file serve, if it has some.
     fn route_content(
         &self,
@@ -200,7 +209,10 @@ impl Serve {
                 Failure::of_input("this program has no Python: use the jissoku package")
             })?;
             if worker.is_none() && self.has_processes()? {
-                return Ok((AnyService::processes(self.supervision.processes()), None));
+                return Ok((
+                    AnyService::processes(self.supervision.processes(self.app.reloads())),
+                    None,
+                ));
             }
             let is_secure = self.telemetry.tls()?.is_some();
             let is_multiprocess = self.has_several_workers()?;

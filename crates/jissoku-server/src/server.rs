@@ -26,7 +26,7 @@ use crate::settings::Settings;
 use endpoints::Endpoints;
 
 /// Listeners inherited from another process.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Sockets(Endpoints);
 
 impl Sockets {

@@ -10,7 +10,7 @@ pub(crate) struct ShutdownSignal(AtomicU8);
 
 pub(crate) const MOVE_DRAIN: u8 = 1;
 pub(crate) const RELOAD_DRAIN: u8 = 2;
-const STOP_DRAIN: u8 = 3;
+pub(crate) const STOP_DRAIN: u8 = 3;
 pub(crate) const ABORT: u8 = 4;
 
 impl ShutdownSignal {

@@ -178,7 +178,12 @@ impl<H: Handler> Worker<H> {
         }
         let context = &self.context;
         let is_over = context.is_stopping() && driver.connections() == 0;
-        Ok(!is_over || (context.handler.is_busy() && !context.shutdown_deadline_passed()))
+        let continues =
+            !is_over || (context.handler.is_busy() && !context.shutdown_deadline_passed());
+        if let Some(parent) = self.parent.as_ref().filter(|_| !continues) {
+            parent.report_drained();
+        }
+        Ok(continues)
     }
 
     /// Starts a shutdown, or escalates it.

@@ -8,6 +8,7 @@ use crate::metrics::{COUNTERS, Metrics};
 const REPLACE_ME: u8 = 10;
 const COUNTERS_ARE: u8 = 11;
 const NOT_ACCEPTING: u8 = 12;
+const DRAINED: u8 = 13;
 
 /// Size of the values of all counters.
 const VALUES_SIZE: usize = COUNTERS * size_of::<u64>();
@@ -21,6 +22,8 @@ pub(crate) enum WorkerMessage {
     Counters(Box<[u64; COUNTERS]>),
     /// It accepts no more connections.
     NotAccepting,
+    /// It has no connections any more, and ends.
+    Drained,
 }
 
 impl WorkerMessage {
@@ -44,6 +47,10 @@ impl WorkerMessage {
                 NOT_ACCEPTING => {
                     buffer.drain(..1);
                     return Some(Self::NotAccepting);
+                }
+                DRAINED => {
+                    buffer.drain(..1);
+                    return Some(Self::Drained);
                 }
                 // A message of another version of the program is ignored.
                 _ => drop(buffer.drain(..1)),
@@ -76,6 +83,12 @@ impl ParentPipe {
         let _written = self.send(&[NOT_ACCEPTING]);
     }
 
+    /// Reports that the last connection has ended.
+    pub(crate) fn report_drained(&self) {
+        // As above.
+        let _written = self.send(&[DRAINED]);
+    }
+
     /// Sends the values of all counters.
     ///
     /// # Errors
@@ -101,12 +114,13 @@ mod tests {
         let mut bytes = vec![REPLACE_ME, COUNTERS_ARE];
         let values: [u64; COUNTERS] = std::array::from_fn(|index| index as u64 * 7);
         bytes.extend(values.iter().flat_map(|value| value.to_ne_bytes()));
-        bytes.extend([REPLACE_ME, NOT_ACCEPTING]);
+        bytes.extend([REPLACE_ME, NOT_ACCEPTING, DRAINED]);
         let expected = [
             WorkerMessage::ReplaceMe,
             WorkerMessage::Counters(Box::new(values)),
             WorkerMessage::ReplaceMe,
             WorkerMessage::NotAccepting,
+            WorkerMessage::Drained,
         ];
         for split in 0..=bytes.len() {
             let (mut buffer, mut seen) = (Vec::new(), Vec::new());

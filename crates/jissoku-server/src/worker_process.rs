@@ -1,9 +1,12 @@
 //! Workers that are processes: each is the same program again, with the listeners of one worker.
 //!
-//! [`start`] starts a process, [`supervisor`] watches and replaces it. A thread stands for the
+//! [`start`] starts a process, [`supervisor`] watches and replaces it, and kills it if it has not
+//! ended by its [`end_deadline`]. A thread stands for the
 //! process in its pool, so that reload, restart and shutdown treat it as any other worker.
 
+mod end_deadline;
 mod pause;
+mod process;
 mod start;
 mod supervisor;
 
@@ -86,8 +89,9 @@ impl RunWorker for WorkerProcesses {
         ready.send(Ok(()));
         match thread.begins.recv() {
             Ok(()) => {
+                let process_settings = (self.settings, settings.limits);
                 let counters = settings.telemetry.metrics.as_ref().map(|it| it.shard_owner());
-                Supervisor::new(self.settings, index, listeners, counters, child)?
+                Supervisor::new(process_settings, index, listeners, counters, child)?
                     .run(StopRequest { signal: &order, waker: &waker }, accepting)
             }
             // The pool was cancelled.

@@ -128,6 +128,11 @@ impl AppArgs {
         Ok(())
     }
 
+    /// Whether the application is reloaded when its code changes.
+    pub(super) const fn reloads(&self) -> bool {
+        self.reload
+    }
+
     /// The directory whose files are watched for changes, if any.
     pub(super) fn watched(&self) -> Option<&Path> {
         self.reload.then_some(&*self.app_dir)

@@ -11,29 +11,34 @@ use jissoku_os::reexec::{ChildStatus, ExecSpec, ReexecChild};
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{Protocol, RunningServer, Server, ServerEvent, SignalSet, Sockets};
 
+use super::end_watch::EndWatch;
 use super::failure::{Failure, print_error};
 use super::process_args::PidFile;
 use super::systemd_env::{SystemdEnv, environment};
 use super::telemetry_args::Telemetry;
 use super::{LoadApp, Serve, watch};
 
-/// How long a re-executed process may take until it is ready; then it is killed.
-const CHILD_READY_TIMEOUT: Duration = Duration::from_mins(1);
-
 /// Serves with the flags in `arguments` until a signal ends it.
 pub(super) fn run(arguments: &[String], load: Option<&LoadApp>) -> Result<(), Failure> {
     let serve = Serve::read(arguments, load)?;
     let mut systemd = SystemdEnv::read()?;
     // Before the application is imported, so that a file written later counts as changed.
-    let watched = serve.app.watched().filter(|_| systemd.worker.is_none()).map(watch::Watched::of);
-    let started = Started::begin(&serve, load, &mut systemd);
-    let Started { running, signals, given, pid_file, routes, telemetry_state, is_secure } =
-        started.inspect_err(|_| systemd.notify_failure())?;
+    let mut watched =
+        serve.app.watched().filter(|_| systemd.worker.is_none()).map(watch::Watched::of);
+    let started = Started::begin_when_importable(&serve, load, &mut systemd, watched.as_mut());
+    let Started { running, signals, given, pid_file, routes, telemetry_state, is_secure } = started
+        .map_err(|failure| {
+            // Before a predecessor ends this process.
+            let code = failure.print();
+            systemd.notify_failure();
+            Failure::Reported { code }
+        })?;
     let has_processes = serve.has_processes()?;
     let worker = systemd.worker;
     let mut server_process = ServerProcess {
         arguments,
         load,
+        program_timeout: serve.program_timeout()?,
         imports_app: serve.app().is_some() && !has_processes,
         has_processes: has_processes && worker.is_none(),
         worker,
@@ -44,6 +49,7 @@ pub(super) fn run(arguments: &[String], load: Option<&LoadApp>) -> Result<(), Fa
         pid_file,
         routes,
         telemetry_state,
+        end_watch: None,
     };
     server_process.telemetry_state.start()?;
     server_process.begin(&serve, is_secure)?;
@@ -75,10 +81,43 @@ struct Started {
 }
 
 impl Started {
+    /// Starts the server. If the application cannot be imported and its files are watched, it is
+    /// tried again after each change.
+    fn begin_when_importable(
+        serve: &Serve,
+        load: Option<&LoadApp>,
+        systemd: &mut SystemdEnv,
+        watched: Option<&mut watch::Watched>,
+    ) -> Result<Self, Failure> {
+        let mut signals = None;
+        // A predecessor continues if this process fails.
+        let Some(watched) = watched.filter(|_| !systemd.has_predecessor()) else {
+            return Self::begin(serve, load, systemd, &mut signals);
+        };
+        let sockets = systemd.sockets.clone();
+        loop {
+            let failure = match Self::begin(serve, load, systemd, &mut signals) {
+                Ok(started) => return Ok(started),
+                Err(Failure::Stopped) => return Err(Failure::Stopped),
+                Err(failure) => failure,
+            };
+            // Only workers have failed if there are signals already.
+            let Some(signals) = &mut signals else { return Err(failure) };
+            failure.print();
+            if !watched.wait_for_change_or_signal(signals)? {
+                return Err(Failure::Stopped);
+            }
+            systemd.sockets = sockets.clone();
+        }
+    }
+
+    /// Starts the server. If its workers fail, `signals` are those that it has registered; they are
+    /// used again by the next call.
     fn begin(
         serve: &Serve,
         load: Option<&LoadApp>,
         systemd: &mut SystemdEnv,
+        signals: &mut Option<SignalSet>,
     ) -> Result<Self, Failure> {
         let worker = systemd.worker;
         if worker.is_some() {
@@ -120,14 +159,27 @@ impl Started {
         }
         // Registered before the server reports that it listens, so that no signal kills it
         // half-way.
-        let signals = SignalSet::listen().map_err(|error| Failure::of_work(&error))?;
+        let registered = signals.take().map_or_else(SignalSet::listen, Ok);
+        let registered = registered.map_err(|error| Failure::of_work(&error))?;
         jissoku_os::signal::ignore_sigpipe();
         // The error is ignored: with a lower limit, fewer connections can be open.
         let _raised = jissoku_os::descriptors::raise_limit();
-        let running = server
-            .start_unless_stopped(service, Some(&signals))
-            .map_err(|error| Failure::of_start(&error))?;
-        Ok(Self { running, signals, given, pid_file, routes, telemetry_state, is_secure })
+        let running = match server.start_unless_stopped(service, Some(&registered)) {
+            Ok(running) => running,
+            Err(error) => {
+                *signals = Some(registered);
+                return Err(Failure::of_start(&error));
+            }
+        };
+        Ok(Self {
+            running,
+            signals: registered,
+            given,
+            pid_file,
+            routes,
+            telemetry_state,
+            is_secure,
+        })
     }
 }
 
@@ -135,6 +187,8 @@ impl Started {
 struct ServerProcess<'a> {
     arguments: &'a [String],
     load: Option<&'a LoadApp>,
+    /// How long a re-executed process may take until it is ready; then it is killed.
+    program_timeout: Option<Duration>,
     /// Whether this process imports a Python application.
     imports_app: bool,
     /// Whether the workers are processes.
@@ -150,6 +204,8 @@ struct ServerProcess<'a> {
     /// What the routes serve, if there are some.
     routes: Option<Arc<RouteContent>>,
     telemetry_state: Telemetry,
+    /// Set once this process is to end, if it runs an application.
+    end_watch: Option<EndWatch>,
 }
 
 impl ServerProcess<'_> {
@@ -224,7 +280,13 @@ impl ServerProcess<'_> {
                         self.reload();
                     }
                 }
-                ServerEvent::Stopping => self.systemd.notify_status("STOPPING=1\n", "stopping"),
+                ServerEvent::Stopping => {
+                    self.systemd.notify_status("STOPPING=1\n", "stopping");
+                    if self.imports_app || self.worker.is_some() {
+                        let time = self.running.time_of_end();
+                        self.end_watch = Some(EndWatch::start(time, self.worker.is_some())?);
+                    }
+                }
                 ServerEvent::Stopped => return Ok(()),
                 other => self.handle_event(&other),
             }
@@ -272,6 +334,7 @@ impl ServerProcess<'_> {
                 new.gateway.take_over(&old.gateway);
             }
             self.routes = routes;
+            self.program_timeout = serve.program_timeout()?;
             if self.telemetry_state.adopt(update)? {
                 self.print_metrics_endpoints();
             }
@@ -317,8 +380,9 @@ impl ServerProcess<'_> {
                 return Ok(false);
             }
         };
-        let patience_ns = u64::try_from(CHILD_READY_TIMEOUT.as_nanos()).unwrap_or(u64::MAX / 2);
-        let deadline_ns = clock::monotonic_ns() + patience_ns;
+        let patience = self.program_timeout.unwrap_or(Duration::MAX);
+        let patience_ns = u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX);
+        let deadline_ns = clock::monotonic_ns().saturating_add(patience_ns);
         let mut wants_reload = false;
         let why = loop {
             let left_ns = deadline_ns.saturating_sub(clock::monotonic_ns());
@@ -327,7 +391,7 @@ impl ServerProcess<'_> {
                 // A re-exec is already in progress.
                 ServerEvent::Reexec => {}
                 ServerEvent::TimedOut => {
-                    break format!("was not ready within {} s", CHILD_READY_TIMEOUT.as_secs());
+                    break format!("was not ready within {patience:?} (--start-timeout)");
                 }
                 ServerEvent::Stopping | ServerEvent::Stopped => {
                     self.systemd.notify_status("STOPPING=1\n", "stopping");

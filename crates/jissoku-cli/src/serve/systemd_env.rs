@@ -46,6 +46,11 @@ impl SystemdEnv {
         Ok(Self { sockets, notifier: notifier.filter(|_| worker.is_none()), worker, predecessor })
     }
 
+    /// Whether another process waits for this one to be ready.
+    pub(super) const fn has_predecessor(&self) -> bool {
+        self.predecessor.is_some()
+    }
+
     /// Notifies the service manager, if there is one (`sd_notify(3)`).
     pub(super) fn notify(&self, lines: &str) {
         if let Some(notifier) = &self.notifier {

@@ -6,11 +6,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
 use jissoku_os::{poll, signal};
+use jissoku_server::SignalSet;
 
 use super::failure::{Failure, print_error};
 
@@ -47,24 +49,50 @@ impl Watched {
         started.map(drop).map_err(|error| Failure::of_work(&error))
     }
 
+    /// Waits for a change, or for a signal to reload, which both return `true`, or to stop.
+    pub(super) fn wait_for_change_or_signal(
+        &mut self,
+        signals: &mut SignalSet,
+    ) -> Result<bool, Failure> {
+        print_error(&format!("waiting for a change below {}", self.directory.display()));
+        loop {
+            let sources =
+                [&signals.terminate, &signals.interrupt, &signals.reload].map(AsFd::as_fd);
+            let ready = poll::wait_readable(&sources, Some(INTERVAL));
+            ready.map_err(|error| Failure::of_work(&error))?;
+            if signals.terminate.count() + signals.interrupt.count() > 0 {
+                return Ok(false);
+            }
+            if signals.reload.count() > 0 || self.take_change() {
+                return Ok(true);
+            }
+        }
+    }
+
     /// Returns after a change, once an interval has passed without a further one.
     fn wait_for_change(&mut self) {
+        pause();
+        while !self.take_change() {
+            pause();
+        }
+    }
+
+    /// Returns whether files have changed, and waits then until an interval has passed without a
+    /// further change.
+    fn take_change(&mut self) -> bool {
+        let mut now = snapshot(&self.directory);
+        let Some(changed) = first_difference(&self.seen, &now) else { return false };
+        print_error(&format!("{} has changed", changed.display()));
         loop {
             pause();
-            let mut now = snapshot(&self.directory);
-            let Some(changed) = first_difference(&self.seen, &now) else { continue };
-            print_error(&format!("{} has changed", changed.display()));
-            loop {
-                pause();
-                let next = snapshot(&self.directory);
-                if next == now {
-                    break;
-                }
-                now = next;
+            let next = snapshot(&self.directory);
+            if next == now {
+                break;
             }
-            self.seen = now;
-            return;
+            now = next;
         }
+        self.seen = now;
+        true
     }
 }
 

@@ -13,6 +13,11 @@ use crate::units;
 /// The most worker threads or processes.
 const WORKERS_MAX: u16 = 1024;
 
+/// Defaults of `--drain-timeout` and `--stop-timeout`, and of both with `--reload`.
+const DRAIN_TIMEOUT: Duration = Duration::from_mins(5);
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+const DEVELOPMENT_TIMEOUT: Duration = Duration::from_secs(1);
+
 /// Upper limit of the drain and stop times.
 const DURATION_MAX: Duration = Duration::from_hours(24);
 
@@ -39,9 +44,10 @@ pub(super) struct WorkerArgs {
     /// [default: --idle-time-max]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     drain_window: Option<Duration>,
-    /// After a reload, time until old workers close their remaining connections
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "5m")]
-    drain_timeout: Duration,
+    /// After a reload, time until old workers close their remaining connections [default: 5m, and 1s
+    /// with --reload]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    drain_timeout: Option<Duration>,
     /// After a reload, time until old workers close connections with a response that has begun, and
     /// tunnels (WebSocket) [default: --drain-timeout]
     #[arg(long, value_name = "TIME", value_parser = duration)]
@@ -50,9 +56,10 @@ pub(super) struct WorkerArgs {
     /// request
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
     stop_window: Duration,
-    /// After SIGTERM, time until remaining connections are closed
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "10s")]
-    stop_timeout: Duration,
+    /// After SIGTERM, time until remaining connections are closed [default: 10s, and 1s with
+    /// --reload]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    stop_timeout: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -121,14 +128,19 @@ impl WorkerArgs {
     }
 
     /// `limits` with the times of draining and stopping. By default no idle connection is closed
-    /// sooner because of a reload.
-    pub(super) fn with_shutdown_limits(&self, limits: Limits) -> Limits {
+    /// sooner because of a reload. In development, where a reload is frequent, streams of events
+    /// do not keep the code of old workers running.
+    pub(super) fn with_shutdown_limits(&self, limits: Limits, reloads_on_change: bool) -> Limits {
+        let or_default = |time: Option<Duration>, default| {
+            time.unwrap_or(if reloads_on_change { DEVELOPMENT_TIMEOUT } else { default })
+        };
+        let drain_timeout = or_default(self.drain_timeout, DRAIN_TIMEOUT);
         Limits {
             drain_idle_ns: self.drain_window.map_or(limits.idle_ns_max, nanoseconds),
-            drain_ns_max: nanoseconds(self.drain_timeout),
-            drain_streams_ns_max: nanoseconds(self.drain_streams.unwrap_or(self.drain_timeout)),
+            drain_ns_max: nanoseconds(drain_timeout),
+            drain_streams_ns_max: nanoseconds(self.drain_streams.unwrap_or(drain_timeout)),
             stop_idle_ns: nanoseconds(self.stop_window),
-            stop_ns_max: nanoseconds(self.stop_timeout),
+            stop_ns_max: nanoseconds(or_default(self.stop_timeout, STOP_TIMEOUT)),
             ..limits
         }
     }
@@ -136,8 +148,10 @@ impl WorkerArgs {
 
 /// Why the times of draining cannot be meant, if they cannot.
 pub(super) fn refusal_of_times(matches: &ArgMatches) -> Option<String> {
-    let time = |id| matches.try_get_one::<Duration>(id).ok().flatten();
-    let (streams, timeout) = (time("drain_streams")?, time("drain_timeout")?);
+    let time = |id| matches.try_get_one::<Duration>(id).ok().flatten().copied();
+    let reloads_on_change = matches.try_get_one("reload").ok().flatten() == Some(&true);
+    let default = if reloads_on_change { DEVELOPMENT_TIMEOUT } else { DRAIN_TIMEOUT };
+    let (streams, timeout) = (time("drain_streams")?, time("drain_timeout").unwrap_or(default));
     (streams < timeout).then(|| {
         let why = "streams would end before other requests";
         format!("drain-streams is shorter than drain-timeout ({timeout:?}): {why}")

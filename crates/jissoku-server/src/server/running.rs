@@ -35,6 +35,8 @@ pub struct RunningServer {
     restarts: RestartBudget,
     reserve: DescriptorReserve,
     phase: ServerPhase,
+    /// Whether the end is a stop, rather than because another process serves now.
+    is_stop: bool,
     interrupts: usize,
     /// The first error of a worker.
     outcome: io::Result<()>,
@@ -78,6 +80,7 @@ impl RunningServer {
             restarts: RestartBudget::default(),
             reserve: DescriptorReserve::default(),
             phase: ServerPhase::Serving,
+            is_stop: false,
             interrupts: 0,
             outcome: Ok(()),
         })
@@ -190,8 +193,9 @@ impl RunningServer {
         other: Option<(BorrowedFd<'_>, Duration)>,
         mut aux: Option<&mut Self>,
     ) -> io::Result<ServerEvent> {
-        let deadline_ns =
-            other.map(|(_, timeout)| jissoku_os::clock::monotonic_ns() + nanoseconds(timeout));
+        let deadline_ns = other.map(|(_, timeout)| {
+            jissoku_os::clock::monotonic_ns().saturating_add(nanoseconds(timeout))
+        });
         loop {
             if let Some(event) = self.take_event(signals)? {
                 return Ok(event);

@@ -6,18 +6,19 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use jissoku_os::driver::Waker;
-use jissoku_os::poll;
 use jissoku_os::reexec::{ChildStatus, ExecSpec, ReexecChild};
+use jissoku_os::{clock, poll};
 
 use crate::log::ErrorReporter;
 use crate::shutdown::ShutdownSignal;
 use crate::worker_thread::WorkerListeners;
 
-/// How long a process may take until it is ready; then it is killed.
-const READY_TIMEOUT: Duration = Duration::from_mins(1);
-
 /// How long a hung process may take to write its stacks.
-const ABORT_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const ABORT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long a process that cannot start may take to exit: a thread that the import has started may
+/// run for ever.
+const FAILED_EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Prefix of the names of the listeners of a worker process; the index of the worker follows.
 pub const WORKER_NAME: &str = "jissoku-worker-";
@@ -35,6 +36,8 @@ pub struct ProcessSettings {
     pub report: ErrorReporter,
     /// Resident memory in bytes above which a worker is replaced.
     pub memory_max: Option<u64>,
+    /// How long a process may take until it is ready; then it is killed. `None` for no limit.
+    pub start_timeout: Option<Duration>,
 }
 
 /// A worker process that did not become ready.
@@ -102,23 +105,19 @@ pub(super) fn start_now(
     });
     let sockets: Vec<_> = listening.chain(queues).collect();
     let child = ReexecChild::start(&(settings.program)()?, &sockets)?;
-    let ready = poll::wait_readable(&[child.as_fd(), stop.waker.as_fd()], Some(READY_TIMEOUT))?;
-    if !ready[0] && stop.signal.get() != 0 {
-        let _killed = child.end();
-        return Err(io::Error::other(StoppedBeforeReady));
-    }
-    if !ready[0] {
-        let seconds = READY_TIMEOUT.as_secs();
-        // An interpreter writes its stacks on this signal.
-        child.abort()?;
-        let exited = child.exit_fd()?;
-        poll::wait_readable(&[exited.as_fd()], Some(ABORT_TIMEOUT))?;
-        let _killed = child.end();
-        return Err(io::Error::other(format!("worker {index} not ready within {seconds} s")));
+    if let Some(why) = wait_until_started(&child, settings.start_timeout, stop)? {
+        return Err(end_unready(child, index, why)?);
     }
     let status = child.status();
     if status == ChildStatus::Ready {
         return Ok(child);
+    }
+    let exited = child.exit_fd()?;
+    if !is_readable_within(&exited, FAILED_EXIT_TIMEOUT)? {
+        // It has failed, and one of its threads runs on.
+        let pid = child.pid();
+        (settings.report)(&format!("process {pid} has failed and does not exit: it is killed"));
+        child.kill()?;
     }
     let exit = child.wait()?;
     let kind = match exit.code {
@@ -127,4 +126,65 @@ pub(super) fn start_now(
     };
     let is_reported = status == ChildStatus::Failed;
     Err(io::Error::new(kind, StartError { index, exit: exit.description, is_reported }))
+}
+
+/// Why a process is not ready.
+#[derive(Clone, Copy, Debug)]
+enum Unready {
+    Stopped,
+    TooLate(Duration),
+}
+
+/// Waits until the process is ready or has failed, and returns why that is not waited for any more.
+fn wait_until_started(
+    child: &ReexecChild,
+    timeout: Option<Duration>,
+    stop: StopRequest<'_>,
+) -> io::Result<Option<Unready>> {
+    let start_ns = clock::monotonic_ns();
+    loop {
+        // A signal interrupts the wait.
+        let elapsed = Duration::from_nanos(clock::monotonic_ns() - start_ns);
+        let left = timeout.map(|timeout| timeout.saturating_sub(elapsed));
+        let ready = poll::wait_readable(&[child.as_fd(), stop.waker.as_fd()], left)?;
+        match (ready[0], timeout) {
+            (true, _) => return Ok(None),
+            _ if stop.signal.get() != 0 => return Ok(Some(Unready::Stopped)),
+            (false, Some(timeout)) if left == Some(Duration::ZERO) => {
+                return Ok(Some(Unready::TooLate(timeout)));
+            }
+            (false, _) => {}
+        }
+    }
+}
+
+/// Ends a process that is not ready, and returns the error of its start.
+fn end_unready(child: ReexecChild, index: u16, why: Unready) -> io::Result<io::Error> {
+    let error = match why {
+        Unready::Stopped => io::Error::other(StoppedBeforeReady),
+        Unready::TooLate(timeout) => {
+            // An interpreter writes its stacks on this signal.
+            child.abort()?;
+            is_readable_within(&child.exit_fd()?, ABORT_TIMEOUT)?;
+            let why = format!("not ready within --start-timeout ({timeout:?})");
+            io::Error::other(format!("worker {index} {why}"))
+        }
+    };
+    let _killed = child.end();
+    Ok(error)
+}
+
+/// Waits until `source` is readable, for at most `timeout`; returns whether it is.
+fn is_readable_within(source: &impl AsFd, timeout: Duration) -> io::Result<bool> {
+    let start_ns = clock::monotonic_ns();
+    loop {
+        let elapsed = Duration::from_nanos(clock::monotonic_ns() - start_ns);
+        let left = timeout.saturating_sub(elapsed);
+        if poll::wait_readable(&[source.as_fd()], Some(left))?.contains(&true) {
+            return Ok(true);
+        }
+        if left.is_zero() {
+            return Ok(false);
+        }
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::fmt::Debug;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use jissoku_os::driver::Waker;
@@ -11,99 +11,35 @@ use jissoku_os::reexec::ReexecChild;
 use jissoku_os::{clock, poll, process};
 
 use super::pause::Pause;
+use super::process::Process;
 use super::start::{ProcessSettings, StopRequest, start_now};
-use crate::metrics::{COUNTERS, ShardOwner};
-use crate::shutdown::{ABORT, MOVE_DRAIN, RELOAD_DRAIN};
-use crate::worker_message::WorkerMessage;
+use crate::limits::Limits;
+use crate::metrics::ShardOwner;
+use crate::shutdown::{MOVE_DRAIN, STOP_DRAIN};
 use crate::worker_thread::WorkerListeners;
 
 /// How often the memory of a process is compared with its limit.
 const MEMORY_INTERVAL: Duration = Duration::from_millis(500);
 
-/// A process and its messages.
-#[derive(Debug)]
-struct Process {
-    child: ReexecChild,
-    exited: OwnedFd,
-    /// Received bytes that are not a whole message yet; `None` after the end.
-    received: Option<Vec<u8>>,
-    /// Whether it may still accept connections.
-    is_accepting: bool,
-    /// Its counters as it last sent them.
-    counters: [u64; COUNTERS],
-}
-
-impl Process {
-    fn new(child: ReexecChild) -> io::Result<Self> {
-        let exited = child.exit_fd()?;
-        Ok(Self {
-            child,
-            exited,
-            received: Some(Vec::new()),
-            is_accepting: true,
-            counters: [0; COUNTERS],
-        })
-    }
-
-    /// Reads messages. Returns whether the process requests a replacement.
-    fn receive(&mut self, sum: Option<&ShardOwner>) -> bool {
-        let Some(received) = &mut self.received else { return false };
-        let mut bytes = [0; 4096];
-        let size = self.child.receive(&mut bytes).unwrap_or(0);
-        if size == 0 {
-            self.received = None;
-            self.is_accepting = false;
-            return false;
-        }
-        received.extend_from_slice(&bytes[..size]);
-        let mut wants_replacement = false;
-        while let Some(message) = WorkerMessage::take(received) {
-            match message {
-                WorkerMessage::ReplaceMe => wants_replacement = true,
-                WorkerMessage::NotAccepting => self.is_accepting = false,
-                WorkerMessage::Counters(counters) => {
-                    if let Some(sum) = sum {
-                        sum.add_growth(&self.counters, &counters);
-                    }
-                    self.counters = *counters;
-                }
-            }
-        }
-        wants_replacement
-    }
-
-    /// Reads the last messages before the process is reaped.
-    fn receive_last(&mut self, sum: Option<&ShardOwner>) {
-        while self.received.is_some() && is_readable(&self.child) {
-            self.receive(sum);
-        }
-    }
-}
-
-fn is_readable(child: &ReexecChild) -> bool {
-    let readable = poll::wait_readable(&[child.as_fd()], Some(Duration::ZERO));
-    readable.is_ok_and(|readable| readable.contains(&true))
-}
-
 /// The process of one worker, and those that it has replaced.
 #[derive(Debug)]
 pub(super) struct Supervisor {
     settings: ProcessSettings,
+    limits: Limits,
     index: u16,
     /// For replacements. Dropped with the first signal, so that the last process closes them.
     listeners: Option<WorkerListeners>,
     sum: Option<ShardOwner>,
-    current: Process,
+    /// `None` once it has exited after a signal.
+    current: Option<Process>,
     draining: Vec<Process>,
-    /// Whether the current process has requested a replacement, which it does once.
-    is_requested: bool,
     /// After a replacement that did not start, and after one because of memory.
     pause: Pause,
 }
 
 impl Supervisor {
     pub(super) fn new(
-        settings: ProcessSettings,
+        (settings, limits): (ProcessSettings, Limits),
         index: u16,
         listeners: WorkerListeners,
         sum: Option<ShardOwner>,
@@ -111,12 +47,12 @@ impl Supervisor {
     ) -> io::Result<Self> {
         Ok(Self {
             settings,
+            limits,
             index,
             listeners: Some(listeners),
             sum,
-            current: Process::new(child)?,
+            current: Some(Process::new(child)?),
             draining: Vec::new(),
-            is_requested: false,
             pause: Pause::default(),
         })
     }
@@ -127,69 +63,115 @@ impl Supervisor {
         let mut accepting = Some(accepting);
         let mut is_signalled = false;
         loop {
-            let (is_over, is_woken, wants_replacement) = self.wait(stop.waker)?;
+            let (has_exited, is_woken) = self.wait(Some(stop.waker))?;
             if is_woken {
                 stop.waker.take();
                 self.forward(stop.signal.get())?;
                 self.listeners = None;
                 is_signalled = true;
             }
-            if is_signalled && !self.current.is_accepting {
+            if has_exited && let Some(current) = self.current.take() {
+                let exit = current.reap(self.sum.as_ref())?;
+                if !is_signalled {
+                    return self.crashed(exit.description);
+                }
+                // A requested exit is the end, whatever its code.
+            }
+            if is_signalled && self.current.as_ref().is_none_or(|current| !current.is_accepting) {
                 drop(accepting.take());
             }
-            if is_over {
-                self.current.receive_last(self.sum.as_ref());
-                let exit = self.current.child.wait()?;
-                if !is_signalled {
-                    return Err(io::Error::other(exit.description));
-                }
-                // A requested exit is the end, whatever its code. The others were requested
-                // to exit earlier.
-                return self.draining.into_iter().try_for_each(|old| old.child.wait().map(drop));
+            if self.current.is_none() && self.draining.is_empty() {
+                return Ok(());
             }
-            self.is_requested = !is_signalled && (self.is_requested || wants_replacement);
-            if is_signalled || self.pause.left_ns(clock::monotonic_ns()) > 0 {
-                continue;
-            }
-            let size_above_limit = self.memory_above_limit();
-            if self.is_requested {
-                self.replace("has served as many requests as it is to serve", stop)?;
-            } else if let Some(size) = size_above_limit {
-                self.replace(&format!("uses {} MiB of memory", size >> 20), stop)?;
-            }
-            // The limit may be below what any process uses.
-            if self.is_requested || size_above_limit.is_some() {
-                self.pause.begin(clock::monotonic_ns());
+            if !is_signalled {
+                self.replace_if_needed(stop)?;
             }
         }
     }
 
-    /// Waits for events. Returns whether the process has exited, whether there is a signal, and
-    /// whether the process requests a replacement.
-    fn wait(&mut self, waker: &Waker) -> io::Result<(bool, bool, bool)> {
-        let mut sources = vec![self.current.exited.as_fd(), waker.as_fd()];
-        let is_open = self.current.received.is_some();
-        sources.extend(is_open.then(|| self.current.child.as_fd()));
-        sources.extend(self.draining.iter().map(|old| old.exited.as_fd()));
+    /// Returns why the process has crashed; the worker is replaced then. Processes that drain are
+    /// watched by another thread until they have exited.
+    fn crashed(mut self, how: String) -> io::Result<()> {
+        if !self.draining.is_empty() {
+            // They receive a signal to stop when the thread ends that has started them.
+            let now_ns = clock::monotonic_ns();
+            for old in &mut self.draining {
+                old.request_end(STOP_DRAIN, &self.limits, now_ns)?;
+            }
+            let name = format!("draining-{}", self.index);
+            let watch = move || while !self.draining.is_empty() && self.wait(None).is_ok() {};
+            std::thread::Builder::new().name(name).spawn(watch)?;
+        }
+        Err(io::Error::other(how))
+    }
+
+    /// Waits for events and handles those of draining processes. Returns whether the current process
+    /// has exited, and whether there is a signal.
+    fn wait(&mut self, waker: Option<&Waker>) -> io::Result<(bool, bool)> {
+        let mut sources: Vec<BorrowedFd<'_>> = waker.map(AsFd::as_fd).into_iter().collect();
+        sources.extend(self.processes().flat_map(Process::sources));
+        let ready = poll::wait_readable(&sources, self.timeout(waker.is_some()))?;
         let now_ns = clock::monotonic_ns();
-        let retry = self.is_requested.then(|| Duration::from_nanos(self.pause.left_ns(now_ns)));
-        let memory = self.settings.memory_max.map(|_| MEMORY_INTERVAL);
-        let ready = poll::wait_readable(&sources, retry.into_iter().chain(memory).min())?;
-        let (is_over, is_woken) = (ready[0], ready[1]);
-        let wants_replacement = is_open && ready[2] && self.current.receive(self.sum.as_ref());
-        let ended = ready[2 + usize::from(is_open)..].iter();
-        for (index, _) in ended.enumerate().filter(|(_, ended)| **ended).rev().collect::<Vec<_>>() {
-            let mut old = self.draining.remove(index);
-            old.receive_last(self.sum.as_ref());
-            old.child.wait()?;
+        let Self { sum, limits, index, current, draining, settings, .. } = self;
+        let mut ready = ready.into_iter();
+        let is_woken = waker.is_some() && ready.next() == Some(true);
+        let context = (sum.as_ref(), &*limits, now_ns);
+        let has_exited =
+            current.as_mut().is_some_and(|current| current.take_events(&mut ready, context));
+        for mut old in std::mem::take(draining) {
+            if old.take_events(&mut ready, context) {
+                old.reap(sum.as_ref())?;
+            } else {
+                draining.push(old);
+            }
         }
-        Ok((is_over, is_woken, wants_replacement))
+        for process in current.iter_mut().filter(|_| !has_exited).chain(draining) {
+            process.enforce_deadline(*index, settings.report, now_ns)?;
+        }
+        Ok((has_exited, is_woken))
     }
 
-    fn memory_above_limit(&self) -> Option<u64> {
+    fn processes(&self) -> impl Iterator<Item = &Process> {
+        self.current.iter().chain(&self.draining)
+    }
+
+    /// Time until something is to be done without an event.
+    fn timeout(&self, is_serving: bool) -> Option<Duration> {
+        let now_ns = clock::monotonic_ns();
+        let wants_replacement =
+            self.current.as_ref().is_some_and(|current| current.wants_replacement);
+        let retry = (is_serving && wants_replacement && self.listeners.is_some())
+            .then(|| Duration::from_nanos(self.pause.left_ns(now_ns)));
+        let memory = self.settings.memory_max.filter(|_| is_serving).map(|_| MEMORY_INTERVAL);
+        let deadlines = self.processes().filter_map(|process| process.left(now_ns));
+        deadlines.chain(retry).chain(memory).min()
+    }
+
+    /// Replaces the process if it has requested that or uses too much memory, unless there was a
+    /// replacement a moment ago.
+    fn replace_if_needed(&mut self, stop: StopRequest<'_>) -> io::Result<()> {
+        let Some(current) = &self.current else { return Ok(()) };
+        if self.pause.left_ns(clock::monotonic_ns()) > 0 {
+            return Ok(());
+        }
+        let size_above_limit = self.memory_above_limit(current);
+        if current.wants_replacement {
+            self.replace("has served as many requests as it is to serve", stop)?;
+        } else if let Some(size) = size_above_limit {
+            self.replace(&format!("uses {} MiB of memory", size >> 20), stop)?;
+        }
+        // The limit may be below what any process uses.
+        let is_requested = self.current.as_ref().is_some_and(|current| current.wants_replacement);
+        if is_requested || size_above_limit.is_some() {
+            self.pause.begin(clock::monotonic_ns());
+        }
+        Ok(())
+    }
+
+    fn memory_above_limit(&self, current: &Process) -> Option<u64> {
         let size_max = self.settings.memory_max?;
         // The process may have exited.
-        let size = process::resident_size(self.current.child.pid()).ok()?;
+        let size = process::resident_size(current.child.pid()).ok()?;
         Some(size).filter(|&size| size > size_max)
     }
 
@@ -199,12 +181,13 @@ impl Supervisor {
         let report = self.settings.report;
         match start_now(&self.settings, self.index, listeners, stop).and_then(Process::new) {
             Ok(new) => {
-                let old = std::mem::replace(&mut self.current, new);
-                let drained = old.child.hand_over();
-                self.draining.push(old);
-                self.is_requested = false;
                 report(&format!("worker {} {why} and is replaced", self.index));
-                drained?;
+                if let Some(mut old) = self.current.replace(new) {
+                    let now_ns = clock::monotonic_ns();
+                    let drained = old.request_end(MOVE_DRAIN, &self.limits, now_ns);
+                    self.draining.push(old);
+                    drained?;
+                }
             }
             // The current one stops, too.
             Err(_) if stop.signal.get() != 0 => {}
@@ -215,12 +198,9 @@ impl Supervisor {
         Ok(())
     }
 
-    fn forward(&self, signal: u8) -> io::Result<()> {
-        [&self.current].into_iter().chain(&self.draining).try_for_each(|process| match signal {
-            ABORT => process.child.kill(),
-            MOVE_DRAIN => process.child.hand_over(),
-            RELOAD_DRAIN => process.child.drain(),
-            _ => process.child.stop(),
-        })
+    fn forward(&mut self, signal: u8) -> io::Result<()> {
+        let (limits, now_ns) = (self.limits, clock::monotonic_ns());
+        let mut processes = self.current.iter_mut().chain(&mut self.draining);
+        processes.try_for_each(|process| process.request_end(signal, &limits, now_ns))
     }
 }

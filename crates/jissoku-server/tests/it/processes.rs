@@ -39,7 +39,8 @@ fn program() -> io::Result<ExecSpec> {
 
 #[test]
 fn a_replacement_that_cannot_start_is_tried_again() {
-    let processes = ProcessSettings { program, report: |_| {}, memory_max: None };
+    let processes =
+        ProcessSettings { program, report: |_| {}, memory_max: None, start_timeout: None };
     let server = Server::listen(Settings::new(free_port())).expect("a listener");
     let started = server.start(AnyService::processes(processes));
     let mut running = started.expect("the first process is ready");

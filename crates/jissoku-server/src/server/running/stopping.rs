@@ -1,6 +1,7 @@
 //! How a running server ends: at once, after its requests, or by handing its connections over.
 
 use std::io;
+use std::time::Duration;
 
 use super::{RunningServer, STOP_ACCEPTING_WAIT, ServerPhase};
 use crate::server::endpoints::Endpoints;
@@ -15,6 +16,7 @@ impl RunningServer {
         self.endpoints.remove_files(&Endpoints::default());
         // The last duplicate of a listener has to be closed by a worker, after its queue is empty.
         self.endpoints = Endpoints::default();
+        self.is_stop = true;
         self.enter_stopping();
         self.pools().try_for_each(WorkerPool::drain_for_stop)
     }
@@ -54,8 +56,20 @@ impl RunningServer {
     pub fn abandon(&mut self) -> io::Result<()> {
         self.endpoints.remove_files(&Endpoints::default());
         self.endpoints = Endpoints::default();
+        self.is_stop = true;
         self.enter_stopping();
         self.pools().try_for_each(WorkerPool::abort)
+    }
+
+    /// How long connections are served, once the server is ending.
+    #[must_use]
+    pub fn time_of_end(&self) -> Duration {
+        let limits = &self.settings.limits;
+        Duration::from_nanos(if self.is_stop {
+            limits.stop_ns_max
+        } else {
+            limits.drain_ns_max.max(limits.drain_streams_ns_max)
+        })
     }
 
     fn enter_stopping(&mut self) {
