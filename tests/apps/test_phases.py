@@ -1,6 +1,8 @@
 """The log and the metrics say where the time of a request went. Sleeps give lower bounds."""
 
 import json
+import re
+import signal
 import socket
 import threading
 import time
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.apps.conftest import port_of, serve
-from tests.serving.server_process import PATIENCE_S, ask
+from tests.serving.server_process import PATIENCE_S, ask, spawn
 
 SLEEP_S = 0.2
 
@@ -108,7 +110,8 @@ def test_a_file_beside_an_application_has_no_phases(
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "a.txt").write_text("file")
     log = tmp_path / "access.log"
-    static = ["--static", f"/static={tmp_path / 'files'}", "--access-log", str(log)]
+    static = ["--static", f"/static={tmp_path / 'files'}"]
+    static += ["--access-log", str(log), "--log-format", "extended"]
     served = serve("there:app", *static, directory=tmp_path)
     try:
         port = port_of(served)
@@ -118,4 +121,46 @@ def test_a_file_beside_an_application_has_no_phases(
         served.end()
     file, app = log.read_text().splitlines()
     assert "queue_us" not in file
-    assert app.rsplit('"', 1)[1].split("=")[0] == " queue_us"
+    assert re.search(r'" "-" duration_us=\d+ queue_us=\d+ app_us=\d+ write_us=\d+$', app)
+
+
+# A reader of the format, which accepts nothing before and after it.
+COMBINED = re.compile(
+    r"127\.0\.0\.1 - - \[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d \+0000\] "
+    r'"(?P<line>[^"]*)" (?P<status>\d{3}) (?P<size>\d+) "(?P<referer>[^"]*)" "(?P<agent>[^"]*)"'
+)
+
+
+def contents(folder: Path) -> dict[str, list[str]]:
+    """The arguments for each kind of content."""
+    (folder / "there.py").write_text(WSGI)
+    (folder / "index.html").write_text("file")
+    app = ["there:app", "--app-dir", str(folder)]
+    return {
+        "files": [str(folder)],
+        "wsgi": app,
+        "threads": [*app, "--threads", "1"],
+        "gateway": ["--to", "http://127.0.0.1:9"],
+    }
+
+
+@pytest.mark.parametrize("content", ["files", "wsgi", "threads", "gateway"])
+def test_the_combined_format_is_nothing_else(content: str, tmp_path: Path) -> None:
+    log = tmp_path / "access.log"
+    arguments = [*contents(tmp_path)[content], "--access-log", str(log)]
+    served = spawn(*arguments, "--listen", "127.0.0.1:0")
+    try:
+        with socket.create_connection(("127.0.0.1", port_of(served)), PATIENCE_S) as client:
+            head = b"GET /?a=b HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+            client.sendall(head + b'Referer: http://r/\r\nUser-Agent: "curl"\r\n\r\n')
+            while client.recv(4096):
+                pass
+        served.send_signal(signal.SIGTERM)
+        assert served.process.wait(PATIENCE_S) == 0
+    finally:
+        served.end()
+    (line,) = log.read_text().splitlines()
+    found = COMBINED.fullmatch(line)
+    assert found, line
+    assert found["line"] == "GET /?a=b HTTP/1.1"
+    assert (found["referer"], found["agent"]) == ("http://r/", r"\x22curl\x22")

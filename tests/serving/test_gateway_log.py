@@ -8,8 +8,6 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.serving.origin import Origin
 from tests.serving.server_process import PATIENCE_S, Served, Start
 from tests.serving.test_edge import read_metrics
@@ -120,13 +118,10 @@ def test_the_log_has_what_clients_have_ended(tmp_path: Path, start: Start) -> No
     assert found == {}
 
 
-@pytest.mark.parametrize("log_format", ["common", "combined"])
-def test_the_log_as_text_has_it_behind_the_usual_fields(
-    tmp_path: Path, start: Start, log_format: str
-) -> None:
+def test_the_extended_log_has_it_behind_the_usual_fields(tmp_path: Path, start: Start) -> None:
     with Origin("a") as origin, Origin("dead") as dead:
         dead.kill()
-        more = f"access-log = 'access.log'\nlog-format = '{log_format}'"
+        more = "access-log = 'access.log'\nlog-format = 'extended'"
         served = start(*configure(tmp_path, origin, dead, more))
         port = int(served.wait_for(LOCAL)[1])
         for path in ("/app/1", "/dead", "/nowhere"):

@@ -33,7 +33,8 @@ pub(super) struct TelemetryArgs {
     /// Append a line per request to FILE, or write it to standard output for -
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     access_log: Option<PathBuf>,
-    /// Format of the access log: common, combined or json
+    /// Format of the access log: common, combined, extended (combined with times and requests to
+    /// other servers) or json
     #[arg(long, value_name = "FORMAT", default_value = "combined")]
     log_format: LogFormat,
     /// Serve OpenMetrics at /metrics on HOST:PORT or unix:PATH

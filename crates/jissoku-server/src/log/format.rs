@@ -17,9 +17,12 @@ const SECOND_NS: u64 = 1_000_000_000;
 pub enum LogFormat {
     /// The Common Log Format.
     Common,
-    /// The Combined Log Format of Apache and nginx: with referer and user agent.
+    /// The Combined Log Format of Apache and nginx: with referer and user agent, and nothing else.
     #[default]
     Combined,
+    /// The Combined Log Format, followed by the times of the request, those of the application, and
+    /// the requests to other servers.
+    Extended,
     /// One JSON object per line.
     Json,
 }
@@ -30,7 +33,11 @@ pub struct LogFormatError(String);
 
 impl fmt::Display for LogFormatError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "invalid log format {:?}: write common, combined or json", self.0)
+        write!(
+            formatter,
+            "invalid log format {:?}: write common, combined, extended or json",
+            self.0
+        )
     }
 }
 
@@ -43,6 +50,7 @@ impl FromStr for LogFormat {
         match text {
             "common" => Ok(Self::Common),
             "combined" => Ok(Self::Combined),
+            "extended" => Ok(Self::Extended),
             "json" => Ok(Self::Json),
             _ => Err(LogFormatError(text.to_owned())),
         }
@@ -63,21 +71,28 @@ impl LogFormat {
             return lines.push(b'\n');
         }
         write_common(lines, record, texts, wall_ns);
-        if self == Self::Combined {
+        if self != Self::Common {
             for text in [texts.referer, texts.agent] {
                 lines.push(b' ');
                 quote(lines, text.unwrap_or(b"-"));
             }
         }
-        if let Some(times) = record.app_times {
-            for (name, time_ns) in AppTimes::NAMES.iter().zip(times.phases_ns()) {
-                put(lines, format_args!(" {name}_us={}", time_ns / 1000));
-            }
-        }
-        for one in forwarded {
-            forwarded::write_text(lines, one);
+        if self == Self::Extended {
+            write_times(lines, record, forwarded);
         }
         lines.push(b'\n');
+    }
+}
+
+fn write_times(lines: &mut Vec<u8>, record: &Record, forwarded: &[Forwarded<'_>]) {
+    put(lines, format_args!(" duration_us={}", record.duration_ns / 1000));
+    if let Some(times) = record.app_times {
+        for (name, time_ns) in AppTimes::NAMES.iter().zip(times.phases_ns()) {
+            put(lines, format_args!(" {name}_us={}", time_ns / 1000));
+        }
+    }
+    for one in forwarded {
+        forwarded::write_text(lines, one);
     }
 }
 
@@ -93,7 +108,8 @@ fn write_common(lines: &mut Vec<u8>, record: &Record, texts: Texts<'_>, wall_ns:
         lines.extend_from_slice(end);
     }
     lines.extend_from_slice(b"+0000] ");
-    quote(lines, texts.line);
+    // Readers of the format expect a word where a request had no line.
+    quote(lines, if texts.line.is_empty() { b"-" } else { texts.line });
     put(lines, format_args!(" {} {}", record.status, record.body_size));
 }
 
@@ -189,7 +205,9 @@ mod tests {
             Texts { line: b"GET /a HTTP/1.1", referer: None, agent: Some(b"curl/7.88 (\"x\")") };
         let common = "192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] \"GET /a HTTP/1.1\" 404 10";
         check(LogFormat::Common, texts, &format!("{common}\n"));
-        check(LogFormat::Combined, texts, &format!("{common} \"-\" \"curl/7.88 (\\x22x\\x22)\"\n"));
+        let combined = format!("{common} \"-\" \"curl/7.88 (\\x22x\\x22)\"");
+        check(LogFormat::Combined, texts, &format!("{combined}\n"));
+        check(LogFormat::Extended, texts, &format!("{combined} duration_us=0\n"));
         let json = r#"{"time":"1994-11-06T08:49:37.123456Z","peer":"192.0.2.7","port":1234,"#;
         let json = format!(r#"{json}"method":"GET","target":"/a","version":"HTTP/1.1","#);
         let json = format!(r#"{json}"status":404,"body_size":10,"duration_ns":5,"#);
@@ -214,13 +232,21 @@ mod tests {
     }
 
     #[test]
-    fn phases_of_an_application_are_appended() {
+    fn a_request_without_a_line_has_a_dash() {
+        let texts = Texts { line: b"", referer: None, agent: None };
+        let common = "192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] \"-\" 404 10";
+        check(LogFormat::Combined, texts, &format!("{common} \"-\" \"-\"\n"));
+    }
+
+    #[test]
+    fn phases_of_an_application_are_appended_to_the_extended_format() {
         let mut record = LogEntry::new().record;
         record.app_times = Some(AppTimes { queue_ns: 1_999, app_ns: 20_000, write_ns: 0 });
         let texts = Texts { line: b"GET / HTTP/1.1", referer: None, agent: None };
         for (format, expected) in [
-            (LogFormat::Common, " 0 0 queue_us=1 app_us=20 write_us=0\n"),
-            (LogFormat::Combined, " \"-\" \"-\" queue_us=1 app_us=20 write_us=0\n"),
+            (LogFormat::Common, "\"GET / HTTP/1.1\" 0 0\n"),
+            (LogFormat::Combined, "\"GET / HTTP/1.1\" 0 0 \"-\" \"-\"\n"),
+            (LogFormat::Extended, " \"-\" duration_us=0 queue_us=1 app_us=20 write_us=0\n"),
             (LogFormat::Json, ",\"queue_ns\":1999,\"app_ns\":20000,\"write_ns\":0}\n"),
         ] {
             let mut lines = Vec::new();
@@ -231,13 +257,12 @@ mod tests {
     }
 
     #[test]
-    fn forwarded_requests_are_appended() {
+    fn forwarded_requests_are_appended_to_the_extended_format() {
         let record = LogEntry::new().record;
         let texts = Texts { line: b"GET / HTTP/1.1", referer: None, agent: None };
         let one = Forwarded { upstream: "app", ..Forwarded::default() };
         for (format, expected) in [
-            (LogFormat::Common, " 0 0 upstream=\"app\" server_status=0 "),
-            (LogFormat::Combined, " \"-\" \"-\" upstream=\"app\" server_status=0 "),
+            (LogFormat::Extended, " duration_us=0 upstream=\"app\" server_status=0 "),
             (LogFormat::Json, ",\"forwarded\":[{\"tries\":0,"),
         ] {
             let mut lines = Vec::new();
@@ -250,6 +275,11 @@ mod tests {
                 assert_eq!(value["forwarded"][1]["upstream"], "app");
             }
         }
+        for format in [LogFormat::Common, LogFormat::Combined] {
+            let mut lines = Vec::new();
+            format.write(&mut lines, (&record, RECEIVED_NS), texts, &[one]);
+            assert!(!String::from_utf8_lossy(&lines).contains("upstream"));
+        }
     }
 
     proptest! {
@@ -257,7 +287,9 @@ mod tests {
         fn one_record_is_one_line_of_printable_text(
             text in proptest::collection::vec(any::<u8>(), 0..200),
         ) {
-            for format in [LogFormat::Common, LogFormat::Combined, LogFormat::Json] {
+            for format in
+                [LogFormat::Common, LogFormat::Combined, LogFormat::Extended, LogFormat::Json]
+            {
                 let texts = Texts { line: &text, referer: Some(&text), agent: Some(&text) };
                 let found = String::from_utf8(line(format, texts)).expect("text");
                 let found = found.strip_suffix('\n').expect("a line");
@@ -275,6 +307,7 @@ mod tests {
     #[test]
     fn formats_have_names() {
         assert_eq!("json".parse(), Ok(LogFormat::Json));
+        assert_eq!("extended".parse(), Ok(LogFormat::Extended));
         assert!(
             "xml".parse::<LogFormat>().is_err_and(|error| error.to_string().contains("combined"))
         );
