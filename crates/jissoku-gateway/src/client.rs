@@ -12,14 +12,12 @@ pub struct Client {
     pub(crate) address: Option<Box<str>>,
     /// The same with its port.
     pub(crate) peer: Option<SocketAddr>,
-    /// The time of its earliest entry in [`crate::gather::GatherState`], which may be over.
-    pub(crate) due_ns: u64,
 }
 
 impl Client {
     pub(crate) fn new(opened: &NewConnection<'_>) -> Self {
         let peer = opened.peer();
         let address = peer.map(|peer| peer.ip().to_string().into());
-        Self { id: opened.id, address, peer, due_ns: 0 }
+        Self { id: opened.id, address, peer }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) use collected::CollectedRequest;
 pub(crate) use flight_key::FlightKey;
 pub(crate) use flights::{FlightState, Flights};
 pub(crate) use form_choice::FormChoice;
-pub(crate) use gathering::{Gathering, PartState};
+pub(crate) use gathering::{Gathering, LostGathering, PartState};
 pub(crate) use part_error::error_of;
 pub(crate) use request::{
     PartRequest, PassedFields, batch_request, broadcast_request, part_request,

@@ -24,8 +24,8 @@ use std::sync::Arc;
 use jissoku_os::clock;
 use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, PeerEnd, SendBuffer};
 use jissoku_server::{
-    BodyFlow, Handler, LogRecord, Metrics, Progress, RequestHead, Response, Service, UpstreamEvent,
-    UpstreamEventKind, WorkerInfo,
+    BodyFlow, Handler, LogRecord, Metrics, Progress, RequestHead, Response, Service, Timers,
+    UpstreamEvent, UpstreamEventKind, WorkerInfo,
 };
 
 use jissoku_upstream::random::Random;
@@ -33,24 +33,25 @@ use jissoku_upstream::retry::HedgeDelay;
 
 use crate::client::Client;
 use crate::config::{Forwarding, Gateway};
-use crate::deadlines::Deadlines;
 use crate::diagnostics::Diagnostics;
 use crate::error_response;
 use crate::exchange::Exchange;
 use crate::failure::Fault;
-use crate::gather::{Flights, GatherState};
+use crate::gather::{Flights, GatherState, LostGathering};
+use crate::lost::Lost;
 use crate::ready::Ready;
 use crate::request::{Request, RequestState};
 use crate::servers::Servers;
 use crate::slab::{Key, Slab};
-use crate::upstream::{Sending, State, Upstream};
+use crate::upstream::{Sending, State};
+use crate::upstream_table::UpstreamTable;
 
 /// Forwards the requests of one worker.
 #[derive(Debug)]
 pub struct GatewayHandler {
     service: Arc<Gateway>,
     exchanges: Slab<Exchange>,
-    upstreams: Slab<Upstream>,
+    upstreams: UpstreamTable,
     /// Of each upstream.
     servers: Vec<Servers>,
     ready: Ready,
@@ -58,12 +59,10 @@ pub struct GatewayHandler {
     orphans: usize,
     /// To be opened, or opened before they were the driver's.
     openings: VecDeque<(Key, Option<OwnedFd>)>,
-    /// Of connections to servers.
-    deadlines: Deadlines,
     /// Exchanges that are sent again.
-    retries: Deadlines,
+    retries: Timers<Key>,
     /// Exchanges of which a second copy is sent if their responses are late.
-    hedges: Deadlines,
+    hedges: Timers<Key>,
     /// Of each route with second copies: when one is sent.
     hedge_delays: Vec<HedgeDelay>,
     /// When the queues are looked at, if requests wait there.
@@ -75,6 +74,9 @@ pub struct GatewayHandler {
     random: Random,
     gather: GatherState,
     flights: Flights,
+    /// Exchanges of requests that were dropped; they may have ended since.
+    lost: Lost<Key>,
+    lost_gatherings: Lost<LostGathering>,
     now_ns: u64,
 }
 
@@ -95,30 +97,22 @@ impl GatewayHandler {
             random,
             service,
             exchanges: Slab::default(),
-            upstreams: Slab::default(),
+            upstreams: UpstreamTable::default(),
             ready: Ready::default(),
             orphans: 0,
             openings: VecDeque::new(),
-            deadlines: Deadlines::default(),
-            retries: Deadlines::default(),
-            hedges: Deadlines::default(),
+            retries: Timers::default(),
+            hedges: Timers::default(),
             hedge_delays,
             queues_due_ns: None,
             spares_due_ns: None,
             is_retired: false,
             gather,
             flights: Flights::default(),
+            lost: Lost::default(),
+            lost_gatherings: Lost::default(),
             now_ns: 0,
         }
-    }
-
-    /// Keeps what is over from ending the next wait: where each request has a connection of its own,
-    /// most deadlines are those of connections that are closed.
-    fn drop_gone(&mut self) {
-        let Self { exchanges, upstreams, .. } = self;
-        self.deadlines.drop_gone(|key| upstreams.get_ref(key).is_some());
-        self.hedges.drop_gone(|key| exchanges.get_ref(key).is_some());
-        self.retries.drop_gone(|key| exchanges.get_ref(key).is_some());
     }
 }
 
@@ -228,14 +222,15 @@ impl Handler for GatewayHandler {
         let retry_ns = self.retries.earliest_ns();
         let gather_ns = self.gather.earliest_ns();
         let hedge_ns = self.hedges.earliest_ns();
-        let own = [self.deadlines.earliest_ns(), self.queues_due_ns, self.spares_due_ns];
+        let own = [self.upstreams.earliest_ns(), self.queues_due_ns, self.spares_due_ns];
         own.into_iter().chain([retry_ns, gather_ns, hedge_ns]).flatten().min()
     }
 
     fn next_ready(&mut self, now_ns: u64) -> Option<ConnectionId> {
         self.now_ns = now_ns;
-        while let Some(key) = self.deadlines.take_due(now_ns) {
-            self.check_deadline(key);
+        self.end_lost();
+        while let Some(key) = self.upstreams.take_due(now_ns) {
+            self.end_state(key);
         }
         while let Some(key) = self.ready.pop_orphan() {
             self.continue_orphan(key);
@@ -247,11 +242,7 @@ impl Handler for GatewayHandler {
         if let Some(client) = self.gather.take_due(now_ns) {
             return Some(client);
         }
-        let ready = self.ready.pop_front();
-        if ready.is_none() {
-            self.drop_gone();
-        }
-        ready
+        self.ready.pop_front()
     }
 
     fn next_opening(&mut self) -> Option<Opening> {
@@ -290,7 +281,7 @@ impl Handler for GatewayHandler {
         self.now_ns = now_ns;
         let key = Key::from_token(token);
         let Some(upstream) = self.upstreams.get(key) else { return };
-        match (upstream.state, error) {
+        match (upstream.state(), error) {
             (State::Connecting(_), Some(error)) => return self.on_connect_error(key, error),
             (State::Connecting(_), None) => self.fail_exchange(key, Fault::Closed),
             (State::Busy(exchange, Sending::Pending), _) => self.replace(key, exchange),
@@ -303,9 +294,12 @@ impl Handler for GatewayHandler {
                 let pool = &mut self.servers[upstream.pool].pool;
                 pool.remove_closed(key, &upstream.endpoint, now_ns);
             }
-            (State::Spare | State::Ending | State::Closing, _) => {}
+            (State::Reopening(_) | State::Spare | State::Ending | State::Closing, _) => {}
         }
         self.end_busy(key);
         self.upstreams.remove(key);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,6 @@
 
 mod client;
 mod config;
-mod deadlines;
 mod diagnostics;
 mod error_response;
 mod exchange;
@@ -15,6 +14,7 @@ mod failure;
 mod gather;
 mod handler;
 mod hash_key;
+mod lost;
 mod part_head;
 mod phases;
 mod place;
@@ -33,6 +33,7 @@ mod transfer;
 mod untaken;
 mod upload;
 mod upstream;
+mod upstream_table;
 
 pub use config::{Forwarding, Gateway, Timeouts};
 pub use gather::{BatchRoute, BroadcastRoute, GatherRoute};

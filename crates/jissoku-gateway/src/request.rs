@@ -4,6 +4,7 @@ use jissoku_http::Head;
 use jissoku_http::forward::ForwardError;
 use jissoku_server::OwnedOrigin;
 
+use crate::lost::Lost;
 use crate::slab::Key;
 
 /// A request.
@@ -16,6 +17,15 @@ pub struct Request {
     pub(crate) is_diagnosed: bool,
     /// It was refused before its body was complete.
     pub(crate) is_cut_off: bool,
+    lost: Lost<Key>,
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        if let Some(key) = self.exchange() {
+            self.lost.push(key);
+        }
+    }
 }
 
 /// What becomes of a request.
@@ -38,8 +48,8 @@ pub(crate) struct ChunkedRequest {
 }
 
 impl Request {
-    pub(crate) const fn new(state: RequestState, is_diagnosed: bool) -> Self {
-        Self { state, chunked: None, is_diagnosed, is_cut_off: false }
+    pub(crate) const fn new(state: RequestState, is_diagnosed: bool, lost: Lost<Key>) -> Self {
+        Self { state, chunked: None, is_diagnosed, is_cut_off: false, lost }
     }
 
     /// The exchange, unless the request was refused.

@@ -1,5 +1,7 @@
 //! A slab of values with keys that are never reused.
 
+use jissoku_server::TimerOwner;
+
 /// Identifies a value. A stale key is detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
@@ -16,6 +18,12 @@ impl Key {
     /// The key of [`Key::token`].
     pub(crate) const fn from_token(token: u64) -> Self {
         Self { index: (token & 0xffff_ffff) as u32, generation: (token >> 32) as u32 }
+    }
+}
+
+impl TimerOwner for Key {
+    fn index(self) -> usize {
+        self.index as usize
     }
 }
 

@@ -19,16 +19,13 @@ use crate::untaken::AwaitedReset;
 pub(crate) struct Upstream {
     /// None until the driver has started to open it.
     pub(crate) id: Option<ConnectionId>,
-    pub(crate) state: State,
+    /// Changed by `UpstreamTable` alone, together with its timer.
+    state: State,
     /// The index of its upstream, and of the pool that it belongs to.
     pub(crate) pool: usize,
     pub(crate) endpoint: Arc<Endpoint>,
     /// Whether the pool counts it as busy.
     pub(crate) is_busy: bool,
-    /// When something has to have happened.
-    pub(crate) deadline_ns: u64,
-    /// The earliest entry in the list of deadlines; 0 if there is none.
-    pub(crate) timer_ns: u64,
     /// How long it is tried to open it.
     pub(crate) open_until_ns: u64,
     /// For how long it was idle before the present request.
@@ -59,6 +56,8 @@ pub(crate) struct Upstream {
 pub(crate) enum State {
     /// It is being opened for an exchange.
     Connecting(Key),
+    /// It could not be opened for an exchange, and is soon tried again.
+    Reopening(Key),
     /// It is being opened for the pool.
     Spare,
     /// It serves an exchange, whose request was handed to the driver or not.
@@ -114,8 +113,6 @@ impl Upstream {
             pool,
             endpoint,
             is_busy: true,
-            deadline_ns: 0,
-            timer_ns: 0,
             open_until_ns,
             idle_age_ns: 0,
             reader: ResponseReader::new(false),
@@ -131,10 +128,20 @@ impl Upstream {
         }
     }
 
+    pub(crate) const fn state(&self) -> State {
+        self.state
+    }
+
+    /// For `UpstreamTable` alone.
+    pub(crate) const fn set_state(&mut self, state: State) {
+        self.state = state;
+    }
+
     /// The exchange that it serves.
     pub(crate) const fn exchange(&self) -> Option<Key> {
         match self.state {
             State::Connecting(exchange)
+            | State::Reopening(exchange)
             | State::Busy(exchange, _)
             | State::Finishing(exchange)
             | State::AwaitingReset(exchange) => Some(exchange),
@@ -142,7 +149,7 @@ impl Upstream {
         }
     }
 
-    /// Prepares for the response to a request.
+    /// Prepares for the response to a request. For `UpstreamTable` alone.
     pub(crate) fn begin(&mut self, exchange: Key, is_head: bool) {
         self.state = State::Busy(exchange, Sending::Pending);
         self.reader = ResponseReader::new(is_head);

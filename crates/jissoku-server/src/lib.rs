@@ -66,6 +66,7 @@ pub use server::{
 };
 pub use settings::{ListenerSharing, Settings};
 pub use telemetry::TelemetryConfig;
+pub use timers::{TimerOwner, Timers};
 pub use tls::{Tls, TlsError};
 pub use trusted_proxies::{InvalidTrustedProxy, TrustedProxies};
 pub use worker_message::ParentPipe;

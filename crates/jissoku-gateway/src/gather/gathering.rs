@@ -9,6 +9,7 @@ use jissoku_upstream::rate::Permit;
 use super::flight_key::FlightKey;
 use super::routes::GatherRoute;
 use crate::exchange::Exchange;
+use crate::lost::Lost;
 use crate::slab::Key;
 
 /// A request of a client that waits for its parts.
@@ -30,6 +31,27 @@ pub(crate) struct Gathering {
     pub(super) size: u64,
     /// Count the parts of a batch until it is dropped.
     pub(crate) permits: Vec<Permit>,
+    /// Whether its parts were ended.
+    pub(crate) is_ended: bool,
+    lost: Lost<LostGathering>,
+}
+
+impl Drop for Gathering {
+    fn drop(&mut self) {
+        if !self.is_ended {
+            let (parts, held) = (std::mem::take(&mut self.parts), self.collection.held());
+            self.lost.push(LostGathering { client: self.client, parts, held });
+        }
+    }
+}
+
+/// What a gathering held that was dropped, and not ended.
+#[derive(Debug)]
+pub(crate) struct LostGathering {
+    pub(crate) client: ConnectionId,
+    pub(crate) parts: Vec<PartState>,
+    /// Bytes of bodies.
+    pub(crate) held: usize,
 }
 
 /// The exchange of a part.
@@ -57,7 +79,7 @@ impl Gathering {
         (client, is_chunked, form): (ConnectionId, bool, Form),
         route: &Arc<GatherRoute>,
         parts: Vec<PartState>,
-        now_ns: u64,
+        (now_ns, lost): (u64, Lost<LostGathering>),
     ) -> Self {
         Self {
             client,
@@ -71,6 +93,8 @@ impl Gathering {
             written: 0,
             size: 0,
             permits: Vec::new(),
+            is_ended: false,
+            lost,
         }
     }
 

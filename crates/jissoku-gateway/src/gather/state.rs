@@ -1,25 +1,22 @@
 //! What a worker knows of all its gathered requests: their memory, and when they may be due.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use jissoku_os::driver::ConnectionId;
+use jissoku_server::Timers;
 
 use super::gathering::Gathering;
-use crate::client::Client;
 
 /// What a worker knows of all its gatherings.
 #[derive(Debug)]
 pub(crate) struct GatherState {
-    due: BinaryHeap<Reverse<(u64, ConnectionId)>>,
+    due: Timers<ConnectionId>,
     /// Bytes of bodies that are held for all clients.
     held: usize,
     held_max: usize,
 }
 
 impl GatherState {
-    pub(crate) const fn new(held_max: usize) -> Self {
-        Self { due: BinaryHeap::new(), held: 0, held_max }
+    pub(crate) fn new(held_max: usize) -> Self {
+        Self { due: Timers::default(), held: 0, held_max }
     }
 
     pub(crate) const fn is_full(&self) -> bool {
@@ -37,26 +34,25 @@ impl GatherState {
     }
 
     /// Has [`GatherState::take_due`] return the client when the response may be due.
-    ///
-    /// An entry cannot be taken back, and is that of the client, which is called without need if it
-    /// is due, then watched again. So a request costs an entry only if it is due before the last.
-    pub(crate) fn watch(&mut self, gathering: &Gathering, client: &mut Client, now_ns: u64) {
+    pub(crate) fn watch(&mut self, gathering: &Gathering) {
         let due_ns = gathering.collection.next_deadline_ns(&gathering.route.plan);
-        if due_ns < client.due_ns || client.due_ns <= now_ns {
-            client.due_ns = due_ns;
-            self.due.push(Reverse((due_ns, client.id)));
-        }
+        self.due.set(due_ns, gathering.client);
+    }
+
+    /// A gathering that held `held` bytes is over.
+    pub(crate) fn end(&mut self, client: ConnectionId, held: usize) {
+        self.due.cancel(client);
+        self.change(held, 0);
     }
 
     #[inline]
     pub(crate) fn earliest_ns(&self) -> Option<u64> {
-        self.due.peek().map(|Reverse((due_ns, _))| *due_ns)
+        self.due.earliest_ns()
     }
 
     #[inline]
     pub(crate) fn take_due(&mut self, now_ns: u64) -> Option<ConnectionId> {
-        let is_due = self.earliest_ns()? <= now_ns;
-        is_due.then(|| self.due.pop()).flatten().map(|Reverse((_, client))| client)
+        self.due.take_due(now_ns)
     }
 }
 

@@ -81,8 +81,9 @@ impl GatewayHandler {
                     is_complete: false,
                 };
                 let state = RequestState::Collecting(self.exchanges.insert(exchange));
-                let request = Request::new(state, is_diagnosed);
-                return Request { chunked: Some(Box::new(chunked)), ..request };
+                let mut request = Request::new(state, is_diagnosed, self.lost.clone());
+                request.chunked = Some(Box::new(chunked));
+                return request;
             }
         };
         // In the uwsgi protocol there is no interim response: the client is asked here.
@@ -106,7 +107,8 @@ impl GatewayHandler {
             }
             Err(error) => {
                 self.count_refusal(upstream, error);
-                return Request::new(RequestState::Refused(error), is_diagnosed);
+                let state = RequestState::Refused(error);
+                return Request::new(state, is_diagnosed, self.lost.clone());
             }
         }
         if !is_collected {
@@ -116,7 +118,8 @@ impl GatewayHandler {
             };
             exchange.upload = Some(Box::new(Upload::new(framing, expects_continue)));
         }
-        Request::new(RequestState::Collecting(self.exchanges.insert(exchange)), is_diagnosed)
+        let state = RequestState::Collecting(self.exchanges.insert(exchange));
+        Request::new(state, is_diagnosed, self.lost.clone())
     }
 
     /// Whether the client uses TLS.

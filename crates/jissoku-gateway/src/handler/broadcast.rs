@@ -14,9 +14,10 @@ use super::gather::{cannot_be_forwarded, refusal};
 use crate::client::Client;
 use crate::config::Forwarding;
 use crate::gather::{
-    BatchPart, BroadcastRoute, CollectedRequest, FormChoice, GatherRoute, Gathering, PartState,
-    PassedFields, batch_request, broadcast_request,
+    BatchPart, BroadcastRoute, CollectedRequest, FormChoice, GatherRoute, Gathering, LostGathering,
+    PartState, PassedFields, batch_request, broadcast_request,
 };
+use crate::lost::Lost;
 
 impl GatewayHandler {
     /// A request that is to be broadcast is complete; else the response.
@@ -52,7 +53,13 @@ impl GatewayHandler {
             plans.push(part_plan(id, shared.label(), false));
             parts.push(exchange.into());
         }
-        Ok(gathering(client, (&request, choice.form), &route.plan, (plans, parts)))
+        Ok(gathering(
+            client,
+            (&request, choice.form),
+            &self.lost_gatherings,
+            &route.plan,
+            (plans, parts),
+        ))
     }
 
     /// A batch is complete, and the routes of its requests are known; else the response.
@@ -95,7 +102,8 @@ impl GatewayHandler {
                 }
             });
         }
-        let mut gathering = gathering(client, (&request, form), plan, (plans, parts));
+        let mut gathering =
+            gathering(client, (&request, form), &self.lost_gatherings, plan, (plans, parts));
         gathering.permits = permits;
         for (part, (status, text)) in refusals {
             let fields = vec![("content-type", "text/plain".to_owned())];
@@ -114,10 +122,11 @@ fn part_plan(id: String, upstream: &str, is_required: bool) -> PartPlan {
 fn gathering(
     client: &Client,
     (request, form): (&RequestHead<'_>, Form),
+    lost: &Lost<LostGathering>,
     plan: &Plan,
     (plans, parts): (Vec<PartPlan>, Vec<PartState>),
 ) -> Gathering {
     let route = Arc::new(GatherRoute::new(plan.with_parts(plans), Vec::new()));
     let is_chunked = request.head.version == Version::Http11;
-    Gathering::new((client.id, is_chunked, form), &route, parts, request.now_ns)
+    Gathering::new((client.id, is_chunked, form), &route, parts, (request.now_ns, lost.clone()))
 }

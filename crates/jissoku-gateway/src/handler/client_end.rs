@@ -9,6 +9,7 @@ use jissoku_upstream::retry::RetryPolicy;
 use super::GatewayHandler;
 use crate::exchange::{ClientState, Ending};
 use crate::failure::CLIENT_GONE;
+use crate::gather::{LostGathering, PartState};
 use crate::request::Request;
 use crate::slab::Key;
 
@@ -60,6 +61,30 @@ impl GatewayHandler {
         self.go_on_without_client(key);
     }
 
+    /// Ends the exchanges of requests that were dropped, and not ended.
+    pub(super) fn end_lost(&mut self) {
+        while let Some(key) = self.lost.pop() {
+            if self.exchanges.get_ref(key).is_some_and(|exchange| !exchange.is_orphan()) {
+                self.end_exchange(key);
+            }
+        }
+        while let Some(LostGathering { client, parts, held }) = self.lost_gatherings.pop() {
+            for part in parts {
+                match part {
+                    PartState::Running(key) => self.end_exchange(key),
+                    PartState::Shared { flight, .. } => {
+                        if let Some(flight) = self.flights.leave(flight, client) {
+                            self.gather.change(flight.held(), 0);
+                            self.end_exchange(flight.exchange);
+                        }
+                    }
+                    PartState::Waiting(..) | PartState::Ended => {}
+                }
+            }
+            self.gather.change(held, 0);
+        }
+    }
+
     /// Has the response to an exchange received and dropped.
     pub(super) fn go_on_without_client(&mut self, key: Key) {
         let Some(exchange) = self.exchanges.get(key) else { return };
@@ -82,7 +107,7 @@ impl GatewayHandler {
         let head_ns = orphan.place.phases.head_ns;
         let begun_until_ns = (head_ns != 0).then(|| head_ns + self.service.timeouts.read_ns);
         if let Some(until_ns) = orphan.unused_until_ns.or(begun_until_ns) {
-            self.set_deadline(upstream, until_ns);
+            self.upstreams.extend(upstream, until_ns);
         }
     }
 

@@ -8,6 +8,7 @@ use jissoku_server::UpstreamCounter;
 use super::GatewayHandler;
 use crate::exchange::{Ending, Exchange};
 use crate::failure::Fault;
+use crate::pool::Taken;
 use crate::slab::Key;
 use crate::upstream::{State, Upstream};
 
@@ -20,10 +21,9 @@ impl GatewayHandler {
         let Some(exchange) = self.exchanges.get(key) else { return };
         let Some(endpoint) = exchange.place.endpoint.clone() else { return };
         let upstream = exchange.place.forwarding.upstream;
-        let pool = &mut self.servers[upstream].pool;
         let may_be_old = exchange.is_repeatable();
-        let since_ns = if may_be_old { 0 } else { pool.fresh_since_ns(&endpoint, self.now_ns) };
-        let reused = if may_reuse { pool.take(&endpoint, since_ns, self.now_ns) } else { None };
+        let reused = if may_reuse { self.take_idle(upstream, &endpoint, may_be_old) } else { None };
+        let Some(exchange) = self.exchanges.get(key) else { return };
         exchange.is_reused = reused.is_some();
         exchange.place.connections += 1;
         exchange.place.phases.connect(self.now_ns);
@@ -35,15 +35,37 @@ impl GatewayHandler {
             None => self.open(key, endpoint),
             Some(taken) => {
                 exchange.upstream = Some(taken.key);
+                let deadline_ns = exchange.place.head_deadline_ns(self.now_ns);
+                self.upstreams.begin(taken.key, (key, exchange.method.is_head), deadline_ns);
                 if let Some(upstream) = self.upstreams.get(taken.key) {
                     upstream.is_busy = true;
                     upstream.idle_age_ns = self.now_ns.saturating_sub(taken.since_ns);
-                    upstream.begin(key, exchange.method.is_head);
                     self.ready.extend(upstream.id);
                 }
             }
         }
         self.watch_lateness(key);
+    }
+
+    /// Takes an unused connection whose time is not over: the wake-up that brings a request may be the
+    /// one in which it ends.
+    fn take_idle(
+        &mut self,
+        upstream: usize,
+        endpoint: &Arc<Endpoint>,
+        may_be_old: bool,
+    ) -> Option<Taken> {
+        loop {
+            let pool = &mut self.servers[upstream].pool;
+            let since_ns = if may_be_old { 0 } else { pool.fresh_since_ns(endpoint, self.now_ns) };
+            let taken = pool.take(endpoint, since_ns, self.now_ns)?;
+            if self.upstreams.deadline_ns(taken.key).is_some_and(|until_ns| until_ns > self.now_ns)
+            {
+                return Some(taken);
+            }
+            pool.end(endpoint, self.now_ns);
+            self.close(taken.key);
+        }
     }
 
     fn open(&mut self, exchange: Key, endpoint: Arc<Endpoint>) {
@@ -54,36 +76,20 @@ impl GatewayHandler {
         self.servers[upstream].pool.begin(&endpoint, self.now_ns);
         let place = (upstream, endpoint);
         let state = State::Connecting(exchange);
-        let key = self.upstreams.insert(Upstream::new(state, place, open_until_ns));
+        let connection = Upstream::new(state, place, open_until_ns);
+        let key = self.upstreams.insert(connection, open_until_ns);
         asking.upstream = Some(key);
-        self.set_deadline(key, open_until_ns);
         self.openings.push_back((key, None));
     }
 
-    /// Sets when a connection is looked at at the latest.
-    pub(super) fn set_deadline(&mut self, key: Key, deadline_ns: u64) {
+    /// The time of a connection's state is over.
+    pub(super) fn end_state(&mut self, key: Key) {
         let Some(upstream) = self.upstreams.get(key) else { return };
-        upstream.deadline_ns = deadline_ns;
-        if upstream.timer_ns == 0 || deadline_ns < upstream.timer_ns {
-            upstream.timer_ns = deadline_ns;
-            self.deadlines.add(deadline_ns, key);
-        }
-    }
-
-    /// A deadline may be over.
-    pub(super) fn check_deadline(&mut self, key: Key) {
-        let Some(upstream) = self.upstreams.get(key) else { return };
-        upstream.timer_ns = 0;
-        if upstream.deadline_ns > self.now_ns {
-            let deadline_ns = upstream.deadline_ns;
-            return self.set_deadline(key, deadline_ns);
-        }
-        match upstream.state {
-            State::Connecting(_) if upstream.id.is_none() => {
-                // It waited for room in the queue of a Unix socket.
+        match upstream.state() {
+            State::Reopening(exchange) => {
                 let until_ns = upstream.open_until_ns.max(self.now_ns + QUEUE_RETRY_NS);
                 self.openings.push_back((key, None));
-                self.set_deadline(key, until_ns);
+                self.upstreams.enter(key, State::Connecting(exchange), until_ns);
             }
             State::Connecting(exchange) => {
                 let asking = self.exchanges.get_ref(exchange);
@@ -107,7 +113,7 @@ impl GatewayHandler {
                 if self.exchanges.get(exchange).is_some_and(|exchange| exchange.is_client_awaited())
                 {
                     let deadline_ns = self.now_ns + self.service.timeouts.read_ns;
-                    return self.set_deadline(key, deadline_ns);
+                    return self.upstreams.extend(key, deadline_ns);
                 }
                 let fault = if is_in_head { Fault::HeadTimeout } else { Fault::BodyTimeout };
                 self.give_up(key, fault);
@@ -116,7 +122,7 @@ impl GatewayHandler {
                 let is_awaited = |exchange: &mut Exchange| exchange.is_client_awaited();
                 if self.exchanges.get(exchange).is_some_and(is_awaited) {
                     let deadline_ns = self.now_ns + self.service.timeouts.read_ns;
-                    return self.set_deadline(key, deadline_ns);
+                    return self.upstreams.extend(key, deadline_ns);
                 }
                 self.end_upload(exchange);
                 self.close(key);
@@ -140,12 +146,13 @@ impl GatewayHandler {
     /// Has the driver close a connection.
     pub(super) fn close(&mut self, key: Key) {
         self.end_busy(key);
-        if let Some(upstream) = self.upstreams.get(key) {
-            upstream.state = State::Closing;
-            self.ready.extend(upstream.id);
-            if upstream.id.is_none() {
-                self.upstreams.remove(key);
+        match self.upstreams.get_ref(key).map(|upstream| upstream.id) {
+            Some(Some(id)) => {
+                self.upstreams.enter_closing(key);
+                self.ready.push_back(id);
             }
+            Some(None) => self.upstreams.remove(key),
+            None => {}
         }
     }
 

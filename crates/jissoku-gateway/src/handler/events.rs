@@ -21,8 +21,7 @@ impl GatewayHandler {
     /// Sends the request of a connection that is established.
     pub(super) fn send(&mut self, key: Key, output: &mut SendBuffer) -> Next {
         let Some(upstream) = self.upstreams.get(key) else { return Next::Close };
-        let State::Busy(exchange_key, _) = upstream.state else { return Next::Close };
-        upstream.state = State::Busy(exchange_key, Sending::Done);
+        let State::Busy(exchange_key, _) = upstream.state() else { return Next::Close };
         let Some(exchange) = self.exchanges.get(exchange_key) else { return Next::Close };
         exchange.place.phases.sent_ns = self.now_ns;
         upstream.sent += match exchange.place.forwarding.deadline_field {
@@ -41,7 +40,7 @@ impl GatewayHandler {
             append_from(0, &mut bytes, output);
         }
         let deadline_ns = exchange.place.head_deadline_ns(self.now_ns);
-        self.set_deadline(key, deadline_ns);
+        self.upstreams.enter(key, State::Busy(exchange_key, Sending::Done), deadline_ns);
         Next::Receive
     }
 
@@ -63,25 +62,27 @@ impl GatewayHandler {
         let tunnel_ns = self.service.timeouts.tunnel_ns;
         let limit_ns =
             if exchange.is_tunnel() { tunnel_ns } else { exchange.place.forwarding.head_ns };
-        self.set_deadline(key, self.now_ns + limit_ns);
+        self.upstreams.extend(key, self.now_ns + limit_ns);
     }
 
     pub(super) fn on_connected(&mut self, key: Key, output: &mut SendBuffer) -> Next {
         let Some(upstream) = self.upstreams.get(key) else { return Next::Close };
-        let exchange_key = match upstream.state {
+        let exchange_key = match upstream.state() {
             State::Connecting(exchange_key) => exchange_key,
             State::Spare => return self.keep(key),
             _ => return Next::Close,
         };
         let Some(exchange) = self.exchanges.get(exchange_key) else { return Next::Close };
-        upstream.begin(exchange_key, exchange.method.is_head);
+        let deadline_ns = exchange.place.head_deadline_ns(self.now_ns);
+        let request = (exchange_key, exchange.method.is_head);
+        self.upstreams.begin(key, request, deadline_ns);
         self.send(key, output)
     }
 
     pub(super) fn on_resumed(&mut self, key: Key, unsent: usize, output: &mut SendBuffer) -> Next {
         let Some(upstream) = self.upstreams.get(key) else { return Next::Close };
-        match upstream.state {
-            State::Connecting(_) | State::Spare => Next::Receive,
+        match upstream.state() {
+            State::Connecting(_) | State::Reopening(_) | State::Spare => Next::Receive,
             State::Idle => {
                 // A second has passed.
                 let (upstream, endpoint) = (upstream.pool, Arc::clone(&upstream.endpoint));
@@ -150,7 +151,7 @@ impl GatewayHandler {
 
     pub(super) fn on_data(&mut self, key: Key, bytes: &[u8], unsent: usize) -> Next {
         let Some(upstream) = self.upstreams.get(key) else { return Next::Close };
-        let exchange_key = match upstream.state {
+        let exchange_key = match upstream.state() {
             State::Busy(exchange_key, Sending::Done) => exchange_key,
             // Bytes that were not asked for: they must not become the next response.
             State::Busy(exchange_key, Sending::Pending) => {
@@ -171,6 +172,7 @@ impl GatewayHandler {
                 return self.forget(key);
             }
             State::Connecting(_)
+            | State::Reopening(_)
             | State::Spare
             | State::AwaitingReset(_)
             | State::Ending
@@ -208,7 +210,7 @@ impl GatewayHandler {
         }
         let Some(upstream) = self.upstreams.get(key) else { return Next::Close };
         let Some(exchange_key) = upstream.exchange() else { return self.forget(key) };
-        match upstream.state {
+        match upstream.state() {
             State::Finishing(_) => {
                 self.end_upload(exchange_key);
                 return self.forget(key);
@@ -227,7 +229,7 @@ impl GatewayHandler {
         }
         let outcome = upstream.finish(exchange);
         self.conclude(key, exchange_key, outcome);
-        if self.upstreams.get(key).is_some_and(|one| matches!(one.state, State::Finishing(_))) {
+        if self.upstreams.get(key).is_some_and(|one| matches!(one.state(), State::Finishing(_))) {
             self.end_upload(exchange_key);
         }
         self.forget(key)
@@ -246,10 +248,10 @@ impl GatewayHandler {
                 let timeouts = &self.service.timeouts;
                 let limit_ns =
                     if exchange.is_tunnel() { timeouts.tunnel_ns } else { timeouts.read_ns };
-                let is_orphan = exchange.is_orphan();
+                let (is_orphan, is_tunnel) = (exchange.is_orphan(), exchange.is_tunnel());
                 // A head that comes in small parts, or after interim responses, has no more time.
-                if !self.upstreams.get_ref(key).is_some_and(Upstream::is_in_head) {
-                    self.set_deadline(key, self.now_ns + limit_ns);
+                if is_tunnel || !self.upstreams.get_ref(key).is_some_and(Upstream::is_in_head) {
+                    self.upstreams.extend(key, self.now_ns + limit_ns);
                 }
                 if is_orphan {
                     self.limit_orphan(key, exchange_key);
@@ -265,9 +267,8 @@ impl GatewayHandler {
                 let upload = exchange.upload.as_ref();
                 if upload.is_some_and(|upload| upload.is_receiving() || !upload.is_empty()) {
                     // The server has responded early, and takes the rest.
-                    if let Some(upstream) = self.upstreams.get(key) {
-                        upstream.state = State::Finishing(exchange_key);
-                    }
+                    let until_ns = self.now_ns + self.service.timeouts.read_ns;
+                    self.upstreams.enter(key, State::Finishing(exchange_key), until_ns);
                     self.ready.extend(self.upstreams.get(key).and_then(|upstream| upstream.id));
                     return Next::Receive;
                 }
@@ -299,12 +300,12 @@ impl GatewayHandler {
         if !servers.has(&endpoint) || self.is_retired {
             return self.forget(key);
         }
-        connection.state = State::Idle;
         connection.is_busy = false;
         let kept_ns = connection.kept_ns;
         servers.pool.add(key, &endpoint, self.now_ns);
         let idle_ns = self.service.upstreams[upstream].options.idle_ns;
-        self.set_deadline(key, self.now_ns + kept_ns.map_or(idle_ns, |ns| ns.min(idle_ns)));
+        let until_ns = self.now_ns + kept_ns.map_or(idle_ns, |ns| ns.min(idle_ns));
+        self.upstreams.enter(key, State::Idle, until_ns);
         self.trim(upstream, &endpoint);
         Next::Receive
     }
@@ -312,23 +313,21 @@ impl GatewayHandler {
     /// A connection is of no use when its output is sent.
     fn end(&mut self, key: Key) -> Next {
         self.end_busy(key);
-        if let Some(upstream) = self.upstreams.get(key) {
-            upstream.state = State::Ending;
-        }
-        self.set_deadline(key, self.now_ns + self.service.timeouts.read_ns);
+        let until_ns = self.now_ns + self.service.timeouts.read_ns;
+        self.upstreams.enter(key, State::Ending, until_ns);
         Next::Close
     }
 
     /// A connection is of no use any more. An idle one was ended by its server.
     pub(super) fn forget(&mut self, key: Key) -> Next {
         self.end_busy(key);
-        if let Some(upstream) = self.upstreams.get(key) {
-            if upstream.state == State::Idle {
-                let pool = &mut self.servers[upstream.pool].pool;
-                pool.remove_closed(key, &upstream.endpoint, self.now_ns);
-            }
-            upstream.state = State::Closing;
+        if let Some(upstream) = self.upstreams.get(key)
+            && upstream.state() == State::Idle
+        {
+            let pool = &mut self.servers[upstream.pool].pool;
+            pool.remove_closed(key, &upstream.endpoint, self.now_ns);
         }
+        self.upstreams.enter_closing(key);
         // What was not sent is of no use any more.
         Next::Abort
     }
@@ -339,17 +338,18 @@ impl GatewayHandler {
         let is_shortage =
             is_resource_exhausted(error) || error.kind() == io::ErrorKind::AddrNotAvailable;
         let Some(upstream) = self.upstreams.get(key) else { return };
+        let State::Connecting(exchange) = upstream.state() else { return };
         upstream.id = None;
         let again_ns = self.now_ns + QUEUE_RETRY_NS;
         if is_queue_full && again_ns < upstream.open_until_ns {
             if self.leave_full_queue(key) {
                 return self.close(key);
             }
-            return self.set_deadline(key, again_ns);
+            return self.upstreams.enter(key, State::Reopening(exchange), again_ns);
         }
         if is_shortage && let Some(oldest) = self.take_oldest() {
             self.close(oldest);
-            return self.set_deadline(key, again_ns);
+            return self.upstreams.enter(key, State::Reopening(exchange), again_ns);
         }
         let fault = match error.kind() {
             io::ErrorKind::WouldBlock => Fault::QueueFull,

@@ -57,7 +57,8 @@ impl GatewayHandler {
             parts.push(PartState::Waiting(Box::new(exchange), flight));
         }
         let is_chunked = request.head.version == Version::Http11;
-        Ok(Gathering::new((client.id, is_chunked, form), route, parts, self.now_ns))
+        let begun = (self.now_ns, self.lost_gatherings.clone());
+        Ok(Gathering::new((client.id, is_chunked, form), route, parts, begun))
     }
 
     /// The response if the bodies that this worker holds are as large as they may be.
@@ -94,7 +95,6 @@ impl GatewayHandler {
     /// client is slower than the servers, these wait: what it has not read is not held in memory.
     pub(crate) fn continue_gathering(
         &mut self,
-        client: &mut Client,
         gathering: &mut Gathering,
         response: &mut Response<'_>,
     ) -> Progress {
@@ -132,7 +132,7 @@ impl GatewayHandler {
             self.ask(gathering, part);
         }
         if !gathering.is_closed {
-            self.gather.watch(gathering, client, self.now_ns);
+            self.gather.watch(gathering);
         }
         let progress = gather::write(gathering, response);
         self.gather.change(held, gathering.collection.held());
@@ -141,10 +141,13 @@ impl GatewayHandler {
 
     /// The client of a gathering has its response, or is gone.
     pub(crate) fn end_gathering(&mut self, gathering: &mut Gathering) {
+        if std::mem::replace(&mut gathering.is_ended, true) {
+            return;
+        }
         for part in 0..gathering.parts.len() {
             self.cancel(gathering, part);
         }
-        self.gather.change(gathering.collection.held(), 0);
+        self.gather.end(gathering.client, gathering.collection.held());
     }
 
     fn ask(&mut self, gathering: &mut Gathering, part: usize) {

@@ -50,7 +50,8 @@ impl GatewayHandler {
         let Some(hedge) = exchange.place.forwarding.hedge else { return };
         let Some(delay_ns) = self.hedge_delays[hedge].delay_ns() else { return };
         if exchange.place.connections == 1 && exchange.is_copyable() {
-            self.hedges.add((self.now_ns + delay_ns).next_multiple_of(delay_ns / GRAINS + 1), key);
+            let due_ns = (self.now_ns + delay_ns).next_multiple_of(delay_ns / GRAINS + 1);
+            self.hedges.set(due_ns, key);
         }
     }
 
@@ -83,9 +84,7 @@ impl GatewayHandler {
 
     /// Sends second copies of the requests that are late.
     pub(super) fn hedge_due(&mut self) {
-        while let Some(due_ns) = self.hedges.earliest_ns()
-            && let Some(key) = self.hedges.take_due(self.now_ns)
-        {
+        while let Some((due_ns, key)) = self.hedges.take_due_with_time(self.now_ns) {
             self.send_copy(key, due_ns);
         }
     }
@@ -102,7 +101,7 @@ impl GatewayHandler {
         let late_ns = self.now_ns - due_ns;
         if late_ns > delay_ns / 2 && !exchange.is_copy_put_off {
             exchange.is_copy_put_off = true;
-            return self.hedges.add(self.now_ns + late_ns.min(delay_ns), key);
+            return self.hedges.set(self.now_ns + late_ns.min(delay_ns), key);
         }
         let upstream = exchange.place.forwarding.upstream;
         let shared = &self.service.upstreams[upstream];
@@ -172,7 +171,7 @@ impl GatewayHandler {
         let Some(exchange) = self.exchanges.get(key) else { return };
         let upstream = exchange.upstream.and_then(|upstream| self.upstreams.get_ref(upstream));
         let is_sent =
-            upstream.is_some_and(|one| matches!(one.state, State::Busy(_, Sending::Done)));
+            upstream.is_some_and(|one| matches!(one.state(), State::Busy(_, Sending::Done)));
         if !is_sent || exchange.ending.is_some() {
             return self.end_exchange(key);
         }

@@ -131,7 +131,7 @@ impl GatewayHandler {
                 place.failure = Some((fault.status(), fault.error_type()));
                 place.retry_at(now_ns + after_ns);
                 shared.count(UpstreamCounter::OtherRetries);
-                self.retries.add(now_ns + after_ns, key);
+                self.retries.set(now_ns + after_ns, key);
             }
             Verdict::Respond(status) => {
                 exchange.ending = Some(Ending::Failed(status, fault.error_type()));
@@ -162,7 +162,7 @@ impl GatewayHandler {
         place.failure = Some((fault.status(), fault.error_type()));
         place.retry_at(retry_ns);
         exchange.upstream = None;
-        self.retries.add(retry_ns, key);
+        self.retries.set(retry_ns, key);
         self.release(key, attempt.outcome(fault));
         true
     }
@@ -227,6 +227,8 @@ impl GatewayHandler {
     /// The client of an exchange has its response, or is gone.
     pub(super) fn end_exchange(&mut self, key: Key) {
         let Some(exchange) = self.exchanges.remove(key) else { return };
+        self.retries.cancel(key);
+        self.hedges.cancel(key);
         self.orphans -= usize::from(exchange.is_orphan());
         if let Some(upstream) = exchange.upstream {
             self.close(upstream);

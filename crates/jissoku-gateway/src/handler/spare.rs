@@ -11,7 +11,6 @@ use jissoku_os::socket::{self, Endpoint};
 use jissoku_os::{clock, poll};
 
 use super::GatewayHandler;
-use crate::slab::Key;
 use crate::upstream::{State, Upstream};
 
 /// The time between two looks at how many connections are idle. A server that closes each at once, or
@@ -58,8 +57,7 @@ impl GatewayHandler {
         }
         let until_ns = self.now_ns + self.service.timeouts.connect_ns;
         for place in self.missing_spares() {
-            let key = self.add_spare(place, until_ns, None);
-            self.set_deadline(key, until_ns);
+            self.add_spare(place, until_ns, None);
         }
     }
 
@@ -73,7 +71,7 @@ impl GatewayHandler {
             }
             for endpoint in servers.serving(self.now_ns) {
                 let is_opening = |other: &&Upstream| {
-                    other.state == State::Spare && Arc::ptr_eq(&other.endpoint, endpoint)
+                    other.state() == State::Spare && Arc::ptr_eq(&other.endpoint, endpoint)
                 };
                 let opening = self.upstreams.values().filter(is_opening).count();
                 let count = idle_min.saturating_sub(servers.pool.idle_count(endpoint) + opening);
@@ -83,16 +81,11 @@ impl GatewayHandler {
         missing
     }
 
-    fn add_spare(
-        &mut self,
-        place: (usize, Arc<Endpoint>),
-        until_ns: u64,
-        socket: Option<OwnedFd>,
-    ) -> Key {
+    fn add_spare(&mut self, place: (usize, Arc<Endpoint>), until_ns: u64, socket: Option<OwnedFd>) {
         self.servers[place.0].pool.begin(&place.1, self.now_ns);
-        let key = self.upstreams.insert(Upstream::new(State::Spare, place, until_ns));
+        let upstream = Upstream::new(State::Spare, place, until_ns);
+        let key = self.upstreams.insert(upstream, until_ns);
         self.openings.push_back((key, socket));
-        key
     }
 
     /// Closes all idle connections, and keeps none any more: the next workers have their own.

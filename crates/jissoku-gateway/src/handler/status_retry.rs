@@ -51,7 +51,7 @@ impl GatewayHandler {
         exchange.upstream = None;
         exchange.received = Received::Nothing;
         shared.count(UpstreamCounter::StatusRetries);
-        self.retries.add(retry_ns, key);
+        self.retries.set(retry_ns, key);
         true
     }
 }

@@ -17,7 +17,7 @@ impl GatewayHandler {
     /// if that matters.
     pub(super) fn examine(&mut self, key: Key, socket: BorrowedFd<'_>, end: PeerEnd) {
         let Some(upstream) = self.upstreams.get(key) else { return };
-        let State::Busy(exchange_key, _) = upstream.state else { return };
+        let State::Busy(exchange_key, _) = upstream.state() else { return };
         let Some(exchange) = self.exchanges.get(exchange_key) else { return };
         if !exchange.is_repeatable_if_untaken() || !exchange.received.is_nothing() {
             return;
@@ -40,13 +40,12 @@ impl GatewayHandler {
     pub(super) fn await_reset(&mut self, key: Key) -> bool {
         let Some(upstream) = self.upstreams.get(key) else { return false };
         let (State::Busy(exchange, _), Some(awaited)) =
-            (upstream.state, &mut upstream.awaited_reset)
+            (upstream.state(), &mut upstream.awaited_reset)
         else {
             return false;
         };
         let Some(next_ns) = awaited.next_ns(self.now_ns) else { return false };
-        upstream.state = State::AwaitingReset(exchange);
-        self.set_deadline(key, next_ns);
+        self.upstreams.enter(key, State::AwaitingReset(exchange), next_ns);
         true
     }
 
@@ -58,7 +57,7 @@ impl GatewayHandler {
             .map_or(Judgement::Unknown, |seen| judge(seen, upstream.request_at, PeerEnd::Shutdown));
         let next_ns = awaited.next_ns(self.now_ns);
         match (judgement, next_ns) {
-            (Judgement::AwaitsReset, Some(next_ns)) => return self.set_deadline(key, next_ns),
+            (Judgement::AwaitsReset, Some(next_ns)) => return self.upstreams.extend(key, next_ns),
             (Judgement::Untaken, _) => upstream.is_untaken = true,
             (Judgement::AwaitsReset | Judgement::Unknown, _) => {}
         }

@@ -254,8 +254,7 @@ impl<H: Handler> Handler for RoutedHandler<H> {
                 return self.app.respond(&mut connection.app, request, response);
             }
             Work::Gathered(gathering) => {
-                let progress =
-                    self.gateway.continue_gathering(&mut connection.client, gathering, response);
+                let progress = self.gateway.continue_gathering(gathering, response);
                 if progress == Progress::Complete {
                     self.gateway.end_gathering(gathering);
                 }

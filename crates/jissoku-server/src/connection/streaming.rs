@@ -70,7 +70,7 @@ impl<H: Handler> Connection<H> {
             }
         };
         if let Progress::Until(due_ns) = progress {
-            context.timers.add(due_ns, self.id);
+            context.timers.set(due_ns, self.id);
         }
         self.request = Some(request);
         self.phase = Phase::Streaming;
