@@ -48,8 +48,9 @@ REPETITIONS = 5
 TAU, SPREAD, STEP = 0.005, 0.006, 0.03
 
 PAIRS = (
-    "SELECT machine, workload, arm, other, median(ratio), count(*) FROM pairs"
-    " JOIN runs USING (run) WHERE governor = '' AND arm = 'a' GROUP BY ALL"
+    "SELECT machine, workload, arm, other, avg(ratio), count(*) FROM pairs"
+    " JOIN runs USING (run) WHERE governor = '' AND arm = 'a'"
+    " GROUP BY machine, workload, arm, other"
 )
 BEST = (
     "SELECT started_utc, arm, multiple FROM standings JOIN runs USING (run)"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jissoku import records
-from jissoku.history import tables
+from jissoku.history import schema
 from jissoku.history.index import HistoryIndex
 from jissoku.stats.run_rows import REVISION, run_rows
 from tests.conftest import LIMIT_S, Done, Run
@@ -30,8 +30,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def index_of(place: Path) -> Path:
-    """The folder of the index that commands have written."""
-    (found,) = (place / "cache").rglob("v2-*")
+    """The index that commands have written."""
+    (found,) = (place / "cache").rglob("v3-*.sqlite")
     return found
 
 
@@ -52,96 +52,49 @@ def make_folder(path: Path) -> None:
     path.mkdir()
 
 
-def make_empty(folder: Path) -> None:
-    shutil.rmtree(folder)
-    folder.mkdir()
+def overwrite_pages(file: Path) -> None:
+    """Zeros in place of every page but the first, which has the list of tables."""
+    size = file.stat().st_size
+    with file.open("r+b") as opened_file:
+        opened_file.seek(4096)
+        opened_file.write(bytes(size - 4096))
 
 
-def make_file(folder: Path) -> None:
-    shutil.rmtree(folder)
-    folder.write_text("a file")
-
-
-TABLE_DAMAGES: dict[str, Callable[[Path], object]] = {
+DAMAGES: dict[str, Callable[[Path], object]] = {
     "cut off": cut,
     "empty": lambda file: os.truncate(file, 0),
     "gone": Path.unlink,
-    "a folder": make_folder,
     "zeros": lambda file: overwrite(file, 0, 1),
     "zeros at its begin": lambda file: overwrite(file, 0, 0.5),
-    "zeros in the middle": lambda file: overwrite(file, 0.3, 0.7),
-    "zeros at its end": lambda file: overwrite(file, 0.5, 1),
-}
-PART_DAMAGES: dict[str, Callable[[Path], object]] = {
-    "empty": lambda part: os.truncate(part / "part.json", 0),
-    "cut off": lambda part: cut(part / "part.json"),
-    "zeros": lambda part: overwrite(part / "part.json", 0, 1),
-    "gone": lambda part: (part / "part.json").unlink(),
-    "of something else": lambda part: (part / "part.json").write_text('{"runs": 7}'),
-    "in a folder without tables": make_empty,
-    "in a part that is a file": make_file,
+    "whole pages of zeros": overwrite_pages,
+    "something else": lambda file: file.write_text("no database" * 1000),
 }
 
 
-def check_repaired(run: Run, place: Path, table: str, damage: Callable[[Path], object]) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["--sql", "SELECT * FROM blocks"], ["b"]])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_index_is_made_again(
+    place: Path, run: Run, words: list[str], damage: str
+) -> None:
     """What was shown before is shown after the damage: at once, or after one sentence."""
-    ask = ["history", "--sql", f"SELECT * FROM {table} ORDER BY ALL"]  # noqa: S608 - ours
-    before = run(ask, place)
-    assert before.returncode == 0
-    assert before.stdout.count("\n") > 2
-    (part,) = index_of(place).iterdir()
-    damage(part)
-    first = run(ask, place)
+    before = run(["history", *words], place)
+    assert before.returncode == 0, before.stderr
+    DAMAGES[damage](index_of(place))
+    first = run(["history", *words], place)
     if first != before:
         assert first.returncode == 1, first
         assert first.stdout == ""
-        assert first.stderr.startswith(f"jissoku: the index {index_of(place)} was damaged: ")
+        assert "jissoku: the index " in first.stderr
+        assert "was damaged" in first.stderr
         assert first.stderr.count("\n") == 1
-    assert run(ask, place) == before
-    assert len([one for one in index_of(place).iterdir() if one.is_dir()]) == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("table", ["runs", "blocks", "pairs"])
-@pytest.mark.parametrize("damage", TABLE_DAMAGES)
-def test_a_damaged_table_is_made_again(place: Path, run: Run, table: str, damage: str) -> None:
-    check_repaired(run, place, table, lambda part: TABLE_DAMAGES[damage](part / table))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("damage", PART_DAMAGES)
-def test_a_damaged_part_file_is_made_again(place: Path, run: Run, damage: str) -> None:
-    check_repaired(run, place, "runs", PART_DAMAGES[damage])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("words", [["b"], ["--changes"], ["--export", "tables"], []])
-def test_every_command_finds_a_damaged_table(place: Path, run: Run, words: list[str]) -> None:
-    before = run(["history", *words], place)
-    assert before.returncode == 0, before.stderr
-    (part,) = index_of(place).iterdir()
-    for table in tables.NAMES:
-        overwrite(part / table, 0.5, 1)
-    first = run(["history", *words], place)
-    assert first.returncode == 1
-    assert "was damaged" in first.stderr
-    assert first.stderr.count("\n") == 1
     assert run(["history", *words], place) == before
 
 
-def test_damage_is_found_when_parts_become_one(
-    place: Path, monkeypatch: pytest.MonkeyPatch, run: Run
-) -> None:
-    monkeypatch.setattr("jissoku.history.index.PARTS_MAX", 1)
-    before = run(["history"], place).stdout
-    (part,) = index_of(place).iterdir()
-    overwrite(part / "blocks", 0, 1)
-    record(place / "runs" / "three", seed=3, day=3)
-    assert "was damaged" in run(["history"], place).stderr
-    after = run(["history"], place)
-    assert after.returncode == 0
-    assert before in after.stdout
-    assert after.stdout.count("runs/") == 3
+def test_a_folder_in_place_of_the_index_is_one_sentence(place: Path, run: Run) -> None:
+    run(["history"], place)
+    make_folder(index_of(place))
+    check_unwritable(place, run(["history"], place))
 
 
 @pytest.mark.parametrize("content", [b"", b"\xc1", b"\x90", b"\x81\xa0"])
@@ -162,17 +115,14 @@ def test_an_index_of_another_version_is_kept(
 
     def other() -> HistoryIndex:
         with monkeypatch.context() as patch:
-            patch.setattr(tables, "PAIRS", tables.PAIRS + " " * columns)
+            patch.setattr(schema, "PAIRS", schema.PAIRS + " " * columns)
             return HistoryIndex(place / "cache", REVISION + revision)
 
     other().add([run_rows("key", run, trials)])
-    before = {path: path.read_bytes() for path in other().folder.rglob("*") if path.is_file()}
-    assert len(before) == len(tables.NAMES) + 1
+    assert other().file != HistoryIndex(place / "cache", REVISION).file
     assert len(opened(place).runs()) == 2
     assert len(opened(place).runs()) == 2
-    assert {path: path.read_bytes() for path in before} == before
     assert other().known() == {"key"}
-    assert HistoryIndex(place / "cache", REVISION).folder != other().folder
 
 
 LIMITED = """
@@ -190,7 +140,6 @@ def test_a_disk_that_takes_no_more_is_one_sentence(place: Path, run: Run, size: 
     """A limit on the size of a file, which has the same result as a full disk, at several files."""
     words = [sys.executable, "-c", LIMITED, str(size), "history"]
     check_unwritable(place, started(words, place))
-    assert list(index_of(place).iterdir()) == []
     check_listed(run, place)
 
 
@@ -245,9 +194,8 @@ def started(words: list[str], place: Path) -> Done:
 WRITER = """
 import sys
 from pathlib import Path
-from jissoku.history import index
 from jissoku.pipeline import history
-index.PARTS_MAX, history.BATCH = 2, 1
+history.BATCH = 1
 print(flush=True)
 sys.stdin.readline()
 found = history.open_history([Path("runs")], lambda _: None, Path("cache"))
@@ -256,11 +204,11 @@ print([found.session.execute(f"SELECT count(*) FROM {table}").fetchall() for tab
 
 
 @pytest.mark.slow
-def test_several_processes_merge_parts_of_the_same_runs(place: Path) -> None:
-    """They begin at the same time, write a part for each run and merge those of the others."""
+def test_several_processes_write_the_same_runs(place: Path) -> None:
+    """They begin at the same time, and each writes one run after the other."""
     for number in range(3, 9):
         record(place / "runs" / f"more{number}", seed=number, day=number)
-    command = [sys.executable, "-c", WRITER, *tables.NAMES]
+    command = [sys.executable, "-c", WRITER, *schema.NAMES]
     pipe = subprocess.PIPE
     writers = [
         subprocess.Popen(command, cwd=place, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
@@ -274,12 +222,12 @@ def test_several_processes_merge_parts_of_the_same_runs(place: Path) -> None:
         writer.stdin.write("\n")
         writer.stdin.flush()
     ended = [writer.communicate(timeout=LIMIT_S) for writer in writers]
-    expected = [len(rows(opened(place), table)) for table in tables.NAMES]
+    expected = [len(rows(opened(place), table)) for table in schema.NAMES]
     assert expected[0] == 8
     counts = str([[(count,)] for count in expected])
     assert [said.strip() for said, _ in ended] == [counts] * 3, ended
     shutil.rmtree(place / "cache")
-    assert [len(rows(opened(place), table)) for table in tables.NAMES] == expected
+    assert [len(rows(opened(place), table)) for table in schema.NAMES] == expected
 
 
 @pytest.mark.slow
@@ -294,7 +242,11 @@ def test_a_folder_whose_name_is_no_text_is_a_run_like_others(place: Path, run: R
     compared = run(["diff", "one", NOT_TEXT], place)
     assert compared.returncode == 0, compared.stderr
     assert "name\N{REPLACEMENT CHARACTER}\n" in compared.stdout
-    for words in (["--html", "pages"], ["--export", "tables"], ["--sql", "FROM present"]):
+    for words in (
+        ["--html", "pages"],
+        ["--export", "tables.sqlite"],
+        ["--sql", "SELECT * FROM present"],
+    ):
         done = run(["history", *words], place)
         assert done.returncode == 0, done.stderr
     assert len(list((place / "pages").glob("run-*.html"))) == 2

@@ -2,17 +2,18 @@
 
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from jissoku import records
-from jissoku.errors import InputError, JissokuError
-from jissoku.history import index as index_module, tables
+from jissoku.errors import InputError
+from jissoku.history import schema
 from jissoku.history.index import HistoryIndex
-from jissoku.history.parts import Part, PartFile, all_parts, remove_replaced
 from jissoku.model import Method
 from jissoku.model.updated import updated
 from jissoku.pipeline.history import find_run, open_history
@@ -54,7 +55,7 @@ def opened(place: Path) -> History:
 
 
 def rows(found: History, table: str = "blocks") -> list[tuple[object, ...]]:
-    return sorted(found.session.table(table).fetchall(), key=repr)
+    return sorted(found.session.execute(f"SELECT * FROM {table}"), key=repr)  # noqa: S608 - ours
 
 
 def test_runs_are_indexed_with_their_blocks(place: Path) -> None:
@@ -68,24 +69,21 @@ def test_runs_are_indexed_with_their_blocks(place: Path) -> None:
 
 
 def test_pairs_agree_with_the_report(place: Path) -> None:
-    found = (
-        opened(place)
-        .session.execute(
-            "SELECT exp(-ln), v.ratio FROM pairs JOIN verdicts v ON pairs.run = v.run"
-            " AND pairs.arm = v.against AND pairs.other = v.arm AND v.metric = 'cost'"
-            " AND pairs.rate_rps = v.rate_rps"
-        )
-        .fetchall()
-    )
+    history = opened(place)
+    found = history.session.execute(
+        "SELECT exp(-ln), v.ratio FROM pairs JOIN verdicts v ON pairs.run = v.run"
+        " AND pairs.arm = v.against AND pairs.other = v.arm AND v.metric = 'cost'"
+        " AND pairs.rate_rps = v.rate_rps"
+    ).fetchall()
     assert len(found) == 2
     for ours, reported in found:
         assert ours == pytest.approx(reported)
 
 
 def test_a_deleted_index_is_made_again(place: Path) -> None:
-    first = {table: rows(opened(place), table) for table in tables.TABLES}
+    first = {table: rows(opened(place), table) for table in schema.NAMES}
     shutil.rmtree(place / "cache")
-    assert {table: rows(opened(place), table) for table in tables.TABLES} == first
+    assert {table: rows(opened(place), table) for table in schema.NAMES} == first
 
 
 def test_known_runs_are_not_read_again(place: Path) -> None:
@@ -104,19 +102,11 @@ def test_a_deleted_run_is_gone_and_a_copy_counts_once(place: Path) -> None:
     assert len(opened(place).runs()) == 1
 
 
-def test_a_broken_part_is_made_again(place: Path) -> None:
-    before = rows(opened(place))
-    (broken,) = (place / "cache" / "history").glob("*/*/blocks")
-    broken.write_bytes(b"PAR1 nonsense PAR1")
-    assert rows(opened(place)) == before
-
-
 def test_two_writers_of_the_same_runs_count_once(place: Path) -> None:
     before = rows(opened(place))
     index = HistoryIndex(place / "cache", REVISION)
     run, trials = records.read(place / "runs" / "one")
     index.add([run_rows(next(iter(index.known())), run, trials)])
-    assert len(list(index.folder.iterdir())) == 2
     found = opened(place)
     assert len(found.runs()) == 2
     assert len(rows(found)) == len(before)
@@ -124,95 +114,10 @@ def test_two_writers_of_the_same_runs_count_once(place: Path) -> None:
 
 def test_an_index_of_another_version_is_left_alone(place: Path) -> None:
     other = HistoryIndex(place / "cache", REVISION + 1)
-    other.folder.mkdir(parents=True)
-    (other.folder / "part").write_text("of another version")
+    other.file.parent.mkdir(parents=True)
+    other.file.write_text("of another version")
     assert len(opened(place).runs()) == 2
-    assert (other.folder / "part").read_text() == "of another version"
-
-
-def with_many_parts(place: Path, monkeypatch: pytest.MonkeyPatch) -> HistoryIndex:
-    """An index of six runs in few parts, with the replaced parts still there."""
-    monkeypatch.setattr(index_module, "PARTS_MAX", 2)
-    for number in range(3, 7):
-        record(place / "runs" / f"more{number}", seed=number, day=number)
-        opened(place)
-    return HistoryIndex(place / "cache", REVISION)
-
-
-@pytest.mark.slow
-def test_many_parts_become_few(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    index = with_many_parts(place, monkeypatch)
-    assert len(index.parts()) <= 2
-    few = {table: rows(opened(place), table) for table in tables.NAMES}
-    assert len(few["runs"]) == 6
-    shutil.rmtree(place / "cache")
-    assert {table: rows(opened(place), table) for table in tables.NAMES} == few
-
-
-@pytest.mark.parametrize(
-    ("sizes", "merged"),
-    [
-        ([5000, 2250, 2250, 1250, 1250, 1, 1, 1, 1], 4),
-        ([5000, 2250, 2250, 1250, 30, 4, 1, 1, 1], 4),
-        ([5000, 2250, 1250, 500, 7, 4, 1, 1, 1], 5),
-        ([64, 32, 16, 8, 4, 1, 1, 1, 1], 9),
-        ([1] * 9, 9),
-        ([2**size for size in range(20)], 13),
-    ],
-)
-def test_the_smallest_parts_are_merged(sizes: list[int], merged: int) -> None:
-    found = index_module._smallest(list(map(part_of, sizes)))
-    assert sorted(len(part.file.runs) for part in found) == sorted(sizes)[:merged]
-
-
-def test_a_large_part_is_not_written_again_for_each_few_new_runs() -> None:
-    """A run among 10,000 writes as many runs again as a tree would, and not a part of them."""
-    sizes, written, count = [2250] * 3 + [1250] * 5, 0, 1000
-    for _ in range(count):
-        sizes.append(1)
-        if len(sizes) > index_module.PARTS_MAX:
-            merged = len(index_module._smallest(list(map(part_of, sizes))))
-            sizes.sort()
-            sizes = [*sizes[merged:], sum(sizes[:merged])]
-            written += sizes[-1]
-    assert len(sizes) <= index_module.PARTS_MAX
-    assert written <= 25 * count
-
-
-def part_of(size: int) -> Part:
-    """A part with this many runs."""
-    return Part(Path(f"part{size}"), PartFile(runs=("run",) * size))
-
-
-@pytest.mark.slow
-def test_parts_that_became_one_can_still_be_read(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    earlier = opened(place)
-    before = rows(earlier)
-    with_many_parts(place, monkeypatch)
-    assert rows(earlier) == before
-
-
-@pytest.mark.slow
-def test_replaced_parts_are_removed_when_their_time_is_over(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    index = with_many_parts(place, monkeypatch)
-    before = rows(opened(place))
-    assert len(list(index.folder.iterdir())) > len(index.parts())
-    for file in index.folder.glob("*/part.json"):
-        os.utime(file, (0, 0))
-    remove_replaced(index.folder, all_parts(index.folder))
-    assert {path.name for path in index.folder.iterdir()} == {part.name for part in index.parts()}
-    assert rows(opened(place)) == before
-
-
-def test_a_part_without_its_last_file_is_made_again(place: Path) -> None:
-    before = rows(opened(place))
-    (left,) = (place / "cache" / "history").glob("*/*/pairs")
-    left.unlink()
-    assert rows(opened(place)) == before
+    assert other.file.read_text() == "of another version"
 
 
 def test_nothing_is_opened_again_that_has_not_changed(place: Path) -> None:
@@ -279,13 +184,35 @@ def test_two_processes_index_the_same_runs_at_once(place: Path) -> None:
     assert [process.returncode for process in processes] == [0] * 3
 
 
-def test_an_index_that_vanishes_under_a_reader_is_one_sentence(place: Path) -> None:
+def test_a_reader_keeps_an_index_that_is_deleted(place: Path) -> None:
     found = opened(place)
     shutil.rmtree(place / "cache")
-    for read in (found.runs, found.headers, found.targets):
-        with pytest.raises(JissokuError, match="another process changed the index"):
-            read()
+    assert len(found.runs()) == len(found.headers()) == 2
     assert len(opened(place).runs()) == 2
+
+
+def test_a_query_of_the_user_reads_tables_and_does_nothing_else(
+    place: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place / "cache"))
+    one_to_three = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3)"
+    counted = run(["history", "--sql", f"{one_to_three} SELECT sum(i) s FROM n"], place)  # noqa: S608
+    assert counted.stdout.split() == ["s", "6"]
+    for query in (
+        "DELETE FROM main.runs",
+        "INSERT INTO runs (run) VALUES ('x')",
+        "CREATE TABLE t (x)",
+        "DROP TABLE main.runs",
+        f"ATTACH '{place}/other.sqlite' AS other",
+        f"VACUUM INTO '{place}/copy.sqlite'",
+        "PRAGMA user_version = 7",
+        "SELECT 1; SELECT 2",
+    ):
+        done = run(["history", "--sql", query], place)
+        assert done.returncode == 2, query
+        assert done.stderr.startswith("jissoku: --sql: ")
+    assert len(opened(place).runs()) == 2
+    assert {path.name for path in place.iterdir()} == {"runs", "cache"}
 
 
 def test_nothing_to_index_is_said(tmp_path: Path) -> None:
@@ -366,9 +293,15 @@ def test_the_command_lists_shows_and_answers(
     asked = run(["history", "--sql", "SELECT count(*) AS n FROM runs"], place)
     assert asked.stdout.split() == ["n", "2"]
     assert run(["history", "--changes"], place).stdout == "No change is suspected.\n"
-    exported = run(["history", "--export", "tables"], place)
-    assert exported.returncode == 0
-    assert (place / "tables" / "pairs.parquet").stat().st_size > 0
+    exported = run(["history", "--export", "tables.sqlite"], place)
+    assert exported.returncode == 0, exported.stderr
+    with closing(sqlite3.connect(place / "tables.sqlite")) as copy:
+        for table in schema.NAMES:
+            found = sorted(copy.execute(f"SELECT * FROM {table}"), key=repr)  # noqa: S608 - ours
+            assert found == rows(opened(place), table)
+    again = run(["history", "--export", "tables.sqlite"], place)
+    assert again.returncode == 2
+    assert "exists already" in again.stderr
 
 
 @pytest.mark.parametrize(
@@ -377,7 +310,7 @@ def test_the_command_lists_shows_and_answers(
         (["history", "c"], "no run has 'c'; there are a, b, floor"),
         (["history", "--machines"], "--machines needs a target"),
         (["history", "--sql", "SELECT nonsense"], "--sql: "),
-        (["history", "--sql", "SELECT * FROM '/etc/passwd'"], "--sql: "),
+        (["history", "--sql", "SELECT * FROM '/etc/passwd'"], "The tables are runs, arms"),
         (["history", "--records", "elsewhere"], "elsewhere is not a folder"),
         (["diff", "one", "nine"], "nine is no run"),
     ],

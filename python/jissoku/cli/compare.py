@@ -252,7 +252,7 @@ def _measure(
 
 
 def _print_difference(earlier: Path, later: Path) -> None:
-    # DuckDB takes 0.2 s to import, and most comparisons have no earlier run.
+    # Most comparisons have no earlier run.
     from jissoku.pipeline.history import compare_folders  # noqa: PLC0415
 
     click.echo(difference_text(compare_folders(earlier, later)), nl=False)

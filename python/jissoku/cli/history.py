@@ -66,9 +66,9 @@ class HistoryOptions:
 @click.option("--sql", metavar="QUERY", help="Answer a query over the tables of the index.")
 @click.option(
     "--export",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Write the tables as Parquet files.",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the tables into a new SQLite file.",
 )
 @click.option(
     "--html",
@@ -100,7 +100,7 @@ def history(**given: Any) -> int:
     if options.sql is not None:
         _print_rows(found, options.sql)
     elif options.export is not None:
-        queries.export(found.session, options.export, found.cache)
+        queries.export(found.session, found.index, options.export)
         click.echo(f"Tables: {options.export}")
     elif options.html is not None:
         named = [f"--records {root}" for root in roots]
@@ -156,7 +156,7 @@ def _dismiss(found: History, root: Path, key: str, reason: str) -> None:
 
 
 def _print_rows(found: History, query: str) -> None:
-    columns, rows = queries.answer(found.session, query, found.cache, found.state.present)
+    columns, rows = queries.answer(found.session, found.index, query)
     table = Table(*columns, box=None)
     for row in rows:
         table.add_row(*("" if value is None else str(value) for value in row))

@@ -1,31 +1,38 @@
 """Rows out of the index, as the types of the model."""
 
-import os
+import json
+import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import duckdb
-import numpy as np
-
 from jissoku.errors import InputError
-from jissoku.history.damage import damage_error
-from jissoku.history.tables import NAMES, quoted
+from jissoku.history.index import HistoryIndex, Present
+from jissoku.history.schema import NAMES, as_struct
 from jissoku.model import Load
 from jissoku.model.history import ArmRow, IndexedRun, Pair, PairMean, RunRow, load_of
 from jissoku.model.ratio_columns import RatioColumns
 
-# A fetched row takes much more memory than what is made from it.
-ROWS_AT_ONCE = 2048
-
 Logs = dict[Load, dict[Pair, dict[int, float]]]
 Means = dict[Load, dict[Pair, PairMean]]
-Present = Mapping[str, tuple[str, str]]
+
+# The values of a list that is given as JSON text.
+GIVEN = "(SELECT value FROM json_each(?))"
+
+# What a query of the user may do: read tables, and call functions.
+READING = {
+    sqlite3.SQLITE_SELECT,
+    sqlite3.SQLITE_READ,
+    sqlite3.SQLITE_FUNCTION,
+    sqlite3.SQLITE_RECURSIVE,
+}
 
 
 def headers(
-    session: duckdb.DuckDBPyConnection, present: Present, keys: Iterable[str] | None = None
+    session: sqlite3.Connection, present: Present, keys: Iterable[str] | None = None
 ) -> tuple[IndexedRun, ...]:
     """Runs, earliest first, without their measurements: those of some keys, or all.
 
@@ -34,21 +41,16 @@ def headers(
         present: By key of a run its folder, and why it is unfinished.
         keys: Which; None: all.
     """
-    chosen = "SELECT run FROM runs"
-    if keys is not None:
-        chosen = _chosen(session, keys)
+    chosen = _listed(present if keys is None else keys)
     arms = _arms(session, chosen)
     found = []
-    query = (
-        f"SELECT * FROM runs WHERE run IN ({chosen})"  # noqa: S608 - ours
-        " ORDER BY started_utc, run"
-    )
-    for row in _rows(session, query):
+    query = f"SELECT * FROM runs WHERE run IN {GIVEN} ORDER BY started_utc, run"  # noqa: S608 - ours
+    for row in _rows(session, query, chosen):
         folder, unfinished = present[row["run"]]
         found.append(
             IndexedRun(
-                row=RunRow(**row),
-                arms=arms.get(row["run"], ()),
+                row=as_struct(RunRow, row),
+                arms=tuple(arms.get(row["run"], ())),
                 folder=folder,
                 unfinished=unfinished,
             )
@@ -56,69 +58,112 @@ def headers(
     return tuple(found)
 
 
-def logs_of(session: duckdb.DuckDBPyConnection, keys: Iterable[str]) -> dict[str, Logs]:
+def logs_of(session: sqlite3.Connection, keys: Iterable[str]) -> dict[str, Logs]:
     """What was measured block by block, by key of the run."""
     columns = "run, rate_rps, level, arm, other, block, ln_ratio"
-    query = f"SELECT {columns} FROM blocks WHERE run IN ({_chosen(session, keys)})"  # noqa: S608 - ours
+    query = f"SELECT {columns} FROM blocks WHERE run IN {GIVEN}"  # noqa: S608 - ours
     loads = _Loads()
     found: dict[str, Logs] = defaultdict(dict)
-    for run, rate, level, arm, other, block, log in session.execute(query).fetchall():
+    for run, rate, level, arm, other, block, log in session.execute(query, [_listed(keys)]):
         pairs = found[run].setdefault(loads[rate, level], {})
         pairs.setdefault((arm, other), {})[block] = log
     return found
 
 
 def means_of(
-    session: duckdb.DuckDBPyConnection, keys: Iterable[str], arms: Iterable[str] | None = None
+    session: sqlite3.Connection, keys: Iterable[str], arms: Iterable[str] | None = None
 ) -> dict[str, Means]:
     """Means over the blocks, by key of the run: of all pairs, or of pairs with one of some arms."""
     query = (
         "SELECT run, rate_rps, level, arm, other, ln, error * error, blocks FROM pairs"  # noqa: S608 - ours
-        f" WHERE blocks >= 2 AND run IN ({_chosen(session, keys)})"
+        f" WHERE blocks >= 2 AND run IN {GIVEN}"
     )
+    given = [_listed(keys)]
     if arms is not None:
-        session.execute("SET VARIABLE arms = ?", [list(arms)])
-        query += " AND (list_contains(getvariable('arms')::VARCHAR[], arm)"
-        query += " OR list_contains(getvariable('arms')::VARCHAR[], other))"
+        query += f" AND (arm IN {GIVEN} OR other IN {GIVEN})"
+        given += [_listed(arms)] * 2
     loads = _Loads()
     found: dict[str, Means] = defaultdict(dict)
-    for run, rate, level, arm, other, *mean in session.execute(query).fetchall():
+    for run, rate, level, arm, other, *mean in session.execute(query, given):
         found[run].setdefault(loads[rate, level], {})[arm, other] = PairMean(*mean)
     return found
 
 
 def ratios_of(
-    session: duckdb.DuckDBPyConnection, arms: Iterable[str], units: Iterable[str]
+    session: sqlite3.Connection, arms: Iterable[str], units: Iterable[str]
 ) -> RatioColumns:
     """Ratios of some arms to some units, in all runs."""
-    session.execute("SET VARIABLE arms = ?", [list(arms)])
-    session.execute("SET VARIABLE units = ?", [list(units)])
     sides = [("arm", "other", "ln"), ("other", "arm", "-ln")]
     query = " UNION ALL ".join(
-        f"SELECT run, {arm} AS arm, {unit} AS unit, coalesce(rate_rps, 0) AS rate, level,"  # noqa: S608 - ours
-        f" {ln} AS mean, error * error AS variance, blocks - 1 AS freedom"
-        f" FROM pairs WHERE blocks >= 2"
-        f" AND list_contains(getvariable('arms')::VARCHAR[], {arm})"
-        f" AND list_contains(getvariable('units')::VARCHAR[], {unit})"
+        f"SELECT run, {arm}, {unit}, coalesce(rate_rps, 0), level, {ln}, error * error, blocks - 1"  # noqa: S608 - ours
+        f" FROM pairs WHERE blocks >= 2 AND {arm} IN {GIVEN} AND {unit} IN {GIVEN}"
         for arm, unit, ln in sides
     )
-    columns = session.execute(query).fetchnumpy()
-    return RatioColumns(**{name: column.tolist() for name, column in columns.items()})
+    rows = session.execute(query, [_listed(arms), _listed(units)] * 2).fetchall()
+    names = [field.name for field in fields(RatioColumns)]
+    columns = zip(*rows, strict=True) if rows else ((),) * len(names)
+    return RatioColumns(**{name: list(column) for name, column in zip(names, columns, strict=True)})
 
 
-def targets(session: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
+def targets(session: sqlite3.Connection) -> tuple[str, ...]:
     """Every target that has a run, by name."""
-    found = session.execute("SELECT DISTINCT target FROM arms ORDER BY target").fetchall()
+    found = session.execute("SELECT DISTINCT target FROM arms ORDER BY target")
     return tuple(name for (name,) in found)
 
 
-def rejections(session: duckdb.DuckDBPyConnection) -> tuple[tuple[str, str, int], ...]:
+def rejections(session: sqlite3.Connection) -> tuple[tuple[str, str, int], ...]:
     """Key of a run, name of a check, and how many trials it rejected or made invalid."""
     query = (
         "SELECT run, name, count(DISTINCT trial) FROM checks"
-        " WHERE outcome IN ('reject', 'invalid') GROUP BY ALL ORDER BY ALL"
+        " WHERE outcome IN ('reject', 'invalid') GROUP BY run, name ORDER BY run, name"
     )
     return tuple(session.execute(query).fetchall())
+
+
+def answer(
+    session: sqlite3.Connection, index: HistoryIndex, query: str
+) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """Runs a query of the user, and returns the names of the columns, and rows.
+
+    It reads the tables, and nothing else.
+
+    Raises:
+        InputError: The query is invalid, or does something else.
+        JissokuError: The index is damaged.
+    """
+    session.set_authorizer(
+        lambda action, *_: sqlite3.SQLITE_OK if action in READING else sqlite3.SQLITE_DENY
+    )
+    try:
+        with index.reading():
+            done = session.execute(query)
+            return tuple(column[0] for column in done.description or ()), done.fetchall()
+    except (sqlite3.Error, sqlite3.Warning) as error:
+        tables = ", ".join([*NAMES, "present"])
+        raise InputError(f"--sql: {error}. The tables are {tables}") from error
+    finally:
+        session.set_authorizer(None)
+
+
+def export(session: sqlite3.Connection, index: HistoryIndex, file: Path) -> None:
+    """Writes every table into a new SQLite file, for notebooks.
+
+    Raises:
+        InputError: The file exists, or cannot be written.
+        JissokuError: The index is damaged.
+    """
+    if file.exists():
+        raise InputError(f"{file} exists already: name a new file")
+    try:
+        with index.reading(), closing(sqlite3.connect(file)) as copy, copy:
+            for name in (*NAMES, "present"):
+                rows = session.execute(f"SELECT * FROM {name}")  # noqa: S608 - ours
+                columns = [column[0] for column in rows.description]
+                copy.execute(f"CREATE TABLE {name} ({', '.join(columns)})")
+                holes = ", ".join("?" * len(columns))
+                copy.executemany(f"INSERT INTO {name} VALUES ({holes})", rows)  # noqa: S608 - ours
+    except (OSError, sqlite3.Error) as error:
+        raise InputError(f"{file} cannot be written: {error}") from error
 
 
 class _Loads(dict[tuple[int | None, str], Load]):
@@ -129,108 +174,32 @@ class _Loads(dict[tuple[int | None, str], Load]):
         return self[key]
 
 
-def _chosen(session: duckdb.DuckDBPyConnection, keys: Iterable[str]) -> str:
-    """A query for some keys, until the next one."""
-    session.execute("SET VARIABLE keys = ?", [list(keys)])
-    return "SELECT unnest(getvariable('keys')::VARCHAR[])"
+def _listed(values: Iterable[str]) -> str:
+    return json.dumps(list(values))
 
 
-def _arms(session: duckdb.DuckDBPyConnection, chosen: str) -> dict[str, tuple[ArmRow, ...]]:
+def _arms(session: sqlite3.Connection, chosen: str) -> dict[str, list[ArmRow]]:
     """The arms of each run, in its order. Arms of many runs are equal: these share an object."""
-    columns = ", ".join(name for name in ArmRow.__struct_fields__ if name != "run")
-    query = (
-        f"SELECT {columns}, list(run) AS runs, list(place) AS places FROM ("  # noqa: S608 - ours
-        f"SELECT *, row_number() OVER () AS place FROM arms WHERE run IN ({chosen}))"
-        " GROUP BY ALL"
-    )
-    found: dict[str, list[tuple[int, ArmRow]]] = defaultdict(list)
-    for row in _rows(session, query):
-        runs, places = row.pop("runs"), row.pop("places")
-        arm = ArmRow(run="", **row)
-        for run, place in zip(runs, places, strict=True):
-            found[run].append((place, arm))
-    return {
-        run: tuple(arm for _, arm in sorted(placed, key=lambda one: one[0]))
-        for run, placed in found.items()
-    }
+    query = f"SELECT * FROM main.arms WHERE run IN {GIVEN} ORDER BY rowid"  # noqa: S608 - ours
+    shared: dict[tuple[object, ...], ArmRow] = {}
+    found: dict[str, list[ArmRow]] = defaultdict(list)
+    for row in _rows(session, query, chosen):
+        run = row["run"]
+        row["run"] = ""
+        key = tuple(row.values())
+        if key not in shared:
+            shared[key] = as_struct(ArmRow, row)
+        found[run].append(shared[key])
+    return found
 
 
-def answer(
-    session: duckdb.DuckDBPyConnection, query: str, cache: Path, present: Present
-) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-    """Runs a query of the user, and returns the names of the columns, and rows.
-
-    It reads the tables, and no file beside the index.
-
-    Args:
-        session: The database.
-        query: In SQL.
-        cache: The folder of the index.
-        present: By key of a run its folder, and why it is unfinished: the table of that name.
-
-    Raises:
-        InputError: The query is invalid, or reads a table that the index does not have.
-        JissokuError: The index is damaged.
-    """
-    _create_present(session, present)
-    session.execute("SET allowed_directories = [?]", [f"{cache.absolute()}/"])
-    session.execute("SET enable_external_access = false")
-    try:
-        done = session.execute(query)
-        return tuple(column[0] for column in done.description or ()), done.fetchall()
-    except duckdb.Error as error:
-        if damage := damage_error(cache):
-            raise damage from error
-        tables = ", ".join([*NAMES, "present"])
-        raise InputError(f"--sql: {error}. The tables are {tables}") from error
-
-
-def _create_present(session: duckdb.DuckDBPyConnection, present: Present) -> None:
-    """The runs that were found; bytes of a folder's name that are no text are replaced."""
-    session.execute("CREATE TEMP TABLE present (run VARCHAR, folder VARCHAR, unfinished VARCHAR)")
-    rows = [
-        (key, os.fsencode(folder).decode(errors="replace"), unfinished)
-        for key, (folder, unfinished) in present.items()
-    ]
-    # Of ten thousand runs, lists as parameters of a query take ten times as long.
-    columns = zip(("run", "folder", "unfinished"), zip(*rows, strict=True), strict=True)
-    given = {name: np.array(column, dtype=object) for name, column in columns}
-    session.register("given", given)
-    session.execute("INSERT INTO present FROM given")
-    session.unregister("given")
-
-
-def export(session: duckdb.DuckDBPyConnection, folder: Path, cache: Path) -> None:
-    """Writes every table as a Parquet file, for notebooks.
-
-    Args:
-        session: The database.
-        folder: Created if needed.
-        cache: The folder of the index.
-
-    Raises:
-        InputError: The folder cannot be written.
-        JissokuError: The index is damaged.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for table in NAMES:
-            path = quoted(folder / f"{table}.parquet")
-            session.execute(f"COPY (FROM {table}) TO {path} (FORMAT parquet)")
-    except (OSError, duckdb.Error) as error:
-        if isinstance(error, duckdb.Error) and (damage := damage_error(cache)):
-            raise damage from error
-        raise InputError(f"{folder} cannot be written: {error}") from error
-
-
-def _rows(session: duckdb.DuckDBPyConnection, query: str) -> Iterator[dict[str, Any]]:
+def _rows(session: sqlite3.Connection, query: str, *given: str) -> Iterator[dict[str, Any]]:
     """Rows by the names of their columns. Equal texts, which most are, become one object."""
-    done = session.execute(query)
-    names = [column[0] for column in done.description or ()]
+    done = session.execute(query, given)
+    names = [column[0] for column in done.description]
     texts: dict[str, str] = {}
-    while part := done.fetchmany(ROWS_AT_ONCE):
-        for row in part:
-            yield {
-                name: texts.setdefault(value, value) if isinstance(value, str) else value
-                for name, value in zip(names, row, strict=True)
-            }
+    for row in done:
+        yield {
+            name: texts.setdefault(value, value) if isinstance(value, str) else value
+            for name, value in zip(names, row, strict=True)
+        }

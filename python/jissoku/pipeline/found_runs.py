@@ -3,15 +3,12 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import duckdb
-
 from jissoku import records
 from jissoku.errors import InputError
-from jissoku.history.damage import reading
 from jissoku.history.folders import FolderCache
 from jissoku.history.index import HistoryIndex
 from jissoku.model.history import RunRows
-from jissoku.pipeline.run_history import History, Present, State
+from jissoku.pipeline.run_history import History, State
 from jissoku.records.find import find_runs
 from jissoku.report.sanitize import clean
 from jissoku.stats.run_rows import REVISION, run_rows
@@ -42,7 +39,7 @@ class FoundRuns:
         """
         is_usable = before is not None and not before.is_damaged
         self._before = before if is_usable else None
-        self.index = index_in(cache, self._before.session if self._before else None)
+        self.index = index_in(cache)
         self._roots = tuple(roots)
         self.present, self.broken = _present(roots, FolderCache(cache or default_cache()))
 
@@ -52,7 +49,7 @@ class FoundRuns:
         return [key for key in self.present if key not in known]
 
     def add(self, keys: Iterable[str]) -> None:
-        """Adds runs to the index as one part; those that cannot be read are left out.
+        """Adds runs to the index; those that cannot be read are left out.
 
         Raises:
             JissokuError: The index cannot be written.
@@ -88,22 +85,17 @@ class FoundRuns:
         Raises:
             JissokuError: The index is damaged.
         """
-        parts = self.index.parts()
-        known = {run for part in parts for run in part.file.runs}
+        known = self.index.known()
         present = {key: place for key, place in self.present.items() if key in known}
-        state = State(present, tuple(part.name for part in parts), tuple(self.broken))
+        state = State(present, tuple(self.broken))
         if self._before is not None and self._before.state == state:
             return self._before
-        with reading(self.index.folder):
-            session = self.index.connect(present, parts)
-        return History(session, self.index.folder, state, self._before)
+        return History(self.index, state, self._before)
 
 
-def index_in(
-    cache: Path | None = None, memory: duckdb.DuckDBPyConnection | None = None
-) -> HistoryIndex:
+def index_in(cache: Path | None = None) -> HistoryIndex:
     """The index of this version in a cache; default: the user's cache."""
-    return HistoryIndex(cache or default_cache(), REVISION, memory)
+    return HistoryIndex(cache or default_cache(), REVISION)
 
 
 def rows_of(key: str, folder: str) -> RunRows:
@@ -120,9 +112,11 @@ def rows_of(key: str, folder: str) -> RunRows:
         raise InputError(str(error)) from error
 
 
-def _present(roots: Sequence[Path], folders: FolderCache) -> tuple[Present, list[str]]:
+def _present(
+    roots: Sequence[Path], folders: FolderCache
+) -> tuple[dict[str, tuple[str, str]], list[str]]:
     """By key the folder of each run and why it is unfinished; and what cannot be read."""
-    present: Present = {}
+    present: dict[str, tuple[str, str]] = {}
     broken = []
     for root in roots:
         if not root.is_dir():

@@ -1,15 +1,13 @@
 """An open index of runs: lists, series and comparisons, each computed once."""
 
+import weakref
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-
-import duckdb
 
 from jissoku.errors import JissokuError
 from jissoku.history import queries
-from jissoku.history.damage import reading
+from jissoku.history.index import HistoryIndex, Present
 from jissoku.model.history import IndexedRun
 from jissoku.model.history_answer import RunDifference, Series, Tau
 from jissoku.model.machine_day import MachineDay
@@ -26,8 +24,6 @@ from jissoku.stats.run_difference import run_difference
 from jissoku.stats.series_points import series_plans
 from jissoku.stats.target_history import finished_series, planned_series
 
-Present = dict[str, tuple[str, str]]
-
 
 @dataclass(frozen=True, slots=True)
 class State:
@@ -35,12 +31,10 @@ class State:
 
     Attributes:
         present: By key of a run its folder, and why it is unfinished.
-        parts: Names of the parts of the index.
         broken: Folders whose records cannot be read, a sentence each.
     """
 
     present: Present
-    parts: tuple[str, ...]
     broken: tuple[str, ...]
 
 
@@ -48,23 +42,28 @@ class History:
     """An open index. What is computed from all runs is kept, so that a second question is fast.
 
     Attributes:
-        session: The database in memory, with the runs that were found.
-        cache: The folder of the index.
+        index: Of these and other runs.
+        session: A connection to it that shows the runs that were found.
         state: Its input.
         is_damaged: Whether something could not be read.
     """
 
-    def __init__(
-        self,
-        session: duckdb.DuckDBPyConnection,
-        cache: Path,
-        state: State,
-        before: "History | None" = None,
-    ) -> None:
-        """`before` is a history of other runs: headers that it has read are not read again."""
-        self.session = session
-        self.cache = cache
+    def __init__(self, index: HistoryIndex, state: State, before: "History | None" = None) -> None:
+        """Opens the index.
+
+        Args:
+            index: Of these and other runs.
+            state: What to show.
+            before: A history of other runs: headers that it has read are not read again.
+
+        Raises:
+            JissokuError: The index is damaged.
+        """
+        self.index = index
         self.state = state
+        with index.reading():
+            self.session = index.connect(state.present)
+        weakref.finalize(self, self.session.close)
         self.is_damaged = False
         self._before = before.headers_read if before else {}
         self._headers: tuple[IndexedRun, ...] | None = None
@@ -88,10 +87,10 @@ class History:
         """The block reads of the database.
 
         Raises:
-            JissokuError: The index is damaged or gone; what can be read of it is kept.
+            JissokuError: The index is damaged, and was removed.
         """
         try:
-            with reading(self.cache):
+            with self.index.reading():
                 yield
         except JissokuError:
             self.is_damaged = True

@@ -132,7 +132,7 @@ class Library:
         """Which checks rejected trials, by class of machines, most often first."""
         query = (
             "SELECT machine, name, outcome, count(*) FROM checks JOIN runs USING (run)"
-            " GROUP BY ALL ORDER BY count(*) DESC, machine, name, outcome"
+            " GROUP BY machine, name, outcome ORDER BY count(*) DESC, machine, name, outcome"
         )
         with self._lock:
             rows = self._rows(query)
