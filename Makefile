@@ -71,8 +71,12 @@ race-test: build ## Run the slow tests, and those that start servers and generat
 	$(PYTEST) -m 'slow and not race and not endurance' -n $(TESTS_AT_ONCE) --dist worksteal
 	$(PYTHON) -m pytest -m race --timeout 300 $(RERUNS)
 
+# How many random schedules of requests, reads and handlers `make endurance` tries per transport.
+SCHEDULES ?= 1000000
+
 .PHONY: endurance
-endurance: build ## Run the tests that take minutes: held connections, slow clients, soak.
+endurance: build ## Run the tests that take minutes: random schedules, held connections, slow clients, soak.
+	PROPTEST_CASES=$(SCHEDULES) cargo test --profile quick --quiet -p jissoku-server --lib schedules
 	$(PYTHON) -m pytest -m endurance --timeout 8000
 
 # How often each cause is injected; DETECTIONS=1 takes three minutes.

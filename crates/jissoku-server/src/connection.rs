@@ -136,7 +136,7 @@ impl<H: Handler> Connection<H> {
         output: &mut SendBuffer,
     ) -> Next {
         match self.phase {
-            Phase::Responding(_) => {}
+            Phase::Responding(_) | Phase::Resetting => {}
             _ if self.is_yielded => {}
             Phase::Streaming if self.is_upgraded() => self.end_upgraded(context, output),
             _ => self.phase = Phase::Closing,
@@ -198,8 +198,8 @@ impl<H: Handler> Connection<H> {
         }
     }
 
-    /// What becomes of received bytes. The only gate to the parser: whatever the way of the bytes
-    /// (a receive, a TLS record, the kept input), each step of [`Connection::read`] asks it first.
+    /// What becomes of received bytes. Each step of [`Connection::read`] checks it first, whether the
+    /// bytes are those of a receive, of a TLS record or kept input: nothing else leads to the parser.
     #[inline]
     fn intake(&self) -> Intake {
         match self.phase {
@@ -217,7 +217,7 @@ impl<H: Handler> Connection<H> {
         }
     }
 
-    /// Processes the input that was kept, if the gate lets it.
+    /// Processes the input that was kept, if it is its turn.
     fn read_input(&mut self, context: &mut WorkerContext<H>, output: &mut SendBuffer) {
         if std::mem::take(&mut self.is_yielded) && matches!(self.phase, Phase::Body(_)) {
             // The rate counts only from now on: until now nothing was received from the client.

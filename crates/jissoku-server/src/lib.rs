@@ -22,6 +22,8 @@ mod metrics_page;
 mod mount;
 mod origin;
 mod response;
+#[cfg(test)]
+mod schedules;
 mod server;
 mod settings;
 mod shutdown;

@@ -312,4 +312,4 @@ fn flush(tls: &mut ServerConnection, output: &mut SendBuffer) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -107,6 +107,12 @@ impl<H: Handler> Worker<H> {
         self
     }
 
+    /// Its handler.
+    #[cfg(test)]
+    pub(crate) const fn handler(&self) -> &H {
+        &self.context.handler
+    }
+
     /// The descriptor that the handler wants watched.
     pub(crate) fn watched(&self) -> Option<BorrowedFd<'_>> {
         self.context.handler.watched()

@@ -22,41 +22,44 @@ use crate::telemetry::Telemetry;
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 /// A certificate and its key; the files are removed when dropped.
-struct CertificateFiles {
+pub(crate) struct CertificateFiles {
     certificate: PathBuf,
     key: PathBuf,
-    der: CertificateDer<'static>,
+    client: Arc<ClientConfig>,
 }
 
 impl CertificateFiles {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = |kind| format!("jissoku-tls-{}-{number}.{kind}", std::process::id());
         let place = |kind| std::env::temp_dir().join(path(kind));
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a key");
-        let files =
-            Self { certificate: place("crt"), key: place("key"), der: made.cert.der().clone() };
+        let client = Arc::new(config(made.cert.der()));
+        let files = Self { certificate: place("crt"), key: place("key"), client };
         write(&files.certificate, "CERTIFICATE", made.cert.der());
         write(&files.key, "PRIVATE KEY", &made.signing_key.serialize_der());
         files
     }
 
-    fn load(&self) -> Tls {
+    pub(crate) fn load(&self) -> Tls {
         Tls::load(&self.certificate, &self.key).expect("they belong together")
     }
 
-    fn client(&self) -> ClientConnection {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.der.clone()).expect("it is a certificate");
-        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_protocol_versions(&[&TLS13])
-            .expect("the versions are known")
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+    pub(crate) fn client(&self) -> ClientConnection {
         let name = ServerName::try_from("localhost").expect("it is a name");
-        ClientConnection::new(Arc::new(config), name).expect("a client")
+        ClientConnection::new(Arc::clone(&self.client), name).expect("a client")
     }
+}
+
+fn config(der: &CertificateDer<'static>) -> ClientConfig {
+    let mut roots = RootCertStore::empty();
+    roots.add(der.clone()).expect("it is a certificate");
+    ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_protocol_versions(&[&TLS13])
+        .expect("the versions are known")
+        .with_root_certificates(roots)
+        .with_no_client_auth()
 }
 
 impl Drop for CertificateFiles {
