@@ -4,6 +4,7 @@ pub(crate) mod field_line;
 mod fields;
 mod header_flags;
 mod host;
+mod origin_form;
 mod reader;
 mod request_head;
 mod request_line;
@@ -14,8 +15,8 @@ pub use header_flags::HeaderFlags;
 pub(crate) use host::is_valid_and_not_empty as is_host_and_not_empty;
 pub use reader::HeadReader;
 pub use request_head::Head;
+pub(crate) use request_line::span;
 pub use request_line::{Method, Span, Version};
-pub(crate) use request_line::{after_scheme, authority, span};
 
 #[cfg(test)]
 mod tests;

@@ -19,6 +19,8 @@ pub(crate) struct WorkerContext<H> {
     pub(crate) status_lines: StatusLineCache,
     pub(crate) timers: Timers<ConnectionId>,
     pub(crate) telemetry: Telemetry,
+    /// Reusable buffer for a head whose target is in absolute form.
+    pub(crate) head_text: Vec<u8>,
     /// Reusable buffer for plaintext that is about to be encrypted.
     plain: SendBuffer,
     /// Open connections over a limit.
@@ -41,6 +43,7 @@ impl<H: Handler> WorkerContext<H> {
             status_lines: StatusLineCache::new(now_ns),
             timers: Timers::default(),
             telemetry,
+            head_text: Vec::new(),
             plain: SendBuffer::default(),
             over_limit_open: 0,
             now_ns,

@@ -4,7 +4,7 @@ use super::connection_options::ConnectionOptions;
 use super::lines;
 use crate::forwarded::{ForwardedFields, XForwarded};
 use crate::framing::Body;
-use crate::head::{Head, HeaderFlags, Method, Version, after_scheme, authority, trim};
+use crate::head::{Head, HeaderFlags, Method, Version, trim};
 
 /// The name of this proxy in Via.
 const PSEUDONYM: &[u8] = b"jissoku";
@@ -134,7 +134,8 @@ struct Received<'a> {
     has_forwarded_host: bool,
 }
 
-/// Appends the forwarded form of `head`, which was parsed from `bytes`, to `output`.
+/// Appends the forwarded form of `head`, which was parsed from `bytes`, to `output`. Its target is in
+/// origin form ([`Head::in_origin_form`]).
 ///
 /// # Errors
 /// Why it is not forwarded; what was appended has no meaning then.
@@ -151,20 +152,14 @@ pub fn write_request_head(
     if options.iter().any(is_essential) {
         return Err(ForwardError::ConnectionOption);
     }
-    let target_host = write_request_line(head, bytes, output)?;
+    write_request_line(head, bytes, output)?;
     let mut received = Received::default();
-    let keeps_host = target_host.is_none() && edit.host == ForwardedHost::Client;
+    let keeps_host = edit.host == ForwardedHost::Client;
     lines::copy(head.fields.of(bytes), output, |name, value| {
         received.keeps(name, value, &Rules { head, edit, options: &options, keeps_host })
     })?;
-    let client_host = target_host.or(received.host);
-    let upstream_host = edit.upstream_host.as_bytes();
-    match edit.host {
-        ForwardedHost::Client if keeps_host && received.host.is_some() => {}
-        ForwardedHost::Client => {
-            lines::write(b"Host", client_host.unwrap_or(upstream_host), output);
-        }
-        ForwardedHost::Upstream => lines::write(b"Host", upstream_host, output),
+    if !keeps_host || received.host.is_none() {
+        lines::write(b"Host", edit.upstream_host.as_bytes(), output);
     }
     if let Some(count) = received.max_forwards {
         lines::write(b"Max-Forwards", count.to_string().as_bytes(), output);
@@ -176,7 +171,7 @@ pub fn write_request_head(
     if upgrades {
         output.extend_from_slice(b"Upgrade: websocket\r\nConnection: Upgrade\r\n");
     }
-    write_own_fields(head, edit, (&received, client_host), output);
+    write_own_fields(head, edit, &received, output);
     output.extend_from_slice(b"\r\n");
     Ok(Offer { upgrades, ..received.offer })
 }
@@ -270,42 +265,23 @@ impl<'a> Received<'a> {
     }
 }
 
-/// Writes the request line, and returns the authority of a target in absolute form.
-fn write_request_line<'a>(
-    head: &Head,
-    bytes: &'a [u8],
-    output: &mut Vec<u8>,
-) -> Result<Option<&'a [u8]>, ForwardError> {
+/// Writes the request line.
+fn write_request_line(head: &Head, bytes: &[u8], output: &mut Vec<u8>) -> Result<(), ForwardError> {
     let target = head.target.of(bytes);
     if target.contains(&b'#') {
         return Err(ForwardError::Fragment);
     }
-    output.extend_from_slice(head.method_name.of(bytes));
-    output.push(b' ');
-    let host = authority(target);
-    match after_scheme(target).zip(host) {
-        None => output.extend_from_slice(target),
-        Some((rest, host)) => {
-            // An empty path is a slash, or an asterisk for OPTIONS (RFC 9112 section 3.2.4).
-            match &rest[host.len()..] {
-                [] if head.method == Method::Options => output.push(b'*'),
-                path @ [b'/', ..] => output.extend_from_slice(path),
-                query => {
-                    output.push(b'/');
-                    output.extend_from_slice(query);
-                }
-            }
-        }
+    for part in [head.method_name.of(bytes), b" ", target, b" HTTP/1.1\r\n"] {
+        output.extend_from_slice(part);
     }
-    output.extend_from_slice(b" HTTP/1.1\r\n");
-    Ok(host)
+    Ok(())
 }
 
 /// Writes the fields that a proxy adds.
 fn write_own_fields(
     head: &Head,
     edit: &RequestEdit<'_>,
-    (received, host): (&Received<'_>, Option<&[u8]>),
+    received: &Received<'_>,
     output: &mut Vec<u8>,
 ) {
     if received.offer.takes_trailers {
@@ -326,7 +302,7 @@ fn write_own_fields(
         let scheme: &[u8] = if edit.is_secure { b"https" } else { b"http" };
         lines::write(b"X-Forwarded-Proto", scheme, output);
     }
-    if let Some(host) = host.filter(|_| !received.has_forwarded_host) {
+    if let Some(host) = received.host.filter(|_| !received.has_forwarded_host) {
         lines::write(b"X-Forwarded-Host", host, output);
     }
     match (head.body, edit.collected_size) {

@@ -2,7 +2,7 @@
 
 use super::fields::Fields;
 use super::header_flags::HeaderFlags;
-use super::request_line::{self, Method, Span, Version};
+use super::request_line::{Method, Span, Version};
 use crate::framing::Body;
 
 /// A complete and valid request head.
@@ -37,24 +37,18 @@ impl Head {
         Fields::of_lines(self.fields.of(bytes))
     }
 
-    /// The path and query of the target: scheme and authority of an absolute form are removed
-    /// (RFC 9112 section 3.2.2), and an empty path is `/`.
+    /// The path and query of a target in origin form, which is the whole ([`Head::in_origin_form`]).
     #[must_use]
     #[inline]
     pub fn path_and_query<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
-        let target = self.target.of(bytes);
-        if target.first() == Some(&b'/') { target } else { request_line::after_authority(target) }
+        self.target.of(bytes)
     }
 
-    /// The host and port that are asked for: the authority of a target in absolute form, else the
-    /// value of Host (RFC 9112 section 3.3). A valid request of HTTP/1.1 has one, possibly empty.
+    /// The host and port that are asked for: the value of Host, of a request in origin form
+    /// ([`Head::in_origin_form`]). A valid request of HTTP/1.1 has one.
     #[must_use]
     pub fn host<'a>(&self, bytes: &'a [u8]) -> Option<&'a [u8]> {
-        let target = self.target.of(bytes);
-        let authority = request_line::authority(target).filter(|_| target.first() != Some(&b'/'));
-        authority.or_else(|| {
-            let mut fields = self.fields(bytes);
-            fields.find(|(name, _)| name.eq_ignore_ascii_case(b"host")).map(|(_, value)| value)
-        })
+        let mut fields = self.fields(bytes);
+        fields.find(|(name, _)| name.eq_ignore_ascii_case(b"host")).map(|(_, value)| value)
     }
 }

@@ -130,22 +130,13 @@ fn check(method: Method, target: &[u8]) -> Result<(), Reject> {
 }
 
 /// The authority of a target in absolute form.
-pub(crate) fn authority(target: &[u8]) -> Option<&[u8]> {
+pub(super) fn authority(target: &[u8]) -> Option<&[u8]> {
     let rest = after_scheme(target)?;
     let end = rest.iter().position(|&byte| matches!(byte, b'/' | b'?' | b'#'));
     Some(&rest[..end.unwrap_or(rest.len())])
 }
 
-/// The path and query of a target that is not in origin form.
-pub(super) fn after_authority(target: &[u8]) -> &[u8] {
-    let Some(rest) = after_scheme(target) else { return target };
-    match rest.iter().position(|&byte| byte == b'/') {
-        Some(at) if !rest[..at].contains(&b'?') => &rest[at..],
-        _ => b"/",
-    }
-}
-
-pub(crate) fn after_scheme(target: &[u8]) -> Option<&[u8]> {
+pub(super) fn after_scheme(target: &[u8]) -> Option<&[u8]> {
     [b"http://".as_slice(), b"https://"].into_iter().find_map(|scheme| {
         let (front, rest) = target.split_at_checked(scheme.len())?;
         front.eq_ignore_ascii_case(scheme).then_some(rest)

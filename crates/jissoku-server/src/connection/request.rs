@@ -39,9 +39,14 @@ impl<H: Handler> Connection<H> {
             self.record_client(origin.client);
         }
         self.record_head(head, bytes, context);
+        let mut text = std::mem::take(&mut context.head_text);
+        let rewritten = head.in_origin_form(bytes, &mut text);
+        let (head, bytes) = rewritten.as_ref().map_or((head, bytes), |head| (head, &text));
         let request_head = RequestHead { head, bytes, now_ns: context.now_ns, origin };
         let state = context.handler.on_head(&mut self.state, &request_head);
-        Request { state, response: ResponseState::new(head), body: None }
+        let response = ResponseState::new(head);
+        context.head_text = text;
+        Request { state, response, body: None }
     }
 
     /// Has the handler write the response to a complete request, or the next part of it.

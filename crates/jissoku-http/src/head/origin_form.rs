@@ -1,0 +1,107 @@
+//! Requests whose target is in absolute form, as requests in origin form.
+//!
+//! The host of such a request is that of its target, and its Host field is ignored (RFC 9112
+//! section 3.2.2). Each reader of a target or a Host would have to know that, and routes and
+//! applications that do not agree are a hole. So it is decided here, once: a server passes on what
+//! this writes, in which target and Host say the same to every reader.
+
+use super::request_line::{after_scheme, authority, span};
+use super::{Head, Method, Span};
+
+impl Head {
+    /// The same request in origin form, if this one has a target in absolute form; `text` then has its
+    /// bytes. The authority of the target becomes Host, which is the first field.
+    #[must_use]
+    #[inline]
+    pub fn in_origin_form(&self, bytes: &[u8], text: &mut Vec<u8>) -> Option<Self> {
+        match self.target.of(bytes) {
+            [b'/' | b'*', ..] => None,
+            target => self.rewritten((bytes, target), text),
+        }
+    }
+
+    #[cold]
+    fn rewritten(&self, (bytes, target): (&[u8], &[u8]), text: &mut Vec<u8>) -> Option<Self> {
+        let host = authority(target)?;
+        let rest = &after_scheme(target)?[host.len()..];
+        let line_end = self.fields.start as usize;
+        let after_target = bytes.get(self.target.end as usize..line_end)?;
+        text.clear();
+        text.extend_from_slice(self.method_name.of(bytes));
+        let method_name = span(0, text.len());
+        text.push(b' ');
+        let target_at = text.len();
+        // An empty path is a slash, or an asterisk for OPTIONS (RFC 9112 section 3.2.4).
+        match rest {
+            [] if self.method == Method::Options => text.push(b'*'),
+            [b'/', ..] => {}
+            _ => text.push(b'/'),
+        }
+        text.extend_from_slice(rest);
+        let target = span(target_at, text.len());
+        text.extend_from_slice(after_target);
+        let fields_at = text.len();
+        let mut write = |name: &[u8], value: &[u8]| {
+            for part in [name, b": ", value, b"\r\n"] {
+                text.extend_from_slice(part);
+            }
+        };
+        write(b"Host", host);
+        for (name, value) in self.fields(bytes) {
+            if !name.eq_ignore_ascii_case(b"host") {
+                write(name, value);
+            }
+        }
+        let fields: Span = span(fields_at, text.len());
+        text.extend_from_slice(b"\r\n");
+        let size = span(0, text.len()).end;
+        Some(Self { method_name, target, fields, size, ..*self })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::head::HeadReader;
+    use crate::limits::Limits;
+
+    fn read(text: &str) -> Head {
+        let head = HeadReader::default().read(text.as_bytes(), &Limits::DEFAULT);
+        head.expect("the head is in order").expect("the head is complete")
+    }
+
+    #[test]
+    fn the_host_of_an_absolute_target_is_that_of_the_request() {
+        let check = |request: &str, expected: &str| {
+            let request = format!("{request}\r\nrest");
+            let mut text = b"former".to_vec();
+            let head = read(&request).in_origin_form(request.as_bytes(), &mut text);
+            let head = head.expect("it is in absolute form");
+            assert_eq!(String::from_utf8_lossy(&text), format!("{expected}\r\n"));
+            // It is what is parsed from its bytes.
+            assert_eq!(head, read(&format!("{expected}\r\n")));
+        };
+        check(
+            "GET http://b:2/c?d HTTP/1.1\r\nA: b\r\nhOsT: a:1\r\n",
+            "GET /c?d HTTP/1.1\r\nHost: b:2\r\nA: b\r\n",
+        );
+        check("GET HTTPS://b?c=/d HTTP/1.1\r\nHost:\r\n", "GET /?c=/d HTTP/1.1\r\nHost: b\r\n");
+        check("GET http://b HTTP/1.0\r\n", "GET / HTTP/1.0\r\nHost: b\r\n");
+        check("GET http://b#/c HTTP/1.1\r\nHost: a\r\n", "GET /#/c HTTP/1.1\r\nHost: b\r\n");
+        check("OPTIONS http://b HTTP/1.1\r\nHost: b\r\n", "OPTIONS * HTTP/1.1\r\nHost: b\r\n");
+        check("OPTIONS http://b/ HTTP/1.1\r\nHost: b\r\n", "OPTIONS / HTTP/1.1\r\nHost: b\r\n");
+        check(
+            "POST http://[::1]:8/ HTTP/1.1\r\nContent-Length: 4\r\nHost: a\r\n",
+            "POST / HTTP/1.1\r\nHost: [::1]:8\r\nContent-Length: 4\r\n",
+        );
+    }
+
+    #[test]
+    fn other_forms_stay_as_they_are() {
+        for line in ["GET / HTTP/1.1", "GET /http://b/ HTTP/1.1", "OPTIONS * HTTP/1.1"] {
+            let request = format!("{line}\r\nHost: a\r\n\r\n");
+            let rewritten = read(&request).in_origin_form(request.as_bytes(), &mut Vec::new());
+            assert_eq!(rewritten, None, "{line}");
+        }
+    }
+}
