@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from jissoku import _native
 from tests.serving.test_page import defaults, value_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "apps.md").read_text()
@@ -62,3 +63,76 @@ def test_the_defaults_here_are_those_of_the_flags() -> None:
 )
 def test_the_options_of_another_server_exist(server: str, options: Callable[[], set[str]]) -> None:
     assert named(server) - options() == set()
+
+
+# Options with the name of one here, which were compared: what they mean is the same.
+SAME = {
+    "--access-log",
+    "--app-dir",
+    "--config",
+    "--factory",
+    "--group",
+    "--max-requests",
+    "--max-requests-jitter",
+    "--metrics",
+    "--pid-file",
+    "--reload",
+    "--threads",
+    "--user",
+    "--workers",
+}
+
+
+@pytest.mark.parametrize("options", [of_gunicorn, of_uvicorn, of_granian])
+def test_each_option_of_another_server_has_a_hint(
+    options: Callable[[], set[str]], capfd: pytest.CaptureFixture[str]
+) -> None:
+    names = {name for name in options() if name.startswith("-")} - {"-h", "--help"}
+    assert len(names) > 30
+    assert names & set(defaults()) <= SAME
+    without = []
+    for name in sorted(names - SAME):
+        assert _native.run(["jissoku", "serve", "there:app", name]) == 2
+        message = capfd.readouterr().err
+        if not re.search(
+            f"'{name}' found; (here it is --|there is no such option here: )", message
+        ):
+            without.append(message)
+    assert without == []
+
+
+HINTS = {
+    "--bind": "--listen HOST:PORT",
+    "--pid": "--pid-file FILE",
+    "-p": "--pid-file FILE",
+    "-t": "--hang-timeout TIME",
+    "-m": "--socket-mode MODE",
+    "-u": "--user USER",
+    "-g": "--group GROUP",
+    "-c": "--config FILE",
+    "--port": "--listen HOST:PORT",
+    "--uds": "--listen unix:PATH",
+    "--keep-alive": "--idle-time-max TIME",
+    "--timeout-keep-alive": "--idle-time-max TIME",
+    "--timeout-graceful-shutdown": "--stop-timeout TIME",
+    "--limit-concurrency": "--connections-max N",
+    "--limit-request-field_size": "--field-size-max SIZE",
+    "--h11-max-incomplete-event-size": "--fields-size-max SIZE",
+    "--limit-max-requests-jitter": "--max-requests-jitter N",
+    "--access-logfile": "--access-log FILE",
+    "--access-logformat": "--log-format FORMAT",
+    "--statsd-host": "--metrics HOST:PORT",
+    "--env-file": "set environment variables before",
+    "--preload": "each worker imports the application itself",
+    "--lifespan": "the lifespan is detected",
+    "--ssl-keyfile-password": "the key must not be encrypted",
+    "--reload-dir": "--reload watches the Python files below --app-dir",
+}
+
+
+@pytest.mark.parametrize("name", HINTS)
+def test_a_hint_is_right(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    _native.run(["jissoku", "serve", "there:app", name, "1"])
+    found = re.search("(?:here it is|no such option here:) (.*); see", capfd.readouterr().err)
+    assert found
+    assert found[1].startswith(HINTS[name])

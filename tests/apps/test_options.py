@@ -85,9 +85,26 @@ def test_a_changed_file_is_served(tmp_path: Path) -> None:
         served.end()
 
 
+MORE = """
+five = 5
+def make():
+    return app
+def give(what):
+    return what
+"""
+
 REFUSED = [
     (["nowhere:app"], 2, "there is no module named nowhere"),
-    (["there:nothing"], 2, "the module there has no attribute nothing"),
+    (["there:nothing"], 2, "the module there has no attribute nothing, but app"),
+    (["there:make"], 2, "there:make is a function without parameters: to serve what it returns,"),
+    (["there:make(five)"], 2, "the arguments of there:make(five) are not literals, such as 1 or"),
+    (["there:make(1)+make()"], 2, "the arguments of there:make(1)+make() are not literals, such"),
+    (["there:make()", "--factory"], 2, "--factory calls APP: leave the parentheses out"),
+    (
+        ["there:give(5)"],
+        2,
+        "there:give(5) has not returned an application, but a value of type int",
+    ),
     (["there:five"], 2, "there:five is not callable: it is of type int"),
     ([".", "--static", "/a=."], 2, "--static needs an application"),
     (["there:app", "--static", "a=."], 2, "invalid value 'a=.' for '--static <"),
@@ -107,7 +124,7 @@ REFUSED = [
     (
         ["there:app", "-p", "8000"],
         2,
-        "unexpected argument '-p' found; here it is --listen HOST:PORT",
+        "unexpected argument '-p' found; here it is --pid-file FILE, or --listen HOST:PORT",
     ),
     (["there:app", "--timeout", "30"], 2, "unexpected argument '--timeout' found; here it is"),
     (["there:app", "-k", "gthread"], 2, "unexpected argument '-k' found; here it is --wsgi or"),
@@ -121,7 +138,7 @@ REFUSED = [
 def test_bad_input_is_one_sentence(
     arguments: list[str], code: int, sentence: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "there.py").write_text(SOURCE.format(version="one") + "five = 5\n")
+    (tmp_path / "there.py").write_text(SOURCE.format(version="one") + MORE)
     command = [*COMMAND, "--app-dir", str(tmp_path), "--listen", "127.0.0.1:0"]
     if "--app-dir" in arguments:
         del command[-4:-2]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyModuleNotFoundError;
 use pyo3::prelude::*;
-use pyo3::types::{PyModule, PyString};
+use pyo3::types::{IntoPyDict, PyDict, PyModule, PyString, PyTuple};
 
 use jissoku_gateway::RouteContent;
 use jissoku_server::AnyService;
@@ -17,6 +17,9 @@ use crate::handler::WsgiService;
 use crate::routes::content_of;
 use crate::text::class_name;
 
+/// The usual names of applications.
+const USUAL_NAMES: [&str; 2] = ["application", "app"];
+
 /// The name of an application.
 #[derive(Clone, Debug)]
 pub struct AppSpec {
@@ -24,6 +27,9 @@ pub struct AppSpec {
     pub module: String,
     /// The attribute of the module, possibly with dots.
     pub attribute: String,
+    /// The arguments of a call of the attribute that returns the application: literals, as Python
+    /// source.
+    pub arguments: Option<String>,
     /// The directory to import from, before those of the Python path.
     pub directory: PathBuf,
     /// Whether the attribute is a function that returns the application.
@@ -116,21 +122,58 @@ impl AppSpec {
     /// Imports the application.
     pub(crate) fn load<'py>(&self, python: Python<'py>) -> Result<Bound<'py, PyAny>, LoadError> {
         self.prepare_path(python).map_err(|error| failed(python, "cannot import", &error))?;
-        let module = self.import(python)?;
-        let mut found = module.into_any();
-        for name in self.attribute.split('.') {
-            found = found.getattr(name).map_err(|_| {
-                let Self { module, attribute, .. } = self;
-                LoadError::Name(format!("the module {module} has no attribute {attribute}"))
-            })?;
-        }
-        if self.is_factory {
-            check_callable(&found, self)?;
-            let place = format!("{self} has failed");
-            found = found.call0().map_err(|error| failed(python, &place, &error))?;
-        }
+        let module = self.import(python)?.into_any();
+        let found = self.find(&module)?;
+        let found = match &self.arguments {
+            Some(arguments) => self.call(&found, arguments)?,
+            None if self.is_factory => self.call(&found, "")?,
+            None => found,
+        };
         check_callable(&found, self)?;
+        if is_factory(&found).unwrap_or(false) {
+            let sentence = format!(
+                "{self} is a function without parameters: to serve what it returns, write \
+                 '{self}()' or --factory"
+            );
+            return Err(LoadError::Name(sentence));
+        }
         Ok(found)
+    }
+
+    /// The attribute of the module.
+    fn find<'py>(&self, module: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>, LoadError> {
+        let Self { module: module_name, attribute, .. } = self;
+        attribute.split('.').try_fold(module.clone(), |found, name| {
+            found.getattr(name).map_err(|_| {
+                let sentence = format!("the module {module_name} has no attribute {attribute}");
+                let has = |name: &&str| module.hasattr(*name).unwrap_or(false);
+                LoadError::Name(match USUAL_NAMES.iter().find(|name| has(name)) {
+                    Some(usual) => format!("{sentence}, but {usual}"),
+                    None => sentence,
+                })
+            })
+        })
+    }
+
+    /// Calls the attribute with literals.
+    fn call<'py>(
+        &self,
+        found: &Bound<'py, PyAny>,
+        arguments: &str,
+    ) -> Result<Bound<'py, PyAny>, LoadError> {
+        check_callable(found, self)?;
+        let python = found.py();
+        let (positional, named) = literals(python, arguments).map_err(|_| {
+            LoadError::Name(format!("the arguments of {self} are not literals, such as 1 or 'a'"))
+        })?;
+        let called = found.call(positional, Some(&named));
+        let app = called.map_err(|error| failed(python, &format!("{self} has failed"), &error))?;
+        if app.is_callable() {
+            return Ok(app);
+        }
+        let class = class_name(&app);
+        let what = format!("has not returned an application, but a value of type {class}");
+        Err(LoadError::Name(format!("{self} {what}")))
     }
 
     fn prepare_path(&self, python: Python<'_>) -> PyResult<()> {
@@ -167,8 +210,47 @@ impl AppSpec {
 
 impl fmt::Display for AppSpec {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}:{}", self.module, self.attribute)
+        write!(formatter, "{}:{}", self.module, self.attribute)?;
+        match &self.arguments {
+            Some(arguments) => write!(formatter, "({arguments})"),
+            None => Ok(()),
+        }
     }
+}
+
+/// The values of the arguments of a call.
+fn literals<'py>(
+    python: Python<'py>,
+    arguments: &str,
+) -> PyResult<(Bound<'py, PyTuple>, Bound<'py, PyDict>)> {
+    let ast = python.import("ast")?;
+    let evaluate = |node: &Bound<'py, PyAny>| ast.call_method1("literal_eval", (node,));
+    let source = format!("call({arguments})");
+    let call = ast.call_method1("parse", (source, "<arguments>", "eval"))?.getattr("body")?;
+    // An expression such as `call() + f()` has none.
+    call.getattr("func")?.getattr("id")?;
+    let mut positional = Vec::new();
+    for node in call.getattr("args")?.try_iter()? {
+        positional.push(evaluate(&node?)?);
+    }
+    let named = PyDict::new(python);
+    for keyword in call.getattr("keywords")?.try_iter()? {
+        let keyword = keyword?;
+        let key: String = keyword.getattr("arg")?.extract()?;
+        named.set_item(key, evaluate(&keyword.getattr("value")?)?)?;
+    }
+    Ok((PyTuple::new(python, positional)?, named))
+}
+
+/// Whether it is a function without parameters, which no server can call for a request.
+fn is_factory(found: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let inspect = found.py().import("inspect")?;
+    if !inspect.call_method1("isfunction", (found,))?.is_truthy()? {
+        return Ok(false);
+    }
+    let own = [("follow_wrapped", false)].into_py_dict(found.py())?;
+    let signature = inspect.call_method("signature", (found,), Some(&own))?;
+    signature.getattr("parameters")?.is_empty()
 }
 
 /// Rejects what cannot be served; `name` is that of the object.

@@ -4,8 +4,10 @@
 //! Each file defines a group of flags; this one combines them into settings and content.
 
 mod app_args;
+mod app_name;
 mod config;
 mod content_args;
+mod elsewhere;
 mod end_watch;
 mod failure;
 mod files;
@@ -32,6 +34,7 @@ use jissoku_os::socket::Endpoint;
 use jissoku_server::{AnyService, Limits, ListenerSharing, Settings, TelemetryConfig};
 
 pub use app_args::{AppError, AppRequest, LoadApp};
+use app_name::AppName;
 use failure::{Failure, SUCCESS};
 
 /// The group of flags that choose the content.
@@ -111,7 +114,7 @@ impl Serve {
         worker: Option<usize>,
     ) -> Result<Settings, Failure> {
         self.content.check(self.files.folder())?;
-        self.app.check(self.app().is_some())?;
+        self.app.check(self.app().as_ref())?;
         self.files.check(self.app().is_some(), self.routes.is_some())?;
         let mut placement = self.workers.placement(self.app().is_some())?;
         let has_processes = self.has_processes()?;
@@ -158,10 +161,10 @@ impl Serve {
     }
 
     /// The name of the Python application, if one is to be served.
-    fn app(&self) -> Option<(&str, &str)> {
+    fn app(&self) -> Option<AppName> {
         match &self.routes {
             Some(routes) => routes.app(),
-            None => app_args::parse(self.files.folder()),
+            None => AppName::parse(self.files.folder()),
         }
     }
 

@@ -24,8 +24,8 @@ fn server_info(request: &AppRequest) -> ServerInfo {
 
 /// Imports the application of `jissoku serve MODULE:APP`.
 fn load_app(request: &AppRequest) -> Result<AnyService, AppError> {
-    let AppRequest { module, attribute, directory, is_factory, .. } = request.clone();
-    let spec = AppSpec { module, attribute, directory, is_factory };
+    let AppRequest { module, attribute, arguments, directory, is_factory, .. } = request.clone();
+    let spec = AppSpec { module, attribute, arguments, directory, is_factory };
     // Stacks on standard error after a crash, and when a worker hangs.
     Python::attach(|python| {
         // Without a standard error there is nowhere to write to.

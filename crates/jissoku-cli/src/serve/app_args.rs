@@ -9,6 +9,7 @@ use jissoku_gateway::RouteContent;
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{AnyService, Mount};
 
+use super::app_name::AppName;
 use super::failure::Failure;
 
 /// More threads cost memory and context switches without a benefit.
@@ -21,6 +22,8 @@ pub struct AppRequest {
     pub module: String,
     /// The attribute of the module, possibly with dots.
     pub attribute: String,
+    /// The arguments of a call of the attribute that returns the application, as Python source.
+    pub arguments: Option<String>,
     /// The directory to import from, before those of the Python path.
     pub directory: PathBuf,
     /// Whether the attribute is a function that returns the application.
@@ -110,7 +113,7 @@ pub(super) struct AppArgs {
 
 impl AppArgs {
     /// Rejects flags that need an application.
-    pub(super) fn check(&self, is_app: bool) -> Result<(), Failure> {
+    pub(super) fn check(&self, app: Option<&AppName>) -> Result<(), Failure> {
         let given = [
             ("--reload", self.reload),
             ("--threads", self.threads > 0),
@@ -118,8 +121,12 @@ impl AppArgs {
             ("--wsgi", self.wsgi),
             ("--asgi", self.asgi),
         ];
-        if let Some((flag, _)) = given.into_iter().find(|(_, is_given)| *is_given && !is_app) {
+        if let Some((flag, _)) = given.into_iter().find(|(_, is_given)| *is_given && app.is_none())
+        {
             return Err(Failure::of_input(&format!("{flag} needs an application, MODULE:APP")));
+        }
+        if self.factory && app.is_some_and(|app| app.arguments.is_some()) {
+            return Err(Failure::of_input("--factory calls APP: leave the parentheses out"));
         }
         if self.threads > THREADS_MAX {
             let sentence = format!("--threads {}: at most {THREADS_MAX}", self.threads);
@@ -141,14 +148,15 @@ impl AppArgs {
     /// Loads the application that the positional argument names.
     pub(super) fn service(
         &self,
-        (module, attribute): (&str, &str),
+        name: AppName,
         load: &LoadApp,
         (listeners, is_secure, is_multiprocess): (Vec<Endpoint>, bool, bool),
         (mounts, routes): (Vec<Mount>, Option<Arc<RouteContent>>),
     ) -> Result<AnyService, Failure> {
         let request = AppRequest {
-            module: module.to_owned(),
-            attribute: attribute.to_owned(),
+            module: name.module,
+            attribute: name.attribute,
+            arguments: name.arguments,
             directory: self.app_dir.clone(),
             is_factory: self.factory,
             is_asgi: (self.asgi || self.wsgi).then_some(self.asgi),
@@ -163,36 +171,5 @@ impl AppArgs {
             AppError::Name(sentence) => Failure::of_input(&sentence),
             AppError::Code(sentence) => Failure::of_work(&sentence),
         })
-    }
-}
-
-/// The module and the attribute, if the positional argument is `MODULE:APP` rather than a
-/// directory. A directory of such a name is written `./MODULE:APP`.
-pub(super) fn parse(argument: Option<&Path>) -> Option<(&str, &str)> {
-    let (module, attribute) = argument?.to_str()?.split_once(':')?;
-    let is_name = |name: &str| {
-        let is_start = |first: char| first.is_alphabetic() || first == '_';
-        name.starts_with(is_start) && name.chars().all(|c| c.is_alphanumeric() || c == '_')
-    };
-    let is_dotted = |path: &str| path.split('.').all(is_name);
-    (is_dotted(module) && is_dotted(attribute)).then_some((module, attribute))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn applications_are_distinguished_from_directories() {
-        for app in ["app:app", "mysite.wsgi:application", "a_1.b:C.d", "modul\u{e9}:x"] {
-            let (module, attribute) = app.split_once(':').expect("there is a colon");
-            assert_eq!(parse(Some(Path::new(app))), Some((module, attribute)), "{app}");
-        }
-        for directory in
-            ["./app:app", "app", "a:", ":a", "a:b:c", "a/b:c", "1:2", "a..b:c", "c:\\x"]
-        {
-            assert_eq!(parse(Some(Path::new(directory))), None, "{directory}");
-        }
-        assert_eq!(parse(None), None);
     }
 }

@@ -20,7 +20,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::CONTENT_GROUP;
-use super::app_args;
+use super::app_name::AppName;
 use super::failure::Failure;
 use super::route_table::RouteTable;
 use super::worker_args::refusal_of_times;
@@ -143,7 +143,7 @@ impl File<'_> {
                 OsString::from(format!("unix:{}", self.beside(path)))
             }
             // MODULE:APP is not a path.
-            _ if arg.is_positional() && app_args::parse(Some(Path::new(&text))).is_some() => {
+            _ if arg.is_positional() && AppName::parse(Some(Path::new(&text))).is_some() => {
                 text.into()
             }
             _ if name == "static" => match text.split_once('=') {

@@ -6,31 +6,13 @@ use std::io::{self, Write};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use jissoku_server::{StartError, StoppedBeforeReady};
 
+use super::elsewhere::{self, Elsewhere};
 use crate::usage;
 
 /// Exit codes, as everywhere in jissoku.
 pub(super) const SUCCESS: u8 = 0;
 pub(super) const FAILED: u8 = 1;
 pub(super) const BAD_INPUT: u8 = 2;
-
-/// Options of gunicorn, uvicorn and granian, and what they are here: as in docs/apps.md.
-const ELSEWHERE: [(&[&str], &str); 15] = [
-    (&["--bind", "-b", "--host", "--port", "-p"], "--listen HOST:PORT"),
-    (&["--uds"], "--listen unix:PATH"),
-    (&["--protocol"], "--listen HOST:PORT,uwsgi"),
-    (&["-w"], "--workers N"),
-    (&["--blocking-threads"], "--threads N"),
-    (&["--worker-class", "-k", "--interface"], "--wsgi or --asgi"),
-    (&["--pythonpath", "--working-dir"], "--app-dir DIR"),
-    (&["--timeout", "-t"], "--hang-timeout TIME"),
-    (&["--limit-max-requests"], "--max-requests N"),
-    (&["--worker-connections", "--limit-concurrency"], "--connections-max N"),
-    (&["--keep-alive", "--timeout-keep-alive"], "--idle-time-max TIME"),
-    (&["--graceful-timeout", "--timeout-graceful-shutdown"], "--stop-timeout TIME"),
-    (&["--certfile", "--keyfile", "--ssl-certfile", "--ssl-keyfile"], "--tls-cert and --tls-key"),
-    (&["--access-logfile"], "--access-log FILE"),
-    (&["--proxy-headers", "--forwarded-allow-ips"], "--trusted-proxies ADDRESS,..."),
-];
 
 /// An error message and its exit code.
 #[derive(Debug)]
@@ -100,8 +82,14 @@ impl fmt::Display for Failure {
         match self {
             Self::Usage(refusal) => {
                 formatter.write_str(&usage::reason(refusal))?;
-                if let Some(ours) = option_here(refusal) {
-                    return write!(formatter, "; here it is {ours}");
+                match elsewhere_of(refusal) {
+                    Some(Elsewhere::Here(ours)) => {
+                        return write!(formatter, "; here it is {ours}");
+                    }
+                    Some(Elsewhere::Absent(why)) => {
+                        return write!(formatter, "; there is no such option here: {why}");
+                    }
+                    None => {}
                 }
                 match usage::tip(refusal) {
                     Some(tip) => write!(formatter, "; {tip}"),
@@ -115,16 +103,15 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The option of an unknown one that other servers of Python applications have (docs/apps.md).
-fn option_here(refusal: &clap::Error) -> Option<&'static str> {
+/// What an unknown option of another server is here.
+fn elsewhere_of(refusal: &clap::Error) -> Option<Elsewhere> {
     if refusal.kind() != ErrorKind::UnknownArgument {
         return None;
     }
-    let Some(ContextValue::String(unknown)) = refusal.get(ContextKind::InvalidArg) else {
-        return None;
-    };
-    let found = ELSEWHERE.iter().find(|(names, _)| names.contains(&unknown.as_str()));
-    found.map(|(_, ours)| *ours)
+    match refusal.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(unknown)) => elsewhere::find(unknown),
+        _ => None,
+    }
 }
 
 /// Prints a line to standard error.
@@ -135,10 +122,7 @@ pub(super) fn print_error(sentence: &str) {
 
 #[cfg(test)]
 mod tests {
-    use super::ELSEWHERE;
     use crate::serve::Serve;
-
-    const PAGE: &str = include_str!("../../../../docs/apps.md");
 
     fn refusal(flags: &[&str]) -> String {
         let all: Vec<String> =
@@ -150,22 +134,16 @@ mod tests {
     fn options_of_other_servers_are_named_as_ours() {
         for (flags, words) in [
             (["--bind", "x:1"], "'--bind' found; here it is --listen HOST:PORT"),
-            (["-p", "8000"], "'-p' found; here it is --listen HOST:PORT"),
+            (["-p", "8000"], "'-p' found; here it is --pid-file FILE, or --listen HOST:PORT"),
+            (["-w4", "--pin"], "'-w' found; here it is --workers N"),
+            (["--bind=x:1", "--pin"], "'--bind' found; here it is --listen HOST:PORT"),
+            (["--env-file", ".env"], "there is no such option here: set environment variables"),
+            (["--log-level", "info"], "there is no such option here: messages go to standard"),
             (["--timeout", "30"], "'--timeout' found; here it is --hang-timeout TIME"),
             (["-k", "gthread"], "'-k' found; here it is --wsgi or --asgi"),
             (["--workers", "auto"], "or leave it out for one per physical core"),
         ] {
             assert!(refusal(&flags).contains(words), "{}", refusal(&flags));
-        }
-    }
-
-    #[test]
-    fn the_page_for_applications_names_the_options_of_other_servers() {
-        let names = ELSEWHERE.iter().flat_map(|(names, _)| *names);
-        for name in names.filter(|name| name.starts_with("--")) {
-            // Alone, or with a value.
-            let is_named = ['`', ' '].iter().any(|end| PAGE.contains(&format!("`{name}{end}")));
-            assert!(is_named, "{name}");
         }
     }
 

@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use jissoku_os::file::SymlinkPolicy;
 use jissoku_server::{Files, FilesError, FilesOptions, Mount, Rule};
 
+use super::app_name::AppName;
 use super::failure::Failure;
 use crate::units;
 
@@ -101,7 +102,13 @@ impl FileArgs {
     /// Opens the directory, if one is given.
     pub(super) fn load(&self) -> Result<Option<Files>, Failure> {
         let open = |folder: &PathBuf| Files::open(folder, self.options());
-        self.folder.as_ref().map(open).transpose().map_err(|error| Failure::of_input(&error))
+        self.folder.as_ref().map(open).transpose().map_err(|error| {
+            let suggestion = self.folder().and_then(AppName::suggestion);
+            Failure::of_input(&match suggestion {
+                Some(name) => format!("{error}; an application is MODULE:APP, here {name}"),
+                None => error.to_string(),
+            })
+        })
     }
 
     /// Opens the directory of a route, one of `count` that share the memory for cached files.

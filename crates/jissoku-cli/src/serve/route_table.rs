@@ -11,7 +11,7 @@ use jissoku_gateway::{
 use jissoku_upstream::configuration::{self, Action, Configuration, HostField, Route};
 use jissoku_upstream::random::Random;
 
-use super::app_args;
+use super::app_name::AppName;
 use super::failure::{Failure, print_error};
 use super::files::FileArgs;
 use super::gateway_args::GatewayArgs;
@@ -46,10 +46,10 @@ impl RouteTable {
     }
 
     /// The name of the Python application.
-    pub(super) fn app(&self) -> Option<(&str, &str)> {
+    pub(super) fn app(&self) -> Option<AppName> {
         let mut routes = self.configuration.routes.iter();
         routes.find_map(|route| match &route.action {
-            Action::App(name) => app_args::parse(Some(Path::new(name))),
+            Action::App(name) => AppName::parse(Some(Path::new(name))),
             _ => None,
         })
     }
@@ -177,12 +177,12 @@ impl RouteTable {
     /// Rejects routes that are valid but not supported by the server.
     fn check(&self, route: &Route) -> Result<(), Failure> {
         let Action::App(name) = &route.action else { return Ok(()) };
-        let Some((module, attribute)) = app_args::parse(Some(Path::new(name))) else {
+        let Some(app) = AppName::parse(Some(Path::new(name))) else {
             return Err(self.refuse(route.line, &format!("app is MODULE:APP, not {name:?}")));
         };
         match self.app() {
-            Some(app) if app != (module, attribute) => {
-                let why = format!("a server has one application, and {}:{} is one", app.0, app.1);
+            Some(other) if other != app => {
+                let why = format!("a server has one application, and {other} is one");
                 Err(self.refuse(route.line, &why))
             }
             _ => Ok(()),
