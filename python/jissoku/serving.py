@@ -12,7 +12,7 @@ from typing import Any
 
 Application = Callable[..., Any]
 
-_BODY_SIZE_MAX = 1 << 20
+_BODY_SIZE_MAX = 1 << 30
 
 Option = str | float | bool | Iterable[str] | None
 

@@ -294,6 +294,7 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Ser
     (folder / "there.py").write_text(WSGI.format(version="one"))
     where = folder / "app.sock"
     arguments = ["--listen", f"unix:{where},uwsgi", "--access-log", "-"]
+    arguments += ["--request-line-size-max", "8KiB", "--fields-size-max", "32KiB"]
     served = serve("there:app", *arguments, directory=folder)
     try:
         served.wait_for("^listening on unix:")
@@ -312,7 +313,7 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Ser
         (packet(REQUEST_URI="/"), 400),
         (get(HTTP_A="b\r\nX: y"), 400),
         (get(CONTENT_LENGTH="-1"), 400),
-        (get(CONTENT_LENGTH=str(1 << 30)), 413),
+        (get(CONTENT_LENGTH=str(1 << 31)), 413),
         (get("/" + "a" * 9000), 414),
     ],
 )

@@ -124,7 +124,7 @@ impl Serve {
         }
         let endpoints = match worker {
             Some(_) => given.to_vec(),
-            None => self.listen.endpoints(given),
+            None => self.listen.endpoints(given, std::env::var_os("PORT").as_deref())?,
         };
         let settings = Settings {
             listener_options: self.listen.options(&endpoints),
@@ -154,7 +154,11 @@ impl Serve {
     /// The limits of the flags. A body that any route takes is received; the others have their limits
     /// when it is known which takes a request.
     fn limits(&self) -> Limits {
-        let mut limits = self.limits.over(Limits::DEFAULT);
+        let mut limits = self.limits.over(if self.app().is_some() {
+            Limits::APPLICATION
+        } else {
+            Limits::DEFAULT
+        });
         let size_max = &mut limits.request.body_size_max;
         *size_max = self.routes.as_ref().map_or(*size_max, |it| it.body_size_max(*size_max));
         limits
@@ -188,8 +192,8 @@ impl Serve {
     ) -> Result<Option<Arc<RouteContent>>, Failure> {
         let Some(routes) = &self.routes else { return Ok(None) };
         let is_secure = self.telemetry.tls()?.is_some();
-        let body_size_max = self.limits.over(Limits::DEFAULT).request.body_size_max;
-        let facts = (is_secure, body_size_max);
+        let size_max_of = |limits| self.limits.over(limits).request.body_size_max;
+        let facts = (is_secure, size_max_of(Limits::DEFAULT), size_max_of(Limits::APPLICATION));
         routes.content(&self.files, &self.gateway, facts, previous).map(Some)
     }
 

@@ -31,7 +31,7 @@ impl ThreadServer {
         let endpoint: SocketAddr = listen.parse().map_err(|_| {
             PyOSError::new_err(format!("invalid address {listen:?}: write HOST:PORT with a number"))
         })?;
-        let mut limits = Limits { stop_idle_ns: 0, ..Limits::DEFAULT };
+        let mut limits = Limits { stop_idle_ns: 0, ..Limits::APPLICATION };
         limits.request.body_size_max = body_size_max;
         let settings = Settings { limits, ..Settings::new(Endpoint::Tcp(endpoint)) };
         let server =

@@ -76,6 +76,17 @@ impl Limits {
         stop_ns_max: 10 * SECOND_NS,
     };
 
+    /// The default limits of an application: about those of gunicorn and uvicorn, which limit no
+    /// body, and heads to 64 KiB. Bodies do not stay in memory.
+    pub const APPLICATION: Self = {
+        let mut limits = Self::DEFAULT;
+        limits.request.body_size_max = 1 << 30;
+        limits.request.request_line_size_max = 16 * 1024;
+        limits.request.field_size_max = 64 * 1024;
+        limits.request.fields_size_max = 64 * 1024;
+        limits
+    };
+
     /// Whether `size` bytes in `elapsed_ns` are below the minimum rate.
     #[must_use]
     pub const fn is_too_slow(&self, size: u64, elapsed_ns: u64) -> bool {

@@ -9,21 +9,18 @@ use crate::units;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Limits")]
 pub(super) struct LimitArgs {
-    /// Size of a request body; beyond it 413
-    #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "1MiB")]
-    body_size_max: u64,
-    /// Size of the request line; beyond it 414
-    #[arg(long, value_name = "SIZE", value_parser = size_u32, default_value = "8KiB",
-        hide_short_help = true)]
-    request_line_size_max: u32,
-    /// Size of one header field; beyond it 431
-    #[arg(long, value_name = "SIZE", value_parser = size_u32, default_value = "8KiB",
-        hide_short_help = true)]
-    field_size_max: u32,
-    /// Total size of the header fields; beyond it 431
-    #[arg(long, value_name = "SIZE", value_parser = size_u32, default_value = "32KiB",
-        hide_short_help = true)]
-    fields_size_max: u32,
+    /// Size of a request body; beyond it 413 [default: 1MiB, and 1GiB for an application]
+    #[arg(long, value_name = "SIZE", value_parser = units::size)]
+    body_size_max: Option<u64>,
+    /// Size of the request line; beyond it 414 [default: 8KiB, and 16KiB for an application]
+    #[arg(long, value_name = "SIZE", value_parser = size_u32, hide_short_help = true)]
+    request_line_size_max: Option<u32>,
+    /// Size of one header field; beyond it 431 [default: 8KiB, and 64KiB for an application]
+    #[arg(long, value_name = "SIZE", value_parser = size_u32, hide_short_help = true)]
+    field_size_max: Option<u32>,
+    /// Total size of the header fields; beyond it 431 [default: 32KiB, and 64KiB for an application]
+    #[arg(long, value_name = "SIZE", value_parser = size_u32, hide_short_help = true)]
+    fields_size_max: Option<u32>,
     /// Number of header fields; beyond it 431
     #[arg(long, value_name = "N", default_value = "100", hide_short_help = true)]
     fields_count_max: u32,
@@ -88,10 +85,12 @@ impl LimitArgs {
             output_size_high: self.output_size_high as usize,
             ..limits
         };
-        limits.request.body_size_max = self.body_size_max;
-        limits.request.request_line_size_max = self.request_line_size_max;
-        limits.request.field_size_max = self.field_size_max;
-        limits.request.fields_size_max = self.fields_size_max;
+        let request = &mut limits.request;
+        request.body_size_max = self.body_size_max.unwrap_or(request.body_size_max);
+        request.request_line_size_max =
+            self.request_line_size_max.unwrap_or(request.request_line_size_max);
+        request.field_size_max = self.field_size_max.unwrap_or(request.field_size_max);
+        request.fields_size_max = self.fields_size_max.unwrap_or(request.fields_size_max);
         limits.request.fields_count_max = self.fields_count_max;
         limits.request.extensions_size_max = self.extensions_size_max;
         limits
@@ -124,6 +123,20 @@ mod tests {
     fn without_flags_the_limits_are_the_defaults() {
         let only = Only::try_parse_from(["x"]).expect("no flag is needed");
         assert_eq!(only.limits.over(Limits::DEFAULT), Limits::DEFAULT);
+    }
+
+    #[test]
+    fn an_application_has_larger_limits_unless_flags_are_given() {
+        let limits = |flags: &[&str]| {
+            let only = Only::try_parse_from(["x"].iter().chain(flags)).expect("flags are valid");
+            only.limits.over(Limits::APPLICATION)
+        };
+        assert_eq!(limits(&[]), Limits::APPLICATION);
+        assert_eq!(limits(&["--body-size-max=9", "--field-size-max=9"]).request.body_size_max, 9);
+        // A field fits into all fields, and a cookie of 16 KiB into a field.
+        let request = Limits::APPLICATION.request;
+        assert!(request.field_size_max <= request.fields_size_max);
+        assert!(request.field_size_max > 16 << 10);
     }
 
     #[test]

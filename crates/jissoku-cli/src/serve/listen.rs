@@ -1,10 +1,14 @@
 //! Flags for the listeners.
 
+use std::ffi::OsStr;
+use std::net::Ipv4Addr;
 use std::str::FromStr;
 
 use clap::Args;
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{ForwardedFields, ListenerOptions, Protocol, TrustedProxies, XForwarded};
+
+use super::failure::Failure;
 
 /// Flags for listeners.
 #[derive(Debug, Args)]
@@ -12,7 +16,8 @@ use jissoku_server::{ForwardedFields, ListenerOptions, Protocol, TrustedProxies,
 pub(super) struct Listen {
     /// Address to listen on: HOST:PORT or unix:PATH; may be repeated; port 0 selects a free port;
     /// append `,uwsgi` for the uwsgi protocol, `,proxy-protocol` for the PROXY protocol
-    /// [default: the sockets passed by systemd or `Server::Starter`, else 127.0.0.1:8000]
+    /// [default: the sockets passed by systemd or `Server::Starter`, else `0.0.0.0:$PORT` if
+    /// that variable is set, else 127.0.0.1:8000]
     #[arg(long, value_name = "WHERE")]
     listen: Vec<Listener>,
     /// Mode of a Unix socket in octal, such as 660 [default: by the umask]
@@ -93,12 +98,28 @@ impl FromStr for Listener {
 }
 
 impl Listen {
-    /// The addresses to listen on; `given` are those of inherited listeners.
-    pub(super) fn endpoints(&self, given: &[Endpoint]) -> Vec<Endpoint> {
-        match (&*self.listen, given) {
-            ([], []) => vec![DEFAULT.parse().expect("a numeric address needs no resolver")],
-            ([], given) => given.to_vec(),
-            (wanted, _) => wanted.iter().map(|listener| listener.endpoint.clone()).collect(),
+    /// The addresses to listen on; `given` are those of inherited listeners, and `port` is the
+    /// variable by which a platform for applications passes the port that it forwards to.
+    pub(super) fn endpoints(
+        &self,
+        given: &[Endpoint],
+        port: Option<&OsStr>,
+    ) -> Result<Vec<Endpoint>, Failure> {
+        match (&*self.listen, given, port.filter(|port| !port.is_empty())) {
+            ([], [], None) => {
+                Ok(vec![DEFAULT.parse().expect("a numeric address needs no resolver")])
+            }
+            ([], [], Some(port)) => {
+                let number = port.to_str().and_then(|port| port.parse().ok());
+                let number: u16 = number.ok_or_else(|| {
+                    let port = port.display();
+                    let why = "it is not the number of a port; --listen overrides it";
+                    Failure::of_input(&format!("the variable PORT is {port}: {why}"))
+                })?;
+                Ok(vec![Endpoint::Tcp((Ipv4Addr::UNSPECIFIED, number).into())])
+            }
+            ([], given, _) => Ok(given.to_vec()),
+            (wanted, ..) => Ok(wanted.iter().map(|listener| listener.endpoint.clone()).collect()),
         }
     }
 
@@ -158,6 +179,33 @@ mod tests {
         assert_eq!(fields("forwarded"), Ok(ForwardedFields::Forwarded));
         for text in ["", "x-forwarded-for,", "x-forwarded-for,forwarded", "x-forwarded,forwarded"] {
             assert!(fields(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_port_of_a_platform_is_the_default() {
+        let listening = |listen: &[&str], given: &[&str], port: Option<&str>| {
+            let listen = Listen {
+                listen: listen.iter().map(|text| text.parse().expect("a listener")).collect(),
+                socket_mode: None,
+                trusted_proxies: None,
+                forwarded_fields: ForwardedFields::default(),
+            };
+            let given: Vec<Endpoint> =
+                given.iter().map(|text| text.parse().expect("an endpoint")).collect();
+            let found = listen.endpoints(&given, port.map(OsStr::new));
+            found.map(|found| found[0].to_string()).map_err(|failure| failure.to_string())
+        };
+        let ok = |text: &str| Ok(text.to_owned());
+        assert_eq!(listening(&[], &[], None), ok(DEFAULT));
+        assert_eq!(listening(&[], &[], Some("")), ok(DEFAULT));
+        assert_eq!(listening(&[], &[], Some("5000")), ok("0.0.0.0:5000"));
+        assert_eq!(listening(&["127.0.0.1:1"], &[], Some("5000")), ok("127.0.0.1:1"));
+        assert_eq!(listening(&["127.0.0.1:1"], &[], Some("no port")), ok("127.0.0.1:1"));
+        assert_eq!(listening(&[], &["127.0.0.1:2"], Some("5000")), ok("127.0.0.1:2"));
+        for wrong in ["no port", "70000", "tcp://10.0.0.1:80"] {
+            let said = listening(&[], &[], Some(wrong)).expect_err("no number of a port");
+            assert!(said.contains(wrong), "{said}");
         }
     }
 

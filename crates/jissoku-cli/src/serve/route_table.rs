@@ -61,12 +61,12 @@ impl RouteTable {
     }
 
     /// The content of the routes. `is_secure`: clients over TCP use TLS. `body_size_max`: of routes
-    /// that have no limit of their own. `previous` is the content before a reload.
+    /// that have no limit of their own, and of those of the application. `previous` is the content before a reload.
     pub(super) fn content(
         &self,
         files: &FileArgs,
         flags: &GatewayArgs,
-        (is_secure, body_size_max): (bool, u64),
+        (is_secure, body_size_max, app_body_size_max): (bool, u64, u64),
         previous: Option<&RouteContent>,
     ) -> Result<Arc<RouteContent>, Failure> {
         let Configuration { upstreams, routes, rules } = &self.configuration;
@@ -110,7 +110,12 @@ impl RouteTable {
             .gateway(upstreams, is_secure)
             .with_hedges(&hedges)
             .with_deadline_fields(&deadline_fields);
-        let size_max_of = |route: &Route| route.body_size_max.unwrap_or(body_size_max);
+        let size_max_of = |route: &Route| {
+            route.body_size_max.unwrap_or(match route.action {
+                Action::App(_) => app_body_size_max,
+                _ => body_size_max,
+            })
+        };
         Ok(Arc::new(RouteContent {
             rules: rules.clone(),
             contents,

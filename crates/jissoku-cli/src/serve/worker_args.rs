@@ -1,5 +1,6 @@
 //! Flags for workers, their cores, and draining.
 
+use std::ffi::OsStr;
 use std::time::Duration;
 
 use clap::{ArgMatches, Args, ValueEnum};
@@ -28,7 +29,7 @@ type CoreList = Vec<usize>;
 #[derive(Debug, Args)]
 pub(super) struct WorkerArgs {
     /// Number of worker threads, or of worker processes of an application [default: one per
-    /// physical core, and one for an application]
+    /// physical core; for an application `$WEB_CONCURRENCY`, or one]
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = worker_count)]
     workers: Option<u16>,
     /// Cores to pin the workers to, round-robin, such as 0,1 or 0-3
@@ -98,12 +99,12 @@ impl WorkerArgs {
         }
         let physical =
             jissoku_os::affinity::physical().map_err(|error| Failure::of_work(&error))?;
-        let default_workers = match cores.len() {
-            _ if is_app => 1,
-            0 => physical.len(),
-            count => count,
+        let workers = match (self.workers, cores.len()) {
+            (Some(workers), _) => usize::from(workers),
+            _ if is_app => workers_of_platform(std::env::var_os("WEB_CONCURRENCY").as_deref())?,
+            (None, 0) => physical.len(),
+            (None, count) => count,
         };
-        let workers = self.workers.map_or(default_workers, usize::from);
         let cores = match self.pin {
             true if workers <= physical.len() => physical,
             true => allowed,
@@ -169,6 +170,16 @@ fn worker_count(text: &str) -> Result<u16, String> {
     }
 }
 
+/// The number of worker processes that a platform for applications has set.
+fn workers_of_platform(variable: Option<&OsStr>) -> Result<usize, Failure> {
+    let Some(text) = variable.filter(|text| !text.is_empty()) else { return Ok(1) };
+    let text = text.to_string_lossy();
+    worker_count(&text).map(usize::from).map_err(|_| {
+        let why = format!("write a number from 1 to {WORKERS_MAX}; --workers overrides it");
+        Failure::of_input(&format!("the variable WEB_CONCURRENCY is {text}: {why}"))
+    })
+}
+
 fn duration(text: &str) -> Result<Duration, String> {
     let duration = Duration::from_nanos(units::duration_ns(text)?);
     if duration > DURATION_MAX {
@@ -179,4 +190,20 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_platform_may_set_the_number_of_worker_processes() {
+        let count = |variable: Option<&str>| {
+            workers_of_platform(variable.map(OsStr::new)).map_err(|failure| failure.to_string())
+        };
+        assert_eq!((count(None), count(Some("")), count(Some("3"))), (Ok(1), Ok(1), Ok(3)));
+        for wrong in ["0", "auto", "-1", "100000"] {
+            assert!(count(Some(wrong)).is_err_and(|why| why.contains(wrong)), "{wrong}");
+        }
+    }
 }
