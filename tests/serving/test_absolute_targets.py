@@ -109,7 +109,9 @@ def test_an_application_sees_the_host_of_the_target(
 def test_the_log_has_the_target_as_it_was_sent(tmp_path: Path, start: Start) -> None:
     with Origin("one") as one:
         log = tmp_path / "access.log"
-        served = start("--to", f"http://{one.address}", "--access-log", str(log))
+        served = start(
+            "--to", f"http://{one.address}", "--listen", "127.0.0.1:0", "--access-log", str(log)
+        )
         port = int(served.wait_for(LOCAL)[1])
         assert exchange(port, "GET", "http://a.example/p") == (200, "one /p")
         [line] = lines_of(served, log)

@@ -346,10 +346,17 @@ def test_without_a_server_that_passes_its_checks_the_response_is_503(
 
 def test_a_loop_is_refused_and_its_connection_kept(tmp_path: Path, start: Start) -> None:
     with Origin("good") as good:
-        text = f"[upstream.app]\nservers = ['{good.address}']\n[[route]]\npath = '/**'\nto = 'app'"
+        text = f"""
+            via-name = "edge-1"
+            [upstream.app]
+            servers = ["{good.address}"]
+            [[route]]
+            path = "/**"
+            to = "app"
+        """
         gateway = Gateway(tmp_path, start, text)
         connection = connect(gateway.port)
-        for fields, status in [({"Via": "1.1 jissoku"}, 502), ({}, 200)]:
+        for fields, status in [({"Via": "1.0 a, 1.1 Edge-1 (b)"}, 502), ({}, 200)]:
             connection.request("GET", "/", headers=fields)
             response = connection.getresponse()
             response.read()

@@ -13,6 +13,7 @@ mod failure;
 mod files;
 mod gateway_args;
 mod init;
+mod instance;
 mod limits;
 mod listen;
 mod process;

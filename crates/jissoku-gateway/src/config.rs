@@ -1,5 +1,6 @@
 //! What all workers share: the servers to forward to, and how long they may take.
 
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::IpAddr;
 use std::sync::mpsc::Sender;
@@ -22,6 +23,8 @@ const GATHER_MEMORY: usize = 64 * 1024 * 1024;
 pub struct Gateway {
     pub(crate) upstreams: Vec<Arc<Upstream>>,
     pub(crate) timeouts: Timeouts,
+    /// The name of this instance in Via.
+    pub(crate) via_name: Box<str>,
     /// Whether clients over TCP use TLS.
     pub(crate) is_secure: bool,
     /// Referred to by [`Forwarding::hedge`].
@@ -131,6 +134,7 @@ impl Gateway {
         Self {
             upstreams,
             timeouts,
+            via_name: format!("jissoku-{:010x}", RandomState::new().hash_one(()) >> 24).into(),
             is_secure,
             hedges: Vec::new(),
             deadline_fields: Vec::new(),
@@ -138,6 +142,13 @@ impl Gateway {
             gather_memory: GATHER_MEMORY,
             helpers: OnceLock::new(),
         }
+    }
+
+    /// With this name in Via, by which loops are noticed, instead of a random one. No other gateway
+    /// that its requests pass may have it.
+    #[must_use]
+    pub fn with_via_name(self, name: &str) -> Self {
+        Self { via_name: name.into(), ..self }
     }
 
     /// With second copies of late requests, which [`Forwarding::hedge`] refers to.

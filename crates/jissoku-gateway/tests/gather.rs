@@ -154,7 +154,8 @@ impl Scene {
             vec![Upstream::single(target, UpstreamOptions::new(SECOND_NS))],
             Timeouts::DEFAULT,
             false,
-        );
+        )
+        .with_via_name("jissoku");
         let forwarding = Forwarding::new(0, 60 * SECOND_NS);
         let route = GatherRoute::new((**plan).clone(), vec![forwarding; plan.parts.len()]);
         let content = RouteContent {

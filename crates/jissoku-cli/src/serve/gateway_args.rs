@@ -5,6 +5,7 @@ use jissoku_gateway::{Gateway, Resolution, Target, Timeouts, Upstream, UpstreamO
 use jissoku_server::{AnyService, TrustedProxies};
 
 use super::failure::{Failure, print_error};
+use super::instance;
 use crate::units;
 
 /// Flags for a reverse proxy.
@@ -43,6 +44,10 @@ pub(super) struct GatewayArgs {
     #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "64MiB",
         hide_short_help = true)]
     gather_memory: u64,
+    /// Name of this instance in Via, by which forwarding loops are noticed; a random one unless it is
+    /// given
+    #[arg(long, value_name = "NAME", value_parser = instance::parse, hide_short_help = true)]
+    via_name: Option<String>,
     /// Clients whose responses have Proxy-Status (RFC 9209) and Server-Timing: ADDRESS[/PREFIX] and
     /// unix, separated by commas
     #[arg(long, value_name = "CLIENTS", hide_short_help = true)]
@@ -82,6 +87,7 @@ impl GatewayArgs {
     /// A reverse proxy with these flags.
     pub(super) fn gateway(&self, upstreams: Vec<Upstream>, is_secure: bool) -> Gateway {
         Gateway::of(upstreams, self.timeouts(), is_secure)
+            .with_via_name(self.via_name.as_deref().unwrap_or(instance::name()))
             .with_diagnostics_for(self.diagnostics_for.clone().unwrap_or_default())
             .with_gather_memory(usize::try_from(self.gather_memory).unwrap_or(usize::MAX))
     }

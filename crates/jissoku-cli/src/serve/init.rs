@@ -9,7 +9,7 @@ use jissoku_os::reexec::{self, ExecSpec, ReexecChild};
 use jissoku_os::signal::{self, Signals};
 
 use super::failure::{FAILED, Failure};
-use super::systemd_env::environment;
+use super::instance::environment;
 
 /// Whether this process is the first of a container.
 pub(super) fn is_first() -> bool {

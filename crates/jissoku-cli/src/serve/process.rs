@@ -14,9 +14,9 @@ use jissoku_server::{Protocol, RunningServer, Server, ServerEvent, SignalSet, So
 use super::end_watch::EndWatch;
 use super::failure::{Failure, print_error};
 use super::process_args::PidFile;
-use super::systemd_env::{SystemdEnv, environment};
+use super::systemd_env::SystemdEnv;
 use super::telemetry_args::Telemetry;
-use super::{LoadApp, Serve, watch};
+use super::{LoadApp, Serve, instance, watch};
 
 /// Serves with the flags in `arguments` until a signal ends it.
 pub(super) fn run(arguments: &[String], load: Option<&LoadApp>) -> Result<(), Failure> {
@@ -371,7 +371,7 @@ impl ServerProcess<'_> {
                 .map(|metrics_server| metrics_server.sockets())
                 .unwrap_or_default(),
         );
-        let child = ExecSpec::of_this_process(environment())
+        let child = ExecSpec::of_this_process(instance::environment())
             .and_then(|image| ReexecChild::start(&image, &sockets));
         let child = match child {
             Ok(child) => child,

@@ -1,7 +1,6 @@
 //! Socket activation and `sd_notify(3)`: what systemd, `Server::Starter` or a predecessor passed in
 //! the environment.
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
 
@@ -11,6 +10,7 @@ use jissoku_os::reexec::{self, ExecSpec};
 use jissoku_server::{ParentPipe, Sockets, WORKER_NAME};
 
 use super::failure::{Failure, print_error};
+use super::instance;
 
 /// The environment, read once.
 #[derive(Debug)]
@@ -34,6 +34,9 @@ impl SystemdEnv {
             ready.map(|index| inherited.remove(index)).map(|Inherited { fd, .. }| fd.into());
         let worker =
             inherited.iter().find_map(|found| found.name.strip_prefix(WORKER_NAME)?.parse().ok());
+        if predecessor.is_some() {
+            instance::inherit();
+        }
         let notifier = std::env::var_os("NOTIFY_SOCKET").filter(|address| !address.is_empty());
         let notifier = notifier.and_then(|address| {
             let made = SdNotify::new(&address);
@@ -99,10 +102,5 @@ impl SystemdEnv {
 
 /// The program of a worker process: this one, as it is on disk.
 pub(super) fn worker_program() -> io::Result<ExecSpec> {
-    ExecSpec::of_this_process(environment())
-}
-
-/// The environment for a re-executed process.
-pub(super) fn environment() -> Vec<(OsString, OsString)> {
-    std::env::vars_os().collect()
+    ExecSpec::of_this_process(instance::environment())
 }

@@ -139,7 +139,7 @@ impl GatewayHandler {
         let said = origin.map(forwarded_address);
         let upstream = &self.service.upstreams[head_edit.upstream];
         let edit = RequestEdit {
-            adds_via: upstream.options.has_via,
+            via: upstream.options.has_via.then_some(&*self.service.via_name),
             client_fields: origin
                 .and_then(|origin| origin.trusted_fields)
                 .map_or(ClientFields::Drop, ClientFields::Append),

@@ -6,14 +6,13 @@ use crate::forwarded::{ForwardedFields, XForwarded};
 use crate::framing::Body;
 use crate::head::{Head, HeaderFlags, Method, Version, trim};
 
-/// The name of this proxy in Via.
-const PSEUDONYM: &[u8] = b"jissoku";
-
 /// What a proxy changes in a request head.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestEdit<'a> {
-    /// Adds Via (RFC 9110 section 7.6.3). Some servers do not compress responses to a proxy.
-    pub adds_via: bool,
+    /// The name of this proxy in Via, if it adds one (RFC 9110 section 7.6.3): some servers do not
+    /// compress responses to a proxy. A request that has it already has been here: it must be that of
+    /// one instance.
+    pub via: Option<&'a str>,
     /// What becomes of the Forwarded and X-Forwarded fields of the client.
     pub client_fields: ClientFields,
     /// The address of the client, for X-Forwarded-For; none over a Unix socket.
@@ -228,7 +227,7 @@ impl<'a> Received<'a> {
                 false
             }
             3 if is(b"via") => {
-                if edit.adds_via && names_this_proxy(value) {
+                if edit.via.is_some_and(|own| names_proxy(value, own)) {
                     return Err(ForwardError::Loop);
                 }
                 !options.has(name)
@@ -287,12 +286,12 @@ fn write_own_fields(
     if received.offer.takes_trailers {
         output.extend_from_slice(b"TE: trailers\r\nConnection: TE\r\n");
     }
-    if edit.adds_via {
+    if let Some(own) = edit.via {
         output.extend_from_slice(match head.version {
             Version::Http10 => b"Via: 1.0 ",
             Version::Http11 => b"Via: 1.1 ",
         });
-        output.extend_from_slice(PSEUDONYM);
+        output.extend_from_slice(own.as_bytes());
         output.extend_from_slice(b"\r\n");
     }
     if let Some(client) = edit.client {
@@ -330,11 +329,11 @@ fn is_hop_by_hop(name: &[u8]) -> bool {
     }
 }
 
-/// Whether a Via has this proxy as a recipient.
-fn names_this_proxy(via: &[u8]) -> bool {
+/// Whether a Via has the proxy of this name as a recipient.
+fn names_proxy(via: &[u8], name: &str) -> bool {
     let hops = via.split(|&byte| byte == b',').map(trim);
     hops.into_iter().any(|hop| {
         let mut words = hop.split(|&byte| byte == b' ' || byte == b'\t');
-        words.nth(1).is_some_and(|host| host.eq_ignore_ascii_case(PSEUDONYM))
+        words.nth(1).is_some_and(|host| host.eq_ignore_ascii_case(name.as_bytes()))
     })
 }

@@ -7,7 +7,7 @@ use crate::limits::Limits;
 use crate::response_reader::{ResponseBody, ResponseEvent, ResponseReader};
 
 const EDIT: RequestEdit<'_> = RequestEdit {
-    adds_via: true,
+    via: Some("jissoku"),
     client_fields: ClientFields::Drop,
     client: Some("192.0.2.1"),
     is_secure: false,
@@ -132,7 +132,7 @@ fn fields_of_a_trusted_client_are_appended_to() {
     let expected = "GET / HTTP/1.1\r\nHost: h\r\nX-Forwarded-Proto: https\r\n\
         Via: 1.1 jissoku\r\nX-Forwarded-For: 192.0.2.1\r\nX-Forwarded-Host: h\r\n\r\n";
     assert_eq!(forward(request, &RequestEdit { client_fields, ..EDIT }), Ok(expected.to_owned()));
-    let own = RequestEdit { host: ForwardedHost::Upstream, adds_via: false, client: None, ..EDIT };
+    let own = RequestEdit { host: ForwardedHost::Upstream, via: None, client: None, ..EDIT };
     let expected = "GET / HTTP/1.1\r\nHost: up:9001\r\nX-Forwarded-Proto: http\r\n\
         X-Forwarded-Host: h\r\n\r\n";
     assert_eq!(forward("GET / HTTP/1.1\r\nHost: h\r\n\r\n", &own), Ok(expected.to_owned()));

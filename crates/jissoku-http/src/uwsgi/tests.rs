@@ -272,7 +272,7 @@ proptest! {
             return Ok(());
         };
         let edit = RequestEdit {
-            adds_via: true,
+            via: Some("jissoku"),
             client_fields: ClientFields::Drop,
             client: Some("192.0.2.1"),
             is_secure: false,
