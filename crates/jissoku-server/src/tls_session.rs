@@ -233,7 +233,7 @@ impl<H: Handler> TlsSession<H> {
             return self.next;
         };
         if encrypt(tls, &mut plain, ahead, output).is_err() {
-            // A file has changed: the response cannot be completed.
+            // A file has become shorter: the response cannot be completed.
             return Next::Abort;
         }
         if !plain.is_empty() {

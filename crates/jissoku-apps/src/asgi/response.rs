@@ -149,6 +149,11 @@ impl Response {
             let file = File::open(&path)?;
             let size = file.stamp().size;
             self.write_head(size, false)?;
+            // The application may have read the size before the file grew.
+            let size = match self.framing {
+                Some(Framing::Length(left)) => size.min(left),
+                _ => size,
+            };
             self.take_length(size, false)?;
             let response = &mut *self;
             let is_chunked = matches!(response.framing, Some(Framing::Chunked));

@@ -72,8 +72,9 @@ impl SendBuffer {
         self.push(Segment::Shared(bytes, range));
     }
 
-    /// Appends the bytes in `range` of `file` without a copy. If the file has changed since it was
-    /// opened, the connection is closed rather than a mixture of two versions sent.
+    /// Appends the bytes in `range` of `file` without a copy. A file may grow, and its mode, name
+    /// and links may change, while it is sent; if it has become shorter than `range`, the
+    /// connection is closed.
     pub fn file(&mut self, file: Arc<File>, range: Range<u64>) {
         self.push(Segment::File(file, range));
     }
@@ -143,7 +144,7 @@ impl SendBuffer {
     /// Sends until the socket is full or the budget is spent.
     ///
     /// # Errors
-    /// The error of the sending call, or `InvalidData` for a file that has changed.
+    /// The error of the sending call, or `UnexpectedEof` for a file that has become shorter.
     pub(super) fn send(&mut self, socket: impl AsFd) -> io::Result<Sent> {
         let mut sent_size = 0;
         while !self.is_empty() {
@@ -181,9 +182,6 @@ impl SendBuffer {
         }
         match self.unsent().next() {
             Some(SegmentRef::File(file, range)) => {
-                if !file.is_unchanged() {
-                    return Err(io::ErrorKind::InvalidData.into());
-                }
                 let offered = length(&range).min(SEND_SIZE_MAX);
                 let sent = socket::send_file(&socket, file, range.start, offered)?;
                 // `sendfile(2)` may stop early with a writable socket, for which no event would

@@ -9,7 +9,7 @@ impl SendBuffer {
     /// number.
     ///
     /// # Errors
-    /// The error of `pread(2)`, or `InvalidData` for a file that has changed.
+    /// The error of `pread(2)`, or `UnexpectedEof` for a file that has become shorter.
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut taken = 0;
         for segment_ref in self.unsent() {
@@ -22,8 +22,8 @@ impl SendBuffer {
                 SegmentRef::Memory(bytes) => room[..size].copy_from_slice(&bytes[..size]),
                 SegmentRef::File(file, range) => {
                     let read = file.read_at(&mut room[..size], range.start)?;
-                    if read < size || !file.is_unchanged() {
-                        return Err(io::ErrorKind::InvalidData.into());
+                    if read < size {
+                        return Err(io::ErrorKind::UnexpectedEof.into());
                     }
                 }
             }
@@ -66,9 +66,14 @@ mod tests {
         }
         let mut output = SendBuffer::default();
         output.file(file, 2..5);
+        std::fs::write(&path, b"..456.. and more").expect("a file can be written");
+        let mut buffer = [0; 9];
+        assert_eq!(output.read(&mut buffer).expect("its bytes are there"), 3);
+        assert_eq!(&buffer[..3], b"456");
+        output.file(Arc::new(File::open(&path).expect("it is there")), 2..5);
         std::fs::write(&path, b"..4").expect("a file can be written");
-        let error = output.read(&mut [0; 9]).expect_err("the file has changed");
-        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        let error = output.read(&mut [0; 9]).expect_err("the file is too short");
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
         std::fs::remove_file(&path).expect("it was made here");
     }
 }
