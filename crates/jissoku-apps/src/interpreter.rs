@@ -3,16 +3,40 @@
 
 use std::ptr;
 
+use jissoku_os::signal;
+use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit};
 use pyo3::ffi::{self, PyThreadState};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
-/// Calls `wait`, which does not use the interpreter, while other threads may.
+use crate::log;
+
+/// Calls `wait`, which does not use the interpreter, while other threads may. Signals end the wait;
+/// the application's functions for them are called afterwards.
 pub(crate) fn release_while(wait: &mut dyn FnMut()) {
     Python::attach(|python| {
-        let _released = Released::new(python);
+        let released = Released::new(python);
         wait();
+        drop(released);
+        call_signal_handlers(python);
     });
+}
+
+/// Calls the application's functions for signals that have arrived, if this is the main thread.
+pub fn check_signals() {
+    Python::attach(call_signal_handlers);
+}
+
+/// What such a function raises is raised by no request, so it is reported. With `sys.exit` it ends
+/// the server, as SIGTERM does.
+pub(crate) fn call_signal_handlers(python: Python<'_>) {
+    let Err(error) = python.check_signals() else { return };
+    log::report(python, &error, "in a signal handler of the application");
+    let ends = error.is_instance_of::<PySystemExit>(python)
+        || error.is_instance_of::<PyKeyboardInterrupt>(python);
+    if ends {
+        signal::stop_this_process();
+    }
 }
 
 /// Reacquires the lock when dropped, also after a panic.

@@ -21,6 +21,7 @@ mod load;
 mod log;
 mod names;
 mod overlay;
+pub mod python_thread;
 mod recent_heads;
 mod response;
 mod routes;
@@ -32,4 +33,5 @@ mod threaded;
 mod wsgi;
 
 pub use environ::ServerInfo;
+pub use interpreter::check_signals;
 pub use load::{AppSpec, Interface, LoadError, load, serve_object};

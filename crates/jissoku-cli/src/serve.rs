@@ -16,6 +16,7 @@ mod init;
 mod instance;
 mod limits;
 mod listen;
+mod main_thread;
 mod process;
 mod process_args;
 mod route_contents;
@@ -184,6 +185,11 @@ impl Serve {
     fn program_timeout(&self) -> Result<Option<Duration>, Failure> {
         let count = if self.has_processes()? { 2 } else { 1 };
         Ok(self.supervision.start_timeout(self.app.reloads()).map(|timeout| timeout * count))
+    }
+
+    /// Whether the process calls the application: that of `worker`, or the only one.
+    fn calls_app(&self, worker: Option<usize>) -> Result<bool, Failure> {
+        Ok(self.app().is_some() && (worker.is_some() || !self.has_processes()?))
     }
 
     /// What the routes of the configuration file serve, if it has some.

@@ -1,5 +1,7 @@
 //! Signals as readable sockets: each signal is one byte.
 
+mod shared;
+
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -18,6 +20,13 @@ pub fn ignore_sigpipe() {
     let _before = unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }
 
+/// Sends `SIGTERM` to this process.
+pub fn stop_this_process() {
+    // The process exists, and may signal itself.
+    let _sent =
+        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM);
+}
+
 /// Sends `SIGHUP` to this process.
 pub fn reload_this_process() {
     // The process exists, and may signal itself.
@@ -30,6 +39,8 @@ pub fn reload_this_process() {
 pub struct Signals {
     receiver: UnixStream,
     registered: Vec<SigId>,
+    /// Those that are shared with an application.
+    shared: Vec<i32>,
 }
 
 impl Signals {
@@ -42,11 +53,32 @@ impl Signals {
         let (receiver, sender) = UnixStream::pair()?;
         receiver.set_nonblocking(true)?;
         // On an error, the signals registered so far are unregistered.
-        let mut registered_signals = Self { receiver, registered: Vec::new() };
+        let mut registered_signals = Self { receiver, registered: Vec::new(), shared: Vec::new() };
         for &signal in signals {
             registered_signals.registered.push(pipe::register(signal, sender.try_clone()?)?);
         }
         Ok(registered_signals)
+    }
+
+    /// As [`Signals::register`], beside handlers that an application has installed before, or
+    /// installs later: see [`Signals::share`]. Forked children have the application's only.
+    ///
+    /// # Errors
+    /// As [`Signals::register`].
+    pub fn register_shared(signals: &[i32]) -> io::Result<Self> {
+        signals.iter().try_for_each(|&signal| shared::set_aside(signal))?;
+        let mut registered = Self::register(signals)?;
+        signals.iter().try_for_each(|&signal| shared::begin(signal))?;
+        registered.shared = signals.to_vec();
+        Ok(registered)
+    }
+
+    /// Looks for handlers that were installed in place of these; from here on both are called.
+    ///
+    /// # Errors
+    /// The error of `sigaction(2)`.
+    pub fn share(&self) -> io::Result<()> {
+        self.shared.iter().try_for_each(|&signal| shared::share(signal))
     }
 
     /// The number of signals since the last call; does not wait.

@@ -13,7 +13,8 @@ use thread_server::ThreadServer;
 /// Runs `jissoku serve|load|floor …` and returns its exit code; Python's lock is free meanwhile.
 #[pyfunction]
 fn run(python: Python<'_>, arguments: Vec<String>) -> u8 {
-    python.detach(|| jissoku_cli::run_with(arguments, Some(&LoadApp::import(load_app))))
+    let load = LoadApp::import(load_app, jissoku_apps::check_signals);
+    python.detach(|| jissoku_cli::run_with(arguments, Some(&load)))
 }
 
 /// The attributes of the server that an application sees.
@@ -42,13 +43,14 @@ fn load_app(request: &AppRequest) -> Result<AnyService, AppError> {
 /// As `run`, for `serve` of an application that is an object of this process.
 #[pyfunction]
 fn run_app(python: Python<'_>, app: Py<PyAny>, arguments: Vec<String>) -> u8 {
-    let load = LoadApp::given(move |request: &AppRequest| {
+    let load = move |request: &AppRequest| {
         let serve = |python: Python<'_>| {
             let (interface, routes) = (interface(request), request.routes.as_ref());
             jissoku_apps::serve_object(app.bind(python), interface, server_info(request), routes)
         };
         Python::attach(serve).map_err(|error| AppError::Name(error.to_string()))
-    });
+    };
+    let load = LoadApp::given(load, jissoku_apps::check_signals);
     python.detach(move || jissoku_cli::run_with(arguments, Some(&load)))
 }
 

@@ -1,8 +1,9 @@
-//! A server of an object of this process, in a thread: for tests of applications.
+//! A server of an object of this process, in a thread of Python: for tests of applications.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use jissoku_apps::{ServerInfo, serve_object};
+use jissoku_apps::{ServerInfo, python_thread, serve_object};
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{Limits, RunningServer, Server, Settings};
 use pyo3::exceptions::{PyOSError, PyTypeError};
@@ -55,6 +56,12 @@ impl ThreadServer {
                 return Err(PyTypeError::new_err(error.to_string()));
             }
         };
+        let service = service.on_thread(Arc::new(|worker| {
+            // Without a thread the worker is dropped, which its pool reports.
+            let started =
+                Python::attach(|python| python_thread::start(python, "jissoku", |_| worker()));
+            drop(started);
+        }));
         let running = python.detach(|| server.start(service)).map_err(PyErr::from)?;
         Ok(Self { running: Some(running), address })
     }

@@ -5,6 +5,7 @@
 use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
+use std::sync::mpsc;
 
 use crate::handler::Service;
 use crate::metrics::Metrics;
@@ -46,6 +47,13 @@ impl<S: Service> From<S> for AnyService {
 }
 
 impl AnyService {
+    /// The same content, whose workers run on the thread that calls what `run_there` gets, one after
+    /// the other. The thread of each worker waits for that meanwhile.
+    #[must_use]
+    pub fn on_thread(self, run_there: RunThere) -> Self {
+        Self::of(OnThread { inner: self, run_there })
+    }
+
     /// Workers of another kind than threads that run a [`Service`].
     pub(crate) fn of(workers: impl RunWorker + 'static) -> Self {
         Self(Arc::new(workers))
@@ -63,5 +71,43 @@ impl AnyService {
     /// Runs a worker on this thread until it is shut down.
     pub(crate) fn run_worker(self, thread: WorkerThread) -> io::Result<()> {
         self.0.run_worker(thread)
+    }
+}
+
+/// Passes a function to another thread, which calls it.
+pub type RunThere = Arc<dyn Fn(Box<dyn FnOnce() + Send>) + Send + Sync>;
+
+/// A service whose workers run on a thread that exists already, such as the main thread.
+struct OnThread {
+    inner: AnyService,
+    run_there: RunThere,
+}
+
+impl Debug for OnThread {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("OnThread").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
+
+impl RunWorker for OnThread {
+    fn report_to(&self, metrics: &Metrics) {
+        self.inner.report_to(metrics);
+    }
+
+    fn are_processes(&self) -> bool {
+        self.inner.are_processes()
+    }
+
+    fn run_worker(self: Arc<Self>, thread: WorkerThread) -> io::Result<()> {
+        let (sender, outcome) = mpsc::channel();
+        let inner = self.inner.clone();
+        (self.run_there)(Box::new(move || {
+            // Its receiver waits for it.
+            let _sent = sender.send(inner.run_worker(thread));
+        }));
+        // Without an outcome there was a panic, which is printed.
+        outcome
+            .recv()
+            .unwrap_or_else(|_| Err(io::Error::other("a panic in jissoku, printed above")))
     }
 }

@@ -39,7 +39,7 @@ mod worker_message;
 mod worker_process;
 mod worker_thread;
 
-pub use any_service::AnyService;
+pub use any_service::{AnyService, RunThere};
 pub use app_times::{AppClock, AppTimes};
 pub use files::{FileResponse, Files, FilesError, FilesHandler, Options as FilesOptions, Rule};
 pub use fixed::Fixed;

@@ -15,6 +15,8 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyModule};
 
+use crate::interpreter;
+
 const SOURCE: &str = include_str!("event_loop.py");
 const SECOND_NS: f64 = 1e9;
 
@@ -171,21 +173,19 @@ impl Iterate {
         let mut iteration = self.iteration.take().ok_or_else(nested)?;
         self.signals.set_timeout(timeout);
         let agenda = Agenda::of(self.event_loop.bind(python));
-        let outcome = loop {
+        loop {
             if !iteration() {
                 self.is_over.set(true);
                 self.event_loop.call_method0(python, "stop")?;
                 return Ok(self.signals.has_events.swap(false, Ordering::Relaxed));
             }
-            if let Err(interrupt) = python.check_signals() {
-                break Err(interrupt);
-            }
+            interpreter::call_signal_handlers(python);
             if self.signals.is_due() || agenda.as_ref().is_none_or(Agenda::has_changed) {
-                break Ok(());
+                break;
             }
-        };
+        }
         *self.iteration.borrow_mut() = Some(iteration);
-        outcome.map(|()| self.signals.has_events.swap(false, Ordering::Relaxed))
+        Ok(self.signals.has_events.swap(false, Ordering::Relaxed))
     }
 
     fn is_over(&self) -> bool {

@@ -10,16 +10,13 @@ use jissoku_os::clock;
 use jissoku_os::driver::{SendBuffer, Waker};
 use jissoku_server::{AppClock, AppTimes, OwnedOrigin};
 use pyo3::prelude::*;
-use pyo3::types::{PyCFunction, PyDict};
 
 use crate::environ::{Client, Environs, ServerInfo};
 use crate::head::Expectation;
 use crate::overlay;
+use crate::python_thread;
 use crate::response::{Response, WriteOutcome};
 use crate::wsgi::Wsgi;
-
-#[expect(clippy::disallowed_types, reason = "a function of Python has to be Sync; called once")]
-type StartState = std::sync::Mutex<Option<ThreadState>>;
 
 /// How long a thread may take to end, in seconds; a busy one is left running.
 const END_LIMIT_S: f64 = 1.0;
@@ -144,22 +141,10 @@ impl AppThread {
         let (messages, receiver) = mpsc::channel();
         Python::attach(|python| {
             let wsgi = Wsgi::new(app, Environs::new(python, server)?);
-            let state = StartState::new(Some(ThreadState { index, wsgi, receiver, events, waker }));
-            let run = PyCFunction::new_closure(python, None, None, move |arguments, _| {
-                let thread = state.lock().ok().and_then(|mut state| state.take());
-                if let Some(thread) = thread {
-                    thread.run(arguments.py());
-                }
-            })?;
-            let options = PyDict::new(python);
-            options.set_item("target", run)?;
-            options.set_item("name", format!("jissoku-app-{index}"))?;
-            // The process can exit although a request never ends.
-            options.set_item("daemon", true)?;
-            let class = python.import("threading")?.getattr("Thread")?;
-            let thread = class.call((), Some(&options))?;
-            thread.call_method0("start")?;
-            Ok(Self { messages, thread: thread.unbind() })
+            let state = ThreadState { index, wsgi, receiver, events, waker };
+            let name = format!("jissoku-app-{index}");
+            let thread = python_thread::start(python, &name, |python| state.run(python))?;
+            Ok(Self { messages, thread })
         })
     }
 

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc;
 
 use clap::Args;
 use jissoku_gateway::RouteContent;
 use jissoku_os::socket::Endpoint;
-use jissoku_server::{AnyService, Mount};
+use jissoku_server::{AnyService, Mount, RunThere};
 
 use super::app_name::AppName;
 use super::failure::Failure;
@@ -53,26 +54,58 @@ pub enum AppError {
     Code(String),
 }
 
-type Load = dyn Fn(&AppRequest) -> Result<AnyService, AppError> + Send;
+type Load = dyn Fn(&AppRequest) -> Result<AnyService, AppError> + Send + Sync;
 
 /// Loads an application. A program without Python has none.
 pub struct LoadApp {
-    load: Box<Load>,
+    load: Arc<Load>,
+    /// Calls the application's functions for signals that have arrived.
+    check_signals: fn(),
     /// Whether the application is a Python object of this process, rather than to be imported.
     is_given: bool,
 }
 
 impl LoadApp {
-    /// Imports the application that is requested.
-    pub fn import(load: fn(&AppRequest) -> Result<AnyService, AppError>) -> Self {
-        Self { load: Box::new(load), is_given: false }
+    /// Imports the application that is requested. `check_signals` is called on the main thread after
+    /// it has waited.
+    pub fn import(
+        load: fn(&AppRequest) -> Result<AnyService, AppError>,
+        check_signals: fn(),
+    ) -> Self {
+        Self { load: Arc::new(load), check_signals, is_given: false }
     }
 
-    /// Serves an object of this process, whatever name is requested.
+    /// As [`LoadApp::import`], for an object of this process, whatever name is requested.
     pub fn given(
-        load: impl Fn(&AppRequest) -> Result<AnyService, AppError> + Send + 'static,
+        load: impl Fn(&AppRequest) -> Result<AnyService, AppError> + Send + Sync + 'static,
+        check_signals: fn(),
     ) -> Self {
-        Self { load: Box::new(load), is_given: true }
+        Self { load: Arc::new(load), check_signals, is_given: true }
+    }
+
+    /// The same, for another thread: the application is imported and called on the thread that calls
+    /// what `run_there` gets, unless it has threads of its own.
+    pub(super) fn on_thread(&self, run_there: RunThere) -> Self {
+        let Self { check_signals, is_given, .. } = *self;
+        let load = Arc::clone(&self.load);
+        let load_there = move |request: &AppRequest| {
+            let (sender, loaded) = mpsc::channel();
+            let (load, request_there) = (Arc::clone(&load), request.clone());
+            run_there(Box::new(move || {
+                // Its receiver waits for it.
+                let _sent = sender.send(load(&request_there));
+            }));
+            let panicked = |_| AppError::Code("a panic in jissoku, printed above".to_owned());
+            let service = loaded.recv().map_err(panicked)??;
+            let is_called_there = request.threads == 0;
+            Ok(if is_called_there { service.on_thread(Arc::clone(&run_there)) } else { service })
+        };
+        Self { load: Arc::new(load_there), check_signals, is_given }
+    }
+
+    /// Calls the application's functions for signals that have arrived.
+    pub(super) fn check_signals(&self) {
+        (self.check_signals)();
     }
 
     /// Whether the application is a Python object of this process.

@@ -16,16 +16,31 @@ use super::failure::{Failure, print_error};
 use super::process_args::PidFile;
 use super::systemd_env::SystemdEnv;
 use super::telemetry_args::Telemetry;
-use super::{LoadApp, Serve, instance, watch};
+use super::{LoadApp, Serve, instance, main_thread, watch};
 
 /// Serves with the flags in `arguments` until a signal ends it.
 pub(super) fn run(arguments: &[String], load: Option<&LoadApp>) -> Result<(), Failure> {
     let serve = Serve::read(arguments, load)?;
-    let mut systemd = SystemdEnv::read()?;
+    let systemd = SystemdEnv::read()?;
+    match load {
+        Some(load) if serve.calls_app(systemd.worker)? => {
+            let rest = |load: &LoadApp| run_with(arguments, Some(load), &serve, systemd);
+            main_thread::serve_beside(load, rest)
+        }
+        _ => run_with(arguments, load, &serve, systemd),
+    }
+}
+
+fn run_with(
+    arguments: &[String],
+    load: Option<&LoadApp>,
+    serve: &Serve,
+    mut systemd: SystemdEnv,
+) -> Result<(), Failure> {
     // Before the application is imported, so that a file written later counts as changed.
     let mut watched =
         serve.app.watched().filter(|_| systemd.worker.is_none()).map(watch::Watched::of);
-    let started = Started::begin_when_importable(&serve, load, &mut systemd, watched.as_mut());
+    let started = Started::begin_when_importable(serve, load, &mut systemd, watched.as_mut());
     let Started { running, signals, given, pid_file, routes, telemetry_state, is_secure } = started
         .map_err(|failure| {
             // Before a predecessor ends this process.
@@ -52,7 +67,7 @@ pub(super) fn run(arguments: &[String], load: Option<&LoadApp>) -> Result<(), Fa
         end_watch: None,
     };
     server_process.telemetry_state.start()?;
-    server_process.begin(&serve, is_secure)?;
+    server_process.begin(serve, is_secure)?;
     let counters = server_process.systemd.parent_pipe();
     if let Some(parent) = &counters {
         server_process.telemetry_state.send_counters(parent)?;
@@ -160,7 +175,8 @@ impl Started {
         // Registered before the server reports that it listens, so that no signal kills it
         // half-way.
         let registered = signals.take().map_or_else(SignalSet::listen, Ok);
-        let registered = registered.map_err(|error| Failure::of_work(&error))?;
+        let mut registered = registered.map_err(|error| Failure::of_work(&error))?;
+        registered.has_application = serve.calls_app(worker)?;
         jissoku_os::signal::ignore_sigpipe();
         // The error is ignored: with a lower limit, fewer connections can be open.
         let _raised = jissoku_os::descriptors::raise_limit();

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use jissoku_os::descriptors::is_resource_exhausted;
 use jissoku_os::poll;
+use jissoku_os::signal::Signals;
 use jissoku_os::socket::Endpoint;
 
 use super::endpoints::Endpoints;
@@ -23,6 +24,9 @@ use crate::worker_process::StoppedBeforeReady;
 
 /// How long a reload waits for the old workers to stop accepting.
 const STOP_ACCEPTING_WAIT: Duration = Duration::from_secs(1);
+
+/// How often handlers of an application in place of those of the server are looked for.
+const HANDLERS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A running server.
 #[derive(Debug)]
@@ -204,15 +208,18 @@ impl RunningServer {
                 return Ok(event);
             }
             let servers = || [Some(&*self), aux.as_deref()].into_iter().flatten();
-            let SignalSet { terminate, interrupt, reload, replace, reopen } = &*signals;
-            let signals = [terminate, interrupt, reload, replace, reopen];
-            let mut sources: Vec<BorrowedFd<'_>> = signals.map(AsFd::as_fd).into();
+            let look_again = signals.has_application.then_some(HANDLERS_INTERVAL);
+            if look_again.is_some() {
+                signals.all().into_iter().try_for_each(Signals::share)?;
+            }
+            let mut sources: Vec<BorrowedFd<'_>> = signals.all().map(AsFd::as_fd).into();
             sources.extend(servers().flat_map(Self::pools).map(AsFd::as_fd));
             sources.extend(other.map(|(other, _)| other));
             let now_ns = jissoku_os::clock::monotonic_ns();
             let retries = servers().filter_map(|server| server.restarts.retry_ns());
             let left_ns = retries.chain(deadline_ns).min().map(|ns| ns.saturating_sub(now_ns));
-            let ready = poll::wait_readable(&sources, left_ns.map(Duration::from_nanos))?;
+            let left = left_ns.map(Duration::from_nanos).into_iter().chain(look_again).min();
+            let ready = poll::wait_readable(&sources, left)?;
             if other.is_some() && ready.last() == Some(&true) {
                 return Ok(ServerEvent::OtherReadable);
             }

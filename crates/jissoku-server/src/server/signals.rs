@@ -17,6 +17,9 @@ pub struct SignalSet {
     pub replace: Signals,
     /// Reopen the access log.
     pub reopen: Signals,
+    /// Whether an application runs in this process, which may install handlers of its own for these
+    /// signals. They are found within a second, and called, too.
+    pub has_application: bool,
 }
 
 impl SignalSet {
@@ -26,12 +29,18 @@ impl SignalSet {
     /// The error of registering a signal.
     pub fn listen() -> io::Result<Self> {
         Ok(Self {
-            terminate: Signals::register(&[signal::SIGTERM])?,
-            interrupt: Signals::register(&[signal::SIGINT])?,
-            reload: Signals::register(&[signal::SIGHUP])?,
-            replace: Signals::register(&[signal::SIGUSR2])?,
-            reopen: Signals::register(&[signal::SIGUSR1])?,
+            terminate: Signals::register_shared(&[signal::SIGTERM])?,
+            interrupt: Signals::register_shared(&[signal::SIGINT])?,
+            reload: Signals::register_shared(&[signal::SIGHUP])?,
+            replace: Signals::register_shared(&[signal::SIGUSR2])?,
+            reopen: Signals::register_shared(&[signal::SIGUSR1])?,
+            has_application: false,
         })
+    }
+
+    pub(super) const fn all(&self) -> [&Signals; 5] {
+        let Self { terminate, interrupt, reload, replace, reopen, .. } = self;
+        [terminate, interrupt, reload, replace, reopen]
     }
 }
 
