@@ -14,8 +14,6 @@ from tests.ui.test_pages import PAGES, read, runs_of
 
 pytestmark = pytest.mark.slow
 
-FORMS = ("txt", "md", "json", "csv")
-
 
 @pytest.fixture
 def config(tmp_path: Path) -> UiConfig:
@@ -68,8 +66,7 @@ def test_a_folder_whose_name_is_no_text_is_a_run_like_others(config: UiConfig) -
         assert len(runs) == 3
         for path in (*PAGES, *runs):
             read(client.get(path))
-            for form in FORMS:
-                assert client.get(f"{path}?format={form}").status == 200, (path, form)
+            assert client.get(f"{path}?format=json").status == 200, path
         assert "name\N{REPLACEMENT CHARACTER}" in client.get("/?format=json").text
 
 

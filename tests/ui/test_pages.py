@@ -256,10 +256,9 @@ def test_a_target_on_several_machines_has_a_row_for_each(tmp_path: Path) -> None
     config = UiConfig(listen="127.0.0.1", port=0, roots=(tmp_path / "runs",), cache=tmp_path)
     with pages_in_thread(config) as link:
         client = client_of(link)
-        for path in ("/target?name=jissoku", "/target?name=jissoku&format=md"):
-            text = client.get(path).text
-            assert "more than floor on 2 of 2 machines" in text
-            assert "2 machines: no statement about another one" in text
+        text = client.get("/target?name=jissoku").text
+        assert "more than floor on 2 of 2 machines" in text
+        assert "2 machines: no statement about another one" in text
 
 
 def test_a_folder_without_runs_is_said(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from jissoku.pipeline.experiment import read_result
 from jissoku.records.run_folder import trials_sha256
 from jissoku.report import experiment as experiment_report
 from jissoku.report.explanation import to_json as explanation_to_json
-from jissoku.report.tables import Table
 
 # Width of a report's text, in characters.
 WIDTH = 100
@@ -105,15 +104,6 @@ def experiment_text(folder: Path, kind: str = "html") -> str:
         InputError: The folder holds no experiment, or a record is malformed.
     """
     return EXPERIMENT_REPORTS[kind](read_result(folder))
-
-
-def experiment_claims(folder: Path) -> Table:
-    """An experiment's claims, as its report lists them.
-
-    Raises:
-        InputError: As `experiment_text`.
-    """
-    return experiment_report.claims(read_result(folder))
 
 
 def write_experiment_reports(folder: Path) -> ExperimentResult:

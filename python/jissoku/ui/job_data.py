@@ -1,22 +1,16 @@
-"""The queue and a job in the forms of `formats`."""
+"""The queue and a job as rows of pages, and as data."""
 
 import datetime as dt
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from jissoku.report.documents import Cell, Document, Section, records_sheet
-from jissoku.report.tables import Table
 from jissoku.ui.estimates import JobTimes
-from jissoku.ui.formats import PageData, of_document
+from jissoku.ui.formats import Value
 from jissoku.ui.jobs import Job, JobState
 from jissoku.ui.live import ArmProgress, Progress
 
-COLUMNS = (
-    "id", "title", "state", "place", "seconds_min", "seconds_max", "starts_s_min", "starts_s_max",
-    "left_s_min", "left_s_max", "exit_code", "command", "folder",
-)  # fmt: skip
-HEADER = ("job", "state", "place", "takes", "starts", "exit code")
+Cell = str | float | bool | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,59 +39,31 @@ def shown_job(job: Job, times: JobTimes | None, now: dt.datetime) -> ShownJob:
     )
 
 
-def jobs_data(shown: Sequence[ShownJob], times: Mapping[str, JobTimes]) -> PageData:
+def jobs_data(shown: Sequence[ShownJob], times: Mapping[str, JobTimes]) -> Value:
     """All jobs, in the order of the page."""
-    records = [_record(one.job, times.get(one.job.id)) for one in shown]
-    rows = tuple(
-        (one.job.title, str(one.job.state), one.place, one.takes, one.starts, one.code)
-        for one in shown
-    )
-    table = Table(header=HEADER, rows=rows)
-    return of_document(
-        "queue",
-        Document(title="Queue", sections=(Section(table=table),)),
-        {"jobs": records},
-        records_sheet(COLUMNS, records),
-    )
+    return {"jobs": [_record(one.job, times.get(one.job.id)) for one in shown]}
 
 
 def job_data(
     job: Job, times: JobTimes | None, progress: Progress, arms: Sequence[ArmProgress]
-) -> PageData:
-    """A job, with its trials so far; the sheet has a row for each arm."""
-    state = [f"{job.state}, {progress.done} of {progress.total} trials"]
-    columns = ("arm", "trials", "counted", "so_far")
-    records: list[dict[str, Cell]] = [
-        {
-            "arm": one.name,
-            "trials": one.trials,
-            "counted": one.trials - one.rejected,
-            "so_far": one.so_far,
-        }
-        for one in arms
-    ]
-    rows = tuple(tuple(str(record[name]) for name in columns) for record in records)
-    header = ("target", "trials", "counted", "CPU per request so far")
-    value = {
+) -> Value:
+    """A job, with its trials so far."""
+    return {
         **_record(job, times),
         "trials_done": progress.done,
         "trials_total": progress.total,
         "trials_s_left": progress.seconds_left,
-        "arms": records,
+        "arms": [
+            {
+                "arm": one.name,
+                "trials": one.trials,
+                "counted": one.trials - one.rejected,
+                "so_far": one.so_far,
+            }
+            for one in arms
+        ],
         "notes": progress.lines,
     }
-    return of_document(
-        f"job-{job.id[:8]}",
-        Document(
-            title=job.title,
-            sections=(
-                Section(sentences=(*state, *progress.lines)),
-                Section(table=Table(header=header, rows=rows)),
-            ),
-        ),
-        value,
-        records_sheet(columns, records),
-    )
 
 
 def _left(times: JobTimes) -> str:

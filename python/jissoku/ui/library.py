@@ -8,7 +8,7 @@ from threading import Lock
 from typing import Any
 
 from jissoku.errors import InputError
-from jissoku.model.history import IndexedRun, StandingRow
+from jissoku.model.history import IndexedRun
 from jissoku.model.history_answer import MachineRatio, RunDifference, Series
 from jissoku.model.machine_day import MachineDay
 from jissoku.pipeline.found_runs import FoundRuns
@@ -116,17 +116,6 @@ class Library:
     def machine_ratios(self, series: Sequence[Series]) -> tuple[MachineRatio, ...]:
         """A target on each class of machines."""
         return machine_ratios(series)
-
-    def standings(self, run: str) -> tuple[StandingRow, ...]:
-        """The arms of a run at each of its loads."""
-        names = ", ".join(StandingRow.__struct_fields__)
-        query = f"SELECT {names} FROM standings WHERE run = ? ORDER BY rate_rps, cost_ns, arm"  # noqa: S608 - ours
-        with self._lock:
-            rows = self._rows(query, [run])
-        return tuple(
-            StandingRow(**dict(zip(StandingRow.__struct_fields__, row, strict=True)))
-            for row in rows
-        )
 
     def checks(self) -> tuple[CheckCount, ...]:
         """Which checks rejected trials, by class of machines, most often first."""

@@ -12,12 +12,11 @@ from starlette.routing import Route
 
 from jissoku.errors import InputError
 from jissoku.model.history_answer import Series
-from jissoku.pipeline.reports import experiment_claims, experiment_text
+from jissoku.pipeline.reports import experiment_text
 from jissoku.records import dismissals
 from jissoku.records.noise_floor import CAMPAIGNS_MIN
 from jissoku.report import page
 from jissoku.report.boards import BOARDS_LEAD, HEADER, boards
-from jissoku.report.documents import Sheet, sheet_csv
 from jissoku.report.history_html import POINTS_MAX, series_figure, series_sentences
 from jissoku.report.history_text import (
     change_sentence,
@@ -34,7 +33,7 @@ from jissoku.ui.answers import (
     fields_of_board,
 )
 from jissoku.ui.experiments import experiment_folder, found_experiments
-from jissoku.ui.formats import answer, requested, response
+from jissoku.ui.formats import data, is_json_requested, json_response
 from jissoku.ui.forms import CAMPAIGNS, CAMPAIGNS_MAX
 from jissoku.ui.library import Library
 from jissoku.ui.machine_classes import machine_classes
@@ -90,8 +89,8 @@ class ReadingPages:
         query = read_query(request.query_params)
         runs = self._library.listed()
         every = runs_found(runs, query)
-        if kind := self._requested(request):
-            return answer(kind, runs_data([one.run for one in every]))
+        if self._is_json_requested(request):
+            return data(runs_data([one.run for one in every]))
         found = page_of(every, query)
 
         def sorted_by(name: str) -> str:
@@ -114,8 +113,8 @@ class ReadingPages:
     def experiments(self, request: Request) -> Response:
         """Every experiment that has a run, newest first."""
         found = found_experiments(self._library.headers())
-        if kind := self._requested(request):
-            return answer(kind, experiments_data(found))
+        if self._is_json_requested(request):
+            return data(experiments_data(found))
         return self._page(request, "experiments.html.j2", experiments=found)
 
     def experiment(self, request: Request) -> Response:
@@ -127,14 +126,9 @@ class ReadingPages:
         folder = experiment_folder(run)
         if folder is None:
             return self._missing(request, "This run belongs to no experiment.")
-        kind = requested(request)
         try:
-            if kind == "csv":
-                claims = experiment_claims(folder)
-                sheet = Sheet(columns=claims.header, rows=claims.rows)
-                return response(kind, sheet_csv(sheet), folder.name)
-            if kind:
-                return response(kind, experiment_text(folder, kind), folder.name)
+            if is_json_requested(request):
+                return json_response(experiment_text(folder, "json"))
             report = page.content(experiment_text(folder))
         except InputError as error:
             return self._message(request, "The report cannot be made", str(error), 409)
@@ -152,8 +146,8 @@ class ReadingPages:
             found = self._library.difference(keys[0], keys[1])
         except KeyError:
             return self._missing(request)
-        if kind := self._requested(request):
-            return answer(kind, difference_data(found))
+        if self._is_json_requested(request):
+            return data(difference_data(found))
         return self._page(
             request,
             "diff.html.j2",
@@ -174,8 +168,8 @@ class ReadingPages:
                 counts[name] += 1
                 newest[name] = run.row.started_utc
         rows = [(name, counts[name], newest[name]) for name in sorted(newest)]
-        if kind := self._requested(request):
-            return answer(kind, targets_data(rows))
+        if self._is_json_requested(request):
+            return data(targets_data(rows))
         return self._page(request, "targets.html.j2", rows=rows)
 
     def target(self, request: Request) -> Response:
@@ -185,8 +179,8 @@ class ReadingPages:
             return self._missing(request, "No run has this target.")
         series = self._library.series(name)
         ratios = self._library.machine_ratios(series)
-        if kind := self._requested(request):
-            return answer(kind, target_data(name, series, ratios))
+        if self._is_json_requested(request):
+            return data(target_data(name, series, ratios))
         sections = [
             (
                 series_figure(one, number),
@@ -207,8 +201,8 @@ class ReadingPages:
     def board(self, request: Request) -> Response:
         """The newest cost of every target, a table for each question."""
         found = boards(self._all_series())
-        if kind := self._requested(request):
-            return answer(kind, board_data(found))
+        if self._is_json_requested(request):
+            return data(board_data(found))
         return self._page(
             request,
             "board.html.j2",
@@ -222,8 +216,8 @@ class ReadingPages:
         """Suspected changes of all targets."""
         series = self._all_series()
         suspected, dismissed = divided(suspicions(series), dismissals.read(self._library.roots))
-        if kind := self._requested(request):
-            return answer(kind, changes_data(suspected, dismissed))
+        if self._is_json_requested(request):
+            return data(changes_data(suspected, dismissed))
         return self._page(
             request,
             "changes.html.j2",
@@ -247,8 +241,8 @@ class ReadingPages:
         """Classes of machines, and what disturbed trials there."""
         library = self._library
         found = list(machine_classes(library.headers(), library.checks(), library.machine_days()))
-        if kind := self._requested(request):
-            return answer(kind, machines_data(found))
+        if self._is_json_requested(request):
+            return data(machines_data(found))
         return self._page(
             request,
             "machines.html.j2",
@@ -266,16 +260,16 @@ class ReadingPages:
         left = self._library.left()
         return self._pages.page(request, template, has_data=True, indexing=left, **values)
 
-    def _requested(self, request: Request) -> str:
-        """As `requested`: programs get all runs, or none.
+    def _is_json_requested(self, request: Request) -> bool:
+        """As `is_json_requested`: programs get all runs, or none.
 
         Raises:
             HTTPException: There is no such form (400), or runs are being indexed (503).
         """
-        kind = requested(request)
-        if kind and (left := self._library.left()):
+        is_requested = is_json_requested(request)
+        if is_requested and (left := self._library.left()):
             raise HTTPException(503, f"{left.sentence}\n", {"retry-after": RETRY_S})
-        return kind
+        return is_requested
 
     def _missing(self, request: Request, text: str = "") -> HTMLResponse:
         text = text or "No run of the folders has this key; the list shows those that are there."

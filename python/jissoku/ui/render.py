@@ -11,7 +11,7 @@ from jissoku.report import page, svg
 from jissoku.report.format import TIMES
 from jissoku.report.history_text import KEY_LENGTH, day, multiple, percent
 from jissoku.report.sanitize import clean
-from jissoku.ui.formats import links
+from jissoku.ui.formats import json_link
 from jissoku.ui.guard import SESSION
 from jissoku.ui.indexer import Indexing
 from jissoku.ui.quiet import WAITED
@@ -87,7 +87,7 @@ class Pages:
     ) -> HTMLResponse:
         """A page for a browser with a session, or without one.
 
-        `has_data`: its address gives its data in other forms too, and it links to them. `indexing`:
+        `has_data`: its address gives its data as JSON too, and it links to them. `indexing`:
         which runs it does not show.
         """
         session = request.scope.get(SESSION, "")
@@ -98,7 +98,7 @@ class Pages:
             "here": request.url.path,
             "indexing": indexing,
             "waited": request.scope.get(WAITED, 0),
-            "forms_of_data": links(request) if has_data else [],
+            "data_address": json_link(request) if has_data else "",
         }
         text = self.fill(template, **shown, **values)
         return HTMLResponse(text, status)

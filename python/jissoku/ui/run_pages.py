@@ -17,14 +17,20 @@ from jissoku.pipeline.reports import report_text
 from jissoku.records import files
 from jissoku.records.run_folder import RUN_FILE
 from jissoku.report import page
-from jissoku.report.documents import sheet_csv
 from jissoku.stats.run_difference import race
 from jissoku.ui.answers import FLAGS
 from jissoku.ui.experiments import experiment_folder
-from jissoku.ui.formats import TYPES, requested, response
+from jissoku.ui.formats import is_json_requested
 from jissoku.ui.library import Library
-from jissoku.ui.page_data import standings_sheet
 from jissoku.ui.render import Pages
+
+# The files of a run's report, by suffix.
+REPORT_TYPES = {
+    "html": "text/html",
+    "md": "text/markdown",
+    "json": "application/json",
+    "txt": "text/plain",
+}
 
 # Choices of a run to compare with.
 OTHERS_MAX = 100
@@ -49,7 +55,7 @@ class RunPages:
         run = "/runs/{key}"
         return [
             Route(run, self.run),
-            *(Route(f"{run}/report.{kind}", self.report, name=kind) for kind in ("html", *TYPES)),
+            *(Route(f"{run}/report.{kind}", self.report, name=kind) for kind in REPORT_TYPES),
         ]
 
     def run(self, request: Request) -> Response:
@@ -58,8 +64,8 @@ class RunPages:
             run = self._library.run(request.path_params["key"])
         except KeyError:
             return self._missing(request)
-        if kind := requested(request):
-            return self._report(request, run, kind)
+        if is_json_requested(request):
+            return self._report(request, run, "json")
         problem, report = "", None
         try:
             report = _report_on_page(run.row.run, run.folder, run.unfinished)
@@ -96,17 +102,15 @@ class RunPages:
     def _report(self, request: Request, run: IndexedRun, kind: str) -> Response:
         name = run.row.run[:8]
         try:
-            if kind == "csv":
-                sheet = standings_sheet(self._library.standings(run.row.run))
-                return response(kind, sheet_csv(sheet), name)
             text = report_text(Path(run.folder), kind)
         except InputError as error:
             return self._message(request, "The report cannot be made", str(error), 409)
-        if kind != "html":
-            return response(kind, text, name)
-        # It has scripts and styles of its own: it is saved, and not shown under our origin.
-        headers = {"content-disposition": f'attachment; filename="jissoku-{name}.html"'}
-        return Response(text, media_type="text/html; charset=utf-8", headers=headers)
+        headers = {}
+        if kind == "html":
+            # It has scripts and styles of its own: it is saved, and not shown under our origin.
+            headers["content-disposition"] = f'attachment; filename="jissoku-{name}.html"'
+        media_type = f"{REPORT_TYPES[kind]}; charset=utf-8"
+        return Response(text, media_type=media_type, headers=headers)
 
     def _missing(self, request: Request, text: str = "") -> HTMLResponse:
         text = text or "No run of the folders has this key; the list shows those that are there."

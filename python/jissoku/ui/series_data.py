@@ -7,127 +7,40 @@ import msgspec
 
 from jissoku.model.dismissal import Dismissal
 from jissoku.model.history_answer import ArmChange, Change, MachineRatio, RunDifference, Series
-from jissoku.report.boards import BOARDS_LEAD, Board
-from jissoku.report.documents import (
-    Cell,
-    Document,
-    Section,
-    document_markdown,
-    records_sheet,
-    value_json,
-)
+from jissoku.report.boards import Board
 from jissoku.report.format import TIMES, load_mark
-from jissoku.report.history_html import points_table, series_sentences, series_title
-from jissoku.report.history_text import (
-    change_sentence,
-    change_word,
-    difference_text,
-    history_text,
-    machines_sentences,
-    machines_text,
-    multiple,
-    tau_sentence,
-)
+from jissoku.report.history_text import change_word, multiple
 from jissoku.report.sanitize import clean
-from jissoku.report.suspicions import Suspicion, dismissed_text, suspicion_text
+from jissoku.report.suspicions import Suspicion
 from jissoku.report.tables import Table
-from jissoku.ui.formats import PageData, of_document
-from jissoku.ui.two_runs import changes_table, pair_facts
+from jissoku.ui.formats import Value
 
-CHANGE_COLUMNS = (
-    "arm", "load_rps", "load", "version_before", "version_after", "ratio", "low", "high", "p_value",
-    "anchors", "verdict", "control", "control_ratio",
-)  # fmt: skip
-POINT_COLUMNS = (
-    "target", "arm", "anchor", "load_rps", "load", "workload", "machine", "started_utc", "version",
-    "multiple", "low", "high", "runs", "breaks", "change",
-)  # fmt: skip
-
-NO_CHANGE = "No change is suspected."
+Cell = str | float | bool | None
 
 
-def difference_data(found: RunDifference) -> PageData:
+def difference_data(found: RunDifference) -> Value:
     """Two runs side by side."""
-
-    def document() -> Document:
-        facts = tuple((name, *values) for name, values in pair_facts(found))
-        pair = Table(header=("property", "earlier", "later"), rows=facts)
-        if found.obstacles:
-            why = Section(title="Not comparable", sentences=(*found.obstacles, found.race))
-            return Document(title="Two runs", sections=(Section(table=pair), why))
-        title = "CPU time per request, later / earlier"
-        tau = (tau_sentence(found.tau),)
-        changes = Section(title=title, sentences=tau, table=changes_table(found))
-        return Document(title="Two runs", sections=(Section(table=pair), changes))
-
-    return PageData(
-        name="diff",
-        txt=lambda: clean(difference_text(found)),
-        md=lambda: document_markdown(document()),
-        json=lambda: value_json(msgspec.to_builtins(found)),
-        sheet=lambda: records_sheet(CHANGE_COLUMNS, [_change(one) for one in found.changes]),
-    )
+    return {**msgspec.to_builtins(found), "table": [_change(one) for one in found.changes]}
 
 
-def target_data(name: str, series: Sequence[Series], machines: Sequence[MachineRatio]) -> PageData:
+def target_data(name: str, series: Sequence[Series], machines: Sequence[MachineRatio]) -> Value:
     """A target's cost over time, and on each class of machines."""
-
-    def document() -> Document:
-        parts = (*map(_series_section, series), *map(_machines_section, machines))
-        return Document(title=name, sections=parts)
-
-    text = history_text(name, series)
-    return PageData(
-        name="target",
-        txt=lambda: clean(text + (f"\n{machines_text(machines)}" if machines else "")),
-        md=lambda: document_markdown(document()),
-        json=lambda: value_json({"target": name, "series": series, "machines": machines}),
-        sheet=lambda: records_sheet(POINT_COLUMNS, _points(series)),
-    )
+    return {"target": name, "series": series, "machines": machines, "points": _points(series)}
 
 
-def board_data(boards: Sequence[Board]) -> PageData:
+def board_data(boards: Sequence[Board]) -> Value:
     """The newest cost of every target, a table for each question."""
-    parts = tuple(Section(title=one.title, table=one.table) for one in boards)
-    value = [{"title": one.title, "targets": _points(_newest(one.series))} for one in boards]
-    every = [series for one in boards for series in _newest(one.series)]
-    return of_document(
-        "board",
-        Document(title="Board", sections=(Section(sentences=(BOARDS_LEAD,)), *parts)),
-        {"boards": value},
-        records_sheet(POINT_COLUMNS, _points(every)),
-    )
+    return {
+        "boards": [{"title": one.title, "targets": _points(_newest(one.series))} for one in boards]
+    }
 
 
 def changes_data(
     suspected: Sequence[Suspicion], dismissed: Sequence[tuple[Suspicion, Dismissal]]
-) -> PageData:
+) -> Value:
     """Suspected changes, and those that are dismissed."""
     every = [*((one, None) for one in suspected), *dismissed]
-    records = [_suspicion(one, reason) for one, reason in every]
-    lines = [*map(suspicion_text, suspected)] or [NO_CHANGE]
-    lines += [dismissed_text(*one) for one in dismissed]
-    rows = tuple(
-        (
-            one.series.target,
-            change_sentence(one.change),
-            one.cause,
-            one.answer if reason is None else f"dismissed: {reason.reason}",
-        )
-        for one, reason in every
-    )
-    table = Table(header=("target", "change", "it happened", "to confirm"), rows=rows)
-    none = () if suspected else (NO_CHANGE,)
-    document = Document(title="Suspected changes", sections=(Section(sentences=none, table=table),))
-    return PageData(
-        name="changes",
-        txt=lambda: clean("\n".join(lines) + "\n"),
-        md=lambda: document_markdown(document),
-        json=lambda: value_json({"changes": records}),
-        sheet=lambda: records_sheet(
-            ("key", "target", *CHANGE_COLUMNS, "cause", "answer", "dismissed"), records
-        ),
-    )
+    return {"changes": [_suspicion(one, reason) for one, reason in every]}
 
 
 def machines_table(one: MachineRatio) -> tuple[str, Table]:
@@ -135,19 +48,6 @@ def machines_table(one: MachineRatio) -> tuple[str, Table]:
     title = f"{one.target} as a multiple of {one.anchor}, {load_mark(one.load)}"
     rows = tuple((clean(machine), multiple(ratio)) for machine, ratio in one.rows)
     return f"{title}, {one.workload_text}", Table(header=("machine", TIMES), rows=rows)
-
-
-def _series_section(one: Series) -> Section:
-    return Section(
-        title=f"{series_title(one)}; {one.workload_text}; {one.machine_text}",
-        sentences=tuple(series_sentences(one)),
-        table=points_table(one.points),
-    )
-
-
-def _machines_section(one: MachineRatio) -> Section:
-    title, table = machines_table(one)
-    return Section(title=title, sentences=machines_sentences(one), table=table)
 
 
 def _ratio(change: Change | None) -> float | None:

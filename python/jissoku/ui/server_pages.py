@@ -10,10 +10,9 @@ from starlette.routing import Route
 
 from jissoku.report import format as fmt, time_plots
 from jissoku.report.chart_value import Chart
-from jissoku.report.documents import Document, Section, records_sheet
 from jissoku.report.tables import Table
 from jissoku.report.time_plots import Axis
-from jissoku.ui.formats import PageData, answer, of_document, requested
+from jissoku.ui.formats import Value, data, is_json_requested
 from jissoku.ui.render import Pages
 from jissoku.ui.server_metrics import SPAN_S, Rates, WatchedServer
 from jissoku.ui.streams import Streams
@@ -73,8 +72,8 @@ class ServerPages:
     def servers(self, request: Request) -> Response:
         """All servers, with what is known of them now."""
         servers = self._look()
-        if kind := requested(request):
-            return answer(kind, _data(self._servers, servers))
+        if is_json_requested(request):
+            return data(_rates(self._servers))
         return self._pages.page(
             request, "servers.html.j2", has_data=True, servers=servers, version=self._version
         )
@@ -103,32 +102,22 @@ class ServerPages:
         return [shown(server, number) for number, server in enumerate(self._servers)]
 
 
-def _data(servers: Sequence[WatchedServer], found: Sequence[ShownServer]) -> PageData:
-    """The rates of the last minutes, and as text the newest ones."""
-    names = tuple(one.name for one in fields(Rates))
-    columns = ("server", *(name for name in names if name != "at_ns"), "seconds_ago")
+def _rates(servers: Sequence[WatchedServer]) -> Value:
+    """The rates of the last minutes."""
+    names = [one.name for one in fields(Rates) if one.name != "at_ns"]
     now_ns = time.monotonic_ns()
-    records = [
-        {
-            "server": server.where,
-            **{name: getattr(one, name) for name in names},
-            "seconds_ago": (now_ns - one.at_ns) / 1e9,
-        }
-        for server in servers
-        for one in server.rates()
-    ]
-    parts = tuple(
-        Section(title=one.where, sentences=(one.problem,) if one.problem else (), table=one.now)
-        for one in found
-    )
-    sheet = records_sheet(columns, records)
-    rates = [dict(zip(sheet.columns, row, strict=True)) for row in sheet.rows]
-    return of_document(
-        "servers",
-        Document(title="Running servers", sections=parts),
-        {"rates": rates, "problems": {one.where: one.problem for one in found if one.problem}},
-        sheet,
-    )
+    return {
+        "rates": [
+            {
+                "server": server.where,
+                **{name: getattr(one, name) for name in names},
+                "seconds_ago": (now_ns - one.at_ns) / 1e9,
+            }
+            for server in servers
+            for one in server.rates()
+        ],
+        "problems": {one.where: one.problem for one in servers if one.problem},
+    }
 
 
 def shown(server: WatchedServer, number: int) -> ShownServer:

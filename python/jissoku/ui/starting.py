@@ -19,7 +19,7 @@ from jissoku.records.experiment import is_experiment
 from jissoku.records.find import run_folders, run_key
 from jissoku.ui.catalogue import CatalogueReader
 from jissoku.ui.estimates import job_times
-from jissoku.ui.formats import answer, requested
+from jissoku.ui.formats import data, is_json_requested
 from jissoku.ui.forms import Choices, Order, read_order
 from jissoku.ui.job_data import job_data, jobs_data, shown_job
 from jissoku.ui.jobs import Job, JobQueue, JobState
@@ -97,8 +97,8 @@ class JobPages:
         is_held = self._starting.runner.is_held()
         times = job_times(jobs, is_held=is_held)
         shown = [shown_job(job, times.get(job.id), now) for job in reversed(jobs)]
-        if kind := requested(request):
-            return answer(kind, jobs_data(shown, times))
+        if is_json_requested(request):
+            return data(jobs_data(shown, times))
         return self._pages.page(request, "jobs.html.j2", has_data=True, jobs=shown, is_held=is_held)
 
     def job(self, request: Request) -> Response:
@@ -115,8 +115,8 @@ class JobPages:
         now = dt.datetime.now(dt.UTC)
         is_held = self._starting.runner.is_held()
         times = job_times(self._queue.jobs(), is_held=is_held).get(job.id)
-        if kind := requested(request):
-            return answer(kind, job_data(job, times, progress, arms))
+        if is_json_requested(request):
+            return data(job_data(job, times, progress, arms))
         return self._pages.page(
             request,
             "job.html.j2",

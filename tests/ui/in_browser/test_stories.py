@@ -285,6 +285,5 @@ def test_the_queue_says_when_jobs_start(opened: Open, scheme: str, view: dict[st
     assert "UTC" in rows.nth(0).inner_text()
     assert "left" in rows.nth(1).inner_text()
     check_page(page)
-    with page.expect_download() as found:
-        page.get_by_role("link", name="csv", exact=True).click()
-    assert found.value.suggested_filename == "jissoku-queue.csv"
+    data = page.get_by_role("link", name="JSON", exact=True)
+    assert data.get_attribute("href") == "/jobs?format=json"
