@@ -28,7 +28,7 @@ from jissoku.model.experiment import Claim, ClaimStatus, Experiment, ExperimentH
 from jissoku.model.updated import updated
 from jissoku.stats import ablation, claims
 from jissoku.stats.claim_quantities import WorkloadTrials
-from jissoku.stats.verdict import VERDICT_BLOCKS_MIN
+from jissoku.stats.looks import VERDICT_BLOCKS_MIN
 from tests.simulation.campaigns import Plan, campaign
 from tests.simulation.noise import GO, HEAVY, LIKE, LOADS, NATIVE, NODE, Drift, Noise, Shape
 

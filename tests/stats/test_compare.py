@@ -19,9 +19,11 @@ from jissoku.model import (
     Verdict,
 )
 from jissoku.model.updated import updated
-from jissoku.stats import decision
-from jissoku.stats.compare import compare, pairs, ranked_arms
+from jissoku.stats import decision, stopping, summarise
+from jissoku.stats.compare import compare, observed_noise, pairs, ranked_arms
 from jissoku.stats.comparison_input import ComparisonInput, loads_of
+from jissoku.stats.decision import Decided
+from jissoku.stats.summary import comparison_input
 from jissoku.stats.valid_trials import valid_trials
 from tests.stats import factories
 from tests.stats.factories import QUIETEST, Noise, TrueValues
@@ -305,13 +307,13 @@ def test_a_block_that_is_far_from_the_others_is_reported_as_a_change(
     blank = Comparison(arm="b", against="a", verdict=Verdict.INCONCLUSIVE)
     ratios = [0.99, 1.0, 1.01, 1.0, 1.01, 0.99, ratio]
     found = decision.decide(blank, {i: math.log(value) for i, value in enumerate(ratios)})
-    assert f"far from the other blocks, and kept: {text}" in found.remarks
+    assert f"far from the other blocks, and kept: {text}" in found.found.remarks
 
 
 def test_the_family_of_holm_counts_pairs_without_a_figure() -> None:
     run = factories.sliced(["a", "b", "c"])
     whole = [
-        Comparison(arm=arm, against="a", verdict=Verdict.HIGHER, p_value=p)
+        Decided(Comparison(arm=arm, against="a", verdict=Verdict.HIGHER, p_value=p))
         for arm, p in (("b", 0.03), ("c", None))
     ]
     alone, beside = decision.settle(whole[:1]), decision.settle(whole)
@@ -367,7 +369,7 @@ def test_two_like_arms_at_once_say_nothing_of_latency() -> None:
     [
         (57_000, Verdict.HIGHER, "takes more requests (proven)"),
         (19_000, Verdict.LOWER, "takes fewer requests (proven)"),
-        (38_000, Verdict.EQUAL, "practically equal"),
+        (38_000, Verdict.EQUAL, "practically equal (proven)"),
     ],
 )
 def test_capacities_are_compared_by_block(capacity: int, verdict: Verdict, said: str) -> None:
@@ -394,3 +396,62 @@ def test_a_search_that_met_its_objective_nowhere_has_no_capacity() -> None:
         for t in trials
     )
     assert not [one for one in compared(run, never) if one.metric is Metric.CAPACITY]
+
+
+def test_identical_searches_have_an_interval_of_their_step() -> None:
+    run = factories.sliced(["a", "b"], objective="p99<10ms")
+    known = {
+        "a": TrueValues(cost_ns=5000, capacity_rps=38_000),
+        "b": TrueValues(cost_ns=5000, capacity_rps=16_660),
+    }
+    trials = factories.trials(run, known, capacity_blocks=9, noise=Noise(alone=0.0))
+    (pair,) = (one for one in compared(run, trials) if one.metric is Metric.CAPACITY)
+    assert pair.ratio is not None
+    assert (pair.ratio.low, pair.ratio.high) == pytest.approx((0.4278, 0.4492), abs=1e-3)
+    assert pair.proven
+
+
+def test_equality_is_corrected_for_the_number_of_comparisons() -> None:
+    logs = {block: 0.004 * (-1) ** block for block in range(6)}
+    blank = Comparison(arm="b", against="a", verdict=Verdict.INCONCLUSIVE, minimum_effect=0.01)
+    equal = decision.decide(blank, logs)
+    (alone,) = decision.settle([equal])
+    assert (alone.verdict, alone.is_decided, alone.proven) == (Verdict.EQUAL, True, False)
+    many = decision.settle([equal] * 400)
+    assert (many[0].verdict, many[0].is_decided) == (Verdict.EQUAL, False)
+    assert many[0].blocks_needed is not None
+
+
+def test_an_arm_without_a_verdict_is_no_reason_to_measure_on() -> None:
+    run = factories.sliced("abc")
+    trials = [
+        updated(trial, failed_checks=(factories.invalid("c"),)) if "c" in trial.arms else trial
+        for trial in factories.trials(run, truths(a=5000, b=5000, c=5000), blocks=10)
+    ]
+    assert set(stopping.half_widths(run, trials)) == {("b", "a", factories.MIDDLE)}
+
+
+def test_the_a_a_control_counts_for_latency_too() -> None:
+    run = factories.sliced(["a", "b", "a again"], aa_control="a again")
+    known = {
+        "a": TrueValues(cost_ns=5000),
+        "b": TrueValues(cost_ns=5000),
+        "a again": TrueValues(cost_ns=5000, latency_ns=150_000),
+    }
+    evidence = comparison_input(run, factories.trials(run, known))
+    assert observed_noise(evidence, Metric.P99) == pytest.approx(0.25, abs=0.03)
+    assert observed_noise(evidence, Metric.COST) == 0.0
+    (pair,) = (
+        one for one in summarise(run, factories.trials(run, known)).by(Metric.P99) if one.arm == "b"
+    )
+    assert pair.minimum_effect == pytest.approx(0.25, abs=0.03)
+
+
+def test_a_run_of_several_looks_decides_after_three_blocks() -> None:
+    run = factories.sliced("abc", horizon=9)
+    found = compared(run, factories.trials(run, truths(a=5000, b=9000, c=5020), blocks=3))
+    costs = {(one.arm, one.against): one for one in found if one.metric is Metric.COST}
+    assert costs["b", "a"].proven
+    assert not costs["c", "a"].is_decided
+    assert costs["c", "a"].blocks_needed
+    assert compared(run, factories.trials(run, truths(a=5000, b=9000, c=1), blocks=2))

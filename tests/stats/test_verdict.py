@@ -7,8 +7,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from jissoku.model import Verdict
+from jissoku.model.updated import updated
+from jissoku.stats import estimate
 from jissoku.stats.estimate import Interval
-from jissoku.stats.verdict import VERDICT_BLOCKS_MIN, blocks_needed, classify, judge
+from jissoku.stats.looks import VERDICT_BLOCKS_MIN, Looks
+from jissoku.stats.verdict import Rule, blocks_needed, classify, judge
+
+ONE_PERCENT = Rule(minimum_effect=0.01)
+SEVERAL = Rule(minimum_effect=0.01, looks=Looks(9))
 
 # 95 % interval and 90 % interval of the log ratio in per cent, minimum effect 1 %.
 TABLE = [
@@ -39,32 +45,34 @@ def test_an_interval_has_one_word(
 
 def test_fewer_than_six_blocks_decide_nothing_and_say_how_many_are_missing() -> None:
     for blocks in range(VERDICT_BLOCKS_MIN):
-        found = judge([0.5] * blocks, 0.01)
+        found = judge([0.5] * blocks, ONE_PERCENT)
         assert found.verdict is Verdict.INCONCLUSIVE
-        assert found.blocks_needed == VERDICT_BLOCKS_MIN - blocks
         assert "too few" in found.remark
 
 
 def test_where_the_methods_disagree_nothing_is_decided() -> None:
     # One wild block hides from Student's t what every other block says.
     logs = [0.02, 0.021, 0.019, 0.02, 0.022, 0.018, 0.021, 0.02, -0.3]
-    found = judge(logs, 0.01)
+    found = judge(logs, ONE_PERCENT)
     assert found.verdict is Verdict.INCONCLUSIVE
-    found = judge([0.02, 0.021, 0.019, 0.02, 0.022, 0.018, 0.021, 0.02, 0.6], 0.01)
+    found = judge([0.02, 0.021, 0.019, 0.02, 0.022, 0.018, 0.021, 0.02, 0.6], ONE_PERCENT)
     assert found.verdict is Verdict.INCONCLUSIVE
     assert "disagree" in found.remark
 
 
 @given(st.lists(st.floats(-0.1, 0.1, allow_nan=False), min_size=2, max_size=15))
 def test_exchanging_the_arms_mirrors_the_verdict(logs: list[float]) -> None:
-    assert judge([-x for x in logs], 0.01).verdict is judge(logs, 0.01).verdict.inverted
+    assert (
+        judge([-x for x in logs], ONE_PERCENT).verdict is judge(logs, ONE_PERCENT).verdict.inverted
+    )
 
 
 def _words(injected: float, spread: float, blocks: int, minimum_effect: float) -> list[Verdict]:
     rng = random.Random(f"{injected}/{spread}/{blocks}")
     return [
         judge(
-            [rng.gauss(math.log1p(injected), spread) for _ in range(blocks)], minimum_effect
+            [rng.gauss(math.log1p(injected), spread) for _ in range(blocks)],
+            Rule(minimum_effect=minimum_effect),
         ).verdict
         for _ in range(400)
     ]
@@ -102,12 +110,54 @@ def test_an_effect_at_the_minimum_is_called_equal_no_more_often_than_promised() 
 
 def test_the_blocks_still_needed_would_decide() -> None:
     logs = [0.02, -0.02, 0.03, -0.01, 0.01, 0.0, 0.02, -0.01, 0.015]
-    found = judge(logs, 0.01)
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert found.blocks_needed == blocks_needed(logs, 0.01)
-    assert found.blocks_needed is not None
-    assert found.blocks_needed > 0
+    assert judge(logs, ONE_PERCENT).verdict is Verdict.INCONCLUSIVE
+    needed = blocks_needed(logs, ONE_PERCENT, 0.05)
+    assert needed is not None
+    mean, sd = estimate.mean_and_sd(logs)
+    for more, is_enough in ((needed, True), (needed - 1, False)):
+        n = len(logs) + more
+        wide, narrow = (estimate.t_interval_from(mean, sd, n, share) for share in (0.95, 0.90))
+        verdict = classify(wide, narrow, 0.01)
+        shrink = math.sqrt(len(logs) / n)
+        robust = []
+        for share in (0.95, 0.90):
+            one = estimate.hodges_lehmann(logs, share)
+            assert one is not None
+            low, high = (one.centre + shrink * (end - one.centre) for end in (one.low, one.high))
+            robust.append(Interval(one.centre, low, high))
+        agrees = classify(robust[0], robust[1], 0.01) is verdict
+        assert (verdict is not Verdict.INCONCLUSIVE and agrees) is is_enough
+
+
+def test_more_comparisons_need_more_blocks() -> None:
+    logs = [0.03, 0.01, 0.04, 0.0, 0.05, 0.02, 0.03, -0.01, 0.04]
+    needed = [blocks_needed(logs, ONE_PERCENT, 0.05 / family) or 0 for family in (1, 10, 100)]
+    assert needed == sorted(needed)
+    assert needed[0] < needed[2]
 
 
 def test_hopeless_noise_has_no_forecast() -> None:
-    assert blocks_needed([3.0, -3.0, 2.0, -2.0, 1.0, -1.0], 0.01) is None
+    assert blocks_needed([3.0, -3.0, 2.0, -2.0, 1.0, -1.0], ONE_PERCENT, 0.05) is None
+
+
+def test_with_several_looks_three_blocks_decide_what_is_far_from_one() -> None:
+    logs = [0.70, 0.72, 0.68]
+    assert judge(logs, SEVERAL).verdict is Verdict.HIGHER
+    assert judge(logs, ONE_PERCENT).verdict is Verdict.INCONCLUSIVE
+    assert "at least 3 are needed" in judge(logs[:2], SEVERAL).remark
+
+
+def test_with_several_looks_a_verdict_needs_more_than_with_one() -> None:
+    """The interval of a look is wider, since it holds at all of them."""
+    logs = [0.05, 0.002, 0.06, 0.001, 0.05, 0.09, 0.003, 0.002, 0.01]
+    assert judge(logs, ONE_PERCENT).verdict.is_difference
+    assert judge(logs, SEVERAL).verdict is Verdict.INCONCLUSIVE
+    assert judge(logs, SEVERAL).remark == "", "the other method sees one look only"
+
+
+def test_the_step_of_a_search_is_part_of_the_error() -> None:
+    logs = [0.02] * 9
+    exact = Rule(minimum_effect=0.01)
+    assert judge(logs, exact).verdict is Verdict.HIGHER
+    assert judge(logs, updated(exact, resolution=0.025)).verdict is Verdict.INCONCLUSIVE
+    assert blocks_needed(logs, updated(exact, resolution=0.025), 0.05) is None

@@ -78,6 +78,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         labels: The user's labels of the run, such as its commit or branch.
         blocks_planned: At most this many blocks; None in older records.
         experiment: The experiment that the run is a workload of; empty for a single run.
+        horizon: Verdicts are looked for after every block, and the error is spent over this many;
+            0: once, after the last block, as in older records.
     """
 
     jissoku: str
@@ -107,4 +109,5 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     blocks_planned: int | None = None
     experiment: str = ""
+    horizon: int = 0
     schema: str = SCHEMA

@@ -12,6 +12,9 @@ from jissoku.model.trial import Condition
 
 SCHEMA = "jissoku.summary/3"
 
+# The chance of any false statement among all comparisons by one metric.
+ALPHA = 0.05
+
 
 class Metric(StrEnum):
     """A metric of comparisons; each has its own verdicts."""
@@ -183,9 +186,12 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         ratio: With its 95 % interval, which the verdict is based on; None without a valid value.
         cross_checks: The same ratio measured by other methods; only for cost.
         robust: Hodges-Lehmann estimate with its exact Wilcoxon interval.
-        p_value: Of the t-test; `p_holm` is the same after Holm.
+        p_value: Of the t-test, and with several looks the smallest one so far at which the error of
+            all looks is kept; `p_holm` is the same after Holm.
+        p_equal: Of a ratio outside of the minimum effect (two one-sided tests); `p_equal_holm` is
+            the same after Holm.
         p_sign_flip: Exact, without assuming a distribution.
-        blocks_needed: If inconclusive: additional blocks that would decide, at this spread.
+        blocks_needed: If undecided: additional blocks that would decide, at this spread.
         condition: How much other programs used the cores in the trials of this load.
         other_programs: The mean fraction of the cores' time that they used.
         sentence: The result in one sentence.
@@ -204,6 +210,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     p_value: float | None = None
     p_holm: float | None = None
     p_sign_flip: float | None = None
+    p_equal: float | None = None
+    p_equal_holm: float | None = None
     connections: int = 0
     minimum_effect: float = 0.01
     blocks_needed: int | None = None
@@ -211,6 +219,12 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     other_programs: float = 0.0
     remarks: tuple[str, ...] = ()
     sentence: str = ""
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether a difference or an equality is proven, with all comparisons counted."""
+        is_equal = self.verdict is Verdict.EQUAL and self.p_equal_holm is not None
+        return self.proven or (is_equal and (self.p_equal_holm or 0.0) <= ALPHA)
 
 
 def more_blocks(count: int) -> str:

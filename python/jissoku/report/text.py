@@ -194,9 +194,10 @@ def _verdict_rows(text: Sequence[Comparison]) -> RenderableType:
 
 def _certainty(found: Comparison) -> str:
     """Whether a verdict is proven, the blocks that would decide, and whether a check disagrees."""
-    text = "proven" if found.proven else ""
-    if found.verdict is Verdict.INCONCLUSIVE and found.blocks_needed:
-        text = f"{more_blocks(found.blocks_needed)} may decide"
+    text = "proven" if found.is_decided else ""
+    if not found.is_decided and found.blocks_needed:
+        is_open = found.verdict is Verdict.INCONCLUSIVE
+        text = f"{more_blocks(found.blocks_needed)} may {'decide' if is_open else 'prove it'}"
     return f"{text} {metric_words.WARNING}".lstrip() if metric_words.disagreements(found) else text
 
 

@@ -79,7 +79,7 @@ def _row(found: Comparison, checked: Sequence[CrossCheckName]) -> tuple[str, ...
         fmt.NOTHING if found.metric in metric_words.OVERALL else fmt.offered(found.load),
         fmt.ratio(found.ratio),
         verdict_text(found.metric, found.verdict) + doubt,
-        "yes" if found.proven else "no",
+        "yes" if found.is_decided else "no",
         str(found.source),
         str(found.ratio.blocks) if found.ratio else fmt.NOTHING,
         _p(found.p_holm),
@@ -159,7 +159,7 @@ def cell(comparison: Comparison, *, mirrored: bool = False) -> Cell:
     return Cell(
         ratio=fmt.ratio(ratio) if ratio else "",
         verdict=verdict_text(comparison.metric, answer),
-        proven=comparison.proven,
+        proven=comparison.is_decided,
         disputed=bool(doubts),
         tone=metric_words.tone(comparison.metric, answer),
         sentence=". ".join((comparison.sentence, *comparison.remarks, *doubts)),

@@ -2,7 +2,7 @@
 
 from jissoku.stats.contradicted import contradicted
 from jissoku.stats.run_checks import is_rejected
-from jissoku.stats.stopping import half_widths, is_enough
+from jissoku.stats.stopping import cost_verdicts, half_widths, is_enough
 from jissoku.stats.summary import of_unfinished, summarise
 from jissoku.stats.sweep import summarise as summarise_sweep
 from jissoku.stats.trial_checks import busy_arms, trial_checks
@@ -11,6 +11,7 @@ from jissoku.stats.verdict import minimum_effect_of
 __all__ = [
     "busy_arms",
     "contradicted",
+    "cost_verdicts",
     "half_widths",
     "is_enough",
     "is_rejected",

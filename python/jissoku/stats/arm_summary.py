@@ -23,9 +23,9 @@ from jissoku.model import (
 from jissoku.model.updated import updated
 from jissoku.stats import bottleneck, estimate, latency, samples
 from jissoku.stats.comparison_input import ComparisonInput
+from jissoku.stats.looks import VERDICT_BLOCKS_MIN
 from jissoku.stats.ratio_samples import PAIRED_KINDS, select_ratio_source
 from jissoku.stats.valid_trials import ValidTrials, log_cost, measurement_of
-from jissoku.stats.verdict import VERDICT_BLOCKS_MIN
 
 
 @dataclass(frozen=True, slots=True)

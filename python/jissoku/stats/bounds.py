@@ -9,16 +9,19 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 
-from jissoku.model import Run, Trial
+from jissoku.model import Comparison, Metric, Run, Trial
 from jissoku.model.bound import BoundResult, BoundStatus
 from jissoku.model.updated import updated
-from jissoku.stats import estimate
-from jissoku.stats.claim_quantities import LogRatioSample, WorkloadTrials, log_ratio_sample
-from jissoku.stats.compare import aa_control
+from jissoku.stats import decision, estimate
+from jissoku.stats.claim_quantities import Held, WorkloadTrials, generator_held, log_ratio_sample
+from jissoku.stats.compare import observed_noise
+from jissoku.stats.decision import Decided
 from jissoku.stats.expression import GrammarError
-from jissoku.stats.inequality import MEASURED, Inequality, parse
-from jissoku.stats.verdict import BLOCKS_NEEDED_MAX, VERDICT_BLOCKS_MIN
+from jissoku.stats.inequality import MEASURED, Inequality, Quantity, parse
+from jissoku.stats.summary import excluded_arms
 
 # What a metric's unit measures. A rate and a time have reciprocal units, but no bound needs both.
 DIMENSIONS = {
@@ -107,15 +110,17 @@ def bound_results(
 ) -> tuple[BoundResult, ...]:
     """The answer to each bound, at the heaviest load that its arms share.
 
-    Each has its part of 5 % (Bonferroni). What the A/A control is shown to differ by is noise, and
-    has to be exceeded, too.
+    They are one family (Holm), decided as every comparison is, with the same checks and without the
+    arms that have no verdict. What the A/A control is shown to differ by is noise, and has to be
+    exceeded, too.
 
     Raises:
         GrammarError: As `read_bound`.
     """
-    confidence = 1 - 0.05 / max(1, len(bounds))
+    tests = [_test(run, tuple(trials), text) for text in bounds]
+    settled = decision.settle([test.decided for test in tests])
     noise = _noise(run, trials)
-    return tuple(_result(run, trials, text, confidence, noise) for text in bounds)
+    return tuple(_result(test, found, noise) for test, found in zip(tests, settled, strict=True))
 
 
 def confirmed(
@@ -136,74 +141,73 @@ def _unconfirmed(other: BoundResult) -> str:
     return f"a second run did not confirm it{value}{reason}"
 
 
-def _result(
-    run: Run, trials: Sequence[Trial], text: str, confidence: float, noise: float
-) -> BoundResult:
+@dataclass(frozen=True, slots=True)
+class _BoundTest:
+    """One bound on its way to an answer; `reason` is why there can be none."""
+
+    blank: BoundResult
+    decided: Decided
+    held: Held = field(default_factory=Held)
+    reason: str = ""
+
+
+def _test(run: Run, trials: tuple[Trial, ...], text: str) -> _BoundTest:
     link = read_bound(text)
     blank = BoundResult(
         text=text, status=BoundStatus.UNDECIDED, bound=link.bound, relation=link.relation
     )
     check_arms((text,), {arm.name for arm in run.arms})
+    nothing = decision.decide_bound({}, link.bound)
+    excluded = excluded_arms(run, trials)
+    for quantity in link.quantities:
+        if quantity.arm in excluded:
+            reason = f"{quantity.arm} has no verdict: {excluded[quantity.arm][1]}"
+            return _BoundTest(blank, nothing, reason=reason)
     for load in reversed(run.loads):
-        sample = _sample(updated(run, loads=(load,)), trials, link)
+        campaign = WorkloadTrials(run=updated(run, loads=(load,)), trials=trials, counters={})
+        sample = log_ratio_sample(campaign, link.above, link.below)
         if sample.logs:
-            return _decided(updated(blank, load=load), sample, confidence, noise)
-    return updated(blank, reason="no valid trials have these values")
+            looks = campaign.comparison_input.looks
+            decided = decision.decide_bound(sample.logs, link.bound, sample.checks, looks)
+            held = generator_held(partial(_same, campaign), link.above, link.below)
+            return _BoundTest(updated(blank, load=load), decided, held)
+    return _BoundTest(blank, nothing, reason="no valid trials have these values")
 
 
-def _sample(run: Run, trials: Sequence[Trial], link: Inequality) -> LogRatioSample:
-    workload = WorkloadTrials(run=run, trials=tuple(trials), counters={})
-    return log_ratio_sample(workload, link.above, link.below)
+def _same(campaign: WorkloadTrials, _: Quantity) -> WorkloadTrials:
+    return campaign
 
 
-def _decided(
-    blank: BoundResult, sample: LogRatioSample, confidence: float, noise: float
-) -> BoundResult:
-    logs = [sample.logs[block] for block in sorted(sample.logs)]
-    if len(logs) < VERDICT_BLOCKS_MIN:
-        few = f"{len(logs)} blocks are too few: at least {VERDICT_BLOCKS_MIN} are needed"
-        return updated(blank, reason=few, blocks_needed=VERDICT_BLOCKS_MIN - len(logs))
-    interval = estimate.t_interval(logs, confidence)
-    found = updated(blank, ratio=estimate.as_ratio(interval, logs))
-    bound = math.log(blank.bound)
-    if interval.low <= bound <= interval.high:
-        needed = _blocks_needed(logs, bound, confidence)
-        return updated(found, reason="the interval contains the bound", blocks_needed=needed)
-    is_above = interval.low > bound
-    robust = estimate.hodges_lehmann(logs, confidence)
-    if robust is not None and (robust.low <= bound if is_above else robust.high >= bound):
-        return updated(found, reason="Student's t and Hodges-Lehmann disagree")
+def _result(test: _BoundTest, found: Comparison, noise: float) -> BoundResult:
+    blank = test.blank
+    ratio = found.ratio and estimate.scaled(found.ratio, blank.bound)
+    known = updated(blank, ratio=ratio, blocks_needed=found.blocks_needed)
+    if test.reason:
+        return updated(known, reason=test.reason)
+    if not found.proven or found.ratio is None:
+        return updated(known, reason=decision.doubt(found, blank.bound) or _not_proven(found))
+    is_above = not found.verdict.is_lower
+    reason = test.held.doubt(is_above=is_above)
+    if reason:
+        return updated(known, reason=reason)
     if is_above != (blank.relation == ">"):
-        return updated(found, status=BoundStatus.KEPT)
-    beyond = (interval.low - bound) if is_above else (bound - interval.high)
-    doubt = _doubt(sample, blank.bound, noise - beyond, is_above=is_above)
-    return updated(
-        found, reason=doubt, status=BoundStatus.UNDECIDED if doubt else BoundStatus.EXCEEDED
-    )
+        return updated(known, status=BoundStatus.KEPT)
+    beyond = math.log(found.ratio.low) if is_above else -math.log(found.ratio.high)
+    if noise >= beyond and noise > 0:
+        reason = "the A/A control differs, too, by more than the bound is exceeded"
+        return updated(known, reason=reason)
+    return updated(known, status=BoundStatus.EXCEEDED)
 
 
-def _doubt(sample: LogRatioSample, bound: float, excess: float, *, is_above: bool) -> str:
-    """What speaks against a proof; `excess`: by how much noise is larger than what is shown."""
-    if excess >= 0:
-        return "the A/A control differs, too, by more than the bound is exceeded"
-    for check in sample.checks:
-        if not check.agrees and check.ratio and (check.ratio.value > bound) != is_above:
-            return f"cross-checked ({check.name}) the ratio is {check.ratio.text}"
-    return ""
+def _not_proven(found: Comparison) -> str:
+    if found.p_value is None or found.ratio is None or "too few" in "".join(found.remarks):
+        return next(iter(found.remarks), "no valid trials have these values")
+    if found.ratio.low <= 1 <= found.ratio.high:
+        return "the interval contains the bound"
+    return "with all bounds counted, chance may explain the distance from the bound"
 
 
 def _noise(run: Run, trials: Sequence[Trial]) -> float:
     """By how much equal arms are shown to differ in this run, as a logarithm; 0 if they do not."""
     known = WorkloadTrials(run=run, trials=tuple(trials), counters={}).comparison_input
-    shown = [one.ratio.value for one in aa_control(known) if one.proven and one.ratio]
-    return max((abs(math.log(ratio)) for ratio in shown), default=0.0)
-
-
-def _blocks_needed(logs: Sequence[float], bound: float, confidence: float) -> int | None:
-    """More blocks that would decide if mean and spread stayed as they are."""
-    mean, spread = estimate.mean_and_sd(logs)
-    for blocks in range(len(logs) + 1, BLOCKS_NEEDED_MAX + 1):
-        interval = estimate.t_interval_from(abs(mean - bound), spread, blocks, confidence)
-        if interval.low > 0:
-            return blocks - len(logs)
-    return None
+    return math.log1p(observed_noise(known, Metric.COST))

@@ -18,10 +18,10 @@ from jissoku.model import (
 )
 from jissoku.model.experiment import BenchmarkOutput
 from jissoku.stats import bottleneck, compare, latency, samples
-from jissoku.stats.comparison_input import ComparisonInput, loads_of
+from jissoku.stats.comparison_input import ComparisonInput
 from jissoku.stats.inequality import COUNTERS, Quantity
 from jissoku.stats.ratio_samples import PAIRED_KINDS, select_ratio_source
-from jissoku.stats.summary import excluded_arms
+from jissoku.stats.summary import comparison_input
 from jissoku.stats.valid_trials import (
     ValidTrials,
     log_cost,
@@ -53,12 +53,7 @@ class WorkloadTrials:
     @cached_property
     def comparison_input(self) -> ComparisonInput:
         """The valid trials, as input of comparisons."""
-        return ComparisonInput(
-            self.run,
-            self.valid_trials,
-            excluded_arms(self.run, self.trials),
-            loads_of(self.run, self.trials),
-        )
+        return comparison_input(self.run, self.trials)
 
     @cached_property
     def load(self) -> Load:
@@ -79,6 +74,38 @@ class LogRatioSample:
 
     logs: Logs
     checks: tuple[CrossCheck, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Arms whose rate was held down by the load generator, above and below the line of a ratio."""
+
+    above: tuple[str, ...] = ()
+    below: tuple[str, ...] = ()
+
+    def doubt(self, *, is_above: bool) -> str:
+        """Why a ratio may not be on this side of its bound: such a rate is less than the truth."""
+        arms = ", ".join(sorted({*(self.below if is_above else self.above)}))
+        return arms and f"the load generator, not the server, held the rate down: {arms}"
+
+
+def generator_held(
+    campaign_of: Callable[[Quantity], WorkloadTrials],
+    above: Sequence[Quantity],
+    below: Sequence[Quantity],
+) -> Held:
+    """Which rates of a ratio say more about the load generator than about the server."""
+    return Held(
+        *(
+            tuple(
+                q.arm
+                for q in quantities
+                if q.metric == "rate"
+                and rate_bottleneck(campaign_of(q), q.arm) is Bottleneck.GENERATOR
+            )
+            for quantities in (above, below)
+        )
+    )
 
 
 def log_ratio_sample(
@@ -103,7 +130,7 @@ def _cost_ratio(campaign: WorkloadTrials, arm: str, against: str) -> LogRatioSam
     evidence = campaign.comparison_input
     found = compare.compare_cost(evidence, arm, against, campaign.load, 1)
     pair = select_ratio_source(evidence.at(campaign.load), arm, against)
-    return LogRatioSample(logs=pair.logs, checks=found.cross_checks if found else ())
+    return LogRatioSample(logs=pair.logs, checks=found.found.cross_checks if found else ())
 
 
 def benchmark_sample(

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from jissoku.model import Bottleneck, CrossCheck, MeasurementStatus
+from jissoku.model import Comparison, CrossCheck, MeasurementStatus
 from jissoku.model.experiment import (
     BenchmarkOutput,
     Claim,
@@ -14,12 +14,13 @@ from jissoku.model.experiment import (
     InequalityResult,
 )
 from jissoku.model.updated import updated
-from jissoku.stats import claim_quantities, estimate, multiplicity
+from jissoku.stats import claim_quantities, decision, estimate
 from jissoku.stats.arm_summary import arm_outcome
-from jissoku.stats.claim_quantities import LogRatioSample, WorkloadTrials
+from jissoku.stats.claim_quantities import LogRatioSample, WorkloadTrials, generator_held
+from jissoku.stats.decision import Decided
 from jissoku.stats.inequality import Inequality, Quantity, parse, quantity as read_quantity
+from jissoku.stats.looks import VERDICT_BLOCKS_MIN
 from jissoku.stats.run_checks import is_rejected
-from jissoku.stats.verdict import BLOCKS_NEEDED_MAX, VERDICT_BLOCKS_MIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,14 +37,14 @@ class _InequalityTest:
     """One inequality on its way to an answer.
 
     Attributes:
-        logs: ln(left side / right side, its number included) block by block; empty for counts and
-            where nothing can be had.
+        decided: Left side / right side, its number included; None for counts, and where nothing can
+            be measured.
         checks: The same by other ways of measuring, for the ratio of two costs.
     """
 
     found: InequalityResult
     link: Inequality
-    logs: tuple[float, ...] = ()
+    decided: Decided | None = None
     checks: tuple[CrossCheck, ...] = ()
 
 
@@ -60,12 +61,11 @@ def evaluate_claims(known: ClaimData, claims: Sequence[Claim]) -> tuple[ClaimRes
         for claim in claims
         if not reasons[claim.name]
     }
-    family = [test for found in tests.values() for test in found if test.logs]
-    adjusted = dict(
-        zip(map(id, family), multiplicity.holm([_p(test) for test in family]), strict=True)
-    )
+    family = [test for found in tests.values() for test in found if test.decided]
+    settled = decision.settle([test.decided for test in family if test.decided])
+    answers = dict(zip(map(id, family), settled, strict=True))
     return tuple(
-        _claim_result(known, claim, tests[claim.name], adjusted)
+        _claim_result(known, claim, tests[claim.name], answers)
         if claim.name in tests
         else ClaimResult(
             claim=claim, status=ClaimStatus.NOT_TESTABLE, remarks=(reasons[claim.name],)
@@ -90,11 +90,10 @@ def _claim_result(
     known: ClaimData,
     claim: Claim,
     tests: Sequence[_InequalityTest],
-    adjusted: Mapping[int, float | None],
+    answers: Mapping[int, Comparison],
 ) -> ClaimResult:
     found = tuple(
-        _decided(known, test, adjusted[id(test)], len(adjusted)) if test.logs else test.found
-        for test in tests
+        _decided(known, test, answers[id(test)]) if test.decided else test.found for test in tests
     )
     return ClaimResult(
         claim=claim,
@@ -102,10 +101,6 @@ def _claim_result(
         inequalities=found,
         remarks=tuple(_remarks(found)),
     )
-
-
-def _p(test: _InequalityTest) -> float | None:
-    return estimate.t_test(test.logs) if len(test.logs) >= 2 else None
 
 
 def _server_cores(known: ClaimData, claim: Claim) -> int:
@@ -170,10 +165,11 @@ def _test(known: ClaimData, text: str, link: Inequality) -> _InequalityTest:
         return _InequalityTest(updated(blank, blocks_needed=VERDICT_BLOCKS_MIN - len(logs)), link)
     value = estimate.geometric_mean(logs)
     assert value is not None, "six blocks have an interval"
-    shifted = tuple(log - math.log(link.bound) for log in logs)
     # A check is one of the whole left side only where that is the ratio of two costs.
     checks = parts[0].checks if len(parts) == 1 and factor == 1 else ()
-    return _InequalityTest(updated(blank, value=value, measured=value.text), link, shifted, checks)
+    decided = decision.decide_bound(dict(enumerate(logs)), link.bound, checks)
+    blank = updated(blank, value=value, measured=value.text)
+    return _InequalityTest(blank, link, decided, checks)
 
 
 def _combined(parts: Sequence[LogRatioSample]) -> list[float]:
@@ -182,67 +178,30 @@ def _combined(parts: Sequence[LogRatioSample]) -> list[float]:
     return [sum(logs) for logs in zip(*ordered, strict=False)]
 
 
-def _decided(
-    known: ClaimData, test: _InequalityTest, p_holm: float | None, family: int
-) -> InequalityResult:
-    """Compares the interval with the bound; a generator-bound rate proves one direction only."""
-    mean, spread = estimate.mean_and_sd(test.logs)
-    is_above = mean > 0
+def _decided(known: ClaimData, test: _InequalityTest, found: Comparison) -> InequalityResult:
+    """The answer of one inequality; a generator-bound rate proves one direction only."""
     remarks = list(_shares(known, test.link))
-    found = updated(test.found, p_holm=p_holm, cross_checks=test.checks)
-    if p_holm is None or p_holm > multiplicity.ALPHA:
-        needed = _blocks_needed(mean, spread, len(test.logs), family)
+    answer = updated(
+        test.found, status=ClaimStatus.UNDECIDED, p_holm=found.p_holm, cross_checks=test.checks
+    )
+    if not found.proven:
+        reason = decision.doubt(found, test.link.bound)
         return updated(
-            found, status=ClaimStatus.UNDECIDED, remarks=tuple(remarks), blocks_needed=needed
+            answer,
+            remarks=(*remarks, *([reason] if reason else ())),
+            blocks_needed=None if reason else found.blocks_needed,
         )
-    doubt = list(_contradictions(known, test, is_above=is_above))
-    if doubt:
-        return updated(found, status=ClaimStatus.UNDECIDED, remarks=(*remarks, *doubt))
+    is_above = not found.verdict.is_lower
+    held = generator_held(
+        lambda quantity: known.workloads[_workload(known, quantity)],
+        test.link.above,
+        test.link.below,
+    )
+    if reason := held.doubt(is_above=is_above):
+        return updated(answer, remarks=(*remarks, reason))
     is_right = is_above == (test.link.relation == ">")
-    answer = ClaimStatus.HOLDS if is_right else ClaimStatus.FAILS
-    return updated(found, status=answer, remarks=tuple(remarks))
-
-
-def _contradictions(known: ClaimData, test: _InequalityTest, *, is_above: bool) -> Iterator[str]:
-    """What speaks against an answer that Student's t would give."""
-    robust = estimate.hodges_lehmann(test.logs)
-    if robust is None or (robust.low <= 0 if is_above else robust.high >= 0):
-        yield "Student's t and the exact interval of Hodges and Lehmann disagree"
-    bound = test.link.bound
-    for check in test.checks:
-        if not check.agrees and check.ratio and (check.ratio.value > bound) != is_above:
-            yield f"cross-checked ({check.name}) the ratio is {check.ratio.text}"
-    # A rate that the load generator held down is less than the truth, which could be above.
-    above, below = _generator_limited(known, test.link)
-    held = below if is_above else above
-    if held:
-        who = ", ".join(sorted({quantity.arm for quantity in held}))
-        yield f"the load generator, not the server, held the rate down: {who}"
-
-
-def _blocks_needed(mean: float, spread: float, blocks: int, family: int) -> int | None:
-    """How many more blocks would decide at this spread; None: more than we would promise."""
-    confidence = multiplicity.confidence(family)
-    for more in range(1, BLOCKS_NEEDED_MAX - blocks + 1):
-        interval = estimate.t_interval_from(abs(mean), spread, blocks + more, confidence)
-        if interval.low > 0:
-            return more
-    return None
-
-
-def _generator_limited(known: ClaimData, link: Inequality) -> tuple[list[Quantity], list[Quantity]]:
-    """Rates above and rates below that say more about the load generator than about the server."""
-
-    def those(quantities: Sequence[Quantity]) -> list[Quantity]:
-        return [
-            q
-            for q in quantities
-            if q.metric == "rate"
-            and claim_quantities.rate_bottleneck(known.workloads[_workload(known, q)], q.arm)
-            is Bottleneck.GENERATOR
-        ]
-
-    return those(link.above), those(link.below)
+    status = ClaimStatus.HOLDS if is_right else ClaimStatus.FAILS
+    return updated(answer, status=status, remarks=tuple(remarks))
 
 
 def _shares(known: ClaimData, link: Inequality) -> Iterator[str]:

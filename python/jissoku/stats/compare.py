@@ -1,5 +1,7 @@
 """Compares arms by CPU time, latency and capacity: ratios, and whether they are proven."""
 
+import math
+from collections.abc import Sequence
 from itertools import combinations
 
 from jissoku.model import (
@@ -12,13 +14,16 @@ from jissoku.model import (
     Run,
     Verdict,
 )
-from jissoku.model.updated import updated
 from jissoku.stats import decision, samples
 from jissoku.stats.comparison_input import ComparisonInput
-from jissoku.stats.comparison_text import comparison_text
 from jissoku.stats.cross_checks import cross_checks
+from jissoku.stats.decision import Decided
 from jissoku.stats.ratio_samples import RatioSamples, select_ratio_source
 from jissoku.stats.verdict import MINIMUM_EFFECT_OF_METRIC, minimum_effect_of
+
+# A search ends with a rate that met the objective and one 5 % higher that did not. The ratio of two
+# such rates is off by half of such a step on either side, in every block alike.
+SEARCH_RESOLUTION = math.log(1.05) / 2
 
 # One pair: (candidate, the arm that it is compared with).
 Pair = tuple[str, str]
@@ -47,28 +52,42 @@ def compare(
         asked: The pairs; None: all pairs of ranked arms.
     """
     asked = pairs(evidence.run) if asked is None else asked
-    costs = [
-        found
-        for load in evidence.loads
-        for arm, against in asked
-        if (found := compare_cost(evidence, arm, against, load, len(asked) * len(evidence.loads)))
-    ]
     latencies = [
         [
-            found
+            _compare_metric(evidence, *pair, metric, load)
             for load in evidence.loads
             for pair in asked
-            if (found := _compare_metric(evidence, *pair, metric, load))
         ]
         for metric in (Metric.P50, Metric.P99)
     ]
-    capacities = [
-        found
-        for pair in asked
-        if (found := _compare_metric(evidence, *pair, Metric.CAPACITY, None))
-    ]
-    families = [costs, *latencies, capacities]
-    return tuple(found for family in families for found in decision.settle(family))
+    capacities = [_compare_metric(evidence, *pair, Metric.CAPACITY, None) for pair in asked]
+    others = [found for family in (*latencies, capacities) for found in _settled(evidence, family)]
+    return (*compare_costs(evidence, asked), *others)
+
+
+def compare_costs(
+    evidence: ComparisonInput, asked: tuple[Pair, ...] | None = None
+) -> tuple[Comparison, ...]:
+    """The same by CPU time per request alone."""
+    asked = pairs(evidence.run) if asked is None else asked
+    count = len(asked) * len(evidence.loads)
+    return _settled(
+        evidence,
+        [compare_cost(evidence, *pair, load, count) for load in evidence.loads for pair in asked],
+    )
+
+
+def _settled(evidence: ComparisonInput, family: Sequence[Decided | None]) -> tuple[Comparison, ...]:
+    """Of a family those that have values.
+
+    In a run that is looked at several times what is not measured yet counts, too, so that nothing
+    is taken back when it is.
+    """
+    if not evidence.looks.horizon:
+        return decision.settle([found for found in family if found])
+    absent = Comparison(arm="", against="", verdict=Verdict.INCONCLUSIVE)
+    settled = decision.settle([found or Decided(absent) for found in family])
+    return tuple(one for one, found in zip(settled, family, strict=True) if found)
 
 
 def aa_control(evidence: ComparisonInput) -> tuple[Comparison, ...]:
@@ -83,9 +102,27 @@ def aa_control(evidence: ComparisonInput) -> tuple[Comparison, ...]:
     return decision.settle([one for one in found if one is not None])
 
 
+def observed_noise(evidence: ComparisonInput, metric: Metric) -> float:
+    """Ratio minus one by which two copies of the baseline are shown to differ; 0 if they are not.
+
+    By cost the copies are compared in their common trials, by latency in the same trials.
+    """
+    run = evidence.run
+    if not run.aa_control:
+        return 0.0
+    if metric is Metric.COST:
+        shown = aa_control(evidence)
+    else:
+        pair = run.aa_control, run.baseline
+        found = [_compare_metric(evidence, *pair, metric, load) for load in evidence.loads]
+        shown = decision.settle([one for one in found if one is not None])
+    known = [abs(math.log(one.ratio.value)) for one in shown if one.proven and one.ratio]
+    return math.expm1(max(known, default=0.0))
+
+
 def compare_cost(
     evidence: ComparisonInput, arm: str, against: str, load: Load, comparisons: int
-) -> Comparison | None:
+) -> Decided | None:
     """One pair by CPU time per request at one load, checked, and not yet settled.
 
     Returns:
@@ -106,31 +143,34 @@ def compare_cost(
         load=load,
         source=pair.source,
         connections=pair.connections,
-        minimum_effect=_minimum_effect(evidence.run, pair),
+        minimum_effect=_minimum_effect(evidence, pair),
         condition=seen.condition,
         other_programs=seen.share,
     )
-    found = decision.decide(blank, pair.logs)
-    return decision.with_checks(found, cross_checks(evidence, found, pair, comparisons))
+    decided = decision.decide(blank, pair.logs, evidence.looks)
+    checks = cross_checks(evidence, decided.found, pair, comparisons)
+    return decision.with_checks(decided, checks)
 
 
-def _minimum_effect(run: Run, pair: RatioSamples) -> float:
-    """The minimum effect: at least the noise floor of this machine."""
+def _minimum_effect(evidence: ComparisonInput, pair: RatioSamples) -> float:
+    """At least the noise floor of this machine, and what the A/A control differs by."""
+    run = evidence.run
     least = minimum_effect_of(pair.source, run.mode)
-    return max(run.minimum_effect, least, run.noise_floor or 0.0)
+    return max(run.minimum_effect, least, evidence.noise(Metric.COST))
 
 
 def _without_figure(
     evidence: ComparisonInput, arm: str, against: str, load: Load, name: str
-) -> Comparison:
+) -> Decided:
     verdict, reason = evidence.excluded_arms[name]
-    bare = Comparison(arm=arm, against=against, verdict=verdict, load=load, remarks=(reason,))
-    return updated(bare, sentence=comparison_text(bare))
+    return Decided(
+        Comparison(arm=arm, against=against, verdict=verdict, load=load, remarks=(reason,))
+    )
 
 
 def _compare_metric(
     evidence: ComparisonInput, arm: str, against: str, metric: Metric, load: Load | None
-) -> Comparison | None:
+) -> Decided | None:
     """One pair by latency at a load, or by capacity; None if either has no value."""
     if {arm, against} & evidence.excluded_arms.keys():
         return None
@@ -152,8 +192,9 @@ def _compare_metric(
         load=load,
         source=source,
         connections=evidence.run.workload.connections,
-        minimum_effect=MINIMUM_EFFECT_OF_METRIC[metric],
+        minimum_effect=max(MINIMUM_EFFECT_OF_METRIC[metric], evidence.noise(metric)),
         condition=seen.condition,
         other_programs=seen.share,
     )
-    return decision.decide(blank, logs)
+    resolution = SEARCH_RESOLUTION if metric is Metric.CAPACITY else 0.0
+    return decision.decide(blank, logs, evidence.looks, resolution=resolution)

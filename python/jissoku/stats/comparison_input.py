@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from jissoku.model import FULL_LOAD, Load, LoadLevel, Method, Run, Trial, TrialKind, Verdict
+from jissoku.model import FULL_LOAD, Load, LoadLevel, Method, Metric, Run, Trial, TrialKind, Verdict
+from jissoku.stats.looks import Looks
 from jissoku.stats.neighbours import Neighbours, neighbours
 from jissoku.stats.valid_trials import ValidTrials
 
@@ -15,12 +16,14 @@ class ComparisonInput:
     Attributes:
         excluded_arms: Arms without a verdict, each with its status and the reason.
         loads: The loads at which arms are compared, lightest first.
+        observed_noise: Ratio minus one by which equal arms are shown to differ in this run.
     """
 
     run: Run
     valid_trials: ValidTrials
     excluded_arms: Mapping[str, tuple[Verdict, str]]
     loads: tuple[Load, ...]
+    observed_noise: Mapping[Metric, float] = field(default_factory=dict)
     _at: dict[Load, ValidTrials] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -41,6 +44,18 @@ class ComparisonInput:
         if load not in self._at:
             self._at[load] = self.main.at(load)
         return self._at[load]
+
+    @property
+    def looks(self) -> Looks:
+        """When the run was looked at."""
+        return Looks(self.run.horizon or 0)
+
+    def noise(self, metric: Metric) -> float:
+        """The least ratio minus one that matters: a smaller one is found between equal arms.
+
+        The noise floor of a machine is known of costs; no other metric is measured more precisely.
+        """
+        return max(self.run.noise_floor or 0.0, self.observed_noise.get(metric, 0.0))
 
     def neighbours_at(self, load: Load) -> Neighbours:
         """What ran beside the trials at one load."""

@@ -28,10 +28,23 @@ def comparison_text(comparison: Comparison) -> str:
     verb = "uses" if comparison.metric is Metric.COST else "has"
     ratio, metric = format_ratio(comparison.ratio), METRIC_NAMES[comparison.metric]
     has = f"{arm} {verb} {ratio} {metric} of {against}{at}"
-    if verdict is Verdict.INCONCLUSIVE and comparison.blocks_needed:
-        return f"{has}: {verdict} ({more_blocks(comparison.blocks_needed)} may decide)"
-    proven = " (proven)" if comparison.proven else ""
-    return f"{has}: {verdict_text(comparison.metric, verdict)}{proven}{beside(comparison)}"
+    return (
+        f"{has}: {verdict_text(comparison.metric, verdict)}{_certainty(comparison)}"
+        f"{beside(comparison)}"
+    )
+
+
+def _certainty(comparison: Comparison) -> str:
+    """In brackets: proven, or what would prove it with all comparisons counted."""
+    if comparison.is_decided:
+        return " (proven)"
+    if comparison.blocks_needed and comparison.p_value is not None:
+        return f" ({more_blocks(comparison.blocks_needed)} may {_may(comparison)})"
+    return ""
+
+
+def _may(comparison: Comparison) -> str:
+    return "decide" if comparison.verdict is Verdict.INCONCLUSIVE else "prove it"
 
 
 def beside(comparison: Comparison) -> str:

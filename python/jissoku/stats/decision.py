@@ -6,12 +6,18 @@ agreement of two methods, the same correction for multiple comparisons, the same
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from jissoku.model import Comparison, CrossCheck, Estimate, Verdict
+from jissoku.model.summary import ALPHA
 from jissoku.model.updated import updated
 from jissoku.stats import estimate, multiplicity
 from jissoku.stats.comparison_text import comparison_text
-from jissoku.stats.verdict import judge
+from jissoku.stats.looks import Looks
+from jissoku.stats.verdict import Rule, blocks_needed, judge
+
+# A run that is looked at after its last block.
+ONE_LOOK = Looks()
 
 # Significance level of cross-checks.
 CHECK_ALPHA = 0.01
@@ -26,45 +32,108 @@ CHECK_SPREAD = 4.0
 LARGE_FACTOR = 10
 
 
-def decide(blank: Comparison, logs: Mapping[int, float]) -> Comparison:
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A comparison before it is corrected for the number of comparisons, and what it rests on."""
+
+    found: Comparison
+    values: tuple[float, ...] = ()
+    rule: Rule = field(default_factory=lambda: Rule(minimum_effect=0.0))
+
+
+def decide(
+    blank: Comparison,
+    logs: Mapping[int, float],
+    looks: Looks = ONE_LOOK,
+    *,
+    resolution: float = 0.0,
+) -> Decided:
     """Computes the values of one pair that do not depend on other pairs.
 
     Args:
         blank: The arms, the metric, the load and the minimum effect.
         logs: ln(ratio) by block.
+        looks: When the run may be looked at.
+        resolution: By how much all logarithms may be off in the same direction.
     """
-    values = [logs[block] for block in sorted(logs)]
-    judgement = judge(values, blank.minimum_effect)
+    values = looks.used(tuple(logs[block] for block in sorted(logs)))
+    rule = Rule(minimum_effect=blank.minimum_effect, looks=looks, resolution=resolution)
+    judgement = judge(values, rule)
     known = updated(
         blank,
         verdict=judgement.verdict,
-        blocks_needed=judgement.blocks_needed,
         remarks=(*blank.remarks, *([judgement.remark] if judgement.remark else ())),
+        blocks_needed=max(0, looks.first - len(values)) or None,
     )
-    if len(values) < 2:
-        return known
-    return updated(
+    if len(values) < (looks.first if looks.horizon else 2):
+        return Decided(known, values, rule)
+    interval = rule.interval(*estimate.mean_and_sd(values), len(values), 0.95)
+    whole = updated(
         known,
-        ratio=estimate.as_ratio(estimate.t_interval(values), values),
+        ratio=estimate.as_ratio(interval, values),
         robust=_robust(values),
-        p_value=estimate.t_test(values),
+        p_value=looks.p_value(values, resolution),
+        p_equal=looks.p_equal(values, rule.band - resolution) if rule.band else None,
         p_sign_flip=estimate.sign_flip(values),
         remarks=(*known.remarks, *_outliers(values)),
     )
+    return Decided(whole, values, rule)
 
 
-def settle(found: Sequence[Comparison]) -> tuple[Comparison, ...]:
+def decide_bound(
+    logs: Mapping[int, float],
+    bound: float,
+    checks: Sequence[CrossCheck] = (),
+    looks: Looks = ONE_LOOK,
+) -> Decided:
+    """Decides on which side of a bound a ratio is; all its values are relative to the bound.
+
+    Any distance from it counts: there is no minimum effect.
+    """
+    blank = Comparison(arm="", against="", verdict=Verdict.INCONCLUSIVE, minimum_effect=0.0)
+    decided = decide(blank, {block: log - math.log(bound) for block, log in logs.items()}, looks)
+    return with_checks(
+        decided,
+        [
+            updated(check, ratio=check.ratio and estimate.scaled(check.ratio, 1 / bound))
+            for check in checks
+        ],
+    )
+
+
+def doubt(found: Comparison, bound: float = 1.0) -> str:
+    """Why there is no answer, where neither too few blocks nor a wide interval is the reason."""
+    if found.verdict is Verdict.DISPUTED:
+        (check, *_) = [one for one in found.cross_checks if not one.agrees and one.ratio]
+        ratio = estimate.scaled(check.ratio, bound) if check.ratio else None
+        return f"cross-checked ({check.name}) the ratio is {ratio.text if ratio else 'unknown'}"
+    return next((text for text in found.remarks if "disagree" in text), "")
+
+
+def settle(family: Sequence[Decided]) -> tuple[Comparison, ...]:
     """Corrects for the number of comparisons, and writes the sentences.
 
-    `found` is a family: all comparisons by one metric. A pair without a p-value is part of it.
+    A family is all comparisons by one metric. A pair without a p-value is part of it. Differences
+    are corrected among themselves, and so are equalities.
     """
-    adjusted = multiplicity.holm([one.p_value for one in found])
-    return tuple(_settled(one, p_holm) for one, p_holm in zip(found, adjusted, strict=True))
+    different = multiplicity.holm([one.found.p_value for one in family])
+    equal = multiplicity.holm([one.found.p_equal for one in family])
+    alpha = ALPHA / max(1, len(family))
+    return tuple(
+        _settled(one, p_holm, p_equal, alpha)
+        for one, p_holm, p_equal in zip(family, different, equal, strict=True)
+    )
 
 
-def _settled(found: Comparison, p_holm: float | None) -> Comparison:
-    is_sure = p_holm is not None and p_holm <= multiplicity.ALPHA
-    known = updated(found, p_holm=p_holm, proven=found.verdict.is_difference and is_sure)
+def _settled(
+    decided: Decided, p_holm: float | None, p_equal: float | None, alpha: float
+) -> Comparison:
+    found = decided.found
+    is_sure = p_holm is not None and p_holm <= ALPHA
+    proven = found.verdict.is_difference and is_sure
+    known = updated(found, p_holm=p_holm, p_equal_holm=p_equal, proven=proven)
+    if known.p_value is not None and not known.is_decided and known.verdict is not Verdict.DISPUTED:
+        known = updated(known, blocks_needed=blocks_needed(decided.values, decided.rule, alpha))
     return updated(known, sentence=comparison_text(known))
 
 
@@ -94,14 +163,15 @@ def agrees(
     return p_value >= CHECK_ALPHA / max(1, comparisons)
 
 
-def with_checks(found: Comparison, checks: Sequence[CrossCheck]) -> Comparison:
+def with_checks(decided: Decided, checks: Sequence[CrossCheck]) -> Decided:
     """Compares a ratio with measurements by other methods.
 
     If a check contradicts only the size, the verdict stands and the check is reported as not
     agreeing. If it contradicts the direction, the verdict is inconclusive.
     """
-    known = updated(found, cross_checks=tuple(checks))
-    return updated(known, verdict=Verdict.DISPUTED) if _is_disputed(known) else known
+    known = updated(decided.found, cross_checks=tuple(checks))
+    known = updated(known, verdict=Verdict.DISPUTED) if _is_disputed(known) else known
+    return updated(decided, found=known)
 
 
 def _is_disputed(found: Comparison) -> bool:
@@ -112,12 +182,12 @@ def _is_disputed(found: Comparison) -> bool:
     return any((ratio.value > 1) != (found.ratio.value > 1) for ratio in ratios)
 
 
-def _robust(values: list[float]) -> Estimate | None:
+def _robust(values: Sequence[float]) -> Estimate | None:
     interval = estimate.hodges_lehmann(values)
     return None if interval is None else estimate.as_ratio(interval, values)
 
 
-def _outliers(values: list[float]) -> Iterator[str]:
+def _outliers(values: Sequence[float]) -> Iterator[str]:
     far = estimate.outliers(values)
     if far:
         spot = ", ".join(_change(values[i]) for i in far)

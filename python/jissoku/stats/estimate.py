@@ -232,6 +232,17 @@ def as_ratio(interval: Interval, logs: Sequence[float]) -> Estimate:
     )
 
 
+def scaled(ratio: Estimate, factor: float) -> Estimate:
+    """The same ratio of another unit."""
+    return Estimate(
+        value=ratio.value * factor,
+        low=ratio.low * factor,
+        high=ratio.high * factor,
+        blocks=ratio.blocks,
+        sd_log=ratio.sd_log,
+    )
+
+
 def outliers(logs: Sequence[float]) -> tuple[int, ...]:
     """Indices of outliers, which are reported and never excluded."""
     values = np.asarray(logs, dtype=float)

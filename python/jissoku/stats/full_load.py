@@ -21,6 +21,7 @@ from jissoku.model import (
 )
 from jissoku.model.updated import updated
 from jissoku.stats import decision, trial_counters
+from jissoku.stats.decision import Decided
 from jissoku.stats.summary import excluded_arms
 from jissoku.stats.valid_trials import ValidTrials, log_differences, measurement_of, valid_trials
 from jissoku.stats.verdict import MINIMUM_EFFECT_OF_METRIC
@@ -39,7 +40,7 @@ def against_baseline(run: Run, trials: Sequence[Trial]) -> dict[str, Comparison]
 
 def _compared(
     known: ValidTrials, name: str, run: Run, excluded: Mapping[str, tuple[Verdict, str]]
-) -> Comparison:
+) -> Decided:
     blank = Comparison(
         arm=name,
         against=run.baseline,
@@ -51,7 +52,7 @@ def _compared(
     )
     doubt = next((excluded[one] for one in (name, run.baseline) if one in excluded), None)
     if doubt is not None:
-        return updated(blank, verdict=doubt[0], remarks=(doubt[1],))
+        return Decided(updated(blank, verdict=doubt[0], remarks=(doubt[1],)))
     return decision.decide(blank, log_differences(_times(known, name), _times(known, run.baseline)))
 
 

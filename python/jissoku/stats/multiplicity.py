@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-ALPHA = 0.05
+from jissoku.model.summary import ALPHA
 
 
 def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:

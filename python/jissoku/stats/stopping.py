@@ -1,35 +1,40 @@
-"""The stopping rule: it depends on the width of intervals, never on significance."""
+"""When a run has measured enough: by the width of its intervals, or by what is decided."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from jissoku.model import EvidenceSource, Load, LoadLevel, Method, Run, Trial
+from jissoku.model import Comparison, EvidenceSource, Load, LoadLevel, Method, Metric, Run, Trial
 from jissoku.stats import estimate
-from jissoku.stats.compare import pairs
-from jissoku.stats.comparison_input import ComparisonInput, loads_of
+from jissoku.stats.compare import compare_costs, pairs
 from jissoku.stats.ratio_samples import select_ratio_source
 from jissoku.stats.run_checks import is_rejected
-from jissoku.stats.valid_trials import valid_trials
+from jissoku.stats.summary import comparison_input
 
 # Sources with both arms in one trial; a pair from two paired trials is as precise as these two.
 MET = {EvidenceSource.TIME_SLICED, EvidenceSource.PAIRED}
 
+# One pair at one load: (candidate, the arm that it is compared with, load).
+Question = tuple[str, str, Load]
 
-def half_widths(run: Run, trials: Sequence[Trial]) -> dict[tuple[str, str, Load], float]:
+
+def half_widths(run: Run, trials: Sequence[Trial]) -> dict[Question, float]:
     """The 95 % half-width of each pair's cost ratio at each load, as a natural logarithm.
 
-    Without pairs that have fewer than two valid blocks, and in a paired run without pairs that have
-    no common trial.
+    Without arms that have no verdict, pairs that have fewer valid blocks than an interval needs,
+    and in a paired run pairs that have no common trial.
     """
-    loads = loads_of(run, tuple(trials))
-    evidence = ComparisonInput(run, valid_trials(trials), {}, loads)
+    evidence = comparison_input(run, trials)
+    least = evidence.looks.first if evidence.looks.horizon else 2
     found = {}
-    for load in loads:
+    for load in evidence.loads:
         known = evidence.at(load)
         for arm, against in pairs(run):
+            if {arm, against} & evidence.excluded_arms.keys():
+                continue
             pair = select_ratio_source(known, arm, against)
             has_met = pair.source in MET or run.method is Method.SINGLE
-            if len(pair.logs) >= 2 and has_met:
-                interval = estimate.t_interval(list(pair.logs.values()))
+            if len(pair.logs) >= least and has_met:
+                mean, spread = estimate.mean_and_sd(list(pair.logs.values()))
+                interval = evidence.looks.interval(mean, spread, len(pair.logs))
                 found[arm, against, load] = (interval.high - interval.low) / 2
     return found
 
@@ -37,18 +42,24 @@ def half_widths(run: Run, trials: Sequence[Trial]) -> dict[tuple[str, str, Load]
 def is_enough(run: Run, trials: Sequence[Trial], half_width_max: float) -> bool:
     """Whether every pair has the required precision, or more blocks would give none an interval.
 
-    Without any interval nothing is known of the precision. If that is because the machine disturbed
-    the trials with both arms, further blocks may give one, and it is not enough; whether so much is
-    disturbed that the run has to end is decided by `run_checks.too_noisy`.
+    Without any interval nothing is known of the precision. If that is because trials with both arms
+    were rejected, further blocks may give one, and it is not enough.
 
     The light load is ignored if there are others: most of the cost of a request there is waking up,
     which varies by a tenth from block to block.
 
-    Check only at the numbers of blocks of the mode (10, 15, 20, ...): a check after every block
-    reduces the coverage of the interval (0.916 instead of 0.93-0.95, simulated).
+    In a run that is looked at once, check only at the numbers of blocks of the mode (10, 15, 20,
+    ...): a check after every block reduces the coverage of the interval (0.916 instead of
+    0.93-0.95, simulated).
     """
     found = half_widths(run, trials)
     if not found:
         return not any(trial.kind.is_paired and is_rejected(trial) for trial in trials)
     asked = {key: width for key, width in found.items() if key[2].level is not LoadLevel.LIGHT}
     return max((asked or found).values()) <= half_width_max
+
+
+def cost_verdicts(run: Run, trials: Sequence[Trial]) -> Mapping[Question, Comparison]:
+    """The comparisons by cost of a run so far, of those pairs and loads that have any."""
+    settled = compare_costs(comparison_input(run, trials))
+    return {(one.arm, one.against, one.load): one for one in settled if one.metric is Metric.COST}

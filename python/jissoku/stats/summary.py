@@ -20,7 +20,7 @@ from jissoku.model.updated import updated
 from jissoku.stats import ranking, run_checks
 from jissoku.stats.advice import advice
 from jissoku.stats.arm_summary import ArmOutcome, arm_outcome, arm_summary
-from jissoku.stats.compare import aa_control, compare, ranked_arms
+from jissoku.stats.compare import aa_control, compare, observed_noise, ranked_arms
 from jissoku.stats.comparison_input import ComparisonInput, loads_of
 from jissoku.stats.headline import headline
 from jissoku.stats.neighbours import neighbours
@@ -44,12 +44,11 @@ def summarise(run: Run, trials: Sequence[Trial], *, has_curves: bool = True) -> 
     """
     trials = tuple(sorted(trials, key=lambda trial: trial.index))
     counts = {arm.name: arm_outcome(trials, arm.name) for arm in run.arms}
-    evidence = ComparisonInput(
-        run, valid_trials(trials), excluded_arms(run, trials), loads_of(run, trials)
-    )
+    evidence = comparison_input(run, trials)
     seen = neighbours(trials)
     control = aa_control(evidence)
-    evidence = updated(evidence, run=_with_observed_noise(run, control))
+    noise = {one: observed_noise(evidence, one) for one in (Metric.COST, Metric.P50, Metric.P99)}
+    evidence = updated(evidence, observed_noise=noise)
     comparisons = compare(evidence)
     unit = _unit(run, counts)
     shown = [arm for arm in run.arms if arm.name != run.aa_control]
@@ -78,6 +77,13 @@ def summarise(run: Run, trials: Sequence[Trial], *, has_curves: bool = True) -> 
     )
 
 
+def comparison_input(run: Run, trials: Sequence[Trial]) -> ComparisonInput:
+    """What verdicts are decided from, the same for every question about a run."""
+    return ComparisonInput(
+        run, valid_trials(trials), excluded_arms(run, trials), loads_of(run, tuple(trials))
+    )
+
+
 def of_unfinished(summary: Summary, reason: str) -> Summary:
     """The summary of a run that is not finished: with a warning, without ranks and advice.
 
@@ -102,12 +108,6 @@ def of_unfinished(summary: Summary, reason: str) -> Summary:
         ),
         warnings=(warning, *summary.warnings),
     )
-
-
-def _with_observed_noise(run: Run, control: Sequence[Comparison]) -> Run:
-    """The minimum effect: at least the difference found by this run's A/A control."""
-    shown = [abs(math.log(one.ratio.value)) for one in control if one.proven and one.ratio]
-    return updated(run, minimum_effect=max(run.minimum_effect, *shown)) if shown else run
 
 
 def excluded_arms(run: Run, trials: Sequence[Trial]) -> dict[str, tuple[Verdict, str]]:

@@ -2,14 +2,12 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from jissoku.model import EvidenceSource, Metric, Mode, Verdict
 from jissoku.stats import estimate
 from jissoku.stats.estimate import Interval
-
-# Exact tests need six blocks for p < 0.05 (2 / 2^6 = 0.031); with fewer there is no verdict.
-VERDICT_BLOCKS_MIN = 6
+from jissoku.stats.looks import VERDICT_BLOCKS_MIN, Looks
 
 # Smallest ratio minus one that matters, by how arms meet (METHODOLOGY, "From trials to verdicts").
 _MINIMUM_EFFECT = {
@@ -40,12 +38,40 @@ def minimum_effect_of(source: EvidenceSource, mode: Mode) -> float:
     return _MINIMUM_EFFECT[source]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What a verdict is judged by.
+
+    Attributes:
+        minimum_effect: Ratio minus one, the same distance both ways on the log scale.
+        looks: When the run may be looked at.
+        resolution: By how much the logarithms may be off in the same direction in every block, as
+            those of a search that moves in steps.
+    """
+
+    minimum_effect: float
+    looks: Looks = field(default_factory=Looks)
+    resolution: float = 0.0
+
+    @property
+    def band(self) -> float:
+        """The minimum effect as a logarithm."""
+        return math.log1p(self.minimum_effect)
+
+    def interval(self, mean: float, spread: float, blocks: int, confidence: float) -> Interval:
+        """By Student's t, with the resolution as a part of the error."""
+        return self.widened(self.looks.interval(mean, spread, blocks, confidence))
+
+    def widened(self, found: Interval) -> Interval:
+        """An interval with the resolution as a part of its error."""
+        return Interval(found.centre, found.low - self.resolution, found.high + self.resolution)
+
+
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict, and for an inconclusive one why and what would decide it."""
+    """A verdict, and for an inconclusive one why."""
 
     verdict: Verdict
-    blocks_needed: int | None = None
     remark: str = ""
 
 
@@ -75,33 +101,33 @@ def classify(wide: Interval, narrow: Interval, minimum_effect: float) -> Verdict
     return Verdict.INCONCLUSIVE
 
 
-def judge(logs: Sequence[float], minimum_effect: float) -> Judgement:
+def judge(logs: Sequence[float], rule: Rule) -> Judgement:
     """The verdict on one log ratio per block.
 
-    Student's t decides, Hodges-Lehmann may object: where both see the same direction the weaker
-    word stands, any other disagreement is inconclusive.
+    Student's t decides. From six blocks on Hodges-Lehmann may object: where both see the same
+    direction the weaker word stands, any other disagreement is inconclusive.
     """
-    if len(logs) < VERDICT_BLOCKS_MIN:
+    first = rule.looks.first
+    if len(logs) < first:
         return Judgement(
             Verdict.INCONCLUSIVE,
-            VERDICT_BLOCKS_MIN - len(logs),
-            f"{len(logs)} blocks are too few for a verdict: at least {VERDICT_BLOCKS_MIN} are"
-            f" needed",
+            f"{len(logs)} blocks are too few for a verdict: at least {first} are needed",
         )
-    ours = _t_verdict(logs, minimum_effect)
-    theirs = _robust_verdict(logs, minimum_effect)
-    if ours is theirs:
-        if ours is Verdict.INCONCLUSIVE:
-            return Judgement(ours, blocks_needed(logs, minimum_effect))
-        return Judgement(ours)
-    weaker = _WEAKER.get(frozenset((ours, theirs)))
-    if weaker:
-        return Judgement(weaker)
+    ours = _t_verdict(*estimate.mean_and_sd(logs), len(logs), rule)
+    if ours is Verdict.INCONCLUSIVE and rule.looks.horizon:
+        return Judgement(ours)  # Of several looks no single one of another method decides.
+    theirs = _robust_verdict(logs, rule)
+    agreed = ours if theirs is None else _weaker(ours, theirs)
+    if agreed is not None:
+        return Judgement(agreed)
     return Judgement(
         Verdict.INCONCLUSIVE,
-        blocks_needed(logs, minimum_effect),
         f"the two methods disagree: Student's t says {ours}, Hodges-Lehmann says {theirs}",
     )
+
+
+def _weaker(ours: Verdict, theirs: Verdict) -> Verdict | None:
+    return ours if ours is theirs else _WEAKER.get(frozenset((ours, theirs)))
 
 
 _WEAKER = {
@@ -110,28 +136,53 @@ _WEAKER = {
 }
 
 
-def blocks_needed(logs: Sequence[float], minimum_effect: float) -> int | None:
-    """How many more blocks would decide if mean and spread stayed as they are; None: over 1000."""
-    mean, spread = estimate.mean_and_sd(logs)
-    for blocks in range(max(VERDICT_BLOCKS_MIN, len(logs) + 1), BLOCKS_NEEDED_MAX + 1):
-        wide, narrow = (
-            estimate.t_interval_from(mean, spread, blocks, confidence)
-            for confidence in (0.95, 0.90)
+def blocks_needed(logs: Sequence[float], rule: Rule, alpha: float) -> int | None:
+    """How many more blocks would decide if mean and spread stayed as they are; None: over 1000.
+
+    Both methods have to agree then, and the p-value has to be at most `alpha`: 0.05 divided by the
+    number of comparisons.
+    """
+    low, high = max(rule.looks.first, len(logs) + 1), BLOCKS_NEEDED_MAX
+    if len(logs) < 2 or not _would_decide(logs, rule, alpha, high):
+        return None if len(logs) >= 2 else max(0, rule.looks.first - len(logs))
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (
+            (low, middle) if _would_decide(logs, rule, alpha, middle) else (middle + 1, high)
         )
-        if classify(wide, narrow, minimum_effect) is not Verdict.INCONCLUSIVE:
-            return blocks - len(logs)
-    return None
+    return low - len(logs)
 
 
-def _t_verdict(logs: Sequence[float], minimum_effect: float) -> Verdict:
-    wide = estimate.t_interval(logs, 0.95)
-    narrow = estimate.t_interval(logs, 0.90)
-    return classify(wide, narrow, minimum_effect)
+def _would_decide(logs: Sequence[float], rule: Rule, alpha: float, blocks: int) -> bool:
+    mean, spread = estimate.mean_and_sd(logs)
+    ours = _t_verdict(mean, spread, blocks, rule)
+    if ours is Verdict.INCONCLUSIVE:
+        return False
+    robust = None if len(logs) < VERDICT_BLOCKS_MIN else _robust_verdict(logs, rule, blocks)
+    if robust is not None and _weaker(ours, robust) is None:
+        return False
+    error = spread / math.sqrt(blocks)
+    away, sides = abs(mean) - rule.resolution, 1
+    if ours is Verdict.EQUAL:
+        away, sides = rule.band - abs(mean) - rule.resolution, 2  # of one-sided tests
+    return error == 0 or rule.looks.p_of(away / error, blocks) / sides <= alpha
 
 
-def _robust_verdict(logs: Sequence[float], minimum_effect: float) -> Verdict:
-    wide = estimate.hodges_lehmann(logs, 0.95)
-    narrow = estimate.hodges_lehmann(logs, 0.90)
-    assert wide is not None, "six blocks give an exact interval at 95 %"
-    assert narrow is not None, "and at 90 %"
-    return classify(wide, narrow, minimum_effect)
+def _t_verdict(mean: float, spread: float, blocks: int, rule: Rule) -> Verdict:
+    wide, narrow = (rule.interval(mean, spread, blocks, share) for share in (0.95, 0.90))
+    return classify(wide, narrow, rule.minimum_effect)
+
+
+def _robust_verdict(logs: Sequence[float], rule: Rule, blocks: int = 0) -> Verdict | None:
+    """By Hodges-Lehmann, as it would be with `blocks` blocks of the same spread; None from few."""
+    found = []
+    shrink = math.sqrt(len(logs) / max(blocks, len(logs)))
+    for share in (0.95, 0.90):
+        interval = estimate.hodges_lehmann(logs, share)
+        if interval is None:
+            return None
+        centre = interval.centre
+        low, high = (centre + shrink * (end - centre) for end in (interval.low, interval.high))
+        found.append(rule.widened(Interval(centre, low, high)))
+    wide, narrow = found
+    return classify(wide, narrow, rule.minimum_effect)
