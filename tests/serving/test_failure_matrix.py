@@ -378,6 +378,7 @@ def test_a_client_that_does_not_read_occupies_no_server(tmp_path: Path, start: S
 
     with ScriptedServer(play) as server:
         text = f"""
+            pace-min = 240
             pace-grace = "1s"
             [upstream.app]
             servers = ["{server.address}"]

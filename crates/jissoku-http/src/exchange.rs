@@ -114,6 +114,17 @@ impl Exchange {
         }
     }
 
+    /// How many bytes of a body are still to come, as its length says; the largest number for a
+    /// chunked body, and 0 if the next byte is part of a head.
+    #[must_use]
+    pub const fn body_left(&self) -> u64 {
+        match &self.reading {
+            Reading::Head(_) => 0,
+            Reading::Length { left } => *left,
+            Reading::Chunks(_) => u64::MAX,
+        }
+    }
+
     /// Parses the next element. `bytes` are all bytes that are not consumed yet, in order: an
     /// incomplete head consumes nothing and has to be passed again from its first byte, a body
     /// consumes everything. Must not be called after an error.

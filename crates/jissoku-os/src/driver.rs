@@ -157,6 +157,13 @@ pub trait EventHandler {
     /// connection.
     fn on_eof(&mut self, connection: &mut Self::Connection, output: &mut SendBuffer) -> Next;
 
+    /// An accepted connection with [`Next::Close`] has sent its output, and there may be bytes that
+    /// were not received: a close would reset it, and the peer could lose the output (RFC 9112
+    /// section 9.6). Returns what to do instead, or [`Next::Close`].
+    fn on_unread(&mut self, _connection: &mut Self::Connection) -> Next {
+        Next::Close
+    }
+
     /// The peer of a connection with [`Next::Suspend`] has shut down its write side or is gone; bytes
     /// that it sent before may still be unread. Called for each suspension, possibly repeatedly.
     fn on_hangup(&mut self, _connection: &mut Self::Connection) {}

@@ -21,10 +21,11 @@ use crate::connection_limiter::Permit;
 use crate::context::WorkerContext;
 use crate::handler::{BodyFlow, Handler, Progress};
 use crate::intermediary::Intermediary;
+use crate::limits::LINGERING_MAX;
 use crate::metrics::Counter;
 use crate::telemetry::LogSlot;
 
-use phase::{CallInfo, Intake, Phase, Request, StreamedBody, is_due};
+use phase::{CallInfo, Intake, Linger, Phase, Request, StreamedBody, is_due};
 use rejection::{write_over_limit, write_rejection};
 use write_stall::WriteStall;
 
@@ -46,6 +47,8 @@ pub(crate) struct Connection<H: Handler> {
     input: Vec<u8>,
     /// Whether other connections are served, and the output sent, before `input` is processed.
     is_yielded: bool,
+    /// Whether it is counted as one that discards input.
+    is_lingering: bool,
     /// Progress of a client that does not read its responses.
     write_stall: WriteStall,
     /// The state of the handler.
@@ -69,6 +72,7 @@ impl<H: Handler> Connection<H> {
             request: None,
             input: Vec::new(),
             is_yielded: false,
+            is_lingering: false,
             write_stall: WriteStall::default(),
             state,
             log_slot: None,
@@ -125,7 +129,15 @@ impl<H: Handler> Connection<H> {
     pub(crate) fn linger(&mut self, context: &mut WorkerContext<H>) -> Next {
         self.input = Vec::new();
         self.abandon_request(context);
-        self.set_phase(Phase::Linger(0), context);
+        self.set_phase(Phase::Linger(Linger::NOTHING), context);
+        self.next()
+    }
+
+    /// The output is sent and the connection is to be closed, but bytes of the client are unread.
+    pub(crate) fn on_unread(&mut self, context: &mut WorkerContext<H>) -> Next {
+        if !self.permit.is_over_limit && self.phase == Phase::Closing {
+            self.set_phase(Phase::Linger(Linger::NOTHING), context);
+        }
         self.next()
     }
 
@@ -192,6 +204,7 @@ impl<H: Handler> Connection<H> {
             | Phase::Drain(_) => Next::Receive,
             Phase::Responding(Progress::Sent) => Next::Yield,
             Phase::Responding(_) => Next::Suspend,
+            Phase::Linger(linger) if linger.is_awaited() => Next::Receive,
             Phase::Linger(_) => Next::ShutdownWrite,
             Phase::Closing => Next::Close,
             Phase::Resetting => Next::Reset,
@@ -320,7 +333,12 @@ impl<H: Handler> Connection<H> {
         let limited = size_max.map_or(Ok(()), |size_max| self.exchange.limit_body(size_max));
         if let Err(reject) = limited {
             self.request = Some(request);
-            return self.reject(reject, &[], context, output);
+            self.reject(reject, &[], context, output);
+            if head.expects_continue {
+                // It waits for this response before it sends the body.
+                self.set_phase(Phase::Linger(Linger::NOTHING), context);
+            }
+            return;
         }
         if context.handler.body_flow(&request.state) != BodyFlow::Whole {
             request.body = Some(Box::new(StreamedBody::new(head.expects_continue)));
@@ -382,17 +400,25 @@ impl<H: Handler> Connection<H> {
         };
         let has_response =
             self.request.as_ref().is_some_and(|request| request.response.status != 0);
+        let announced = match reject {
+            // The length that the head says is not known here.
+            Reject::BodyTooLong if self.exchange.is_in_head() => u64::MAX,
+            Reject::BodyTooLong => self.exchange.body_left(),
+            _ => 0,
+        };
         if has_response || (self.request.is_none() && !self.exchange.is_in_head()) {
             // The request has its response, or a part of it: another one would be read as its end.
+            let is_complete = self.request.is_none();
             self.input = Vec::new();
             self.abandon_request(context);
-            return self.set_phase(Phase::Closing, context);
+            let linger = Phase::Linger(Linger::of(announced));
+            return self.set_phase(if is_complete { linger } else { Phase::Closing }, context);
         }
         let body_size = write_rejection(reject, is_head, &context.status_lines, output);
         self.abandon_request(context);
         self.record_rejection(reject.status(), body_size, bytes, context);
         self.input = Vec::new();
-        self.set_phase(Phase::Linger(0), context);
+        self.set_phase(Phase::Linger(Linger::of(announced)), context);
     }
 
     /// Writes a 503 for a connection over the limit, and lingers if few enough do.
@@ -400,29 +426,51 @@ impl<H: Handler> Connection<H> {
     fn reject_over_limit(&mut self, context: &mut WorkerContext<H>, output: &mut SendBuffer) {
         write_over_limit(&context.status_lines, output);
         context.telemetry.count(Counter::Refused, 1);
-        let phase = if context.may_linger_over_limit() { Phase::Linger(0) } else { Phase::Closing };
+        let phase = if context.may_linger_over_limit() {
+            Phase::Linger(Linger::NOTHING)
+        } else {
+            Phase::Closing
+        };
         self.set_phase(phase, context);
     }
 
     /// Discards bytes behind the last request that is answered. A close with unread input would
     /// reset the connection, and could discard the response: it lingers.
-    fn discard(&mut self, size: usize, context: &WorkerContext<H>) {
-        let size = size as u64;
-        match self.phase {
-            _ if size == 0 => {}
-            Phase::Closing => self.set_phase(Phase::Linger(size), context),
-            Phase::Linger(before) if before + size > context.limits.linger_size_max => {
+    fn discard(&mut self, size: usize, context: &mut WorkerContext<H>) {
+        if size > 0 && self.phase == Phase::Closing {
+            self.set_phase(Phase::Linger(Linger::NOTHING), context);
+        }
+        if let Phase::Linger(linger) = &mut self.phase {
+            linger.discarded += size as u64;
+            if linger.discarded > context.limits.linger_size_max {
                 self.phase = Phase::Closing;
             }
-            Phase::Linger(before) => self.phase = Phase::Linger(before + size),
-            _ => {}
         }
     }
 
     #[inline]
-    fn set_phase(&mut self, phase: Phase, context: &WorkerContext<H>) {
+    fn set_phase(&mut self, phase: Phase, context: &mut WorkerContext<H>) {
         self.phase = phase;
         self.since_ns = context.now_ns;
         self.is_yielded = false;
+        if self.is_lingering != matches!(phase, Phase::Linger(_) | Phase::Drain(_)) {
+            self.count_lingering(context);
+        }
+    }
+
+    /// Counts the connection as one that discards input, or no longer.
+    #[cold]
+    fn count_lingering(&mut self, context: &mut WorkerContext<H>) {
+        if self.is_lingering {
+            context.lingering -= 1;
+            self.is_lingering = false;
+        } else if context.lingering < LINGERING_MAX {
+            context.lingering += 1;
+            self.is_lingering = true;
+            // What was received long ago is no pause.
+            self.arrived_ns = context.now_ns;
+        } else {
+            self.phase = Phase::Closing;
+        }
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct WorkerContext<H> {
     plain: SendBuffer,
     /// Open connections over a limit.
     pub(crate) over_limit_open: usize,
+    /// Connections that discard input.
+    pub(crate) lingering: usize,
     /// The time of this wake-up, on the monotonic clock.
     pub(crate) now_ns: u64,
     pub(crate) shutdown: Option<Shutdown>,
@@ -46,6 +48,7 @@ impl<H: Handler> WorkerContext<H> {
             head_text: Vec::new(),
             plain: SendBuffer::default(),
             over_limit_open: 0,
+            lingering: 0,
             now_ns,
             shutdown: None,
             keeps_connections: false,

@@ -23,15 +23,22 @@ pub struct Limits {
     /// Between two requests; then the connection is closed without a response. Longer than the 60 s
     /// that are common in proxies, so that the proxy closes first.
     pub idle_ns_max: u64,
+    /// Time in which nothing of a body is received, or nothing of a response is sent: a client may
+    /// pause for so long.
+    pub pause_ns_max: u64,
     /// Time before the minimum rate of a body or a response applies.
     pub pace_grace_ns: u64,
-    /// Minimum rate of a body or a response in bytes per second after that. Chunk framing does not
-    /// count: a client that sends one byte per chunk sends six bytes for one. Bytes ahead of the
-    /// rate count for the next 30 s at most, so that a client that stops is noticed then.
+    /// Minimum rate of a body or a response in bytes per second after that; 0 for none. Chunk
+    /// framing does not count: a client that sends one byte per chunk sends six bytes for one. Bytes
+    /// ahead of the rate count for the next 30 s at most, so that a client that stops is noticed
+    /// then.
     pub pace_min_bps: u64,
-    /// Lingering close after an error response: how long further input is read and discarded.
+    /// Lingering close: how long what a client goes on to send is read and discarded, so that it
+    /// can read the response. Many clients send all of a body before they read.
     pub linger_ns_max: u64,
-    /// Lingering close after an error response: how much input is read and discarded.
+    /// Lingering close: time in which nothing is received.
+    pub linger_pause_ns_max: u64,
+    /// Lingering close: how much input is read and discarded.
     pub linger_size_max: u64,
     /// Heads, body parts and ends of bodies of one connection that are processed before other
     /// connections.
@@ -63,10 +70,12 @@ impl Limits {
         connections_per_address_max: 0,
         head_ns_max: 10 * SECOND_NS,
         idle_ns_max: 75 * SECOND_NS,
+        pause_ns_max: 60 * SECOND_NS,
         pace_grace_ns: 5 * SECOND_NS,
-        pace_min_bps: 240,
-        linger_ns_max: 2 * SECOND_NS,
-        linger_size_max: 256 * 1024,
+        pace_min_bps: 0,
+        linger_ns_max: 30 * SECOND_NS,
+        linger_pause_ns_max: 5 * SECOND_NS,
+        linger_size_max: 1024 * 1024 * 1024,
         steps_per_turn_max: 1_000,
         output_size_high: 16 * 1024,
         drain_idle_ns: 75 * SECOND_NS,
@@ -111,6 +120,10 @@ impl Default for Limits {
     }
 }
 
+/// Connections of a worker that discard input behind their last response, or the rest of a body
+/// before the next request; further ones are closed at once.
+pub(crate) const LINGERING_MAX: usize = 1_024;
+
 /// Connections over a limit for which a worker lingers, so that they can read the 503; further ones
 /// are closed at once after it.
 pub(crate) const REFUSALS_MAX: usize = 64;
@@ -131,7 +144,8 @@ mod tests {
 
     #[test]
     fn the_minimum_rate_applies_after_the_grace_period() {
-        let limits = Limits::DEFAULT;
+        assert!(!Limits::DEFAULT.is_too_slow(0, 3_600 * SECOND_NS), "no rate is the default");
+        let limits = Limits { pace_min_bps: 240, ..Limits::DEFAULT };
         assert!(!limits.is_too_slow(0, 5 * SECOND_NS));
         assert!(!limits.is_too_slow(240, 6 * SECOND_NS));
         assert!(limits.is_too_slow(239, 6 * SECOND_NS));

@@ -130,6 +130,12 @@ impl<H: Handler> TlsSession<H> {
         self.encrypt_pending(plain, AHEAD_SIZE_MAX, context, output)
     }
 
+    /// As [`Connection::on_unread`].
+    pub(crate) fn on_unread(&mut self, context: &mut WorkerContext<H>) -> Next {
+        self.next = self.connection.on_unread(context);
+        self.next
+    }
+
     /// As [`Connection::on_hangup`].
     pub(crate) fn on_hangup(&mut self, context: &mut WorkerContext<H>) {
         self.connection.on_hangup(context);

@@ -67,6 +67,15 @@ impl<H: Handler> Transport<H> {
         }
     }
 
+    /// As [`Connection::on_unread`]: TLS has said its end before.
+    pub(crate) fn on_unread(&mut self, context: &mut WorkerContext<H>) -> Next {
+        match self {
+            Self::Plain(connection) => connection.on_unread(context),
+            Self::Tls(session) => session.on_unread(context),
+            Self::Upstream(_) => Next::Close,
+        }
+    }
+
     pub(crate) fn on_hangup(&mut self, context: &mut WorkerContext<H>) {
         match self {
             Self::Plain(connection) => connection.on_hangup(context),

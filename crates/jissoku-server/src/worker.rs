@@ -279,6 +279,10 @@ impl<H: Handler> EventHandler for Worker<H> {
         next
     }
 
+    fn on_unread(&mut self, transport: &mut Transport<H>) -> Next {
+        transport.on_unread(&mut self.context)
+    }
+
     fn on_hangup(&mut self, transport: &mut Transport<H>) {
         transport.on_hangup(&mut self.context);
     }

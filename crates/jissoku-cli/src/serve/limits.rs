@@ -43,20 +43,29 @@ pub(super) struct LimitArgs {
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "75s",
         allow_hyphen_values = true)]
     idle_time_max: u64,
-    /// Time before the minimum rate of a body or a response applies
+    /// Time in which a client may send nothing of its body, or read nothing of its response
+    #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "60s",
+        allow_hyphen_values = true)]
+    pause_max: u64,
+    /// Time before --pace-min applies
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "5s",
         allow_hyphen_values = true, hide_short_help = true)]
     pace_grace: u64,
-    /// Minimum rate of a body or a response in bytes per second; 0 for none
-    #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "240",
+    /// Minimum rate of a body or a response in bytes per second, against clients that are slow on
+    /// purpose; 0 for none
+    #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "0",
         hide_short_help = true)]
     pace_min: u64,
-    /// Time of the lingering close after an error response
-    #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "2s",
+    /// Time in which a client may go on to send after the last response, such as a 413
+    #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "30s",
         allow_hyphen_values = true, hide_short_help = true)]
     linger_time_max: u64,
-    /// Bytes read and discarded during a lingering close
-    #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "256KiB",
+    /// Time without bytes meanwhile
+    #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "5s",
+        allow_hyphen_values = true, hide_short_help = true)]
+    linger_pause_max: u64,
+    /// Bytes read and discarded meanwhile
+    #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "1GiB",
         hide_short_help = true)]
     linger_size_max: u64,
     /// Requests and body parts of one connection processed before other connections
@@ -77,9 +86,11 @@ impl LimitArgs {
             connections_per_address_max: self.connections_per_address_max,
             head_ns_max: self.head_time_max,
             idle_ns_max: self.idle_time_max,
+            pause_ns_max: self.pause_max,
             pace_grace_ns: self.pace_grace,
             pace_min_bps: self.pace_min,
             linger_ns_max: self.linger_time_max,
+            linger_pause_ns_max: self.linger_pause_max,
             linger_size_max: self.linger_size_max,
             steps_per_turn_max: self.steps_per_turn_max,
             output_size_high: self.output_size_high as usize,
@@ -152,9 +163,11 @@ mod tests {
             ("connections-per-address-max", "9"),
             ("head-time-max", "9ns"),
             ("idle-time-max", "9ns"),
+            ("pause-max", "9ns"),
             ("pace-grace", "9ns"),
             ("pace-min", "9"),
             ("linger-time-max", "9ns"),
+            ("linger-pause-max", "9ns"),
             ("linger-size-max", "9"),
             ("steps-per-turn-max", "9"),
             ("output-size-high", "9"),

@@ -220,6 +220,12 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Received> {
     }
 }
 
+/// Whether bytes were received that were not read, which a close would answer with a reset.
+pub fn has_unread(socket: impl AsFd) -> bool {
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    net::recv(socket, &mut [0; 1][..], flags).is_ok_and(|(count, _)| count > 0)
+}
+
 /// Sends as much as the kernel accepts (`send(2)`, no `SIGPIPE`) and returns the number of bytes.
 ///
 /// # Errors

@@ -22,12 +22,35 @@ pub(super) enum Phase {
     Streaming,
     /// The rest of a body whose response is complete; this many bytes were discarded.
     Drain(u64),
-    /// Lingering close after an error response; this many bytes were discarded.
-    Linger(u64),
+    /// Lingering close after the last response: input is discarded.
+    Linger(Linger),
     /// The connection is to be closed.
     Closing,
     /// The connection is to be reset.
     Resetting,
+}
+
+/// What is discarded behind the last response of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Linger {
+    /// Bytes that the client has announced: the rest of a body. The write side is shut down after
+    /// them only, because some clients take an end of the stream for the end of their upload.
+    pub(super) announced: u64,
+    /// Bytes that were discarded.
+    pub(super) discarded: u64,
+}
+
+impl Linger {
+    /// The client has announced no more bytes.
+    pub(super) const NOTHING: Self = Self::of(0);
+
+    pub(super) const fn of(announced: u64) -> Self {
+        Self { announced, discarded: 0 }
+    }
+
+    pub(super) const fn is_awaited(self) -> bool {
+        self.discarded < self.announced
+    }
 }
 
 /// What becomes of received bytes.

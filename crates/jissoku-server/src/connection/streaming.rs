@@ -4,7 +4,7 @@ use jissoku_http::response;
 use jissoku_os::driver::{Next, SendBuffer};
 
 use super::Connection;
-use super::phase::{CallInfo, Phase, Reading, Request, StreamedBody, is_due};
+use super::phase::{CallInfo, Linger, Phase, Reading, Request, StreamedBody, is_due};
 use crate::context::WorkerContext;
 use crate::handler::{BodyFlow, Handler, Progress};
 use crate::limits::Limits;
@@ -105,14 +105,21 @@ impl<H: Handler> Connection<H> {
         }
     }
 
-    /// Whether the client sends a body that is wanted below the minimum rate.
-    pub(super) fn is_body_too_slow(&self, elapsed_ns: u64, limits: &Limits) -> bool {
+    /// Whether the client pauses for too long while its body is wanted, or sends it below the
+    /// minimum rate.
+    pub(super) fn is_body_too_slow(&self, now_ns: u64, limits: &Limits) -> bool {
         !self.is_upgraded()
             && self.streamed_body().is_some_and(|body| {
                 body.reading == Reading::Receiving
                     && !body.awaits_continue
-                    && limits.is_too_slow(body.received, elapsed_ns)
+                    && (self.pause_ns(now_ns) > limits.pause_ns_max
+                        || limits.is_too_slow(body.received, now_ns - self.since_ns))
             })
+    }
+
+    /// For how long nothing was received in this phase.
+    pub(super) fn pause_ns(&self, now_ns: u64) -> u64 {
+        now_ns - self.since_ns.max(self.arrived_ns)
     }
 
     /// The response is complete before the body: the rest is discarded, as far as that is cheaper
@@ -120,24 +127,27 @@ impl<H: Handler> Connection<H> {
     fn finish_early(&mut self, request: &Request<H::Request>, context: &mut WorkerContext<H>) {
         self.record_response(&request.response, context);
         let has_ended = request.body.as_ref().is_some_and(|body| body.reading == Reading::Ended);
+        // Who waits for a 100 sends nothing after another response.
+        let announced = if request.awaits_continue() { 0 } else { self.exchange.body_left() };
         let phase = match request.response {
             _ if has_ended => Phase::Closing,
             // A close with unread input would reset the connection, and the client might lose the
             // response (RFC 9112 section 9.6).
-            response if !response.keeps_alive => Phase::Linger(0),
+            response if response.is_upgraded => Phase::Linger(Linger::NOTHING),
+            response if !response.keeps_alive => Phase::Linger(Linger::of(announced)),
             _ => Phase::Drain(0),
         };
         self.set_phase(phase, context);
     }
 
     /// Discards a part of a body whose response is complete.
-    pub(super) fn drain(&mut self, size: u64, context: &WorkerContext<H>) {
+    pub(super) fn drain(&mut self, size: u64, context: &mut WorkerContext<H>) {
         let discarded = match self.phase {
             Phase::Drain(discarded) => discarded + size,
             _ => size,
         };
         if discarded > context.limits.linger_size_max {
-            self.set_phase(Phase::Linger(0), context);
+            self.set_phase(Phase::Closing, context);
         } else {
             // The timeout is not restarted by further bytes.
             self.phase = Phase::Drain(discarded);

@@ -20,7 +20,8 @@ impl<H: Handler> Connection<H> {
 
     /// Records that the connection was closed.
     pub(crate) fn end(self, context: &mut WorkerContext<H>) {
-        let Self { id, state, request, mut log_slot, .. } = self;
+        let Self { id, state, request, mut log_slot, is_lingering, .. } = self;
+        context.lingering -= usize::from(is_lingering);
         context.timers.cancel(id);
         let (request, response) = request.map(|request| (request.state, request.response)).unzip();
         let mut log_record = LogRecord::new(log_slot.as_deref_mut());

@@ -25,9 +25,13 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
+        Self::with_limits(Limits { pace_min_bps: 240, ..Limits::DEFAULT })
+    }
+
+    fn with_limits(limits: Limits) -> Self {
         let service = Arc::new(Fixed::new("Hello, World!"));
         let telemetry = Telemetry::default();
-        let context = WorkerContext::new(service, Limits::DEFAULT, telemetry, SECOND_NS);
+        let context = WorkerContext::new(service, limits, telemetry, SECOND_NS);
         let connection = Connection::new(ConnectionId::default(), Permit::default(), (), SECOND_NS);
         Self { context, connection, output: SendBuffer::default() }
     }
@@ -133,12 +137,92 @@ fn a_body_below_the_minimum_rate_times_out() {
     }
 }
 
+/// Sends `before`, and then `piece` after each pause; returns the seconds until the connection ends.
+fn pauses(before: &str, piece: &str, pause_s: u32) -> Option<u32> {
+    let mut scene = Scene::with_limits(Limits::DEFAULT);
+    scene.send(before);
+    for second in 1..1_000 {
+        if scene.wait(0) != Next::Receive {
+            return Some(second);
+        }
+        if second % pause_s == 0 && !piece.is_empty() {
+            scene.send(piece);
+        }
+    }
+    None
+}
+
+#[test]
+fn an_upload_may_pause_for_a_minute() {
+    let sized = format!("{POST}Content-Length: 1000000\r\n\r\n");
+    let chunked = format!("{POST}Transfer-Encoding: chunked\r\n\r\n");
+    for (head, piece) in [(&sized, "x"), (&chunked, "1\r\nx\r\n"), (&chunked, "1")] {
+        assert_eq!(pauses(head, piece, 59), None);
+        assert_eq!(pauses(head, "", 59), Some(61));
+        assert_eq!(pauses(head, piece, 62), Some(61));
+    }
+}
+
+#[test]
+fn a_download_may_pause_for_a_minute() {
+    let mut scene = Scene::with_limits(Limits::DEFAULT);
+    scene.send(GET);
+    for round in 0..10 {
+        for _ in 0..59 {
+            assert_ne!(scene.wait(1_000_000 - round * 1_000), Next::Abort);
+        }
+    }
+    assert_eq!((0..100).find(|_| scene.wait(1) == Next::Abort), Some(61));
+}
+
 #[test]
 fn bytes_ahead_of_the_rate_count_for_30_seconds() {
     // Detected after a second; 30 s ahead of the rate, and the grace period.
     let start = format!("{POST}Content-Length: 1000000\r\n\r\n{}", "x".repeat(900_000));
     check(&start, "", (37, Next::ShutdownWrite));
     check(&start, &"x".repeat(120), (72, Next::ShutdownWrite));
+}
+
+/// A scene after a 413 to a body that may come nevertheless.
+fn too_large(limits: Limits) -> Scene {
+    let mut scene = Scene::with_limits(limits);
+    let head = format!("{POST}Content-Length: {}\r\n\r\n", 1_u64 << 40);
+    assert_eq!(scene.send(&head), Next::Receive);
+    let text = scene.text();
+    assert!(text.starts_with("HTTP/1.1 413 ") && text.contains("\r\nConnection: close\r\n"));
+    scene
+}
+
+#[test]
+fn a_body_that_is_too_large_is_discarded_before_the_connection_ends() {
+    let mut scene = too_large(Limits::DEFAULT);
+    let part = "x".repeat(1_000_000);
+    for _ in 0..100 {
+        assert_eq!(scene.send(&part), Next::Receive);
+    }
+    assert_eq!(scene.send(GET), Next::Receive);
+    assert_eq!(scene.text(), "", "nothing more is answered");
+    assert_eq!(scene.connection.on_eof(&mut scene.context, &mut scene.output), Next::Close);
+}
+
+#[test]
+fn what_is_discarded_is_bounded_in_bytes_time_and_connections() {
+    let limits = Limits { linger_size_max: 10_000, ..Limits::DEFAULT };
+    let mut scene = too_large(limits);
+    assert_eq!(scene.send(&"x".repeat(10_000)), Next::Receive);
+    assert_eq!(scene.send("x"), Next::Close);
+    assert_eq!(too_large(Limits::DEFAULT).drip("x"), (31, Next::Close));
+    assert_eq!(too_large(Limits::DEFAULT).drip(""), (6, Next::Close));
+    let mut scene = too_large(Limits::DEFAULT);
+    assert_eq!(scene.context.lingering, 1);
+    let permit = Permit::default();
+    let other = || Connection::new(ConnectionId::default(), permit, (), SECOND_NS);
+    scene.context.lingering = LINGERING_MAX;
+    let first = std::mem::replace(&mut scene.connection, other());
+    assert_eq!(scene.send(&format!("{POST}Content-Length: 9999999\r\n\r\n")), Next::Close);
+    first.end(&mut scene.context);
+    scene.connection = other();
+    assert_eq!(scene.send(&format!("{POST}Content-Length: 9999999\r\n\r\n")), Next::Receive);
 }
 
 #[test]

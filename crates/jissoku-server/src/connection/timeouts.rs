@@ -19,6 +19,7 @@ impl<H: Handler> Connection<H> {
     ) {
         let limits = context.limits;
         let elapsed_ns = context.now_ns - self.since_ns;
+        let pause_ns = self.pause_ns(context.now_ns);
         self.forget_early_bytes(limits.counted_size_max(elapsed_ns));
         match self.phase {
             Phase::AwaitingFirst | Phase::Idle if context.may_close_idle(elapsed_ns) => {
@@ -35,16 +36,19 @@ impl<H: Handler> Connection<H> {
                 let begun = std::mem::take(&mut self.input);
                 self.reject(Reject::Timeout, &begun, context, output);
             }
-            Phase::Body(size) if limits.is_too_slow(size, elapsed_ns) => {
+            Phase::Body(size)
+                if pause_ns > limits.pause_ns_max || limits.is_too_slow(size, elapsed_ns) =>
+            {
                 context.telemetry.count(Counter::BodyDeadline, 1);
                 self.reject(Reject::Timeout, &[], context, output);
             }
-            Phase::Streaming if self.is_body_too_slow(elapsed_ns, &limits) => {
+            Phase::Streaming if self.is_body_too_slow(context.now_ns, &limits) => {
                 context.telemetry.count(Counter::BodyDeadline, 1);
                 self.reject(Reject::Timeout, &[], context, output);
             }
-            Phase::Drain(_) if elapsed_ns > limits.linger_ns_max => self.phase = Phase::Closing,
-            Phase::Linger(_) if elapsed_ns > limits.linger_ns_max => {
+            Phase::Drain(_) | Phase::Linger(_)
+                if elapsed_ns > limits.linger_ns_max || pause_ns > limits.linger_pause_ns_max =>
+            {
                 self.expire(Counter::LingerDeadline, context);
             }
             _ => {}

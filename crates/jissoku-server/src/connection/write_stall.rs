@@ -11,10 +11,12 @@ pub(super) struct WriteStall {
     taken: u64,
     /// Unsent bytes at the last sample.
     unsent: usize,
+    /// When some of them were sent.
+    progress_ns: u64,
 }
 
 impl WriteStall {
-    /// Whether the client reads too slowly, with `unsent` bytes left.
+    /// Whether the client pauses for too long or reads too slowly, with `unsent` bytes left.
     pub(super) const fn is_too_long(
         &mut self,
         unsent: usize,
@@ -26,13 +28,17 @@ impl WriteStall {
             return false;
         }
         if self.since_ns == 0 {
-            *self = Self { since_ns: now_ns, taken: 0, unsent };
+            *self = Self { since_ns: now_ns, taken: 0, unsent, progress_ns: now_ns };
+        }
+        if unsent < self.unsent {
+            self.progress_ns = now_ns;
         }
         // `unsent` may have grown, when a delay has ended in between.
         self.taken += self.unsent.saturating_sub(unsent) as u64;
         self.unsent = unsent;
         let elapsed_ns = now_ns - self.since_ns;
-        let is_too_slow = limits.is_too_slow(self.taken, elapsed_ns);
+        let is_too_slow = now_ns - self.progress_ns > limits.pause_ns_max
+            || limits.is_too_slow(self.taken, elapsed_ns);
         let counted_max = limits.counted_size_max(elapsed_ns);
         if self.taken > counted_max {
             self.taken = counted_max;

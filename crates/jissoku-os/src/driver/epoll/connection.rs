@@ -196,7 +196,7 @@ impl<H: EventHandler> Driver<H> {
                 return self.move_connection(handler, id);
             }
             Next::Close | Next::Abort | Next::Reset | Next::Move => {
-                return self.close(handler, id);
+                return self.close_or_linger(handler, id);
             }
             Next::Receive | Next::ShutdownWrite if slot.read_state == ReadState::Eof => {
                 return self.close(handler, id);
@@ -241,6 +241,19 @@ impl<H: EventHandler> Driver<H> {
             }
         }
         self.receive_here(handler, id);
+    }
+
+    /// Closes a connection, unless that would reset it and the handler lets it linger.
+    fn close_or_linger(&mut self, handler: &mut H, id: ConnectionId) {
+        let Some(slot) = self.slab.get(id) else { return };
+        let may_have_more = slot.read_state == ReadState::Ready && slot.next == Next::Close;
+        if may_have_more && slot.origin == Origin::Accepted && socket::has_unread(&slot.socket) {
+            slot.next = handler.on_unread(&mut slot.connection);
+            if slot.next != Next::Close {
+                return self.schedule(handler, id);
+            }
+        }
+        self.close(handler, id);
     }
 
     fn receive_here(&mut self, handler: &mut H, id: ConnectionId) {

@@ -242,6 +242,13 @@ impl<H: EventHandler> Driver<H> {
                 false
             }
             Next::Yield => true,
+            Next::Close if slot.origin == Origin::Accepted && !slot.pending_input.is_empty() => {
+                slot.next = handler.on_unread(&mut slot.connection);
+                if slot.next == Next::Close {
+                    return self.close(handler, id);
+                }
+                return self.schedule(handler, id);
+            }
             Next::Close | Next::Abort | Next::Reset => return self.close(handler, id),
             Next::Receive | Next::ShutdownWrite if slot.eof == Eof::Delivered => {
                 return self.close(handler, id);

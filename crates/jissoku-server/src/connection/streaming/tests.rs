@@ -89,7 +89,8 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         let telemetry = Telemetry::default();
-        let context = WorkerContext::new(Echo::default(), Limits::DEFAULT, telemetry, SECOND_NS);
+        let limits = Limits { pace_min_bps: 240, linger_size_max: 256 * 1024, ..Limits::DEFAULT };
+        let context = WorkerContext::new(Echo::default(), limits, telemetry, SECOND_NS);
         let connection = Connection::new(ConnectionId::default(), Permit::default(), (), SECOND_NS);
         Self { context, connection, output: SendBuffer::default() }
     }
@@ -228,7 +229,20 @@ fn after_an_early_response_the_connection_is_usable_or_closed() {
     assert_eq!(scene.send(head(1_000_000).as_bytes()), Next::Receive);
     let part = vec![b'a'; 200_000];
     assert_eq!(scene.send(&part), Next::Receive);
-    assert_eq!(scene.send(&part), Next::ShutdownWrite);
+    assert_eq!(scene.send(&part), Next::Close);
+    // As much in chunks of a byte, for which the connection yields.
+    let mut scene = Scene::new();
+    let chunked = "POST /e HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    assert_eq!(scene.send(chunked.as_bytes()), Next::Receive);
+    let part = b"1\r\na\r\n".repeat(5_000);
+    let after = (0..100).find(|_| {
+        let mut next = scene.send(&part);
+        while next == Next::Yield {
+            next = scene.resume(0);
+        }
+        next != Next::Receive
+    });
+    assert_eq!(after, Some(52), "256 KiB are 53 times 5,000 bytes");
     // The client waits for a 100 that is not sent: it may send the body or not.
     let mut scene = Scene::new();
     scene.context.handler.is_holding = true;
