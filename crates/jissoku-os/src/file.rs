@@ -1,14 +1,18 @@
 //! Opens regular files below a root directory.
 //!
 //! Names are resolved with `openat2(2)` and `RESOLVE_BENEATH`: files outside the root cannot be
-//! reached by links or `..`, even if files are renamed concurrently.
+//! reached by links or `..`, even if files are renamed concurrently. A link that leaves the root and
+//! comes back, such as an absolute one, is resolved to a name below the root, which is opened in the
+//! same way.
 
 mod dir;
 mod stamp;
 
+use std::ffi::OsString;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::path::Path;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{self, CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -19,6 +23,15 @@ pub use stamp::FileStamp;
 
 /// Attempts of a lookup that raced with a rename (EAGAIN).
 const LOOKUP_TRIES: usize = 8;
+
+/// The path of a root directory, which may be replaced while it is used.
+#[derive(Debug)]
+pub struct RootPath {
+    /// Absolute, so that a change of the working directory does not matter.
+    path: PathBuf,
+    /// As it was at the start.
+    first: Root,
+}
 
 /// A root directory.
 #[derive(Debug)]
@@ -56,6 +69,52 @@ pub struct File {
     stamp: FileStamp,
 }
 
+impl RootPath {
+    /// Opens the directory `path`.
+    ///
+    /// # Errors
+    /// As [`Root::open`].
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self { path: std::path::absolute(path)?, first: Root::open(path)? })
+    }
+
+    /// The directory that the path names now; `None` if it names none. If the path can no longer be
+    /// searched, because the process has given up privileges, it is the directory of the start.
+    ///
+    /// # Errors
+    /// Errors of the system rather than of the path, as for [`Root::lookup`].
+    pub fn root(&self) -> io::Result<Option<Root>> {
+        match open_folder(&self.path) {
+            Ok(folder) => Ok(Some(Root { folder })),
+            Err(Errno::ACCESS | Errno::PERM) => {
+                Ok(Some(Root { folder: self.first.folder.try_clone()? }))
+            }
+            Err(error) if is_of_name(error) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn open_folder(path: &Path) -> Result<OwnedFd, Errno> {
+    fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// Whether the error says that nothing that can be served has the name.
+fn is_of_name(error: Errno) -> bool {
+    matches!(
+        error,
+        Errno::NOENT
+            | Errno::NOTDIR
+            | Errno::LOOP
+            | Errno::XDEV
+            | Errno::NAMETOOLONG
+            | Errno::NXIO
+            | Errno::NODEV
+            | Errno::INVAL
+            | Errno::ILSEQ
+    )
+}
+
 impl Root {
     /// Opens the directory `path`.
     ///
@@ -63,8 +122,7 @@ impl Root {
     /// The error of `open(2)`; `ENOTDIR` for a file, `ENOSYS` on a kernel before 5.6, which has no
     /// `openat2(2)`.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let root = Self { folder: fs::open(path, flags, Mode::empty())? };
+        let root = Self { folder: open_folder(path)? };
         root.open_below(Path::new("."), SymlinkPolicy::Never)?;
         Ok(root)
     }
@@ -83,20 +141,14 @@ impl Root {
     /// # Errors
     /// Errors of the system rather than of the name: `EMFILE`, `ENOMEM`, `EIO`.
     pub fn lookup(&self, name: &Path, links: SymlinkPolicy) -> io::Result<LookupResult> {
-        let fd = match self.open_below(name, links) {
+        let opened = match self.open_below(name, links) {
+            Err(Errno::XDEV) if links == SymlinkPolicy::Beneath => self.open_reentering(name),
+            opened => opened,
+        };
+        let fd = match opened {
             Ok(fd) => fd,
             Err(Errno::ACCESS | Errno::PERM) => return Ok(LookupResult::Forbidden),
-            Err(
-                Errno::NOENT
-                | Errno::NOTDIR
-                | Errno::LOOP
-                | Errno::XDEV
-                | Errno::NAMETOOLONG
-                | Errno::NXIO
-                | Errno::NODEV
-                | Errno::INVAL
-                | Errno::ILSEQ,
-            ) => return Ok(LookupResult::Nothing),
+            Err(error) if is_of_name(error) => return Ok(LookupResult::Nothing),
             Err(error) => return Err(error.into()),
         };
         let found = fs::fstat(&fd)?;
@@ -105,6 +157,32 @@ impl Root {
             FileType::Directory => LookupResult::Dir(Dir::new(fd, FileStamp::of(&found))),
             _ => LookupResult::Nothing,
         })
+    }
+
+    /// Opens `name` if a link in it leaves the root and comes back. Where it leads is only found out,
+    /// without opening it for reading; what is opened is a name below the root without links. So a
+    /// link that is changed meanwhile opens nothing else.
+    fn open_reentering(&self, name: &Path) -> Result<OwnedFd, Errno> {
+        let is_plain = |component| matches!(component, Component::Normal(_) | Component::CurDir);
+        if !name.components().all(is_plain) {
+            return Err(Errno::XDEV);
+        }
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let target =
+            fs::openat2(&self.folder, name, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS);
+        // Whether something outside exists, or may be read, is not to be seen.
+        let below = target.and_then(|target| {
+            let (root, target) = (path_of(&self.folder)?, path_of(&target)?);
+            target.strip_prefix(root).map(Path::to_owned).map_err(|_| Errno::XDEV)
+        });
+        match below {
+            Ok(below) if below.as_os_str().is_empty() => {
+                self.open_below(Path::new("."), SymlinkPolicy::Never)
+            }
+            Ok(below) => self.open_below(&below, SymlinkPolicy::Never),
+            Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => Err(error),
+            Err(_) => Err(Errno::XDEV),
+        }
     }
 
     /// Does not block on a FIFO and does not acquire a controlling terminal.
@@ -122,6 +200,12 @@ impl Root {
         }
         outcome
     }
+}
+
+/// The path of an open file, without links. It fails without a mounted `/proc`.
+fn path_of(fd: &OwnedFd) -> Result<PathBuf, Errno> {
+    let path = fs::readlink(format!("/proc/self/fd/{}", fd.as_raw_fd()), Vec::new())?;
+    Ok(OsString::from_vec(path.into_bytes()).into())
 }
 
 /// Flags of `openat2(2)`.

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use jissoku_http::Method;
 use jissoku_http::response::StaticResponse;
 use jissoku_os::driver::NewConnection;
-use jissoku_os::file::Root;
+use jissoku_os::file::RootPath;
 
 use crate::handler::{Handler, Progress, RequestHead, Service, WorkerInfo};
 use crate::metrics::{Counter, Metrics, ShardHandle};
@@ -100,7 +100,7 @@ impl Files {
     /// The directory cannot be read, or the 404 page does not exist.
     pub fn open(root: &Path, options: Options) -> Result<Self, FilesError> {
         let folder =
-            Root::open(root).map_err(|error| FilesError::Unreadable(root.to_owned(), error))?;
+            RootPath::open(root).map_err(|error| FilesError::Unreadable(root.to_owned(), error))?;
         let files = Self {
             store: SharedCache::new(options.cache_size),
             revalidate_ns: u64::try_from(options.revalidate.as_nanos()).unwrap_or(u64::MAX),
@@ -248,6 +248,12 @@ impl Service for Files {
     }
 }
 
+impl Drop for FilesHandler {
+    fn drop(&mut self) {
+        self.files.store.remove_worker();
+    }
+}
+
 impl FilesHandler {
     /// The response to a GET or HEAD for `path`, which replaces that of the request.
     pub fn get(&mut self, head: &RequestHead<'_>, path: &[u8]) -> FileResponse {
@@ -307,3 +313,6 @@ enum CacheLookup {
     /// The file cannot be read now.
     Busy,
 }
+
+#[cfg(test)]
+mod tests;

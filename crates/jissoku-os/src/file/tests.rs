@@ -1,9 +1,13 @@
 //! What is found, what is not, and what is read.
 
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use proptest::prelude::*;
 
 use super::*;
 
@@ -64,6 +68,7 @@ fn a_name_stands_for_a_file_or_a_folder_or_nothing() {
     // There is no writer: opening it for reading would block forever.
     fs::mknodat(CWD, place.0.join("queue"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
         .expect("a queue can be made");
+    symlink(place.0.join("file"), place.0.join("absolute")).expect("a link can be made");
     let root = Root::open(&place.0).expect("the folder is there");
     let kind = |name: &str, links| match root.lookup(Path::new(name), links) {
         Ok(LookupResult::File(_)) => "file",
@@ -75,6 +80,8 @@ fn a_name_stands_for_a_file_or_a_folder_or_nothing() {
     assert_eq!(kind("file", SymlinkPolicy::Never), "file");
     assert_eq!(kind("link", SymlinkPolicy::Beneath), "file");
     assert_eq!(kind("link", SymlinkPolicy::Never), "nothing");
+    assert_eq!(kind("absolute", SymlinkPolicy::Beneath), "file");
+    assert_eq!(kind("absolute", SymlinkPolicy::Never), "nothing");
     assert_eq!(kind("folder", SymlinkPolicy::Beneath), "folder");
     assert_eq!(kind(".", SymlinkPolicy::Never), "folder");
     let long = "a".repeat(300);
@@ -144,4 +151,122 @@ fn a_descriptor_is_duplicated_and_stays_open() {
     let other = UnixListener::bind(place.0.join("b")).expect("a socket can be made");
     assert!(File::duplicate(other.as_raw_fd()).is_err(), "a socket is not a file");
     assert!(File::duplicate(-1).is_err());
+}
+
+#[test]
+fn the_path_of_a_root_stands_for_the_directory_that_is_there() {
+    let place = Place::new();
+    let text = |root: &RootPath| match root.root().expect("the path can be looked up") {
+        None => "no root".to_owned(),
+        Some(root) => match root.lookup(Path::new("a"), SymlinkPolicy::Never) {
+            Ok(LookupResult::File(file)) => {
+                let bytes = file.read_whole().expect("it can be read").expect("it is at rest");
+                String::from_utf8(bytes).expect("it is text")
+            }
+            found => format!("{found:?}"),
+        },
+    };
+    let make = |name: &str, body: &str| {
+        std::fs::create_dir(place.0.join(name)).expect("a folder can be made");
+        place.write(&format!("{name}/a"), body.as_bytes());
+    };
+    make("one", "one");
+    make("two", "two");
+    symlink("one", place.0.join("current")).expect("a link can be made");
+    let (folder, link) = (place.0.join("one"), place.0.join("current"));
+    let by_folder = RootPath::open(&folder).expect("it is there");
+    let by_link = RootPath::open(&link).expect("it is there");
+    assert_eq!((text(&by_folder), text(&by_link)), ("one".to_owned(), "one".to_owned()));
+    symlink("two", place.0.join("next")).expect("a link can be made");
+    std::fs::rename(place.0.join("next"), &link).expect("it can be renamed");
+    assert_eq!((text(&by_folder), text(&by_link)), ("one".to_owned(), "two".to_owned()));
+    std::fs::remove_dir_all(&folder).expect("it can be removed");
+    assert_eq!(text(&by_folder), "no root");
+    place.write("one", b"a file");
+    assert_eq!(text(&by_folder), "no root");
+    std::fs::remove_file(&folder).expect("it can be removed");
+    make("one", "three");
+    assert_eq!((text(&by_folder), text(&by_link)), ("three".to_owned(), "two".to_owned()));
+}
+
+/// A step of a random tree: an item of a kind at a path.
+type Item = (u8, u8, u8);
+
+const NAMES: [&str; 3] = ["a", "b", "c"];
+
+/// Makes a tree with the directory `root`, and `outer` beside it. Items whose place is taken are
+/// left out.
+fn plant(place: &Place, items: &[Item]) {
+    for folder in ["root", "root/a", "outer", "outer/a", "rooted"] {
+        std::fs::create_dir(place.0.join(folder)).expect("a folder can be made");
+    }
+    let base = place.0.to_string_lossy().into_owned();
+    for &(kind, at, to) in items {
+        let (at, to) = (usize::from(at), usize::from(to));
+        let folder = ["root", "root/a", "outer", "rooted"][at % 4];
+        let path = place.0.join(folder).join(NAMES[at / 4 % 3]);
+        let name = NAMES[to / 12 % 3];
+        let target = match to % 12 {
+            0 => name.to_owned(),
+            1 => format!("../{name}"),
+            2 => format!("../root/{name}"),
+            3 => format!("../../root/{name}"),
+            4 => format!("../outer/{name}"),
+            5 => format!("{base}/root/{name}"),
+            6 => format!("{base}/root/a/../{name}"),
+            7 => format!("{base}/outer/{name}"),
+            8 => format!("{base}/rooted/{name}"),
+            9 => format!("a/{name}"),
+            10 => "/".to_owned(),
+            _ => "..".to_owned(),
+        };
+        // Fails where something is already, which leaves that.
+        let _taken = match kind % 4 {
+            0 => std::fs::create_dir(&path),
+            1 => std::fs::File::create_new(&path)
+                .and_then(|mut file| file.write_all(path.as_os_str().as_bytes())),
+            _ => symlink(&target, &path),
+        };
+    }
+}
+
+/// What the standard library says that the name stands for: a regular file or a directory by its
+/// path without links, if that is below the root.
+fn expected(root: &Path, name: &str) -> Option<PathBuf> {
+    let path = std::fs::canonicalize(root.join(name)).ok()?;
+    path.starts_with(root).then_some(path)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn a_link_is_followed_if_and_only_if_it_ends_below_the_root(
+        items in prop::collection::vec(any::<Item>(), 0..24),
+    ) {
+        let place = Place::new();
+        plant(&place, &items);
+        let path = std::fs::canonicalize(place.0.join("root")).expect("it is there");
+        let root = Root::open(&path).expect("it is there");
+        let firsts = NAMES.iter().map(|first| (*first).to_owned());
+        let seconds = NAMES.iter().flat_map(|first| NAMES.map(|name| format!("{first}/{name}")));
+        let thirds = NAMES.iter().flat_map(|first| NAMES.map(|name| format!("a/{first}/{name}")));
+        for name in firsts.chain(seconds).chain(thirds) {
+            let found = root.lookup(Path::new(&name), SymlinkPolicy::Beneath);
+            let expected = expected(&path, &name);
+            match found.expect("the system has what it takes") {
+                LookupResult::File(file) => {
+                    let bytes = file.read_whole().expect("it can be read").expect("it is at rest");
+                    let expected = expected.expect("a file below the root");
+                    prop_assert_eq!(&bytes, expected.as_os_str().as_bytes(), "{}", name);
+                }
+                LookupResult::Dir(dir) => {
+                    let expected = expected.expect("a directory below the root");
+                    let found = fs::stat(&expected).expect("it is there");
+                    prop_assert_eq!(*dir.stamp(), FileStamp::of(&found), "{}", name);
+                }
+                _ => prop_assert_eq!(expected, None, "{}", name),
+            }
+        }
+    }
 }

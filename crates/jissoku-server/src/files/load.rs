@@ -9,7 +9,7 @@ use std::sync::Arc;
 use jissoku_http::content_coding::ContentCoding;
 use jissoku_http::response::StaticResponse;
 use jissoku_os::clock;
-use jissoku_os::file::{Dir, File, FileStamp, Kind, LookupResult, Root};
+use jissoku_os::file::{Dir, File, FileStamp, Kind, LookupResult, Root, RootPath};
 
 use super::entry::{CacheEntry, EntryKind, Variants};
 use super::options::Options;
@@ -32,8 +32,15 @@ const SAMPLE_SIZE: usize = 4096;
 /// Loads files below a root.
 #[derive(Debug)]
 pub(super) struct Loader {
-    root: Root,
+    root: RootPath,
     options: Options,
+}
+
+/// The directory during one lookup.
+struct Folder<'a> {
+    /// `None` while there is none.
+    root: Option<Root>,
+    options: &'a Options,
 }
 
 /// The result of looking up a name on disk.
@@ -51,17 +58,18 @@ enum DiskLookup {
 }
 
 impl Loader {
-    pub(super) const fn new(root: Root, options: Options) -> Self {
+    pub(super) const fn new(root: RootPath, options: Options) -> Self {
         Self { root, options }
     }
 
-    /// Whether `name` may be served: it has no hidden segment.
+    /// Whether `name` may be served.
     pub(super) fn shows(&self, name: &[u8]) -> bool {
-        let mut segments = name.split(|&byte| byte == b'/').skip(1).enumerate();
-        let is_hidden = |(at, segment): (usize, &[u8])| {
-            segment.starts_with(b".") && (at, segment) != (0, b".well-known")
-        };
-        self.options.shows_dotfiles || !segments.any(is_hidden)
+        shows(&self.options, name)
+    }
+
+    /// The directory, looked up again: it may have been replaced, as a whole or by another link.
+    fn folder(&self) -> io::Result<Folder<'_>> {
+        Ok(Folder { root: self.root.root()?, options: &self.options })
     }
 
     /// Loads `name` by a lookup that starts at `now_ns` or later; returns `kept` if it is still
@@ -75,11 +83,12 @@ impl Loader {
         kept: Option<Arc<CacheEntry>>,
         now_ns: u64,
     ) -> io::Result<Option<Arc<CacheEntry>>> {
+        let folder = self.folder()?;
         if let Some(kept) = kept.filter(|kept| kept.is_mtime_stable) {
             let is_search = kept.was_searched_before(now_ns.saturating_sub(self.search_ns()));
             let wants: &dyn Fn(ContentCoding) -> bool =
                 if is_search { &|_| true } else { &|coding| kept.has_source(coding) };
-            if self.look_up(name, wants)?.matches(&kept, is_search) {
+            if folder.look_up(name, wants)?.matches(&kept, is_search) {
                 kept.confirm(now_ns);
                 if is_search {
                     kept.confirm_search(now_ns);
@@ -88,8 +97,9 @@ impl Loader {
             }
         }
         for _ in 0..READ_TRIES {
-            let found = self.look_up(name, &|_| true)?;
-            if let Some(entry) = self.make(name, found, now_ns)? {
+            let folder = self.folder()?;
+            let found = folder.look_up(name, &|_| true)?;
+            if let Some(entry) = self.make(name, found, &folder, now_ns)? {
                 return Ok(Some(Arc::new(entry)));
             }
         }
@@ -104,66 +114,14 @@ impl Loader {
         revalidate_ns.saturating_mul(LOOKUPS_PER_SEARCH)
     }
 
-    /// Looks up `name` and its variants in the codings that `wants` selects.
-    fn look_up(
-        &self,
-        name: &[u8],
-        wants: &dyn Fn(ContentCoding) -> bool,
-    ) -> io::Result<DiskLookup> {
-        let is_folder = name.ends_with(b"/");
-        let file_name = if is_folder { [name, INDEX].concat() } else { name.to_vec() };
-        Ok(match self.found(&file_name)? {
-            LookupResult::File(plain) => {
-                let coded = self.coded(&file_name, &plain, wants)?;
-                DiskLookup::Files { plain, coded }
-            }
-            LookupResult::Dir(_) if !is_folder => DiskLookup::Moved,
-            LookupResult::Nothing if is_folder && self.options.lists_folders => {
-                match self.found(name)? {
-                    LookupResult::Dir(folder) => DiskLookup::Listing(folder),
-                    LookupResult::Forbidden => DiskLookup::Forbidden,
-                    LookupResult::File(_) | LookupResult::Nothing => DiskLookup::Nothing,
-                }
-            }
-            LookupResult::Dir(_) | LookupResult::Nothing => DiskLookup::Nothing,
-            LookupResult::Forbidden => DiskLookup::Forbidden,
-        })
-    }
-
-    fn found(&self, name: &[u8]) -> io::Result<LookupResult> {
-        let name = name.strip_prefix(b"/").unwrap_or(name);
-        let name = if name.is_empty() { b"." } else { name };
-        self.root.lookup(Path::new(OsStr::from_bytes(name)), self.options.links)
-    }
-
-    /// The precompressed variants of `plain` that are not older than it.
-    fn coded(
-        &self,
-        name: &[u8],
-        plain: &File,
-        wants: &dyn Fn(ContentCoding) -> bool,
-    ) -> io::Result<Vec<(ContentCoding, File)>> {
-        let mut coded = Vec::new();
-        if !self.options.uses_coded {
-            return Ok(coded);
-        }
-        for coding in ContentCoding::ALL.into_iter().filter(|&coding| wants(coding)) {
-            let suffix: &[u8] = match coding {
-                ContentCoding::Brotli => b".br",
-                ContentCoding::Zstd => b".zst",
-                ContentCoding::Gzip => b".gz",
-            };
-            if let LookupResult::File(file) = self.found(&[name, suffix].concat())?
-                && file.stamp().mtime_ns >= plain.stamp().mtime_ns
-            {
-                coded.push((coding, file));
-            }
-        }
-        Ok(coded)
-    }
-
     /// `None` if a file changed meanwhile.
-    fn make(&self, name: &[u8], found: DiskLookup, now_ns: u64) -> io::Result<Option<CacheEntry>> {
+    fn make(
+        &self,
+        name: &[u8],
+        found: DiskLookup,
+        folder: &Folder<'_>,
+        now_ns: u64,
+    ) -> io::Result<Option<CacheEntry>> {
         let sources = found.sources();
         let wall_ns = clock::wall_ns();
         let is_mtime_stable = sources.iter().all(|(_, stamp)| is_final(stamp, wall_ns));
@@ -182,8 +140,8 @@ impl Loader {
                     answer: StaticResponse::new(&fields, b"Moved Permanently\n"),
                 }
             }
-            DiskLookup::Listing(folder) => {
-                let page = listing::page(name, &folder, |entry| self.follow(name, entry))?;
+            DiskLookup::Listing(listed) => {
+                let page = listing::page(name, &listed, |entry| folder.follow(name, entry))?;
                 let plain = Representation::in_memory(
                     page,
                     None,
@@ -226,11 +184,74 @@ impl Loader {
         let cache_control = cache_control::first(&self.options.cache_control, name);
         Metadata { content_type, coding: None, varies: false, cache_control, now_ns }
     }
+}
+
+impl Folder<'_> {
+    /// Looks up `name` and its variants in the codings that `wants` selects.
+    fn look_up(
+        &self,
+        name: &[u8],
+        wants: &dyn Fn(ContentCoding) -> bool,
+    ) -> io::Result<DiskLookup> {
+        let is_folder = name.ends_with(b"/");
+        let file_name = if is_folder { [name, INDEX].concat() } else { name.to_vec() };
+        Ok(match self.found(&file_name)? {
+            LookupResult::File(plain) => {
+                let coded = self.coded(&file_name, &plain, wants)?;
+                DiskLookup::Files { plain, coded }
+            }
+            LookupResult::Dir(_) if !is_folder => DiskLookup::Moved,
+            LookupResult::Nothing if is_folder && self.options.lists_folders => {
+                match self.found(name)? {
+                    LookupResult::Dir(folder) => DiskLookup::Listing(folder),
+                    LookupResult::Forbidden => DiskLookup::Forbidden,
+                    LookupResult::File(_) | LookupResult::Nothing => DiskLookup::Nothing,
+                }
+            }
+            LookupResult::Dir(_) | LookupResult::Nothing => DiskLookup::Nothing,
+            LookupResult::Forbidden => DiskLookup::Forbidden,
+        })
+    }
+
+    fn found(&self, name: &[u8]) -> io::Result<LookupResult> {
+        let name = name.strip_prefix(b"/").unwrap_or(name);
+        let name = if name.is_empty() { b"." } else { name };
+        match &self.root {
+            Some(root) => root.lookup(Path::new(OsStr::from_bytes(name)), self.options.links),
+            None => Ok(LookupResult::Nothing),
+        }
+    }
+
+    /// The precompressed variants of `plain` that are not older than it.
+    fn coded(
+        &self,
+        name: &[u8],
+        plain: &File,
+        wants: &dyn Fn(ContentCoding) -> bool,
+    ) -> io::Result<Vec<(ContentCoding, File)>> {
+        let mut coded = Vec::new();
+        if !self.options.uses_coded {
+            return Ok(coded);
+        }
+        for coding in ContentCoding::ALL.into_iter().filter(|&coding| wants(coding)) {
+            let suffix: &[u8] = match coding {
+                ContentCoding::Brotli => b".br",
+                ContentCoding::Zstd => b".zst",
+                ContentCoding::Gzip => b".gz",
+            };
+            if let LookupResult::File(file) = self.found(&[name, suffix].concat())?
+                && file.stamp().mtime_ns >= plain.stamp().mtime_ns
+            {
+                coded.push((coding, file));
+            }
+        }
+        Ok(coded)
+    }
 
     /// A listed entry of the directory `name`; `None` if it would not be served.
     fn follow(&self, name: &[u8], entry: listing::DirEntry) -> Option<listing::DirEntry> {
         let full_name = [name, entry.name.as_bytes()].concat();
-        if !self.shows(&full_name) {
+        if !shows(self.options, &full_name) {
             return None;
         }
         match entry.kind {
@@ -239,6 +260,15 @@ impl Loader {
             Kind::Other => None,
         }
     }
+}
+
+/// Whether `name` may be served: it has no hidden segment.
+fn shows(options: &Options, name: &[u8]) -> bool {
+    let mut segments = name.split(|&byte| byte == b'/').skip(1).enumerate();
+    let is_hidden = |(at, segment): (usize, &[u8])| {
+        segment.starts_with(b".") && (at, segment) != (0, b".well-known")
+    };
+    options.shows_dotfiles || !segments.any(is_hidden)
 }
 
 /// The part of a file that is read.

@@ -77,6 +77,11 @@ impl SharedCache {
         self.workers.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Removes a worker that has ended, so that the one in its place gets its share.
+    pub(super) fn remove_worker(&self) {
+        self.workers.fetch_sub(1, Ordering::Relaxed);
+    }
+
     /// Weight that each worker cache may hold.
     pub(super) fn share_per_worker(&self) -> u64 {
         self.held_max / self.workers.load(Ordering::Relaxed).max(1)

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use jissoku_server::{FilesOptions, Settings};
+use jissoku_server::{Files, FilesOptions, Settings};
 
 use super::{Dir, get, large};
 use crate::client::{Answer, Target, free_port};
@@ -109,6 +109,40 @@ fn renamed_directories_are_visible_at_once() {
         fs::remove_file(path("way")).expect("it can be removed");
     }
     target.end();
+}
+
+#[test]
+fn a_root_that_is_replaced_is_served_at_once() {
+    let folder = Dir::empty();
+    let path = |name: &str| folder.0.join(name);
+    let build = |name: &str, text: &str| {
+        fs::create_dir(path(name)).expect("a folder");
+        fs::write(path(name).join("index.html"), text).expect("a file can be written");
+        fs::write(path(name).join("large"), version(text.len(), 200_000)).expect("it is written");
+    };
+    build("v1", "v1");
+    folder.link("v1", "../current");
+    let options = revalidating(Duration::ZERO);
+    let files = Files::open(&path("current"), options.clone()).expect("it is there");
+    let linked = Target::serve(files);
+    let plain = folder.serve_as(options);
+    assert_eq!(get(&linked, "/").text(), "v1");
+    assert_eq!(get(&plain, "/").status, 404);
+    for text in ["a", "bc", "def"] {
+        build("next", text);
+        folder.link("next", "../new");
+        fs::rename(path("new"), path("current")).expect("a new name");
+        assert_eq!(get(&linked, "/").text(), text);
+        assert!(get(&linked, "/large").body == version(text.len(), 200_000));
+        fs::remove_dir_all(folder.public()).expect("it can be removed");
+        assert_eq!(get(&plain, "/").status, 404);
+        fs::rename(path("next"), folder.public()).expect("a new name");
+        assert_eq!(get(&plain, "/").text(), text);
+        assert!(get(&plain, "/large").body == version(text.len(), 200_000));
+        assert_eq!(get(&linked, "/").status, 404, "the link leads nowhere");
+    }
+    linked.end();
+    plain.end();
 }
 
 #[test]

@@ -38,14 +38,19 @@ fn dotfiles_are_hidden_except_well_known() {
 #[test]
 fn links_are_followed_below_the_root_or_not_at_all() {
     let folder = Dir::new();
+    let absolute = folder.public().join("index.html");
+    folder.link(absolute.to_str().expect("it is text"), "absolute");
+    folder.link("../public/index.html", "reentering");
     let target = folder.serve();
     assert_eq!(get(&target, "/home.html").status, 200);
     assert_eq!(get(&target, "/round/round/index.html").status, 200);
     assert_eq!(get(&target, "/out.txt").status, 404);
+    assert_eq!(get(&target, "/absolute").text(), "<p>home");
+    assert_eq!(get(&target, "/reentering").text(), "<p>home");
     target.end();
     let target =
         folder.serve_as(FilesOptions { links: SymlinkPolicy::Never, ..FilesOptions::default() });
-    for path in ["/home.html", "/round/index.html", "/out.txt"] {
+    for path in ["/home.html", "/round/index.html", "/out.txt", "/absolute", "/reentering"] {
         assert_eq!(get(&target, path).status, 404, "{path}");
     }
     assert_eq!(get(&target, "/index.html").status, 200);
