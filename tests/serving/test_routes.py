@@ -83,6 +83,39 @@ def test_each_route_has_its_content(tmp_path: Path, start: Start, *, has_app: bo
 
 
 @pytest.mark.parametrize(
+    ("encoded", "path", "expected"),
+    [
+        ("safe", "/@scope%2fname?a%2Fb", (200, "one /@scope%2fname?a%2Fb")),
+        ("safe", "/api/queues/%2F/q", (200, "one /api/queues/%2F/q")),
+        ("safe", "/x%2Ehtml", (200, "one /x%2Ehtml")),
+        ("safe", "/a/../b", (200, "one /a/../b")),
+        ("safe", "/a%00b", (400, "Bad Request\n")),
+        ("safe", "/a/..%2fadmin", (400, "Bad Request\n")),
+        ("pass", "/a/..%2fadmin", (200, "one /a/..%2fadmin")),
+        ("refuse", "/@scope%2fname", (400, "Bad Request\n")),
+        ("decode", "/@scope%2fname/%20?a%2Fb", (200, "one /@scope/name/%20?a%2Fb")),
+        ("decode", "/a/..%2fadmin", (400, "Bad Request\n")),
+    ],
+)
+def test_a_route_says_what_becomes_of_encoded_paths(
+    tmp_path: Path, start: Start, encoded: str, path: str, expected: tuple[int, str]
+) -> None:
+    with Origin("one") as one:
+        text = f"""
+            [upstream.one]
+            servers = ["{one.address}"]
+            [[route]]
+            path = "/admin/**"
+            fixed = "admin"
+            [[route]]
+            path = "/**"
+            to = "one"
+            encoded = "{encoded}"
+        """
+        assert asked(serve(start, tmp_path, text), "GET", path) == expected
+
+
+@pytest.mark.parametrize(
     ("more", "host", "has_via"),
     [
         ("", "h", True),

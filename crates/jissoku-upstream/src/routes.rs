@@ -1,19 +1,22 @@
 //! Which route takes a request: the first whose host, methods and path fit.
 //!
 //! The path is compared byte by byte after percent-decoding (RFC 3986 section 6.2.2), and forwarded
-//! as it came. A path that a server behind us could read differently is refused before it is
-//! compared (`hazard.rs`): a rule for `/admin/**` must not be circumvented by another spelling.
+//! as it came. A rule for `/admin/**` must not be circumvented by another spelling: if a server behind
+//! us may read the path as one of another route (`readings.rs`), it is refused.
 
 mod hazard;
 mod host;
 mod path;
 mod reachability;
+mod readings;
 mod rule;
 
 pub use hazard::{Hazard, of_path as hazard_of};
 pub use host::HostPattern;
 pub use path::{Captures, PATH_VARIABLES_MAX, PathPattern, PatternError};
-pub use rule::{Mismatch, Rule};
+pub use rule::{Encoded, Mismatch, Rule};
+
+use hazard::Form;
 
 /// Rules in the order in which they are tried.
 #[derive(Debug, Clone, Default)]
@@ -33,7 +36,7 @@ pub struct Subject<'a> {
 }
 
 /// The result of a comparison.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
     /// The rule of this index takes the request.
     Take {
@@ -41,6 +44,8 @@ pub enum Decision {
         index: usize,
         /// Where in the path its variables are.
         captures: Captures,
+        /// The path, if it is not passed as it came.
+        path: Option<Vec<u8>>,
     },
     /// Host and path fit rules, the method none of them: 405, with `Routes::allow`.
     MethodNotAllowed,
@@ -66,27 +71,50 @@ impl Routes {
         &self.rules
     }
 
-    /// Decides about one request. No allocation, unless the path has empty segments.
+    /// Decides about one request. No allocation, unless the path has several readings.
     pub fn find(&self, subject: &Subject<'_>) -> Decision {
-        if let Some(hazard) = hazard::of_path(subject.path) {
-            return Decision::Refuse(hazard);
-        }
+        let special = match hazard::form(subject.path) {
+            Ok(Form::Plain) => return self.first_fit(subject),
+            Ok(Form::Special(hazard)) => hazard,
+            Err(hazard) => return Decision::Refuse(hazard),
+        };
         let decision = self.first_fit(subject);
-        if let Some(merged) = hazard::merge_slashes(subject.path) {
-            // Many servers merge empty segments. If that leads to another rule, neither is right.
-            let other = self.first_fit(&Subject { path: &merged, ..*subject });
-            if other.index() != decision.index() {
-                return Decision::Refuse(Hazard::EmptySegment);
+        let rule = decision.index().and_then(|index| self.rules.get(index));
+        match rule.map_or_else(Encoded::default, Rule::encoded) {
+            Encoded::Pass => decision,
+            Encoded::Refuse if special != Hazard::OtherRoute => Decision::Refuse(special),
+            Encoded::Safe | Encoded::Refuse => self.unless_ambiguous(subject, decision),
+            Encoded::Decode => {
+                let (subject_path, plain) = (subject.path, readings::plain(subject.path));
+                let subject = Subject { path: &plain, ..*subject };
+                let index = decision.index();
+                match self.unless_ambiguous(&subject, self.first_fit(&subject)) {
+                    Decision::Take { index: other, captures, .. } if Some(other) == index => {
+                        let path = (plain != subject_path).then_some(plain);
+                        Decision::Take { index: other, captures, path }
+                    }
+                    _ => Decision::Refuse(Hazard::OtherRoute),
+                }
             }
         }
-        decision
+    }
+
+    /// The decision about a request, if that about each reading of its path is the same.
+    fn unless_ambiguous(&self, subject: &Subject<'_>, decision: Decision) -> Decision {
+        let is_same = |path: &Vec<u8>| {
+            self.first_fit(&Subject { path, ..*subject }).index() == decision.index()
+        };
+        match readings::of_path(subject.path) {
+            Some(readings) if readings.iter().all(is_same) => decision,
+            _ => Decision::Refuse(Hazard::OtherRoute),
+        }
     }
 
     fn first_fit(&self, subject: &Subject<'_>) -> Decision {
         let mut otherwise = Decision::NotFound;
         for (index, rule) in self.rules.iter().enumerate() {
             match rule.compare(subject.method, subject.host, subject.path) {
-                Ok(captures) => return Decision::Take { index, captures },
+                Ok(captures) => return Decision::Take { index, captures, path: None },
                 Err(Mismatch::Method) => otherwise = Decision::MethodNotAllowed,
                 Err(Mismatch::Host | Mismatch::Path) => {}
             }

@@ -36,6 +36,8 @@ pub(super) struct Found {
     pub(super) content: Content,
     /// The variables of its path.
     pub(super) captures: Captures,
+    /// The path, if it is not passed as it came.
+    pub(super) path: Option<Vec<u8>>,
     pub(super) admitted: Admitted,
     pub(super) body_size_max: u64,
 }
@@ -90,14 +92,14 @@ impl RouteContent {
             path: request.path_and_query().0,
         };
         let (status, fields, text) = match self.rules.find(&subject) {
-            Decision::Take { index, captures } => {
+            Decision::Take { index, captures, path } => {
                 let limits = self.limits[index].as_ref();
                 let field = |name: &str| field_of(request, name);
                 let admitted = limits
                     .map_or(Ok(Admitted::default()), |it| it.admit(address, field, request.now_ns))
                     .map_err(|much| Refusal { response: much.response(), is_too_much: true })?;
                 let (content, body_size_max) = (self.contents[index], self.body_sizes_max[index]);
-                return Ok(Found { content, captures, admitted, body_size_max });
+                return Ok(Found { content, captures, path, admitted, body_size_max });
             }
             Decision::MethodNotAllowed => {
                 let allow = format!("Allow: {}\r\n", self.rules.allow(&subject).join(", "));
@@ -122,6 +124,10 @@ impl RouteContent {
         let subject = Subject { method: item.method.as_bytes(), host, path };
         let refuse = |status, text: &str| Err((status, text.to_owned()));
         match self.rules.find(&subject) {
+            // The target of a part is sent as the client has written it.
+            Decision::Take { path: Some(_), .. } | Decision::Refuse(_) => {
+                refuse(400, "Bad Request\n")
+            }
             Decision::Take { index, .. } => match self.contents[index] {
                 Content::Forward(forwarding) if batch.is_permitted[index] => {
                     let limits = self.limits[index].as_ref();
@@ -144,7 +150,6 @@ impl RouteContent {
             },
             Decision::MethodNotAllowed => refuse(405, "Method Not Allowed\n"),
             Decision::NotFound => refuse(404, "Not Found\n"),
-            Decision::Refuse(_) => refuse(400, "Bad Request\n"),
         }
     }
 }

@@ -102,6 +102,21 @@ impl<H: Handler> RoutedHandler<H> {
         Ok(Self { content, folders, gateway, app })
     }
 
+    /// As [`RoutedHandler::begin`], with another path if one is given.
+    fn begin_with_path(
+        &mut self,
+        connection: &mut Connection<H::Connection>,
+        request: &RequestHead<'_>,
+        found: (Content, &Captures),
+        path: Option<Vec<u8>>,
+    ) -> Work<H::Request> {
+        let Some(path) = path else { return self.begin(connection, request, found) };
+        let mut text = Vec::new();
+        let head = request.head.with_path(request.bytes, &path, &mut text);
+        let request = RequestHead { head: &head, bytes: &text, ..*request };
+        self.begin(connection, &request, found)
+    }
+
     fn begin(
         &mut self,
         connection: &mut Connection<H::Connection>,
@@ -160,9 +175,9 @@ impl<H: Handler> Handler for RoutedHandler<H> {
                 excess: if is_too_much { Excess::Refused } else { Excess::No },
                 permit: None,
             },
-            Ok(Found { content, captures, admitted, body_size_max }) => {
+            Ok(Found { content, captures, path, admitted, body_size_max }) => {
                 let Admitted { permit, is_over_rate } = admitted;
-                let work = self.begin(connection, head, (content, &captures));
+                let work = self.begin_with_path(connection, head, (content, &captures), path);
                 let is_noted = is_over_rate
                     && matches!(&work, Work::Forwarded(request) if self.gateway.note_rate(request));
                 let is_unnoted = is_over_rate && !is_noted;

@@ -6,7 +6,7 @@
 //! this writes, in which target and Host say the same to every reader.
 
 use super::request_line::{after_scheme, authority, span};
-use super::{Head, Method, Span};
+use super::{Head, Method};
 
 impl Head {
     /// The same request in origin form, if this one has a target in absolute form; `text` then has its
@@ -24,38 +24,56 @@ impl Head {
     fn rewritten(&self, (bytes, target): (&[u8], &[u8]), text: &mut Vec<u8>) -> Option<Self> {
         let host = authority(target)?;
         let rest = &after_scheme(target)?[host.len()..];
-        let line_end = self.fields.start as usize;
-        let after_target = bytes.get(self.target.end as usize..line_end)?;
+        // An empty path is a slash, or an asterisk for OPTIONS (RFC 9112 section 3.2.4).
+        let before: &[u8] = match rest {
+            [] if self.method == Method::Options => b"*",
+            [b'/', ..] => b"",
+            _ => b"/",
+        };
+        Some(self.with((bytes, &[before, rest]), Some(host), text))
+    }
+
+    /// The same request with another path; `text` then has its bytes. `path` begins with a slash.
+    #[must_use]
+    pub fn with_path(&self, bytes: &[u8], path: &[u8], text: &mut Vec<u8>) -> Self {
+        let target = self.target.of(bytes);
+        let path_size = target.iter().position(|&byte| byte == b'?').unwrap_or(target.len());
+        self.with((bytes, &[path, &target[path_size..]]), None, text)
+    }
+
+    /// The same request with another target, and another Host if one is given.
+    fn with(
+        &self,
+        (bytes, target_parts): (&[u8], &[&[u8]; 2]),
+        host: Option<&[u8]>,
+        text: &mut Vec<u8>,
+    ) -> Self {
         text.clear();
         text.extend_from_slice(self.method_name.of(bytes));
         let method_name = span(0, text.len());
         text.push(b' ');
         let target_at = text.len();
-        // An empty path is a slash, or an asterisk for OPTIONS (RFC 9112 section 3.2.4).
-        match rest {
-            [] if self.method == Method::Options => text.push(b'*'),
-            [b'/', ..] => {}
-            _ => text.push(b'/'),
-        }
-        text.extend_from_slice(rest);
+        text.extend_from_slice(&target_parts.concat());
         let target = span(target_at, text.len());
-        text.extend_from_slice(after_target);
+        // The version.
+        text.extend_from_slice(&bytes[self.target.end as usize..self.fields.start as usize]);
         let fields_at = text.len();
-        let mut write = |name: &[u8], value: &[u8]| {
-            for part in [name, b": ", value, b"\r\n"] {
-                text.extend_from_slice(part);
-            }
-        };
-        write(b"Host", host);
-        for (name, value) in self.fields(bytes) {
-            if !name.eq_ignore_ascii_case(b"host") {
-                write(name, value);
+        match host {
+            None => text.extend_from_slice(self.fields.of(bytes)),
+            Some(host) => {
+                let others =
+                    self.fields(bytes).filter(|(name, _)| !name.eq_ignore_ascii_case(b"host"));
+                for (name, value) in [(b"Host".as_slice(), host)].into_iter().chain(others) {
+                    for part in [name, b": ", value, b"\r\n"] {
+                        text.extend_from_slice(part);
+                    }
+                }
             }
         }
-        let fields: Span = span(fields_at, text.len());
+        let fields = span(fields_at, text.len());
         text.extend_from_slice(b"\r\n");
         let size = span(0, text.len()).end;
-        Some(Self { method_name, target, fields, size, ..*self })
+        Self { method_name, target, fields, size, ..*self }
     }
 }
 
@@ -94,6 +112,15 @@ mod tests {
             "POST http://[::1]:8/ HTTP/1.1\r\nContent-Length: 4\r\nHost: a\r\n",
             "POST / HTTP/1.1\r\nHost: [::1]:8\r\nContent-Length: 4\r\n",
         );
+    }
+
+    #[test]
+    fn another_path_keeps_query_and_fields() {
+        let request = "\r\nGET /a%2Fb?c/d HTTP/1.1\r\nHost: a\r\nA:  b\r\n\r\nrest";
+        let mut text = Vec::new();
+        let head = read(request).with_path(request.as_bytes(), b"/a/b", &mut text);
+        let expected = "GET /a/b?c/d HTTP/1.1\r\nHost: a\r\nA:  b\r\n\r\n";
+        assert_eq!((String::from_utf8_lossy(&text), head), (expected.into(), read(expected)));
     }
 
     #[test]

@@ -35,7 +35,10 @@ impl Tables<'_> {
         };
         let decision = self.rules.find(&subject);
         let mut text = match &decision {
-            Decision::Take { index, captures } => self.taken(*index, captures, path),
+            Decision::Take { index, captures, path: other } => {
+                let decoded = other.as_deref().map(String::from_utf8_lossy);
+                self.taken(*index, captures, decoded.as_deref().unwrap_or(path))
+            }
             Decision::MethodNotAllowed => {
                 format!("405: {path} is for {}\n", self.rules.allow(&subject).join(", "))
             }

@@ -11,7 +11,7 @@ use super::table::{Placed, Table, duration_ns, is_field_name, word, wrong};
 use super::upstream::Upstream;
 use crate::fan_out::Plan;
 use crate::retry::{BudgetPolicy, HedgeAfter, RetryPolicy, UnsafeMethods};
-use crate::routes::{HostPattern, PathPattern, PatternError, Rule};
+use crate::routes::{Encoded, HostPattern, PathPattern, PatternError, Rule};
 
 /// The largest limit of bodies that can be written.
 const BODY_SIZE_MAX: u64 = 1 << 40;
@@ -117,6 +117,7 @@ pub(super) fn read(
         let names = methods.into_iter().map(|(name, _)| name).collect();
         rule = rule.with_methods(names).map_err(|error| refuse(place, &error.to_string()))?;
     }
+    rule = rule.with_encoded(table.word("encoded", &ENCODED)?.unwrap_or_default());
     let try_ns = table.duration("try-time")?;
     let action = action(&mut table, &pattern, upstreams)?;
     let to = match action {
@@ -196,6 +197,13 @@ fn deadline_field(table: &mut Table<'_, '_>) -> Result<Option<String>, Refusal> 
     }
     Ok(Some(name))
 }
+
+const ENCODED: [(&str, Encoded); 4] = [
+    ("safe", Encoded::Safe),
+    ("pass", Encoded::Pass),
+    ("refuse", Encoded::Refuse),
+    ("decode", Encoded::Decode),
+];
 
 const CLIENT_ENDS: [(&str, ClientEnd); 2] =
     [("finish", ClientEnd::Finish), ("abort", ClientEnd::Abort)];

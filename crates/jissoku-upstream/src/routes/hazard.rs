@@ -1,7 +1,4 @@
-//! Paths that have more than one reading, and are refused before routes are compared.
-//!
-//! Servers decode, resolve and merge paths in different orders; what is refused here is where their
-//! results differ. Everything else passes unchanged.
+//! What a path may not have, and what may be read in more than one way.
 
 use std::fmt;
 
@@ -22,8 +19,8 @@ pub enum Hazard {
     EncodedControl,
     /// `%` without two hexadecimal digits.
     InvalidEncoding,
-    /// Empty segments (`//`), without which another route takes the path.
-    EmptySegment,
+    /// Another server may take it for a path of another route.
+    OtherRoute,
 }
 
 impl fmt::Display for Hazard {
@@ -36,36 +33,75 @@ impl fmt::Display for Hazard {
             Self::InvalidByte => "the path has `#`, a space or a control byte",
             Self::EncodedControl => "the path has an encoded control byte",
             Self::InvalidEncoding => "the path has `%` without two hexadecimal digits",
-            Self::EmptySegment => "without its empty segments the path belongs to another route",
+            Self::OtherRoute => {
+                "another server may read the path as one of another route; a route may have encoded = \"pass\""
+            }
         })
     }
 }
 
-/// The first reason to refuse a path, in the order of its bytes; dot segments last.
+/// Whether a path, which no route has to refuse, can be read in one way only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    Plain,
+    /// For this reason.
+    Special(Hazard),
+}
+
+/// The first reason to refuse a path that has more than one reading, in the order of its bytes; dot
+/// segments last.
 pub fn of_path(path: &[u8]) -> Option<Hazard> {
-    if path.first() != Some(&b'/') {
-        return Some(Hazard::NotAbsolute);
+    match form(path) {
+        // Other servers merge slashes and cut parameters, which no path of ours has to be without.
+        Ok(Form::Plain | Form::Special(Hazard::OtherRoute)) => None,
+        Ok(Form::Special(hazard)) | Err(hazard) => Some(hazard),
     }
-    let mut has_dot = false;
+}
+
+/// The form of a path; or why it is refused, whatever the routes.
+pub(super) fn form(path: &[u8]) -> Result<Form, Hazard> {
+    if path.first() != Some(&b'/') {
+        return Err(Hazard::NotAbsolute);
+    }
+    let mut special = None;
+    let (mut has_dot, mut has_variants, mut last) = (false, false, 0);
     for (at, &byte) in path.iter().enumerate() {
-        match byte {
+        let found = match byte {
             b'%' => {
-                let Some(decoded) = decode(path.get(at..).unwrap_or_default()) else {
-                    return Some(Hazard::InvalidEncoding);
-                };
-                match decoded {
-                    b'.' | b'/' | b'\\' => return Some(Hazard::EncodedDelimiter),
-                    0..=0x1f | 0x7f => return Some(Hazard::EncodedControl),
-                    _ => {}
+                let decoded = decode(path.get(at..).unwrap_or_default());
+                match decoded.ok_or(Hazard::InvalidEncoding)? {
+                    b'.' | b'/' | b'\\' => Some(Hazard::EncodedDelimiter),
+                    0..=0x1f | 0x7f => return Err(Hazard::EncodedControl),
+                    decoded => {
+                        has_variants |= matches!(decoded, b'%' | b';');
+                        None
+                    }
                 }
             }
-            b'\\' => return Some(Hazard::Backslash),
-            b'#' | 0..=0x20 | 0x7f => return Some(Hazard::InvalidByte),
-            b'.' => has_dot = true,
-            _ => {}
-        }
+            b'\\' => Some(Hazard::Backslash),
+            b'#' | 0..=0x20 | 0x7f => return Err(Hazard::InvalidByte),
+            b'.' => {
+                has_dot = true;
+                None
+            }
+            b';' => {
+                has_variants = true;
+                None
+            }
+            b'/' => {
+                has_variants |= last == b'/';
+                None
+            }
+            _ => None,
+        };
+        special = special.or(found);
+        last = byte;
     }
-    (has_dot && path.split(|&byte| byte == b'/').any(is_dot_segment)).then_some(Hazard::DotSegment)
+    let has_dots = has_dot && path.split(|&byte| byte == b'/').any(is_dot_segment);
+    let special = special
+        .or_else(|| has_dots.then_some(Hazard::DotSegment))
+        .or_else(|| has_variants.then_some(Hazard::OtherRoute));
+    Ok(special.map_or(Form::Plain, Form::Special))
 }
 
 fn is_dot_segment(segment: &[u8]) -> bool {
@@ -87,11 +123,14 @@ pub(super) fn decode(text: &[u8]) -> Option<u8> {
     Some(digit(high)? << 4 | digit(low)?)
 }
 
-/// The path with runs of `/` as one, if it has such a run.
-pub(super) fn merge_slashes(path: &[u8]) -> Option<Vec<u8>> {
-    path.windows(2).any(|two| two == b"//").then(|| {
-        let mut merged = path.to_vec();
-        merged.dedup_by(|next, last| *next == b'/' && *last == b'/');
-        merged
+/// The bytes with `%XX` as the byte that it stands for.
+pub(super) fn decoded(text: &[u8]) -> impl Iterator<Item = u8> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let rest = text.get(at..)?;
+        let plain = *rest.first()?;
+        let decoded = decode(rest);
+        at += if decoded.is_some() { 3 } else { 1 };
+        Some(decoded.unwrap_or(plain))
     })
 }

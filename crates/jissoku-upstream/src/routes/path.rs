@@ -97,7 +97,7 @@ impl PathPattern {
             return Err(PatternError::PartialVariable);
         }
         hazard::of_path(format!("/{piece}").as_bytes()).map_or_else(
-            || Ok(Segment::Literal(decoded(piece.as_bytes()).collect())),
+            || Ok(Segment::Literal(hazard::decoded(piece.as_bytes()).collect())),
             |hazard| Err(PatternError::Hazard(hazard)),
         )
     }
@@ -120,7 +120,7 @@ impl PathPattern {
             let length = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
             let found = rest.get(..length)?;
             match segment {
-                Segment::Literal(wanted) if decoded(found).eq(wanted.iter().copied()) => {}
+                Segment::Literal(wanted) if hazard::decoded(found).eq(wanted.iter().copied()) => {}
                 Segment::Variable(_) if length > 0 => captures.push(&(start..start + length)),
                 Segment::Literal(_) | Segment::Variable(_) => return None,
             }
@@ -167,18 +167,6 @@ impl PathPattern {
                 (Segment::Variable(_), Segment::Variable(_)) => true,
             })
     }
-}
-
-/// The bytes with `%XX` as the byte that it stands for.
-fn decoded(text: &[u8]) -> impl Iterator<Item = u8> {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        let rest = text.get(at..)?;
-        let plain = *rest.first()?;
-        let decoded = hazard::decode(rest);
-        at += if decoded.is_some() { 3 } else { 1 };
-        Some(decoded.unwrap_or(plain))
-    })
 }
 
 /// Why a text is no pattern.

@@ -11,6 +11,21 @@ pub struct Rule {
     host: Option<HostPattern>,
     methods: Vec<String>,
     path: PathPattern,
+    encoded: Encoded,
+}
+
+/// What becomes of a path that another server may read differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Encoded {
+    /// It is passed as it came, unless one of its readings belongs to another route.
+    #[default]
+    Safe,
+    /// It is passed as it came.
+    Pass,
+    /// It is refused if it has dot segments, backslashes, or encoded dots, slashes or backslashes.
+    Refuse,
+    /// These are decoded and resolved, and the result is passed if it belongs to the same route.
+    Decode,
 }
 
 /// The first difference between a request and a rule.
@@ -37,7 +52,7 @@ impl fmt::Display for Mismatch {
 impl Rule {
     /// A rule for a path, on every host and for every method.
     pub const fn new(path: PathPattern) -> Self {
-        Self { host: None, methods: Vec::new(), path }
+        Self { host: None, methods: Vec::new(), path, encoded: Encoded::Safe }
     }
 
     /// The same for one host.
@@ -45,6 +60,17 @@ impl Rule {
     pub fn with_host(mut self, host: HostPattern) -> Self {
         self.host = Some(host);
         self
+    }
+
+    /// The same with another treatment of paths that have several readings.
+    #[must_use]
+    pub fn with_encoded(self, encoded: Encoded) -> Self {
+        Self { encoded, ..self }
+    }
+
+    /// What becomes of paths that have several readings.
+    pub const fn encoded(&self) -> Encoded {
+        self.encoded
     }
 
     /// The same for these methods. GET includes HEAD (RFC 9110 section 9.3.2).

@@ -58,33 +58,105 @@ fn an_encoded_spelling_is_the_same_path() {
 }
 
 #[test]
-fn paths_with_two_readings_are_refused() {
+fn a_path_is_refused_if_a_reading_of_it_belongs_to_another_route() {
     let routes = Routes::new(vec![rule("/admin/**"), rule("/**")]).unwrap();
-    for (path, hazard) in [
-        ("/a/../admin", Hazard::DotSegment),
-        ("/./admin", Hazard::DotSegment),
-        ("/a/..", Hazard::DotSegment),
-        ("/a/..;x=1/admin", Hazard::DotSegment),
-        ("/a/..%3Bx/admin", Hazard::DotSegment),
-        ("/a/%2e%2E/admin", Hazard::EncodedDelimiter),
-        ("/a%2fadmin", Hazard::EncodedDelimiter),
-        ("/a%5Cadmin", Hazard::EncodedDelimiter),
-        ("/a\\..\\admin", Hazard::Backslash),
-        ("/a#x", Hazard::InvalidByte),
-        ("/a\tb", Hazard::InvalidByte),
-        ("/a%00b", Hazard::EncodedControl),
-        ("/a%0d%0ab", Hazard::EncodedControl),
-        ("/a%zz", Hazard::InvalidEncoding),
-        ("/a%2", Hazard::InvalidEncoding),
-        ("//admin/x", Hazard::EmptySegment),
-        ("*", Hazard::NotAbsolute),
-        ("", Hazard::NotAbsolute),
+    for path in [
+        "/a/../admin",
+        "/./admin",
+        "/a/..;x=1/admin",
+        "/a/..%3Bx/admin",
+        "/a/%2e%2E/admin",
+        "/a%2f..%2fadmin",
+        "/%2fadmin",
+        "/a%5C..%5cadmin",
+        "/a\\..\\admin",
+        "//admin/x",
+        "/admin;x/y",
+        "/admin%3bx",
+        "/%2561dmin",
+        "/a/%252e%252e/admin",
+        "/admin/../x",
+        "/admin/..%2fx",
     ] {
-        assert_eq!(routes.find(&get(path)), Decision::Refuse(hazard), "{path:?}");
+        assert_eq!(routes.find(&get(path)), Decision::Refuse(Hazard::OtherRoute), "{path:?}");
     }
-    for path in ["/a//b", "/a.b/..c/d..", "/...", "/a;b", "/%C3%A9", "/a%252e"] {
-        assert_eq!(routes.find(&get(path)).index(), Some(1), "{path}");
+    for (path, index) in [
+        ("/a//b", 1),
+        ("/a.b/..c/d..", 1),
+        ("/...", 1),
+        ("/a;b", 1),
+        ("/%C3%A9", 1),
+        ("/a%252e", 1),
+        ("/@scope%2fname", 1),
+        ("/api/queues/%2F/q", 1),
+        ("/x%2Ehtml", 1),
+        ("/a%5Cadmin", 1),
+        ("/a/../b", 1),
+        ("/admin/x%2Fy", 0),
+        ("/admin/./x;v=1", 0),
+    ] {
+        assert_eq!(routes.find(&get(path)).index(), Some(index), "{path}");
     }
+}
+
+#[test]
+fn what_no_path_has_is_refused_whatever_the_routes() {
+    for encoded in [Encoded::Safe, Encoded::Pass, Encoded::Refuse, Encoded::Decode] {
+        let routes = Routes::new(vec![rule("/**").with_encoded(encoded)]).unwrap();
+        for (path, hazard) in [
+            ("/a#x", Hazard::InvalidByte),
+            ("/a\tb", Hazard::InvalidByte),
+            ("/a%00b", Hazard::EncodedControl),
+            ("/a%0d%0ab", Hazard::EncodedControl),
+            ("/a%zz", Hazard::InvalidEncoding),
+            ("/a%2", Hazard::InvalidEncoding),
+            ("*", Hazard::NotAbsolute),
+            ("", Hazard::NotAbsolute),
+        ] {
+            assert_eq!(routes.find(&get(path)), Decision::Refuse(hazard), "{path:?}");
+        }
+    }
+}
+
+#[test]
+fn a_route_passes_refuses_or_decodes_what_has_several_readings() {
+    let found = |encoded: Encoded, path: &str| {
+        let projects = rule("/projects/{id}").with_encoded(encoded);
+        let deep = rule("/deep/**").with_encoded(encoded);
+        Routes::new(vec![projects, deep, rule("/**")]).unwrap().find(&get(path))
+    };
+    let other = Decision::Refuse(Hazard::OtherRoute);
+    let path = "/projects/group%2Fproject";
+    assert_eq!(found(Encoded::Safe, path), other);
+    assert_eq!(found(Encoded::Decode, path), other);
+    assert_eq!(found(Encoded::Refuse, path), Decision::Refuse(Hazard::EncodedDelimiter));
+    let Decision::Take { index: 0, captures, path: None } = found(Encoded::Pass, path) else {
+        panic!("it is passed as it came");
+    };
+    assert_eq!(captures.span(0).map(|span| &path[span]), Some("group%2Fproject"));
+    // What belongs to one route whatever its reading.
+    for (path, plain, hazard) in [
+        ("/deep/a%2Fb%20c", "/deep/a/b%20c", Hazard::EncodedDelimiter),
+        ("/deep/a%5Cb", "/deep/a/b", Hazard::EncodedDelimiter),
+        ("/deep/a/./b", "/deep/a/b", Hazard::DotSegment),
+        ("/deep/a\\b", "/deep/a/b", Hazard::Backslash),
+    ] {
+        for encoded in [Encoded::Safe, Encoded::Pass] {
+            assert!(
+                matches!(found(encoded, path), Decision::Take { index: 1, path: None, .. }),
+                "{path}"
+            );
+        }
+        assert_eq!(found(Encoded::Refuse, path), Decision::Refuse(hazard));
+        let Decision::Take { index: 1, path: Some(decoded), .. } = found(Encoded::Decode, path)
+        else {
+            panic!("{path} is decoded");
+        };
+        assert_eq!(String::from_utf8_lossy(&decoded), plain);
+    }
+    // The result of decoding may have several readings, too.
+    assert_eq!(found(Encoded::Decode, "/deep/%252e%252e/x%2Fy"), other);
+    assert_eq!(found(Encoded::Decode, "/deep%2f..%2fx"), other);
 }
 
 #[test]
@@ -308,11 +380,46 @@ proptest! {
         prop_assert_eq!(found.map(|found| found.index), expected);
     }
 
+    /// A server that applies the steps of any reader gets no path of another route.
+    #[test]
+    fn no_reader_gets_a_path_of_another_route(
+        pieces in proptest::collection::vec(proptest::sample::select(vec![
+            "/", "a", "admin", ".", "..", "%2f", "%2F", "%5c", "\\", ";x", "%3b", "%2e", "%25", "%252f",
+            "%61", "//",
+        ]), 0..9),
+        (decodings, cuts, turns, drops) in (0..2_u8, any::<bool>(), any::<bool>(), any::<bool>()),
+    ) {
+        let routes = Routes::new(vec![rule("/admin/**"), rule("/a/{id}"), rule("/**")]).unwrap();
+        let mut path = format!("/{}", pieces.concat());
+        let Decision::Take { index, .. } = routes.find(&get(&path)) else { return Ok(()) };
+        // The route of what is left is found by decoding it once more.
+        for _ in 0..decodings {
+            let bytes = hazard::decoded(path.as_bytes()).collect();
+            let Ok(decoded) = String::from_utf8(bytes) else { return Ok(()) };
+            path = decoded;
+        }
+        if turns {
+            path = path.replace('\\', "/");
+        }
+        let mut segments: Vec<&str> = path.split('/').skip(1).collect();
+        if cuts {
+            segments = segments.iter().map(|it| it.split(';').next().unwrap()).collect();
+        }
+        if drops {
+            let last = segments.pop().unwrap();
+            segments.retain(|it| !it.is_empty() && *it != ".");
+            segments.push(last);
+        }
+        let path = format!("/{}", segments.join("/"));
+        let seen = routes.first_fit(&get(&path));
+        prop_assert_eq!(seen.index(), Some(index), "{}", path);
+    }
+
     #[test]
     fn no_bytes_make_it_panic(path in proptest::collection::vec(any::<u8>(), 0..40)) {
         let routes = Routes::new(vec![rule("/a/{b}"), rule("/**")]).unwrap();
         let subject = Subject { method: b"GET", host: Some(&path), path: &path };
-        if let Decision::Take { index: 0, captures } = routes.find(&subject) {
+        if let Decision::Take { index: 0, captures, .. } = routes.find(&subject) {
             prop_assert!(captures.span(0).is_some_and(|span| !path[span].contains(&b'/')));
         }
     }
