@@ -39,6 +39,27 @@ def test_what_exceeds_the_rate_is_refused(tmp_path: Path, start: Start, per: str
     connection.close()
 
 
+def test_a_reload_keeps_what_was_counted(tmp_path: Path, start: Start) -> None:
+    file = tmp_path / "serve.toml"
+    route = """
+        [[route]]
+        host = "{}"
+        path = "/limited"
+        fixed = "x"
+        rate = {{ requests = 2, every = '1h' }}
+    """
+    server = "listen = '127.0.0.1:0'\nworkers = 2\n"
+    file.write_text(server + route.format("h"))
+    served = start("--config", str(file))
+    port = int(served.wait_for(LOCAL)[1])
+    assert [asked(port, "GET", "/limited")[0] for _ in range(3)] == [200, 200, 429]
+    # The route is another one of the table, and the same route.
+    file.write_text(server + route.format("other") + route.format("h"))
+    served.reload()
+    assert asked(port, "GET", "/limited")[0] == 429
+    assert asked(port, "GET", "/limited", "other")[0] == 200
+
+
 @pytest.mark.parametrize(("per", "status"), [("address", 429), ("route", 503)])
 def test_what_exceeds_the_concurrency_is_refused(
     tmp_path: Path, start: Start, per: str, status: int

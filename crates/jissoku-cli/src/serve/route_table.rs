@@ -1,7 +1,6 @@
 //! Converts `[upstream.NAME]` and `[[route]]` of the configuration file to a service.
 
 use std::collections::BTreeSet;
-use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,7 +8,6 @@ use jissoku_gateway::{
     Resolution, RouteContent, RouteLimits, ServerEntry, Target, Upstream, UpstreamOptions,
 };
 use jissoku_upstream::configuration::{self, Action, Configuration, HostField, Route};
-use jissoku_upstream::random::Random;
 
 use super::app_name::AppName;
 use super::failure::{Failure, print_error};
@@ -70,20 +68,20 @@ impl RouteTable {
         previous: Option<&RouteContent>,
     ) -> Result<Arc<RouteContent>, Failure> {
         let Configuration { upstreams, routes, rules } = &self.configuration;
-        let previous = previous.map(|content| &*content.gateway);
         let upstreams = upstreams
             .iter()
             .map(|upstream| {
-                let known = previous.and_then(|old| old.upstream(&upstream.name));
+                let known = previous.and_then(|old| old.gateway.upstream(&upstream.name));
                 self.upstream(upstream, flags, known)
             })
             .collect::<Result<_, _>>()?;
-        let mut random = Random::new(RandomState::new().hash_one(()));
         let limits = routes
             .iter()
-            .map(|route| {
+            .zip(rules.rules())
+            .map(|(route, rule)| {
                 let (rate, concurrency) = (route.rate.clone(), route.concurrency.clone());
-                RouteLimits::new(&route.path, rate, concurrency, random.next())
+                let known = previous.and_then(|old| old.limits_of(rule));
+                RouteLimits::new(&route.path, rate, concurrency, known)
             })
             .collect();
         let folder_count = self.folders().collect::<BTreeSet<_>>().len() as u64;

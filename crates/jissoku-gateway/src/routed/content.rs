@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jissoku_server::{DynamicResponse, Files, Fixed, ForwardedNotes, RequestHead};
 use jissoku_upstream::fan_out::BatchItem;
-use jissoku_upstream::routes::{Captures, Decision, Routes, Subject};
+use jissoku_upstream::routes::{Captures, Decision, Routes, Rule, Subject};
 
 use super::limits::{Admitted, RouteLimits};
 use crate::config::{Forwarding, Gateway};
@@ -78,6 +78,13 @@ pub struct RouteContent {
 }
 
 impl RouteContent {
+    /// The limits of the route for the same requests as `rule`, if there is one that has some.
+    #[must_use]
+    pub fn limits_of(&self, rule: &Rule) -> Option<&RouteLimits> {
+        let place = self.rules.rules().iter().position(|other| other.is_for_same(rule))?;
+        self.limits.get(place)?.as_ref()
+    }
+
     /// What a request of a client at `address` gets; or the response if no route takes it, or it is
     /// too much.
     pub(super) fn find(

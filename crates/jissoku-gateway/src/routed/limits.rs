@@ -18,13 +18,21 @@ const ROUTE_KEY: u64 = u64::MAX;
 pub struct RouteLimits {
     /// Of the route, as it was written.
     path: Box<str>,
-    rate: Option<(Rate, RateTable)>,
+    rate: Option<(Rate, Arc<RateTable>)>,
     concurrency: Option<(Concurrency, Arc<ConcurrencyTable>)>,
+    keys: Keys,
+    /// Set if there are metrics.
+    counters: OnceLock<Arc<RouteCounters>>,
+}
+
+/// How requests that are counted together are found. Secret, so that clients cannot choose addresses
+/// or values that are counted together.
+#[derive(Clone, Debug)]
+struct Keys {
+    /// Of addresses.
     seed: u64,
     /// Of the values of fields.
     hasher: RandomState,
-    /// Set if there are metrics.
-    counters: OnceLock<Arc<RouteCounters>>,
 }
 
 /// A request that is within its limits.
@@ -37,30 +45,36 @@ pub(super) struct Admitted {
 }
 
 impl RouteLimits {
-    /// The limits of the route of this path, if it has some. `seed` is secret, so that clients cannot
-    /// choose addresses that are counted together.
+    /// The limits of the route of this path, if it has some. `previous` are those of the same route
+    /// before a reload: what they have counted counts, unless requests are now counted by another key.
     #[must_use]
     pub fn new(
         path: &str,
         rate: Option<Rate>,
         concurrency: Option<Concurrency>,
-        seed: u64,
+        previous: Option<&Self>,
     ) -> Option<Self> {
+        if rate.is_none() && concurrency.is_none() {
+            return None;
+        }
         let slots = |per: &RateKey| if *per == RateKey::Route { 1 } else { RateTable::SLOTS };
-        (rate.is_some() || concurrency.is_some()).then(|| Self {
-            path: path.into(),
-            rate: rate.map(|rate| {
-                let table = RateTable::new(slots(&rate.per));
-                (rate, table)
-            }),
-            concurrency: concurrency.map(|most| {
-                let table = ConcurrencyTable::new(slots(&most.per));
-                (most, table)
-            }),
-            seed,
-            hasher: RandomState::new(),
-            counters: OnceLock::new(),
-        })
+        let rate = rate.map(|rate| {
+            let known = previous.and_then(|old| old.rate.as_ref());
+            let known = known.filter(|(old, _)| old.per == rate.per).map(|(_, table)| table);
+            let new = || Arc::new(RateTable::new(slots(&rate.per)));
+            let table = known.map_or_else(new, Arc::clone);
+            (rate, table)
+        });
+        let concurrency = concurrency.map(|most| {
+            let known = previous.and_then(|old| old.concurrency.as_ref());
+            let known = known.filter(|(old, _)| old.per == most.per).map(|(_, table)| table);
+            let table = known.map_or_else(|| ConcurrencyTable::new(slots(&most.per)), Arc::clone);
+            (most, table)
+        });
+        let hasher = RandomState::new();
+        let keys = previous
+            .map_or_else(|| Keys { seed: hasher.hash_one(()), hasher }, |old| old.keys.clone());
+        Some(Self { path: path.into(), rate, concurrency, keys, counters: OnceLock::new() })
     }
 
     /// Counts in `metrics` from now on.
@@ -86,9 +100,9 @@ impl RouteLimits {
             let of_field = match per {
                 RateKey::Route => return Some(ROUTE_KEY),
                 RateKey::Address => None,
-                RateKey::Field(name) => field(name).map(|value| self.hasher.hash_one(value)),
+                RateKey::Field(name) => field(name).map(|value| self.keys.hasher.hash_one(value)),
             };
-            of_field.or_else(|| address.map(|address| address_key(address, self.seed)))
+            of_field.or_else(|| address.map(|address| address_key(address, self.keys.seed)))
         };
         // First, because what it counts is given back.
         let permit = match &self.concurrency {
@@ -148,7 +162,7 @@ mod tests {
         let policy = RatePolicy { requests: 1, every_ns: 3600 * SECOND_NS, burst: 1 };
         let rate = Rate { per: per.clone(), policy, is_dry_run };
         let concurrency = Concurrency { per, requests_max: 1 };
-        RouteLimits::new("/", Some(rate), Some(concurrency), 7).expect("there are limits")
+        RouteLimits::new("/", Some(rate), Some(concurrency), None).expect("there are limits")
     }
 
     fn of_field() -> RateKey {
@@ -173,6 +187,29 @@ mod tests {
         // Clients of a Unix socket have no address.
         assert_eq!((admit(None, None), admit(None, None)), (Ok(()), Ok(())));
         assert_eq!((admit(None, Some("c")), admit(None, Some("c"))), (Ok(()), Err(429)));
+    }
+
+    #[test]
+    fn what_was_counted_before_a_reload_counts() {
+        let before = limits(RateKey::Address, false);
+        let admit = |limits: &RouteLimits, address: &str| {
+            let address = Some(address.parse().expect("an address"));
+            limits.admit(address, |_| None, 0).map_err(|much| much.status)
+        };
+        let held = admit(&before, "192.0.2.1").expect("it is the first");
+        let after = |per: RateKey| {
+            let policy = RatePolicy { requests: 2, every_ns: 3600 * SECOND_NS, burst: 1 };
+            let rate = Rate { per: per.clone(), policy, is_dry_run: false };
+            let most = Concurrency { per, requests_max: 1 };
+            RouteLimits::new("/", Some(rate), Some(most), Some(&before)).expect("there are limits")
+        };
+        let same = after(RateKey::Address);
+        // At once, and then within the hour.
+        assert_eq!(admit(&same, "192.0.2.1").map(|_| ()), Err(429));
+        drop(held);
+        assert_eq!(admit(&same, "192.0.2.1").map(|_| ()), Err(429));
+        assert_eq!(admit(&same, "192.0.2.2").map(|_| ()), Ok(()));
+        assert_eq!(admit(&after(of_field()), "192.0.2.1").map(|_| ()), Ok(()), "another key");
     }
 
     #[test]

@@ -92,6 +92,11 @@ impl Rule {
         Ok(self)
     }
 
+    /// Whether it is for the same hosts, methods and paths.
+    pub fn is_for_same(&self, other: &Self) -> bool {
+        (&self.host, &self.methods, &self.path) == (&other.host, &other.methods, &other.path)
+    }
+
     /// The methods of the rule; none if it is for all.
     pub fn methods(&self) -> impl Iterator<Item = &str> {
         self.methods.iter().map(String::as_str)
