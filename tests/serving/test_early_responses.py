@@ -1,5 +1,6 @@
 """Responses that are known before the body: clients that write all of it first can read them."""
 
+import socket
 import ssl
 from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPSConnection
@@ -108,3 +109,23 @@ def test_a_client_that_writes_all_of_its_body_reads_the_response(
         }
         found = {path: status(connect(), path, is_chunked=is_chunked) for path in expected}
         assert found == expected, is_chunked
+
+
+@pytest.mark.parametrize(("path", "expected"), [*EXPECTED.items(), ("/site/a.txt", 405)])
+def test_a_client_that_waits_for_a_100_gets_the_response_instead(
+    tmp_path: Path, text: str, start: Start, path: str, expected: int
+) -> None:
+    (tmp_path / "serve.toml").write_text(text)
+    (tmp_path / "site" / "a.txt").write_text("a file")
+    served = start("--config", str(tmp_path / "serve.toml"), "--app-dir", str(tmp_path))
+    port = int(served.wait_for(r"http://127\.0\.0\.1:([0-9]+)/")[1])
+    lines = [f"PUT {path} HTTP/1.1", "Host: a", f"Content-Length: {SIZE}", "Expect: 100-continue"]
+    with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as client:
+        if expected == 429:
+            client.sendall(b"GET /rate HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert client.recv(4096).startswith(b"HTTP/1.1 200 ")
+        client.sendall("\r\n".join([*lines, "", ""]).encode())
+        with client.makefile("rb") as stream:
+            response = stream.read()
+    assert response.startswith(b"HTTP/1.1 %d " % expected)
+    assert response.count(b"HTTP/1.1 ") == 1

@@ -28,6 +28,7 @@ pub const fn reason(status: u16) -> &'static str {
         416 => "Range Not Satisfiable",
         417 => "Expectation Failed",
         426 => "Upgrade Required",
+        429 => "Too Many Requests",
         431 => "Request Header Fields Too Large",
         500 => "Internal Server Error",
         501 => "Not Implemented",

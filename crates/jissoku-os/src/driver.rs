@@ -118,13 +118,15 @@ pub enum Peer {
 }
 
 impl NewConnection<'_> {
-    /// The address of the client; `None` for a Unix socket.
+    /// The address of the client; `None` for a Unix socket. An IPv4 client of an IPv6 listener has
+    /// its IPv4 address, not the mapped one (RFC 4291 section 2.5.5.2).
     #[must_use]
     pub fn peer(&self) -> Option<SocketAddr> {
-        match self.peer {
+        let address = match self.peer {
             Peer::Known(address) => address,
             Peer::Unknown => socket::peer(self.socket),
-        }
+        };
+        address.map(socket::canonical)
     }
 }
 

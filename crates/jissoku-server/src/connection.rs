@@ -340,10 +340,11 @@ impl<H: Handler> Connection<H> {
             }
             return;
         }
-        if context.handler.body_flow(&request.state) != BodyFlow::Whole {
-            request.body = Some(Box::new(StreamedBody::new(head.expects_continue)));
-        } else if head.expects_continue {
-            output.append(response::CONTINUE);
+        match context.handler.body_flow(&request.state) {
+            BodyFlow::Whole if head.expects_continue => output.append(response::CONTINUE),
+            BodyFlow::Ignored if !head.expects_continue => {}
+            BodyFlow::Whole => {}
+            _ => request.body = Some(Box::new(StreamedBody::new(head.expects_continue))),
         }
         self.request = Some(request);
         self.set_phase(Phase::Body(0), context);

@@ -29,7 +29,7 @@ use jissoku_http::response::StaticResponse;
 use jissoku_os::driver::NewConnection;
 use jissoku_os::file::RootPath;
 
-use crate::handler::{Handler, Progress, RequestHead, Service, WorkerInfo};
+use crate::handler::{BodyFlow, Handler, Progress, RequestHead, Service, WorkerInfo};
 use crate::metrics::{Counter, Metrics, ShardHandle};
 use crate::response::{DynamicResponse, Response};
 pub use cache_control::Rule;
@@ -291,6 +291,10 @@ impl Handler for FilesHandler {
         let (path, query) = head.path_and_query();
         let request = FileRequest { head, path, query };
         FileResponse(self.files.respond_to(&mut self.cache, &request))
+    }
+
+    fn body_flow(&self, _: &FileResponse) -> BodyFlow {
+        BodyFlow::Ignored
     }
 
     #[inline]

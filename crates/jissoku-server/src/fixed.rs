@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jissoku_http::response::StaticResponse;
 use jissoku_os::driver::NewConnection;
 
-use crate::handler::{Handler, Progress, RequestHead, Service, WorkerInfo};
+use crate::handler::{BodyFlow, Handler, Progress, RequestHead, Service, WorkerInfo};
 use crate::limits::SHARED_SIZE_MIN;
 use crate::response::Response;
 
@@ -58,6 +58,10 @@ impl Handler for Arc<Fixed> {
 
     #[inline]
     fn on_head(&mut self, (): &mut (), _: &RequestHead<'_>) {}
+
+    fn body_flow(&self, (): &()) -> BodyFlow {
+        BodyFlow::Ignored
+    }
 
     #[inline]
     fn respond(&mut self, (): &mut (), (): &mut (), response: &mut Response<'_>) -> Progress {

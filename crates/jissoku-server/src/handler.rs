@@ -240,6 +240,9 @@ pub type EventLoop = Box<dyn FnOnce(Iteration)>;
 pub enum BodyFlow {
     /// [`Handler::respond`] is called when it is complete.
     Whole,
+    /// As [`BodyFlow::Whole`], but the response does not depend on the body: a client that waits for
+    /// a `100 Continue` gets the response instead.
+    Ignored,
     /// [`Handler::respond`] is called for each part that was received, and for those that arrived
     /// with the head once. A `100 Continue` is sent when it is wanted.
     Receive,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jissoku_http::Method;
 use jissoku_os::driver::NewConnection;
 
-use crate::handler::{Handler, Progress, RequestHead, Service, WorkerInfo};
+use crate::handler::{BodyFlow, Handler, Progress, RequestHead, Service, WorkerInfo};
 use crate::metrics::Metrics;
 use crate::response::{BodyPart, DynamicResponse, Response};
 
@@ -55,6 +55,10 @@ impl Handler for Arc<MetricsPage> {
 
     fn on_head(&mut self, (): &mut (), request: &RequestHead<'_>) -> DynamicResponse {
         self.response(request)
+    }
+
+    fn body_flow(&self, _: &DynamicResponse) -> BodyFlow {
+        BodyFlow::Ignored
     }
 
     fn respond(

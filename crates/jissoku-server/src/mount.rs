@@ -114,7 +114,7 @@ impl<H: Handler> Handler for WithFilesHandler<H> {
 
     fn body_flow(&self, request: &MountedRequest<H::Request>) -> BodyFlow {
         match request {
-            MountedRequest::File(..) => BodyFlow::Whole,
+            MountedRequest::File(..) => BodyFlow::Ignored,
             MountedRequest::Other(request) => self.inner.body_flow(request),
         }
     }

@@ -253,7 +253,7 @@ impl Handler for AsgiHandler {
             Protocol::WebSocket(socket) => {
                 Python::attach(|python| socket.borrow(python).body_flow())
             }
-            Protocol::Refused(_) | Protocol::Ended => BodyFlow::Whole,
+            Protocol::Refused(_) | Protocol::Ended => BodyFlow::Ignored,
         }
     }
 

@@ -195,11 +195,8 @@ impl<H: Handler> Handler for RoutedHandler<H> {
         match &request.work {
             Work::Forwarded(request) => self.gateway.body_flow(request),
             Work::App(request) => self.app.body_flow(request),
-            Work::Refused(_)
-            | Work::File(..)
-            | Work::Fixed(_)
-            | Work::Collecting(_)
-            | Work::Gathered(_) => BodyFlow::Whole,
+            Work::Refused(_) | Work::File(..) | Work::Fixed(_) => BodyFlow::Ignored,
+            Work::Collecting(_) | Work::Gathered(_) => BodyFlow::Whole,
         }
     }
 

@@ -220,6 +220,12 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Received> {
     }
 }
 
+/// The address with IPv4 where it is mapped into IPv6.
+#[must_use]
+pub const fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
 /// Whether bytes were received that were not read, which a close would answer with a reset.
 pub fn has_unread(socket: impl AsFd) -> bool {
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;

@@ -206,6 +206,21 @@ fn a_body_that_is_too_large_is_discarded_before_the_connection_ends() {
 }
 
 #[test]
+fn a_response_that_is_known_from_the_head_comes_in_place_of_a_100() {
+    let head = format!("{POST}Expect: 100-continue\r\nContent-Length: 3\r\n\r\n");
+    let mut scene = Scene::new();
+    assert_eq!(scene.send(&head), Next::ShutdownWrite);
+    let text = scene.text();
+    assert!(text.starts_with("HTTP/1.1 200 ") && text.contains("\r\nConnection: close\r\n"));
+    // A client that sends the body nevertheless keeps its connection.
+    let mut scene = Scene::new();
+    assert_eq!(scene.send(&format!("{head}abc{GET}")), Next::Receive);
+    let text = scene.text();
+    assert_eq!(text.matches("HTTP/1.1 200 ").count(), 2, "{text}");
+    assert!(!text.contains("Connection: close") && !text.contains(" 100 "), "{text}");
+}
+
+#[test]
 fn what_is_discarded_is_bounded_in_bytes_time_and_connections() {
     let limits = Limits { linger_size_max: 10_000, ..Limits::DEFAULT };
     let mut scene = too_large(limits);

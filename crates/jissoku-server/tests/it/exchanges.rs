@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use jissoku_fixtures::{Contract, SlowText};
+use jissoku_fixtures::{Contract, Echo, SlowText};
 use jissoku_os::clock;
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{Fixed, Settings};
@@ -164,13 +164,13 @@ fn a_body_of_the_limit_is_read() {
 
 #[test]
 fn expect_100_continue_is_answered() {
-    let target = Target::serve(Fixed::new("ok"));
+    let target = Target::serve(Echo::new());
     let mut client = target.connect();
     let expect = "Content-Length: 2\r\nExpect: 100-continue\r\n";
     client.send(&format!("POST / HTTP/1.1\r\nHost: a\r\n{expect}\r\n"));
     assert_eq!(client.head().status, 100);
     client.send("hi");
-    assert_eq!(client.answer().text(), "ok");
+    assert_eq!(client.answer().text(), "hi");
     target.end();
 }
 
