@@ -127,6 +127,12 @@ impl Handler for WsgiHandler {
         }
     }
 
+    fn on_hangup(&mut self, _connection: &mut Connection, request: &mut Request) {
+        if let Some(response) = &mut request.response {
+            response.set_client_shut();
+        }
+    }
+
     fn on_body(&mut self, request: &mut Request, part: &[u8]) {
         request.body.extend_from_slice(part);
     }
@@ -175,7 +181,8 @@ impl Handler for WsgiHandler {
             clock.leave(clock::monotonic_ns());
         }
         match outcome {
-            WriteOutcome::More => return Progress::Sent,
+            // The thread belongs to this request until `close` was called.
+            WriteOutcome::More => return Progress::Flush,
             WriteOutcome::Done { persists: true } => writer.keep_after(),
             WriteOutcome::Done { persists: false } | WriteOutcome::Truncated => {
                 writer.close_after();

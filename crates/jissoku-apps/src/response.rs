@@ -4,9 +4,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use jissoku_http::Version;
+use jissoku_os::clock;
 use jissoku_os::driver::SendBuffer;
 use jissoku_os::file::File;
-use pyo3::exceptions::{PyAssertionError, PyTypeError};
+use pyo3::exceptions::{PyAssertionError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyList, PyTuple};
 
@@ -18,12 +19,18 @@ use crate::text::class_name;
 /// The body of a 500 after an error of the application.
 const ERROR_TEXT: &[u8] = b"Internal Server Error\n";
 
+/// How long an application may yield only empty parts.
+const EMPTY_NS_MAX: u64 = 60 * 1_000_000_000;
+
+/// The same while its client has shut down its side, which most do only when they leave.
+const EMPTY_UNREAD_NS_MAX: u64 = 1_000_000_000;
+
 /// The state of a response after a part of it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteOutcome {
     /// The response is complete.
     Done { persists: bool },
-    /// More follows once the part is sent.
+    /// More follows, and the part is sent before it is asked for.
     More,
     /// The response is incomplete: the output is sent, and then the connection is closed, so that
     /// the client detects it.
@@ -41,6 +48,10 @@ pub(crate) struct Response {
     /// The framing, once the head is sent.
     framing: Option<Framing>,
     persists: bool,
+    /// Since when all parts were empty, if the last one was.
+    empty_since_ns: Option<u64>,
+    /// Since when the client is known to have shut down its side.
+    client_shut_ns: Option<u64>,
     /// 0 until the head is sent.
     pub(crate) status: u16,
     /// Bytes of the body that were sent.
@@ -56,6 +67,8 @@ impl Response {
             request,
             framing: None,
             persists: false,
+            empty_since_ns: None,
+            client_shut_ns: None,
             status: 0,
             body_size: 0,
         }
@@ -157,8 +170,9 @@ impl Response {
             let written = self.take_written(python);
             if written.is_empty() && chunk.as_bytes().is_empty() {
                 self.write_hints(python, output);
-                return Ok(WriteOutcome::More);
+                return self.allow_empty(python);
             }
+            self.empty_since_ns = None;
             if self.framing.is_none() {
                 self.write_head(python, BodySize::Unknown, date, output)?;
             }
@@ -173,6 +187,33 @@ impl Response {
             return Ok(WriteOutcome::More);
         }
         self.end(python, date, output)
+    }
+
+    /// The client has shut down its side. It may still read.
+    pub(crate) fn set_client_shut(&mut self) {
+        self.client_shut_ns.get_or_insert_with(clock::monotonic_ns);
+    }
+
+    /// Whether the last part was empty.
+    pub(crate) const fn is_last_empty(&self) -> bool {
+        self.empty_since_ns.is_some()
+    }
+
+    /// An empty part is allowed (PEP 3333, "Buffering and Streaming"), but nothing that is sent would
+    /// show that its client has gone.
+    fn allow_empty(&mut self, python: Python<'_>) -> PyResult<WriteOutcome> {
+        let now_ns = clock::monotonic_ns();
+        let since_ns = *self.empty_since_ns.get_or_insert(now_ns);
+        let is_over = |since_ns: u64, ns_max| now_ns.saturating_sub(since_ns) >= ns_max;
+        if self.client_shut_ns.is_some_and(|it| is_over(it.max(since_ns), EMPTY_UNREAD_NS_MAX)) {
+            self.close(python);
+            return Ok(WriteOutcome::Truncated);
+        }
+        if is_over(since_ns, EMPTY_NS_MAX) {
+            let text = "the application has yielded only empty parts for a minute";
+            return Err(PyRuntimeError::new_err(text));
+        }
+        Ok(WriteOutcome::More)
     }
 
     fn end(

@@ -1,5 +1,6 @@
 //! Caches have no effect on results: every request and response is compared with one without them.
 
+mod exclusive_threads;
 mod reference;
 
 use jissoku_http::limits::Limits;

@@ -82,8 +82,10 @@ pub(crate) struct ThreadedHandler {
 #[derive(Debug)]
 struct Running {
     connection: ConnectionId,
-    /// The thread, from its first part to its last one.
+    /// The thread, until its last part.
     thread: Option<usize>,
+    /// The client has shut down its side. It may still read.
+    is_client_shut: bool,
     /// Interim responses that are not written yet.
     hints: Vec<u8>,
     /// Parts that are not written yet, as one.
@@ -112,7 +114,12 @@ pub(crate) struct Request {
 impl ThreadedHandler {
     fn submit(&mut self, task: Box<Task>) {
         match self.idle.pop() {
-            Some(thread) => self.send(thread, Message::Call(task)),
+            Some(thread) => {
+                if let Some(running) = self.running.get_mut(&task.request) {
+                    running.thread = Some(thread);
+                }
+                self.send(thread, Message::Call(task));
+            }
             None => self.waiting.push_back(task),
         }
     }
@@ -130,6 +137,13 @@ impl ThreadedHandler {
                 if let Some(running) = self.running.get_mut(&request) {
                     running.hints.extend_from_slice(&lines);
                     self.ready.push_back(running.connection);
+                }
+                return;
+            }
+            ThreadOutput::Nothing => {
+                // Most clients shut down their side only when they leave.
+                if self.running.get(&request).is_none_or(|running| running.is_client_shut) {
+                    self.send(thread, Message::Cancel);
                 }
                 return;
             }
@@ -216,6 +230,12 @@ impl Handler for ThreadedHandler {
         }
     }
 
+    fn on_hangup(&mut self, _connection: &mut Connection, request: &mut Request) {
+        if let Some(running) = self.running.get_mut(&request.number) {
+            running.is_client_shut = true;
+        }
+    }
+
     fn respond(
         &mut self,
         connection: &mut Connection,
@@ -225,8 +245,13 @@ impl Handler for ThreadedHandler {
         if let Some(mut task) = request.task.take() {
             task.persists = writer.keeps_alive();
             task.received_ns = writer.received_ns();
-            let (hints, thread, part) = (Vec::new(), None, None);
-            let running = Running { connection: connection.id, thread, hints, part };
+            let running = Running {
+                connection: connection.id,
+                thread: None,
+                is_client_shut: false,
+                hints: Vec::new(),
+                part: None,
+            };
             self.running.insert(request.number, running);
             self.submit(task);
             return Progress::Pending;

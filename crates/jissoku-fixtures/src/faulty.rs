@@ -283,7 +283,7 @@ impl<H: Handler> Handler for FaultyHandler<H> {
                 return Progress::Pending;
             }
             (Progress::Until(_) | Progress::Pending | Progress::ShutdownWrite, _) => {}
-            (Progress::Complete | Progress::Sent | Progress::Reset, _) => {
+            (Progress::Complete | Progress::Sent | Progress::Flush | Progress::Reset, _) => {
                 self.apply(connection.peer.as_ref());
             }
         }

@@ -11,12 +11,13 @@
 //! - exhausted descriptors pause accepting, and nothing else;
 //! - of several events, those of connections that the handler opened come first;
 //! - a failed send to such a connection is reported after all bytes that can still be received;
-//! - the clock is read once per wake-up, and passed to the handler.
+//! - the clock is read once per wake-up and per [`Next::Flush`], and passed to the handler.
 //!
 //! Timeouts are up to the handler, which is called for every connection once a second.
 
 mod deadline_timer;
 mod epoll;
+mod flush;
 mod interval_timer;
 mod listener;
 mod origin;
@@ -40,6 +41,9 @@ pub use waker::Waker;
 
 use crate::socket;
 
+/// Output that may be unsent when the handler is called again after [`Next::Flush`].
+pub const UNSENT_MAX: usize = 64 * 1024;
+
 /// What a handler requests for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
@@ -47,6 +51,10 @@ pub enum Next {
     Receive,
     /// Call [`EventHandler::resume`] once the output is sent, after other connections.
     Yield,
+    /// Send the output now, and call [`EventHandler::resume`] before any other connection. While the
+    /// socket does not take more than [`UNSENT_MAX`] bytes of it, the thread waits for this socket
+    /// alone, for at most a second between two calls.
+    Flush,
     /// Do nothing until [`EventHandler::next_ready`] returns the connection.
     Suspend,
     /// Shut down the write side once the output is sent; bytes are still received.
@@ -166,8 +174,9 @@ pub trait EventHandler {
         Next::Close
     }
 
-    /// The peer of a connection with [`Next::Suspend`] has shut down its write side or is gone; bytes
-    /// that it sent before may still be unread. Called for each suspension, possibly repeatedly.
+    /// The peer of a connection with [`Next::Suspend`], or with [`Next::Flush`] and no output, has
+    /// shut down its write side or is gone; bytes that it sent before may still be unread. Called for
+    /// each of them, possibly repeatedly.
     fn on_hangup(&mut self, _connection: &mut Self::Connection) {}
 
     /// Called after [`Next::Yield`], for a [`ResumeTarget`], once a second, and when output that had
@@ -226,6 +235,12 @@ pub trait EventHandler {
 
     /// The driver woke up, at `now_ns` on the monotonic clock. The first call of every iteration.
     fn on_tick(&mut self, now_ns: u64);
+
+    /// As [`EventHandler::on_tick`], before a call that follows [`Next::Flush`]: the iteration goes
+    /// on, however long it takes.
+    fn on_flush(&mut self, now_ns: u64) {
+        self.on_tick(now_ns);
+    }
 
     /// When [`EventHandler::next_ready`] has to be called at the latest, on the monotonic clock.
     fn deadline_ns(&self) -> Option<u64>;

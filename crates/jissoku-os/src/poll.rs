@@ -40,6 +40,23 @@ pub fn wait_writable(socket: BorrowedFd<'_>, timeout: Duration) -> io::Result<bo
     }
 }
 
+/// Whether the peer of `socket` has shut down its side, without waiting.
+///
+/// # Errors
+/// The error of `poll(2)`, or `ConnectionReset` if the connection has ended on both sides.
+pub fn is_shut_by_peer(socket: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut fds = [PollFd::from_borrowed_fd(socket, PollFlags::RDHUP)];
+    match poll(&mut fds, Some(&timespec(Duration::ZERO))) {
+        Ok(_) | Err(Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let revents = fds[0].revents();
+    if revents.intersects(PollFlags::HUP | PollFlags::ERR) {
+        return Err(io::ErrorKind::ConnectionReset.into());
+    }
+    Ok(revents.contains(PollFlags::RDHUP))
+}
+
 fn timespec(duration: Duration) -> Timespec {
     Timespec {
         tv_sec: duration.as_secs().try_into().unwrap_or(i64::MAX),
@@ -66,6 +83,16 @@ mod tests {
         assert_eq!(wait_readable(&sources, None).expect("it can be waited for"), [false, true]);
         drop(end);
         assert_eq!(wait_readable(&sources, None).expect("it can be waited for"), [false, true]);
+    }
+
+    #[test]
+    fn a_side_that_is_shut_is_distinguished_from_a_connection_that_has_ended() {
+        let (socket, end) = UnixStream::pair().expect("a pair can be had");
+        assert!(!is_shut_by_peer(socket.as_fd()).expect("it can be asked"));
+        end.shutdown(std::net::Shutdown::Write).expect("it is open");
+        assert!(is_shut_by_peer(socket.as_fd()).expect("it can be asked"));
+        drop(end);
+        assert!(is_shut_by_peer(socket.as_fd()).is_err());
     }
 
     #[test]

@@ -177,6 +177,7 @@ impl<H: Handler> Connection<H> {
             // Unsent output is dropped.
             return Next::Abort;
         }
+        let before = output.size();
         match self.phase {
             Phase::Responding(progress) if is_due(progress, unsent, context.now_ns) => {
                 self.continue_response(unsent, context, output);
@@ -187,6 +188,7 @@ impl<H: Handler> Connection<H> {
             Phase::OverLimit => self.reject_over_limit(context, output),
             _ => self.check_timeouts(context, output),
         }
+        self.write_stall.add_unsent(output.size() - before);
         self.next_or_move(context)
     }
 
@@ -203,6 +205,7 @@ impl<H: Handler> Connection<H> {
             | Phase::Body(_)
             | Phase::Drain(_) => Next::Receive,
             Phase::Responding(Progress::Sent) => Next::Yield,
+            Phase::Responding(Progress::Flush) => Next::Flush,
             Phase::Responding(_) => Next::Suspend,
             Phase::Linger(linger) if linger.is_awaited() => Next::Receive,
             Phase::Linger(_) => Next::ShutdownWrite,

@@ -95,7 +95,8 @@ pub trait Handler: Debug + 'static {
     fn on_end(&mut self, _request: &mut Self::Request) {}
 
     /// The client has shut down its side or is gone while its response is awaited, and nothing is
-    /// received from it. It may still read. Possibly called repeatedly.
+    /// received from it; with [`Progress::Flush`], only if nothing is sent either. It may still read.
+    /// Possibly called repeatedly.
     fn on_hangup(&mut self, _connection: &mut Self::Connection, _request: &mut Self::Request) {}
 
     /// The request is complete, or [`Handler::body_flow`] does not wait for that: writes the
@@ -263,6 +264,10 @@ pub enum Progress {
     /// Once the output so far is sent, so that a streamed response is produced no faster than its
     /// client reads it.
     Sent,
+    /// At once, before any other request of the worker: the output so far is sent now, and while the
+    /// client does not take it, the thread waits for this client alone. For a response whose parts
+    /// have to be produced without another request in between.
+    Flush,
     /// When [`Handler::next_ready`] returns the connection.
     Pending,
     /// As [`Progress::Pending`], after an upgrade: nothing more is sent, and the write side is shut

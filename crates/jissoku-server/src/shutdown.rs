@@ -58,6 +58,7 @@ impl Shutdown {
             MOVE_DRAIN | RELOAD_DRAIN => {
                 (limits.drain_idle_ns, limits.drain_ns_max, limits.drain_streams_ns_max)
             }
+            ABORT => (0, 0, 0),
             _ => (limits.stop_idle_ns, limits.stop_ns_max, limits.stop_ns_max),
         };
         Self { signal, since_ns, idle_ns, ns_max, streams_ns_max }

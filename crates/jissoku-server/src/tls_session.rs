@@ -5,7 +5,7 @@
 
 use std::io::{self, BufRead, Write};
 
-use jissoku_os::driver::{Next, SendBuffer};
+use jissoku_os::driver::{Next, SendBuffer, UNSENT_MAX};
 use rustls::ServerConnection;
 
 use crate::connection::Connection;
@@ -162,7 +162,8 @@ impl<H: Handler> TlsSession<H> {
         if matches!(self.next, Next::Abort | Next::Reset) {
             return self.next;
         }
-        let ahead = if unsent == 0 { AHEAD_SIZE_MAX } else { 0 };
+        let is_wanted = unsent == 0 || (self.next == Next::Flush && unsent <= UNSENT_MAX);
+        let ahead = if is_wanted { AHEAD_SIZE_MAX } else { 0 };
         self.encrypt_pending(plain, ahead, context, output)
     }
 
@@ -244,7 +245,7 @@ impl<H: Handler> TlsSession<H> {
         }
         if !plain.is_empty() {
             self.pending = plain;
-            return Next::Yield;
+            return if self.next == Next::Flush { Next::Flush } else { Next::Yield };
         }
         context.return_plain_buffer(plain);
         let next = match self.next {

@@ -52,6 +52,10 @@ pub(crate) struct Worker<H> {
     replace_after: Option<u64>,
     parent: Option<ParentPipe>,
     intermediaries: Intermediaries,
+    /// The signal while the worker runs.
+    signal: Arc<ShutdownSignal>,
+    /// The last signal that the driver knows.
+    applied_signal: u8,
 }
 
 impl<H: Handler> Worker<H> {
@@ -78,6 +82,8 @@ impl<H: Handler> Worker<H> {
                 settings.forwarded_fields,
             ),
             accepting: None,
+            signal: Arc::default(),
+            applied_signal: 0,
         }
     }
 
@@ -127,6 +133,7 @@ impl<H: Handler> Worker<H> {
         mut driver: Driver<Self>,
         signal: &Arc<ShutdownSignal>,
     ) -> io::Result<()> {
+        self.signal = Arc::clone(signal);
         // Connections that the handler has opened are there for the first request.
         driver.resume_ready(&mut self);
         if let Some(event_loop) = self.context.handler.event_loop() {
@@ -183,7 +190,8 @@ impl<H: Handler> Worker<H> {
             }
         }
         let context = &self.context;
-        let is_over = context.is_stopping() && driver.connections() == 0;
+        // Not before the driver has accepted what waits in its queues.
+        let is_over = context.is_stopping() && self.applied_signal > 0 && driver.connections() == 0;
         let continues =
             !is_over || (context.handler.is_busy() && !context.shutdown_deadline_passed());
         if let Some(parent) = self.parent.as_ref().filter(|_| !continues) {
@@ -194,11 +202,11 @@ impl<H: Handler> Worker<H> {
 
     /// Starts a shutdown, or escalates it.
     fn apply_command(&mut self, signal: u8, driver: &mut Driver<Self>) -> io::Result<()> {
-        let given = self.context.shutdown.map_or(0, |shutdown| shutdown.signal);
-        if signal <= given {
+        let applied = std::mem::replace(&mut self.applied_signal, signal);
+        if signal <= applied {
             return Ok(());
         }
-        if given == 0 {
+        if applied == 0 {
             driver.stop_listening(self)?;
             self.accepting = None;
             if let Some(parent) = &self.parent {
@@ -206,11 +214,19 @@ impl<H: Handler> Worker<H> {
             }
             self.context.handler.on_shutdown();
         }
+        self.start_shutdown(signal);
         let now_ns = self.context.now_ns;
-        self.context.shutdown = Some(Shutdown::new(signal, &self.context.limits, now_ns));
         // Some connections can be closed now, the others when their time is over.
         self.next_sweep_ns = Some(now_ns);
         Ok(())
+    }
+
+    /// From now on the time limits of a shutdown apply, unless they do already.
+    fn start_shutdown(&mut self, signal: u8) {
+        let WorkerContext { shutdown, limits, now_ns, .. } = &mut self.context;
+        if shutdown.is_none_or(|shutdown| shutdown.signal < signal) {
+            *shutdown = Some(Shutdown::new(signal, limits, *now_ns));
+        }
     }
 }
 
@@ -364,6 +380,15 @@ impl<H: Handler> EventHandler for Worker<H> {
         let count = self.context.response_count;
         if self.replace_after.is_some_and(|count_max| count >= count_max) {
             self.request_replacement();
+        }
+    }
+
+    fn on_flush(&mut self, now_ns: u64) {
+        self.on_tick(now_ns);
+        // The driver applies a signal between two iterations only, and this one may take long.
+        let signal = self.signal.get();
+        if signal > self.applied_signal {
+            self.start_shutdown(signal);
         }
     }
 

@@ -27,6 +27,9 @@ const END_LIMIT_S: f64 = 1.0;
 const AHEAD_SIZE_MAX: usize = 64 * 1024;
 const PARTS_MAX: usize = 16;
 
+/// How often a thread asks for its client while the application yields only empty parts.
+const EMPTY_NS: u64 = 1_000_000_000;
+
 /// A complete request.
 #[derive(Debug)]
 pub(super) struct Task {
@@ -121,6 +124,8 @@ pub(super) enum ThreadOutput {
     Part(Part),
     /// An interim response; the thread continues.
     Hint(Vec<u8>),
+    /// The application has yielded only empty parts for a while: is its client still there?
+    Nothing,
 }
 
 /// A thread on the side of its owner.
@@ -209,14 +214,27 @@ impl ThreadState {
             wsgi.set_now(begun_ns);
             let (mut outcome, mut response) = call(python, &mut wsgi, *task, &mut output);
             let mut ahead = Written::default();
+            let mut empty_since_ns = None;
             while outcome == WriteOutcome::More {
-                let part = part(times, outcome, &response, std::mem::take(&mut output));
-                let written = part.written();
-                ahead.add(written);
-                report(request, part);
+                let mut size = 0;
+                if response.is_last_empty() && output.is_empty() {
+                    let now_ns = clock::monotonic_ns();
+                    if now_ns - *empty_since_ns.get_or_insert(now_ns) > EMPTY_NS {
+                        empty_since_ns = Some(now_ns);
+                        let output = ThreadOutput::Nothing;
+                        let _sent = events.send(Event { thread: index, request, output });
+                        let _woken = waker.wake();
+                    }
+                } else {
+                    empty_since_ns = None;
+                    let part = part(times, outcome, &response, std::mem::take(&mut output));
+                    let written = part.written();
+                    size = written.size;
+                    ahead.add(written);
+                    report(request, part);
+                }
                 let is_open;
-                (is_open, receiver) =
-                    await_room(python, receiver, (&mut ahead, written.size), &mut times);
+                (is_open, receiver) = await_room(python, receiver, (&mut ahead, size), &mut times);
                 outcome = if is_open {
                     wsgi.resume(python, &mut response, &mut output)
                 } else {

@@ -7,6 +7,7 @@
 mod accept_budget;
 mod acceptor;
 mod connection;
+mod flush;
 mod opened;
 mod slot;
 

@@ -240,6 +240,11 @@ impl SendBuffer {
         other.clear();
     }
 
+    /// Drops what is sent.
+    pub(super) fn compact(&mut self) {
+        *self = self.take_unsent();
+    }
+
     /// Moves the unsent data to a new buffer of minimal size, and clears this one.
     pub(super) fn take_unsent(&mut self) -> Self {
         let mut unsent = Self::default();

@@ -2,6 +2,7 @@
 //! driver take turns on one thread, so nothing is waited for but the kernel.
 
 mod files;
+mod flush;
 mod opened;
 mod paper;
 mod stage;

@@ -5,6 +5,7 @@
 
 mod acceptor;
 mod connection;
+mod flush;
 mod opened;
 mod send_queue;
 mod slot;

@@ -1,5 +1,7 @@
 //! The phases of a connection, and its request.
 
+use jissoku_os::driver::UNSENT_MAX;
+
 use crate::handler::Progress;
 use crate::response::ResponseState;
 
@@ -127,6 +129,7 @@ pub(super) const fn is_due(progress: Progress, unsent: usize, now_ns: u64) -> bo
         Progress::Complete | Progress::Reset => false,
         Progress::Until(due_ns) => due_ns <= now_ns,
         Progress::Sent => unsent == 0,
+        Progress::Flush => unsent <= UNSENT_MAX,
         Progress::Pending | Progress::ShutdownWrite => true,
     }
 }

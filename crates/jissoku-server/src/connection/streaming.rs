@@ -85,6 +85,7 @@ impl<H: Handler> Connection<H> {
         match self.streamed_body() {
             None => Next::Close,
             Some(body) if body.progress == Progress::Sent => Next::Yield,
+            Some(body) if body.progress == Progress::Flush => Next::Flush,
             Some(body) if body.reading != Reading::Receiving => Next::Suspend,
             Some(body) if body.progress == Progress::ShutdownWrite => Next::ShutdownWrite,
             Some(_) => Next::Receive,

@@ -16,6 +16,11 @@ pub(super) struct WriteStall {
 }
 
 impl WriteStall {
+    /// `size` bytes were added to the output, so that they do not hide what the client has taken.
+    pub(super) const fn add_unsent(&mut self, size: usize) {
+        self.unsent += size;
+    }
+
     /// Whether the client pauses for too long or reads too slowly, with `unsent` bytes left.
     pub(super) const fn is_too_long(
         &mut self,
@@ -33,7 +38,7 @@ impl WriteStall {
         if unsent < self.unsent {
             self.progress_ns = now_ns;
         }
-        // `unsent` may have grown, when a delay has ended in between.
+        // `unsent` may have grown: by the framing of TLS, for example.
         self.taken += self.unsent.saturating_sub(unsent) as u64;
         self.unsent = unsent;
         let elapsed_ns = now_ns - self.since_ns;

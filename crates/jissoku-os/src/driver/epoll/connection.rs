@@ -100,7 +100,7 @@ impl<H: EventHandler> Driver<H> {
         match slot.next {
             // It continues when the output is flushed.
             _ if slot.is_blocked() => {}
-            Next::Yield => self.resume(handler, id),
+            Next::Yield | Next::Flush => self.resume(handler, id),
             Next::Receive | Next::ShutdownWrite if slot.read_state == ReadState::Ready => {
                 self.receive(handler, id, true);
             }
@@ -116,6 +116,12 @@ impl<H: EventHandler> Driver<H> {
 
     /// Sends the output of a handler call and applies its `Next`.
     pub(super) fn apply_next(&mut self, handler: &mut H, id: ConnectionId, next: Next) {
+        let next = if next == Next::Flush {
+            let Some(next) = self.flush_and_resume(handler, id) else { return };
+            next
+        } else {
+            next
+        };
         let Some(slot) = self.slab.get(id) else { return };
         slot.next = next;
         let output = &mut self.buffers.output;
@@ -191,7 +197,7 @@ impl<H: EventHandler> Driver<H> {
                 slot.report_hangup(handler);
                 false
             }
-            Next::Yield => true,
+            Next::Yield | Next::Flush => true,
             Next::Move if slot.read_state != ReadState::Eof => {
                 return self.move_connection(handler, id);
             }

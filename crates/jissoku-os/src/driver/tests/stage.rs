@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::super::{
     Backend, ConnectionId, Driver, EventHandler, Listener, NewConnection, Next, ResumeTarget,
-    SendBuffer, Settings, Waker,
+    SendBuffer, Settings, UNSENT_MAX, Waker,
 };
 use super::Paper;
 use crate::clock;
@@ -42,28 +42,41 @@ pub(super) struct Puppet {
     pub(super) received: usize,
     pub(super) hung_up: usize,
     pub(super) watched: usize,
+    /// The connection that no other may be called before.
+    pub(super) flushed: Option<ConnectionId>,
+    /// Unsent bytes before the last part, and how often it was not asked for because of them.
+    pub(super) unsent_max: usize,
+    pub(super) waited: usize,
     /// The data of `F` and `S`, also for clients that were suspended.
     pub(super) paper: Option<Paper>,
     /// Where `v` connects to, while there are fewer visitors than [`VISITORS_MAX`].
     pub(super) visited: Option<Endpoint>,
-    pub(super) visitors: Vec<Box<dyn Client>>,
+    pub(super) visitors: Vec<Box<dyn Client + Send>>,
 }
 
 pub(super) struct Strings {
     id: ConnectionId,
     next: Next,
+    /// The parts of `n`, `N` and `e` that are to follow at once, and their size.
+    parts_left: usize,
+    part_size: usize,
 }
+
+/// The parts of `n` and of `N`, which are more than any socket buffers.
+pub(super) const PARTS: usize = 8;
+pub(super) const PART_SIZE: usize = LARGE / 4;
 
 impl EventHandler for Puppet {
     type Connection = Strings;
 
     fn on_open(&mut self, arrival: &NewConnection<'_>) -> Strings {
         self.opened += 1;
-        Strings { id: arrival.id, next: Next::Receive }
+        Strings { id: arrival.id, next: Next::Receive, parts_left: 0, part_size: 0 }
     }
 
     fn on_data(&mut self, connection: &mut Strings, bytes: &[u8], output: &mut SendBuffer) -> Next {
         assert!(matches!(connection.next, Next::Receive | Next::ShutdownWrite), "receives unasked");
+        assert_eq!(self.flushed, None, "another connection is called");
         self.largest = self.largest.max(bytes.len());
         self.received += bytes.len();
         for byte in bytes {
@@ -76,6 +89,9 @@ impl EventHandler for Puppet {
                 }
                 b'v' => self.send_a_visitor(),
                 b'p' => connection.next = Next::Yield,
+                b'n' => self.start_parts(connection, PARTS, 1),
+                b'N' => self.start_parts(connection, PARTS, PART_SIZE),
+                b'e' => self.start_parts(connection, usize::MAX, 0),
                 b'c' => connection.next = Next::Close,
                 b'a' => connection.next = Next::Abort,
                 b'f' => connection.next = Next::ShutdownWrite,
@@ -95,8 +111,19 @@ impl EventHandler for Puppet {
         connection.next
     }
 
-    fn resume(&mut self, connection: &mut Strings, _: usize, output: &mut SendBuffer) -> Next {
+    fn resume(&mut self, connection: &mut Strings, unsent: usize, output: &mut SendBuffer) -> Next {
+        assert!(self.flushed.is_none_or(|id| id == connection.id), "another connection is called");
         match connection.next {
+            Next::Flush if unsent > UNSENT_MAX => self.waited += 1,
+            Next::Flush => {
+                self.unsent_max = self.unsent_max.max(unsent);
+                output.append(&vec![b'.'; connection.part_size]);
+                connection.parts_left -= 1;
+                if connection.parts_left == 0 {
+                    self.flushed = None;
+                    connection.next = Next::Receive;
+                }
+            }
             Next::Yield => {
                 output.append(b"P");
                 connection.next = Next::Receive;
@@ -114,16 +141,20 @@ impl EventHandler for Puppet {
     }
 
     fn on_hangup(&mut self, connection: &mut Strings) {
-        assert_eq!(connection.next, Next::Suspend);
+        assert!(matches!(connection.next, Next::Suspend | Next::Flush));
         self.hung_up += 1;
+        if connection.next == Next::Flush {
+            connection.parts_left = 1;
+        }
     }
 
     fn on_watched(&mut self) {
         self.watched += 1;
     }
 
-    fn on_close(&mut self, _: Strings) {
+    fn on_close(&mut self, connection: Strings) {
         self.closed += 1;
+        self.flushed.take_if(|id| *id == connection.id);
     }
 
     fn on_tick(&mut self, now_ns: u64) {
@@ -142,6 +173,12 @@ impl EventHandler for Puppet {
 }
 
 impl Puppet {
+    fn start_parts(&mut self, connection: &mut Strings, count: usize, size: usize) {
+        self.flushed = Some(connection.id);
+        (connection.parts_left, connection.part_size) = (count, size);
+        connection.next = Next::Flush;
+    }
+
     /// Connects a client that wants the same, if it is let in.
     fn send_a_visitor(&mut self) {
         let visited = self.visited.as_ref().filter(|_| self.visitors.len() < VISITORS_MAX);
@@ -152,7 +189,7 @@ impl Puppet {
     }
 }
 
-fn connect_to(endpoint: &Endpoint) -> io::Result<Box<dyn Client>> {
+fn connect_to(endpoint: &Endpoint) -> io::Result<Box<dyn Client + Send>> {
     Ok(match endpoint {
         Endpoint::Tcp(address) => {
             let client = TcpStream::connect(address)?;
@@ -232,11 +269,11 @@ impl Stage {
         Self { driver, puppet: Puppet::default(), endpoint, waker }
     }
 
-    pub(super) fn try_connect(&self) -> io::Result<Box<dyn Client>> {
+    pub(super) fn try_connect(&self) -> io::Result<Box<dyn Client + Send>> {
         connect_to(&self.endpoint)
     }
 
-    pub(super) fn connect(&self) -> Box<dyn Client> {
+    pub(super) fn connect(&self) -> Box<dyn Client + Send> {
         self.try_connect().expect("it listens")
     }
 

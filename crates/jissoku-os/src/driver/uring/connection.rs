@@ -92,7 +92,7 @@ impl<H: EventHandler> Driver<H> {
         match slot.next {
             // It continues when the output is sent.
             _ if slot.is_blocked() || slot.send.is_some() => {}
-            Next::Yield => self.resume(handler, id),
+            Next::Yield | Next::Flush => self.resume(handler, id),
             Next::Receive | Next::ShutdownWrite if !slot.pending_input.is_empty() => {
                 let bytes = std::mem::take(&mut slot.pending_input);
                 let send_queue = &mut self.send_queue;
@@ -118,6 +118,10 @@ impl<H: EventHandler> Driver<H> {
     /// Queues the output of a handler call and applies its `Next`.
     #[inline]
     pub(super) fn apply_next(&mut self, handler: &mut H, id: ConnectionId, next: Option<Next>) {
+        let next = match next {
+            Some(Next::Flush) => self.flush_and_resume(handler, id),
+            next => next,
+        };
         let (Some(slot), Some(next)) = (self.slab.get(id), next) else { return };
         slot.next = next;
         if next == Next::Move {
@@ -241,7 +245,7 @@ impl<H: EventHandler> Driver<H> {
                 slot.report_hangup(handler);
                 false
             }
-            Next::Yield => true,
+            Next::Yield | Next::Flush => true,
             Next::Close if slot.origin == Origin::Accepted && !slot.pending_input.is_empty() => {
                 slot.next = handler.on_unread(&mut slot.connection);
                 if slot.next == Next::Close {
