@@ -89,6 +89,8 @@ MORE = """
 five = 5
 def make():
     return app
+def configure(config=None, debug=False, *, name="x", **more):
+    return app
 def give(what):
     return what
 """
@@ -96,7 +98,8 @@ def give(what):
 REFUSED = [
     (["nowhere:app"], 2, "there is no module named nowhere"),
     (["there:nothing"], 2, "the module there has no attribute nothing, but app"),
-    (["there:make"], 2, "there:make is a function without parameters: to serve what it returns,"),
+    (["there:make"], 2, "there:make is a function that needs no arguments: to serve what it"),
+    (["there:configure"], 2, "there:configure is a function that needs no arguments: to serve"),
     (["there:make(five)"], 2, "the arguments of there:make(five) are not literals, such as 1 or"),
     (["there:make(1)+make()"], 2, "the arguments of there:make(1)+make() are not literals, such"),
     (["there:make()", "--factory"], 2, "--factory calls APP: leave the parentheses out"),

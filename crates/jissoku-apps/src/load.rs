@@ -132,7 +132,7 @@ impl AppSpec {
         check_callable(&found, self)?;
         if is_factory(&found).unwrap_or(false) {
             let sentence = format!(
-                "{self} is a function without parameters: to serve what it returns, write \
+                "{self} is a function that needs no arguments: to serve what it returns, write \
                  '{self}()' or --factory"
             );
             return Err(LoadError::Name(sentence));
@@ -242,7 +242,8 @@ fn literals<'py>(
     Ok((PyTuple::new(python, positional)?, named))
 }
 
-/// Whether it is a function without parameters, which no server can call for a request.
+/// Whether it is a function that needs no argument, as no application is: one is called with two or
+/// three.
 fn is_factory(found: &Bound<'_, PyAny>) -> PyResult<bool> {
     let inspect = found.py().import("inspect")?;
     if !inspect.call_method1("isfunction", (found,))?.is_truthy()? {
@@ -250,7 +251,20 @@ fn is_factory(found: &Bound<'_, PyAny>) -> PyResult<bool> {
     }
     let own = [("follow_wrapped", false)].into_py_dict(found.py())?;
     let signature = inspect.call_method("signature", (found,), Some(&own))?;
-    signature.getattr("parameters")?.is_empty()
+    let class = inspect.getattr("Parameter")?;
+    let none = class.getattr("empty")?;
+    let positional = [class.getattr("POSITIONAL_ONLY")?, class.getattr("POSITIONAL_OR_KEYWORD")?];
+    let any_number = class.getattr("VAR_POSITIONAL")?;
+    for parameter in signature.getattr("parameters")?.call_method0("values")?.try_iter()? {
+        let parameter = parameter?;
+        let kind = parameter.getattr("kind")?;
+        let is_positional = positional.iter().any(|positional| kind.is(positional));
+        let is_required = is_positional && parameter.getattr("default")?.is(&none);
+        if is_required || kind.is(&any_number) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Rejects what cannot be served; `name` is that of the object.
