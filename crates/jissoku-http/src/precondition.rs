@@ -1,7 +1,7 @@
 //! Conditional requests: RFC 9110 section 13.
 //!
 //! Dates are weaker than entity tags, because a file can change twice within a second. So a tag
-//! takes precedence over a date, and a date in If-Range never matches (section 13.1.5).
+//! takes precedence over a date.
 
 use crate::date;
 use crate::head::{Fields, trim};
@@ -11,7 +11,8 @@ use crate::head::{Fields, trim};
 pub struct Validators<'a> {
     /// The entity tag with its quotes, and with `W/` if it is weak.
     pub etag: &'a [u8],
-    /// Last modification in seconds since 1970, if it is reliable.
+    /// Last modification in seconds since 1970, if it is reliable: no other content has ever been
+    /// sent with this date, so that it is a strong validator (section 8.8.2.2).
     pub modified_s: Option<u64>,
 }
 
@@ -66,6 +67,8 @@ pub fn evaluate(fields: Fields<'_>, validators: &Validators<'_>, now_s: u64) -> 
     match &*conditions.range {
         [] => Precondition::Pass,
         [tag] if is_same_strong(tag, validators.etag) => Precondition::Pass,
+        // Section 13.1.5: an exact match, not "unmodified since".
+        [date] if is_same_date(date, validators, now_s) => Precondition::Pass,
         _ => Precondition::PassIgnoringRange,
     }
 }
@@ -122,6 +125,10 @@ fn next_tag(list: &[u8]) -> Option<(&[u8], &[u8])> {
     let (tag, tail) = list.split_at(opening + size + 2);
     let tail = trim(tail);
     (is_tag && matches!(tail, [] | [b',', ..])).then_some((tag, tail))
+}
+
+fn is_same_date(date: &[u8], validators: &Validators<'_>, now_s: u64) -> bool {
+    validators.modified_s.is_some() && date::parse(date, now_s) == validators.modified_s
 }
 
 /// Section 8.8.3.2: equal, and neither is weak.

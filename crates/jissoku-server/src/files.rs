@@ -5,7 +5,6 @@
 //! compared with the disk; within that time a request for a cached file needs no system call.
 
 mod byteranges;
-mod cache_control;
 mod entry;
 mod escape;
 mod listing;
@@ -16,6 +15,7 @@ mod options;
 mod path;
 mod representation;
 mod request;
+mod rule;
 mod shared_cache;
 mod worker_cache;
 
@@ -32,11 +32,11 @@ use jissoku_os::file::RootPath;
 use crate::handler::{BodyFlow, Handler, Progress, RequestHead, Service, WorkerInfo};
 use crate::metrics::{Counter, Metrics, ShardHandle};
 use crate::response::{DynamicResponse, Response};
-pub use cache_control::Rule;
 use entry::{CacheEntry, CacheRef, EntryKind};
 use load::Loader;
 pub use options::Options;
 use request::{FileRequest, ResponseKind};
+pub use rule::Rule;
 use shared_cache::SharedCache;
 use worker_cache::WorkerCache;
 

@@ -42,6 +42,10 @@ pub(super) struct FileArgs {
     /// wins
     #[arg(long, value_name = "PATTERN=VALUE", value_parser = Rule::parse)]
     cache_control: Vec<Rule>,
+    /// Content-Type for matching names ('*.log=text/plain; charset=utf-8'); may be repeated, the
+    /// first match wins
+    #[arg(long, value_name = "PATTERN=TYPE", value_parser = content_type)]
+    content_type: Vec<Rule>,
     /// Time after which a cached file is compared with the disk again
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true, default_value = "50ms")]
     revalidate: Duration,
@@ -131,6 +135,7 @@ impl FileArgs {
             uses_coded: matches!(self.precompressed, Precompressed::Beside),
             not_found: self.not_found.clone(),
             cache_control: self.cache_control.clone(),
+            content_type: self.content_type.clone(),
         }
     }
 }
@@ -150,6 +155,20 @@ fn mount(text: &str) -> Result<(String, PathBuf), String> {
         return Err(format!("write /PREFIX=DIR; {rule}"));
     }
     Ok((path.to_owned(), folder.into()))
+}
+
+/// A rule whose value is a media type, possibly with parameters.
+fn content_type(text: &str) -> Result<Rule, String> {
+    let (_, value) = text.split_once('=').unwrap_or_default();
+    let essence = value.split(';').next().unwrap_or_default().trim();
+    let is_token = |part: &str| {
+        let is_token_byte = |b: u8| b.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&b);
+        !part.is_empty() && part.bytes().all(is_token_byte)
+    };
+    match essence.split_once('/') {
+        Some((kind, subtype)) if is_token(kind) && is_token(subtype) => Rule::parse(text),
+        _ => Err("write PATTERN=TYPE, such as '*.log=text/plain; charset=utf-8'".to_owned()),
+    }
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -179,6 +198,9 @@ mod tests {
         for options in [
             ["--cache-control", "*.css"],
             ["--cache-control", "=no-store"],
+            ["--content-type", "*.log"],
+            ["--content-type", "*.log=text"],
+            ["--content-type", "*.log=/plain"],
             ["--revalidate", "-1s"],
             ["--cache-size", "much"],
             ["--symlinks", "always"],

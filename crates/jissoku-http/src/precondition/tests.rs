@@ -83,23 +83,36 @@ fn tags_go_before_dates_and_failure_before_knowledge() {
 }
 
 #[test]
-fn only_a_strong_tag_vouches_for_a_part() {
+fn a_strong_tag_or_the_same_date_vouches_for_a_part() {
     use Precondition::{NotModified, Pass, PassIgnoringRange};
     check(&["If-Range: \"a\""], Pass, PassIgnoringRange);
     check(&["If-Range: W/\"a\""], PassIgnoringRange, PassIgnoringRange);
     check(&["If-Range: \"b\""], PassIgnoringRange, PassIgnoringRange);
-    check(&[&format!("If-Range: {SAME}")], PassIgnoringRange, PassIgnoringRange);
+    let dated = |date: &str| format!("If-Range: {date}");
+    check(&[&dated(SAME)], Pass, Pass);
+    check(&[&dated("Sunday, 06-Nov-94 08:49:37 GMT")], Pass, Pass);
+    check(&[&dated(BEFORE)], PassIgnoringRange, PassIgnoringRange);
+    check(&[&dated(AFTER)], PassIgnoringRange, PassIgnoringRange);
+    check(&[&dated("yesterday")], PassIgnoringRange, PassIgnoringRange);
+    check(&[&dated(SAME), &dated(SAME)], PassIgnoringRange, PassIgnoringRange);
     check(&["If-Range: \"a\"", "If-Range: \"a\""], PassIgnoringRange, PassIgnoringRange);
     check(&["If-Range: \"b\"", "If-None-Match: \"a\""], NotModified, NotModified);
 }
 
 #[test]
 fn a_date_that_cannot_be_relied_on_decides_nothing() {
-    let request = format!("GET / HTTP/1.1\r\nHost: a\r\nIf-Modified-Since: {AFTER}\r\n\r\n");
-    let head = crate::head::HeadReader::default().read(request.as_bytes(), &Limits::DEFAULT);
-    let head = head.expect("a good head").expect("a whole head");
-    let validators = Validators { etag: b"\"a\"", modified_s: None };
-    assert_eq!(evaluate(head.fields(request.as_bytes()), &validators, NOW_S), Precondition::Pass);
+    for (line, expected) in [
+        (format!("If-Modified-Since: {AFTER}"), Precondition::Pass),
+        (format!("If-Range: {SAME}"), Precondition::PassIgnoringRange),
+        ("If-Range: yesterday".to_owned(), Precondition::PassIgnoringRange),
+    ] {
+        let request = format!("GET / HTTP/1.1\r\nHost: a\r\n{line}\r\n\r\n");
+        let head = crate::head::HeadReader::default().read(request.as_bytes(), &Limits::DEFAULT);
+        let head = head.expect("a good head").expect("a whole head");
+        let validators = Validators { etag: b"\"a\"", modified_s: None };
+        let outcome = evaluate(head.fields(request.as_bytes()), &validators, NOW_S);
+        assert_eq!(outcome, expected, "{line}");
+    }
 }
 
 proptest! {

@@ -31,6 +31,14 @@ impl FileStamp {
         i128::from(now_ns) - self.ctime_ns > MTIME_GRANULARITY_NS
     }
 
+    /// Whether a later write would change the modification time, at `now_ns` on the wall clock:
+    /// unlike [`Self::is_mtime_stable`], also soon after a change of the mode, owner or links, and of
+    /// a copy that has kept the time of its original.
+    #[must_use]
+    pub fn is_mtime_past(&self, now_ns: u64) -> bool {
+        i128::from(now_ns) - self.mtime_ns > MTIME_GRANULARITY_NS || self.is_mtime_stable(now_ns)
+    }
+
     #[expect(clippy::useless_conversion, reason = "the fields differ in width between platforms")]
     pub(super) fn of(found: &Stat) -> Self {
         let ns = |seconds: i64, ns: u64| i128::from(seconds) * 1_000_000_000 + i128::from(ns);

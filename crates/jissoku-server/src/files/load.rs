@@ -1,5 +1,6 @@
 //! Loads a [`CacheEntry`] from disk.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -14,7 +15,7 @@ use jissoku_os::file::{Dir, File, FileStamp, Kind, LookupResult, Root, RootPath}
 use super::entry::{CacheEntry, EntryKind, Variants};
 use super::options::Options;
 use super::representation::{Metadata, Representation, is_final};
-use super::{cache_control, escape, listing, mime};
+use super::{escape, listing, mime, rule};
 use crate::limits::MEMORY_SIZE_MAX;
 
 /// The index file of a directory.
@@ -26,8 +27,8 @@ const READ_TRIES: usize = 8;
 /// Number of validations per search for precompressed variants.
 const LOOKUPS_PER_SEARCH: u64 = 20;
 
-/// Bytes of a large text that are checked for UTF-8.
-const SAMPLE_SIZE: usize = 4096;
+/// Texts up to this size are read to find out whether they are UTF-8.
+const TEXT_SIZE_MAX: u64 = 1 << 20;
 
 /// Loads files below a root.
 #[derive(Debug)]
@@ -145,7 +146,7 @@ impl Loader {
                 let plain = Representation::in_memory(
                     page,
                     None,
-                    &self.metadata(name, listing::TYPE, wall_ns),
+                    &self.metadata(&[name], listing::TYPE, wall_ns),
                 );
                 EntryKind::Variants(Box::new(Variants { plain, coded: Vec::new() }))
             }
@@ -165,11 +166,15 @@ impl Loader {
         coded: Vec<(ContentCoding, File)>,
         wall_ns: u64,
     ) -> io::Result<Option<Variants>> {
-        let file_name = if name.ends_with(b"/") { INDEX } else { name };
+        let file_name = file_name(name);
         let Some(bytes) = Bytes::read(&plain)? else { return Ok(None) };
-        let content_type = bytes.content_type(file_name);
-        let metadata =
-            Metadata { varies: !coded.is_empty(), ..self.metadata(name, &content_type, wall_ns) };
+        let content_type = self.content_type(&file_name, &bytes, &plain)?;
+        let is_svgz = mime::is_compressed_svg(&file_name, bytes.beginning());
+        let metadata = Metadata {
+            coding: is_svgz.then_some(ContentCoding::Gzip),
+            varies: !coded.is_empty(),
+            ..self.metadata(&[&file_name, name], &content_type, wall_ns)
+        };
         let mut variants =
             Variants { plain: bytes.representation(plain, &metadata), coded: Vec::new() };
         for (coding, file) in coded {
@@ -180,8 +185,27 @@ impl Loader {
         Ok(Some(variants))
     }
 
-    fn metadata<'a>(&'a self, name: &[u8], content_type: &'a str, now_ns: u64) -> Metadata<'a> {
-        let cache_control = cache_control::first(&self.options.cache_control, name);
+    /// The Content-Type of a file; with a charset only if the whole text is known to be UTF-8.
+    fn content_type(&self, name: &[u8], bytes: &Bytes, file: &File) -> io::Result<String> {
+        if let Some(content_type) = rule::first(&self.options.content_type, &[name]) {
+            return Ok(content_type.to_owned());
+        }
+        let media_type = mime::media_type(name);
+        let is_utf8 = mime::is_text(&media_type)
+            && match bytes {
+                Bytes::All(bytes) => mime::is_utf8(bytes),
+                // A text that is being written, such as a log, has no known charset.
+                Bytes::Beginning(_) if file.stamp().size <= TEXT_SIZE_MAX => {
+                    file.read_whole()?.is_some_and(|text| mime::is_utf8(&text))
+                }
+                Bytes::Beginning(_) => false,
+            };
+        Ok(format!("{media_type}{}", if is_utf8 { "; charset=utf-8" } else { "" }))
+    }
+
+    /// `names` are that of the request, and that of the file if it is another.
+    fn metadata<'a>(&'a self, names: &[&[u8]], content_type: &'a str, now_ns: u64) -> Metadata<'a> {
+        let cache_control = rule::first(&self.options.cache_control, names);
         Metadata { content_type, coding: None, varies: false, cache_control, now_ns }
     }
 }
@@ -194,14 +218,17 @@ impl Folder<'_> {
         wants: &dyn Fn(ContentCoding) -> bool,
     ) -> io::Result<DiskLookup> {
         let is_folder = name.ends_with(b"/");
-        let file_name = if is_folder { [name, INDEX].concat() } else { name.to_vec() };
+        let file_name = file_name(name);
         Ok(match self.found(&file_name)? {
             LookupResult::File(plain) => {
                 let coded = self.coded(&file_name, &plain, wants)?;
                 DiskLookup::Files { plain, coded }
             }
             LookupResult::Dir(_) if !is_folder => DiskLookup::Moved,
-            LookupResult::Nothing if is_folder && self.options.lists_folders => {
+            // An index.html that is a directory is no index.
+            LookupResult::Dir(_) | LookupResult::Nothing
+                if is_folder && self.options.lists_folders =>
+            {
                 match self.found(name)? {
                     LookupResult::Dir(folder) => DiskLookup::Listing(folder),
                     LookupResult::Forbidden => DiskLookup::Forbidden,
@@ -230,7 +257,7 @@ impl Folder<'_> {
         wants: &dyn Fn(ContentCoding) -> bool,
     ) -> io::Result<Vec<(ContentCoding, File)>> {
         let mut coded = Vec::new();
-        if !self.options.uses_coded {
+        if !self.options.uses_coded || mime::has_svgz_name(name) {
             return Ok(coded);
         }
         for coding in ContentCoding::ALL.into_iter().filter(|&coding| wants(coding)) {
@@ -262,6 +289,11 @@ impl Folder<'_> {
     }
 }
 
+/// The file that is sent for `name`: the index of a directory.
+fn file_name(name: &[u8]) -> Cow<'_, [u8]> {
+    if name.ends_with(b"/") { [name, INDEX].concat().into() } else { name.into() }
+}
+
 /// Whether `name` may be served: it has no hidden segment.
 fn shows(options: &Options, name: &[u8]) -> bool {
     let mut segments = name.split(|&byte| byte == b'/').skip(1).enumerate();
@@ -274,7 +306,7 @@ fn shows(options: &Options, name: &[u8]) -> bool {
 /// The part of a file that is read.
 enum Bytes {
     All(Vec<u8>),
-    Beginning(Vec<u8>),
+    Beginning([u8; 2]),
 }
 
 impl Bytes {
@@ -283,15 +315,16 @@ impl Bytes {
         if file.stamp().size <= MEMORY_SIZE_MAX {
             return Ok(file.read_whole()?.map(Self::All));
         }
-        let mut sample = vec![0; SAMPLE_SIZE];
-        let size = file.read_at(&mut sample, 0)?;
-        sample.truncate(size);
-        Ok(Some(Self::Beginning(sample)))
+        let mut beginning = [0; 2];
+        file.read_at(&mut beginning, 0)?;
+        Ok(Some(Self::Beginning(beginning)))
     }
 
-    fn content_type(&self, name: &[u8]) -> String {
-        let (Self::All(bytes) | Self::Beginning(bytes)) = self;
-        mime::content_type(name, bytes)
+    fn beginning(&self) -> &[u8] {
+        match self {
+            Self::All(bytes) => bytes,
+            Self::Beginning(bytes) => bytes,
+        }
     }
 
     fn representation(self, file: File, metadata: &Metadata<'_>) -> Representation {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jissoku_os::file::SymlinkPolicy;
 
-use super::cache_control::Rule;
+use super::rule::Rule;
 
 /// Options for serving a directory.
 #[derive(Clone, Debug)]
@@ -25,6 +25,8 @@ pub struct Options {
     pub not_found: Option<String>,
     /// Rules for Cache-Control; the first match applies.
     pub cache_control: Vec<Rule>,
+    /// Rules for Content-Type; without a match it is chosen by the extension.
+    pub content_type: Vec<Rule>,
 }
 
 impl Default for Options {
@@ -38,6 +40,7 @@ impl Default for Options {
             uses_coded: true,
             not_found: None,
             cache_control: Vec::new(),
+            content_type: Vec::new(),
         }
     }
 }

@@ -37,13 +37,11 @@ pub(super) fn resolve(path: &[u8]) -> Option<Cow<'_, [u8]>> {
 fn is_plain(path: &[u8]) -> bool {
     let has_odd_pair =
         path.windows(2).any(|pair| pair[0] == b'/' && matches!(pair[1], b'/' | b'.'));
-    path.starts_with(b"/")
-        && !has_odd_pair
-        && !path.iter().any(|&byte| matches!(byte, b'%' | b'\\' | 0))
+    path.starts_with(b"/") && !has_odd_pair && !path.iter().any(|&byte| matches!(byte, b'%' | 0))
 }
 
-/// Decodes `%xx` once. Encoded slashes, NUL and backslashes are rejected, because file systems
-/// interpret them.
+/// Decodes `%xx` once. Encoded slashes and NUL are rejected, because the system interprets them. A
+/// backslash is a byte like others in names of files.
 fn decode(path: &[u8]) -> Option<Vec<u8>> {
     let mut decoded = Vec::with_capacity(path.len());
     let mut rest = path;
@@ -53,13 +51,13 @@ fn decode(path: &[u8]) -> Option<Vec<u8>> {
             b'%' => {
                 let [high, low, tail @ ..] = rest else { return None };
                 let value = hex(*high)? << 4 | hex(*low)?;
-                if matches!(value, b'/' | b'\\' | 0) {
+                if matches!(value, b'/' | 0) {
                     return None;
                 }
                 decoded.push(value);
                 rest = tail;
             }
-            b'\\' | 0 => return None,
+            0 => return None,
             _ => decoded.push(*byte),
         }
     }
@@ -99,8 +97,10 @@ mod tests {
         check("/%252e%252e/x", Some("/%2e%2e/x"));
         check("/a%2fb", None);
         check("/a%00", None);
-        check("/a%5c..", None);
-        check("/a\\b", None);
+        check("/a%5c..", Some("/a\\.."));
+        check("/a\\b", Some("/a\\b"));
+        check("/..%5c..%5cb", Some("/..\\..\\b"));
+        check("/a%0ab%3f%23%25", Some("/a\nb?#%"));
         check("/%4", None);
         check("/%zz", None);
         check("a", None);

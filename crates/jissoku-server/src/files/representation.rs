@@ -58,6 +58,10 @@ pub(super) struct Metadata<'a> {
 
 const SECOND_NS: u64 = 1_000_000_000;
 
+/// How far the clock of file times, which moves with the kernel's tick, may be behind that of this
+/// process.
+const CLOCK_LAG_NS: u64 = 20_000_000;
+
 impl Representation {
     /// A representation in memory; `mtime_ns` is its last modification.
     pub(super) fn in_memory(
@@ -79,22 +83,25 @@ impl Representation {
         representation
     }
 
-    /// A representation on disk. Its tag is a hash of the file stamp, and strong once equal stamps
-    /// imply equal bytes; until then it is weak and unique.
+    /// A representation on disk. Its tag is its modification time and its size, so that a copy on
+    /// another server, another link or another mode has the same; it is strong once a later change
+    /// would have another time. Until then it is weak and unique.
     pub(super) fn on_disk(file: File, metadata: &Metadata<'_>) -> Self {
         let stamp = *file.stamp();
-        let mut hash = Hash::new();
-        for number in [stamp.dev, stamp.ino, stamp.size] {
-            hash.add(&number.to_le_bytes());
-        }
-        hash.add(&stamp.mtime_ns.to_le_bytes());
-        hash.add(&stamp.ctime_ns.to_le_bytes());
-        let is_mtime_stable = stamp.is_mtime_stable(metadata.now_ns);
-        if !is_mtime_stable {
-            hash.add(&metadata.now_ns.to_le_bytes());
-        }
-        let weak = if is_mtime_stable { "" } else { "W/" };
-        let etag = format!("{weak}\"{}{}\"", hash.text(), suffix(metadata.coding));
+        let FileStamp { size, mtime_ns, .. } = stamp;
+        let tag = if has_known_mtime(mtime_ns) {
+            format!("{mtime_ns:x}-{size:x}")
+        } else {
+            // The time is that of no change, so the tag is that of this file on this server.
+            let FileStamp { dev, ino, ctime_ns, .. } = stamp;
+            format!("{dev:x}-{ino:x}-{ctime_ns:x}-{size:x}")
+        };
+        let (weak, unique) = if stamp.is_mtime_past(metadata.now_ns) {
+            ("", String::new())
+        } else {
+            ("W/", format!("-{:x}", metadata.now_ns))
+        };
+        let etag = format!("{weak}\"{tag}{unique}{}\"", suffix(metadata.coding));
         let mut representation = Self::described(etag, Some(stamp.mtime_ns), stamp.size, metadata);
         representation.body = Storage::File(Arc::new(file));
         representation
@@ -102,10 +109,13 @@ impl Representation {
 
     fn described(etag: String, mtime_ns: Option<i128>, size: u64, metadata: &Metadata<'_>) -> Self {
         let now_s = metadata.now_ns / SECOND_NS;
+        let mtime_ns = mtime_ns.filter(|&ns| has_known_mtime(ns));
         let mtime_s = mtime_ns.and_then(|ns| u64::try_from(ns / i128::from(SECOND_NS)).ok());
         // Within the second of its change a file could change again under the same date, so none is
         // sent. A date in the future is replaced by now (RFC 9110 section 8.8.2.1).
-        let modified = mtime_s.filter(|&mtime_s| mtime_s != now_s).map(|mtime_s| {
+        let is_over = |mtime_s: u64| metadata.now_ns >= (mtime_s + 1) * SECOND_NS + CLOCK_LAG_NS;
+        let is_sent = |mtime_s: &u64| *mtime_s > now_s || is_over(*mtime_s);
+        let modified = mtime_s.filter(is_sent).map(|mtime_s| {
             let date = date::imf_fixdate(mtime_s.min(now_s));
             format!("Last-Modified: {}\r\n", String::from_utf8_lossy(&date))
         });
@@ -118,7 +128,7 @@ impl Representation {
         );
         let mut representation = Self {
             etag,
-            modified_s: mtime_s.filter(|&mtime_s| mtime_s < now_s),
+            modified_s: mtime_s.filter(|&mtime_s| mtime_s <= now_s && is_over(mtime_s)),
             content_type: metadata.content_type.to_owned(),
             coding: metadata.coding,
             fields,
@@ -198,6 +208,12 @@ impl Representation {
 pub(super) fn is_final(stamp: &FileStamp, now_ns: u64) -> bool {
     let second = i128::from(SECOND_NS);
     stamp.is_mtime_stable(now_ns) && stamp.mtime_ns / second < i128::from(now_ns) / second
+}
+
+/// Whether a modification time is that of a change. Package managers and image builders set 0 or 1 s
+/// for every file, so that two contents would have the same date.
+const fn has_known_mtime(mtime_ns: i128) -> bool {
+    mtime_ns >= 2 * SECOND_NS as i128
 }
 
 fn index(at: u64) -> usize {

@@ -1,7 +1,11 @@
 //! Conditional requests over a socket; all rules are in the tests of
 //! `jissoku_http::condition`.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, SystemTime};
+
+use jissoku_server::FilesOptions;
 
 use super::{Dir, bodiless, get, get_with, long_ago};
 use crate::client::{Answer, Target};
@@ -14,6 +18,10 @@ fn folder() -> Dir {
         folder.age(name, long_ago());
     }
     folder
+}
+
+fn checked_each_time() -> FilesOptions {
+    FilesOptions { revalidate: Duration::ZERO, ..FilesOptions::default() }
 }
 
 /// A 304 or another response without a body.
@@ -91,6 +99,51 @@ fn dates_in_the_future_are_replaced_or_ignored() {
     assert!(parse(modified) <= parse(date));
     let line = "If-Modified-Since: Fri, 31 Dec 9999 23:59:59 GMT\r\n";
     assert_eq!(get_with(&target, "/", line).status, 200);
+    target.end();
+}
+
+#[test]
+fn a_copy_with_its_time_has_the_same_tag() {
+    let (folder, copy) = (folder(), Dir::empty());
+    let large = folder.public().join("large.bin");
+    fs::copy(&large, copy.public().join("large.bin")).expect("it can be copied");
+    copy.age("large.bin", long_ago());
+    let (target, other) = (folder.serve_as(checked_each_time()), copy.serve());
+    let tag = etag(&get(&target, "/large.bin"));
+    assert!(tag.starts_with('"'), "{tag} is strong, as the file has not been written since");
+    assert_eq!(etag(&get(&other, "/large.bin")), tag);
+    fs::set_permissions(&large, fs::Permissions::from_mode(0o600)).expect("it is ours");
+    assert_eq!(etag(&get(&target, "/large.bin")), tag, "another mode");
+    fs::hard_link(&large, folder.public().join("backup")).expect("it can be linked");
+    assert_eq!(etag(&get(&target, "/large.bin")), tag, "another link");
+    folder.age("large.bin", long_ago() + Duration::from_nanos(1));
+    assert_ne!(etag(&get(&target, "/large.bin")), tag, "another time");
+    fs::File::options()
+        .write(true)
+        .open(&large)
+        .and_then(|file| file.set_len(999_999))
+        .expect("ours");
+    folder.age("large.bin", long_ago());
+    assert_ne!(etag(&get(&target, "/large.bin")), tag, "another size");
+    target.end();
+    other.end();
+}
+
+#[test]
+fn a_time_that_package_managers_set_says_nothing() {
+    let folder = Dir::new();
+    let target = folder.serve_as(checked_each_time());
+    let epoch = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
+    for name in ["index.html", "large.bin"] {
+        folder.age(name, epoch);
+        let first = get(&target, &format!("/{name}"));
+        assert_eq!(first.field("Last-Modified"), None);
+        let size = first.body.len();
+        folder.write("new", &vec![b'n'; size]);
+        folder.age("new", epoch);
+        fs::rename(folder.public().join("new"), folder.public().join(name)).expect("a new name");
+        assert_ne!(etag(&get(&target, &format!("/{name}"))), etag(&first), "{name}");
+    }
     target.end();
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jissoku_fixtures::Contract;
 use jissoku_server::{Files, FilesError, FilesOptions};
 
-use super::{Dir, bodiless, get, large};
+use super::{Dir, bodiless, get, get_with, large};
 use crate::client::Target;
 
 #[test]
@@ -30,6 +30,44 @@ fn files_have_their_media_types() {
     check("/sub%20dir/", "text/html; charset=utf-8", b"<p>sub");
     check("/sub%20dir/a+b.txt", "text/plain; charset=utf-8", "あ".as_bytes());
     check("/./x/../sub%20dir//a%2bb.txt", "text/plain; charset=utf-8", "あ".as_bytes());
+    target.end();
+}
+
+#[test]
+fn a_charset_is_claimed_only_for_a_text_that_was_read_to_its_end() {
+    let folder = Dir::new();
+    let ascii = vec![b'a'; 100_000];
+    folder.write("utf8.txt", &[&ascii[..], "あ".as_bytes()].concat());
+    folder.write("latin1.txt", &[&ascii[..], b"\xe4"].concat());
+    folder.write("declared.html", &[&b"<meta charset=sjis>"[..], &ascii].concat());
+    folder.write("huge.txt", &ascii.repeat(11));
+    let target = folder.serve();
+    let check = |path: &str, expected| {
+        assert_eq!(get(&target, path).field("Content-Type"), Some(expected), "{path}");
+    };
+    check("/utf8.txt", "text/plain; charset=utf-8");
+    check("/latin1.txt", "text/plain");
+    check("/declared.html", "text/html");
+    check("/huge.txt", "text/plain");
+    target.end();
+}
+
+#[test]
+fn a_compressed_svg_image_has_its_coding() {
+    let folder = Dir::new();
+    folder.write("a.svgz", b"\x1f\x8bzipped");
+    folder.write("a.svgz.br", b"not for browsers");
+    folder.write("large.SVGZ", &[&b"\x1f\x8b"[..], &large()].concat());
+    folder.write("plain.svgz", b"<svg/>");
+    let target = folder.serve();
+    let check = |path: &str, coding| {
+        let answer = get_with(&target, path, "Accept-Encoding: br\r\n");
+        assert_eq!(answer.field("Content-Type"), Some("image/svg+xml"), "{path}");
+        assert_eq!(answer.field("Content-Encoding"), coding, "{path}");
+    };
+    check("/a.svgz", Some("gzip"));
+    check("/large.SVGZ", Some("gzip"));
+    check("/plain.svgz", None);
     target.end();
 }
 

@@ -1,6 +1,8 @@
 //! Options for serving a directory.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
@@ -99,6 +101,45 @@ fn a_listing_has_the_served_names() {
 }
 
 #[test]
+fn every_listed_link_leads_to_its_file() {
+    let folder = Dir::new();
+    fs::create_dir_all(folder.public().join("list/index.html")).expect("a folder");
+    let names: [&[u8]; 12] = [
+        b"a\\b",
+        b"x\\..\\y",
+        b"100%",
+        b"%41",
+        b"why?",
+        b"#1",
+        b"a\nb",
+        b"\xff\xfe",
+        b"a:b",
+        b"a&amp;b",
+        b"q\"'<>",
+        b"a;b=c,d+e",
+    ];
+    for name in names {
+        let path = folder.public().join("list").join(OsStr::from_bytes(name));
+        fs::write(path, name).expect("a file can be written");
+    }
+    let target = folder.serve_as(FilesOptions { lists_folders: true, ..FilesOptions::default() });
+    let page = get(&target, "/list/");
+    let links: Vec<&str> =
+        page.text().split("<a href=\"./").skip(1).filter_map(|row| row.split('"').next()).collect();
+    let mut bodies: Vec<Vec<u8>> = Vec::new();
+    for link in links.iter().filter(|link| !link.ends_with('/')) {
+        let answer = get(&target, &format!("/list/{link}"));
+        assert_eq!(answer.status, 200, "{link}");
+        bodies.push(answer.body);
+    }
+    bodies.sort();
+    let mut expected = names.map(<[u8]>::to_vec);
+    expected.sort();
+    assert_eq!(bodies, expected);
+    target.end();
+}
+
+#[test]
 fn a_404_page_is_sent_for_missing_files() {
     let folder = Dir::new();
     folder.write("sub dir/lost.html", b"<p>lost");
@@ -136,6 +177,30 @@ fn cache_control_is_that_of_the_first_matching_rule() {
     assert_eq!(value("/sub%20dir/a+b.txt", "").as_deref(), Some("no-store"));
     assert_eq!(value("/", "").as_deref(), Some("no-cache"));
     assert_eq!(value("/nothing", ""), None);
+    target.end();
+    let rules = ["*.html=no-cache", "*=max-age=60"].map(Rule::parse);
+    let rules = rules.into_iter().collect::<Result<_, _>>().expect("rules");
+    let target = folder.serve_as(FilesOptions { cache_control: rules, ..FilesOptions::default() });
+    for path in ["/", "/index.html", "/sub%20dir/", "/sub%20dir/index.html"] {
+        let answer = get(&target, path);
+        assert_eq!(answer.field("Cache-Control"), Some("no-cache"), "{path}");
+    }
+    assert_eq!(get(&target, "/medium.bin").field("Cache-Control"), Some("max-age=60"));
+    target.end();
+}
+
+#[test]
+fn a_content_type_is_that_of_the_first_matching_rule() {
+    let folder = Dir::new();
+    let rules = ["*.css=text/plain; charset=koi8-r", "index.html=application/xhtml+xml"];
+    let rules = rules.map(Rule::parse).into_iter().collect::<Result<_, _>>().expect("rules");
+    let target = folder.serve_as(FilesOptions { content_type: rules, ..FilesOptions::default() });
+    let check = |path: &str, expected| {
+        assert_eq!(get(&target, path).field("Content-Type"), Some(expected), "{path}");
+    };
+    check("/empty.css", "text/plain; charset=koi8-r");
+    check("/", "application/xhtml+xml");
+    check("/home.html", "text/html; charset=utf-8");
     target.end();
 }
 

@@ -1,10 +1,10 @@
-//! Rules for Cache-Control by file name: `*.css=max-age=3600`.
+//! Rules for Cache-Control and Content-Type by file name: `*.css=max-age=3600`.
 //!
 //! `*` matches anything within a segment, `**` anything at all, `?` one character except a slash. A
 //! pattern without a slash matches the last segment; one with a slash matches the whole name below
 //! the root.
 
-/// The Cache-Control value for names that match a pattern.
+/// The value of a field for names that match a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     pattern: Vec<u8>,
@@ -43,9 +43,11 @@ impl Rule {
     }
 }
 
-/// The value of the first rule that matches.
-pub(super) fn first<'a>(rules: &'a [Rule], name: &[u8]) -> Option<&'a str> {
-    rules.iter().find(|rule| rule.matches(name)).map(|rule| &*rule.value)
+/// The value of the first rule that matches one of the names: that of a request, and that of the
+/// file that is sent, which is the index of a directory.
+pub(super) fn first<'a>(rules: &'a [Rule], names: &[&[u8]]) -> Option<&'a str> {
+    let is_match = |rule: &&Rule| names.iter().any(|name| rule.matches(name));
+    rules.iter().find(is_match).map(|rule| &*rule.value)
 }
 
 /// Matches by dynamic programming over the prefixes of `name`: the time is at most the size of the
@@ -121,9 +123,10 @@ mod tests {
         }
         let rules = ["*.css=max-age=60, public", "*=no-store"].map(Rule::parse);
         let rules: Vec<Rule> = rules.into_iter().collect::<Result<_, _>>().expect("rules");
-        assert_eq!(first(&rules, b"/a.css"), Some("max-age=60, public"));
-        assert_eq!(first(&rules, b"/a.js"), Some("no-store"));
-        assert_eq!(first(&rules[..1], b"/a.js"), None);
+        assert_eq!(first(&rules, &[b"/a.css"]), Some("max-age=60, public"));
+        assert_eq!(first(&rules, &[b"/a.js"]), Some("no-store"));
+        assert_eq!(first(&rules[..1], &[b"/a.js"]), None);
+        assert_eq!(first(&rules[..1], &[b"/a/", b"/a/x.css"]), Some("max-age=60, public"));
     }
 
     proptest! {
