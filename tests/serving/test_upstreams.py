@@ -267,3 +267,25 @@ def test_a_server_that_answers_late_is_asked_seldom(tmp_path: Path, start: Start
             assert names(port, 20)["fast"] >= 19
             served.reload()
         assert len(late.requests) <= 2
+
+
+@pytest.mark.parametrize(
+    ("more", "count", "status"),
+    [([], 90, 200), ([], 110, 502), (["--response-fields-max", "20"], 21, 502)],
+)
+def test_a_response_may_have_as_many_fields_as_the_flag_says(
+    start: Start, more: list[str], count: int, status: int
+) -> None:
+    fields = "".join(f"X-{number}: v\r\n" for number in range(count))
+    response = f"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n{fields}\r\nok".encode()
+    with ScriptedServer(lambda connection: connection.sendall(response)) as server:
+        served = start("--to", f"http://{server.address}", "--listen", "127.0.0.1:0", *more)
+        port = int(served.wait_for(r"http://127\.0\.0\.1:([0-9]+)/")[1])
+        assert asked(port, "GET", "/")[0] == status
+
+
+@pytest.mark.parametrize("port", ["0", "65536", "x"])
+def test_a_server_has_a_port(start: Start, port: str) -> None:
+    served = start("--to", f"http://127.0.0.1:{port}", "--listen", "127.0.0.1:0")
+    served.wait_for("the port is that at which the server listens, 1 to 65535$")
+    assert served.process.wait(PATIENCE_S) == 2

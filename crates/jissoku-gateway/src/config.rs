@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 
+use jissoku_http::response_reader::RESPONSE_LIMITS;
 use jissoku_server::TrustedProxies;
 use jissoku_upstream::configuration::{self, ClientEnd};
 use jissoku_upstream::retry::{Budget, HedgeAfter, RetryPolicy};
@@ -35,6 +36,8 @@ pub struct Gateway {
     diagnostics_for: TrustedProxies,
     /// Bytes of bodies of gathered responses that a worker holds at most.
     pub(crate) gather_memory: usize,
+    /// Fields of a response of a server, at most.
+    pub(crate) fields_max: u32,
     /// The threads that check servers and resolve names, which end when this is dropped.
     helpers: OnceLock<Vec<Sender<()>>>,
 }
@@ -140,6 +143,7 @@ impl Gateway {
             deadline_fields: Vec::new(),
             diagnostics_for: TrustedProxies::default(),
             gather_memory: GATHER_MEMORY,
+            fields_max: RESPONSE_LIMITS.fields_count_max,
             helpers: OnceLock::new(),
         }
     }
@@ -180,6 +184,12 @@ impl Gateway {
     #[must_use]
     pub fn with_gather_memory(self, size: usize) -> Self {
         Self { gather_memory: size, ..self }
+    }
+
+    /// Takes responses of servers with this many fields, and no more.
+    #[must_use]
+    pub fn with_fields_max(self, fields_max: u32) -> Self {
+        Self { fields_max, ..self }
     }
 
     /// Whether responses to a client say that; `None` is one of a Unix socket.

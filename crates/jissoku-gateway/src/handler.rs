@@ -89,6 +89,7 @@ impl GatewayHandler {
             .map(|upstream| Servers::new(upstream, random.next()))
             .collect();
         let now_ns = clock::monotonic_ns();
+        let fields_max = service.fields_max;
         let hedges = service.hedges.iter();
         let gather = GatherState::new(service.gather_memory);
         let hedge_delays = hedges.map(|hedge| HedgeDelay::new(hedge.after, now_ns)).collect();
@@ -97,7 +98,7 @@ impl GatewayHandler {
             random,
             service,
             exchanges: Slab::default(),
-            upstreams: UpstreamTable::default(),
+            upstreams: UpstreamTable::new(fields_max),
             ready: Ready::default(),
             orphans: 0,
             openings: VecDeque::new(),

@@ -90,6 +90,10 @@ impl FromStr for Target {
         if !has_port && protocol == Protocol::Uwsgi {
             return refuse("the port is missing, for which the uwsgi protocol has no default");
         }
+        let port = authority.rsplit_once(':').filter(|_| has_port).map(|(_, port)| port);
+        if port.is_some_and(|port| !port.parse::<u16>().is_ok_and(|port| port > 0)) {
+            return refuse("the port is that at which the server listens, 1 to 65535");
+        }
         let address = if has_port { authority.to_owned() } else { format!("{authority}:80") };
         let addresses = resolve(&address).unwrap_or_default();
         if addresses.is_empty() {
@@ -146,6 +150,10 @@ mod tests {
             "http://u@a",
             "unix:",
             "http://a:x",
+            "http://127.0.0.1:0",
+            "http://127.0.0.1:65536",
+            "http://[::1]:0/",
+            "uwsgi://127.0.0.1:0",
             "uwsgi://127.0.0.1",
             "uwsgi://[::1]/",
             "uwsgi:127.0.0.1:9001",

@@ -150,9 +150,9 @@ impl Upstream {
     }
 
     /// Prepares for the response to a request. For `UpstreamTable` alone.
-    pub(crate) fn begin(&mut self, exchange: Key, is_head: bool) {
+    pub(crate) fn begin(&mut self, exchange: Key, reader: ResponseReader) {
         self.state = State::Busy(exchange, Sending::Pending);
-        self.reader = ResponseReader::new(is_head);
+        self.reader = reader;
         self.input = Vec::new();
         self.undecided = None;
         self.trailers = Vec::new();

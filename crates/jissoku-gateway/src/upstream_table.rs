@@ -1,5 +1,6 @@
 //! The connections of a worker to upstream servers, each with the timer of its state.
 
+use jissoku_http::response_reader::ResponseReader;
 use jissoku_server::Timers;
 
 use crate::slab::{Key, Slab};
@@ -9,13 +10,20 @@ use crate::upstream::{State, Upstream};
 ///
 /// INVARIANT: each has one timer, which is that of its present state, unless it is to be closed or
 /// its timer has just been taken. So a state cannot end because of the time of a former one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct UpstreamTable {
+    /// Of a response, at most.
+    fields_max: u32,
     slab: Slab<Upstream>,
     timers: Timers<Key>,
 }
 
 impl UpstreamTable {
+    /// Of no connections. A response may have `fields_max` fields.
+    pub(crate) fn new(fields_max: u32) -> Self {
+        Self { fields_max, slab: Slab::default(), timers: Timers::default() }
+    }
+
     /// Adds a connection whose state ends at `deadline_ns`.
     pub(crate) fn insert(&mut self, upstream: Upstream, deadline_ns: u64) -> Key {
         let key = self.slab.insert(upstream);
@@ -59,7 +67,8 @@ impl UpstreamTable {
     /// A connection gets a request, which is to be handed to the driver.
     pub(crate) fn begin(&mut self, key: Key, (exchange, is_head): (Key, bool), deadline_ns: u64) {
         if let Some(upstream) = self.slab.get(key) {
-            upstream.begin(exchange, is_head);
+            let reader = ResponseReader::new(is_head).with_fields_max(self.fields_max);
+            upstream.begin(exchange, reader);
             self.timers.set(deadline_ns, key);
         }
     }

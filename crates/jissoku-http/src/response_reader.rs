@@ -24,7 +24,8 @@ const INTERIM_COUNT_MAX: u32 = 16;
 /// Maximum size of all interim responses before a final one.
 const INTERIM_SIZE_MAX: u32 = 32 * 1024;
 
-/// Limits of a response of an upstream server. Its body is not limited.
+/// Limits of a response of an upstream server, unless another number of fields is given. Its body is
+/// not limited.
 pub const RESPONSE_LIMITS: Limits = Limits {
     field_size_max: 32 * 1024,
     body_size_max: u64::MAX,
@@ -64,6 +65,7 @@ pub struct ResponseStep {
 pub struct ResponseReader {
     reading: Reading,
     is_head_request: bool,
+    fields_max: u32,
     interim_count: u32,
     interim_size: u32,
 }
@@ -83,7 +85,14 @@ impl ResponseReader {
     #[must_use]
     pub fn new(is_head_request: bool) -> Self {
         let reading = Reading::Head(ResponseHeadReader::default());
-        Self { reading, is_head_request, interim_count: 0, interim_size: 0 }
+        let fields_max = RESPONSE_LIMITS.fields_count_max;
+        Self { reading, is_head_request, fields_max, interim_count: 0, interim_size: 0 }
+    }
+
+    /// The same with another limit of the number of fields, of each head and of the trailers.
+    #[must_use]
+    pub const fn with_fields_max(self, fields_max: u32) -> Self {
+        Self { fields_max, ..self }
     }
 
     /// Whether [`ResponseEvent::End`] was returned, or would be without further bytes.
@@ -105,8 +114,9 @@ impl ResponseReader {
     /// # Errors
     /// The first error, at the byte where it is detected, however the bytes are split.
     pub fn step(&mut self, bytes: &[u8]) -> Result<ResponseStep, BadResponse> {
+        let limits = Limits { fields_count_max: self.fields_max, ..RESPONSE_LIMITS };
         match &mut self.reading {
-            Reading::Head(reader) => match reader.read(bytes, &RESPONSE_LIMITS)? {
+            Reading::Head(reader) => match reader.read(bytes, &limits)? {
                 Some(head) => self.on_head(head),
                 None => Ok(ResponseStep { used: 0, event: ResponseEvent::Partial }),
             },
@@ -125,7 +135,7 @@ impl ResponseReader {
             }
             Reading::Chunks(decoder) => {
                 let before = decoder.trailers_size();
-                match decoder.next(bytes, &RESPONSE_LIMITS).map_err(BadResponse::Chunk)? {
+                match decoder.next(bytes, &limits).map_err(BadResponse::Chunk)? {
                     (used, Chunk::Data(place)) => {
                         Ok(ResponseStep { used, event: ResponseEvent::Body(place) })
                     }

@@ -8,6 +8,7 @@ mod gather;
 mod limits;
 mod problem;
 mod route;
+mod spelling;
 mod statuses;
 mod table;
 mod upstream;
@@ -22,6 +23,7 @@ pub use gather::{Batch, Broadcast};
 pub use limits::{Concurrency, Rate, RateKey};
 pub use problem::Problem;
 pub use route::{Action, COLLECT_SIZE, ClientEnd, Hedge, Route};
+pub use spelling::instead_of;
 pub use upstream::{HashKey, HealthCheck, HostField, IDLE_MIN_MAX, Protocol, Upstream};
 
 /// The keys of the file that are read here.

@@ -15,7 +15,7 @@ use clap::builder::ValueHint;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, Id};
-use jissoku_upstream::configuration::KEYS;
+use jissoku_upstream::configuration::{KEYS, instead_of};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -105,8 +105,9 @@ impl File<'_> {
     }
 
     fn unknown(&self, name: &str) -> String {
-        let names: Vec<&str> = self.command.get_arguments().filter_map(name_of).collect();
-        format!("there is no key {name:?}; there are {}", names.join(", "))
+        let names = self.command.get_arguments().filter_map(name_of).chain(KEYS);
+        let instead = instead_of(name, &names.collect::<Vec<_>>());
+        format!("there is no key {name:?}; {instead}")
     }
 
     /// A key's value as arguments: none for `false`, several for a list.

@@ -1,6 +1,6 @@
 //! Flags for a reverse proxy.
 
-use clap::Args;
+use clap::{Args, value_parser};
 use jissoku_gateway::{Gateway, Resolution, Target, Timeouts, Upstream, UpstreamOptions};
 use jissoku_server::{AnyService, TrustedProxies};
 
@@ -44,6 +44,10 @@ pub(super) struct GatewayArgs {
     #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "64MiB",
         hide_short_help = true)]
     gather_memory: u64,
+    /// Number of header fields of a response of a server; beyond it 502
+    #[arg(long, value_name = "COUNT", default_value = "100",
+        value_parser = value_parser!(u32).range(1..=10_000), hide_short_help = true)]
+    response_fields_max: u32,
     /// Name of this instance in Via, by which forwarding loops are noticed; a random one unless it is
     /// given
     #[arg(long, value_name = "NAME", value_parser = instance::parse, hide_short_help = true)]
@@ -87,6 +91,7 @@ impl GatewayArgs {
     /// A reverse proxy with these flags.
     pub(super) fn gateway(&self, upstreams: Vec<Upstream>, is_secure: bool) -> Gateway {
         Gateway::of(upstreams, self.timeouts(), is_secure)
+            .with_fields_max(self.response_fields_max)
             .with_via_name(self.via_name.as_deref().unwrap_or(instance::name()))
             .with_diagnostics_for(self.diagnostics_for.clone().unwrap_or_default())
             .with_gather_memory(usize::try_from(self.gather_memory).unwrap_or(usize::MAX))

@@ -37,7 +37,7 @@ fn read(request: &str, is_sent: bool, pieces: &[&[u8]]) -> Seen {
     let mut keys = Slab::default();
     let (key, endpoint) = (keys.insert(()), Arc::new(Endpoint::Unix("none".into())));
     let mut upstream = Upstream::new(State::Connecting(key), (0, endpoint), 0);
-    upstream.begin(key, head.method == jissoku_http::Method::Head);
+    upstream.begin(key, ResponseReader::new(head.method == jissoku_http::Method::Head));
     let mut seen = Seen::default();
     let mut is_complete = false;
     for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
@@ -174,7 +174,7 @@ fn a_response_without_an_end_needs_a_reader_unless_it_is_finished() {
         let key = Slab::default().insert(());
         let mut upstream =
             Upstream::new(State::Connecting(key), (0, Arc::new(Endpoint::Unix("none".into()))), 0);
-        upstream.begin(key, false);
+        upstream.begin(key, ResponseReader::new(false));
         let outcome = upstream.read(response, true, &mut exchange, &Statuses::NONE);
         assert_eq!((outcome, exchange.is_aborted()), (Outcome::Partial, false));
         exchange.client_state = ClientState::Ended;

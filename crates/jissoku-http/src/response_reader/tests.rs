@@ -220,3 +220,29 @@ fn trailers_are_returned_as_lines_and_a_cr() {
     check("2\r\nhi\r\n0\r\n\r\n", "\r");
     check("2\r\nhi\r\n00;a=b\r\nT: x\r\nSum: 1\r\n\r\n", "T: x\r\nSum: 1\r\n\r");
 }
+
+#[test]
+fn a_response_has_as_many_fields_as_it_may() {
+    let fields = |count: usize| "A: b\r\n".repeat(count);
+    let read = |fields_max: u32, count: usize| {
+        let head = format!("HTTP/1.1 200 OK\r\n{}\r\n", fields(count));
+        let mut reader = ResponseReader::new(true).with_fields_max(fields_max);
+        reader.step(head.as_bytes()).is_ok()
+    };
+    assert_eq!((read(100, 100), read(100, 101)), (true, false));
+    assert_eq!((read(400, 400), read(400, 401)), (true, false));
+    let unsaid = format!("HTTP/1.1 200 OK\r\n{}\r\n", fields(101));
+    assert!(ResponseReader::new(true).step(unsaid.as_bytes()).is_err());
+    // Of trailers, too.
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n";
+    for (count, is_right) in [(3, true), (4, false)] {
+        let mut reader = ResponseReader::new(false).with_fields_max(3);
+        let text = format!("{chunked}{}\r\n", fields(count));
+        let mut rest = text.as_bytes();
+        let mut outcome = Ok(());
+        while outcome.is_ok() && !rest.is_empty() {
+            outcome = reader.step(rest).map(|step| rest = &rest[step.used..]);
+        }
+        assert_eq!(outcome.is_ok(), is_right, "{count}");
+    }
+}

@@ -7,6 +7,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::problem::{Refusal, refuse};
+use super::spelling::instead_of;
 
 pub(super) type Value<'a> = Spanned<DeValue<'a>>;
 
@@ -154,8 +155,8 @@ impl<'t, 'a> Table<'t, 'a> {
     pub(super) fn finish(self) -> Result<(), Refusal> {
         for ((key, at), _) in self.in_order() {
             if !self.known.contains(&key.as_str()) {
-                let names = self.known.join(", ");
-                let why = format!("{} has no key {key:?}; there are {names}", self.what);
+                let instead = instead_of(&key, &self.known);
+                let why = format!("{} has no key {key:?}; {instead}", self.what);
                 return Err(refuse(at, &why));
             }
         }

@@ -216,7 +216,7 @@ fn a_key_without_an_effect_is_refused() {
 #[test]
 fn what_cannot_be_meant_is_refused_with_its_line() {
     for (from, to, line, why) in [
-        ("balance = \"least\"", "balanced = 1", 6, "has no key \"balanced\"; there are"),
+        ("balance = \"least\"", "balanced = 1", 6, "has no key \"balanced\""),
         (
             "balance = \"least\"",
             "balance = \"fair\"",
@@ -364,5 +364,30 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
         ("[[route]]", "[route]", 24, "duplicate key"),
     ] {
         check(from, to, line, why);
+    }
+}
+
+#[test]
+fn an_unknown_key_of_any_table_is_an_error_with_the_one_that_was_meant() {
+    let upstream = "[upstream.a]\nservers = ['h:1']\n";
+    let route = format!("{upstream}[[route]]\npath = '/'\nto = 'a'\n");
+    let gathering = format!("{upstream}[[route]]\npath = '/'\ngather = {{ a = 'a:/' }}\n");
+    for (text, key, meant) in [
+        (format!("{upstream}idle-tme = '1s'\n"), "idle-tme", "idle-time"),
+        (format!("{upstream}health = {{ path = '/', evry = '1s' }}\n"), "evry", "every"),
+        (format!("{upstream}queue = {{ sise = 1 }}\n"), "sise", "size"),
+        ("[upstream.a]\nservers = [{ at = 'h:1', wieght = 2 }]\n".into(), "wieght", "weight"),
+        (format!("{route}head_time = '1s'\n"), "head_time", "head-time"),
+        (format!("{route}encodet = 'pass'\n"), "encodet", "encoded"),
+        (format!("{route}retry = {{ trys = 2 }}\n"), "trys", "tries"),
+        (format!("{route}hedge = {{ afer = 'p95' }}\n"), "afer", "after"),
+        (format!("{route}rate = {{ request = 2 }}\n"), "request", "requests"),
+        (format!("{route}concurrency = {{ reqests = 2 }}\n"), "reqests", "requests"),
+        (format!("{gathering}dedline = '1s'\n"), "dedline", "deadline"),
+        ("[[route]]\npath = '/'\nbatch = { part = 2 }\n".into(), "part", "parts"),
+    ] {
+        let why = Configuration::parse(&text).unwrap_err().why;
+        let said = format!("has no key {key:?}; did you mean {meant:?}?");
+        assert!(why.ends_with(&said), "{why}");
     }
 }

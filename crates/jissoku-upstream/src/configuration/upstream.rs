@@ -218,7 +218,9 @@ fn servers(value: &Value<'_>, in_flight_max: u32) -> Result<Vec<ServerSpec>, Ref
             (string("a server", value)?, 1)
         };
         if !is_endpoint(&endpoint) {
-            let why = format!("a server is HOST:PORT or unix:/PATH, not {endpoint:?}");
+            let why = format!(
+                "a server is HOST:PORT with a port of 1 to 65535, or unix:/PATH, not {endpoint:?}"
+            );
             return Err(refuse(at, &why));
         }
         if servers.iter().any(|server| server.endpoint == endpoint) {

@@ -104,7 +104,20 @@ fn paths_are_relative_to_the_file() {
 #[test]
 fn errors_name_their_line() {
     let cases = [
-        ("contract = true\nworker = 3\n", "line 2: there is no key \"worker\"; there are folder,"),
+        (
+            "contract = true\nworker = 3\n",
+            "line 2: there is no key \"worker\"; did you mean \"workers\"?",
+        ),
+        (
+            "contract = true\nlistn = 'a'\n",
+            "line 2: there is no key \"listn\"; did you mean \"listen\"?",
+        ),
+        ("[[routes]]\npath = '/'\n", "line 1: there is no key \"routes\"; did you mean \"route\"?"),
+        ("[upstreams.a]\n", "line 1: there is no key \"upstreams\"; did you mean \"upstream\"?"),
+        (
+            "contract = true\nproxy-pass = 'a'\n",
+            "line 2: there is no key \"proxy-pass\"; there are folder,",
+        ),
         ("contract = true\n\nworkers = 'x'\n", "line 3: invalid value 'x' for '--workers <N>'"),
         ("contract = true\nworkers = 0\n", "line 2: invalid value '0' for '--workers <N>'"),
         (
