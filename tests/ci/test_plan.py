@@ -63,3 +63,27 @@ def test_an_undecided_step_of_bisect_is_measured_in_more_blocks(bound: str, most
     assert (first.blocks_max, second.blocks_max) == (10, most)
     if needs_closed_loop([bound]):
         assert (first.closed_loop_blocks, second.closed_loop_blocks) == (10, most)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "horizon"),
+    [
+        ([], 9),
+        (["--standard"], 40),
+        (["--for", "2m"], 9),
+        (["--for", "1h"], 40),
+        (["--precision", "1%"], 40),
+        (["--blocks", "9"], 0),
+        (["--closed-loop"], 0),
+        (["--fail-if", BOUND], 0),
+    ],
+)
+def test_a_comparison_is_looked_at_after_every_block_unless_its_length_is_fixed(
+    arguments: list[str], horizon: int
+) -> None:
+    assert plan(*arguments, is_pair=False).horizon == horizon
+
+
+def test_the_end_of_a_run_is_in_its_plan() -> None:
+    found = plan("--for", "90s", "--precision", "2%", is_pair=False)
+    assert (found.seconds, found.precision) == pytest.approx((90, 0.0198), abs=1e-3)

@@ -108,6 +108,12 @@ CASES = {
         ["compare", "floor", "jissoku", "--out", "/proc/nowhere"],
         "cannot be written",
     ),
+    "a time that is none": (["compare", "floor", "--for", "soon"], "'soon' is not a time"),
+    "a precision that is none": (["compare", "floor", "--precision", "2"], "is not a precision"),
+    "two ends of one run": (
+        ["compare", "floor", "jissoku", "--for", "9s", "--blocks", "9"],
+        "--for and --blocks exclude each other",
+    ),
     "no target to examine": (["conformance"], "name one target"),
     "two to examine": (["conformance", "jissoku", "--url", "x=http://a/"], "name one target"),
     "no such case": (["conformance", "jissoku", "--case", "x*"], "no case matches"),

@@ -19,7 +19,14 @@ from jissoku.cli.compare_options import (
 )
 from jissoku.cli.machine_lock import lock_machine
 from jissoku.cli.messages import print_message
-from jissoku.cli.param_types import LatencyObjective, MethodName, MethodToken, Rate
+from jissoku.cli.param_types import (
+    LatencyObjective,
+    MethodName,
+    MethodToken,
+    Percentage,
+    Rate,
+    Seconds,
+)
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.cli.write_reports import write_profile_report, write_report
 from jissoku.errors import InputError
@@ -49,8 +56,8 @@ NOISE_FLOOR_UNKNOWN = (
 @click.option(
     "--quick/--standard",
     default=True,
-    help="Nine blocks at three loads (the default), or 10 to 40 at all loads of the grid, until"
-    " every ratio above the light load is within 1 %.",
+    help="At most nine blocks of each of three loads (the default), or 40 at all loads of the grid,"
+    " in longer windows.",
 )
 @click.option(
     "--group",
@@ -126,10 +133,30 @@ NOISE_FLOOR_UNKNOWN = (
     help="Where the servers behind reverse proxies listen; their CPU time is not counted.",
 )
 @click.option(
+    "--until",
+    type=click.Choice(["decided"]),
+    default="decided",
+    show_default=True,
+    help="When to end: when every pair is decided at every load, at the latest after the blocks of"
+    " the mode (9 or 40). Verdicts are looked for after every block, and hold at each of them.",
+)
+@click.option(
+    "--for",
+    "time_limit",
+    type=Seconds(),
+    help="End after this time at the latest, such as 90s or 2m, with the verdicts known by then.",
+)
+@click.option(
+    "--precision",
+    type=Percentage(),
+    help="End when every interval is within this of its ratio, such as 1%, instead of when every"
+    " pair is decided.",
+)
+@click.option(
     "--blocks",
     type=click.IntRange(1, 200),
-    help="Number of blocks. Default: chosen by the precision reached, with --baseline and --fail-if"
-    " by the one that decides the bound.",
+    help="Fixed number of blocks, with a single look after the last one. With --fail-if the"
+    " number is chosen by the precision that decides the bound.",
 )
 @click.option(
     "--check-blocks",
@@ -147,6 +174,12 @@ NOISE_FLOOR_UNKNOWN = (
     "--profile",
     is_flag=True,
     help="Sample two targets afterwards, and break their difference down by function.",
+)
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Print the whole report instead of one screen; it is in report.txt in any case.",
 )
 @shared_options.as_json("the summary")
 @shared_options.quiet
@@ -179,7 +212,7 @@ def compare(**given: Any) -> int:
                 bounds = confirmed(bounds, judge(config_again.folder, options.fail_if))
         wants_causes = finished and (options.comment or options.step_summary)
         known = find_causes(bounds, config, show) if wants_causes else None
-    code = write_report(config.folder, as_json=options.as_json)
+    code = write_report(config.folder, as_json=options.as_json, is_brief=not options.verbose)
     if finished and options.profile:
         write_profile_report(config.folder, as_json=False, quiet=options.as_json)
     if earlier is not None and not options.as_json:
@@ -209,6 +242,7 @@ def _check(options: CompareOptions, ref: str) -> None:
     """
     if options.build and not ref:
         raise InputError("--build requires --baseline with a git ref or a release")
+    _check_end(options)
     if options.confirm and not options.fail_if:
         raise InputError("--confirm requires --fail-if: it confirms that a bound is exceeded")
     if ref:
@@ -225,6 +259,26 @@ def _check(options: CompareOptions, ref: str) -> None:
     core_assignment(options.server_cores, options.generator_cores)
     wanted = selection(options, floor=not ref)
     check_arms(options.fail_if, arm_names(wanted) | ({BASE} if ref else set()))
+
+
+def _check_end(options: CompareOptions) -> None:
+    """Refuses two ends of one run.
+
+    Raises:
+        InputError: The number of blocks is fixed, and it may end earlier.
+    """
+    early = "--for" if options.time_limit else "--precision" if options.precision else ""
+    fixed = {
+        "--blocks": options.blocks is not None,
+        "--fail-if": bool(options.fail_if),
+        "--closed-loop": options.closed_loop,
+        "--pipeline": options.pipeline > 1,
+    }
+    for name, is_given in fixed.items():
+        if early and is_given:
+            raise InputError(
+                f"{early} and {name} exclude each other: the number of blocks is fixed"
+            )
 
 
 def _second(folder: Path) -> Path:

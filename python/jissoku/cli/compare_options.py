@@ -1,16 +1,17 @@
 """The options of `jissoku compare` as values: targets, workload, and the whole configuration."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
 from jissoku.cli.messages import version_line
-from jissoku.design.sampling_plan import SAMPLING_PLANS, SamplingPlan, deciding
+from jissoku.design.sampling_plan import SAMPLING_PLANS, SamplingPlan, anytime, deciding
 from jissoku.errors import InputError
 from jissoku.model import ConnectionMode, Method, Mode, Transport, Workload
 from jissoku.model.updated import updated
 from jissoku.observe.capacity import Objective
 from jissoku.pipeline import CompareConfig, LoadMode, PreparedArm
-from jissoku.pipeline.compare_config import noise_floors
+from jissoku.pipeline.compare_config import external, noise_floors
 from jissoku.pipeline.profile import ProfileConfig
 from jissoku.pipeline.profile_reports import TARGETS_MAX
 from jissoku.pipeline.selection import FLOOR, PreparedSelection, Selection, folder_for
@@ -48,6 +49,9 @@ class CompareOptions:
     unix: bool
     upstream: str
     blocks: int | None
+    until: str
+    time_limit: float | None
+    precision: float | None
     check_blocks: int | None
     seed: int
     out: Path | None
@@ -63,6 +67,7 @@ class CompareOptions:
     step_summary: Path | None
     export_as: tuple[tuple[str, Path], ...]
     profile: bool
+    verbose: bool
     as_json: bool
     quiet: bool
 
@@ -129,7 +134,7 @@ def compare_config(
         first = arms[0]
         aa_control = f"{first.arm.name} again"
         arms = (*arms, PreparedArm(first.prepared.arm(aa_control), first.prepared))
-    return CompareConfig(
+    config = CompareConfig(
         arms_prepared=arms,
         aa_control=aa_control,
         floor=field.floor,
@@ -148,6 +153,9 @@ def compare_config(
         labels=dict(options.label),
         objective=None if options.closed_loop or options.pipeline > 1 else options.objective,
     )
+    if external(config):  # Only trials of each target alone say something of such a server.
+        return updated(config, plan=updated(config.plan, horizon=0))
+    return config
 
 
 def profiled_pair(config: CompareConfig) -> ProfileConfig:
@@ -185,6 +193,13 @@ def sampling_plan(options: CompareOptions, *, is_pair: bool) -> SamplingPlan:
         plan = updated(plan, blocks=blocks, blocks_max=blocks, closed_loop_blocks=solo)
     if options.closed_loop or options.pipeline > 1 or needs_closed_loop(options.fail_if):
         return updated(plan, closed_loop_blocks=plan.blocks_max)
+    if blocks is None and not options.fail_if:
+        return anytime(
+            plan,
+            _mode(options),
+            seconds=options.time_limit or 0.0,
+            precision=math.log1p(options.precision or 0.0),
+        )
     if bounds and len(bounds) == len(options.fail_if):
         # No bound depends on full load, and its trials would take a fifth of the time.
         return updated(plan, closed_loop_blocks=0, capacity_blocks=0)

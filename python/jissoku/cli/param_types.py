@@ -32,6 +32,39 @@ class Rate(click.ParamType[int]):
         return rate
 
 
+class Seconds(click.ParamType[float]):
+    """A duration: `90s`, `2m` or `90`, in seconds."""
+
+    name = "time"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Parses the duration, or fails with one sentence."""
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|min|h)?", str(value))
+        scale = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
+        seconds = float(found[1]) * scale[found[2] or ""] if found else 0.0
+        if seconds <= 0:
+            self.fail(f"{value!r} is not a time: write 90s or 2m", param, ctx)
+        return seconds
+
+
+class Percentage(click.ParamType[float]):
+    """A part: `1%` or `0.01`."""
+
+    name = "percentage"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Parses the part, or fails with one sentence."""
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s?(%?)", str(value))
+        part = float(found[1]) / (100 if found[2] else 1) if found else 0.0
+        if not 0 < part < 1:
+            self.fail(f"{value!r} is not a precision: write 1% or 0.01", param, ctx)
+        return part
+
+
 class RequestPath(click.ParamType[str]):
     """The target of a request in origin form (RFC 9112 section 3.2.1)."""
 

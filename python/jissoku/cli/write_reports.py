@@ -14,7 +14,7 @@ from jissoku.pipeline.profile_reports import write_profile_reports
 from jissoku.pipeline.reports import write_reports
 
 
-def write_report(folder: Path, *, as_json: bool) -> int:
+def write_report(folder: Path, *, as_json: bool, is_brief: bool = False) -> int:
     """Writes the four reports into the run's folder, prints one, and returns the exit code."""
     warn_unfinished(folder)
     summary = write_reports(folder)
@@ -22,7 +22,7 @@ def write_report(folder: Path, *, as_json: bool) -> int:
         click.echo((folder / "report.json").read_text(encoding="utf-8"), nl=False)
     else:
         if isinstance(summary, Summary):
-            shown = report.renderable(summary)
+            shown = report.brief(summary) if is_brief else report.renderable(summary)
         else:
             shown = report.sweep_renderable(summary)
         Console(highlight=False).print(shown)

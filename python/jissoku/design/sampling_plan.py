@@ -46,6 +46,11 @@ class SamplingPlan:
         warmup_requests: That each arm is sent after its start, as fast as it answers, and for
             `warmup_max_ns` at most; then, if its runtime compiles, evenly spaced for `compile_ns`.
         settle_ns: Before the window of a trial at a fixed rate, at that rate, in nanoseconds.
+        horizon: With looks after every block, the number of blocks over which the error is spent,
+            which no load exceeds; 0: `blocks`, `blocks_max` and `blocks_step` decide.
+        precision: With looks after every block, the half-width of every interval at which the run
+            ends, as a natural logarithm; 0: it ends when every pair is decided.
+        seconds: With looks after every block, how long the run may take; 0: as long as it needs.
         control_blocks: Of every eight blocks of paired trials the first ones that measure the A/A
             control; an even number, so that each copy is first equally often.
     """
@@ -72,6 +77,9 @@ class SamplingPlan:
     settle_ns: int = 0
     control_blocks: int = 8
     paired_window_ns: int = 0
+    horizon: int = 0
+    precision: float = 0.0
+    seconds: float = 0.0
 
     def has_control(self, index: int) -> bool:
         """Whether block `index` measures the A/A control."""
@@ -144,6 +152,26 @@ SAMPLING_PLANS = {
         compile_ns=3 * SECOND,
     ),
 }
+
+
+# The horizon of each mode, and of a run that is to be precise or may take longer than this.
+HORIZONS = {Mode.QUICK: 9, Mode.STANDARD: 40}
+LONG_SECONDS = 600.0
+
+
+def anytime(
+    plan: SamplingPlan, mode: Mode, *, seconds: float = 0.0, precision: float = 0.0
+) -> SamplingPlan:
+    """The plan of a run whose verdicts are looked for after every block.
+
+    Args:
+        plan: Of the mode.
+        seconds: How long it may take; 0: until it has decided.
+        precision: Half-width that every interval has to reach; 0: until every pair is decided.
+    """
+    is_long = precision > 0 or seconds > LONG_SECONDS
+    horizon = HORIZONS[Mode.STANDARD if is_long else mode]
+    return replace(plan, horizon=horizon, blocks_max=horizon, precision=precision, seconds=seconds)
 
 
 # Blocks of a run that decides bounds, at the first look and at the last one. Two copies of our

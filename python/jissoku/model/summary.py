@@ -304,6 +304,7 @@ class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
         user_fraction: Fraction of CPU time in user space, in the closed loop.
         rate_rps: Closed loop, from single-target trials.
         capacity_rps: Highest rate that met the run's objective.
+        capacity_rank: From 1, the highest first; arms without a proven difference share one.
         rss_bytes: Median over trials of the resident memory at the window's end.
         idle_cpu_fraction: Fraction of one core used before the first request; None if unknown.
         trials_valid: Number of valid trials with this arm, of `trials_total`.
@@ -318,6 +319,7 @@ class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
     rate_rps: Estimate | None = None
     bottleneck: Bottleneck = Bottleneck.UNKNOWN
     capacity_rps: Estimate | None = None
+    capacity_rank: int | None = None
     rss_bytes: int | None = None
     idle_cpu_fraction: float | None = None
     failures: tuple[FailureSummary, ...] = ()

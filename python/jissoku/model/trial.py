@@ -225,7 +225,7 @@ class MachineConditions(msgspec.Struct, frozen=True, kw_only=True):
         kernel_cpu_ns: CPU time of the kernel's own threads in the window, to about a millisecond.
         viewer_cpu_ns: CPU time in the window of `jissoku ui` on this machine; 0 without one.
         cores_idle_before: Idle fraction of the server's cores in the last tenth of a second before
-            the targets were started. A start waits for 0.97, at most ten seconds; a lower value
+            the targets were started. A start waits for 0.97, at most one second; a lower value
             means that the cores were still busy.
         target_wait_fraction: Time in which threads of the targets were ready and had no core
             (/proc/PID/task/TID/schedstat), divided by the window; more than 1 with several threads.

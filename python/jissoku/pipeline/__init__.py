@@ -5,8 +5,8 @@ recorded as it ends -> (a reader turns records into a summary and a report). Sta
 each other; this package passes values from one to the next.
 """
 
+from jissoku.pipeline.compare import compare
 from jissoku.pipeline.compare_config import CompareConfig, LoadMode
-from jissoku.pipeline.comparison_run import compare
 from jissoku.pipeline.progress import ProgressListener
 from jissoku.pipeline.sweep import SweepConfig, run_sweep
 from jissoku.pipeline.trial_runner import PreparedArm

@@ -8,8 +8,8 @@ from jissoku.model import CoreAssignment, Method, Mode, Workload
 from jissoku.model.bound import BoundResult
 from jissoku.model.updated import updated
 from jissoku.pipeline.ci import judge
+from jissoku.pipeline.compare import compare
 from jissoku.pipeline.compare_config import CompareConfig, noise_floors
-from jissoku.pipeline.comparison_run import compare
 from jissoku.pipeline.progress import ProgressListener
 from jissoku.pipeline.selection import build_paths
 from jissoku.pipeline.trial_runner import PreparedArm

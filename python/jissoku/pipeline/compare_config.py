@@ -153,6 +153,7 @@ def run_header(config: CompareConfig) -> Run:
         labels=dict(config.labels),
         blocks_planned=config.plan.blocks_max,
         experiment=config.experiment,
+        horizon=config.plan.horizon,
     )
 
 

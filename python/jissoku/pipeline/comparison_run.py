@@ -6,7 +6,7 @@ a search for its capacity.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from jissoku import stats
 from jissoku.design import loads as grid, schedule
@@ -23,17 +23,14 @@ from jissoku.model import (
     TrialKind,
 )
 from jissoku.model.updated import updated
-from jissoku.pipeline.compare_config import CompareConfig, external, run_header
-from jissoku.pipeline.progress import EtaEstimator, ProgressListener, RecordedProgress
+from jissoku.pipeline.compare_config import CompareConfig, external
+from jissoku.pipeline.progress import EtaEstimator, ProgressListener
 from jissoku.pipeline.repeated_checks import RepeatedChecks, measurements, repeated_checks
 from jissoku.pipeline.servers import Servers, started_servers
 from jissoku.pipeline.trial_loop import FAILURES_MAX, RERUNS_MAX, TrialLoop
 from jissoku.pipeline.trial_runner import TrialRunner, TrialTiming
 from jissoku.pipeline.trials_left import trials_left
 from jissoku.records import RunWriter
-from jissoku.records.events import EventWriter
-from jissoku.system.cores import pin_process
-from jissoku.system.interruption import Interrupted, Interruption
 
 # Time in which the idle targets are observed before the first request of a trial, in nanoseconds.
 IDLE_WATCH_NS = 200_000_000
@@ -42,34 +39,7 @@ IDLE_WATCH_NS = 200_000_000
 PILOT_BLOCK = 0
 
 
-def compare(config: CompareConfig, listener: ProgressListener) -> bool:
-    """Runs a campaign until it ends or is interrupted; its records are in the configured folder.
-
-    Returns:
-        Whether it ran to its end; every finished trial is on disk in any case.
-
-    Raises:
-        InputError: The folder holds a run already or cannot be written.
-    """
-    run = run_header(config)
-    with (
-        Interruption() as interruption,
-        pin_process(config.cores.generator),
-        RunWriter(config.folder, run) as store,
-        EventWriter(config.folder) as events,
-    ):
-        benchmark = TrialRunner(config.arms_prepared, config.cores, interruption)
-        campaign = _ComparisonRun(config, run, benchmark, store, RecordedProgress(listener, events))
-        try:
-            campaign.run()
-        except Interrupted:
-            blocks = len({trial.block for trial in campaign.trials})
-            store.stop_early(f"it was interrupted in block {blocks}")
-            return False
-    return True
-
-
-class _ComparisonRun:
+class ComparisonRun:
     """The state of one campaign: the remaining arms, and the recorded trials."""
 
     def __init__(
@@ -90,11 +60,16 @@ class _ComparisonRun:
         self.busy: set[str] = set()
         self.capacities: dict[str, float] = {}
         self.starts = 0
+        # The pilot is the closed loop of the first block.
+        self.first_closed_loop = 1
         eta = EtaEstimator((config.plan.warmup_ns + config.plan.window_ns) / 1e9)
         self.loop = TrialLoop(store, listener, eta)
         self.trials = self.loop.trials
         self.repeats: RepeatedChecks | None = None
         self.external = external(config)
+        # With looks after every block: the arms that a load still needs, and the trials to come.
+        self.wanted: dict[Load, frozenset[str]] = {}
+        self.expected: Callable[[], Mapping[TrialKind, int]] | None = None
 
     @property
     def plan(self) -> SamplingPlan:
@@ -103,15 +78,15 @@ class _ComparisonRun:
 
     def run(self) -> None:
         """Runs all steps in order."""
-        self._pilot()
+        self.pilot()
         done = 0
         for index in self._indices():
             for step in self._block(index):
-                self._run(step, index)
+                self.run_step(step, index)
             done = index + 1
-        self._repeat_checks(done)
+        self.repeat_checks(done)
 
-    def _pilot(self) -> None:
+    def pilot(self) -> None:
         """Measures each arm in the closed loop: its loads, and the first block of that kind."""
         config = self.config
         loads = config.given_loads
@@ -119,10 +94,13 @@ class _ComparisonRun:
         if is_needed:
             alone = {TrialKind.CLOSED_LOOP: [(name,) for name in config.names]}
             for step in schedule.block(PILOT_BLOCK, (), alone, seed=config.seed):
-                self._run(step, PILOT_BLOCK)
-            self.capacities = grid.capacities_of(self.trials)
-            if config.aa_control and config.names[0] in self.capacities:
-                self.capacities[config.aa_control] = self.capacities[config.names[0]]
+                self.run_step(step, PILOT_BLOCK)
+            self.add_capacities(grid.capacities_of(self.trials))
+        self.set_loads(loads)
+
+    def set_loads(self, loads: tuple[Load, ...] | None) -> None:
+        """Writes the loads into the header; None: those of the grid that enough arms reach."""
+        config = self.config
         if loads is None:
             names = [arm.name for arm in config.arms]
             # A single load is one of all arms: of a server and its knobs, the slowest may be the
@@ -136,14 +114,22 @@ class _ComparisonRun:
         text = "; ".join(load.text for load in loads)
         self.progress.note(f"Loads: {text or 'none that two targets reach'}.")
         for load in loads:
-            left_out = set(config.names) - set(self._reaching(load))
+            left_out = set(config.names) - set(self.reaching(load))
             if left_out:
                 self.progress.note(f"Not at {load.text}: {', '.join(sorted(left_out))}.")
+
+    def add_capacities(self, rates: Mapping[str, float]) -> None:
+        """Keeps the best closed-loop rate of each arm, in requests per second."""
+        for name, rate in rates.items():
+            self.capacities[name] = max(rate, self.capacities.get(name, 0.0))
+        first = self.config.names[0]
+        if self.config.aa_control and first in self.capacities:
+            self.capacities[self.config.aa_control] = self.capacities[first]
 
     def _fixed_load(self, loads: tuple[Load, ...]) -> tuple[Load, ...]:
         """The heaviest load that every arm reaches, or else that two do."""
         arm_count = len(self.config.arms)
-        common = [load for load in loads if len(self._reaching(load)) == arm_count]
+        common = [load for load in loads if len(self.reaching(load)) == arm_count]
         return tuple((common or loads)[-1:])
 
     def _indices(self) -> Iterator[int]:
@@ -161,7 +147,7 @@ class _ComparisonRun:
                 )
             yield index
 
-    def _repeat_checks(self, first: int) -> None:
+    def repeat_checks(self, first: int) -> None:
         """Further blocks of cross-checks, from an index on, where one does not agree."""
         found = stats.contradicted(self.header, self.trials)
         repeats = repeated_checks(self.header, self.plan, self.trials, found, first)
@@ -173,12 +159,12 @@ class _ComparisonRun:
             )
         self.repeats = repeats
         for step in repeats.starts:
-            self._run(step, step.planned.block)
+            self.run_step(step, step.planned.block)
 
     def _block(self, index: int) -> Iterator[PlannedStart]:
         effort, names = self.plan, self.config.names
         alone = [(name,) for name in names]
-        kinds: dict[TrialKind, Sequence[tuple[str, ...]]] = dict(self._groups(index))
+        kinds: dict[TrialKind, Sequence[tuple[str, ...]]] = dict(self.groups(index))
         if index < effort.fixed_rate_blocks and any(load.rate_rps for load in self.header.loads):
             kinds[TrialKind.FIXED_RATE] = alone
         if index < effort.capacity_blocks and self.config.objective is not None:
@@ -191,9 +177,9 @@ class _ComparisonRun:
 
     def _has_closed_loop(self, index: int) -> bool:
         """Whether arms are measured in the closed loop; the pilot was the first block's."""
-        return 0 < index < self.plan.closed_loop_blocks
+        return self.first_closed_loop <= index < self.plan.closed_loop_blocks
 
-    def _groups(self, index: int) -> Iterator[tuple[TrialKind, Sequence[tuple[str, ...]]]]:
+    def groups(self, index: int) -> Iterator[tuple[TrialKind, Sequence[tuple[str, ...]]]]:
         """Groups of arms measured together in this block, without unobservable arms."""
         names = [arm.name for arm in self.config.arms if arm.name not in self.external]
         if not self.config.paired_trials or len(names) < 2:
@@ -207,9 +193,9 @@ class _ComparisonRun:
             if index < self.plan.cross_check_blocks and not self.config.is_closed:
                 yield TrialKind.TIME_SLICED, [tuple(names)]
 
-    def _run(self, step: PlannedStart, index: int) -> None:
+    def run_step(self, step: PlannedStart, index: int) -> None:
         """Starts the arms of a step and measures them at each load, with all arms that reach it."""
-        planned = self._usable(step.planned)
+        planned = self.usable(step.planned)
         if planned is None:
             return
         workload = self.config.workload
@@ -219,14 +205,16 @@ class _ComparisonRun:
             with started_servers(self.runner, planned, workload) as servers:
                 self.starts += 1
                 servers.warm_up(planned, workload, self.plan)
+                if self.plan.horizon and self.config.given_loads is None:
+                    self.add_capacities(servers.rates)
                 while left:
                     part = left.pop(0)
-                    if not self._measure(servers, planned, part, index):
+                    if not self.measure(servers, planned, part, index):
                         break
-                    if self._finds_busy_arms():
+                    if self.finds_busy_arms():
                         left.insert(0, part)
                         break
-            planned = self._usable(step.planned)
+            planned = self.usable(step.planned)
             if not left or planned is None:
                 return
 
@@ -240,9 +228,10 @@ class _ComparisonRun:
             return
         yield from measurements(step)
 
-    def _finds_busy_arms(self) -> bool:
+    def finds_busy_arms(self) -> bool:
         """Whether the last trial showed that an arm cannot be measured in slices."""
-        found = stats.busy_arms(self.trials[-1]) - self.busy
+        last = self.trials[-1:]  # None before the first trial, of which too few arms were left.
+        found = frozenset().union(*map(stats.busy_arms, last)) - self.busy
         if found and self.header.method is Method.TIME_SLICED:
             self.busy |= found
             plan = updated(self.plan, fixed_rate_blocks=self.plan.blocks_max)
@@ -255,7 +244,7 @@ class _ComparisonRun:
             return True
         return False
 
-    def _usable(self, planned: PlannedTrial) -> PlannedTrial | None:
+    def usable(self, planned: PlannedTrial) -> PlannedTrial | None:
         """A step without arms that failed too often or take time from others; None if too few."""
         busy = self.busy if planned.kind is TrialKind.TIME_SLICED else ()
         arms = tuple(
@@ -265,13 +254,15 @@ class _ComparisonRun:
             return None
         return updated(planned, arms=arms)
 
-    def _measure(
+    def measure(
         self, servers: Servers, planned: PlannedTrial, part: PlannedMeasurement, index: int
     ) -> bool:
         """Runs one trial, repeated if disturbed; whether the start can be used further."""
         planned = updated(planned, kind=part.kind)
         if part.load is not None:
-            reaching = set(self._reaching(part.load))
+            reaching = set(self.reaching(part.load))
+            if part.kind.is_paired and not part.is_check and part.load in self.wanted:
+                reaching &= self.wanted[part.load]
             arms = tuple(name for name in planned.arms if name in reaching)
             planned = updated(planned, arms=arms)
             if len(arms) < (2 if planned.kind.is_paired else 1):
@@ -290,6 +281,8 @@ class _ComparisonRun:
         return False
 
     def _trials_left(self, index: int) -> Mapping[TrialKind, int]:
+        if self.expected is not None:
+            return self.expected()
         if self.repeats is not None:
             return self.repeats.trials_left(self.trials)
         names = [name for name in self.config.names if self.failures[name] < FAILURES_MAX]
@@ -329,7 +322,8 @@ class _ComparisonRun:
         met = [one.rate_rps for one in known if one.rate_rps]
         return met[-1] if met else round(FIRST_OF_CLOSED_LOOP * self.capacities.get(arm, 1_000.0))
 
-    def _reaching(self, load: Load) -> tuple[str, ...]:
+    def reaching(self, load: Load) -> tuple[str, ...]:
+        """The arms that are measured at a load."""
         names = [arm.name for arm in self.config.arms]
         if load.level is LoadLevel.GIVEN:
             return tuple(names)

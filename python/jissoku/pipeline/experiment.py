@@ -36,8 +36,8 @@ from jissoku.model.experiment import (
 from jissoku.model.updated import updated
 from jissoku.observe.machine import machine
 from jissoku.pipeline import counting
+from jissoku.pipeline.compare import compare
 from jissoku.pipeline.compare_config import CompareConfig, LoadMode
-from jissoku.pipeline.comparison_run import compare
 from jissoku.pipeline.progress import ProgressListener
 from jissoku.pipeline.trial_runner import PreparedArm
 from jissoku.records import experiment as folders

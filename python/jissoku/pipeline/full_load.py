@@ -20,8 +20,8 @@ from jissoku.model import (
     TuningResult,
 )
 from jissoku.model.updated import updated
+from jissoku.pipeline.compare import compare
 from jissoku.pipeline.compare_config import LoadMode
-from jissoku.pipeline.comparison_run import compare
 from jissoku.pipeline.progress import ProgressListener
 from jissoku.pipeline.tuning_target import TuningConfig, TuningTarget
 from jissoku.stats import ablation, full_load

@@ -67,6 +67,8 @@ class Servers:
         self._running: dict[str, RunningTarget] = {}
         self._servers: dict[str, VerifiedServer] = {}
         self._warmed: dict[str, int] = {}
+        # Requests per second of each arm in the closed loop of its warm-up.
+        self.rates: dict[str, float] = {}
         self._failure: Failure | None = None
 
     @property
@@ -129,9 +131,14 @@ class Servers:
         try:
             (measurement,), _ = self._runner.measure(spec, [self._servers[name]])
         except TrialFailed as failed:
+            if self._servers[name].running.is_alive():
+                self.rates.setdefault(name, 1.0)  # So slow here that only a measurement can say.
+                return 0
             self._failure = failed.failure
             return 0
         self._warmed[name] = self._warmed.get(name, 0) + measurement.requests
+        if workload.rate_rps is None:
+            self.rates[name] = measurement.requests / measurement.duration_ns * 1e9
         return measurement.requests
 
     def measure(self, planned: PlannedTrial, workload: Workload, window: TrialTiming) -> Trial:

@@ -29,7 +29,7 @@ from jissoku.model import (
 )
 from jissoku.model.updated import updated
 from jissoku.pipeline import full_load
-from jissoku.pipeline.comparison_run import compare
+from jissoku.pipeline.compare import compare
 from jissoku.pipeline.counting import count_arm
 from jissoku.pipeline.progress import ProgressListener
 from jissoku.pipeline.tuning_target import TuningConfig, TuningTarget

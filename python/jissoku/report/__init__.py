@@ -1,5 +1,6 @@
 """Renders a summary: terminal, Markdown, JSON, HTML. Nothing is computed or read here."""
 
+from jissoku.report.brief import brief
 from jissoku.report.html import to_html
 from jissoku.report.json import to_json
 from jissoku.report.markdown import to_markdown
@@ -14,6 +15,7 @@ from jissoku.report.text import renderable, to_text
 from jissoku.report.tuning import tuning_to_json, tuning_to_text
 
 __all__ = [
+    "brief",
     "renderable",
     "sweep_renderable",
     "sweep_to_html",

@@ -42,6 +42,11 @@ def micro(estimate: Estimate | None) -> str:
     return updated(estimate, **scaled).text
 
 
+def micro_value(estimate: Estimate | None) -> str:
+    """Nanoseconds in microseconds, without the interval."""
+    return NOTHING if estimate is None else significant(estimate.value / 1000)
+
+
 def size(count: float) -> str:
     """Bytes in the unit that fits; powers of 1024."""
     for limit, unit in ((1024, "B"), (1024**2, "KiB"), (1024**3, "MiB")):

@@ -109,7 +109,7 @@ def _warnings(summary: Summary, *weights: Severity) -> list[RenderableType]:
     return [*found, Text("")] if found else []
 
 
-def _shown(summary: Summary) -> tuple[Load, ...]:
+def shown_loads(summary: Summary) -> tuple[Load, ...]:
     """All loads if they are few; else the lightest, the main one and the heaviest."""
     if len(summary.loads) <= LOADS_MAX:
         return summary.loads
@@ -120,7 +120,7 @@ def _shown(summary: Summary) -> tuple[Load, ...]:
 def _loads(summary: Summary, width: int) -> list[RenderableType]:
     """A table per load."""
     found: list[RenderableType] = []
-    shown = _shown(summary)
+    shown = shown_loads(summary)
     for known in tables.at_loads(summary):
         if known.load not in shown:
             continue
@@ -157,7 +157,7 @@ def _verdicts(summary: Summary) -> list[RenderableType]:
     """Relative to the baseline: cost at the loads shown, latency at the main one, capacity."""
     found: list[RenderableType] = []
     shown = {
-        Metric.COST: _shown(summary),
+        Metric.COST: shown_loads(summary),
         Metric.P50: (summary.main_load,),
         Metric.P99: (summary.main_load,),
     }

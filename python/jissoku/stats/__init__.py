@@ -1,6 +1,8 @@
 """Pure functions from a run and its trials to estimates and verdicts."""
 
+from jissoku.stats.compare import pairs
 from jissoku.stats.contradicted import contradicted
+from jissoku.stats.neighbours import neighbours
 from jissoku.stats.run_checks import is_rejected
 from jissoku.stats.stopping import cost_verdicts, half_widths, is_enough
 from jissoku.stats.summary import of_unfinished, summarise
@@ -16,7 +18,9 @@ __all__ = [
     "is_enough",
     "is_rejected",
     "minimum_effect_of",
+    "neighbours",
     "of_unfinished",
+    "pairs",
     "summarise",
     "summarise_sweep",
     "trial_checks",

@@ -216,7 +216,7 @@ def _of_warnings(trials: Sequence[Trial]) -> Iterator[ReportWarning]:
     seen: dict[str, list[tuple[str, FailedCheck]]] = {}
     for trial in trials:
         for check in trial.failed_checks:
-            if check.outcome is CheckOutcome.WARNING and check.name != RATE_WARNING:
+            if check.outcome is CheckOutcome.WARNING and check.name not in SAID_ELSEWHERE:
                 arm = check.arm or " + ".join(sorted(trial.arms))
                 seen.setdefault(check.name, []).append((arm, check))
     for name, found in sorted(seen.items()):
@@ -228,6 +228,9 @@ def _of_warnings(trials: Sequence[Trial]) -> Iterator[ReportWarning]:
             text=f"{arms}. For example: {found[0][1].message}.",
         )
 
+
+# With the rate, and with the condition of the verdicts.
+SAID_ELSEWHERE = {RATE_WARNING, "foreign"}
 
 # Check warnings that weaken a value of the report.
 INVALIDATING_CHECKS = {"rate-not-reached", "late-sends", "little", "drift", "generator-busy"}

@@ -85,14 +85,19 @@ def comparison_input(run: Run, trials: Sequence[Trial]) -> ComparisonInput:
 
 
 def of_unfinished(summary: Summary, reason: str) -> Summary:
-    """The summary of a run that is not finished: with a warning, without ranks and advice.
+    """The summary of a run that is not finished: with a warning.
 
-    Its values were shown while it ran, and may have been why it was ended.
+    Verdicts that are looked for after every block hold at each of them. Any other run has no ranks
+    and no advice: its values were shown while it ran, and may have been why it was ended.
 
     Args:
         summary: Of its records.
         reason: The end of a sentence, such as `it was interrupted in block 7`.
     """
+    if summary.run.horizon:
+        text = f"{reason[:1].upper()}{reason[1:]}. Its verdicts hold; what is missing is undecided."
+        note = ReportWarning(severity=Severity.NOTE, title="The run ended early", text=text)
+        return updated(summary, warnings=(*summary.warnings, note))
     text = (
         f"{reason[:1].upper()}{reason[1:]}. Values so far are shown while a run is measured, and an"
         " end that is chosen by them makes differences likelier: there are no ranks."
@@ -157,9 +162,11 @@ def _ranked(
     named = [name for name in ranked_arms(evidence.run) if name not in evidence.excluded_arms]
     loads = {point.load for known in found for point in known.points}
     ranks = {load: _ranks(found, comparisons, named, load) for load in loads}
+    by_capacity = _capacity_ranks(found, comparisons, named)
     ranked = [
         updated(
             known,
+            capacity_rank=by_capacity.get(known.arm.name),
             points=tuple(
                 updated(point, rank=ranks[point.load].get(known.arm.name)) for point in known.points
             ),
@@ -182,6 +189,22 @@ def _ranks(
     }
     if len(ordered) < 2:
         return {}
+    return ranking.ranks(ordered, lambda one, other: frozenset((one, other)) in apart)
+
+
+def _capacity_ranks(
+    found: Sequence[ArmSummary], comparisons: Sequence[Comparison], named: Sequence[str]
+) -> dict[str, int]:
+    """Ranks by capacity of those who have one."""
+    known = {s.arm.name: s.capacity_rps.value for s in found if s.capacity_rps is not None}
+    ordered = sorted((name for name in known if name in named), key=lambda name: -known[name])
+    if len(ordered) < 2:
+        return {}
+    apart = {
+        frozenset((c.arm, c.against))
+        for c in comparisons
+        if c.proven and c.metric is Metric.CAPACITY
+    }
     return ranking.ranks(ordered, lambda one, other: frozenset((one, other)) in apart)
 
 

@@ -12,7 +12,7 @@ SPAN_S = 0.1
 
 # If the cores are not idle by then, the trial runs all the same and records it. On a machine with
 # constant other load, waiting before every start would only double the campaign's length.
-LIMIT_S = 10.0
+LIMIT_S = 1.0
 LIMIT_AFTER_FAILURE_S = 0.5
 
 

@@ -1,0 +1,270 @@
+"""A run whose verdicts are looked for after every block, and that ends when they are there.
+
+The cost of a request at the middle load comes first: three blocks of it are the first table. Then
+come the other loads, with the arms that an undecided pair needs, then capacity and the closed loop,
+and last the cross-checks.
+"""
+
+import random
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+from jissoku import stats
+from jissoku.design import schedule
+from jissoku.design.loads import MIDDLE
+from jissoku.design.schedule import PlannedMeasurement, PlannedStart, PlannedTrial
+from jissoku.model import Comparison, Condition, Load, LoadLevel, Method, TrialKind, Verdict
+from jissoku.model.updated import updated
+from jissoku.pipeline.comparison_run import ComparisonRun
+from jissoku.pipeline.servers import started_servers
+from jissoku.pipeline.trial_loop import FAILURES_MAX
+from jissoku.stats.stopping import Question
+
+# Blocks of each load before anything can be decided, and of the first table.
+FIRST_BLOCKS = 3
+
+# Parts of a limited time at whose ends costs, and all but the cross-checks, are left as they are.
+COSTS_UNTIL, SEARCHES_UNTIL = 0.65, 0.9
+
+# The first start of all arms is given up after this many failures, and each arm is started alone.
+FIRST_STARTS_MAX = 4
+
+# No number of blocks decides these.
+WITHOUT_ANSWER = {Verdict.FAILED, Verdict.INVALID, Verdict.DISPUTED}
+
+
+class AnytimeRun(ComparisonRun):
+    """The state of such a run."""
+
+    def run(self) -> None:
+        """Runs all steps in the order of their importance."""
+        self._started = time.monotonic()
+        self._took_s: dict[TrialKind, float] = {}
+        self._reported: set[Question] = set()
+        self._has_table = False
+        self.first_closed_loop = 0
+        self.expected = self._trials_expected
+        self._kinds_left: dict[TrialKind, int] = {}
+        first = self._begin()
+        self._measure_costs(first)
+        self._measure_capacities()
+        self._check()
+
+    def _begin(self) -> int:
+        """Determines the loads; returns the index of the first block that is still to be measured.
+
+        The warm-ups of all arms on one start say which loads each of them reaches, and the first
+        block is measured on that start.
+        """
+        if self.config.given_loads is not None:
+            self.set_loads(self.config.given_loads)
+            return 0
+        if self.header.method is Method.TIME_SLICED and self._first_start():
+            self._report()
+            return 1
+        self.first_closed_loop = 1
+        self.pilot()
+        return 0
+
+    def _first_start(self) -> bool:
+        """Starts all arms, chooses the loads, and measures the first block; whether that worked."""
+        (kind, (names,)), *_ = [*self.groups(0)] or [(TrialKind.TIME_SLICED, [()])]
+        order = random.Random(f"{self.config.seed}/block/0")
+        arms = list(names)
+        order.shuffle(arms)
+        asked = PlannedTrial(block=0, kind=kind, arms=tuple(arms), seed=order.getrandbits(31))
+        for _ in range(FIRST_STARTS_MAX):
+            planned = self.usable(asked)
+            if planned is None:
+                return False
+            with started_servers(self.runner, planned, self.config.workload) as servers:
+                self.starts += 1
+                servers.warm_up(planned, self.config.workload, self.plan)
+                if not servers.is_broken and not self.header.loads:
+                    self.add_capacities(servers.rates)
+                    self.set_loads(None)
+                    if not self.header.loads:
+                        return False
+                part = PlannedMeasurement(kind=kind, load=self._main_load())
+                if self.measure(servers, planned, part, 0) and not self.finds_busy_arms():
+                    return True
+        return bool(self.header.loads)
+
+    def _main_load(self) -> Load:
+        """The middle load, which the first table is of."""
+        loads = self.header.loads
+        middle = [load for load in loads if load.level is LoadLevel.MEDIUM]
+        if middle:
+            return middle[0]
+        if loads:
+            return loads[len(loads) // 2]
+        return Load(rate_rps=MIDDLE * len(self.config.cores.server), level=LoadLevel.MEDIUM)
+
+    def _measure_costs(self, first: int) -> None:
+        index = first
+        while loads := self._loads_left(index):
+            steps = list(self._cost_steps(index, loads))
+            done = sum(self._timed(step, index, COSTS_UNTIL) for step in steps)
+            if done == 0 or done < len(steps):
+                break
+            index += 1
+            self._report()
+        self.wanted = {}
+
+    def _cost_steps(self, index: int, loads: Sequence[Load]) -> Iterator[PlannedStart]:
+        kinds: dict[TrialKind, Sequence[tuple[str, ...]]] = {}
+        for kind, groups in self.groups(index):
+            if kind is TrialKind.TIME_SLICED and self.header.method is not Method.TIME_SLICED:
+                continue  # That is a cross-check.
+            kinds[kind] = [self._needed(group, loads) for group in groups]
+        if self.busy:
+            kinds[TrialKind.FIXED_RATE] = [(name,) for name in self.config.names]
+        return schedule.block(index, loads, kinds, seed=self.config.seed)
+
+    def _needed(self, group: tuple[str, ...], loads: Sequence[Load]) -> tuple[str, ...]:
+        if self.header.method is not Method.TIME_SLICED:
+            return group
+        wanted = set().union(*(self.wanted.get(load, set(group)) for load in loads))
+        return tuple(name for name in group if name in wanted)
+
+    def _loads_left(self, index: int) -> list[Load]:
+        """The loads of the next block, with an undecided pair; sets the arms that each needs."""
+        if not any(True for _ in self.groups(index)):
+            return []
+        still_open = self._open()
+        found = []
+        for load in self.header.loads:
+            blocks = self._blocks(load)
+            arms = {
+                name for arm, against, at in still_open if at == load for name in (arm, against)
+            }
+            if not arms or blocks >= self.plan.horizon:
+                continue
+            extra = {self.config.floor or "", self.config.aa_control}
+            self.wanted[load] = frozenset(arms | extra if blocks < FIRST_BLOCKS else arms)
+            found.append(load)
+        main = self._main_load()
+        if index < FIRST_BLOCKS and main in found:
+            return [main]
+        return found
+
+    def _blocks(self, load: Load) -> int:
+        """How many blocks of a load are measured, without cross-checks."""
+        sliced = self.header.method is Method.TIME_SLICED
+        kind = TrialKind.TIME_SLICED if sliced else TrialKind.PAIRED
+        return len(
+            {
+                trial.block
+                for trial in self.trials
+                if trial.kind is kind
+                and trial.load_rps == load.rate_rps
+                and (not sliced or trial.slice_ns == self.header.slice_ns)
+            }
+        )
+
+    def _open(self) -> list[Question]:
+        """Pairs and loads without an answer, of the arms that can have one."""
+        if self.plan.precision:
+            widths = stats.half_widths(self.header, self.trials)
+            return [one for one in self._questions() if widths.get(one, 1e9) > self.plan.precision]
+        found = stats.cost_verdicts(self.header, self.trials)
+        return [one for one in self._questions() if not _is_answered(found.get(one))]
+
+    def _questions(self) -> Iterator[Question]:
+        for load in self.header.loads:
+            here = {
+                name
+                for name in self.reaching(load)
+                if self.failures[name] < FAILURES_MAX and name not in self.external
+            }
+            for arm, against in stats.pairs(self.header):
+                if {arm, against} <= here:
+                    yield arm, against, load
+
+    def _report(self) -> None:
+        """Shows what is newly decided about the baseline, and how much is."""
+        found = stats.cost_verdicts(self.header, self.trials)
+        if self._blocks(self._main_load()) == FIRST_BLOCKS and not self._has_table:
+            self._has_table = True
+            self._show_first_table(found)
+        new = [key for key, one in found.items() if one.is_decided and key not in self._reported]
+        self._reported.update(new)
+        for key in new:
+            if key[1] == self.header.baseline:
+                self.progress.note(f"{found[key].sentence}.")
+        if new:
+            asked = list(self._questions())
+            decided = sum(_is_answered(found.get(one)) for one in asked)
+            self.progress.note(f"{decided} of {len(asked)} comparisons of cost are decided.")
+
+    def _show_first_table(self, found: Mapping[Question, Comparison]) -> None:
+        """What three blocks at one load say of each arm against the baseline, proven or not."""
+        main, baseline = self._main_load(), self.header.baseline
+        ratios = [
+            f"{arm} {one.ratio.text}"
+            for (arm, against, load), one in found.items()
+            if (against, load) == (baseline, main) and one.ratio is not None
+        ]
+        if ratios:
+            self.progress.note(
+                f"After {FIRST_BLOCKS} blocks at {main.text}, multiples of the CPU time per request"
+                f" of {baseline}: {', '.join(ratios)}."
+            )
+
+    def _measure_capacities(self) -> None:
+        """Searches of each arm, and its closed loop on the same start."""
+        plan = self.plan
+        searches = plan.capacity_blocks if self.config.objective is not None else 0
+        for index in range(max(searches, plan.closed_loop_blocks)):
+            is_searched = index < searches
+            names = [
+                name for name in self.config.names if not is_searched or name != self.config.floor
+            ]
+            kind = TrialKind.CAPACITY if is_searched else TrialKind.CLOSED_LOOP
+            alone: dict[TrialKind, Sequence[tuple[str, ...]]] = {kind: [(one,) for one in names]}
+            for step in schedule.block(index, (), alone, seed=self.config.seed + 1):
+                if not self._timed(step, index, SEARCHES_UNTIL):
+                    return
+
+    def _check(self) -> None:
+        """Cross-checks by another slice length and of each arm alone."""
+        plan, loads = self.plan, self.header.loads
+        if stats.neighbours(self.trials).condition is not Condition.QUIET:
+            self.progress.note(
+                "Other programs run beside it: there is nothing to cross-check with."
+            )
+            return
+        blocks = max(plan.cross_check_blocks, plan.fixed_rate_blocks)
+        for index in range(blocks):
+            kinds: dict[TrialKind, Sequence[tuple[str, ...]]] = {}
+            names = tuple(arm.name for arm in self.config.arms if arm.name not in self.external)
+            if index < plan.cross_check_blocks and len(names) > 1 and not self.config.is_closed:
+                kinds[TrialKind.TIME_SLICED] = [names]
+            if index < plan.fixed_rate_blocks and not self.busy:
+                kinds[TrialKind.FIXED_RATE] = [(name,) for name in self.config.names]
+            for step in schedule.block(index, loads, kinds, seed=self.config.seed + 2):
+                is_sliced = step.planned.kind is TrialKind.TIME_SLICED
+                only = is_sliced and self.header.method is Method.TIME_SLICED
+                if not self._timed(updated(step, only_checks=only), index, 1.0):
+                    return
+        if not plan.seconds:
+            self.repeat_checks(blocks)
+
+    def _timed(self, step: PlannedStart, index: int, until: float) -> bool:
+        """Runs a step if a limited time lasts for one more of its kind; whether it ran."""
+        kind, began = step.planned.kind, time.monotonic()
+        ends = began - self._started + self._took_s.get(kind, 0.0)
+        if self.plan.seconds and ends > until * self.plan.seconds:
+            return False
+        self._kinds_left = {kind: max(1, len(step.loads))}
+        self.run_step(step, index)
+        self._took_s[kind] = time.monotonic() - began
+        return True
+
+    def _trials_expected(self) -> Mapping[TrialKind, int]:
+        """Trials of what is being measured; how many blocks follow depends on the verdicts."""
+        return self._kinds_left
+
+
+def _is_answered(found: Comparison | None) -> bool:
+    return found is not None and (found.is_decided or found.verdict in WITHOUT_ANSWER)

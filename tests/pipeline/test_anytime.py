@@ -1,0 +1,143 @@
+"""A run that is looked at after every block: the order of its work, and what ends it."""
+
+import os
+import signal
+
+import pytest
+
+from jissoku import records, stats
+from jissoku.design.sampling_plan import SECOND
+from jissoku.model import Comparison, Load, LoadLevel, Metric, Trial, TrialKind, Verdict
+from jissoku.model.updated import updated
+from jissoku.pipeline import CompareConfig, compare
+from jissoku.pipeline.reports import write_reports
+from jissoku.stats.neighbours import Neighbours
+from tests.pipeline.conftest import BRIEF, Asks, CollectingListener
+
+LIGHT = Load(rate_rps=100, level=LoadLevel.LIGHT)
+MEDIUM = Load(rate_rps=200, level=LoadLevel.MEDIUM)
+HEAVY = Load(rate_rps=300, level=LoadLevel.HEAVY)
+
+PLAN = updated(BRIEF, horizon=9, blocks_max=9, capacity_blocks=0, window_ns=SECOND // 20)
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def config(asks: Asks) -> CompareConfig:
+    found = asks({"one": "", "other": ""})
+    return updated(found, plan=PLAN, loads=(LIGHT, MEDIUM, HEAVY))
+
+
+def answers(
+    monkeypatch: pytest.MonkeyPatch, proven_after: int, verdict: Verdict = Verdict.HIGHER
+) -> None:
+    """Every pair counts as decided from this number of blocks on."""
+
+    def verdicts(_: object, trials: list[Trial]) -> dict[object, Comparison]:
+        return {
+            ("other", "one", load): Comparison(
+                arm="other", against="one", verdict=verdict, load=load, proven=True, sentence="So"
+            )
+            for load in (LIGHT, MEDIUM, HEAVY)
+            if len(blocks(trials, load)) >= proven_after
+        }
+
+    monkeypatch.setattr(stats, "cost_verdicts", verdicts)
+    monkeypatch.setattr(stats, "neighbours", lambda _: Neighbours())
+
+
+def blocks(trials: list[Trial], load: Load) -> list[int]:
+    """Blocks of the slices of a load, without those of the other length."""
+    return [
+        trial.block
+        for trial in trials
+        if trial.kind is TrialKind.TIME_SLICED
+        and trial.load_rps == load.rate_rps
+        and trial.slice_ns == PLAN.slice_ns
+    ]
+
+
+def test_the_middle_load_comes_first_and_checks_come_last(
+    config: CompareConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers(monkeypatch, 3)
+    listener = CollectingListener()
+    assert compare(config, listener)
+    trials = listener.trials
+    assert [trial.load_rps for trial in trials[:3]] == [200, 200, 200]
+    assert blocks(trials, MEDIUM) == [0, 1, 2]
+    assert blocks(trials, LIGHT) == blocks(trials, HEAVY) == [3, 4, 5]
+    kinds = [trial.kind for trial in trials]
+    closed, alone = (kinds.index(kind) for kind in (TrialKind.CLOSED_LOOP, TrialKind.FIXED_RATE))
+    assert 9 <= closed < alone
+    assert any(trial.slice_ns == PLAN.check_slice_ns for trial in trials[closed:])
+    assert listener.notes.count("So.") == 3
+    run, kept = records.read(config.folder)
+    assert (run.horizon, kept) == (9, tuple(trials))
+
+
+def test_what_is_never_decided_ends_at_the_horizon(
+    config: CompareConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = updated(config, plan=updated(PLAN, horizon=4), loads=(MEDIUM,))
+    answers(monkeypatch, 100)
+    listener = CollectingListener()
+    assert compare(config, listener)
+    assert blocks(listener.trials, MEDIUM) == [0, 1, 2, 3]
+
+
+def test_a_limited_time_leaves_the_rest_as_it_is(
+    config: CompareConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers(monkeypatch, 100)
+    listener = CollectingListener()
+    assert compare(updated(config, plan=updated(PLAN, seconds=0.1)), listener)
+    assert len(blocks(listener.trials, MEDIUM)) <= 1
+    assert write_reports(config.folder) is not None
+
+
+def test_nothing_is_cross_checked_beside_other_programs(
+    config: CompareConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers(monkeypatch, 3)
+    monkeypatch.setattr(stats, "neighbours", lambda _: Neighbours(0.5))
+    listener = CollectingListener()
+    assert compare(config, listener)
+    assert not any(trial.kind is TrialKind.FIXED_RATE for trial in listener.trials)
+    assert "Other programs run beside it" in listener.notes[-1]
+
+
+def test_an_interrupted_run_keeps_its_verdicts(config: CompareConfig) -> None:
+    def interrupt(_: Trial) -> None:
+        if len(listener.trials) == 4:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    listener = CollectingListener(interrupt)
+    assert not compare(updated(config, loads=(MEDIUM,)), listener)
+    summary = write_reports(config.folder)
+    assert summary is not None
+    assert summary.by(Metric.COST)[0].ratio is not None  # type: ignore[union-attr]
+    titles = [warning.title for warning in summary.warnings]
+    assert "The run ended early" in titles
+    assert "The run is not finished" not in titles
+    assert any("After 3 blocks at 200 requests/s" in note for note in listener.notes)
+
+
+def test_without_loads_the_first_start_chooses_them(asks: Asks) -> None:
+    found = asks({"one": "", "other": ""})
+    listener = CollectingListener()
+    plan = updated(PLAN, seconds=0.1)
+    assert compare(updated(found, plan=plan), listener)
+    run, trials = records.read(found.folder)
+    assert run.loads
+    assert trials[0].kind is TrialKind.TIME_SLICED
+    assert set(trials[0].arms) == {"one", "other"}
+
+
+def test_an_arm_that_does_not_start_is_left_out_of_the_first_start(asks: Asks) -> None:
+    found = asks({"one": "", "other": "", "bad": "sys.exit(3)"})
+    listener = CollectingListener()
+    assert compare(updated(found, plan=updated(PLAN, seconds=0.1)), listener)
+    good = [trial for trial in listener.trials if trial.failure is None]
+    assert good
+    assert set(good[0].arms) == {"one", "other"}
