@@ -27,6 +27,16 @@ def port() -> Iterator[int]:
         served.end()
 
 
+@pytest.fixture(scope="module")
+def strict_port() -> Iterator[int]:
+    """As `port`, with exceptions after a disconnect."""
+    served = serve("asgi_cases:app", "--asgi-spec-version", "2.4")
+    try:
+        yield port_of(served)
+    finally:
+        served.end()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
 def test_every_case_holds(case: dict[str, Any], port: int) -> None:
@@ -50,7 +60,7 @@ def notes(port: int) -> str:
     return text
 
 
-def request(case: str, target: str = "/", *fields: str, method: str = "GET") -> bytes:
+def message(case: str, target: str = "/", *fields: str, method: str = "GET") -> bytes:
     lines = [f"{method} {target} HTTP/1.1", "Host: a", f"Case: {case}", *fields, "", ""]
     return "\r\n".join(lines).encode()
 
@@ -63,7 +73,7 @@ def test_a_large_body_arrives_in_both_directions(port: int) -> None:
 
 def test_a_response_is_sent_while_the_body_arrives(port: int) -> None:
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as opened:
-        opened.sendall(request("duplex", "/", "Content-Length: 3", method="POST") + b"a")
+        opened.sendall(message("duplex", "/", "Content-Length: 3", method="POST") + b"a")
         connection = Connection(opened)
         while not connection.buffer.endswith(b"<a>\r\n"):
             connection.receive()
@@ -73,24 +83,27 @@ def test_a_response_is_sent_while_the_body_arrives(port: int) -> None:
         assert b"<bc>" in connection.buffer
 
 
-@pytest.mark.parametrize(("target", "expected"), [
-    ("/", "http.disconnect OSError"),
-    ("/?begun", "http.disconnect OSError"),
+@pytest.mark.parametrize("target", ["/", "/?begun"])
+@pytest.mark.parametrize(("name", "expected"), [
+    ("port", "http.disconnect"),
+    ("strict_port", "http.disconnect OSError"),
 ])  # fmt: skip
 def test_an_application_learns_that_its_client_is_gone(
-    target: str, expected: str, port: int
+    name: str, expected: str, target: str, request: pytest.FixtureRequest
 ) -> None:
+    port: int = request.getfixturevalue(name)
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as opened:
-        opened.sendall(request("disconnect", target))
+        opened.sendall(message("disconnect", target))
         if target != "/":
             assert opened.recv(1000)
     assert notes(port) == expected
 
 
-def test_a_slow_client_holds_the_application_back(port: int) -> None:
+def test_a_slow_client_holds_the_application_back(strict_port: int) -> None:
+    port = strict_port
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as opened:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        opened.sendall(request("endless"))
+        opened.sendall(message("endless"))
         assert notes(port)
         for _ in range(100):
             if not ask(port, "/", "read_notes"):
@@ -177,7 +190,7 @@ def test_a_shutdown_cancels_what_does_not_end(tmp_path: Path) -> None:
     served = serve("there:app", "--stop-timeout", "300ms", directory=tmp_path)
     try:
         with socket.create_connection(("127.0.0.1", port_of(served)), PATIENCE_S) as opened:
-            opened.sendall(request("", "/wait"))
+            opened.sendall(message("", "/wait"))
             served.wait_for("^request begun$")
             served.process.terminate()
             assert opened.recv(1) == b""
@@ -208,6 +221,19 @@ def test_an_application_without_lifespan_is_served(startup: str, tmp_path: Path)
     served = serve("there:app", directory=tmp_path)
     try:
         assert ask(port_of(served), "/", "") == b"hello"
+    finally:
+        served.end()
+
+
+def test_an_application_that_fails_before_it_receives_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "there.py").write_text(
+        "async def app(scope, receive, send):\n    scope['absent']\n"
+    )
+    served = serve("there:app", directory=tmp_path)
+    try:
+        port_of(served)
+        found = "served without lifespan: the application has raised KeyError: 'absent'"
+        assert any(f"{found} ({tmp_path / 'there.py'}, line 2)" in line for line in served.seen)
     finally:
         served.end()
 

@@ -30,6 +30,18 @@ pub struct ServerInfo {
     pub threads: usize,
     /// Directories beside the application.
     pub mounts: Vec<Mount>,
+    /// What is offered to an ASGI application.
+    pub asgi: AsgiOptions,
+}
+
+/// What is offered to an ASGI application.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AsgiOptions {
+    /// Whether `send` of an HTTP response raises `OSError` after the client has disconnected: version
+    /// 2.4 of the specification. Frameworks do not listen for the disconnect then.
+    pub raises_after_disconnect: bool,
+    /// Whether the extension `http.response.pathsend` is offered, which middleware may not know.
+    pub offers_path_send: bool,
 }
 
 /// The address of a client, as the strings of an environ.

@@ -32,6 +32,6 @@ mod text;
 mod threaded;
 mod wsgi;
 
-pub use environ::ServerInfo;
+pub use environ::{AsgiOptions, ServerInfo};
 pub use interpreter::check_signals;
 pub use load::{AppSpec, Interface, LoadError, load, serve_object};

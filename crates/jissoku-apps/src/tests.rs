@@ -25,6 +25,7 @@ fn environs(python: Python<'_>) -> Environs {
         is_multiprocess: false,
         threads: 0,
         mounts: Vec::new(),
+        asgi: crate::environ::AsgiOptions::default(),
     };
     Environs::new(python, &server).expect("the templates are built")
 }

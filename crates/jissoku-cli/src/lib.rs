@@ -11,7 +11,7 @@ mod units;
 mod usage;
 mod wrk;
 
-pub use serve::{AppError, AppRequest, LoadApp};
+pub use serve::{AppError, AppRequest, AsgiRequest, LoadApp};
 
 use std::process::ExitCode;
 

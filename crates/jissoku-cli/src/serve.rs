@@ -35,7 +35,7 @@ use jissoku_gateway::RouteContent;
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{AnyService, Limits, ListenerSharing, Settings, TelemetryConfig};
 
-pub use app_args::{AppError, AppRequest, LoadApp};
+pub use app_args::{AppError, AppRequest, AsgiRequest, LoadApp};
 use app_name::AppName;
 use failure::{Failure, SUCCESS};
 

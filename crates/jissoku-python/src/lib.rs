@@ -2,7 +2,7 @@
 
 mod thread_server;
 
-use jissoku_apps::{AppSpec, Interface, LoadError, ServerInfo};
+use jissoku_apps::{AppSpec, AsgiOptions, Interface, LoadError, ServerInfo};
 use jissoku_cli::flame_graph::{Interaction, draw};
 use jissoku_cli::{AppError, AppRequest, LoadApp};
 use jissoku_server::AnyService;
@@ -20,7 +20,11 @@ fn run(python: Python<'_>, arguments: Vec<String>) -> u8 {
 /// The attributes of the server that an application sees.
 fn server_info(request: &AppRequest) -> ServerInfo {
     let AppRequest { listeners, is_secure, is_multiprocess, threads, mounts, .. } = request.clone();
-    ServerInfo { listeners, is_secure, is_multiprocess, threads, mounts }
+    let asgi = AsgiOptions {
+        raises_after_disconnect: request.asgi.raises_after_disconnect,
+        offers_path_send: request.asgi.offers_path_send,
+    };
+    ServerInfo { listeners, is_secure, is_multiprocess, threads, mounts, asgi }
 }
 
 /// Imports the application of `jissoku serve MODULE:APP`.

@@ -48,6 +48,7 @@ impl ThreadServer {
             is_multiprocess: false,
             threads: 0,
             mounts: Vec::new(),
+            asgi: jissoku_apps::AsgiOptions::default(),
         };
         let service = match serve_object(app, None, info, None) {
             Ok(service) => service,

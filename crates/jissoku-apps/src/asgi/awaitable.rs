@@ -1,6 +1,8 @@
 //! The return values of `receive` and `send`. They behave as coroutines, so that
 //! `asyncio.create_task` accepts them, but are created without a frame.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
 use pyo3::types::PyIterator;
@@ -49,6 +51,9 @@ impl Done {
 pub(super) trait Source: Send + Sync {
     /// The result, or a future that is to be awaited before the next call.
     fn poll(&self, python: Python<'_>) -> PyResult<Poll>;
+
+    /// `future` is not awaited any more: its task was cancelled, or has ended.
+    fn forget(&self, python: Python<'_>, future: &Py<PyAny>);
 }
 
 /// The state of a [`Source`].
@@ -56,37 +61,69 @@ pub(super) trait Source: Send + Sync {
 pub(super) enum Poll {
     Ready(Py<PyAny>),
     Pending(Py<PyAny>),
+    /// Other tasks run before the next call.
+    Yield,
+}
+
+/// A result that is there once other tasks have run.
+#[derive(Debug, Default)]
+pub(super) struct Pause(AtomicBool);
+
+impl Source for Pause {
+    fn poll(&self, python: Python<'_>) -> PyResult<Poll> {
+        let is_over = self.0.swap(true, Ordering::Relaxed);
+        Ok(if is_over { Poll::Ready(python.None()) } else { Poll::Yield })
+    }
+
+    fn forget(&self, _python: Python<'_>, _future: &Py<PyAny>) {}
 }
 
 /// A `receive`, or a `send` that waits until the client has read enough.
 #[pyclass(module = "jissoku")]
 pub(super) struct Waiting {
     source: Box<dyn Source>,
-    /// The iterator of the future that is awaited.
-    future: Option<Py<PyIterator>>,
+    /// The future that is awaited, and its iterator.
+    awaited: Option<(Py<PyAny>, Py<PyIterator>)>,
 }
 
 impl Waiting {
     pub(super) fn new(source: impl Source + 'static) -> Self {
-        Self { source: Box::new(source), future: None }
+        Self { source: Box::new(source), awaited: None }
     }
 
     fn next(&mut self, python: Python<'_>) -> PyResult<Py<PyAny>> {
         loop {
-            if let Some(future) = &self.future {
-                if let Some(yielded) = future.bind(python).clone().next() {
+            if let Some((_, iterator)) = &self.awaited {
+                if let Some(yielded) = iterator.bind(python).clone().next() {
                     return yielded.map(Bound::unbind);
                 }
-                self.future = None;
+                self.awaited = None;
             }
             match self.source.poll(python)? {
                 Poll::Ready(result) => return Err(PyStopIteration::new_err((result,))),
+                Poll::Yield => return Ok(python.None()),
                 Poll::Pending(future) => {
-                    let awaited =
+                    let iterator =
                         future.call_method0(python, pyo3::intern!(python, "__await__"))?;
-                    self.future = Some(awaited.bind(python).cast::<PyIterator>()?.clone().unbind());
+                    let iterator = iterator.bind(python).cast::<PyIterator>()?.clone().unbind();
+                    self.awaited = Some((future, iterator));
                 }
             }
+        }
+    }
+
+    /// An application may give up as often as it likes: `await request.is_disconnected()` does.
+    fn abandon(&mut self, python: Python<'_>) {
+        if let Some((future, _)) = self.awaited.take() {
+            self.source.forget(python, &future);
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if self.awaited.is_some() {
+            Python::attach(|python| self.abandon(python));
         }
     }
 }
@@ -116,12 +153,12 @@ impl Waiting {
         value: Option<&Bound<'_, PyAny>>,
         _traceback: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        self.future = None;
+        self.abandon(kind.py());
         Err(thrown(kind, value))
     }
 
-    fn close(&mut self) {
-        self.future = None;
+    fn close(&mut self, python: Python<'_>) {
+        self.abandon(python);
     }
 }
 

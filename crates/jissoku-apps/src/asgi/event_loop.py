@@ -5,11 +5,14 @@ It is compiled into the extension module, and imported by event_loop.rs.
 
 import asyncio
 import functools
+import inspect
 import operator
 import select
 import selectors
 import sys
 import traceback
+import types
+import warnings
 import weakref
 
 # asyncio's set of all tasks: `asyncio.all_tasks` reads this one.
@@ -35,15 +38,38 @@ class ServingSelector(selectors.EpollSelector):
     def select(self, timeout=None):
         """Returns the ready descriptors of asyncio."""
         iterate = self.iterate
-        if iterate is None:
+        is_ready = None if iterate is None else iterate(timeout)
+        if is_ready is None:
+            # Nothing is served meanwhile: the loop is starting or ending, or runs in a request.
             return super().select(timeout)
-        return super().select(0) if iterate(timeout) else []
+        return super().select(0) if is_ready else []
+
+
+class ServingLoop(asyncio.SelectorEventLoop):
+    """asyncio's loop, which can start processes also if the policy is that of another one."""
+
+    async def _make_subprocess_transport(self, *arguments, **options):
+        if sys.version_info < (3, 14):
+            provide_child_watcher()
+        return await super()._make_subprocess_transport(*arguments, **options)
+
+
+def provide_child_watcher():
+    """Gives uvloop's policy, whose loops need none, what asyncio's loop watches processes by."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        policy = asyncio.get_event_loop_policy()
+        try:
+            policy.get_child_watcher()
+        except NotImplementedError:
+            watcher = asyncio.ThreadedChildWatcher()
+            policy.get_child_watcher = lambda: watcher
 
 
 def new_loop(descriptor):
     """Creates the loop of this thread and its selector, over an epoll instance."""
     selector = ServingSelector(descriptor)
-    loop = asyncio.SelectorEventLoop(selector)
+    loop = ServingLoop(selector)
     asyncio.set_event_loop(loop)
     return loop, selector
 
@@ -131,11 +157,13 @@ class Lifespan:
             await self.app(scope, self.receive, self.send)
         except asyncio.CancelledError:
             raise
-        except BaseException:  # noqa: BLE001 - whatever it raises, it has no lifespan
+        except BaseException as error:  # noqa: BLE001 - whatever it raises, it has no lifespan
             # An application without the protocol raises before it receives anything, and the server
             # continues; an error in its startup looks the same, so it is shown.
             if self.has_received:
                 traceback.print_exc()
+            else:
+                sys.stderr.write(f"jissoku serve: served without lifespan: {summary(error)}\n")
         finally:
             set_result(self.started, None)
             set_result(self.stopped, None)
@@ -156,6 +184,13 @@ class Lifespan:
             raise RuntimeError(f"{kind!r} was sent already")
         message = message.get("message") or "no message" if outcome == "failed" else None
         set_result(futures[stage], message)
+
+
+def summary(error):
+    """Says in one line what was raised, and where."""
+    said = traceback.format_exception_only(error)[-1].strip()
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"the application has raised {said} ({place.filename}, line {place.lineno})"
 
 
 def set_result(future, result):
@@ -214,6 +249,20 @@ def cancel(loop, kept):
             )
 
 
-async def awaited(awaitable):
-    """Wraps an awaitable that is not a coroutine."""
-    await awaitable
+def inside_of_task(app):
+    """Returns a coroutine function that calls `app`, which is `app` itself if it is one.
+
+    The code of any other callable runs when it is called, before the task of the request is there:
+    what it changes in the context would be seen by all later requests.
+    """
+    is_function = isinstance(app, types.FunctionType | types.MethodType)
+    function = app if is_function else type(app).__call__
+    function = getattr(function, "__func__", function)
+    code = getattr(function, "__code__", None)
+    if isinstance(code, types.CodeType) and code.co_flags & inspect.CO_COROUTINE:
+        return app
+
+    async def call(scope, receive, send):
+        await app(scope, receive, send)
+
+    return call

@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use jissoku_os::clock;
 use jissoku_os::epoll::Epoll;
 use jissoku_server::Iteration;
-use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyModule};
 
@@ -102,6 +101,14 @@ impl EventLoop {
         }
     }
 
+    /// A coroutine function that calls the application.
+    pub(super) fn inside_of_task<'py>(
+        &self,
+        app: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.module.bind(app.py()).getattr("inside_of_task")?.call1((app,))
+    }
+
     /// The `state` of the lifespan scope.
     pub(super) fn state<'py>(&self, python: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         Ok(self.lifespan.bind(python).getattr("state")?.cast_into::<PyDict>()?)
@@ -163,21 +170,21 @@ impl fmt::Debug for Iterate {
 #[pymethods]
 impl Iterate {
     /// Serves connections until a callback of asyncio is ready, at most for `timeout` seconds, and
-    /// returns whether descriptors of asyncio are ready.
+    /// returns whether descriptors of asyncio are ready; `None` if it is called by code that an
+    /// iteration of the worker has called, as `nest_asyncio` does.
     ///
     /// Most requests are served without a callback, and an iteration of asyncio's loop between two
     /// of them is a tenth of their CPU time.
     #[pyo3(signature = (timeout, /))]
-    fn __call__(&self, python: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
-        let nested = || PyRuntimeError::new_err("the event loop is running already");
-        let mut iteration = self.iteration.take().ok_or_else(nested)?;
+    fn __call__(&self, python: Python<'_>, timeout: Option<f64>) -> PyResult<Option<bool>> {
+        let Some(mut iteration) = self.iteration.take() else { return Ok(None) };
         self.signals.set_timeout(timeout);
         let agenda = Agenda::of(self.event_loop.bind(python));
         loop {
             if !iteration() {
                 self.is_over.set(true);
                 self.event_loop.call_method0(python, "stop")?;
-                return Ok(self.signals.has_events.swap(false, Ordering::Relaxed));
+                return Ok(Some(self.signals.has_events.swap(false, Ordering::Relaxed)));
             }
             interpreter::call_signal_handlers(python);
             if self.signals.is_due() || agenda.as_ref().is_none_or(Agenda::has_changed) {
@@ -185,7 +192,7 @@ impl Iterate {
             }
         }
         *self.iteration.borrow_mut() = Some(iteration);
-        Ok(self.signals.has_events.swap(false, Ordering::Relaxed))
+        Ok(Some(self.signals.has_events.swap(false, Ordering::Relaxed)))
     }
 
     fn is_over(&self) -> bool {

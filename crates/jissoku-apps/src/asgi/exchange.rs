@@ -6,13 +6,12 @@ use std::sync::Arc;
 use jissoku_os::clock;
 use jissoku_os::driver::{ConnectionId, SendBuffer};
 use jissoku_server::{AppClock, BodyFlow, Progress, Response as Output};
-use pyo3::create_exception;
-use pyo3::exceptions::{PyOSError, PyRuntimeError};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-use super::awaitable::{Poll, Source, Waiting};
-use super::message::{Message, unexpected};
+use super::awaitable::{Pause, Poll, Source, Waiting};
+use super::message::{ClientDisconnected, Message, unexpected};
 use super::response::{Response, Stage};
 use super::shared::{Shared, resolve};
 use crate::head::Expectation;
@@ -22,7 +21,13 @@ use crate::log;
 /// response that a client has not read before `send` waits.
 const BUFFER_SIZE_MAX: usize = 32 * 1024;
 
-create_exception!(jissoku, ClientDisconnected, PyOSError, "The client has disconnected.");
+/// Where a message of an application has gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sent {
+    ToClient,
+    /// The client has disconnected.
+    Dropped,
+}
 
 /// A request and its response.
 #[pyclass(module = "jissoku")]
@@ -244,17 +249,17 @@ impl Exchange {
     }
 
     /// Processes a message of the application.
-    fn write(&mut self, message: &Message<'_, '_>) -> PyResult<()> {
+    fn write(&mut self, message: &Message<'_, '_>) -> PyResult<Sent> {
         if self.response.has_ended() {
             return Err(unexpected(&message.kind()?, "after the response was complete"));
         }
         let RequestBody { peer, is_disconnect_seen, .. } = self.body;
         if peer == Peer::Closed || (peer == Peer::Gone && is_disconnect_seen) {
-            return Err(ClientDisconnected::new_err("the client has disconnected"));
+            return self.shared.dropped().map(|()| Sent::Dropped);
         }
         let written = self.response.write(message);
         self.wake();
-        written
+        written.map(|()| Sent::ToClient)
     }
 
     /// The task of the application has ended with `error` or without one.
@@ -293,7 +298,11 @@ impl Exchange {
     fn send(this: &Bound<'_, Self>, message: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let message = Message::new(message)?;
         let mut exchange = this.borrow_mut();
-        exchange.write(&message)?;
+        if exchange.write(&message)? == Sent::Dropped {
+            // An application that sends in a loop must not keep the others from running.
+            let waiting = Waiting::new(Pause::default());
+            return Ok(Py::new(this.py(), waiting)?.into_any());
+        }
         if exchange.is_full() {
             drop(exchange);
             let waiting = Waiting::new(Draining(this.clone().unbind()));
@@ -331,6 +340,13 @@ impl Source for Receiving {
         exchange.receivers.push(future.clone().unbind());
         Ok(Poll::Pending(future.unbind()))
     }
+
+    fn forget(&self, python: Python<'_>, future: &Py<PyAny>) {
+        // Without a borrow it is being closed, which has taken the futures.
+        if let Ok(mut exchange) = self.0.try_borrow_mut(python) {
+            exchange.receivers.retain(|other| !other.is(future));
+        }
+    }
 }
 
 struct Draining(Py<Exchange>);
@@ -339,7 +355,7 @@ impl Source for Draining {
     fn poll(&self, python: Python<'_>) -> PyResult<Poll> {
         let mut exchange = self.0.borrow_mut(python);
         if exchange.is_abandoned() && exchange.body.peer == Peer::Closed {
-            return Err(ClientDisconnected::new_err("the client has disconnected"));
+            return exchange.shared.dropped().map(|()| Poll::Ready(python.None()));
         }
         if !exchange.is_full() {
             return Ok(Poll::Ready(python.None()));
@@ -350,6 +366,13 @@ impl Source for Draining {
         }
         exchange.senders.push(future.clone().unbind());
         Ok(Poll::Pending(future.unbind()))
+    }
+
+    fn forget(&self, python: Python<'_>, future: &Py<PyAny>) {
+        // Without a borrow it is being closed, which has taken the futures.
+        if let Ok(mut exchange) = self.0.try_borrow_mut(python) {
+            exchange.senders.retain(|other| !other.is(future));
+        }
     }
 }
 

@@ -34,6 +34,7 @@ const SHUTDOWN_CHECK_NS: u64 = 50_000_000;
 /// Calls the application for the requests of one worker.
 #[derive(Debug)]
 pub(crate) struct AsgiHandler {
+    /// A coroutine function that calls the application.
     app: Py<PyAny>,
     shared: Arc<Shared>,
     scopes: Scopes,
@@ -65,8 +66,8 @@ impl AsgiHandler {
         let event_loop = Arc::new(LoopOwner(event_loop));
         let state = event_loop.0.state(python)?;
         Ok(Self {
-            app: app.clone().unbind(),
-            shared: Arc::new(Shared::new(python, event_loop.0.bind(python))?),
+            app: event_loop.0.inside_of_task(app)?.unbind(),
+            shared: Arc::new(Shared::new(python, event_loop.0.bind(python), server.asgi)?),
             scopes: Scopes::new(python, server, &state)?,
             tasks: Tasks::new(python, &event_loop.0)?,
             signals: Arc::clone(&event_loop.0.signals),
@@ -86,8 +87,8 @@ impl AsgiHandler {
         let python = exchange.py();
         let started = || -> PyResult<Started> {
             let scope = scope.as_ref().map_err(|error| error.clone_ref(python))?;
-            let awaitable = self.app.bind(python).call1((&scope.dict, receive, send))?;
-            let (task, is_done) = self.tasks.start(awaitable)?;
+            let coroutine = self.app.bind(python).call1((&scope.dict, receive, send))?;
+            let (task, is_done) = self.tasks.start(coroutine)?;
             if is_done {
                 let exception = task.call_method0(pyo3::intern!(python, "exception"))?;
                 let error = (!exception.is_none()).then(|| PyErr::from_value(exception));

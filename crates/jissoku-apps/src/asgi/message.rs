@@ -1,12 +1,15 @@
 //! Reads the messages that an application sends.
 
-use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::create_exception;
+use pyo3::exceptions::{PyKeyError, PyOSError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::constant_headers::ConstantHeaders;
 use crate::head::{HeadError, ResponseHead};
 use crate::text::class_name;
+
+create_exception!(jissoku, ClientDisconnected, PyOSError, "The client has disconnected.");
 
 /// A message: a dictionary of the application.
 pub(super) struct Message<'a, 'py>(&'a Bound<'py, PyDict>);

@@ -10,13 +10,14 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use super::handshake::{Upgrade, list};
 use super::unchanged::Scope;
-use crate::environ::ServerInfo;
+use crate::environ::{AsgiOptions, ServerInfo};
 use crate::interpreter::version;
 use crate::text::{latin1, percent_decoded};
 
-/// The version of the specification of HTTP and WebSocket messages: with `OSError` after a
-/// disconnect.
-const SPEC_VERSION: &str = "2.4";
+/// The versions of the specification of messages without and with `OSError` after a disconnect. In a
+/// WebSocket frameworks expect the exception, and listen nevertheless.
+const WITHOUT_ERROR: &str = "2.3";
+const WITH_ERROR: &str = "2.4";
 
 /// Maximum number of cached header sections, and their maximum size.
 const SECTIONS_MAX: usize = 64;
@@ -38,6 +39,7 @@ pub(super) struct Scopes {
     /// The part that all requests of a listener have in common.
     templates: Vec<Py<PyDict>>,
     versions: Py<PyDict>,
+    options: AsgiOptions,
     /// The state of the lifespan.
     state: Py<PyDict>,
     sections: Vec<Option<Section>>,
@@ -63,11 +65,14 @@ impl Scopes {
     ) -> PyResult<Self> {
         let versions = PyDict::new(python);
         versions.set_item("version", "3.0")?;
-        versions.set_item("spec_version", SPEC_VERSION)?;
+        let options = server.asgi;
+        let version = if options.raises_after_disconnect { WITH_ERROR } else { WITHOUT_ERROR };
+        versions.set_item("spec_version", version)?;
         let template = |listener| template(python, listener, server);
         Ok(Self {
             templates: server.listeners.iter().map(template).collect::<PyResult<_>>()?,
             versions: versions.unbind(),
+            options,
             state: state.clone().unbind(),
             sections: (0..SECTIONS_MAX).map(|_| None).collect(),
             changes: 0,
@@ -105,7 +110,7 @@ impl Scopes {
         let state = self.state.bind(python).copy()?;
         set(pyo3::intern!(python, "state"), state.clone().into_any())?;
         let extensions = PyDict::new(python);
-        let mut parts = vec![versions, state, extensions.clone()];
+        let mut parts = vec![versions.clone(), state, extensions.clone()];
         let mut offer = |name: &Bound<'py, PyString>| {
             let extension = PyDict::new(python);
             extensions.set_item(name, &extension)?;
@@ -116,19 +121,17 @@ impl Scopes {
             Kind::Http => {
                 let method = latin1(python, head.method_name.of(bytes));
                 set(pyo3::intern!(python, "method"), method.into_any())?;
-                offer(pyo3::intern!(python, "http.response.pathsend"))?;
+                if self.options.offers_path_send {
+                    offer(pyo3::intern!(python, "http.response.pathsend"))?;
+                }
                 offer(pyo3::intern!(python, "http.response.early_hint"))?;
                 if accepts_trailers(head, bytes) {
                     offer(pyo3::intern!(python, "http.response.trailers"))?;
                 }
             }
             Kind::WebSocket => {
-                scope.del_item(pyo3::intern!(python, "method"))?;
-                let scheme = scope.get_item("scheme")?;
-                let is_secure = scheme.is_some_and(|scheme| scheme.eq("https").unwrap_or(false));
-                scope.set_item("type", "websocket")?;
-                scope.set_item("scheme", if is_secure { "wss" } else { "ws" })?;
-                scope.set_item("subprotocols", subprotocols(python, head, bytes)?)?;
+                set_websocket(&scope, head, bytes)?;
+                versions.set_item("spec_version", WITH_ERROR)?;
                 offer(pyo3::intern!(python, "websocket.http.response"))?;
             }
         }
@@ -245,6 +248,17 @@ fn set_target(scope: &Bound<'_, PyDict>, head: &Head, bytes: &[u8]) -> PyResult<
     scope.set_item(pyo3::intern!(python, "raw_path"), PyBytes::new(python, path))?;
     let query = query.strip_prefix(b"?").unwrap_or(query);
     scope.set_item(pyo3::intern!(python, "query_string"), PyBytes::new(python, query))
+}
+
+/// Changes the scope of a request to that of a `WebSocket`.
+fn set_websocket(scope: &Bound<'_, PyDict>, head: &Head, bytes: &[u8]) -> PyResult<()> {
+    let python = scope.py();
+    scope.del_item(pyo3::intern!(python, "method"))?;
+    let scheme = scope.get_item("scheme")?;
+    let is_secure = scheme.is_some_and(|scheme| scheme.eq("https").unwrap_or(false));
+    scope.set_item("type", "websocket")?;
+    scope.set_item("scheme", if is_secure { "wss" } else { "ws" })?;
+    scope.set_item("subprotocols", subprotocols(python, head, bytes)?)
 }
 
 /// Sets what an intermediary has said. The path is in the head.

@@ -10,11 +10,10 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 
 use super::deflate::ACCEPTED;
-use super::exchange::ClientDisconnected;
 use super::failure::{Failure, code};
 use super::frames::{self, Decoder, Event};
 use super::handshake::Handshake;
-use super::message::{Message, refused, unexpected};
+use super::message::{ClientDisconnected, Message, refused, unexpected};
 use super::shared::Shared;
 use crate::head::{BodySize, Expectation, ResponseHead, write_field};
 

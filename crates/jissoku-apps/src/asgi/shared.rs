@@ -1,5 +1,7 @@
 //! State that all requests of a worker share.
 
+use std::collections::VecDeque;
+
 use jissoku_http::date;
 use jissoku_os::clock;
 use jissoku_os::driver::{ConnectionId, SendBuffer};
@@ -7,8 +9,9 @@ use pyo3::prelude::*;
 
 use super::awaitable::Done;
 use super::deflate::Deflate;
-use super::message::read_exact_types;
+use super::message::{ClientDisconnected, read_exact_types};
 use crate::constant_headers::ConstantHeaders;
+use crate::environ::AsgiOptions;
 use crate::head::ResponseHead;
 
 /// The default of uvicorn.
@@ -30,6 +33,8 @@ pub(super) struct Shared {
     pub(super) done: Py<Done>,
     /// The largest message of a `WebSocket`.
     pub(super) message_size_max: usize,
+    /// Whether `send` of an HTTP response raises an exception after the client has disconnected.
+    raises_after_disconnect: bool,
     state: Py<State>,
 }
 
@@ -38,7 +43,7 @@ pub(super) struct Shared {
 #[derive(Debug)]
 struct State {
     /// Connections with output to send, or from which receiving may continue.
-    ready: Vec<ConnectionId>,
+    ready: VecDeque<ConnectionId>,
     /// An empty buffer of an earlier response, with its memory.
     spare: SendBuffer,
     /// The memory of an earlier head.
@@ -55,7 +60,11 @@ struct State {
 }
 
 impl Shared {
-    pub(super) fn new(python: Python<'_>, event_loop: &Bound<'_, PyAny>) -> PyResult<Self> {
+    pub(super) fn new(
+        python: Python<'_>,
+        event_loop: &Bound<'_, PyAny>,
+        options: AsgiOptions,
+    ) -> PyResult<Self> {
         let responses = python.import("http.client")?.getattr("responses")?;
         let status_line = |status: u16| -> PyResult<String> {
             let reason: String = responses.call_method1("get", (status, ""))?.extract()?;
@@ -66,10 +75,11 @@ impl Shared {
             status_lines: (200..600).map(status_line).collect::<PyResult<_>>()?,
             done: Py::new(python, Done)?,
             message_size_max: MESSAGE_SIZE_MAX,
+            raises_after_disconnect: options.raises_after_disconnect,
             state: Py::new(
                 python,
                 State {
-                    ready: Vec::new(),
+                    ready: VecDeque::new(),
                     spare: SendBuffer::default(),
                     spare_head: ResponseHead::default(),
                     constants: ConstantHeaders::default(),
@@ -89,11 +99,12 @@ impl Shared {
 
     /// Has the worker call `respond` for a connection.
     pub(super) fn wake(&self, id: ConnectionId) {
-        self.with(|state| state.ready.push(id));
+        self.with(|state| state.ready.push_back(id));
     }
 
+    /// The connection that has waited longest.
     pub(super) fn next_ready(&self) -> Option<ConnectionId> {
-        self.with(|state| state.ready.pop())
+        self.with(|state| state.ready.pop_front())
     }
 
     pub(super) fn has_ready(&self) -> bool {
@@ -147,6 +158,14 @@ impl Shared {
     /// Calls `work` with the compressor of the worker.
     pub(super) fn with_deflate<T>(&self, work: impl FnOnce(&mut Deflate) -> T) -> T {
         self.with(|state| work(state.deflate.get_or_insert_with(Deflate::default)))
+    }
+
+    /// The result of a `send` that has no effect, because the client has disconnected.
+    pub(super) fn dropped(&self) -> PyResult<()> {
+        if self.raises_after_disconnect {
+            return Err(ClientDisconnected::new_err("the client has disconnected"));
+        }
+        Ok(())
     }
 
     /// A status with its reason phrase; empty if it is invalid.

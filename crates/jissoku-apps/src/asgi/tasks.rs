@@ -10,10 +10,8 @@ use super::event_loop::EventLoop;
 /// Starts tasks whose first step runs at once.
 #[derive(Debug)]
 pub(super) struct Tasks {
+    event_loop: Py<PyAny>,
     task_class: Py<PyAny>,
-    coroutine_class: Py<PyAny>,
-    /// Makes a coroutine of another awaitable.
-    wrap: Py<PyAny>,
     arguments: Py<PyDict>,
     /// Before Python 3.12 tasks cannot start eagerly: their first step is captured from
     /// `call_soon`.
@@ -46,9 +44,8 @@ impl Tasks {
             Some(capture.unbind())
         };
         Ok(Self {
+            event_loop: event_loop.bind(python).clone().unbind(),
             task_class: python.import("asyncio")?.getattr("Task")?.unbind(),
-            coroutine_class: python.import("types")?.getattr("CoroutineType")?.unbind(),
-            wrap: module.getattr("awaited")?.unbind(),
             end_deferral: module.getattr("end_deferral")?.unbind(),
             arguments: arguments.unbind(),
             capture,
@@ -56,23 +53,25 @@ impl Tasks {
         })
     }
 
-    /// Creates the task of the application's awaitable, and runs its first step. Returns the task,
-    /// and whether it has ended.
+    /// Creates the task of the application's coroutine, and runs its first step, unless the loop has
+    /// a task factory. Returns the task, and whether it has ended.
     pub(super) fn start<'py>(
         &self,
-        awaitable: Bound<'py, PyAny>,
+        coroutine: Bound<'py, PyAny>,
     ) -> PyResult<(Bound<'py, PyAny>, bool)> {
-        let python = awaitable.py();
-        let coroutine = if awaitable.get_type().is(&self.coroutine_class) {
-            awaitable
-        } else {
-            self.wrap.bind(python).call1((awaitable,))?
-        };
+        let python = coroutine.py();
         let task_class = self.task_class.bind(python);
         let arguments = Some(self.arguments.bind(python));
         let is_done = |task: &Bound<'py, PyAny>| {
             task.call_method0(pyo3::intern!(python, "done"))?.is_truthy()
         };
+        let event_loop = self.event_loop.bind(python);
+        if !event_loop.call_method0(pyo3::intern!(python, "get_task_factory"))?.is_none() {
+            let task =
+                event_loop.call_method1(pyo3::intern!(python, "create_task"), (coroutine,))?;
+            let is_done = is_done(&task)?;
+            return Ok((task, is_done));
+        }
         let Some(capture) = &self.capture else {
             let task = task_class.call((coroutine,), arguments)?;
             let is_done = is_done(&task)?;

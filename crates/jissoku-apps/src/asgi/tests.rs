@@ -8,11 +8,12 @@ use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyTuple};
 
 use jissoku_http::limits::Limits;
 use jissoku_http::{Event, Exchange, Head, Version};
+use jissoku_os::driver::ConnectionId;
 
 use super::message::Message;
 use super::scope::{Scopes, client};
 use super::shared::Shared;
-use crate::environ::ServerInfo;
+use crate::environ::{AsgiOptions, ServerInfo};
 use crate::head::{BodySize, Expectation, ResponseHead};
 
 /// A header of a response, and the types of its objects.
@@ -85,7 +86,7 @@ proptest! {
         Python::attach(|python| -> Result<(), TestCaseError> {
             let event_loop = python.import("asyncio").and_then(|it| it.call_method0("new_event_loop"));
             let event_loop = event_loop.expect("a loop");
-            let shared = Arc::new(Shared::new(python, &event_loop).expect("the shared state"));
+            let shared = Arc::new(Shared::new(python, &event_loop, AsgiOptions::default()).expect("the shared state"));
             let constants = PyDict::new(python);
             for (status, fields) in &heads {
                 let objects: PyResult<Vec<_>> =
@@ -169,6 +170,7 @@ proptest! {
                 is_multiprocess: false,
                 threads: 0,
                 mounts: Vec::new(),
+            asgi: AsgiOptions::default(),
             };
             let state = PyDict::new(python);
             let new = || Scopes::new(python, &server, &state).expect("the templates are built");
@@ -207,4 +209,23 @@ proptest! {
             Ok(())
         })?;
     }
+}
+
+#[test]
+fn the_connection_that_has_waited_longest_comes_first() {
+    Python::initialize();
+    Python::attach(|python| {
+        let event_loop = python.import("asyncio").and_then(|it| it.call_method0("new_event_loop"));
+        let event_loop = event_loop.expect("a loop");
+        let shared = Shared::new(python, &event_loop, AsgiOptions::default());
+        let shared = shared.expect("the shared state");
+        let ids = [3, 1, 2].map(ConnectionId::from_token);
+        shared.wake(ids[0]);
+        shared.wake(ids[1]);
+        assert_eq!(shared.next_ready(), Some(ids[0]));
+        shared.wake(ids[2]);
+        assert_eq!(shared.next_ready(), Some(ids[1]));
+        assert_eq!(shared.next_ready(), Some(ids[2]));
+        assert_eq!(shared.next_ready(), None);
+    });
 }

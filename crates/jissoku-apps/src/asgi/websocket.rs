@@ -7,10 +7,10 @@ use jissoku_server::{BodyFlow, Progress, Response as Output};
 use pyo3::prelude::*;
 
 use super::awaitable::{Poll, Source, Waiting};
-use super::exchange::{ClientDisconnected, error_of, is_disconnect};
+use super::exchange::{error_of, is_disconnect};
 use super::failure::code;
 use super::handshake::Handshake;
-use super::message::Message;
+use super::message::{ClientDisconnected, Message};
 use super::session::{BUFFER_SIZE_MAX, Session, State};
 use super::shared::{Shared, resolve};
 use crate::log;
@@ -185,6 +185,13 @@ impl Source for Receiving {
         socket.receivers.push(future.clone().unbind());
         Ok(Poll::Pending(future.unbind()))
     }
+
+    fn forget(&self, python: Python<'_>, future: &Py<PyAny>) {
+        // Without a borrow it is being closed, which has taken the futures.
+        if let Ok(mut socket) = self.0.try_borrow_mut(python) {
+            socket.receivers.retain(|other| !other.is(future));
+        }
+    }
 }
 
 struct Draining(Py<WebSocket>);
@@ -201,5 +208,12 @@ impl Source for Draining {
         let future = socket.shared.create_future(python)?;
         socket.senders.push(future.clone().unbind());
         Ok(Poll::Pending(future.unbind()))
+    }
+
+    fn forget(&self, python: Python<'_>, future: &Py<PyAny>) {
+        // Without a borrow it is being closed, which has taken the futures.
+        if let Ok(mut socket) = self.0.try_borrow_mut(python) {
+            socket.senders.retain(|other| !other.is(future));
+        }
     }
 }

@@ -16,6 +16,10 @@ use super::failure::Failure;
 /// More threads cost memory and context switches without a benefit.
 const THREADS_MAX: usize = 1_024;
 
+/// Versions of the specification of ASGI's HTTP messages.
+const SPEC_VERSION: &str = "2.3";
+const SPEC_VERSION_WITH_ERROR: &str = "2.4";
+
 /// The application to import, and the attributes of its server.
 #[derive(Clone, Debug)]
 pub struct AppRequest {
@@ -43,6 +47,17 @@ pub struct AppRequest {
     pub routes: Option<Arc<RouteContent>>,
     /// Directories beside the application.
     pub mounts: Vec<Mount>,
+    /// What is offered to it, if it is an ASGI application.
+    pub asgi: AsgiRequest,
+}
+
+/// What is offered to an ASGI application.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AsgiRequest {
+    /// Whether `send` raises an exception after the client has disconnected.
+    pub raises_after_disconnect: bool,
+    /// Whether the extension `http.response.pathsend` is offered.
+    pub offers_path_send: bool,
 }
 
 /// Why an application cannot be served.
@@ -142,6 +157,16 @@ pub(super) struct AppArgs {
     /// Serve APP by ASGI [default: detected]
     #[arg(long)]
     asgi: bool,
+    /// Version of the ASGI specification for HTTP requests. With 2.4, to send to a client that has left
+    /// raises an exception, and frameworks do not listen for its end: a generator that waits for
+    /// something else goes on
+    #[arg(long, value_name = "VERSION", value_parser = [SPEC_VERSION, SPEC_VERSION_WITH_ERROR],
+        default_value = SPEC_VERSION)]
+    asgi_spec_version: String,
+    /// Offer the ASGI extension http.response.pathsend, by which files are sent with sendfile;
+    /// middleware that reads response bodies may not know it
+    #[arg(long)]
+    asgi_path_send: bool,
 }
 
 impl AppArgs {
@@ -153,6 +178,8 @@ impl AppArgs {
             ("--factory", self.factory),
             ("--wsgi", self.wsgi),
             ("--asgi", self.asgi),
+            ("--asgi-spec-version", self.asgi_spec_version != SPEC_VERSION),
+            ("--asgi-path-send", self.asgi_path_send),
         ];
         if let Some((flag, _)) = given.into_iter().find(|(_, is_given)| *is_given && app.is_none())
         {
@@ -199,6 +226,10 @@ impl AppArgs {
             threads: self.threads,
             routes,
             mounts,
+            asgi: AsgiRequest {
+                raises_after_disconnect: self.asgi_spec_version == SPEC_VERSION_WITH_ERROR,
+                offers_path_send: self.asgi_path_send,
+            },
         };
         (load.load)(&request).map_err(|error| match error {
             AppError::Name(sentence) => Failure::of_input(&sentence),

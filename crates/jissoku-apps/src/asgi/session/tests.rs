@@ -1,6 +1,7 @@
 //! A silent client is pinged, and closed if it does not answer.
 
 use super::*;
+use crate::environ::AsgiOptions;
 
 const BEGIN_NS: u64 = 1;
 const PONG: [u8; 6] = [0x8a, 0x80, 0, 0, 0, 0];
@@ -12,7 +13,9 @@ fn with_session(test: impl FnOnce(&mut Session)) {
     Python::attach(|python| {
         let event_loop = python.import("asyncio").and_then(|it| it.call_method0("new_event_loop"));
         let event_loop = event_loop.expect("a loop");
-        let shared = Arc::new(Shared::new(python, &event_loop).expect("the shared state"));
+        let shared = Arc::new(
+            Shared::new(python, &event_loop, AsgiOptions::default()).expect("the shared state"),
+        );
         let handshake = Handshake { accept: String::new(), compresses: false };
         let mut session = Session::new(&shared, handshake, BEGIN_NS);
         session.state = State::Open;
