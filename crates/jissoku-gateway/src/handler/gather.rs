@@ -128,15 +128,21 @@ impl GatewayHandler {
             }
             gathering.is_closed = true;
         }
-        while let Some(part) = gathering.collection.begin_next(&route.plan) {
-            self.ask(gathering, part);
-        }
+        self.begin_parts(gathering);
         if !gathering.is_closed {
             self.gather.watch(gathering);
         }
         let progress = gather::write(gathering, response);
         self.gather.change(held, gathering.collection.held());
         progress
+    }
+
+    /// Has the parts asked whose turn it is.
+    pub(super) fn begin_parts(&mut self, gathering: &mut Gathering) {
+        let route = Arc::clone(&gathering.route);
+        while let Some(part) = gathering.collection.begin_next(&route.plan) {
+            self.ask(gathering, part);
+        }
     }
 
     /// The client of a gathering has its response, or is gone.

@@ -79,6 +79,8 @@ impl Head {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::head::HeadReader;
     use crate::limits::Limits;
@@ -129,6 +131,38 @@ mod tests {
             let request = format!("{line}\r\nHost: a\r\n\r\n");
             let rewritten = read(&request).in_origin_form(request.as_bytes(), &mut Vec::new());
             assert_eq!(rewritten, None, "{line}");
+        }
+    }
+
+    proptest! {
+        /// Whatever the target and Host: what is written is a request for the host of the target.
+        #[test]
+        fn target_and_host_say_the_same(
+            host in "[a-z][a-z0-9.-]{0,9}(:[0-9]{1,4})?",
+            path in "(/[!-\"$->@-~]{0,9})?([?][!-\"$-~]{0,9})?",
+            fields in prop::collection::vec("[A-Z][a-z-]{0,6}: ?[!-~]{0,9}", 0..5),
+            other in "[a-z]{1,5}",
+        ) {
+            let lines: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
+            let request = format!("GET http://{host}{path} HTTP/1.1\r\n{lines}Host: {other}\r\n\r\n");
+            let Ok(Some(head)) = HeadReader::default().read(request.as_bytes(), &Limits::DEFAULT)
+            else {
+                return Ok(());
+            };
+            let mut text = Vec::new();
+            let rewritten = head.in_origin_form(request.as_bytes(), &mut text);
+            let parsed = HeadReader::default().read(&text, &Limits::DEFAULT);
+            prop_assert_eq!(parsed, Ok(rewritten));
+            let rewritten = rewritten.expect("the target was in absolute form");
+            prop_assert_eq!(rewritten.host(&text), Some(host.as_bytes()));
+            let slash = if path.starts_with('/') { "" } else { "/" };
+            let expected = format!("{slash}{path}");
+            prop_assert_eq!(rewritten.path_and_query(&text), expected.as_bytes());
+            let before: Vec<_> = head
+                .fields(request.as_bytes())
+                .filter(|(name, _)| !name.eq_ignore_ascii_case(b"host"))
+                .collect();
+            prop_assert_eq!(rewritten.fields(&text).skip(1).collect::<Vec<_>>(), before);
         }
     }
 }
