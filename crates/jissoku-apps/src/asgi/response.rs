@@ -148,12 +148,9 @@ impl Response {
             let path: PathBuf = path.ok_or_else(missing)?.extract()?;
             let file = File::open(&path)?;
             let size = file.stamp().size;
-            self.write_head(size, false)?;
             // The application may have read the size before the file grew.
-            let size = match self.framing {
-                Some(Framing::Length(left)) => size.min(left),
-                _ => size,
-            };
+            let size = self.announced_length().map_or(size, |length| length.min(size));
+            self.write_head(size, false)?;
             self.take_length(size, false)?;
             let response = &mut *self;
             let is_chunked = matches!(response.framing, Some(Framing::Chunked));
@@ -192,6 +189,18 @@ impl Response {
         response.status = head.status();
         response.shared.return_head(head);
         Ok(())
+    }
+
+    /// What is left of the Content-Length of the application.
+    fn announced_length(&self) -> Option<u64> {
+        let planned = || {
+            let head = self.head.as_ref()?;
+            Some(head.plan(self.request, BodySize::Unknown).framing)
+        };
+        match self.framing.or_else(planned)? {
+            Framing::Length(length) => Some(length),
+            _ => None,
+        }
     }
 
     /// Counts a part of the body against Content-Length.
