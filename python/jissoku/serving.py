@@ -35,8 +35,11 @@ def run(app: Application | str, **options: Option) -> None:
     from jissoku import _native  # noqa: PLC0415 - the laboratory imports the package without it
 
     arguments = [argument for name, value in options.items() for argument in _flag(name, value)]
-    # Python's handler would only set a flag, which is not read while native code runs.
-    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    before = signal.getsignal(signal.SIGINT)
+    # The server stops after SIGINT; the exception of Python's own handler would come in its way. A
+    # handler that the program has installed is called as well.
+    if before is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         if isinstance(app, str):
             code = _native.run(["jissoku", "serve", *arguments, app])

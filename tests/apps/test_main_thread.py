@@ -64,6 +64,45 @@ def test_what_an_import_sets_for_its_thread_holds_in_requests(
         served.end()
 
 
+INTERRUPTED = """
+import signal, jissoku
+before = signal.getsignal(signal.SIGINT)
+{change}
+
+def app(environ, start_response):
+    start_response("200 OK", [])
+    return [b"hello"]
+
+jissoku.run(app, listen="127.0.0.1:0")
+print("left", signal.getsignal(signal.SIGINT) is not signal.SIG_DFL, flush=True)
+"""
+
+
+@pytest.mark.parametrize(("change", "said"), [
+    ("", None),
+    ("signal.signal(signal.SIGINT, lambda *_: print('handled', flush=True))", "^handled$"),
+])  # fmt: skip
+def test_a_program_keeps_its_own_handler_of_an_interrupt(
+    change: str, said: str | None, tmp_path: Path
+) -> None:
+    source = tmp_path / "there.py"
+    source.write_text(INTERRUPTED.format(change=change))
+    process = subprocess.Popen(
+        [sys.executable, source], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    served = Served(process)
+    try:
+        assert ask(port_of(served))[0] == 200
+        served.send_signal(signal.SIGINT)
+        if said:
+            served.wait_for(said)
+        served.wait_for("^left True$")
+        assert served.process.wait(PATIENCE_S) == 0
+        assert not any("Error" in line for line in served.seen)
+    finally:
+        served.end()
+
+
 @pytest.mark.parametrize("name", ["wsgi", "asgi"])
 def test_an_object_is_called_where_its_program_has_made_it(name: str, tmp_path: Path) -> None:
     source = tmp_path / "there.py"
@@ -251,6 +290,7 @@ def test_what_traces_threads_sees_an_application_in_a_thread(app: Callable[..., 
         threading.settrace(before)
     assert app.__name__ in seen
     assert "jissoku" in names
+    assert "jissoku" not in [thread.name for thread in threading.enumerate()]
 
 
 TRACED = """

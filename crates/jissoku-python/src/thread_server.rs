@@ -1,7 +1,7 @@
 //! A server of an object of this process, in a thread of Python: for tests of applications.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use jissoku_apps::{ServerInfo, python_thread, serve_object};
 use jissoku_os::socket::Endpoint;
@@ -15,6 +15,8 @@ use pyo3::prelude::*;
 pub(crate) struct ThreadServer {
     /// `None` once it has stopped.
     running: Option<RunningServer>,
+    /// The `threading.Thread` of the first worker; there is another if that has failed.
+    thread: Arc<OnceLock<Py<PyAny>>>,
     address: SocketAddr,
 }
 
@@ -57,14 +59,16 @@ impl ThreadServer {
                 return Err(PyTypeError::new_err(error.to_string()));
             }
         };
-        let service = service.on_thread(Arc::new(|worker| {
+        let thread = Arc::new(OnceLock::new());
+        let started = Arc::clone(&thread);
+        let service = service.on_thread(Arc::new(move |worker| {
             // Without a thread the worker is dropped, which its pool reports.
-            let started =
+            let new =
                 Python::attach(|python| python_thread::start(python, "jissoku", |_| worker()));
-            drop(started);
+            let _first = new.map(|new| started.set(new));
         }));
         let running = python.detach(|| server.start(service)).map_err(PyErr::from)?;
-        Ok(Self { running: Some(running), address })
+        Ok(Self { running: Some(running), thread, address })
     }
 
     /// Host and port.
@@ -81,6 +85,7 @@ impl ThreadServer {
             running.stop()?;
             running.join()
         })?;
-        Ok(())
+        // No thread is left for those who look for leaks.
+        self.thread.get().map_or(Ok(()), |thread| thread.call_method0(python, "join").map(drop))
     }
 }
