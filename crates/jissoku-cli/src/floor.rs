@@ -2,6 +2,7 @@
 
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
+use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum};
 use jissoku_floor::{Bound, Driver, LoadResult};
@@ -10,6 +11,9 @@ use jissoku_os::signal::{SIGINT, SIGTERM, Signals};
 use jissoku_os::socket::Endpoint;
 
 use crate::units;
+
+/// Limit of a connection attempt to one of several addresses.
+const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
 /// A minimal server, a minimal forwarder and a minimal client
 #[derive(Debug, clap::Args)]
@@ -164,7 +168,7 @@ fn failed(error: &io::Error) -> ExitError {
 impl Load {
     fn run(self) -> Result<(), ExitError> {
         let url = &self.url;
-        let endpoint = url.endpoint();
+        let endpoint = url.endpoint(CONNECT_LIMIT);
         let plan = jissoku_floor::Load {
             endpoint: endpoint.map_err(|error| (1, format!("cannot resolve {url}: {error}")))?,
             authority: url.authority().to_owned(),

@@ -1,9 +1,10 @@
 //! The URL of a target.
 
 use std::fmt;
-use std::net::ToSocketAddrs;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::str::FromStr;
+use std::time::Duration;
 
 use jissoku_os::socket::Endpoint;
 
@@ -134,20 +135,41 @@ impl Address {
         &self.request_target
     }
 
-    /// Where to connect to. Of several addresses the first is used, IPv4 before IPv6.
+    /// Where to connect to: all addresses of a name, IPv4 before IPv6; at least one.
     ///
     /// # Errors
     /// The error of the look-up; `NotFound` if the name has no address.
-    pub fn endpoint(&self) -> std::io::Result<Endpoint> {
+    pub fn endpoints(&self) -> std::io::Result<Vec<Endpoint>> {
         if let Some(path) = &self.unix {
-            return Ok(Endpoint::Unix(path.to_path_buf()));
+            return Ok(vec![Endpoint::Unix(path.to_path_buf())]);
         }
         let (host, port) = match &self.connect_to {
             Some((host, port)) => (&**host, port.unwrap_or_else(|| self.port())),
             None => (self.host(), self.port()),
         };
-        let found = (host, port).to_socket_addrs()?.min_by_key(std::net::SocketAddr::is_ipv6);
-        found.map(Endpoint::Tcp).ok_or_else(|| std::io::ErrorKind::NotFound.into())
+        let mut found: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
+        found.sort_by_key(SocketAddr::is_ipv6);
+        found.dedup();
+        if found.is_empty() {
+            return Err(std::io::ErrorKind::NotFound.into());
+        }
+        Ok(found.into_iter().map(Endpoint::Tcp).collect())
+    }
+
+    /// The first address that accepts a connection within `timeout`; the first one if none does, or
+    /// if there is one only, which is then not tried. A name such as `localhost` has an IPv6 address,
+    /// too, and a server may listen on either.
+    ///
+    /// # Errors
+    /// As [`Address::endpoints`].
+    pub fn endpoint(&self, timeout: Duration) -> std::io::Result<Endpoint> {
+        let found = self.endpoints()?;
+        let accepts = |endpoint: &&Endpoint| match endpoint {
+            Endpoint::Tcp(address) => TcpStream::connect_timeout(address, timeout).is_ok(),
+            Endpoint::Unix(_) => true,
+        };
+        let reached = if found.len() > 1 { found.iter().find(accepts) } else { None };
+        Ok(reached.unwrap_or(&found[0]).clone())
     }
 
     fn port(&self) -> u16 {
@@ -189,7 +211,7 @@ mod tests {
         let address: Address = "http://127.0.0.1:9001/a?b=c#d".parse().expect("it is a URL");
         assert_eq!((address.authority(), address.request_target()), ("127.0.0.1:9001", "/a?b=c"));
         let tcp = "127.0.0.1:9001".parse().expect("it is an address");
-        assert_eq!(address.endpoint().expect("no name to look up"), Endpoint::Tcp(tcp));
+        assert_eq!(address.endpoints().expect("no name to look up"), [Endpoint::Tcp(tcp)]);
     }
 
     #[test]
@@ -202,7 +224,8 @@ mod tests {
         ] {
             let address: Address = text.parse().expect("it is a URL");
             assert_eq!(address.request_target(), request_target);
-            let Ok(Endpoint::Tcp(tcp)) = address.endpoint() else { panic!("{text} is TCP") };
+            let found = address.endpoints().expect("no name to look up");
+            let [Endpoint::Tcp(tcp)] = found[..] else { panic!("{text} is one address") };
             assert_eq!(tcp.port(), port);
         }
     }
@@ -211,7 +234,8 @@ mod tests {
     fn a_secure_url_has_another_port() {
         for (text, port) in [("https://[::1]/", 443), ("https://127.0.0.1:8443", 8443)] {
             let address: Address = text.parse().expect("it is a URL");
-            let Ok(Endpoint::Tcp(tcp)) = address.endpoint() else { panic!("{text} is TCP") };
+            let found = address.endpoints().expect("no name to look up");
+            let [Endpoint::Tcp(tcp)] = found[..] else { panic!("{text} is one address") };
             assert_eq!((tcp.port(), address.is_secure()), (port, true));
             assert!(["::1", "127.0.0.1"].contains(&address.host()));
         }
@@ -225,9 +249,22 @@ mod tests {
         assert_eq!(short.request_target(), "/x?u=http://y");
         let long: Address = "http://localhost/x?u=http://y".parse().expect("it is a URL");
         let long = long.with_unix_socket(Path::new("/run/a.sock"));
-        assert_eq!(short.endpoint().expect("a path"), long.endpoint().expect("a path"));
+        assert_eq!(short.endpoints().expect("a path"), long.endpoints().expect("a path"));
         let bare: Address = "unix:a.sock".parse().expect("it is a URL");
         assert_eq!(bare.request_target(), "/");
+    }
+
+    #[test]
+    fn of_several_addresses_the_one_that_accepts_is_used() {
+        let Ok(listener) = std::net::TcpListener::bind("[::1]:0") else { return };
+        let port = listener.local_addr().expect("it is bound").port();
+        let address: Address = format!("http://localhost:{port}/").parse().expect("it is a URL");
+        let wanted = Endpoint::Tcp((std::net::Ipv6Addr::LOCALHOST, port).into());
+        if !address.endpoints().expect("localhost is known").contains(&wanted) {
+            return; // Here it has an IPv4 address only.
+        }
+        let found = address.endpoint(Duration::from_secs(2)).expect("localhost is known");
+        assert_eq!(found, wanted);
     }
 
     #[test]

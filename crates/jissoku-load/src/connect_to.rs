@@ -55,7 +55,8 @@ mod tests {
         for connect_to in rules {
             address = address.with_connect_to(&connect_to.parse().expect("it is a detour"));
         }
-        match address.endpoint().expect("there are no names to look up") {
+        let found = address.endpoints().expect("there are no names to look up");
+        match &found[0] {
             Endpoint::Tcp(tcp) => tcp.to_string(),
             Endpoint::Unix(path) => path.display().to_string(),
         }

@@ -70,7 +70,9 @@ impl Request {
             add("Connection", connection);
         }
         let owns_framing = self.has("content-length") || self.has("transfer-encoding");
-        if !self.body.is_empty() && !owns_framing {
+        // RFC 9110 section 8.6: where the method gives content a meaning, none is announced, too.
+        let takes_content = matches!(&*self.method, "POST" | "PUT" | "PATCH");
+        if (takes_content || !self.body.is_empty()) && !owns_framing {
             add("Content-Length", &RequestTemplate::parse(&self.body)?.bytes().len().to_string());
         }
         for (name, value) in &self.fields {
@@ -137,6 +139,15 @@ mod tests {
         let text =
             "POST /x?y HTTP/1.1\r\nConnection: close\r\nContent-Length: 2\r\nhost: a\r\n\r\n42";
         assert_eq!(render(&request, Reuse::Close), text);
+    }
+
+    #[test]
+    fn a_method_that_takes_content_says_that_there_is_none() {
+        for (method, length) in [("POST", 1), ("PUT", 1), ("PATCH", 1), ("GET", 0), ("DELETE", 0)] {
+            let request = Request { method: method.to_owned(), ..Request::default() };
+            let text = render(&request, Reuse::KeepAlive);
+            assert_eq!(text.matches("Content-Length: 0\r\n").count(), length, "{method}");
+        }
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl<'a> RequestCycle<'a> {
         let start = if spec == 0 { 0 } else { self.ends[spec - 1] };
         let range = start..self.ends[spec + usize::from(count) - 1];
         if self.template.has_placeholders() {
-            self.fill(&range);
+            self.fill(start, spec..spec + usize::from(count));
         }
         range
     }
@@ -93,17 +93,25 @@ impl<'a> RequestCycle<'a> {
         self.template.has_placeholders()
     }
 
+    /// Fills the placeholders of some requests, the first of which begins at `start`. A request has
+    /// one sequence number, however often it has it.
     #[cold]
-    fn fill(&mut self, range: &Range<usize>) {
-        let Self { template, random, sequence, threads, .. } = self;
-        template.fill(range, |kind| match kind {
-            PlaceholderKind::Random | PlaceholderKind::Masked => random.next(),
-            PlaceholderKind::Sequence => {
-                let number = *sequence;
+    fn fill(&mut self, mut start: usize, requests: Range<usize>) {
+        let Self { template, ends, random, sequence, threads, .. } = self;
+        for &end in &ends[requests] {
+            let mut has_number = false;
+            template.fill(&(start..end), |kind| match kind {
+                PlaceholderKind::Random | PlaceholderKind::Masked => random.next(),
+                PlaceholderKind::Sequence => {
+                    has_number = true;
+                    *sequence
+                }
+            });
+            if has_number {
                 *sequence += *threads;
-                number
             }
-        });
+            start = end;
+        }
     }
 }
 
@@ -157,6 +165,17 @@ mod tests {
                 assert_eq!(&request_cycle.bytes()[range], run.as_bytes());
             }
         }
+    }
+
+    #[test]
+    fn all_parts_of_a_request_have_its_number() {
+        let plan = plan(&["{SEQ:2}/{SEQ:3}", "-", "{SEQ:1}"]);
+        let mut request_cycle = RequestCycle::new(&plan, 4, ALONE);
+        let mut next = |spec, count| {
+            let range = request_cycle.prepare(spec, count);
+            String::from_utf8(request_cycle.bytes()[range].to_vec()).expect("all ASCII")
+        };
+        assert_eq!([next(0, 4), next(1, 2), next(0, 1)], ["00/000-102/002", "-3", "04/004"]);
     }
 
     #[test]

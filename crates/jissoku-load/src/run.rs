@@ -1,6 +1,7 @@
 //! A run, from a plan to its outcome.
 
 use std::thread::scope;
+use std::time::Duration;
 
 use jissoku_os::process;
 use jissoku_os::tsc::Clock;
@@ -18,9 +19,10 @@ use crate::worker_set::WorkerSet;
 /// # Errors
 /// See [`RunError`].
 pub fn run(plan: &Plan, control: Control<'_>) -> Result<Outcome, RunError> {
+    let timeout = Duration::from_nanos(plan.timeout_ns);
     let endpoints = plan.targets.iter().map(|target| {
         let no_such_host = |error| RunError::NoSuchHost { url: target.address.to_string(), error };
-        target.address.endpoint().map_err(no_such_host)
+        target.address.endpoint(timeout).map_err(no_such_host)
     });
     let endpoints = endpoints.collect::<Result<Vec<_>, _>>()?;
     for pid in plan.targets.iter().filter_map(|target| target.watch_pid) {

@@ -98,8 +98,8 @@ mod tests {
     fn a_url_is_led_elsewhere_and_named_otherwise() {
         let address = led(&["--connect-to", "a:80:127.0.0.1:81", "--host", "b"], "http://a/");
         let address = address.expect("it is fine");
-        let endpoint = address.endpoint().expect("there is no name to look up");
-        assert_eq!((endpoint.to_string(), address.authority()), ("127.0.0.1:81".into(), "b"));
+        let endpoints = address.endpoints().expect("there is no name to look up");
+        assert_eq!((endpoints[0].to_string(), address.authority()), ("127.0.0.1:81".into(), "b"));
         assert!(led(&["--host", "a\r\nb: c"], "http://a/").is_err());
         assert!(led(&["--connect-to", "nonsense"], "http://a/").is_err());
     }
