@@ -145,11 +145,12 @@ impl<T: Transport> Worker<'_, T> {
         let target = &mut self.dispatcher.targets[number];
         target.release(connection);
         target.last_error = Some(error);
-        if self.dispatcher.has_started {
-            // With a request limit, a failed attempt uses up one request, so that the run ends.
-            target.budget = target.budget.saturating_sub(1);
+        // With a request limit, a failed attempt uses up one request, so that the run ends.
+        let gives_up = self.dispatcher.has_started && target.is_limited && target.budget > 0;
+        if gives_up {
+            target.budget -= 1;
         }
-        self.recorder.record_refused(number);
+        self.recorder.record_refused(number, gives_up);
         let at_ns = self.clock.now_ns() + RETRY_NS;
         self.timers.add_retry(index, at_ns);
     }
@@ -196,7 +197,7 @@ impl<T: Transport> Worker<'_, T> {
             self.connections.drop_copy(index);
         }
         let connection = &mut self.connections[index];
-        if self.plan.reuse != Reuse::KeepAlive
+        if (self.plan.reuse != Reuse::KeepAlive || connection.requests_left == 0)
             && let Some(fd) = &connection.socket
         {
             // The error is ignored: the port stays in TIME_WAIT then.

@@ -75,6 +75,8 @@ pub enum RunError {
         /// Its process id.
         pid: i32,
     },
+    /// The run was interrupted before the load began.
+    Interrupted,
     /// A local error, such as a refused system call.
     Machine(io::Error),
 }
@@ -89,6 +91,7 @@ impl fmt::Display for RunError {
             Self::NoSuchProcess { pid } => {
                 write!(formatter, "no process {pid} to watch")
             }
+            Self::Interrupted => formatter.write_str("interrupted before the load began"),
             Self::Machine(error) => write!(formatter, "the load generator cannot run: {error}"),
         }
     }

@@ -19,7 +19,8 @@ pub struct Counters {
     pub service: Histogram,
     /// From the intended to the actual send time; empty in the closed loop.
     pub lag: Histogram,
-    /// How long requests without a timely response were waited for, from their intended send time.
+    /// How long requests without a correct, timely response were waited for, from their intended
+    /// send time to their failure.
     pub waited: Histogram,
     /// The same from their actual send time; requests that were never sent are not included.
     pub waited_service: Histogram,
@@ -34,6 +35,10 @@ pub struct Counters {
     pub unsolicited: u64,
     /// Requests that were due and never sent, for lack of a free connection.
     pub shed: u64,
+    /// Requests of a limit (`-n`) that were given up because a connection attempt failed.
+    pub not_connected: u64,
+    /// When the last request ended.
+    pub(crate) last_end_ns: u64,
     /// Time before the window's opening for which requests in flight then had been waited for.
     pub carried_ns: u64,
     /// Closed loop: time that requests were queued before their submission (io_uring); zero with
@@ -64,10 +69,16 @@ impl Counters {
         self.service.record(service_ns);
     }
 
-    /// Counts a request without a timely response.
+    /// Counts a request without a correct, timely response.
     pub(crate) fn record_unanswered(&mut self, latency_ns: u64, service_ns: u64) {
         self.waited.record(latency_ns);
         self.waited_service.record(service_ns);
+    }
+
+    /// Counts a request that was due and is never sent.
+    pub(crate) fn record_shed(&mut self, waited_ns: u64) {
+        self.shed += 1;
+        self.waited.record(waited_ns);
     }
 
     /// Counts failed requests.
@@ -95,6 +106,8 @@ impl Counters {
         self.sent += other.sent;
         self.unsolicited += other.unsolicited;
         self.shed += other.shed;
+        self.not_connected += other.not_connected;
+        self.last_end_ns = self.last_end_ns.max(other.last_end_ns);
         self.carried_ns += other.carried_ns;
         self.queued_ns += other.queued_ns;
         add_each(&mut self.per_spec, &other.per_spec);

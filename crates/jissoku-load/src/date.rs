@@ -6,7 +6,7 @@
 
 use httparse::EMPTY_HEADER;
 
-use crate::reader::FIELDS_MAX;
+use crate::reader::FIELDS_USUAL;
 
 /// The format; every `0` stands for a digit.
 const PATTERN: &[u8; 29] = b"Sun, 00 Nov 0000 00:00:00 GMT";
@@ -34,7 +34,7 @@ const IS_DIGIT: [bool; SIZE] = {
 
 /// Finds the value of `Date` in a response that has exactly one, well-formed.
 pub(crate) fn find(bytes: &[u8]) -> Option<usize> {
-    let mut fields = [EMPTY_HEADER; FIELDS_MAX];
+    let mut fields = [EMPTY_HEADER; FIELDS_USUAL];
     let mut response = httparse::Response::new(&mut fields);
     response.parse(bytes).ok()?;
     let mut dates = response.headers.iter().filter(|field| field.name.eq_ignore_ascii_case("date"));

@@ -130,7 +130,9 @@ impl<'a> Dispatcher<'a> {
     pub(crate) fn shed_expired(&mut self, now_ns: u64, counters: &mut [Counters]) {
         let Some(deadline_ns) = self.plan.deadline_ns else { return };
         for (target, counters) in self.targets.iter_mut().zip(counters) {
-            counters.shed += target.shed(now_ns.saturating_sub(deadline_ns));
+            target.shed(now_ns.saturating_sub(deadline_ns), |due_ns| {
+                counters.record_shed(now_ns.saturating_sub(due_ns));
+            });
         }
     }
 
@@ -139,7 +141,9 @@ impl<'a> Dispatcher<'a> {
     #[cold]
     pub(crate) fn shed_due(&mut self, now_ns: u64, counters: &mut [Counters]) {
         for (target, counters) in self.targets.iter_mut().zip(counters) {
-            counters.shed += target.shed(now_ns.saturating_add(1));
+            target.shed(now_ns.saturating_add(1), |due_ns| {
+                counters.record_shed(now_ns.saturating_sub(due_ns));
+            });
         }
     }
 

@@ -10,6 +10,9 @@ use crate::progress::{ControlFrame, Progress, ResponseInfo};
 use crate::transport::Transport;
 use crate::worker::Worker;
 
+/// Time for a server to close a connection as it announced: most do in the same moment.
+const CLOSE_NS: u64 = 20_000_000;
+
 impl<T: Transport> Worker<'_, T> {
     /// Sends the requests that are due at `now_ns` (open loop), as far as connections are free, and
     /// returns the time afterwards.
@@ -210,7 +213,7 @@ impl<T: Transport> Worker<'_, T> {
             let request_cycle = &mut self.dispatcher.targets[number].request_cycle;
             let is_idle = self.connections[index].outstanding == 0;
             if is_idle && !self.connections.is_in_control_frame(index, request_cycle, rest[0]) {
-                return self.fail_unsolicited(index);
+                return self.end_idle(index, rest);
             }
             match self.connections.read_response(index, request_cycle, rest) {
                 Progress::Incomplete => return,
@@ -238,6 +241,19 @@ impl<T: Transport> Worker<'_, T> {
         }
     }
 
+    /// Handles bytes on an idle connection. A 408 is how a server says that it closes one (RFC 9110
+    /// section 15.5.9): it belongs to no request, and is no error.
+    #[cold]
+    fn end_idle(&mut self, index: usize, bytes: &[u8]) {
+        let says_timeout =
+            [&b"HTTP/1.1 408 "[..], b"HTTP/1.0 408 "].iter().any(|head| bytes.starts_with(head));
+        if says_timeout {
+            self.replace(index);
+        } else {
+            self.fail_unsolicited(index);
+        }
+    }
+
     /// Counts bytes that belong to no request, and replaces the connection.
     #[cold]
     fn fail_unsolicited(&mut self, index: usize) {
@@ -258,8 +274,9 @@ impl<T: Transport> Worker<'_, T> {
         self.recorder.record_response((number, spec), times, outcome, now_ns);
     }
 
-    /// Handles a connection after its last response. A server that announced the close gets time
-    /// for it: a reset at that moment would look like an error to it.
+    /// Handles a connection after its last response. A server that announced the close gets
+    /// `CLOSE_NS` for it, so that it is the side whose port waits (`TIME_WAIT`), and no reset looks
+    /// like an error to it. Then the connection is closed here (RFC 9112 section 9.6).
     fn await_close(&mut self, index: usize, response: ResponseInfo, now_ns: u64) {
         let connection = &mut self.connections[index];
         if connection.outstanding > 0 || response.keeps_alive {
@@ -267,7 +284,18 @@ impl<T: Transport> Worker<'_, T> {
         }
         connection.state = ConnectionState::AwaitingClose;
         connection.since_ns = now_ns;
-        self.timers.add_timeout_check(connection, index, now_ns);
+        self.timers.add_closing(index, now_ns.saturating_add(CLOSE_NS));
+    }
+
+    /// Closes the connections that servers announced to close, and have not.
+    pub(crate) fn close_announced(&mut self, now_ns: u64) {
+        while let Some(index) = self.timers.pop_closing(now_ns) {
+            let connection = &self.connections[index];
+            let is_late = now_ns.saturating_sub(connection.since_ns) >= CLOSE_NS;
+            if connection.state == ConnectionState::AwaitingClose && is_late {
+                self.replace(index);
+            }
+        }
     }
 
     /// The server has closed its side.

@@ -5,12 +5,12 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use httparse::{EMPTY_HEADER, Header, Response, Status};
+use httparse::{EMPTY_HEADER, Header, ParserConfig, Response, Status};
 use ring::digest;
 
 use crate::address::Address;
 use crate::options::Reuse;
-use crate::reader::FIELDS_MAX;
+use crate::reader::FIELDS_USUAL;
 use crate::request::Request;
 use crate::request_template::RequestSpecError;
 
@@ -121,9 +121,11 @@ impl OpeningHandshake {
         bytes: &[u8],
         accept: &str,
     ) -> Result<Option<usize>, HandshakeError> {
-        let mut fields = [EMPTY_HEADER; FIELDS_MAX];
+        let mut fields = [EMPTY_HEADER; FIELDS_USUAL];
         let mut response = Response::new(&mut fields);
-        let size = match response.parse(bytes) {
+        let mut config = ParserConfig::default();
+        config.allow_obsolete_multiline_headers_in_responses(true);
+        let size = match config.parse_response(&mut response, bytes) {
             Ok(Status::Complete(size)) => size,
             Ok(Status::Partial) => return Ok(None),
             Err(_) => return Err(HandshakeError::Malformed),

@@ -37,6 +37,8 @@ pub struct Outcome {
 pub struct TargetOutcome {
     /// The counters of all workers.
     pub counters: Counters,
+    /// Length of the window for this target; a limit of requests ends it with the last of them.
+    pub duration_ns: u64,
     /// Requests that were sent or due and had no response when the window closed.
     pub unanswered: u64,
     /// Those of them that were sent.
@@ -85,6 +87,7 @@ pub(crate) fn merge(plan: &Plan, results: Vec<WorkerResult>, monitor: &CpuMonito
         threads.push(WorkerOutcome { cpu_ns, duration_ns: part_ns });
         for (target, theirs) in targets.iter_mut().zip(part.targets) {
             target.counters.add(&theirs.counters);
+            target.duration_ns = target.duration_ns.max(theirs.duration_ns);
             target.unanswered += theirs.in_flight + theirs.overdue;
             target.in_flight += theirs.in_flight;
             target.open += theirs.open;

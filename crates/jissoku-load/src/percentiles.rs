@@ -39,8 +39,10 @@ pub struct Percentile {
     pub name: &'static str,
     /// Its value; a lower bound if `is_lower_bound`.
     pub value_ns: u64,
-    /// Whether requests without a response could make it larger.
+    /// Whether requests without a correct response could make it larger.
     pub is_lower_bound: bool,
+    /// Its value if these requests took for ever; `None`: there is no limit.
+    pub value_ns_max: Option<u64>,
     /// The Kaplan-Meier estimate; `None` where the data do not determine one.
     pub estimate_ns: Option<u64>,
     /// Lower end of the 95 % confidence interval.
@@ -98,6 +100,7 @@ fn percentile(
         name,
         value_ns,
         is_lower_bound: !most(rank).is_some_and(same),
+        value_ns_max: most(rank),
         estimate_ns,
         low_ns: least.at_rank(rank.saturating_sub(reach).max(1)),
         high_ns: most((rank + reach).min(count)),

@@ -3,7 +3,7 @@
 //! The result does not depend on how the bytes were split. No code is shared with the server:
 //! `httparse` parses heads, framing is decided here.
 
-use httparse::{EMPTY_HEADER, Header, Response, Status};
+use httparse::{EMPTY_HEADER, Error, Header, ParserConfig, Response, Status};
 
 use crate::chunked::{ChunkProgress, Decoder};
 use crate::error::RequestError;
@@ -13,8 +13,11 @@ use crate::progress::{Progress, ResponseInfo};
 /// Limit of the head's size.
 const HEAD_SIZE_MAX: usize = 64 * 1024;
 
+/// Header fields for which there is room without an allocation.
+pub(crate) const FIELDS_USUAL: usize = 100;
+
 /// Limit of the number of header fields.
-pub(crate) const FIELDS_MAX: usize = 100;
+pub(crate) const FIELDS_MAX: usize = 4096;
 
 /// What of the request determines the meaning of the response.
 #[derive(Clone, Copy, Debug)]
@@ -170,13 +173,28 @@ enum Parsed {
 }
 
 fn parse_head(bytes: &[u8], head_only: bool) -> Parsed {
-    let mut fields = [EMPTY_HEADER; FIELDS_MAX];
-    let mut response = Response::new(&mut fields);
-    let size = match response.parse(bytes) {
-        Ok(Status::Complete(size)) => size,
-        Ok(Status::Partial) => return Parsed::Partial,
-        Err(_) => return Parsed::Invalid,
-    };
+    parse_fields(bytes, head_only, &mut [EMPTY_HEADER; FIELDS_USUAL]).unwrap_or_else(|| {
+        let mut fields = vec![EMPTY_HEADER; FIELDS_MAX];
+        parse_fields(bytes, head_only, &mut fields).unwrap_or(Parsed::Invalid)
+    })
+}
+
+/// Parses a head with room for some fields; `None` if there are more. A folded line is part of its
+/// field's value, as if it followed spaces (RFC 9112 section 5.2).
+fn parse_fields<'b>(bytes: &'b [u8], head_only: bool, fields: &mut [Header<'b>]) -> Option<Parsed> {
+    let mut response = Response::new(fields);
+    let mut config = ParserConfig::default();
+    config.allow_obsolete_multiline_headers_in_responses(true);
+    Some(match config.parse_response(&mut response, bytes) {
+        Ok(Status::Complete(size)) => read_parsed(&response, size, head_only),
+        Ok(Status::Partial) => Parsed::Partial,
+        Err(Error::TooManyHeaders) => return None,
+        Err(_) => Parsed::Invalid,
+    })
+}
+
+/// What a complete head of this size means.
+fn read_parsed(response: &Response<'_, '_>, size: usize, head_only: bool) -> Parsed {
     let (Some(status), Some(minor)) = (response.code, response.version) else {
         return Parsed::Invalid;
     };

@@ -87,18 +87,19 @@ impl<'a> Recorder<'a> {
             None => counters.record_success(spec, latency_ns, service_ns),
             Some(error) => {
                 counters.record_error(error, 1);
-                if error == RequestError::Timeout {
-                    counters.record_unanswered(latency_ns, service_ns);
-                }
+                counters.record_unanswered(latency_ns, service_ns);
             }
         }
+        counters.last_end_ns = now_ns;
         self.window.note_response(now_ns);
     }
 
-    /// Counts a failed connection attempt.
-    pub(crate) fn record_refused(&mut self, target: usize) {
+    /// Counts a failed connection attempt, and whether a request was given up because of it.
+    pub(crate) fn record_refused(&mut self, target: usize, gives_up: bool) {
         self.connecting[target].refused += 1;
-        self.counters[target].record_error(RequestError::Connect, 1);
+        let counters = &mut self.counters[target];
+        counters.record_error(RequestError::Connect, 1);
+        counters.not_connected += u64::from(gives_up);
     }
 
     pub(crate) fn monitor(&self) -> Option<&'a CpuMonitor> {

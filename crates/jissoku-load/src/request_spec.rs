@@ -66,6 +66,22 @@ impl RequestSpec {
     }
 }
 
+impl RequestSpec {
+    /// Whether the request says that no other one follows on its connection (RFC 9112 section 9.6).
+    #[must_use]
+    pub fn asks_for_close(&self) -> bool {
+        let mut fields = [EMPTY_HEADER; FIELDS_MAX];
+        let mut request = httparse::Request::new(&mut fields);
+        if request.parse(self.template.bytes()).is_err() {
+            return false; // The payload of a WebSocket.
+        }
+        let connection =
+            request.headers.iter().filter(|field| field.name.eq_ignore_ascii_case("connection"));
+        let mut options = connection.flat_map(|field| field.value.split(|&byte| byte == b','));
+        options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
+    }
+}
+
 fn replace(text: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -135,6 +151,20 @@ mod tests {
         assert_eq!(spec.framing, ResponseFraming::Head);
         let spec = raw("POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}").expect("it is one too");
         assert_eq!(spec.framing, ResponseFraming::Http);
+    }
+
+    #[test]
+    fn a_request_may_be_the_last_of_its_connection() {
+        for (fields, asks) in [
+            ("", false),
+            ("Connection: keep-alive\r\n", false),
+            ("connection: Close\r\n", true),
+            ("Connection: te\r\nConnection: x, close\r\n", true),
+            ("X: close\r\n", false),
+        ] {
+            let spec = raw(&format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n"));
+            assert_eq!(spec.expect("it is one request").asks_for_close(), asks, "{fields:?}");
+        }
     }
 
     #[test]

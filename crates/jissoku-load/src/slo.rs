@@ -53,8 +53,44 @@ const UNITS: [(&str, f64); 9] = [
 struct Term {
     text: String,
     measure: Measure,
-    wants_less: bool,
+    relation: Relation,
     bound: f64,
+}
+
+/// How a value has to compare with its bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Relation {
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+impl Relation {
+    /// Reads the relation at the front of `text`; the longer spellings are tried first.
+    fn read(text: &str) -> Option<(Self, &str)> {
+        let spellings = [
+            ("<=", Self::LessOrEqual),
+            (">=", Self::GreaterOrEqual),
+            ("<", Self::Less),
+            (">", Self::Greater),
+        ];
+        spellings.iter().find_map(|(sign, relation)| Some((*relation, text.strip_prefix(sign)?)))
+    }
+
+    fn holds(self, value: f64, bound: f64) -> bool {
+        match self {
+            Self::Less => value < bound,
+            Self::LessOrEqual => value <= bound,
+            Self::Greater => value > bound,
+            Self::GreaterOrEqual => value >= bound,
+        }
+    }
+
+    /// Whether smaller values hold rather than larger ones.
+    fn wants_less(self) -> bool {
+        matches!(self, Self::Less | Self::LessOrEqual)
+    }
 }
 
 /// Comparisons that every target has to satisfy.
@@ -113,8 +149,10 @@ impl Slo {
 fn term(text: &str) -> Result<Term, SloError> {
     let text = text.trim();
     let bad = |why: &str| SloError(format!("invalid objective {text:?}: {why}"));
-    let place = text.find(['<', '>']).ok_or_else(|| bad("write it as p99<5ms or rate>10k"))?;
-    let (name, bound) = (text[..place].trim(), text[place + 1..].trim_start_matches('=').trim());
+    let shape = || bad("write it as p99<5ms or rate>=10k");
+    let place = text.find(['<', '>']).ok_or_else(shape)?;
+    let (relation, bound) = Relation::read(&text[place..]).ok_or_else(shape)?;
+    let (name, bound) = (text[..place].trim(), bound.trim());
     let known = MEASURES.iter().find(|(known, _)| *known == name);
     let (_, measure) = known.ok_or_else(|| {
         bad("the metrics are p50, p75, p90, p95, p99, p99.9, p99.99, mean, max, errors and rate")
@@ -131,8 +169,7 @@ fn term(text: &str) -> Result<Term, SloError> {
     let (Some((_, scale)), Some(number)) = (scale, number) else {
         return Err(bad(&format!("the bound must be a number with one of the units {units:?}")));
     };
-    let wants_less = text[place..].starts_with('<');
-    Ok(Term { text: text.to_owned(), measure: *measure, wants_less, bound: number * scale })
+    Ok(Term { text: text.to_owned(), measure: *measure, relation, bound: number * scale })
 }
 
 impl Term {
@@ -146,10 +183,14 @@ impl Term {
                 else {
                     return unknown();
                 };
-                let Percentile { value_ns, is_lower_bound, support, .. } = *percentile;
-                // A lower bound can violate an upper limit; it cannot show that one is met.
-                let fits = self.holds(float(value_ns));
-                if support == Support::None || (is_lower_bound && fits == self.wants_less) {
+                let Percentile { value_ns, is_lower_bound, value_ns_max, support, .. } =
+                    *percentile;
+                // Requests without a correct response may have taken longer: what holds for both
+                // ends, or for neither, is decided.
+                let least = self.holds(float(value_ns));
+                let most = value_ns_max
+                    .map_or(!self.relation.wants_less(), |most| self.holds(float(most)));
+                if support == Support::None || (is_lower_bound && least != most) {
                     return unknown();
                 }
                 float(value_ns)
@@ -176,7 +217,7 @@ impl Term {
     }
 
     fn holds(&self, value: f64) -> bool {
-        if self.wants_less { value < self.bound } else { value > self.bound }
+        self.relation.holds(value, self.bound)
     }
 }
 
@@ -194,13 +235,36 @@ mod tests {
         let read: Slo = "p99<5ms, errors<0.1%,rate>10k".parse().expect("it is one");
         let bounds: Vec<f64> = read.0.iter().map(|term| term.bound).collect();
         assert_eq!(bounds, [5e6, 0.001, 10_000.0]);
-        assert_eq!(
-            read.0.iter().map(|term| term.wants_less).collect::<Vec<_>>(),
-            [true, true, false]
-        );
-        for text in ["", "p99", "p98<5ms", "p99<5", "errors<5ms", "rate>1%", "p99<ms", "p99<1..2ms"]
-        {
+        let relations: Vec<Relation> = read.0.iter().map(|term| term.relation).collect();
+        assert_eq!(relations, [Relation::Less, Relation::Less, Relation::Greater]);
+        for text in [
+            "",
+            "p99",
+            "p98<5ms",
+            "p99<5",
+            "errors<5ms",
+            "rate>1%",
+            "p99<ms",
+            "p99<1..2ms",
+            "p99<==5ms",
+            "p99=<5ms",
+            "p99=5ms",
+        ] {
             assert!(text.parse::<Slo>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_bound_belongs_to_the_relations_that_name_it() {
+        for (text, below, at, above) in [
+            ("errors<1%", true, false, false),
+            ("errors<=1%", true, true, false),
+            ("errors >= 1%", false, true, true),
+            ("errors>1%", false, false, true),
+        ] {
+            let slo: Slo = text.parse().expect("it is one");
+            let holds = [0.0, 0.01, 0.02].map(|value| slo.0[0].holds(value));
+            assert_eq!(holds, [below, at, above], "{text}");
         }
     }
 }

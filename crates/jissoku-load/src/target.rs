@@ -24,6 +24,8 @@ pub(crate) struct Target<'a> {
     pub(crate) free: VecDeque<u32>,
     /// Requests that may still be sent.
     pub(crate) budget: u64,
+    /// Whether the number of requests is limited.
+    pub(crate) is_limited: bool,
     pub(crate) in_flight: u64,
     /// Connections that are being established or have not sent a request yet.
     pub(crate) unused_connections: u64,
@@ -49,6 +51,7 @@ impl<'a> Target<'a> {
             request_cycle: RequestCycle::new(target, plan.pipeline, worker_index),
             free: VecDeque::new(),
             budget: u64::MAX,
+            is_limited: false,
             in_flight: 0,
             unused_connections: 0,
             spare_slots: Vec::new(),
@@ -93,15 +96,13 @@ impl<'a> Target<'a> {
         count
     }
 
-    /// Drops all requests that were due before `before_ns`, and returns their number.
-    pub(crate) fn shed(&mut self, before_ns: u64) -> u64 {
-        let mut count = 0;
+    /// Drops all requests that were due before `before_ns`, and calls `report` with their due times.
+    pub(crate) fn shed(&mut self, before_ns: u64, mut report: impl FnMut(u64)) {
         while self.due_ns() < before_ns {
-            let _due_ns = self.pop_due();
+            let due_ns = self.pop_due();
             self.budget -= 1;
-            count += 1;
+            report(due_ns);
         }
-        count
     }
 
     /// The remaining schedule and the next due time, in the open loop.

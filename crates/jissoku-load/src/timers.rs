@@ -1,6 +1,7 @@
-//! The timers of a worker: timeout checks, retries of failed connections, and delayed requests.
+//! The timers of a worker: timeout checks, retries of failed connections, announced closes, and
+//! delayed requests.
 //!
-//! Timeouts and retry delays are the same for all connections, so FIFO queues suffice for them;
+//! Timeouts, retry delays and the time for a close are the same for all connections, so FIFO queues suffice for them;
 //! think times vary and need a heap. A connection is checked for its timeout several times per
 //! timeout. A late response is judged by its own time (`recorder.rs`), so the counts are exact; only
 //! giving up may be late, by up to an eighth of the timeout. A blocking wait ends at the earliest
@@ -35,6 +36,8 @@ pub(crate) struct Timers {
     check_ns: u64,
     timeout_checks: VecDeque<Entry>,
     retries: VecDeque<Entry>,
+    /// Connections that the server has announced to close.
+    closings: VecDeque<Entry>,
     /// Connections whose next request is delayed (think time, ramp-up).
     delayed: BinaryHeap<Reverse<Entry>>,
     /// Before this time nothing has to be done.
@@ -52,6 +55,7 @@ impl Timers {
             check_ns: timeout_ns / CHECKS_PER_TIMEOUT,
             timeout_checks: VecDeque::new(),
             retries: VecDeque::new(),
+            closings: VecDeque::new(),
             delayed: BinaryHeap::new(),
             next_ns: 0,
         })
@@ -67,7 +71,8 @@ impl Timers {
     pub(crate) fn reschedule(&mut self, other_ns: u64) {
         let front = |queue: &VecDeque<Entry>| queue.front().map_or(u64::MAX, |(at_ns, _)| *at_ns);
         let delayed_ns = self.delayed.peek().map_or(u64::MAX, |Reverse((at_ns, _))| *at_ns);
-        let queued_ns = front(&self.timeout_checks).min(front(&self.retries));
+        let queues = [&self.timeout_checks, &self.retries, &self.closings];
+        let queued_ns = queues.into_iter().map(front).min().unwrap_or(u64::MAX);
         self.next_ns = other_ns.min(queued_ns).min(delayed_ns);
     }
 
@@ -125,6 +130,18 @@ impl Timers {
     /// Removes a retry that is due by `by_ns`.
     pub(crate) fn pop_retry(&mut self, by_ns: u64) -> Option<usize> {
         pop(&mut self.retries, by_ns)
+    }
+
+    /// Adds a connection that is closed here unless the server closes it before; times must not
+    /// decrease.
+    pub(crate) fn add_closing(&mut self, index: usize, at_ns: u64) {
+        self.closings.push_back((at_ns, compact_index(index)));
+        self.next_ns = self.next_ns.min(at_ns);
+    }
+
+    /// Removes a connection that is due to be closed by `by_ns`. It may have been replaced already.
+    pub(crate) fn pop_closing(&mut self, by_ns: u64) -> Option<usize> {
+        pop(&mut self.closings, by_ns)
     }
 
     /// Delays the next request of a connection until `at_ns`, if it is not delayed already.

@@ -163,6 +163,7 @@ impl<'a, T: Transport> Worker<'a, T> {
         }
         self.check_timeouts(now_ns);
         self.retry(now_ns);
+        self.close_announced(now_ns);
         self.send_delayed(now_ns);
         self.schedule_timers(timing);
         false
@@ -252,8 +253,12 @@ impl<'a, T: Transport> Worker<'a, T> {
         end_ns: u64,
     ) -> TargetResult {
         let mut result = self.recorder.take_target(number);
-        if self.recorder.window.opened_ns.is_some() {
+        if let Some(opened_ns) = self.recorder.window.opened_ns {
             let target = &self.dispatcher.targets[number];
+            // Its own limit of requests ends a target before the others.
+            let is_done = target.is_limited && target.budget == 0 && target.in_flight == 0;
+            let last_ns = Some(result.counters.last_end_ns).filter(|&at| is_done && at > opened_ns);
+            result.duration_ns = last_ns.unwrap_or(end_ns).saturating_sub(opened_ns);
             let waited = &mut result.counters.waited;
             result.overdue = target.overdue(end_ns, u64::MAX, |due_ns, alike| {
                 waited.record_many(end_ns - due_ns, alike);

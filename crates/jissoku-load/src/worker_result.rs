@@ -34,6 +34,8 @@ pub(crate) struct TargetResult {
     /// Totals of its time slices, if targets are loaded one at a time.
     pub(crate) slices: Option<SliceTotals>,
     pub(crate) idle_cpu_ns_per_s: Option<u64>,
+    /// From the window's opening to the end of the target's last request.
+    pub(crate) duration_ns: u64,
 }
 
 /// Counts of connection attempts on one target since the start.

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvError, RecvTimeoutError, Sender, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
@@ -99,7 +99,7 @@ impl<'scope> WorkerSet<'scope> {
         control: Control<'_>,
     ) -> Result<Outcome, RunError> {
         for _ in 0..self.plan.threads {
-            match self.ready.recv() {
+            match self.next_ready(control)? {
                 Ok(Ok(())) => {}
                 Ok(Err(StartError { target: None, error })) => return Err(error.into()),
                 Ok(Err(StartError { target: Some(target), error })) => {
@@ -132,6 +132,26 @@ impl<'scope> WorkerSet<'scope> {
             if self.plan.clock == ClockSource::Batch { "batch" } else { self.clock.name() };
         outcome.interrupted = interrupted;
         Ok(outcome)
+    }
+
+    /// Waits for the next worker to be ready, or for the end of all.
+    ///
+    /// # Errors
+    /// The run was interrupted: dropping the set stops all workers.
+    fn next_ready(&self, control: Control<'_>) -> Result<Ready, RunError> {
+        let epoll = Epoll::new()?;
+        epoll.add(control.interrupt, 0, Interest::IN)?;
+        let mut event = [epoll::no_event()];
+        loop {
+            match self.ready.recv_timeout(INTERVAL_POLL) {
+                Ok(ready) => return Ok(Ok(ready)),
+                Err(RecvTimeoutError::Disconnected) => return Ok(Err(RecvError)),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if epoll.wait(&mut event, Some(Duration::ZERO))? > 0 {
+                return Err(RunError::Interrupted);
+            }
+        }
     }
 
     fn timing(&self, monitor: &CpuMonitor) -> Timing {
@@ -182,6 +202,9 @@ fn report_intervals(
         control.observer.iter().for_each(|observer| (observer.on_interval)(&interval));
     }
 }
+
+/// What a worker says when it has connected; an error if it is gone.
+type Ready = Result<Result<(), StartError>, RecvError>;
 
 /// Why a worker could not start: a target could not be reached, or a local error (`target` is
 /// `None`).
@@ -256,6 +279,7 @@ impl<'a> WorkerConfig<'a> {
             let mut target = Target::new(plan, target, endpoint, worker_index);
             if let Some(requests) = plan.requests() {
                 target.budget = share(requests, number, plan.threads);
+                target.is_limited = true;
             }
             target
         };

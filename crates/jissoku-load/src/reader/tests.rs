@@ -205,3 +205,30 @@ proptest! {
         prop_assert_eq!(&read(&bytes, &hello(), false), &whole);
     }
 }
+
+#[test]
+fn folded_lines_and_many_fields_are_read() {
+    let cookies = "Set-Cookie: c=1\r\n".repeat(FIELDS_MAX - 1);
+    for head in [
+        "HTTP/1.1 200 OK\r\nX: a\r\n b\r\n\tc\r\nContent-Length: 5\r\n\r\n".to_owned(),
+        "HTTP/1.1 200 OK\r\nConnection: x,\r\n keep-alive\r\nContent-Length: 5\r\n\r\n".to_owned(),
+        format!("HTTP/1.1 200 OK\r\n{cookies}Content-Length: 5\r\n\r\n"),
+    ] {
+        let expected = Expected::new(Verify::None, Vec::new(), None);
+        let context = RequestContext { head_only: false, expected: &expected };
+        let wire = format!("{head}Hello");
+        let progress = Reader::default().feed(wire.as_bytes(), context);
+        let Progress::Complete(response, size) = progress else {
+            panic!("{head:.40}: {progress:?}")
+        };
+        assert_eq!((response.status, response.error, size), (200, None, wire.len()));
+        assert!(response.keeps_alive);
+    }
+    let close = "HTTP/1.1 200 OK\r\nConnection:\r\n close\r\nContent-Length: 0\r\n\r\n";
+    let expected = Expected::new(Verify::None, Vec::new(), None);
+    let context = RequestContext { head_only: false, expected: &expected };
+    let Progress::Complete(response, _) = Reader::default().feed(close.as_bytes(), context) else {
+        panic!("it is complete");
+    };
+    assert!(!response.keeps_alive);
+}

@@ -6,7 +6,7 @@ use super::numbers;
 use crate::outcome::TargetOutcome;
 
 /// `carried + sent = ok + http_errors + io_errors + timeouts + unanswered`; the rest was never
-/// sent.
+/// sent. With a limit of requests, all outcomes add up to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Accounting {
     /// In flight when the window opened.
@@ -29,7 +29,10 @@ pub struct Accounting {
     pub shed: u64,
     /// Unsolicited responses.
     pub unsolicited: u64,
-    /// Failed connection attempts.
+    /// Requests of a limit that were given up because a connection attempt failed.
+    pub not_connected: u64,
+    /// Failed connection attempts; each is repeated, and only with a limit of requests does it
+    /// stand for one.
     pub connect_errors: u64,
 }
 
@@ -49,8 +52,24 @@ impl Accounting {
             never_sent: target.unanswered - target.in_flight,
             shed: counters.shed,
             unsolicited: counters.unsolicited,
+            not_connected: counters.not_connected,
             connect_errors: errors.connect,
         }
+    }
+
+    /// All requests by their outcome.
+    #[must_use]
+    pub fn by_outcome(&self) -> [(&'static str, u64); 8] {
+        [
+            ("ok", self.ok),
+            ("http_error", self.http_errors),
+            ("io_error", self.io_errors),
+            ("timeout", self.timeouts),
+            ("unanswered", self.unanswered),
+            ("never_sent", self.never_sent),
+            ("shed", self.shed),
+            ("not_connected", self.not_connected),
+        ]
     }
 
     /// The fraction of requests without a correct response, including those that were dropped.
@@ -61,7 +80,7 @@ impl Accounting {
             + self.timeouts
             + self.shed
             + self.unsolicited
-            + self.connect_errors;
+            + self.not_connected;
         numbers::ratio(failed, self.ok + failed)
     }
 }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::str::FromStr;
 
 use super::summary::{Report, TargetReport};
+use crate::percentiles::Support;
 use crate::self_check::SelfCheck;
 
 /// A format.
@@ -13,7 +14,7 @@ pub enum Format {
     Human,
     /// One JSON object.
     Json,
-    /// CSV, one row per percentile and target.
+    /// CSV, one row per metric and target.
     Csv,
     /// OpenMetrics text, as read by Prometheus.
     OpenMetrics,
@@ -67,30 +68,37 @@ impl Report {
 }
 
 fn csv(report: &Report) -> String {
-    let mut out = String::from(
-        "url,percentile,value_ns,is_lower_bound,low_ns,high_ns,service_ns,estimate_ns\n",
-    );
+    let mut out =
+        String::from("url,metric,value,is_lower_bound,low,high,service,estimate,support\n");
     for target in &report.targets {
         let url = quoted(&target.url);
-        for (percentile, service) in target.percentiles.iter().zip(&target.service_percentiles) {
+        let _infallible = writeln!(out, "{url},rate_rps,{:.3},,,,,,", target.rate_rps);
+        for (outcome, count) in target.accounting.by_outcome() {
+            let _infallible = writeln!(out, "{url},requests_{outcome},{count},,,,,,");
+        }
+        let attempts = target.accounting.connect_errors;
+        let _infallible = writeln!(out, "{url},connect_errors,{attempts},,,,,,");
+        let both = target.percentiles.iter().zip(&target.service_percentiles);
+        for (percentile, service) in both.filter(|(found, _)| found.support != Support::None) {
             let high = percentile.high_ns.map(|high| high.to_string()).unwrap_or_default();
             let estimate =
                 percentile.estimate_ns.map(|found| found.to_string()).unwrap_or_default();
             let _infallible = writeln!(
                 out,
-                "{url},{},{},{},{},{high},{},{estimate}",
+                "{url},{}_ns,{},{},{},{high},{},{estimate},{}",
                 percentile.name,
                 percentile.value_ns,
                 percentile.is_lower_bound,
                 percentile.low_ns,
-                service.value_ns
+                service.value_ns,
+                if percentile.support == Support::Plenty { "plenty" } else { "few" }
             );
         }
         if let (Some(latency), Some(service)) = (target.latency_ns, target.service_ns) {
             for (name, value, service) in
                 [("mean", latency.mean, service.mean), ("max", latency.max, service.max)]
             {
-                let _infallible = writeln!(out, "{url},{name},{value},false,,,{service},");
+                let _infallible = writeln!(out, "{url},{name}_ns,{value},false,,,{service},,");
             }
         }
     }
@@ -113,8 +121,8 @@ fn benchstat(report: &Report) -> String {
     let _infallible = writeln!(out, "kernel: {}\ncpu: {}", report.host.kernel, report.host.cpu);
     for target in &report.targets {
         let Some(latency) = target.latency_ns else { continue };
-        let name: String =
-            target.url.chars().map(|sign| if sign == ' ' { '_' } else { sign }).collect();
+        // A slash would end the value of the key (golang.org/x/perf/benchfmt).
+        let name = target.url.replace(' ', "_").replace('/', "%2F");
         let _infallible = write!(
             out,
             "BenchmarkLoad/url={name}/c={}-{} {} {} ns/op {:.2} req/s {} p50-ns {} p99-ns",
@@ -176,7 +184,6 @@ pub fn annotations(report: &Report) -> String {
 }
 
 fn percentile(target: &TargetReport, name: &str) -> String {
-    use crate::percentiles::Support;
     match target.percentiles.iter().find(|percentile| percentile.name == name) {
         Some(percentile) if percentile.support != Support::None => {
             super::human::bounded(percentile)

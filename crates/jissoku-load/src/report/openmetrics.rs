@@ -27,22 +27,19 @@ pub(super) fn write(report: &Report) -> String {
     }
     out.push_str("# TYPE jissoku_requests counter\n# HELP jissoku_requests How requests ended.\n");
     for target in &report.targets {
-        let account = target.accounting;
-        for (outcome, count) in [
-            ("ok", account.ok),
-            ("http_error", account.http_errors),
-            ("io_error", account.io_errors),
-            ("timeout", account.timeouts),
-            ("unanswered", account.unanswered),
-            ("never_sent", account.never_sent),
-            ("shed", account.shed),
-        ] {
+        for (outcome, count) in target.accounting.by_outcome() {
             let url = escaped(&target.url);
             let _infallible = writeln!(
                 out,
                 "jissoku_requests_total{{url=\"{url}\",outcome=\"{outcome}\"}} {count}"
             );
         }
+    }
+    out.push_str("# TYPE jissoku_connect_errors counter\n");
+    out.push_str("# HELP jissoku_connect_errors Failed connection attempts; each is repeated.\n");
+    for target in &report.targets {
+        let (url, count) = (escaped(&target.url), target.accounting.connect_errors);
+        let _infallible = writeln!(out, "jissoku_connect_errors_total{{url=\"{url}\"}} {count}");
     }
     out.push_str("# EOF\n");
     out

@@ -194,9 +194,8 @@ impl Report {
         }
         let cpu_ns: u64 = outcome.threads.iter().map(|thread| thread.cpu_ns).sum();
         let targets = plan.targets.iter().zip(&outcome.targets);
-        let targets = targets.map(|(planned, target)| {
-            TargetReport::new(planned, &plan.pace, outcome.duration_ns, target)
-        });
+        let targets =
+            targets.map(|(planned, target)| TargetReport::new(planned, &plan.pace, target));
         let threads = outcome.threads.iter().map(|thread| WorkerReport {
             cpu_ns: thread.cpu_ns,
             busy_fraction: ratio(thread.cpu_ns, thread.duration_ns),
@@ -261,8 +260,8 @@ impl Report {
 }
 
 impl TargetReport {
-    fn new(planned: &TargetPlan, pace: &Pace, duration_ns: u64, target: &TargetOutcome) -> Self {
-        let counters = &target.counters;
+    fn new(planned: &TargetPlan, pace: &Pace, target: &TargetOutcome) -> Self {
+        let (counters, duration_ns) = (&target.counters, target.duration_ns);
         let (lag, lateness) = (counters.lag.quantiles(), counters.lateness.quantiles());
         let specs = planned.specs.iter().zip(&counters.per_spec);
         let specs =

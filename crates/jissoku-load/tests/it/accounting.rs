@@ -33,9 +33,8 @@ fn pace() -> impl Strategy<Value = Pace> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(
-        std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(24),
-    ) })]
+    // Servers and connections are real: fewer cases than of a pure function.
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 8))]
 
     #[test]
     fn each_request_that_was_due_has_one_outcome_and_one_time(

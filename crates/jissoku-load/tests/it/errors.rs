@@ -7,7 +7,7 @@ use std::thread::spawn;
 use jissoku_load::{ErrorCounts, RunError};
 
 use crate::scripted::{Act, HELLO, Server};
-use crate::{measure, plan, try_to_measure};
+use crate::{measure, plan, summarise, try_to_measure};
 
 /// Every fifth request of 100 fails, always in the same way.
 fn one_in_five(act: impl Fn() -> Act + Send + Sync + 'static) -> (u64, ErrorCounts) {
@@ -144,4 +144,97 @@ fn a_run_of_n_requests_ends_if_the_server_dies() {
     // The second request may have been sent before the connection ended, or not.
     assert!(counters.errors.connect >= 4, "{:?}", counters.errors);
     assert_eq!((counters.requests, counters.errors.total()), (1, 5));
+}
+
+#[test]
+fn every_request_has_its_time_in_the_distribution() {
+    for act in [
+        || Act::SayAndClose(String::new()),
+        || Act::SayAndClose(HELLO.replace("Hello", "Hell")),
+        || Act::Say(HELLO.replace("200", "503")),
+        || Act::Say("Hello\r\n\r\n".to_owned()),
+        || Act::Ignore,
+    ] {
+        let server = Server::new(move |place| match place.overall % 25 {
+            24 => act(),
+            _ => Act::Say(HELLO.to_owned()),
+        });
+        let mut plan = plan(&[server.url()], 500);
+        plan.timeout_ns = 200_000_000;
+        let counters = &measure(&plan).targets[0].counters;
+        assert_eq!(counters.latency.count() + counters.waited.count(), 500);
+        assert_eq!((counters.latency.count(), counters.errors.total()), (480, 20));
+    }
+}
+
+#[test]
+fn a_timeout_of_an_idle_connection_is_no_error() {
+    let timeout = "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+    let server = Server::new(move |place| match place.on_connection {
+        3 => Act::SayAndClose(HELLO.to_owned() + timeout),
+        _ => Act::Say(HELLO.to_owned()),
+    });
+    let mut plan = plan(&[server.url()], 40);
+    plan.connections = 1;
+    let counters = &measure(&plan).targets[0].counters;
+    assert_eq!((counters.requests, counters.errors), (40, ErrorCounts::default()));
+}
+
+#[test]
+fn a_connection_is_closed_after_an_announced_close() {
+    // The server waits for the client.
+    let last = HELLO.replace("Content", "Connection: close\r\nContent");
+    let server = Server::new(move |_| Act::Say(last.clone()));
+    let mut plan = plan(&[server.url()], 5);
+    (plan.connections, plan.timeout_ns) = (1, 30_000_000_000);
+    let outcome = measure(&plan);
+    let target = &outcome.targets[0];
+    assert_eq!((target.counters.requests, target.counters.errors), (5, ErrorCounts::default()));
+    assert_eq!(target.opened, 5);
+    assert!(outcome.duration_ns < plan.timeout_ns);
+}
+
+#[test]
+fn a_limit_of_requests_is_the_number_of_outcomes() {
+    for (requests, connections) in [(100, 64), (20, 64), (300, 7)] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        let url = format!("http://{}/", listener.local_addr().expect("it is bound"));
+        // Some connections are answered once; then nothing listens.
+        let server = spawn(move || {
+            let accepted: Vec<_> =
+                (0..3).map(|_| listener.accept().expect("it connects")).collect();
+            drop(listener);
+            for (mut stream, _) in accepted {
+                let mut request = [0; 4096];
+                let _size = stream.read(&mut request);
+                let _written = stream.write_all(HELLO.as_bytes());
+            }
+        });
+        let mut plan = plan(&[url], requests);
+        plan.connections = connections;
+        let outcome = measure(&plan);
+        server.join().expect("the server does not panic");
+        let report = summarise(&plan, &outcome);
+        let account = report.targets[0].accounting;
+        let outcomes: u64 = account.by_outcome().iter().map(|(_, count)| count).sum();
+        assert_eq!(outcomes, requests, "{account:?}");
+        assert!(requests < 300 || account.not_connected > 0, "{account:?}");
+    }
+}
+
+#[test]
+fn each_of_two_targets_has_its_own_rate() {
+    let slow = Server::new(|_| {
+        std::thread::park_timeout(std::time::Duration::from_millis(20));
+        Act::Say(HELLO.to_owned())
+    });
+    let quick = Server::new(|_| Act::Say(HELLO.to_owned()));
+    let mut plan = plan(&[quick.url(), slow.url()], 40);
+    plan.connections = 1;
+    let outcome = measure(&plan);
+    let report = summarise(&plan, &outcome);
+    let [quick, slow] = &report.targets[..] else { panic!("there are two") };
+    assert!(quick.duration_ns < slow.duration_ns);
+    assert!(quick.rate_rps > slow.rate_rps);
+    assert_eq!(slow.duration_ns, outcome.duration_ns);
 }

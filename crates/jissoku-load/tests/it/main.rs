@@ -1,5 +1,6 @@
 //! The load generator over epoll, against servers with known behaviour, which it must measure.
 
+mod accounting;
 mod closed_loop;
 mod counts;
 mod errors;
