@@ -50,7 +50,8 @@ const SEARCH_STEP_NS: u64 = 3_000_000_000;
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 pub(crate) struct Load {
     /// `http(s)://HOST:PORT/PATH` or `unix:/PATH.sock:/URI`; several targets are loaded
-    /// concurrently
+    /// concurrently. In URL, fields and body, {SEQ} is the number of the request and {RAND} a random
+    /// number, in 10 digits; {SEQ:4} in 4
     #[arg(value_name = "URL", required_unless_present = "self_test")]
     urls: Vec<Address>,
     /// Open connections for each URL; several numbers are measured one after the other

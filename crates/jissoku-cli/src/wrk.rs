@@ -4,24 +4,27 @@
 use std::io::{self, Write as _};
 
 use clap::Parser;
+use jissoku_load::Percentile;
 use jissoku_load::report::{Report, TargetReport};
 
 use crate::load::Load;
 use crate::load::error::Failure;
 use crate::load::measure::{self, Measurement};
 use crate::load::progress::ProgressOptions;
-use crate::usage;
+use crate::{units, usage};
 
 /// Accepts the options of wrk and wrk2, and prints a report in wrk's layout
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of wrk's command line")]
 pub(crate) struct Wrk {
     /// `http(s)://HOST:PORT/PATH`
-    url: String,
+    #[arg(required_unless_present = "version")]
+    url: Option<String>,
     /// Open connections
-    #[arg(short, long, value_name = "N", default_value_t = 10)]
+    #[arg(short, long, value_name = "N", value_parser = units::count, default_value = "10")]
     connections: u64,
     /// Worker threads
-    #[arg(short, long, value_name = "N", default_value_t = 2)]
+    #[arg(short, long, value_name = "N", value_parser = units::count, default_value = "2")]
     threads: u64,
     /// Length of the measurement window
     #[arg(short, long, default_value = "10s")]
@@ -35,9 +38,19 @@ pub(crate) struct Wrk {
     /// Print latency percentiles
     #[arg(short = 'L', long)]
     latency: bool,
-    /// Timeout of a request
-    #[arg(long, default_value = "2s")]
+    /// Print also the latencies from the actual send times, as wrk2 does: without the time that
+    /// requests were late
+    #[arg(short = 'U', long = "u_latency")]
+    uncorrected: bool,
+    /// Of wrk2: the latency of whole batches; here each response has its own
+    #[arg(short = 'B', long = "batch_latency")]
+    batch_latency: bool,
+    /// Timeout of a request; a number without a unit is in seconds
+    #[arg(short = 'T', long, default_value = "2s")]
     timeout: String,
+    /// Print the version
+    #[arg(short, long)]
+    version: bool,
     /// A Lua script; not supported
     #[arg(short, long, value_name = "FILE")]
     script: Option<String>,
@@ -53,6 +66,10 @@ struct Translated {
 
 impl Wrk {
     pub(crate) fn run(&self) -> u8 {
+        if self.version {
+            let text = concat!("jissoku ", env!("CARGO_PKG_VERSION"), ", in place of wrk\n");
+            return u8::from(io::stdout().write_all(text.as_bytes()).is_err());
+        }
         if let Some(script) = &self.script {
             let message =
                 format!("{script}: Lua scripts are not supported; see jissoku load --raw");
@@ -88,21 +105,26 @@ impl Wrk {
             "jissoku load".to_owned(),
             format!("--connections={}", self.connections),
             format!("--threads={}", self.threads),
-            format!("--duration={}", self.duration),
-            format!("--timeout={}", self.timeout),
+            format!("--duration={}", in_seconds(&self.duration)),
+            format!("--timeout={}", in_seconds(&self.timeout)),
             "--warmup=0".to_owned(),
             "--verify=none".to_owned(),
         ];
         arguments.extend(self.rate.iter().map(|rate| format!("--rate={rate}")));
         arguments.extend(self.headers.iter().map(|header| format!("--header={header}")));
-        arguments.extend(self.url.starts_with("https:").then(|| "--insecure".to_owned()));
-        arguments.push(self.url.clone());
+        arguments.extend(self.url().starts_with("https:").then(|| "--insecure".to_owned()));
+        arguments.push(self.url().to_owned());
         arguments
+    }
+
+    fn url(&self) -> &str {
+        self.url.as_deref().unwrap_or_default()
     }
 
     fn render(&self, report: &Report) -> String {
         let Some(target) = report.targets.first() else { return String::new() };
-        let Self { duration, url, threads, connections, .. } = self;
+        let Self { duration, threads, connections, .. } = self;
+        let url = self.url();
         let per_thread = target.per_second.iter().map(|count| (count / threads, 1));
         let received = float(target.bytes_received);
         let mut page = vec![
@@ -112,8 +134,12 @@ impl Wrk {
             row("Latency", &target.latency_bins, time),
             row("Req/Sec", &per_thread.collect::<Vec<_>>(), |value| metric(value, 1000.0, "")),
         ];
-        if self.latency {
-            page.push(percentiles(target));
+        if self.latency || self.uncorrected {
+            page.push(percentiles("Latency Distribution", &target.percentiles));
+        }
+        if self.uncorrected {
+            let title = "Latency Distribution, uncorrected";
+            page.push(percentiles(title, &target.service_percentiles));
         }
         page.extend([
             format!("  {} requests in {:.2}s, ", target.requests, report.duration_s),
@@ -134,19 +160,29 @@ fn run_load(load: Load) -> Result<Measurement, Failure> {
     measure::run_plan(&plan, &measure::catch_signals()?, ProgressOptions::default())
 }
 
-/// Requests without a response in time count with the time they were waited for.
-fn percentiles(target: &TargetReport) -> String {
+/// A time of wrk: a number without a unit is in seconds.
+fn in_seconds(text: &str) -> String {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty();
+    if is_number { format!("{text}s") } else { text.to_owned() }
+}
+
+/// Requests without a response in time count with the time they were waited for: the value is a
+/// lower bound then.
+fn percentiles(title: &str, percentiles: &[Percentile]) -> String {
     let wanted = ["p50", "p75", "p90", "p99"];
-    let found = target.percentiles.iter().filter(|found| wanted.contains(&found.name));
-    let line = |name: &str, value_ns| format!("    {}%  {:>7}\n", &name[1..], time(value_ns));
-    let lines = found.map(|found| line(found.name, float(found.value_ns)));
-    ["  Latency Distribution\n".to_owned()].into_iter().chain(lines).collect()
+    let found = percentiles.iter().filter(|found| wanted.contains(&found.name));
+    let lines = found.map(|found| {
+        let bound = if found.is_lower_bound { "  or more" } else { "" };
+        format!("    {}%  {:>7}{bound}\n", &found.name[1..], time(float(found.value_ns)))
+    });
+    [format!("  {title}\n")].into_iter().chain(lines).collect()
 }
 
 fn errors(target: &TargetReport) -> String {
     let found = target.errors;
     let (connect, write, timeout) = (found.connect, found.write, found.timeout);
-    let read = found.read + found.closed + found.malformed;
+    // wrk verifies no length: one that is wrong is that of a response that was cut off.
+    let read = found.read + found.closed + found.malformed + found.length;
     let mut lines = Vec::new();
     if connect + read + write + timeout > 0 {
         lines.push(format!(

@@ -14,6 +14,9 @@ use jissoku_os::{clock, descriptors};
 use super::error::Failure;
 use super::progress::{Progress, ProgressOptions};
 
+/// Exit code after SIGINT or SIGTERM.
+pub(super) const INTERRUPTED: u8 = 130;
+
 /// Descriptors for everything but connections.
 const SPARE_DESCRIPTORS: usize = 64;
 
@@ -62,6 +65,7 @@ pub(crate) fn run_plan(
             Ok(Measurement { report, outcome, rows, log })
         }
         Err(error @ RunError::NoSuchProcess { .. }) => Err(Failure::new(error.to_string(), 2)),
+        Err(error @ RunError::Interrupted) => Err(Failure::new(error.to_string(), INTERRUPTED)),
         Err(error) => Err(Failure::new(error.to_string(), 1)),
     }
 }

@@ -38,6 +38,12 @@ impl Output {
         self.format
     }
 
+    /// The file that the report goes to; `None`: stdout.
+    pub(super) fn destination(&self) -> Option<PathBuf> {
+        let summary = std::env::var_os(SUMMARY).filter(|_| self.format == Format::Github);
+        self.file.clone().or_else(|| summary.map(PathBuf::from))
+    }
+
     /// Writes a report to its destination.
     pub(super) fn write(&self, text: &str) -> Result<(), String> {
         let summary = std::env::var_os(SUMMARY).filter(|_| self.format == Format::Github);
@@ -100,6 +106,38 @@ pub(super) fn write_raw(file: &Path, outcome: &Outcome) -> Result<(), String> {
 
 pub(super) fn write_file(file: &Path, text: &str) -> Result<(), String> {
     fs::write(file, text).map_err(|error| format!("cannot write {}: {error}", file.display()))
+}
+
+/// Files that can be written. Those that did not exist before, and are still empty in the end, are
+/// removed.
+#[derive(Debug, Default)]
+pub(super) struct ReservedFiles {
+    created: Vec<PathBuf>,
+}
+
+impl ReservedFiles {
+    /// Opens a file for writing, so that it is known before a measurement whether that is possible.
+    /// What it holds stays until there are results.
+    pub(super) fn add(&mut self, file: &Path) -> Result<(), String> {
+        let is_new = !file.exists();
+        let opened = OpenOptions::new().append(true).create(true).open(file);
+        opened.map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+        if is_new {
+            self.created.push(file.to_owned());
+        }
+        Ok(())
+    }
+}
+
+impl Drop for ReservedFiles {
+    fn drop(&mut self) {
+        for file in &self.created {
+            if fs::metadata(file).is_ok_and(|found| found.is_file() && found.len() == 0) {
+                // The error is ignored: an empty file is left over then.
+                let _removed = fs::remove_file(file);
+            }
+        }
+    }
 }
 
 fn append(file: &Path, text: &str) -> Result<(), String> {

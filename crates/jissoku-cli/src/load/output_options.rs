@@ -7,7 +7,7 @@ use jissoku_load::report::{Format, Report, SelfTest, annotations, hgrm};
 use super::error::print_error;
 use super::judge::{Criteria, VIOLATED};
 use super::measure::Measurement;
-use super::output::{self, Output};
+use super::output::{self, Output, ReservedFiles};
 use super::timeseries::Intervals;
 
 /// The output options.
@@ -27,6 +27,26 @@ pub(super) struct OutputOptions {
 }
 
 impl OutputOptions {
+    /// Makes sure that every output file can be written, before anything is measured.
+    pub(super) fn reserve_files(&self) -> Result<ReservedFiles, String> {
+        let mut reserved = ReservedFiles::default();
+        let intervals = self.timeseries.as_ref().map(|intervals| intervals.file.clone());
+        let single = [self.hlog.clone(), self.hdr.clone(), self.raw_log.clone(), intervals];
+        let reports = self.outputs.iter().filter_map(Output::destination);
+        for file in single.into_iter().flatten().chain(reports) {
+            reserved.add(&file)?;
+        }
+        Ok(reserved)
+    }
+
+    /// Refuses formats that `supports` refuses.
+    pub(super) fn check_formats(
+        &self,
+        supports: impl Fn(Format) -> Result<(), String>,
+    ) -> Result<(), String> {
+        self.outputs.iter().try_for_each(|output| supports(output.format()))
+    }
+
     pub(super) fn write(
         &self,
         Measurement { report, outcome, rows, log }: &Measurement,

@@ -50,6 +50,7 @@ impl Load {
             );
         }
         let targets = self.targets()?;
+        let reuse = self.reuse_of(&targets);
         let is_paced_pair = self.rate.is_some() && targets.len() > 1;
         let idle = match self.idle {
             Some(IdleChoice::Spin) => Idle::Spin,
@@ -68,7 +69,7 @@ impl Load {
             arrival,
             on_busy: self.on_busy()?,
             deadline_ns: self.deadline,
-            reuse: self.reuse(),
+            reuse,
             think: self.think.unwrap_or(Think::Never),
             ramp_up_ns: self.ramp_up,
             warmup_ns: self.warmup.unwrap_or(if counted { 0 } else { WARMUP_NS }),
@@ -206,6 +207,12 @@ impl Load {
             Some(digest) => expected.of_digest(digest),
             None => expected,
         })
+    }
+
+    /// A request that says so is the last of its connection, whatever the options are.
+    fn reuse_of(&self, targets: &[TargetPlan]) -> Reuse {
+        let mut specs = targets.iter().flat_map(|target| &target.specs);
+        if specs.any(RequestSpec::asks_for_close) { Reuse::Close } else { self.reuse() }
     }
 
     fn reuse(&self) -> Reuse {

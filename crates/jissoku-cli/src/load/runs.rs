@@ -8,14 +8,11 @@ use jissoku_os::signal::Signals;
 
 use super::error::print_error;
 use super::judge;
-use super::measure::{Measurement, run_plan};
+use super::measure::{INTERRUPTED, Measurement, run_plan};
 use super::output_options::OutputOptions;
 use super::progress::ProgressOptions;
 use super::search::Search;
 use super::series::{self, Point};
-
-/// Exit code after SIGINT or SIGTERM.
-const INTERRUPTED: u8 = 130;
 
 /// Runs one measurement and writes its results. In `Ok` and `Err` is the process exit code; the
 /// error is already on stderr.
@@ -25,6 +22,7 @@ pub(super) fn run_once(plan: &Plan, options: &OutputOptions, signals: &Signals) 
         rows: options.timeseries.as_ref().map(|rows| (rows.length_ns, rows.layout)),
         log: options.hlog.is_some(),
     };
+    let _reserved = options.reserve_files().map_err(|refusal| cannot_write(&refusal))?;
     let mut measurement =
         run_plan(plan, signals, progress_options).map_err(|failure| failure.print("load"))?;
     options.add_self_test(&mut measurement.report);
@@ -47,23 +45,38 @@ pub(super) fn run_series(
         point.set(&mut plan);
         plan.check().map_err(|bad| print_error(&bad.to_string(), 2))?;
     }
+    options.check_formats(series::supports).map_err(|refusal| print_error(&refusal, 2))?;
+    let _reserved = options.reserve_files().map_err(|refusal| cannot_write(&refusal))?;
     let first_seed = plan.seed;
     let (mut results, mut exit_code) = (Vec::new(), 0);
     for (number, point) in (0..).zip(points) {
         point.set(&mut plan);
         plan.seed = first_seed.wrapping_add(number);
-        let Measurement { mut report, outcome, .. } =
-            run_plan(&plan, signals, ProgressOptions::default())
-                .map_err(|failure| failure.print("load"))?;
-        if outcome.interrupted {
-            return Err(INTERRUPTED);
-        }
+        let mut report = match run_plan(&plan, signals, ProgressOptions::default()) {
+            Ok(Measurement { outcome, .. }) if outcome.interrupted => {
+                exit_code = INTERRUPTED;
+                break;
+            }
+            Ok(Measurement { report, .. }) => report,
+            // What was measured before is written all the same.
+            Err(failure) => {
+                exit_code = failure.print("load");
+                break;
+            }
+        };
         options.add_self_test(&mut report);
         exit_code = judge::worse(exit_code, options.judge(&report));
         results.push((*point, report));
     }
-    let written = options.write_all(|format| series::text(format, &results));
-    written.map_err(|refusal| cannot_write(&refusal))?;
+    let (done, all) = (results.len(), points.len());
+    if done < all {
+        let end = if exit_code == INTERRUPTED { "interrupted" } else { "ended" };
+        print_error(&format!("{end} after {done} of {all} measurements"), exit_code);
+    }
+    if done > 0 {
+        let written = options.write_all(|format| series::text(format, &results));
+        written.map_err(|refusal| cannot_write(&refusal))?;
+    }
     Ok(exit_code)
 }
 
@@ -75,24 +88,37 @@ pub(super) fn run_search(
     is_json: bool,
     signals: &Signals,
 ) -> Result<u8, u8> {
+    let mut end = None;
     while let Some(rate_rps) = search.next_rps() {
         plan.pace = Pace::Constant { rate_rps };
-        let Measurement { report, outcome, .. } =
-            run_plan(&plan, signals, ProgressOptions::default())
-                .map_err(|failure| failure.print("load"))?;
-        if outcome.interrupted {
-            return Err(INTERRUPTED);
-        }
+        let report = match run_plan(&plan, signals, ProgressOptions::default()) {
+            Ok(Measurement { outcome, .. }) if outcome.interrupted => {
+                end = Some(INTERRUPTED);
+                break;
+            }
+            Ok(Measurement { report, .. }) => report,
+            // What was found before is printed all the same.
+            Err(failure) => {
+                end = Some(failure.print("load"));
+                break;
+            }
+        };
         let step = search.add(rate_rps, report).map_err(|refusal| print_error(&refusal, 4))?;
         if !is_json {
             // The error is ignored: stderr may be closed.
             let _written = writeln!(io::stderr(), "{} requests/s: {}", step.rate_rps, step.why);
         }
     }
+    if let Some(code) = end {
+        print_error(&format!("ended after {} steps of the search", search.count()), code);
+        if search.count() == 0 {
+            return Err(code);
+        }
+    }
     let text = if is_json { search.to_json() } else { search.to_text() };
     let written = io::stdout().write_all(text.as_bytes());
     written.map_err(|error| cannot_write(&error.to_string()))?;
-    Ok(search.exit_code())
+    Ok(end.unwrap_or_else(|| search.exit_code()))
 }
 
 fn cannot_write(refusal: &str) -> u8 {

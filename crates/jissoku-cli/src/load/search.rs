@@ -71,6 +71,11 @@ impl Search {
         Self { slo, text, ladder: Ladder { first_rps, step_percent }, steps: Vec::new() }
     }
 
+    /// How many rates were measured.
+    pub(super) fn count(&self) -> usize {
+        self.steps.len()
+    }
+
     /// The next rate to measure; `None` at the end.
     pub(super) fn next_rps(&self) -> Option<u64> {
         self.ladder.next_rps(self.gap())

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use jissoku_load::report::{Format, Report};
-use jissoku_load::{Pace, Plan};
+use jissoku_load::{Pace, Plan, Support};
 use serde_json::json;
 
 use crate::units;
@@ -76,6 +76,16 @@ impl Point {
     }
 }
 
+/// Refuses a format that has no form for several measurements.
+pub(super) fn supports(format: Format) -> Result<(), String> {
+    match format {
+        Format::Human | Format::Quiet | Format::Json | Format::Benchstat => Ok(()),
+        Format::Csv | Format::OpenMetrics | Format::Github => {
+            Err("a series supports the formats human, json, benchstat and quiet".to_owned())
+        }
+    }
+}
+
 /// The results as a report in a format.
 ///
 /// # Errors
@@ -108,14 +118,16 @@ pub(super) fn text(format: Format, results: &[(Point, Report)]) -> Result<String
             Ok(out)
         }
         Format::Csv | Format::OpenMetrics | Format::Github => {
-            Err("a series supports the formats human, json, benchstat and quiet".to_owned())
+            supports(format).map(|()| String::new())
         }
     }
 }
 
 fn table(results: &[(Point, Report)]) -> String {
+    let has_several = results.iter().any(|(_, report)| report.targets.len() > 1);
+    let heading = if has_several { "  target" } else { "" };
     let mut out = format!(
-        "{:>5} {:>11} {:>11} {:>12} {:>11} {:>11} {:>11} {:>9}\n",
+        "{:>5} {:>11} {:>11} {:>12} {:>11} {:>11} {:>11} {:>9}{heading}\n",
         "run", "connections", "offered/s", "answered/s", "p50 ms", "p99 ms", "p99.9 ms", "errors"
     );
     for (point, report) in results {
@@ -125,16 +137,18 @@ fn table(results: &[(Point, Report)]) -> String {
             let cell = |name: &str| {
                 let percentile =
                     target.percentiles.iter().find(|percentile| percentile.name == name);
-                percentile.map_or("-".to_owned(), |percentile| {
+                let supported = percentile.filter(|found| found.support != Support::None);
+                supported.map_or("-".to_owned(), |percentile| {
                     let sign = if percentile.is_lower_bound { ">=" } else { "" };
                     format!("{sign}{}", milliseconds(percentile.value_ns))
                 })
             };
             let (half, most, nearly) = (cell("p50"), cell("p99"), cell("p99.9"));
             let errors = target.accounting.error_fraction() * 100.0;
+            let url = if has_several { format!("  {}", target.url) } else { String::new() };
             let _infallible = writeln!(
                 out,
-                "{:>5} {:>11} {offered:>11} {:>12.0} {half:>11} {most:>11} {nearly:>11} {errors:>7.3} %{}",
+                "{:>5} {:>11} {offered:>11} {:>12.0} {half:>11} {most:>11} {nearly:>11} {errors:>7.3} %{url}{}",
                 point.repetition,
                 point.connections,
                 target.rate_rps,
