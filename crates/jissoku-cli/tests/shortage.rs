@@ -10,8 +10,8 @@ use std::time::Duration;
 /// Longer than anything here takes; it turns a hang into a failure.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Descriptors that the server may have; it needs some dozen for itself.
-const DESCRIPTORS: usize = 40;
+/// Descriptors that the server may have; it needs three dozen for itself.
+const DESCRIPTORS: usize = 56;
 
 /// How often it is asked until a change shows.
 const ASKED_MAX: usize = 100_000;
