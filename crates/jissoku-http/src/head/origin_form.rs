@@ -143,8 +143,10 @@ mod tests {
             fields in prop::collection::vec("[A-Z][a-z-]{0,6}: ?[!-~]{0,9}", 0..5),
             other in "[a-z]{1,5}",
         ) {
-            let lines: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
-            let request = format!("GET http://{host}{path} HTTP/1.1\r\n{lines}Host: {other}\r\n\r\n");
+            let mut lines = fields;
+            lines.push(format!("Host: {other}\r\n"));
+            let lines = lines.join("\r\n");
+            let request = format!("GET http://{host}{path} HTTP/1.1\r\n{lines}\r\n");
             let Ok(Some(head)) = HeadReader::default().read(request.as_bytes(), &Limits::DEFAULT)
             else {
                 return Ok(());
