@@ -90,14 +90,14 @@ def test_ctrl_c_ends_everything_and_keeps_what_was_finished(tmp_path: Path) -> N
         start_new_session=True,
     ) as process:
         assert process.stdout is not None
-        # The loads are printed when the pilot's trials, one for each target, are done.
-        assert any(line.startswith(b"Loads: ") for line in process.stdout)
+        assert any(line.startswith(b"After 3 blocks") for line in process.stdout)
         os.killpg(process.pid, signal.SIGINT)
         process.stdout.read()
         assert process.wait(timeout=60) == 130
     finished = (folder / "trials.jsonl").read_bytes().count(b"\n")
-    assert finished >= 2
-    assert jissoku("report", str(folder)).returncode in {0, 1, 4}
+    assert finished >= 3
+    assert jissoku("report", str(folder)).returncode in {0, 1}
+    assert "Its verdicts hold" in (folder / "report.txt").read_text()
     assert leftovers(tmp_path) == []
 
 

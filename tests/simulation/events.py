@@ -1,6 +1,6 @@
 """Campaigns with known ratios, and the events counted in each of them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -90,6 +90,53 @@ def equal_pair(noise: Noise) -> Simulate:
             "interval excludes 1": share(found, is_off),
             "verdict: different": share(found, is_different),
             "any proven": (any(one.proven for one in found), 1),
+        }
+
+    return simulate
+
+
+def at_every_look(plan: Plan, rng: np.random.Generator) -> Iterator[list[Comparison]]:
+    """The comparisons by cost after each block, from the third on, as a run sees them."""
+    run, trials = campaign(updated(plan, paced_blocks=0, check_blocks=0), rng)
+    run = updated(run, horizon=plan.blocks)
+    for blocks in range(3, plan.blocks + 1):
+        seen = tuple(trial for trial in trials if trial.block < blocks)
+        yield list(stats.cost_verdicts(run, seen).values())
+
+
+def equal_at_every_look(noise: Noise, arms: int = 2, blocks: int = 9) -> Simulate:
+    """Equal arms, watched from the third block to the last."""
+
+    def simulate(rng: np.random.Generator) -> Counted:
+        off, different, proven = set[int](), set[int](), False
+        count = 0
+        for found in at_every_look(quick([1.0] * arms, noise, blocks=blocks), rng):
+            count = len(found)
+            off |= {index for index, one in enumerate(found) if is_off(one)}
+            different |= {index for index, one in enumerate(found) if is_different(one)}
+            proven |= any(one.proven for one in found)
+        return {
+            "an interval of any look excludes 1": (len(off), count),
+            "different at any look": (len(different), count),
+            "any proven at any look": (proven, 1),
+        }
+
+    return simulate
+
+
+def ended_when_decided(noise: Noise, ratio: float) -> Simulate:
+    """Two arms at the heavy load, until they are decided."""
+
+    def simulate(rng: np.random.Generator) -> Counted:
+        plan = quick([1.0, ratio], noise, loads=(HEAVY,))
+        found: list[Comparison] = []
+        for found in at_every_look(plan, rng):
+            if all(one.is_decided for one in found):
+                break
+        return {
+            "interval covers the truth": share(found, lambda one: not is_off(one, ratio)),
+            "wrong sign": share(found, _says_less),
+            "decided": share(found, lambda one: one.is_decided),
         }
 
     return simulate

@@ -9,7 +9,7 @@ from scipy import stats  # type: ignore[import-untyped]
 from jissoku.model import Method, Mode
 from tests.simulation import events
 from tests.simulation.events import Simulate
-from tests.simulation.noise import GO, LIKE, NODE, QUIET, Drift, Noise, Shape
+from tests.simulation.noise import GO, LIKE, NATIVE, NODE, QUIET, Drift, Noise, Shape
 
 # A share that lies in its bounds is called outside of them in one of a thousand checks.
 DOUBT = 1e-3
@@ -115,7 +115,45 @@ def _injected(
     )
 
 
+LOOKS = {
+    "an interval of any look excludes 1": FAMILY,
+    "different at any look": FAMILY,
+    "any proven at any look": FAMILY,
+}
+
+
+def _watched(setting: str, simulate: Simulate, brief: int = 0, long: int = 400) -> Scenario:
+    return Scenario(
+        name="equal arms, a look after every block",
+        setting=setting,
+        simulate=simulate,
+        bounds=LOOKS,
+        brief=brief,
+        long=long,
+    )
+
+
 SCENARIOS = (
+    _watched("two, native, 9 blocks", events.equal_at_every_look(Noise()), brief=60),
+    _watched("two, Go and Node, 9 blocks", events.equal_at_every_look(Noise(starts=(GO, NODE)))),
+    _watched(
+        "two, t with 3 df, 9 blocks", events.equal_at_every_look(Noise(shape=Shape.HEAVY_TAILS))
+    ),
+    _watched("two, linear drift, 9 blocks", events.equal_at_every_look(Noise(drift=Drift.LINEAR))),
+    _watched("two, native, 40 blocks", events.equal_at_every_look(Noise(), blocks=40), long=40),
+    _watched("ten, native, 9 blocks", events.equal_at_every_look(Noise(), arms=10), long=40),
+    Scenario(
+        name="unlike arms, until decided",
+        setting="native and Node, ratio 1.3",
+        simulate=events.ended_when_decided(Noise(starts=(NATIVE, NODE)), 1.3),
+        bounds={
+            "interval covers the truth": Bound(0.93, 1),
+            "wrong sign": NEVER,
+            "decided": Bound(0.9, 1),
+        },
+        brief=100,
+        long=1000,
+    ),
     _equal("native", Noise(), brief=150),
     _equal("Go and Node", Noise(starts=(GO, NODE)), brief=150),
     _equal("t with 3 df", Noise(shape=Shape.HEAVY_TAILS), brief=150),

@@ -6,6 +6,7 @@ are the same in every run. To show that each test can fail, each kind of error i
 has to be detected.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cache
 
@@ -14,7 +15,7 @@ from scipy import stats as distributions  # type: ignore[import-untyped]
 
 from jissoku import stats
 from jissoku.model import Comparison, Metric, Run, Trial, Verdict
-from jissoku.stats import ablation, decision, estimate, multiplicity
+from jissoku.stats import ablation, decision, estimate, multiplicity, sequential
 from tests.simulation.counts import outside, simulated
 from tests.simulation.scenarios import SCENARIOS, Bound
 
@@ -76,11 +77,21 @@ def point_estimates(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ablation, "_pays", pays)
 
 
+def looks_for_free(patch: pytest.MonkeyPatch) -> None:
+    """As if each look were the only one."""
+
+    def critical(blocks: int, _: int, alpha: float) -> float:
+        return float(distributions.t.ppf(1 - alpha / 2, blocks - 1)) if blocks > 2 else math.inf
+
+    patch.setattr(sequential, "critical", critical)
+
+
 # What is broken: (the scenario that has to see it, in how many campaigns).
 BROKEN: dict[Patch, tuple[str, int]] = {
     without_holm: ("ten equal arms, quick: 45 comparisons, native, Go and Node", 10),
     normal_quantiles: ("two equal arms, six blocks: native", 1200),
     stopped_by_significance: ("stopping rule, standard: pair's sd 3 %, ratio 1", 150),
+    looks_for_free: ("equal arms, a look after every block: two, native, 9 blocks", 60),
     strict_checks: ("cross-checks of a right verdict: native, ratio 1.1", 30),
     lenient_checks: ("cross-checks of a wrong verdict: sd 1 %, ratio 1.1, alone 0.88", 10),
     point_estimates: ("four useless knobs: time slices, pair's sd 3 %", 10),

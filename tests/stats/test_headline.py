@@ -50,7 +50,7 @@ def test_leaders_without_a_difference_share_the_rank() -> None:
 
 def test_without_any_difference_there_is_no_first() -> None:
     headline = summary_of(of(a=5000, b=5001, c=5000)).headline
-    assert "show no difference in CPU time per request" in headline
+    assert "are not separated by CPU time per request" in headline
     assert "least" not in headline
 
 

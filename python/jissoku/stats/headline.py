@@ -43,14 +43,13 @@ def _first_and_last(
     rest = ranked[len(leaders) :]
     at = f"At {main.text}"
     if not rest:
-        yield f"{at} {join_names(leaders)} show no difference in CPU time per request"
+        yield f"{at} {join_names(leaders)} are not separated by CPU time per request"
         return
     first, second = leaders[0], rest[0].arm.name
     found = _between(costs, first, second)
     if len(leaders) > 1:
         yield (
-            f"{at} {join_names(leaders)} use the least CPU time per request, with no difference"
-            " shown"
+            f"{at} {join_names(leaders)} use the least CPU time per request, and are not separated"
         )
     elif found is not None and found.verdict.is_slight:
         # No more is proven than the verdict between the first two says.
