@@ -407,6 +407,7 @@ def test_generators_end_when_their_clients_leave(tmp_path: Path) -> None:
 
 
 SENDING = """
+import itertools
 notes = []
 
 async def app(scope, receive, send):
@@ -421,7 +422,7 @@ async def app(scope, receive, send):
         pass
     try:
         # It never waits for anything else.
-        for _ in range(1000):
+        for _ in itertools.repeat(None) if scope["path"] == "/endless" else range(1000):
             await send({"type": "http.response.body", "body": b"x", "more_body": True})
     except OSError as error:
         notes.append(type(error).__name__)
@@ -430,17 +431,19 @@ async def app(scope, receive, send):
 """
 
 
-@pytest.mark.parametrize(("options", "note"), [
-    ((), "sent"),
-    (("--asgi-spec-version", "2.3"), "sent"),
-    (("--asgi-spec-version", "2.4"), "ClientDisconnected"),
+@pytest.mark.parametrize(("path", "options", "note"), [
+    ("/", (), "sent"),
+    ("/", ("--asgi-spec-version", "2.3"), "sent"),
+    ("/", ("--asgi-spec-version", "2.4"), "ClientDisconnected"),
+    # It would go on for ever.
+    ("/endless", (), "ClientDisconnected"),
 ])  # fmt: skip
 def test_the_version_says_whether_sending_after_a_disconnect_is_an_error(
-    options: tuple[str, ...], note: str, tmp_path: Path
+    path: str, options: tuple[str, ...], note: str, tmp_path: Path
 ) -> None:
     with serving(SENDING, tmp_path, *options) as (served, port):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
-        connection.request("GET", "/")
+        connection.request("GET", path)
         connection.close()
         while not (noted := ask(port, "/notes")[1].decode()):
             pass

@@ -46,6 +46,8 @@ pub(super) struct Exchange {
     /// Whether the worker is calling the application; it sends the output after the call.
     is_inside: bool,
     is_queued: bool,
+    /// Messages since the client has disconnected.
+    dropped: u32,
     pub(super) has_ended: bool,
 }
 
@@ -100,6 +102,7 @@ impl Exchange {
             clock: None,
             is_inside: false,
             is_queued: false,
+            dropped: 0,
             has_ended: false,
         }
     }
@@ -255,7 +258,8 @@ impl Exchange {
         }
         let RequestBody { peer, is_disconnect_seen, .. } = self.body;
         if peer == Peer::Closed || (peer == Peer::Gone && is_disconnect_seen) {
-            return self.shared.dropped().map(|()| Sent::Dropped);
+            self.dropped += 1;
+            return self.shared.drop_message(self.dropped).map(|()| Sent::Dropped);
         }
         let written = self.response.write(message);
         self.wake();
@@ -355,7 +359,7 @@ impl Source for Draining {
     fn poll(&self, python: Python<'_>) -> PyResult<Poll> {
         let mut exchange = self.0.borrow_mut(python);
         if exchange.is_abandoned() && exchange.body.peer == Peer::Closed {
-            return exchange.shared.dropped().map(|()| Poll::Ready(python.None()));
+            return exchange.shared.drop_message(0).map(|()| Poll::Ready(python.None()));
         }
         if !exchange.is_full() {
             return Ok(Poll::Ready(python.None()));

@@ -17,6 +17,10 @@ use crate::head::ResponseHead;
 /// The default of uvicorn.
 const MESSAGE_SIZE_MAX: usize = 16 * 1024 * 1024;
 
+/// Messages of a response whose client has disconnected, after which `send` raises an exception in any
+/// case: an application that sends without end, and does not listen, would go on for ever.
+const DROPPED_MAX: u32 = 10_000;
+
 /// Memory of a buffer that is kept for the next response.
 const SPARE_SIZE_MAX: usize = 4 * 1024;
 
@@ -160,9 +164,10 @@ impl Shared {
         self.with(|state| work(state.deflate.get_or_insert_with(Deflate::default)))
     }
 
-    /// The result of a `send` that has no effect, because the client has disconnected.
-    pub(super) fn dropped(&self) -> PyResult<()> {
-        if self.raises_after_disconnect {
+    /// The result of a `send` that has no effect, because the client has disconnected; `count` messages
+    /// of its response had none.
+    pub(super) fn drop_message(&self, count: u32) -> PyResult<()> {
+        if self.raises_after_disconnect || count > DROPPED_MAX {
             return Err(ClientDisconnected::new_err("the client has disconnected"));
         }
         Ok(())

@@ -193,6 +193,7 @@ fn start(threads: usize, backend: Backend) -> (RunningServer, SocketAddr) {
         is_multiprocess: false,
         threads,
         mounts: Vec::new(),
+        asgi: crate::environ::AsgiOptions::default(),
     };
     let service = Python::attach(|python| {
         let module = PyModule::from_code(python, APP, c"exclusive.py", c"exclusive");
