@@ -15,6 +15,12 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(Some(head)) = whole {
         assert!(head.size as usize <= bytes.len());
         assert!(!head.path_and_query(bytes).is_empty());
+        let mut text = Vec::new();
+        if let Some(rewritten) = head.in_origin_form(bytes, &mut text) {
+            assert!(matches!(rewritten.path_and_query(&text), [b'/' | b'*', ..]));
+            assert!(rewritten.host(&text).is_some_and(|host| !host.is_empty()));
+            assert_eq!(rewritten.in_origin_form(&text, &mut Vec::new()), None);
+        }
         let count = head.fields(bytes).count();
         assert!(count <= Limits::DEFAULT.fields_count_max as usize);
     }
