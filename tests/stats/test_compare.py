@@ -455,3 +455,13 @@ def test_a_run_of_several_looks_decides_after_three_blocks() -> None:
     assert not costs["c", "a"].is_decided
     assert costs["c", "a"].blocks_needed
     assert compared(run, factories.trials(run, truths(a=5000, b=9000, c=1), blocks=2))
+
+
+def test_one_failure_among_enough_blocks_is_not_the_end_of_an_arm() -> None:
+    run = factories.sliced("ab", horizon=9)
+    trials = factories.trials(run, truths(a=5000, b=9000), blocks=4)
+    failed = updated(factories.failed(TrialKind.TIME_SLICED, "b", "a"), index=99, block=4)
+    (cost,) = (one for one in summarise(run, [*trials, failed]).by(Metric.COST))
+    assert cost.proven
+    (once,) = summarise(updated(run, horizon=0), [*trials, failed]).by(Metric.COST)
+    assert once.verdict is Verdict.FAILED

@@ -38,11 +38,16 @@ class ArmOutcome:
     total: int
 
 
-def arm_outcome(trials: Sequence[Trial], arm: str) -> ArmOutcome:
+def arm_outcome(
+    trials: Sequence[Trial], arm: str, blocks_min: int = VERDICT_BLOCKS_MIN
+) -> ArmOutcome:
     """Whether an arm has values, and what went wrong with it.
 
     An arm that broke, and has fewer blocks than a verdict needs, has no values at all: the trials
     in which a failing target did not fail are not a fair sample of it.
+
+    Args:
+        blocks_min: As many blocks as a verdict of the run needs.
     """
     ours = [trial for trial in trials if arm in trial.arms]
     kind = _main_kind(ours)
@@ -50,7 +55,7 @@ def arm_outcome(trials: Sequence[Trial], arm: str) -> ArmOutcome:
     failures = [t for t in ours if t.failure is not None and t.failure.arm == arm]
     wrong = [trial for trial in ours if _invalid_reasons(trial, arm)]
     status = MeasurementStatus.MEASURED if blocks else MeasurementStatus.UNMEASURED
-    if len(blocks) < VERDICT_BLOCKS_MIN:
+    if len(blocks) < blocks_min:
         if (not blocks and failures) or any(trial.kind is kind for trial in failures):
             status = MeasurementStatus.FAILED
         elif (not blocks and wrong) or any(trial.kind is kind for trial in wrong):

@@ -23,6 +23,7 @@ from jissoku.stats.arm_summary import ArmOutcome, arm_outcome, arm_summary
 from jissoku.stats.compare import aa_control, compare, observed_noise, ranked_arms
 from jissoku.stats.comparison_input import ComparisonInput, loads_of
 from jissoku.stats.headline import headline
+from jissoku.stats.looks import Looks
 from jissoku.stats.neighbours import neighbours
 from jissoku.stats.report_warnings import report_warnings
 from jissoku.stats.valid_trials import valid_trials
@@ -43,7 +44,7 @@ def summarise(run: Run, trials: Sequence[Trial], *, has_curves: bool = True) -> 
         The same summary for the same records, always.
     """
     trials = tuple(sorted(trials, key=lambda trial: trial.index))
-    counts = {arm.name: arm_outcome(trials, arm.name) for arm in run.arms}
+    counts = _outcomes(run, trials)
     evidence = comparison_input(run, trials)
     seen = neighbours(trials)
     control = aa_control(evidence)
@@ -118,7 +119,7 @@ def of_unfinished(summary: Summary, reason: str) -> Summary:
 def excluded_arms(run: Run, trials: Sequence[Trial]) -> dict[str, tuple[Verdict, str]]:
     """Arms that are excluded from verdicts, with the reason."""
     found = {}
-    counts = {arm.name: arm_outcome(trials, arm.name) for arm in run.arms}
+    counts = _outcomes(run, trials)
     uneven = run_checks.uneven_rejection(trials, [arm.name for arm in run.arms])
     for name, known in counts.items():
         reason = known.failures[0].reason if known.failures else ""
@@ -129,6 +130,12 @@ def excluded_arms(run: Run, trials: Sequence[Trial]) -> dict[str, tuple[Verdict,
         elif name in uneven:
             found[name] = (Verdict.INVALID, f"{name}: {uneven[name]}")
     return found
+
+
+def _outcomes(run: Run, trials: Sequence[Trial]) -> dict[str, ArmOutcome]:
+    """What became of each arm's trials."""
+    least = Looks(run.horizon).first
+    return {arm.name: arm_outcome(trials, arm.name, least) for arm in run.arms}
 
 
 def main_load(loads: Sequence[Load], arm_summaries: Sequence[ArmSummary]) -> Load | None:
