@@ -8,6 +8,7 @@ use jissoku_server::Mount;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
+use crate::body::Body;
 use crate::early_hints::EarlyHints;
 use crate::file_wrapper::FileWrapper;
 use crate::hash::Hasher;
@@ -16,6 +17,9 @@ use crate::interpreter::{self, references};
 use crate::names::Names;
 use crate::recent_heads::{Place, RecentHead, RecentHeads};
 use crate::text::{latin1, percent_decoded};
+
+/// The default of [`ServerInfo::body_memory_max`].
+pub const BODY_MEMORY_MAX: u64 = 1024 * 1024;
 
 /// The attributes of the server in an application's environ.
 #[derive(Clone, Debug)]
@@ -28,6 +32,8 @@ pub struct ServerInfo {
     pub is_multiprocess: bool,
     /// Threads that call the application; 0 for the thread of the worker.
     pub threads: usize,
+    /// The size up to which a request body for WSGI stays in memory.
+    pub body_memory_max: u64,
     /// Directories beside the application.
     pub mounts: Vec<Mount>,
     /// What is offered to an ASGI application.
@@ -114,6 +120,8 @@ pub(crate) struct Environs {
     pub(crate) hints: Py<EarlyHints>,
     names: Names,
     recent: RecentHeads,
+    /// As in [`ServerInfo`].
+    pub(crate) body_memory_max: u64,
     keys: Keys,
     values: Values,
 }
@@ -129,6 +137,7 @@ impl Environs {
             names: Names::new(hasher),
             hints: hints.clone().unbind(),
             recent: RecentHeads::new(hasher),
+            body_memory_max: server.body_memory_max,
             keys: Keys {
                 method: string("REQUEST_METHOD"),
                 path: string("PATH_INFO"),
@@ -242,9 +251,10 @@ impl Environs {
 
     /// Adds the body of a request. Its coding is removed already, so its size is known
     /// (RFC 9112 section 7.1.3).
-    pub(crate) fn set_body(&self, environ: &Bound<'_, PyDict>, body: Vec<u8>) -> PyResult<()> {
-        environ.set_item(&self.keys.content_length, body.len().to_string())?;
-        environ.set_item(&self.keys.input, Py::new(environ.py(), Input::new(body))?)
+    pub(crate) fn set_body(&self, environ: &Bound<'_, PyDict>, body: Body) -> PyResult<()> {
+        let content = body.finish()?;
+        environ.set_item(&self.keys.content_length, content.size().to_string())?;
+        environ.set_item(&self.keys.input, Py::new(environ.py(), Input::new(content))?)
     }
 }
 

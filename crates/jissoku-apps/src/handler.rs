@@ -13,6 +13,7 @@ use jissoku_server::{
 };
 use pyo3::prelude::*;
 
+use crate::body::Body;
 use crate::environ::{Client, Environ, Environs, ServerInfo};
 use crate::head::Expectation;
 use crate::interpreter;
@@ -82,7 +83,7 @@ pub(crate) struct Connection {
 pub(crate) struct Request {
     /// Taken when the application is called.
     environ: Option<PyResult<Environ>>,
-    body: Vec<u8>,
+    body: Body,
     has_body: bool,
     is_head: bool,
     version: jissoku_http::Version,
@@ -118,7 +119,7 @@ impl Handler for WsgiHandler {
         });
         Request {
             environ: Some(environ),
-            body: Vec::new(),
+            body: Body::default(),
             has_body: head.body != jissoku_http::framing::Body::Empty,
             is_head: head.method == Method::Head,
             version: head.version,
@@ -134,7 +135,7 @@ impl Handler for WsgiHandler {
     }
 
     fn on_body(&mut self, request: &mut Request, part: &[u8]) {
-        request.body.extend_from_slice(part);
+        request.body.push(part, self.wsgi.environs.body_memory_max);
     }
 
     fn respond(

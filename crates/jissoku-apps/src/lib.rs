@@ -7,6 +7,7 @@
 //! interpreter except while it waits for events.
 
 mod asgi;
+mod body;
 mod constant_headers;
 mod decimal;
 mod early_hints;
@@ -32,6 +33,6 @@ mod text;
 mod threaded;
 mod wsgi;
 
-pub use environ::{AsgiOptions, ServerInfo};
+pub use environ::{AsgiOptions, BODY_MEMORY_MAX, ServerInfo};
 pub use interpreter::check_signals;
 pub use load::{AppSpec, Interface, LoadError, load, serve_object};

@@ -24,6 +24,7 @@ fn environs(python: Python<'_>) -> Environs {
         is_secure: false,
         is_multiprocess: false,
         threads: 0,
+        body_memory_max: crate::BODY_MEMORY_MAX,
         mounts: Vec::new(),
         asgi: crate::environ::AsgiOptions::default(),
     };

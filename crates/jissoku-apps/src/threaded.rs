@@ -17,13 +17,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 
 use jissoku_http::Method;
-use jissoku_http::framing::Body;
+use jissoku_http::framing::Body as Framing;
 use jissoku_os::driver::{ConnectionId, NewConnection, Waker};
 use jissoku_server::{
     Handler, LogRecord, Progress, RequestHead, Response as Output, Service, WorkerInfo,
 };
 use pyo3::prelude::*;
 
+use crate::body::Body;
 use crate::environ::ServerInfo;
 use crate::response::WriteOutcome;
 use app_thread::{AppThread, Event, Message, Part, Task, ThreadOutput, Written};
@@ -58,6 +59,7 @@ impl Service for ThreadedService {
             events,
             waker,
             last_request: 0,
+            body_memory_max: self.server.body_memory_max,
         })
     }
 }
@@ -77,6 +79,8 @@ pub(crate) struct ThreadedHandler {
     events: Receiver<Event>,
     waker: Waker,
     last_request: u64,
+    /// As in [`ServerInfo`].
+    body_memory_max: u64,
 }
 
 #[derive(Debug)]
@@ -213,7 +217,7 @@ impl Handler for ThreadedHandler {
             bytes: bytes.get(..head.size as usize).unwrap_or(bytes).into(),
             client: (connection.listener, connection.address),
             origin: origin.map(|origin| Box::new(origin.into())),
-            body: (head.body != Body::Empty).then(Vec::new),
+            body: (head.body != Framing::Empty).then(Body::default),
             is_head: head.method == Method::Head,
             persists: false,
             received_ns: request.now_ns,
@@ -226,7 +230,7 @@ impl Handler for ThreadedHandler {
         if let Some(task) = &mut request.task
             && let Some(body) = &mut task.body
         {
-            body.extend_from_slice(part);
+            body.push(part, self.body_memory_max);
         }
     }
 

@@ -20,6 +20,7 @@ pub mod process;
 pub mod reexec;
 pub mod signal;
 pub mod socket;
+pub mod temporary_file;
 pub mod timer;
 pub mod tsc;
 pub mod uring;

@@ -24,7 +24,8 @@ fn server_info(request: &AppRequest) -> ServerInfo {
         raises_after_disconnect: request.asgi.raises_after_disconnect,
         offers_path_send: request.asgi.offers_path_send,
     };
-    ServerInfo { listeners, is_secure, is_multiprocess, threads, mounts, asgi }
+    let body_memory_max = request.body_memory_max.unwrap_or(jissoku_apps::BODY_MEMORY_MAX);
+    ServerInfo { listeners, is_secure, is_multiprocess, threads, body_memory_max, mounts, asgi }
 }
 
 /// Imports the application of `jissoku serve MODULE:APP`.

@@ -49,6 +49,7 @@ impl ThreadServer {
             is_secure: false,
             is_multiprocess: false,
             threads: 0,
+            body_memory_max: jissoku_apps::BODY_MEMORY_MAX,
             mounts: Vec::new(),
             asgi: jissoku_apps::AsgiOptions::default(),
         };

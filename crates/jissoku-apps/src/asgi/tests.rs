@@ -169,6 +169,7 @@ proptest! {
                 is_secure: false,
                 is_multiprocess: false,
                 threads: 0,
+                body_memory_max: crate::BODY_MEMORY_MAX,
                 mounts: Vec::new(),
             asgi: AsgiOptions::default(),
             };

@@ -192,6 +192,7 @@ fn start(threads: usize, backend: Backend) -> (RunningServer, SocketAddr) {
         is_secure: false,
         is_multiprocess: false,
         threads,
+        body_memory_max: crate::BODY_MEMORY_MAX,
         mounts: Vec::new(),
         asgi: crate::environ::AsgiOptions::default(),
     };

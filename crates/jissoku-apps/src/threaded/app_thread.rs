@@ -11,6 +11,7 @@ use jissoku_os::driver::{SendBuffer, Waker};
 use jissoku_server::{AppClock, AppTimes, OwnedOrigin};
 use pyo3::prelude::*;
 
+use crate::body::Body;
 use crate::environ::{Client, Environs, ServerInfo};
 use crate::head::Expectation;
 use crate::overlay;
@@ -41,7 +42,7 @@ pub(super) struct Task {
     /// The listener and the address of the client.
     pub(super) client: (usize, Option<SocketAddr>),
     pub(super) origin: Option<Box<OwnedOrigin>>,
-    pub(super) body: Option<Vec<u8>>,
+    pub(super) body: Option<Body>,
     pub(super) is_head: bool,
     pub(super) persists: bool,
     /// When its last byte was received, on the monotonic clock.

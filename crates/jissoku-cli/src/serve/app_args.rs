@@ -12,6 +12,7 @@ use jissoku_server::{AnyService, Mount, RunThere};
 
 use super::app_name::AppName;
 use super::failure::Failure;
+use crate::units;
 
 /// More threads cost memory and context switches without a benefit.
 const THREADS_MAX: usize = 1_024;
@@ -43,6 +44,8 @@ pub struct AppRequest {
     pub is_multiprocess: bool,
     /// Threads that call the application; 0 for the thread of the worker.
     pub threads: usize,
+    /// The size up to which a request body for WSGI stays in memory, unless it is the default.
+    pub body_memory_max: Option<u64>,
     /// The routes, one of which names the application, unless it serves all requests.
     pub routes: Option<Arc<RouteContent>>,
     /// Directories beside the application.
@@ -148,6 +151,10 @@ pub(super) struct AppArgs {
     /// Threads of each worker that call a WSGI application which blocks; 0: the worker calls it
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     threads: usize,
+    /// Size up to which a request body for WSGI stays in memory; a larger one is written to a
+    /// temporary file [default: 1MiB]
+    #[arg(long, value_name = "SIZE", value_parser = units::size)]
+    body_memory_max: Option<u64>,
     /// For development: reload when a Python file below --app-dir changes
     #[arg(long)]
     reload: bool,
@@ -175,6 +182,7 @@ impl AppArgs {
         let given = [
             ("--reload", self.reload),
             ("--threads", self.threads > 0),
+            ("--body-memory-max", self.body_memory_max.is_some()),
             ("--factory", self.factory),
             ("--wsgi", self.wsgi),
             ("--asgi", self.asgi),
@@ -224,6 +232,7 @@ impl AppArgs {
             is_secure,
             is_multiprocess,
             threads: self.threads,
+            body_memory_max: self.body_memory_max,
             routes,
             mounts,
             asgi: AsgiRequest {
