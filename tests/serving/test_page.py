@@ -94,7 +94,7 @@ def test_the_page_of_the_gateway_names_every_error_type() -> None:
 
 
 def test_the_example_is_understood(tmp_path: Path) -> None:
-    found = re.search(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    found = re.search(r"```toml\n(folder.*?)```", PAGE, re.DOTALL)
     assert found
     example = tomllib.loads(found[1])
     (tmp_path / "serve.toml").write_text(found[1])
