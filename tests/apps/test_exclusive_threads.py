@@ -378,6 +378,25 @@ def read_steps(stream: socket.socket, directory: Path) -> None:
         received += stream.recv(1_000)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("streams", ["inline", "threads"], indirect=True)
+def test_a_reload_in_the_middle_of_a_stream(streams: Served, tmp_path: Path) -> None:
+    # With io_uring, the kernel would accept the next connection for the busy worker.
+    port = port_of(streams)
+    with begin(port, "/steps") as stream:
+        received = b""
+        while b"first\r\n" not in received:
+            received += stream.recv(1_000)
+        streams.reload()
+        # The new worker answers, and the old one goes on.
+        assert ended(port) == 0
+        (tmp_path / "go-on").touch()
+        while not received.endswith(b"second\r\n0\r\n\r\n"):
+            part = stream.recv(1_000)
+            assert part
+            received += part
+
+
 @needs_openssl
 @pytest.mark.slow
 @pytest.mark.parametrize("worker", list(WORKERS))
@@ -439,3 +458,26 @@ def test_an_endless_stream_ends_with_its_client_or_the_server(streams: Served) -
         while stream.recv(1 << 20):
             pass
     assert streams.process.wait(PATIENCE_S) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("worker", ["inline", "uring"])
+def test_a_client_that_stops_reading_keeps_its_thread_for_a_limited_time(
+    worker: str, tmp_path: Path
+) -> None:
+    (tmp_path / "there.py").write_text(STREAMS)
+    # Waiting for a client does not count as hanging, and sending does not either.
+    limits = ["--pause-max", "2s", "--hang-timeout", "1s"]
+    served = serve("there:app", *WORKERS[worker], *limits, directory=tmp_path)
+    try:
+        port = port_of(served)
+        with begin(port, "/endless") as stream:
+            assert stream.recv(1_000)
+            wait_until_ended(port, 1)
+        with begin(port, "/endless") as reader:
+            deadline = time.monotonic() + 3
+            while time.monotonic() < deadline:
+                assert reader.recv(1 << 16)
+        wait_until_ended(port, 2)
+    finally:
+        served.end()
