@@ -17,7 +17,7 @@ PER_KIND = 130
 POST = b"POST / HTTP/1.1\r\nHost: a\r\n"
 
 # Kind: what is sent first, what is sent every second, and after how many seconds it has to be over:
-# the limit and a second, where a minimum rate is set as docs/serve.md recommends for hostile clients.
+# the limit and a second, with the minimum rate that docs/serve.md recommends for hostile clients.
 KINDS = {
     "slow head": (b"GET / HTTP/1.1\r\n", b"X-Slow: yes\r\n", 11),
     "dripped byte": (b"GET / HTTP/1.1\r\nX: ", b"a", 11),

@@ -53,7 +53,9 @@ impl Head {
         let method_name = span(0, text.len());
         text.push(b' ');
         let target_at = text.len();
-        target_parts.iter().for_each(|part| text.extend_from_slice(part));
+        for part in target_parts {
+            text.extend_from_slice(part);
+        }
         let target = span(target_at, text.len());
         // The version.
         text.extend_from_slice(&bytes[self.target.end as usize..self.fields.start as usize]);
