@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use jissoku_os::descriptors::is_resource_exhausted;
 use jissoku_os::poll;
-use jissoku_os::signal::Signals;
 use jissoku_os::socket::Endpoint;
 
 use super::endpoints::Endpoints;
@@ -74,6 +73,9 @@ impl RunningServer {
             current.cancel();
             return Err(error);
         }
+        // The application may have installed handlers in its startup; no request is answered before
+        // the server has its signals again.
+        signals.map_or(Ok(()), SignalSet::share)?;
         current.start_accepting();
         Ok(Self {
             settings: settings.clone(),
@@ -209,9 +211,7 @@ impl RunningServer {
             }
             let servers = || [Some(&*self), aux.as_deref()].into_iter().flatten();
             let look_again = signals.has_application.then_some(HANDLERS_INTERVAL);
-            if look_again.is_some() {
-                signals.all().into_iter().try_for_each(Signals::share)?;
-            }
+            signals.share()?;
             let mut sources: Vec<BorrowedFd<'_>> = signals.all().map(AsFd::as_fd).into();
             sources.extend(servers().flat_map(Self::pools).map(AsFd::as_fd));
             sources.extend(other.map(|(other, _)| other));

@@ -38,6 +38,15 @@ impl SignalSet {
         })
     }
 
+    /// Looks for handlers of the application in place of those of the server.
+    pub(super) fn share(&self) -> io::Result<()> {
+        if self.has_application {
+            self.all().into_iter().try_for_each(Signals::share)
+        } else {
+            Ok(())
+        }
+    }
+
     pub(super) const fn all(&self) -> [&Signals; 5] {
         let Self { terminate, interrupt, reload, replace, reopen, .. } = self;
         [terminate, interrupt, reload, replace, reopen]
