@@ -10,6 +10,7 @@ from jissoku.design.sampling_plan import SECOND
 from jissoku.model import Comparison, Load, LoadLevel, Metric, Trial, TrialKind, Verdict
 from jissoku.model.updated import updated
 from jissoku.pipeline import CompareConfig, compare
+from jissoku.pipeline.anytime import has_time_for
 from jissoku.pipeline.reports import write_reports
 from jissoku.stats.neighbours import Neighbours
 from tests.pipeline.conftest import BRIEF, Asks, CollectingListener
@@ -141,3 +142,12 @@ def test_an_arm_that_does_not_start_is_left_out_of_the_first_start(asks: Asks) -
     good = [trial for trial in listener.trials if trial.failure is None]
     assert good
     assert set(good[0].arms) == {"one", "other"}
+
+
+@pytest.mark.parametrize(
+    ("blocks", "left_s", "is_enough"), [(0, 66.1, True), (0, 65.0, False), (2, 22.1, True)]
+)
+def test_further_loads_are_begun_if_there_is_time_for_their_verdicts(
+    blocks: int, left_s: float, *, is_enough: bool
+) -> None:
+    assert has_time_for(3, blocks, 10.0, left_s) is is_enough

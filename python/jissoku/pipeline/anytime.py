@@ -24,7 +24,10 @@ from jissoku.stats.stopping import Question
 FIRST_BLOCKS = 3
 
 # Parts of a limited time at whose ends costs, and all but the cross-checks, are left as they are.
-COSTS_UNTIL, SEARCHES_UNTIL = 0.65, 0.9
+COSTS_UNTIL, SEARCHES_UNTIL = 0.75, 0.95
+
+# A further load adds about this part of a block at one load, whose targets have to start anyway.
+FURTHER_LOAD = 0.6
 
 # The first start of all arms is given up after this many failures, and each arm is started alone.
 FIRST_STARTS_MAX = 4
@@ -42,6 +45,7 @@ class AnytimeRun(ComparisonRun):
         self._took_s: dict[TrialKind, float] = {}
         self._reported: set[Question] = set()
         self._has_table = False
+        self._block_s = 0.0
         self.first_closed_loop = 0
         self.expected = self._trials_expected
         self._kinds_left: dict[TrialKind, int] = {}
@@ -104,7 +108,10 @@ class AnytimeRun(ComparisonRun):
         index = first
         while loads := self._loads_left(index):
             steps = list(self._cost_steps(index, loads))
+            began = time.monotonic()
             done = sum(self._timed(step, index, COSTS_UNTIL) for step in steps)
+            if len(loads) == 1:
+                self._block_s = time.monotonic() - began
             if done == 0 or done < len(steps):
                 break
             index += 1
@@ -144,9 +151,17 @@ class AnytimeRun(ComparisonRun):
             self.wanted[load] = frozenset(arms | extra if blocks < FIRST_BLOCKS else arms)
             found.append(load)
         main = self._main_load()
-        if index < FIRST_BLOCKS and main in found:
+        if main in found and (index < FIRST_BLOCKS or not self._has_time_for(found)):
             return [main]
         return found
+
+    def _has_time_for(self, loads: Sequence[Load]) -> bool:
+        """Whether other loads than the main one can have their first verdicts in a limited time."""
+        others = [load for load in loads if self._blocks(load) < FIRST_BLOCKS]
+        if not self.plan.seconds or not others:
+            return True
+        left_s = COSTS_UNTIL * self.plan.seconds - (time.monotonic() - self._started)
+        return has_time_for(len(loads), min(map(self._blocks, others)), self._block_s, left_s)
 
     def _blocks(self, load: Load) -> int:
         """How many blocks of a load are measured, without cross-checks."""
@@ -264,6 +279,19 @@ class AnytimeRun(ComparisonRun):
     def _trials_expected(self) -> Mapping[TrialKind, int]:
         """Trials of what is being measured; how many blocks follow depends on the verdicts."""
         return self._kinds_left
+
+
+def has_time_for(loads: int, blocks: int, block_s: float, left_s: float) -> bool:
+    """Whether the time left is enough for the first verdicts at some loads.
+
+    Args:
+        loads: How many of them.
+        blocks: Blocks that the further ones have already.
+        block_s: Duration of a block at one load, in seconds.
+        left_s: The time left, in seconds.
+    """
+    each_s = block_s * (1 + FURTHER_LOAD * (loads - 1))
+    return (FIRST_BLOCKS - blocks) * each_s <= left_s
 
 
 def _is_answered(found: Comparison | None) -> bool:
