@@ -1,8 +1,8 @@
 //! How `jissoku load` ends early: with what was measured before, and soon.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread::spawn;
 
 use jissoku_os::clock;
@@ -48,24 +48,39 @@ fn a_series_keeps_what_was_measured_before_the_server_went_away() {
     assert!(table.lines().count() >= 3, "{table}{said}");
 }
 
+/// Interrupts a measurement, and checks that what was measured before is reported.
+fn check_interrupted(mut process: Child, mut stderr: impl Read) {
+    interrupt(process.id());
+    let (mut table, mut said) = (String::new(), String::new());
+    process.stdout.take().expect("a pipe").read_to_string(&mut table).expect("text");
+    stderr.read_to_string(&mut said).expect("text");
+    assert_eq!(process.wait().expect("it ends").code(), Some(130), "{said}");
+    assert!(!table.trim().is_empty(), "{said}");
+    assert!(said.contains("after"), "{said}");
+}
+
 #[test]
-fn an_interrupted_series_and_search_keep_what_was_measured() {
-    for arguments in [
-        &["-d", "300ms", "-R", "200", "--repeat", "500"][..],
-        &["-d", "300ms", "--search", "p50<10s", "-R", "500", "--step", "geom:1.01"],
-    ] {
-        let url = server(usize::MAX);
-        let mut process = load(arguments).args(["-c", "1", &url]).spawn().expect("it starts");
-        // Two measurements take less than this, whatever else the machine does.
-        std::thread::park_timeout(std::time::Duration::from_secs(4));
-        interrupt(process.id());
-        let (mut table, mut said) = (String::new(), String::new());
-        process.stdout.take().expect("a pipe").read_to_string(&mut table).expect("text");
-        process.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
-        assert_eq!(process.wait().expect("it ends").code(), Some(130), "{said}");
-        assert!(!table.trim().is_empty(), "{said}");
-        assert!(said.contains("after"), "{said}");
-    }
+fn an_interrupted_series_keeps_what_was_measured() {
+    let url = server(usize::MAX);
+    let arguments = ["-d", "300ms", "-R", "200", "-c", "1", "--repeat", "9999", &url];
+    let mut process = load(&arguments).spawn().expect("it starts");
+    // One measurement takes less than this, whatever else the machine does.
+    std::thread::park_timeout(std::time::Duration::from_secs(4));
+    let stderr = process.stderr.take().expect("a pipe");
+    check_interrupted(process, stderr);
+}
+
+#[test]
+fn an_interrupted_search_says_what_was_found() {
+    let url = server(usize::MAX);
+    let search = ["--search", "p50<10s", "-R", "500", "--step", "geom:1.01"];
+    let mut process =
+        load(&search).args(["-d", "300ms", "-c", "1", &url]).spawn().expect("it starts");
+    let mut stderr = BufReader::new(process.stderr.take().expect("a pipe"));
+    let mut first = String::new();
+    stderr.read_line(&mut first).expect("a step is measured");
+    assert!(first.starts_with("500 requests/s: "), "{first}");
+    check_interrupted(process, stderr);
 }
 
 #[test]

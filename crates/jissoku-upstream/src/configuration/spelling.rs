@@ -12,7 +12,7 @@ pub fn instead_of(name: &str, names: &[&str]) -> String {
 /// The name with the fewest differences, if they are few.
 fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
     let name = name.replace('_', "-").to_ascii_lowercase();
-    let differences_max = (name.len() / 3).max(1);
+    let differences_max = name.len().div_ceil(3).max(1);
     let near = names.iter().map(|other| (differences(name.as_bytes(), other.as_bytes()), *other));
     near.filter(|(count, _)| *count <= differences_max).min().map(|(_, other)| other)
 }
@@ -56,6 +56,7 @@ mod tests {
             ("idletime", "idle-time"),
             ("too", "to"),
             ("rates", "rate"),
+            ("raty", "rate"),
         ] {
             let said = instead_of(name, &names);
             assert_eq!(said, format!("did you mean {meant:?}?"), "{name}");
