@@ -72,6 +72,17 @@ impl Accounting {
         ]
     }
 
+    /// Requests that were due and have no correct, timely response: those whose times are bounds.
+    #[must_use]
+    pub fn without_response(&self) -> u64 {
+        self.http_errors
+            + self.io_errors
+            + self.timeouts
+            + self.unanswered
+            + self.never_sent
+            + self.shed
+    }
+
     /// The fraction of requests without a correct response, including those that were dropped.
     #[must_use]
     pub fn error_fraction(&self) -> f64 {

@@ -204,8 +204,8 @@ fn write_latency(out: &mut fmt::Formatter<'_>, target: &TargetReport) -> fmt::Re
     if target.percentiles.iter().any(|percentile| percentile.is_lower_bound) {
         writeln!(
             out,
-            "  >= is a lower bound: {} requests had no timely response, and count with the time they waited",
-            target.accounting.timeouts + target.unanswered
+            "  >= is a lower bound: {} requests had no correct, timely response, and count with the time they waited",
+            target.accounting.without_response()
         )?;
         if let Some(estimated) = estimated(&target.percentiles) {
             writeln!(out, "  {estimated}")?;

@@ -14,8 +14,16 @@ const LAST_BIT: u32 = 37;
 pub(super) fn write(report: &Report) -> String {
     let mut out = String::new();
     for (name, unit, help) in [
-        ("jissoku_latency_seconds", "seconds", "From the intended sending to the last byte."),
-        ("jissoku_service_seconds", "seconds", "From the sending to the last byte."),
+        (
+            "jissoku_latency_seconds",
+            "seconds",
+            "Correct responses: from the intended sending to the last byte.",
+        ),
+        (
+            "jissoku_service_seconds",
+            "seconds",
+            "Correct responses: from the sending to the last byte.",
+        ),
     ] {
         let _infallible = write!(out, "# TYPE {name} histogram\n# UNIT {name} {unit}\n");
         let _infallible = writeln!(out, "# HELP {name} {help}");

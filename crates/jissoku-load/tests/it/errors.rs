@@ -161,7 +161,10 @@ fn every_request_has_its_time_in_the_distribution() {
         });
         let mut plan = plan(&[server.url()], 500);
         plan.timeout_ns = 200_000_000;
-        let counters = &measure(&plan).targets[0].counters;
+        let outcome = measure(&plan);
+        let page = summarise(&plan, &outcome).to_string();
+        assert!(page.contains("20 requests had no correct, timely response"), "{page}");
+        let counters = &outcome.targets[0].counters;
         assert_eq!(counters.latency.count() + counters.waited.count(), 500);
         assert_eq!((counters.latency.count(), counters.errors.total()), (480, 20));
     }
