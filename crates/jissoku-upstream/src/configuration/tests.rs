@@ -227,7 +227,7 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
         ("weight = 2", "weight = 0", 5, "weight is 1 to 1000, not 0"),
         ("weight = 2", "weights = 2", 5, "a server has no key \"weights\""),
         ("127.0.0.1:9001", "127.0.0.1", 5, "HOST:PORT with a port of 1 to 65535, or unix:/PATH"),
-        ("127.0.0.1:9001", "127.0.0.1:0", 5, "HOST:PORT or unix:/PATH"),
+        ("127.0.0.1:9001", "127.0.0.1:0", 5, "HOST:PORT with a port of 1 to 65535, or unix:/PATH"),
         ("127.0.0.1:9001", "unix:/run/app.sock", 5, "is there twice"),
         ("connections-max = 64", "connections-max = \"64\"", 7, "a whole number"),
         ("balance = \"least\"", "retry-statuses = 503", 6, "retry-statuses must be"),
