@@ -14,14 +14,16 @@ const READINGS_MAX: usize = 32;
 type Reader = fn(&[u8]) -> Vec<u8>;
 
 /// The steps of servers, in the orders that occur: each may or may not be taken.
-const STEPS: [Reader; 9] = [
+const STEPS: [Reader; 11] = [
     merge_slashes,
     cut_parameters,
     decoded,
     decoded,
     cut_parameters,
     with_slashes,
+    cut_parameters,
     merge_slashes,
+    without_dots,
     resolved,
     merge_slashes,
 ];
@@ -87,6 +89,16 @@ fn with_slashes(path: &[u8]) -> Vec<u8> {
     path.iter().map(|&byte| if byte == b'\\' { b'/' } else { byte }).collect()
 }
 
+/// Without segments `.`; one at the end is an empty segment.
+fn without_dots(path: &[u8]) -> Vec<u8> {
+    let mut segments: Vec<&[u8]> = path.split(|&byte| byte == b'/').collect();
+    if let Some(last) = segments.last_mut().filter(|last| **last == b".") {
+        *last = b"";
+    }
+    segments.retain(|segment| *segment != b".");
+    segments.join(&b'/')
+}
+
 /// Without segments `.` and `..` (RFC 3986 section 5.2.4).
 fn resolved(path: &[u8]) -> Vec<u8> {
     let mut kept: Vec<&[u8]> = Vec::new();
@@ -128,6 +140,9 @@ mod tests {
             ("/a%5c..%5cb", "/b"),
             ("/a%252f..%252fb", "/b"),
             ("/a;x%2fy/b", "/a/b"),
+            ("/a;x\\b", "/a/b"),
+            ("/%2e%2fa%2f..", "/a/.."),
+            ("/a;x%5cb", "/a/b"),
             ("/a/.", "/a/"),
             ("/a/..", "/"),
             ("/../../b", "/b"),

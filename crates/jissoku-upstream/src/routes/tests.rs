@@ -408,7 +408,8 @@ proptest! {
         if drops {
             let last = segments.pop().unwrap();
             segments.retain(|it| !it.is_empty() && *it != ".");
-            segments.push(last);
+            // RFC 3986 section 5.2.4: a dot at the end is an empty segment.
+            segments.push(if last == "." { "" } else { last });
         }
         let path = format!("/{}", segments.join("/"));
         let seen = routes.first_fit(&get(&path));
