@@ -242,12 +242,12 @@ impl<T: Transport> Worker<'_, T> {
     }
 
     /// Handles bytes on an idle connection. A 408 is how a server says that it closes one (RFC 9110
-    /// section 15.5.9): it belongs to no request, and is no error.
+    /// section 15.5.9): it belongs to no request, and is no error. Of one that comes in parts, the
+    /// first decides.
     #[cold]
     fn end_idle(&mut self, index: usize, bytes: &[u8]) {
-        let says_timeout =
-            [&b"HTTP/1.1 408 "[..], b"HTTP/1.0 408 "].iter().any(|head| bytes.starts_with(head));
-        if says_timeout {
+        let begins = |head: &[u8]| head.iter().zip(bytes).all(|(wanted, found)| wanted == found);
+        if begins(b"HTTP/1.1 408 ") || begins(b"HTTP/1.0 408 ") {
             self.replace(index);
         } else {
             self.fail_unsolicited(index);

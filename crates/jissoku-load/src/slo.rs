@@ -198,7 +198,17 @@ impl Term {
             Measure::Mean | Measure::Max => {
                 let Some(latency) = target.latency_ns else { return unknown() };
                 let is_mean = self.measure == Measure::Mean;
-                float(if is_mean { latency.mean } else { latency.max.max(target.waited_ns_max) })
+                let value = float(if is_mean {
+                    latency.mean
+                } else {
+                    latency.max.max(target.waited_ns_max)
+                });
+                // Requests without a correct response would have taken longer.
+                let wants_less = self.relation.wants_less();
+                if target.accounting.failed() > 0 && self.holds(value) == wants_less {
+                    return unknown();
+                }
+                value
             }
             Measure::Errors => target.accounting.error_fraction(),
             Measure::Rate => target.rate_rps,

@@ -73,6 +73,7 @@ impl HangWatch {
 /// How long a worker is busy, without the time in which the whole process did not run: stopped by a
 /// signal, or because its container or virtual machine was paused.
 #[derive(Debug)]
+#[expect(clippy::struct_field_names, reason = "units end names")]
 struct BusyTime {
     /// Time between two observations, unless the process does not run.
     interval_ns: u64,

@@ -83,15 +83,20 @@ impl Accounting {
             + self.shed
     }
 
-    /// The fraction of requests without a correct response, including those that were dropped.
+    /// Requests that ended without a correct response, or were dropped.
     #[must_use]
-    pub fn error_fraction(&self) -> f64 {
-        let failed = self.http_errors
+    pub fn failed(&self) -> u64 {
+        self.http_errors
             + self.io_errors
             + self.timeouts
             + self.shed
             + self.unsolicited
-            + self.not_connected;
-        numbers::ratio(failed, self.ok + failed)
+            + self.not_connected
+    }
+
+    /// The fraction of requests without a correct response, including those that were dropped.
+    #[must_use]
+    pub fn error_fraction(&self) -> f64 {
+        numbers::ratio(self.failed(), self.ok + self.failed())
     }
 }

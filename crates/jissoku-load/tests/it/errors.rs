@@ -173,14 +173,17 @@ fn every_request_has_its_time_in_the_distribution() {
 #[test]
 fn a_timeout_of_an_idle_connection_is_no_error() {
     let timeout = "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
-    let server = Server::new(move |place| match place.on_connection {
-        3 => Act::SayAndClose(HELLO.to_owned() + timeout),
-        _ => Act::Say(HELLO.to_owned()),
-    });
-    let mut plan = plan(&[server.url()], 40);
-    plan.connections = 1;
-    let counters = &measure(&plan).targets[0].counters;
-    assert_eq!((counters.requests, counters.errors), (40, ErrorCounts::default()));
+    for size in [timeout.len(), 12, 1] {
+        let part = timeout[..size].to_owned();
+        let server = Server::new(move |place| match place.on_connection {
+            3 => Act::SayAndClose(HELLO.to_owned() + &part),
+            _ => Act::Say(HELLO.to_owned()),
+        });
+        let mut plan = plan(&[server.url()], 40);
+        plan.connections = 1;
+        let counters = &measure(&plan).targets[0].counters;
+        assert_eq!((counters.requests, counters.errors), (40, ErrorCounts::default()));
+    }
 }
 
 #[test]

@@ -133,5 +133,9 @@ fn objectives_are_met_violated_or_undecided() {
     assert_eq!(judge("errors<10.1%"), SloResult::Met);
     assert!(matches!(judge("errors<10%"), SloResult::Violated(_)));
     assert!(matches!(judge("p50<1ns,p99.9<1s"), SloResult::Violated(_)));
+    // What did not get a correct response has no longest and no mean time.
+    assert!(matches!(judge("max<60m"), SloResult::Undecided(_)));
+    assert!(matches!(judge("mean<60m"), SloResult::Undecided(_)));
+    assert!(matches!(judge("max<1ns"), SloResult::Violated(_)));
     assert!(matches!(judge("p50<60m,p99.9<1s"), SloResult::Undecided(_)));
 }
