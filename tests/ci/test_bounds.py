@@ -242,7 +242,7 @@ def test_exports_have_every_arm_or_bound(name: str, tmp_path: Path) -> None:
         assert "base" in text
         assert "head" in text
     if name == "benchstat":
-        assert text.count("arm=head 1 ") == 9
+        assert text.count("arm=head/load=") == 9
     said = (tmp_path / "comment.md").read_text()
     assert step.read_text() == f"of an earlier step\n{said}"
     kept = hashlib.sha256((tmp_path / "run" / "trials.jsonl").read_bytes()).hexdigest()

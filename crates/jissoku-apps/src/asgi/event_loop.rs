@@ -1,8 +1,7 @@
 //! asyncio's event loop on the worker's thread.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::ffi::CString;
-use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, IntoRawFd};
 use std::sync::Arc;
@@ -125,11 +124,11 @@ impl EventLoop {
     /// Serves until the worker has ended.
     pub(super) fn run(&self, python: Python<'_>, iteration: Iteration) {
         let served = || -> PyResult<()> {
+            ITERATION.set(Some(iteration));
             let iterate = Iterate {
-                iteration: RefCell::new(Some(iteration)),
                 signals: Arc::clone(&self.signals),
                 event_loop: self.asyncio.clone_ref(python),
-                is_over: Cell::new(false),
+                is_over: AtomicBool::new(false),
             };
             let iterate = Bound::new(python, iterate)?;
             let is_over = iterate.getattr("is_over")?;
@@ -137,7 +136,9 @@ impl EventLoop {
             self.module.bind(python).getattr("serve")?.call1(arguments)?;
             Ok(())
         };
-        if let Err(error) = served() {
+        let served = served();
+        ITERATION.set(None);
+        if let Err(error) = served {
             crate::log::report(python, &error, "in the event loop");
         }
     }
@@ -152,19 +153,19 @@ impl EventLoop {
     }
 }
 
-/// The callable of the selector: iterations of the worker until asyncio has work.
-#[pyclass(module = "jissoku", unsendable)]
-struct Iterate {
-    iteration: RefCell<Option<Iteration>>,
-    signals: Arc<Signals>,
-    event_loop: Py<PyAny>,
-    is_over: Cell<bool>,
+thread_local! {
+    /// The iteration of the worker of this thread, while it serves and no iteration runs.
+    static ITERATION: RefCell<Option<Iteration>> = const { RefCell::new(None) };
 }
 
-impl fmt::Debug for Iterate {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Iterate").field("is_over", &self.is_over).finish_non_exhaustive()
-    }
+/// The callable of the selector: iterations of the worker until asyncio has work. It has nothing of
+/// the worker, so that another thread may collect it, when the loop has ended.
+#[pyclass(module = "jissoku", frozen)]
+#[derive(Debug)]
+struct Iterate {
+    signals: Arc<Signals>,
+    event_loop: Py<PyAny>,
+    is_over: AtomicBool,
 }
 
 #[pymethods]
@@ -177,12 +178,12 @@ impl Iterate {
     /// of them is a tenth of their CPU time.
     #[pyo3(signature = (timeout, /))]
     fn __call__(&self, python: Python<'_>, timeout: Option<f64>) -> PyResult<Option<bool>> {
-        let Some(mut iteration) = self.iteration.take() else { return Ok(None) };
+        let Some(mut iteration) = ITERATION.take() else { return Ok(None) };
         self.signals.set_timeout(timeout);
         let agenda = Agenda::of(self.event_loop.bind(python));
         loop {
             if !iteration() {
-                self.is_over.set(true);
+                self.is_over.store(true, Ordering::Relaxed);
                 self.event_loop.call_method0(python, "stop")?;
                 return Ok(Some(self.signals.has_events.swap(false, Ordering::Relaxed)));
             }
@@ -191,12 +192,12 @@ impl Iterate {
                 break;
             }
         }
-        *self.iteration.borrow_mut() = Some(iteration);
+        ITERATION.set(Some(iteration));
         Ok(Some(self.signals.has_events.swap(false, Ordering::Relaxed)))
     }
 
     fn is_over(&self) -> bool {
-        self.is_over.get()
+        self.is_over.load(Ordering::Relaxed)
     }
 }
 
