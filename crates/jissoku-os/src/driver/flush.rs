@@ -10,7 +10,8 @@ use super::{EventHandler, SendBuffer, UNSENT_MAX};
 use crate::poll;
 
 /// Time until the handler is called although the socket is full, so that it can apply time limits.
-const WAIT_MAX: Duration = Duration::from_secs(1);
+/// It must be well below any limit for a worker that does not return to its event loop.
+const WAIT_MAX: Duration = Duration::from_millis(100);
 
 /// Whether a peer has shut down its side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

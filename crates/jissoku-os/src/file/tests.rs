@@ -194,28 +194,28 @@ type Item = (u8, u8, u8);
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// Makes a tree with the directory `root`, and `outer` beside it. Items whose place is taken are
+/// Makes a tree with the directory `site`, and `outer` beside it. Items whose place is taken are
 /// left out.
 fn plant(place: &Place, items: &[Item]) {
-    for folder in ["root", "root/a", "outer", "outer/a", "rooted"] {
+    for folder in ["site", "site/a", "outer", "outer/a", "sited"] {
         std::fs::create_dir(place.0.join(folder)).expect("a folder can be made");
     }
     let base = place.0.to_string_lossy().into_owned();
     for &(kind, at, to) in items {
         let (at, to) = (usize::from(at), usize::from(to));
-        let folder = ["root", "root/a", "outer", "rooted"][at % 4];
+        let folder = ["site", "site/a", "outer", "sited"][at % 4];
         let path = place.0.join(folder).join(NAMES[at / 4 % 3]);
         let name = NAMES[to / 12 % 3];
         let target = match to % 12 {
             0 => name.to_owned(),
             1 => format!("../{name}"),
-            2 => format!("../root/{name}"),
-            3 => format!("../../root/{name}"),
+            2 => format!("../site/{name}"),
+            3 => format!("../../site/{name}"),
             4 => format!("../outer/{name}"),
-            5 => format!("{base}/root/{name}"),
-            6 => format!("{base}/root/a/../{name}"),
+            5 => format!("{base}/site/{name}"),
+            6 => format!("{base}/site/a/../{name}"),
             7 => format!("{base}/outer/{name}"),
-            8 => format!("{base}/rooted/{name}"),
+            8 => format!("{base}/sited/{name}"),
             9 => format!("a/{name}"),
             10 => "/".to_owned(),
             _ => "..".to_owned(),
@@ -246,7 +246,7 @@ proptest! {
     ) {
         let place = Place::new();
         plant(&place, &items);
-        let path = std::fs::canonicalize(place.0.join("root")).expect("it is there");
+        let path = std::fs::canonicalize(place.0.join("site")).expect("it is there");
         let root = Root::open(&path).expect("it is there");
         let firsts = NAMES.iter().map(|first| (*first).to_owned());
         let seconds = NAMES.iter().flat_map(|first| NAMES.map(|name| format!("{first}/{name}")));
