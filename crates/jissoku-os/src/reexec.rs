@@ -28,6 +28,9 @@ pub const HAS_REPORTED: u8 = 2;
 /// Exit code of a child that could not become the program (as in `sh(1)`).
 const NOT_FOUND: i32 = 127;
 
+/// The largest number of a signal (`signal(7)`).
+const SIGNAL_MAX: i32 = 64;
+
 /// The key of the process id, and the size of its digits and a NUL.
 const PID_KEY: &[u8; 11] = b"LISTEN_PID=";
 const PID_SIZE: usize = 11;
@@ -311,13 +314,9 @@ impl PreparedExec {
         let pid_index = environment.len();
         // Slots for LISTEN_PID, which only the child knows, and for the end of the list.
         environment.extend([std::ptr::null(); 2]);
-        // SAFETY: until it executes or exits, the child makes system calls and touches memory that
-        // was made ready above, and nothing else: it allocates nothing and takes no lock.
-        let child = unsafe { libc::fork() };
-        if child < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        if let Some(pid) = Pid::from_raw(child) {
+        // The child makes system calls and touches memory that was made ready above, and nothing
+        // else, until it executes or exits: it allocates nothing and takes no lock.
+        if let Some(pid) = fork_without_handlers()? {
             return Ok(pid);
         }
         for (fd, number) in self.fds.iter().zip(FIRST..) {
@@ -335,6 +334,43 @@ impl PreparedExec {
         }
         // SAFETY: nothing is to run at the end of a process that never was one of its own.
         unsafe { libc::_exit(NOT_FOUND) }
+    }
+}
+
+/// Forks; returns `None` in the child, which may only make system calls. It has the default actions
+/// for all signals with a handler, from its first instruction on: a handler of this process would
+/// write to the sockets that the child has inherited, and this process would take its signal for
+/// one of its own.
+#[expect(unsafe_code, reason = "there is no safe function for a fork or an action")]
+fn fork_without_handlers() -> io::Result<Option<Pid>> {
+    // SAFETY: all bits 0 are a valid set of signals, and a valid action.
+    let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { std::mem::zeroed() };
+    // SAFETY: it is a local variable.
+    unsafe { libc::sigfillset(&raw mut all) };
+    // SAFETY: both are local variables, and set.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before) };
+    // SAFETY: the child makes system calls only, as the caller has to.
+    let child = unsafe { libc::fork() };
+    let error = io::Error::last_os_error();
+    if child == 0 {
+        (1..=SIGNAL_MAX).for_each(reset_handler);
+    }
+    // SAFETY: `before` was set above. What was blocked meanwhile is delivered now.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
+    if child < 0 { Err(error) } else { Ok(Pid::from_raw(child)) }
+}
+
+/// Sets the default action of a signal that has a handler; one that is ignored stays so.
+#[expect(unsafe_code, reason = "there is no safe function for an action")]
+fn reset_handler(signal: i32) {
+    // SAFETY: all bits 0 are a valid `sigaction`.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is that of a local variable; a number without a signal is an error.
+    let found = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+    if found == 0 && ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.sa_sigaction) {
+        action.sa_sigaction = libc::SIG_DFL;
+        // SAFETY: as above; the default action has no precondition.
+        unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
     }
 }
 

@@ -1,4 +1,7 @@
+#![expect(unsafe_code, reason = "signals of a forked child are raised")]
+
 use super::*;
+use crate::signal::Signals;
 
 fn spec(program: &str, arguments: &[&str]) -> ExecSpec {
     let arguments = arguments.iter().map(OsString::from).collect();
@@ -52,4 +55,28 @@ fn the_process_finds_itself() {
     let environment = std::env::vars_os().collect();
     let spec = ExecSpec::of_this_process(environment).expect("/proc can be read");
     assert!(spec.program.is_file());
+}
+
+#[test]
+fn a_signal_of_the_child_before_it_executes_does_not_notify_its_parent() {
+    let signal = libc::SIGXCPU;
+    let mut signals = Signals::register(&[signal]).expect("it can be registered");
+    match fork_without_handlers().expect("a process") {
+        None => {
+            // SAFETY: to send a signal has no precondition.
+            unsafe { libc::raise(signal) };
+            // SAFETY: it has no precondition.
+            unsafe { libc::_exit(0) };
+        }
+        Some(child) => {
+            let waited = rustix::process::waitpid(Some(child), WaitOptions::empty());
+            let (_, status) = waited.expect("it is our child").expect("it has ended");
+            assert_eq!(status.terminating_signal(), Some(signal), "it is ended by its signal");
+            assert_eq!(signals.count(), 0);
+            // The handler of this process is still there.
+            // SAFETY: to send a signal has no precondition.
+            unsafe { libc::raise(signal) };
+            assert_eq!(signals.count(), 1);
+        }
+    }
 }
