@@ -35,6 +35,9 @@ pub struct Metrics {
 }
 
 impl Metrics {
+    /// The number of the layout of [`Metrics::values`].
+    pub(crate) const LAYOUT: u32 = text::LAYOUT;
+
     /// Zeroed counters; the start time is now. `dropped` adds the dropped records of access logs.
     #[must_use]
     pub fn new(dropped: Option<Arc<DroppedRecords>>) -> Arc<Self> {

@@ -5,13 +5,16 @@ use std::sync::Arc;
 
 use crate::metrics::{COUNTERS, Metrics};
 
-const REPLACE_ME: u8 = 10;
-const COUNTERS_ARE: u8 = 11;
-const NOT_ACCEPTING: u8 = 12;
-const DRAINED: u8 = 13;
+const REPLACE_ME: u8 = 20;
+const COUNTERS_ARE: u8 = 21;
+const NOT_ACCEPTING: u8 = 22;
+const DRAINED: u8 = 23;
 
-/// Size of the values of all counters.
-const VALUES_SIZE: usize = COUNTERS * size_of::<u64>();
+/// The kind of a message, and the length of what follows (little-endian).
+const HEADER_SIZE: usize = 3;
+
+/// The values of all counters, behind the number of their layout.
+const COUNTERS_SIZE: usize = size_of::<u32>() + COUNTERS * size_of::<u64>();
 
 /// A message of a worker process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,34 +30,39 @@ pub(crate) enum WorkerMessage {
 }
 
 impl WorkerMessage {
-    /// Takes the first message from received bytes, if it is complete.
+    /// Takes the first message from received bytes, if it is complete. What is not known here is
+    /// skipped: after an upgrade, a worker process may be of another version of the program than its
+    /// parent.
     pub(crate) fn take(buffer: &mut Vec<u8>) -> Option<Self> {
         loop {
-            match *buffer.first()? {
-                REPLACE_ME => {
-                    buffer.drain(..1);
-                    return Some(Self::ReplaceMe);
-                }
-                COUNTERS_ARE => {
-                    let bytes = buffer.get(1..=VALUES_SIZE)?;
-                    let mut values = Box::new([0; COUNTERS]);
-                    for (value, bytes) in values.iter_mut().zip(bytes.as_chunks().0) {
-                        *value = u64::from_ne_bytes(*bytes);
-                    }
-                    buffer.drain(..=VALUES_SIZE);
-                    return Some(Self::Counters(values));
-                }
-                NOT_ACCEPTING => {
-                    buffer.drain(..1);
-                    return Some(Self::NotAccepting);
-                }
-                DRAINED => {
-                    buffer.drain(..1);
-                    return Some(Self::Drained);
-                }
-                // A message of another version of the program is ignored.
-                _ => drop(buffer.drain(..1)),
+            let [kind, low, high] = *buffer.first_chunk::<HEADER_SIZE>()?;
+            let end = HEADER_SIZE + usize::from(u16::from_le_bytes([low, high]));
+            let message = Self::read(kind, buffer.get(HEADER_SIZE..end)?);
+            buffer.drain(..end);
+            if message.is_some() {
+                return message;
             }
+        }
+    }
+
+    fn read(kind: u8, content: &[u8]) -> Option<Self> {
+        match kind {
+            REPLACE_ME => Some(Self::ReplaceMe),
+            NOT_ACCEPTING => Some(Self::NotAccepting),
+            DRAINED => Some(Self::Drained),
+            COUNTERS_ARE => {
+                let (layout, bytes) = content.split_first_chunk()?;
+                if u32::from_le_bytes(*layout) != Metrics::LAYOUT || content.len() != COUNTERS_SIZE
+                {
+                    return None;
+                }
+                let mut values = Box::new([0; COUNTERS]);
+                for (value, bytes) in values.iter_mut().zip(bytes.as_chunks().0) {
+                    *value = u64::from_le_bytes(*bytes);
+                }
+                Some(Self::Counters(values))
+            }
+            _ => None,
         }
     }
 }
@@ -74,19 +82,19 @@ impl ParentPipe {
     /// Requests a replacement.
     pub(crate) fn request_replacement(&self) {
         // Without a parent the worker ends as well.
-        let _written = self.send(&[REPLACE_ME]);
+        let _written = self.send(REPLACE_ME, &[]);
     }
 
     /// Reports that no more connections are accepted.
     pub(crate) fn report_not_accepting(&self) {
         // The error is ignored: without a parent, no process waits for this.
-        let _written = self.send(&[NOT_ACCEPTING]);
+        let _written = self.send(NOT_ACCEPTING, &[]);
     }
 
     /// Reports that the last connection has ended.
     pub(crate) fn report_drained(&self) {
         // As above.
-        let _written = self.send(&[DRAINED]);
+        let _written = self.send(DRAINED, &[]);
     }
 
     /// Sends the values of all counters.
@@ -94,15 +102,21 @@ impl ParentPipe {
     /// # Errors
     /// The parent is gone.
     pub fn send_counters(&self, metrics: &Metrics) -> io::Result<()> {
-        let mut message = Vec::with_capacity(1 + VALUES_SIZE);
-        message.push(COUNTERS_ARE);
-        message.extend(metrics.values().iter().flat_map(|value| value.to_ne_bytes()));
-        self.send(&message)
+        let mut content = Vec::with_capacity(COUNTERS_SIZE);
+        content.extend(Metrics::LAYOUT.to_le_bytes());
+        content.extend(metrics.values().iter().flat_map(|value| value.to_le_bytes()));
+        self.send(COUNTERS_ARE, &content)
     }
 
-    fn send(&self, message: &[u8]) -> io::Result<()> {
-        (&*self.0).write_all(message)
+    fn send(&self, kind: u8, content: &[u8]) -> io::Result<()> {
+        (&*self.0).write_all(&framed(kind, content))
     }
+}
+
+fn framed(kind: u8, content: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(content.len()).expect("a message is shorter than PIPE_BUF");
+    let [low, high] = length.to_le_bytes();
+    [&[kind, low, high], content].concat()
 }
 
 #[cfg(test)]
@@ -111,10 +125,27 @@ mod tests {
 
     #[test]
     fn messages_are_read_as_they_were_sent_at_every_split() {
-        let mut bytes = vec![REPLACE_ME, COUNTERS_ARE];
         let values: [u64; COUNTERS] = std::array::from_fn(|index| index as u64 * 7);
-        bytes.extend(values.iter().flat_map(|value| value.to_ne_bytes()));
-        bytes.extend([REPLACE_ME, NOT_ACCEPTING, DRAINED]);
+        let counters = |layout: u32, values: &[u64]| {
+            let values = values.iter().flat_map(|value| value.to_le_bytes());
+            framed(
+                COUNTERS_ARE,
+                &layout.to_le_bytes().into_iter().chain(values).collect::<Vec<_>>(),
+            )
+        };
+        let bytes = [
+            framed(REPLACE_ME, &[]),
+            counters(Metrics::LAYOUT, &values),
+            // Those of other versions of the program.
+            counters(Metrics::LAYOUT + 1, &values),
+            counters(Metrics::LAYOUT, &values[1..]),
+            framed(COUNTERS_ARE, &[DRAINED]),
+            framed(99, &[DRAINED, 0, 0]),
+            framed(REPLACE_ME, b"a reason"),
+            framed(NOT_ACCEPTING, &[]),
+            framed(DRAINED, &[]),
+        ]
+        .concat();
         let expected = [
             WorkerMessage::ReplaceMe,
             WorkerMessage::Counters(Box::new(values)),

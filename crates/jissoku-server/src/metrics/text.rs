@@ -104,6 +104,44 @@ const PHASES: [(&str, &str); AppTimes::NAMES.len()] = [
     ("jissoku_app_write_seconds", "Time in which the application waited for its client to read."),
 ];
 
+/// A number that differs if the values of [`Metrics`] have another order or meaning: a hash
+/// (FNV-1a) of what this page says of them.
+pub(crate) const LAYOUT: u32 = {
+    let mut hash = 0x811c_9dc5;
+    let mut index = 0;
+    while index < FAMILIES.len() {
+        let Family { name, members, .. } = FAMILIES[index];
+        let mut member = 0;
+        while member < members.len() {
+            hash = hash_with(hash, name.as_bytes());
+            hash = hash_with(hash, members[member].1.as_bytes());
+            hash = hash_with(hash, &[members[member].0 as u8]);
+            member += 1;
+        }
+        index += 1;
+    }
+    index = 0;
+    while index < PHASES.len() {
+        hash = hash_with(hash, PHASES[index].0.as_bytes());
+        index += 1;
+    }
+    index = 0;
+    while index < BOUNDS_NS.len() {
+        hash = hash_with(hash, &BOUNDS_NS[index].to_le_bytes());
+        index += 1;
+    }
+    hash
+};
+
+const fn hash_with(hash: u32, bytes: &[u8]) -> u32 {
+    let (mut hash, mut index) = (hash, 0);
+    while index < bytes.len() {
+        hash = (hash ^ bytes[index] as u32).wrapping_mul(0x0100_0193);
+        index += 1;
+    }
+    hash
+}
+
 pub(super) fn write(metrics: &Metrics) -> String {
     let mut text = String::with_capacity(4096);
     for Family { name, unit, help, members } in FAMILIES {

@@ -15,7 +15,7 @@ const SCRIPT: &str = r#"
     echo >>"$1"
     pipe=$((2 + LISTEN_FDS))
     case $(wc -l <"$1") in
-        1) printf '\001\012' >&$pipe ;;
+        1) printf '\001\024\000\000' >&$pipe ;;
         2) exit 1 ;;
         *) printf '\001' >&$pipe ;;
     esac
