@@ -113,10 +113,10 @@ impl<H: Handler> Worker<H> {
         self
     }
 
-    /// Its handler.
+    /// The state that its connections use.
     #[cfg(test)]
-    pub(crate) const fn handler(&self) -> &H {
-        &self.context.handler
+    pub(crate) const fn context(&self) -> &WorkerContext<H> {
+        &self.context
     }
 
     /// The descriptor that the handler wants watched.

@@ -79,6 +79,13 @@ impl<H: Handler> Connection<H> {
         {
             request.response.keeps_alive = false;
         }
+        let body_progress = request.body.as_ref().map(|body| body.progress);
+        if matches!(self.phase, Phase::Responding(Progress::Until(_)))
+            || matches!(body_progress, Some(Progress::Until(_)))
+        {
+            // The timer dies with what it is for; the handler may ask for another one.
+            context.timers.cancel(self.id);
+        }
         let times = RequestTimes { now_ns: context.now_ns, received_ns: self.arrived_ns };
         let WorkerContext { handler, status_lines, telemetry, .. } = context;
         let state = &mut request.response;

@@ -82,6 +82,7 @@ impl<H: Handler> Connection<H> {
     /// The server has rejected the request, if there is one.
     pub(super) fn abandon_request(&mut self, context: &mut WorkerContext<H>) {
         if let Some(Request { state, response, .. }) = self.request.take() {
+            context.timers.cancel(self.id);
             let mut log_record = LogRecord::new(self.log_slot.as_deref_mut());
             context.handler.on_reject(&mut self.state, state, &mut log_record);
             if response.status != 0 {

@@ -34,6 +34,8 @@ pub(super) struct Scripted {
     /// The tokens of those whose time has come.
     awake: Vec<u64>,
     token: u64,
+    /// Requests that wait for a time.
+    pub(super) timed: usize,
     /// Requests without an end.
     pub(super) open: usize,
 }
@@ -74,6 +76,7 @@ impl Scripted {
         self.sleeping.retain(|(.., token)| *token != exchange.token);
         self.awake.retain(|token| *token != exchange.token);
         self.open -= 1;
+        self.timed -= usize::from(matches!(exchange.waiting, Some(Progress::Until(_))));
     }
 
     /// Whether what the request waits for has happened.
@@ -108,7 +111,10 @@ impl Scripted {
             write(exchange, response, &text);
         }
         match step {
-            't' => Progress::Until(due_ns),
+            't' => {
+                self.timed += 1;
+                Progress::Until(due_ns)
+            }
             's' | 'S' => Progress::Sent,
             _ => {
                 self.sleeping.push((due_ns, link.id, exchange.token));
@@ -189,6 +195,7 @@ impl Handler for Scripted {
             }
             exchange.waiting = None;
             exchange.done += 1;
+            self.timed -= usize::from(matches!(progress, Progress::Until(_)));
         }
         if let Some(step) = exchange.steps.get(exchange.done).copied() {
             let progress = self.begin(step, link, exchange, response);

@@ -143,7 +143,7 @@ impl Simulation {
             let persists = client::check(plans, &line.received, behind, line.was_reset)?;
             self.put_back(line, plans, persists)?;
         }
-        let open = self.worker.handler().open;
+        let open = self.worker.context().handler.open;
         if open == 0 { Ok(()) } else { Err(format!("{open} requests were lost")) }
     }
 
@@ -258,6 +258,10 @@ impl Simulation {
             }
             for line in &mut *lines {
                 self.close_if_over(line);
+            }
+            let context = self.worker.context();
+            if context.timers.count() > context.handler.timed {
+                return Err("a timer outlives what it is for".to_owned());
             }
         }
         Err("no end is in sight".to_owned())
