@@ -246,7 +246,7 @@ class AnytimeRun(ComparisonRun):
         plan, loads = self.plan, self.header.loads
         if stats.neighbours(self.trials).condition is not Condition.QUIET:
             self.progress.note(
-                "Other programs run beside it: there is nothing to cross-check with."
+                "Other programs run beside it: cross-checks need quiet cores and are left out."
             )
             return
         blocks = max(plan.cross_check_blocks, plan.fixed_rate_blocks)

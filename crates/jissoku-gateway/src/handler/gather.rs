@@ -137,7 +137,7 @@ impl GatewayHandler {
         progress
     }
 
-    /// Has the parts asked whose turn it is.
+    /// Sends the requests of all parts that the plan allows to start now.
     pub(super) fn begin_parts(&mut self, gathering: &mut Gathering) {
         let route = Arc::clone(&gathering.route);
         while let Some(part) = gathering.collection.begin_next(&route.plan) {

@@ -194,8 +194,8 @@ type Item = (u8, u8, u8);
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// Makes a tree with the directory `site`, and `outer` beside it. Items whose place is taken are
-/// left out.
+/// Makes the directories `site`, `outer` and `sited`, and the items in them. An item is left out if
+/// something stands at its path already.
 fn plant(place: &Place, items: &[Item]) {
     for folder in ["site", "site/a", "outer", "outer/a", "sited"] {
         std::fs::create_dir(place.0.join(folder)).expect("a folder can be made");
