@@ -1,6 +1,7 @@
 """Each worker process that has to end does, whatever its application does."""
 
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -83,14 +84,32 @@ def test_a_worker_that_drains_while_its_successor_crashes_ends(threaded: Served)
     port = port_of(threaded)
     pids = {int(ask(port)[1]) for _ in range(3)}
     threaded.wait_for("worker 0 has served as many requests")
+    while int(ask(port)[1]) in pids:
+        # The old worker still answers what it has accepted.
+        continue
     with pytest.raises((OSError, EOFError)):
-        # The old worker may answer no more, because it drains.
         ask(port, "/exit")
     threaded.wait_for("^jissoku serve: worker 0 has failed")
     assert all(map(has_ended, pids))
     parent = psutil.Process(threaded.process.pid)
     assert all(child.status() != psutil.STATUS_ZOMBIE for child in parent.children())
     assert ask(port)[0] == 200
+
+
+@pytest.mark.parametrize("occasion", ["replacement", "stop"])
+def test_a_worker_that_crashes_while_it_drains_is_reported(occasion: str, threaded: Served) -> None:
+    port = port_of(threaded)
+    pid = int(ask(port)[1])
+    open_request = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
+    open_request.sendall(b"GET /exit HTTP/1.1\r\n")
+    if occasion == "stop":
+        threaded.send_signal(signal.SIGTERM)
+    else:
+        assert {int(ask(port)[1]) for _ in range(2)} == {pid}
+        threaded.wait_for("worker 0 has served as many requests")
+    open_request.sendall(b"Host: a\r\n\r\n")
+    threaded.wait_for(rf"^jissoku serve: worker 0 \(process {pid}\) has failed while it ended: ")
+    open_request.close()
 
 
 def test_a_worker_with_a_thread_ends_with_its_parent(threaded: Served) -> None:

@@ -10,7 +10,7 @@ from jissoku.design.sampling_plan import SECOND
 from jissoku.model import Comparison, Load, LoadLevel, Metric, Trial, TrialKind, Verdict
 from jissoku.model.updated import updated
 from jissoku.pipeline import CompareConfig, compare
-from jissoku.pipeline.anytime import has_time_for
+from jissoku.pipeline.anytime import FIRST_BLOCKS, has_time_for
 from jissoku.pipeline.reports import write_reports
 from jissoku.stats.neighbours import Neighbours
 from tests.pipeline.conftest import BRIEF, Asks, CollectingListener
@@ -48,11 +48,15 @@ def answers(
 
 
 def blocks(trials: list[Trial], load: Load) -> list[int]:
-    """Blocks of the slices of a load, without those of the other length."""
+    """Blocks of the valid slices of a load, without those of the other length.
+
+    A busy machine may reject a trial, which is then repeated in its block.
+    """
     return [
         trial.block
         for trial in trials
         if trial.kind is TrialKind.TIME_SLICED
+        and trial.is_valid
         and trial.load_rps == load.rate_rps
         and trial.slice_ns == PLAN.slice_ns
     ]
@@ -65,9 +69,10 @@ def test_the_middle_load_comes_first_and_checks_come_last(
     listener = CollectingListener()
     assert compare(config, listener)
     trials = listener.trials
-    assert [trial.load_rps for trial in trials[:3]] == [200, 200, 200]
-    assert blocks(trials, MEDIUM) == [0, 1, 2]
-    assert blocks(trials, LIGHT) == blocks(trials, HEAVY) == [3, 4, 5]
+    assert {trial.load_rps for trial in trials[:3]} == {200}
+    middle, *others = (blocks(trials, load) for load in (MEDIUM, LIGHT, HEAVY))
+    assert len(middle) == 3
+    assert all(other[0] >= FIRST_BLOCKS and len(other) == 3 for other in others)
     kinds = [trial.kind for trial in trials]
     closed, alone = (kinds.index(kind) for kind in (TrialKind.CLOSED_LOOP, TrialKind.FIXED_RATE))
     assert 9 <= closed < alone
@@ -84,7 +89,9 @@ def test_what_is_never_decided_ends_at_the_horizon(
     answers(monkeypatch, 100)
     listener = CollectingListener()
     assert compare(config, listener)
-    assert blocks(listener.trials, MEDIUM) == [0, 1, 2, 3]
+    assert {trial.block for trial in listener.trials if trial.slice_ns == PLAN.slice_ns} == {
+        *range(4)
+    }
 
 
 def test_a_limited_time_leaves_the_rest_as_it_is(

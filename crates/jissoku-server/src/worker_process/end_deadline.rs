@@ -47,6 +47,11 @@ impl EndDeadline {
         }
     }
 
+    /// Whether the process was killed because its time was over.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_aborted
+    }
+
     /// Time until [`EndDeadline::take_action`] has to be called.
     pub(super) fn left(&self, now_ns: u64) -> Option<Duration> {
         self.due_ns.map(|due_ns| Duration::from_nanos(due_ns.saturating_sub(now_ns)))

@@ -102,6 +102,26 @@ impl Process {
         self.child.wait()
     }
 
+    /// As [`Process::reap`], for a process that was requested to end: reports how it has ended,
+    /// unless it has ended well or was killed because its time was over, which is reported then.
+    ///
+    /// # Errors
+    /// The error of `waitpid(2)`.
+    pub(super) fn reap_requested(
+        self,
+        index: u16,
+        sum: Option<&ShardOwner>,
+        report: ErrorReporter,
+    ) -> io::Result<()> {
+        let (pid, is_killed) = (self.child.pid(), self.deadline.is_over());
+        let exit = self.reap(sum)?;
+        if exit.code != Some(0) && !is_killed {
+            let how = exit.description;
+            report(&format!("worker {index} (process {pid}) has failed while it ended: {how}"));
+        }
+        Ok(())
+    }
+
     /// Requests the process to end.
     ///
     /// # Errors

@@ -71,11 +71,11 @@ impl Supervisor {
                 is_signalled = true;
             }
             if has_exited && let Some(current) = self.current.take() {
-                let exit = current.reap(self.sum.as_ref())?;
                 if !is_signalled {
+                    let exit = current.reap(self.sum.as_ref())?;
                     return self.crashed(exit.description);
                 }
-                // A requested exit is the end, whatever its code.
+                current.reap_requested(self.index, self.sum.as_ref(), self.settings.report)?;
             }
             if is_signalled && self.current.as_ref().is_none_or(|current| !current.is_accepting) {
                 drop(accepting.take());
@@ -120,7 +120,7 @@ impl Supervisor {
             current.as_mut().is_some_and(|current| current.take_events(&mut ready, context));
         for mut old in std::mem::take(draining) {
             if old.take_events(&mut ready, context) {
-                old.reap(sum.as_ref())?;
+                old.reap_requested(*index, sum.as_ref(), settings.report)?;
             } else {
                 draining.push(old);
             }
