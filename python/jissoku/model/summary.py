@@ -274,8 +274,8 @@ class LoadPoint(msgspec.Struct, frozen=True, kw_only=True):
     """Results of one arm at one load.
 
     Attributes:
-        rank: From 1 at this load; arms without a proven difference share one. None for the floor,
-            which is the unit, and for arms without a value.
+        rank: At this load: one more than the number of arms proven to cost less. None for the
+            floor, which is the unit, and for arms without a value.
         cost_ns: CPU nanoseconds of all the target's processes per request.
         background_fraction: Fraction of that CPU time used while other arms were under load.
         relative_cost: Cost as a multiple of the run's unit.
@@ -304,7 +304,7 @@ class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
         user_fraction: Fraction of CPU time in user space, in the closed loop.
         rate_rps: Closed loop, from single-target trials.
         capacity_rps: Highest rate that met the run's objective.
-        capacity_rank: From 1, the highest first; arms without a proven difference share one.
+        capacity_rank: One more than the number of arms proven to have a higher one.
         rss_bytes: Median over trials of the resident memory at the window's end.
         idle_cpu_fraction: Fraction of one core used before the first request; None if unknown.
         trials_valid: Number of valid trials with this arm, of `trials_total`.

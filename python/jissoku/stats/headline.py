@@ -40,7 +40,7 @@ def _first_and_last(
 ) -> Iterator[str]:
     """The first, the second and the last target."""
     leaders = [s.arm.name for s in ranked if (p := s.at(main)) is not None and p.rank == 1]
-    rest = ranked[len(leaders) :]
+    rest = [s for s in ranked if s.arm.name not in leaders]
     at = f"At {main.text}"
     if not rest:
         yield f"{at} {join_names(leaders)} are not separated by CPU time per request"
@@ -49,7 +49,8 @@ def _first_and_last(
     found = _between(costs, first, second)
     if len(leaders) > 1:
         yield (
-            f"{at} {join_names(leaders)} use the least CPU time per request, and are not separated"
+            f"{at} none is proven to use less CPU time per request than {join_names(leaders)},"
+            " which are not separated"
         )
     elif found is not None and found.verdict.is_slight:
         # No more is proven than the verdict between the first two says.

@@ -4,21 +4,19 @@ from collections.abc import Callable, Sequence
 
 
 def ranks(ordered: Sequence[str], is_apart: Callable[[str, str], bool]) -> dict[str, int]:
-    """Ranks from 1; arms that are not separable share one.
+    """One more than the number of arms that are proven to be better.
 
-    A new rank begins only where every arm above is separable from every arm below. So two arms may
-    share a rank although they differ, when a third between them differs from neither; two arms
-    with different ranks always differ.
+    An arm is proven to be better than another if their comparison shows it, or if a third is proven
+    to lie between them. So the order of ranks never contradicts a proven comparison, and arms of
+    which none is proven to be better share a rank.
 
     Args:
-        ordered: Names, cheapest first.
-        is_apart: Whether two arms were proven different, with all comparisons counted.
+        ordered: Names, the best first.
+        is_apart: Whether the comparison of two arms shows a difference, with all comparisons
+            counted.
     """
-    found: dict[str, int] = {}
-    rank = 1
+    better: dict[str, set[str]] = {}
     for index, name in enumerate(ordered):
-        below = ordered[index:]
-        if all(is_apart(above, other) for above in ordered[:index] for other in below):
-            rank = index + 1
-        found[name] = rank
-    return found
+        above = [other for other in ordered[:index] if is_apart(other, name)]
+        better[name] = set(above).union(*(better[other] for other in above))
+    return {name: 1 + len(better[name]) for name in ordered}
