@@ -34,7 +34,7 @@ PAIRS = st.sets(st.sampled_from(["ab", "ac", "ad", "bc", "bd", "cd"]))
 @given(PAIRS)
 def test_ranks_follow_proven_comparisons(apart: set[str]) -> None:
     found = ranks("abcd", lambda a, b: a + b in apart)
-    assert all(found[better] < found[worse] for better, worse in apart)
+    assert all(found[pair[0]] < found[pair[1]] for pair in apart)
 
 
 @given(PAIRS)
