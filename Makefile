@@ -86,7 +86,7 @@ DETECTIONS ?= 10
 detection: build ## Inject causes of slowness, and count how often explain detects them (half an hour).
 	$(PYTHON) -m pytest -m endurance tests/explain --detections $(DETECTIONS)
 
-# SIMULATE=--write writes the table into docs/METHODOLOGY.md; see python -m tests.simulation --help.
+# SIMULATE=--write writes the table into docs/ERROR-RATES.md; see python -m tests.simulation --help.
 SIMULATE ?=
 
 .PHONY: simulate

@@ -12,7 +12,7 @@ from tests.simulation import counts as kept, table
 from tests.simulation.counts import Count
 from tests.simulation.scenarios import SCENARIOS
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "METHODOLOGY.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "ERROR-RATES.md"
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""The table in docs/METHODOLOGY.md belongs to this code."""
+"""The table in docs/ERROR-RATES.md belongs to this code."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tests.simulation import counts as kept, table
 from tests.simulation.counts import Count, simulated
 from tests.simulation.scenarios import SCENARIOS
 
-DOCUMENT = (Path(__file__).parents[2] / "docs" / "METHODOLOGY.md").read_text()
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "ERROR-RATES.md").read_text()
 EXPECTED = [
     (scenario, name, bound) for scenario in SCENARIOS for name, bound in scenario.bounds.items()
 ]
