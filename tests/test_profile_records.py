@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from jissoku import records
-from jissoku.model.profile_summary import DifferenceRow, ProfileDifference
-from jissoku.stats.profile import summarise
-from jissoku.stats.profile_difference import difference
+from jissoku.model.profile import DifferenceRow, ProfileDifference
+from jissoku.stats.profile import difference, summarise
 from tests.profile_study import table
 from tests.profile_study.all_checks import CHECKS
 from tests.profile_study.checks import Kept

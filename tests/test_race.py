@@ -14,7 +14,7 @@ from tests.conftest import JISSOKU, jissoku
 
 pytestmark = pytest.mark.race
 
-REPORTS = ("report.html", "report.json", "report.md", "report.txt")
+REPORTS = ("report.html", "report.json", "report.txt")
 
 
 @pytest.fixture(scope="module")

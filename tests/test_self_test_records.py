@@ -12,8 +12,7 @@ import pytest
 from jissoku import records, stats
 from jissoku.model import Load, LoadLevel, Metric
 from jissoku.pipeline.self_test import SelfTestResult, bound_checks
-from jissoku.pipeline.self_test_plan import SeriesResults
-from jissoku.pipeline.self_test_series import CampaignResult
+from jissoku.pipeline.self_test_series import CampaignResult, SeriesResults
 from jissoku.stats.self_test import BoundCheck, BoundState, check_detection
 
 RECORDS = Path(__file__).parent.parent / "records"

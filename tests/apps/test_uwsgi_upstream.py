@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from jissoku.targets import catalogue
-from jissoku.targets.build_paths import BuildPaths
+from jissoku.targets.placeholders import BuildPaths
 from jissoku.targets.prepare import PreparedTarget
 from tests.nginx import needs_nginx, running_nginx, wait_until_accepted
 from tests.serving.server_process import PATIENCE_S, Served, connect, spawn

@@ -19,12 +19,11 @@ from jissoku.model.request_cost import (
     ToolPair,
 )
 from jissoku.model.updated import updated
-from jissoku.observe.tool_catalogue import read_tools
-from jissoku.pipeline.check_files import read_cells
+from jissoku.observe.running_tool import read_tools
+from jissoku.pipeline.calibration import read_cells
 from jissoku.pipeline.paired_runs import invalid_reason
-from jissoku.stats.oracle_stats import ENTRY, Entries
+from jissoku.stats.oracle_stats import ENTRY, Entries, Share, Window, share
 from jissoku.stats.request_cost import cost_result, overall
-from jissoku.stats.window_share import Share, Window, share
 from jissoku.system.cpu_time import CpuTime, cpu_time
 
 TOOLS = read_tools()

@@ -8,11 +8,11 @@ import pytest
 from jissoku.errors import InputError
 from jissoku.model.request_cost import CostRecord, SyscallCounts, ToolPair
 from jissoku.model.updated import updated
-from jissoku.observe.tool_catalogue import find_tool, read_tools
-from jissoku.pipeline.check_files import read_cells
+from jissoku.observe.running_tool import find_tool, read_tools
+from jissoku.pipeline.calibration import read_cells
 from jissoku.pipeline.cost import CostPlan, measure
 from jissoku.system import cores
-from jissoku.targets.build_paths import default_cache
+from jissoku.targets.placeholders import default_cache
 
 pytestmark = pytest.mark.race
 

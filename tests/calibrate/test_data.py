@@ -8,8 +8,8 @@ import pytest
 from jissoku.errors import InputError
 from jissoku.model.calibration import CalibrationCheck
 from jissoku.model.load_tool import Tool
-from jissoku.observe.tool_catalogue import read_tools
-from jissoku.pipeline.check_files import read_checks, select_checks
+from jissoku.observe.running_tool import read_tools
+from jissoku.pipeline.calibration import read_checks, select_checks
 
 CHECKS = read_checks()
 TOOLS = read_tools()

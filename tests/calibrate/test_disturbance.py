@@ -4,7 +4,7 @@ import pytest
 
 from jissoku.model.calibration import ScenarioResult
 from jissoku.observe.running_tool import scrub
-from jissoku.stats.external_cause import external_cause
+from jissoku.stats.grading import external_cause
 
 MS = 1_000_000
 

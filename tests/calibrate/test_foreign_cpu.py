@@ -6,7 +6,7 @@ import pytest
 
 from jissoku.observe import foreign_cpu
 from jissoku.observe.foreign_cpu import ForeignCpuMonitor, others_ticks, steal_ticks
-from jissoku.system.core_times import core_times
+from jissoku.system.cpu_time import core_times
 from jissoku.system.processes import ProcessStat, all_processes
 
 TEXT = """cpu  10 0 10 100 5 0 0 0 0 0

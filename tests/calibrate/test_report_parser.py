@@ -2,7 +2,7 @@ import pytest
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 
 from jissoku.model.load_tool import FigurePattern
-from jissoku.observe.tool_catalogue import read_tools
+from jissoku.observe.running_tool import read_tools
 from jissoku.stats.report_parser import COUNT, rank, read_values
 
 WRK = """Running 2s test @ http://127.0.0.1:1/

@@ -3,7 +3,7 @@ import random
 
 from jissoku.model.calibration import CalibrationCheck, Scenario
 from jissoku.model.load_tool import Samples
-from jissoku.stats.request_log import sample_values
+from jissoku.stats.report_parser import sample_values
 
 WANTED = Samples(file="raw.csv", start="due_ns", end="done_ns", where={"kind": "ok"})
 

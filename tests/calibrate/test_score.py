@@ -1,7 +1,6 @@
 import pytest
 
-from jissoku.model.calibration import CalibrationCheck, Expectation, Scenario, ScenarioResult
-from jissoku.model.scorecard import Grade
+from jissoku.model.calibration import CalibrationCheck, Expectation, Grade, Scenario, ScenarioResult
 from jissoku.stats.grading import judge, score
 
 

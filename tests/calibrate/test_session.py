@@ -16,13 +16,12 @@ from jissoku.model.calibration import (
     Expectation,
     Scenario,
     ScenarioResult,
+    Score,
     ToolOptions,
 )
 from jissoku.model.load_tool import CommandLine, FigurePattern, Installation, InstalledTool, Tool
-from jissoku.model.scorecard import Score
 from jissoku.model.updated import updated
-from jissoku.pipeline.calibration import CalibrationPlan, calibrate
-from jissoku.pipeline.check_files import read_checks
+from jissoku.pipeline.calibration import CalibrationPlan, calibrate, read_checks
 from jissoku.pipeline.scenario_runner import ScenarioRunner
 from jissoku.records.calibration import read_cards
 from jissoku.report.scorecard import to_html

@@ -12,8 +12,8 @@ from jissoku.model.bound import BoundResult
 from jissoku.model.updated import updated
 from jissoku.report.exports import FORMATS
 from jissoku.stats import summarise
-from jissoku.stats.block_costs import block_costs
 from jissoku.stats.bounds import bound_results
+from jissoku.stats.samples import block_costs
 from tests.ci.test_bounds import BOUND, measured
 from tests.stats.factories import Noise
 

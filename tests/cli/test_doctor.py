@@ -7,8 +7,8 @@ import pytest
 
 from jissoku.model.history import RunRow
 from jissoku.model.updated import updated
-from jissoku.report.machine_days import days_table
-from jissoku.stats.machine_days import machine_days
+from jissoku.report.tables import days_table
+from jissoku.stats.occasions import machine_days
 from tests.conftest import Run
 from tests.history.factories import ROW
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from jissoku.errors import InputError
-from jissoku.targets.raw_requests import read_raw_requests
+from jissoku.targets.contract import read_raw_requests
 
 TEXT = b"GET {PATH} HTTP/1.1\r\nHost: {HOST}\r\nconnection: keep-alive\r\nA: Connection: b\r\n\r\n"
 

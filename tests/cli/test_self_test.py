@@ -25,8 +25,7 @@ from jissoku.model import (
 )
 from jissoku.model.updated import updated
 from jissoku.pipeline.progress import SeriesProgress
-from jissoku.pipeline.self_test_plan import SelfTestPlan
-from jissoku.pipeline.self_test_series import slowed
+from jissoku.pipeline.self_test_series import SelfTestPlan, slowed
 from jissoku.stats import decision, self_test as bounds
 from jissoku.stats.self_test import BoundState
 from jissoku.targets.prepare import PreparedTarget
@@ -244,9 +243,7 @@ def test_an_unknown_load_is_refused(run: Run, tmp_path: Path) -> None:
 
 
 def test_records_go_to_a_new_folder_or_to_the_one_that_is_named(tmp_path: Path) -> None:
-    options = SelfTestOptions(
-        campaigns=1, loads=(LoadLevel.MEDIUM,), seed=1, viewer=False, out=None
-    )
-    assert _config("self-test", options).folder.name.endswith("-self-test")
+    options = SelfTestOptions(campaigns=1, loads=(LoadLevel.MEDIUM,), seed=1, out=None)
+    assert _config(options).folder.name.endswith("-self-test")
     named = updated(options, out=tmp_path)
-    assert _config("self-test", named).folder == tmp_path
+    assert _config(named).folder == tmp_path

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.observe.tool_catalogue import read_tools
+from jissoku.observe.running_tool import read_tools
 from jissoku.stats.report_parser import read_values
 from tests.conftest import Run
 

@@ -7,8 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.conformance.gateway.counted_load import CountedClient, Counts, add_doubled, in_rounds
-from jissoku.conformance.gateway.counting_upstream import CountingUpstream
+from jissoku.conformance.gateway.counted_load import (
+    CountedClient,
+    CountingUpstream,
+    Counts,
+    add_doubled,
+    in_rounds,
+)
 from jissoku.model import Transport
 from tests.conftest import Run
 

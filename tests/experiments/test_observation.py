@@ -13,11 +13,11 @@ from jissoku.model.experiment import (
     TargetSpec,
     WorkloadSpec,
 )
-from jissoku.observe import microbenchmark
+from jissoku.observe import counters
 from jissoku.pipeline import counting
 from jissoku.records import experiment as folders
 from jissoku.system.cores import available_cores
-from jissoku.targets.build_paths import BuildPaths
+from jissoku.targets.placeholders import BuildPaths
 
 PRINTS = "print('one_ns 12.5\\n\\ntwo_ns: 3e2')"
 CORES = CoreAssignment(server=available_cores(), generator=available_cores(), shared=True)
@@ -79,12 +79,12 @@ def test_a_bench_that_fails_leaves_its_reason(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "one", "one -3", "One 3", "one 0", "one 1.2.3"])
 def test_what_is_no_figure_is_refused(text: str) -> None:
     with pytest.raises(TargetError, match="a name and a number above 0"):
-        microbenchmark.parse_output("micro", text)
+        counters.parse_output("micro", text)
 
 
 def test_a_missing_program_is_an_error() -> None:
     with pytest.raises(TargetError, match="cannot be run"):
-        microbenchmark.run_round("micro", [f"{sys.executable}-is-not-there"])
+        counters.run_round("micro", [f"{sys.executable}-is-not-there"])
 
 
 def test_what_was_counted_and_printed_comes_back_from_disk(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import pytest
 from jissoku.model.history import IndexedRun
 from jissoku.model.history_answer import Control, Series
 from jissoku.report.suspicions import suspicion_text, suspicions
-from jissoku.stats import change_points
-from jissoku.stats.change_points import OCCASIONS_MIN, find_steps
+from jissoku.stats import series_changes
 from jissoku.stats.pooling import LogRatio
+from jissoku.stats.series_changes import OCCASIONS_MIN, find_steps
 from jissoku.stats.target_history import target_history
 from tests.history.factories import indexed
 
@@ -192,10 +192,11 @@ def test_lengths_that_cannot_reach_a_step_are_left_out() -> None:
         values = np.array([rng.gauss(step * (number >= 20), 0.007) for number in range(40)])
         weights = np.array([rng.uniform(0.5, 2) for _ in values])
         values -= weights @ values / weights.sum()
-        height, _ = change_points._best(values, weights)
+        height, _ = series_changes._best(values, weights)
         order = np.random.default_rng(1)
         places = order.permuted(np.tile(np.arange(40), (200, 1)), axis=1).T
         every = [
-            change_points._best(values[column], weights[column])[0] >= height for column in places.T
+            series_changes._best(values[column], weights[column])[0] >= height
+            for column in places.T
         ]
-        assert change_points._exceeding(values[places], weights[places], height) == sum(every)
+        assert series_changes._exceeding(values[places], weights[places], height) == sum(every)

@@ -11,7 +11,7 @@ from jissoku.errors import InputError
 from jissoku.model.history import IndexedRun
 from jissoku.model.updated import updated
 from jissoku.pipeline.history import open_history
-from jissoku.pipeline.history_pages import write_history
+from jissoku.pipeline.publish import write_history
 from jissoku.report.boards import boards
 from jissoku.report.history_html import (
     index_html,

@@ -9,9 +9,9 @@ from jissoku.design.sampling_plan import SECOND, SamplingPlan
 from jissoku.model import Mode, Trial, Workload
 from jissoku.pipeline import CompareConfig, PreparedArm
 from jissoku.system import cores
-from jissoku.targets import files
-from jissoku.targets.build_paths import BuildPaths
+from jissoku.targets import contract
 from jissoku.targets.command import from_command
+from jissoku.targets.placeholders import BuildPaths
 
 # Long enough for some answers, short enough for a test.
 BRIEF = SamplingPlan(
@@ -78,7 +78,7 @@ def asks(tmp_path: Path) -> Asks:
 
 def asking(folder: Path) -> Asks:
     """The same in any folder."""
-    place = BuildPaths(cache=folder / "cache", files=files.make(folder / "files"))
+    place = BuildPaths(cache=folder / "cache", files=contract.make_files(folder / "files"))
 
     def make(servers: dict[str, str], **workload: object) -> CompareConfig:
         arms = []

@@ -9,7 +9,8 @@ import pytest
 from jissoku import records
 from jissoku.model import CheckOutcome, TrialStage
 from jissoku.pipeline import compare
-from jissoku.system import kernel_threads, oom
+from jissoku.system import kernel_threads
+from jissoku.targets import process as target_process
 from tests.pipeline.conftest import Asks, CollectingListener
 
 pytestmark = [pytest.mark.race, pytest.mark.timeout(240)]
@@ -94,7 +95,7 @@ def test_a_target_that_the_oom_killer_ends_is_a_failure_with_that_reason(
 ) -> None:
     vmstat = tmp_path / "vmstat"
     vmstat.write_text("oom_kill 7")
-    monkeypatch.setattr(oom, "VMSTAT", vmstat)
+    monkeypatch.setattr(target_process, "VMSTAT", vmstat)
     config = asks({"good": "", "bad": GROWS.format(vmstat=str(vmstat))})
     assert compare(config, CollectingListener())
     _, trials = records.read(config.folder)

@@ -8,11 +8,9 @@ import pytest
 
 from jissoku import records
 from jissoku.errors import InputError
-from jissoku.report import profile_export
-from jissoku.report.profile import profile_to_json, profile_to_text
-from jissoku.report.profile_html import FlameGraph, profile_to_html
-from jissoku.stats.profile import summarise
-from jissoku.stats.profile_difference import difference
+from jissoku.report import profile
+from jissoku.report.profile import FlameGraph, profile_to_html, profile_to_json, profile_to_text
+from jissoku.stats.profile import difference, summarise
 from tests.profiles import factories
 from tests.profiles.factories import BURN, MAIN, SEND, TCP
 
@@ -45,13 +43,13 @@ def test_a_difference_says_what_it_explains() -> None:
 
 
 def test_collapsed_stacks_add_up_to_the_cost() -> None:
-    lines = profile_export.collapsed(SECOND).splitlines()
+    lines = profile.collapsed(SECOND).splitlines()
     assert "server;worker;main;burn 50000000" in lines
     assert "server;worker;main;__x64_sys_sendto_[k];tcp_sendmsg_[k] 50000000" in lines
     total = sum(int(line.rsplit(" ", 1)[1]) for line in lines)
-    assert total == pytest.approx(150_000 * profile_export.SCALE, rel=1e-3)
-    assert profile_export.collapsed_interpreted(SECOND) == ""
-    difference_lines = profile_export.collapsed_difference(FIRST, SECOND).splitlines()
+    assert total == pytest.approx(150_000 * profile.SCALE, rel=1e-3)
+    assert profile.collapsed_interpreted(SECOND) == ""
+    difference_lines = profile.collapsed_difference(FIRST, SECOND).splitlines()
     assert "main;burn 0 50000000" in difference_lines
 
 
@@ -85,7 +83,7 @@ def fields(message: bytes) -> list[tuple[int, int | bytes]]:
 def test_pprof_refers_to_what_it_holds() -> None:
     message = [
         (field, value)
-        for field, value in fields(gzip.decompress(profile_export.pprof(SECOND)))
+        for field, value in fields(gzip.decompress(profile.pprof(SECOND)))
         if isinstance(value, bytes)
     ]
     strings = [value.decode() for field, value in message if field == 6]

@@ -6,8 +6,7 @@ import pytest
 
 from jissoku.model.profile import KERNEL, Frame
 from jissoku.model.updated import updated
-from jissoku.stats.profile import summarise, system_call, wilson
-from jissoku.stats.profile_difference import difference
+from jissoku.stats.profile import difference, summarise, system_call, wilson
 from tests.profiles import factories
 from tests.profiles.factories import BURN, HANDLER, MAIN, SEND, TCP, WORK, ZLIB
 

@@ -7,7 +7,7 @@ import pytest
 
 from jissoku.errors import InputError
 from jissoku.model.event import Event, EventKind
-from jissoku.pipeline.watch import follow, newest
+from jissoku.pipeline.progress import follow, newest
 from jissoku.records.events import EVENTS_FILE, EventWriter, read_events
 
 

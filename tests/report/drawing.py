@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
-from jissoku.report.chart_value import Chart
+from jissoku.report.svg import Chart
 
 MARKS = {"use", "rect", "polyline"}
 

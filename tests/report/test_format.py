@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from jissoku.model import Estimate
-from jissoku.report import axis, format as fmt
+from jissoku.report import format as fmt, svg
 
 MICRO = "\N{MICRO SIGN}s"
 
@@ -75,7 +75,7 @@ def test_an_axis_holds_its_values_and_has_ticks_inside(
     *,
     from_zero: bool,
 ) -> None:
-    found = axis.scale(values, str, from_zero=from_zero)
+    found = svg.scale(values, str, from_zero=from_zero)
     assert found.low <= min(values)
     assert max(values) <= found.high
     assert all(0 <= found.at(value) <= 1 for value in values)

@@ -18,7 +18,7 @@ from jissoku.report import (
     to_text,
     verdicts,
 )
-from jissoku.report.chart_value import Chart
+from jissoku.report.svg import Chart
 from tests.report import drawing, fixture
 from tests.report.factories import ARMS
 

@@ -7,8 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from jissoku.report import charts, experiment_chart, line_plots, svg, to_html
-from jissoku.report.axis import even_labels, scale, ticks
-from jissoku.report.chart_value import Chart
+from jissoku.report.svg import Chart, even_labels, scale, ticks
 from tests.report import drawing, fixture
 from tests.report.outcome import outcome
 

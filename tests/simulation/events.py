@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from jissoku import stats
-from jissoku.design import ablation as combinations
+from jissoku.design import screening as combinations
 from jissoku.design.sampling_plan import SAMPLING_PLANS
 from jissoku.model import (
     ChangeKind,

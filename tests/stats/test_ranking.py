@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from jissoku.stats.ranking import ranks
+from jissoku.stats.headline import ranks
 
 TABLE = [
     ("abc", "ab ac bc", [1, 2, 3]),

@@ -1,7 +1,7 @@
 import pytest
 
 from jissoku.model import CounterReadings, TrialKind
-from jissoku.stats import ablation, trial_counters
+from jissoku.stats import ablation
 from tests.stats import factories
 
 
@@ -16,15 +16,15 @@ def test_what_trials_counted_is_the_median_of_those_that_count() -> None:
         factories.trial(TrialKind.PAIRED, measurement, factories.arm_measurement("b"), block=i)
         for i, measurement in enumerate(measurements)
     ]
-    assert trial_counters.of(trials, TrialKind.PAIRED, "a") == {
+    assert ablation.trial_counters(trials, TrialKind.PAIRED, "a") == {
         "cores": pytest.approx(0.2),
         "user_us": pytest.approx(5.0),
         "migrations": pytest.approx(2.0),
     }
-    assert trial_counters.of(trials, TrialKind.CLOSED_LOOP, "a") == {}
+    assert ablation.trial_counters(trials, TrialKind.CLOSED_LOOP, "a") == {}
 
 
-@pytest.mark.parametrize("counter", sorted(trial_counters.ALL))
+@pytest.mark.parametrize("counter", sorted(ablation.COUNTERS))
 def test_what_could_not_be_seen_is_no_zero(counter: str) -> None:
     assert ablation.counter_value(CounterReadings(requests=9), counter) is None
     seen = CounterReadings(

@@ -9,7 +9,7 @@ from tests.conftest import jissoku
 
 pytestmark = pytest.mark.race
 
-REPORTS = ("report.html", "report.json", "report.md", "report.txt")
+REPORTS = ("report.html", "report.json", "report.txt")
 
 
 def test_a_sweep_is_measured_reported_and_rebuilt_byte_for_byte(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from jissoku.model import Axis, CoreAssignment, MeasurementStatus, SweepSummary, TrialKind
 from jissoku.model.updated import updated
-from jissoku.report import sweep_to_html, sweep_to_json, sweep_to_markdown, sweep_to_text
+from jissoku.report import sweep_to_html, sweep_to_json, sweep_to_text
 from jissoku.report.sweep_chart import sweep_figures
 from jissoku.stats import summarise_sweep
 from tests.report import drawing
@@ -95,7 +95,7 @@ def test_the_same_records_give_the_same_bytes(summary: SweepSummary) -> None:
     again = summarise_sweep(
         summary.run, summary.sweep, tuple(reversed(factories.trials("one", TRUTH)))
     )
-    for write in (sweep_to_text, sweep_to_json, sweep_to_markdown, sweep_to_html):
+    for write in (sweep_to_text, sweep_to_json, sweep_to_html):
         assert write(summary) == write(again)
 
 
@@ -105,7 +105,6 @@ def test_every_format_says_the_same(summary: SweepSummary) -> None:
     assert found["targets"][0]["sentence"] == target.sentence
     for text in (
         sweep_to_text(summary),
-        sweep_to_markdown(summary).replace("\\", ""),
         sweep_to_html(summary).replace("\N{NO-BREAK SPACE}", " "),
     ):
         assert target.sentence in " ".join(text.split())
@@ -115,7 +114,6 @@ def test_a_name_that_is_markup_stays_text() -> None:
     name = "<b>x</b>"
     summary = summarise_sweep(factories.run(name), factories.sweep(), factories.trials(name, TRUTH))
     assert name not in sweep_to_html(summary)
-    assert name not in sweep_to_markdown(summary)
 
 
 def test_the_page_has_a_plot_of_the_law(summary: SweepSummary) -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.system.core_times import core_times
+from jissoku.system.cpu_time import core_times
 from jissoku.system.quiet_cores import QuietCores, first_quiet, idle_fraction
 
 #                user nice system idle iowait irq softirq steal guest guest_nice

@@ -1,7 +1,7 @@
 """Parsing the output of strace."""
 
-from jissoku.system import strace_output as trace
-from jissoku.system.strace_output import Call
+from jissoku.system import strace as trace
+from jissoku.system.strace import Call
 
 LINES = """\
 6221  epoll_wait(23<anon_inode:[eventpoll]>,  <unfinished ...>

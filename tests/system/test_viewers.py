@@ -6,12 +6,12 @@ import sys
 import time
 from pathlib import Path
 
-from jissoku.system.viewers import cpu_ns, viewer_pids
+from jissoku.system.background import cpu_ns, viewer_pids
 
 # In a process of its own, since a page that other tests have opened may list this one.
 VIEWER = """
 import os
-from jissoku.system.viewers import registered_viewer, viewer_pids
+from jissoku.system.background import registered_viewer, viewer_pids
 own = os.getpid()
 assert own not in viewer_pids()
 with registered_viewer(), registered_viewer():

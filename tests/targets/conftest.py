@@ -13,9 +13,9 @@ import pytest
 from jissoku.errors import TargetError
 from jissoku.model import Recipe, UnavailableTarget
 from jissoku.system.address import free_port
-from jissoku.targets import files, process
-from jissoku.targets.build_paths import BuildPaths
+from jissoku.targets import contract, process
 from jissoku.targets.command import from_command
+from jissoku.targets.placeholders import BuildPaths
 from jissoku.targets.prepare import PreparedTarget, prepare
 from jissoku.targets.process import LaunchOptions, RunningTarget
 
@@ -47,7 +47,7 @@ def serve(listener, body=b"Hello, World!"):
 def place(tmp_path_factory: pytest.TempPathFactory) -> BuildPaths:
     folder = tmp_path_factory.mktemp("place")
     (folder / OUTSIDE).write_text("outside of the folder")
-    return BuildPaths(cache=folder / "cache", files=files.make(folder / "files"))
+    return BuildPaths(cache=folder / "cache", files=contract.make_files(folder / "files"))
 
 
 def prepared_or_skipped(recipe: Recipe, place: BuildPaths) -> PreparedTarget | UnavailableTarget:

@@ -9,7 +9,7 @@ from jissoku.errors import InputError
 from jissoku.model import Transport, Workload
 from jissoku.system.processes import process_tree
 from jissoku.targets import process, ready, recipe
-from jissoku.targets.build_paths import BuildPaths
+from jissoku.targets.placeholders import BuildPaths
 from jissoku.targets.prepare import PreparedTarget, prepare
 from tests import relay_proxy
 from tests.targets.conftest import placed, script

@@ -6,7 +6,7 @@ import pytest
 from jissoku.errors import InputError
 from jissoku.model import Capability, Recipe
 from jissoku.targets import catalogue
-from jissoku.targets.build_paths import APPS
+from jissoku.targets.placeholders import APPS
 
 RECIPES = catalogue.recipes()
 

@@ -6,8 +6,8 @@ import pytest
 from jissoku.errors import InputError
 from jissoku.model import Origin
 from jissoku.system.address import Address
-from jissoku.targets.build_paths import BuildPaths
 from jissoku.targets.command import from_command, from_url
+from jissoku.targets.placeholders import BuildPaths
 
 
 def test_a_command_is_split_and_no_shell_sees_it(place: BuildPaths) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from jissoku.model import Capability, UnavailableTarget, Workload
-from jissoku.targets import catalogue, contract, files, process, ready, response
-from jissoku.targets.build_paths import BuildPaths
+from jissoku.targets import catalogue, contract, process, ready, response
+from jissoku.targets.placeholders import BuildPaths
 from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.process import RunningTarget
 from tests.targets.conftest import OUTSIDE, placed, prepared_or_skipped
@@ -23,7 +23,7 @@ PATHS = {
     Capability.HELLO: ["/"],
     Capability.ANSWER_42: ["/42"],
     Capability.DELAY: ["/delay?ms=0", "/delay?ms=1"],
-    Capability.FILES: [f"/files/{name}" for name in files.SIZES],
+    Capability.FILES: [f"/files/{name}" for name in contract.SIZES],
 }
 INSTALL = "{apps}/install.py"
 ABSENT = ["/nope", "/42/", "/files/nope", "/files/absent/1k.bin"]

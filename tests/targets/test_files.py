@@ -5,11 +5,11 @@ import pytest
 
 from jissoku.errors import InputError
 from jissoku.model import Capability
-from jissoku.targets import contract, files
+from jissoku.targets import contract
 
 
 def test_the_files_are_the_same_on_every_machine(tmp_path: Path) -> None:
-    files.make(tmp_path / "new")
+    contract.make_files(tmp_path / "new")
     made = {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()}
     assert {name: len(body) for name, body in made.items()} == {
         "1k.bin": 1024, "10k.bin": 10240, "64k.bin": 65536, "100k.bin": 102400, "1m.bin": 1048576,
@@ -19,18 +19,18 @@ def test_the_files_are_the_same_on_every_machine(tmp_path: Path) -> None:
 
 
 def test_a_spoilt_file_is_made_again_and_a_right_one_is_left(tmp_path: Path) -> None:
-    files.make(tmp_path)
+    contract.make_files(tmp_path)
     kept = (tmp_path / "10k.bin").stat().st_ino
     (tmp_path / "1k.bin").write_bytes(b"spoilt")
-    files.make(tmp_path)
-    assert (tmp_path / "1k.bin").read_bytes() == files.content("1k.bin")
+    contract.make_files(tmp_path)
+    assert (tmp_path / "1k.bin").read_bytes() == contract.content("1k.bin")
     assert (tmp_path / "10k.bin").stat().st_ino == kept
 
 
 def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(InputError, match="files to serve cannot be made: Not a directory"):
-        files.make(tmp_path / "file" / "below")
+        contract.make_files(tmp_path / "file" / "below")
 
 
 @pytest.mark.parametrize(
@@ -57,4 +57,4 @@ def test_the_contract_knows_every_byte() -> None:
     assert (hello.status, hello.content_type, hello.body) == (200, "text/plain", b"Hello, World!")
     file = contract.expected_response("/files/10k.bin")
     assert file is not None
-    assert file.body == files.content("10k.bin")
+    assert file.body == contract.content("10k.bin")

@@ -7,7 +7,7 @@ import pytest
 
 from jissoku import _native
 from jissoku.targets import catalogue
-from jissoku.targets.build_paths import BuildPaths
+from jissoku.targets.placeholders import BuildPaths
 from jissoku.targets.prepare import PreparedTarget, prepare
 
 CRATES = Path(__file__).parents[2] / "crates"

@@ -15,7 +15,7 @@ from jissoku.model import UnavailableTarget, Workload
 from jissoku.model.updated import updated
 from jissoku.system.address import free_port
 from jissoku.targets import catalogue, contract, process, ready, response
-from jissoku.targets.build_paths import APPS, BuildPaths
+from jissoku.targets.placeholders import APPS, BuildPaths
 from jissoku.targets.prepare import PreparedTarget, missing_requirement, prepare
 from jissoku.targets.process import LaunchOptions, RunningTarget
 

@@ -8,8 +8,8 @@ import pytest
 from jissoku.errors import TargetError
 from jissoku.model import Transport, Workload
 from jissoku.system.cores import available_cores
-from jissoku.targets.build_paths import BuildPaths
 from jissoku.targets.launch import Launcher, expected_response
+from jissoku.targets.placeholders import BuildPaths
 from jissoku.targets.response import TargetResponse
 from tests.targets.conftest import script
 

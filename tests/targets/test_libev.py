@@ -9,7 +9,7 @@ import pytest
 
 from jissoku.model import UnavailableTarget, Workload
 from jissoku.targets import catalogue, process, ready, response
-from jissoku.targets.build_paths import BuildPaths
+from jissoku.targets.placeholders import BuildPaths
 from jissoku.targets.prepare import prepare
 from jissoku.targets.process import RunningTarget
 from tests.targets.conftest import placed

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.system import oom
 from jissoku.targets import process
-from jissoku.targets.build_paths import BuildPaths
+from jissoku.targets.placeholders import BuildPaths
 from jissoku.targets.process import LaunchOptions
 from tests.targets.conftest import Starts, script
 from tests.targets.test_process import wait_for_death
@@ -38,7 +37,7 @@ def test_a_kill_while_the_oom_killer_ran_says_so(
 ) -> None:
     vmstat = tmp_path / "vmstat"
     vmstat.write_text("pgfault 1\noom_kill 3\n")
-    monkeypatch.setattr(oom, "VMSTAT", vmstat)
+    monkeypatch.setattr(process, "VMSTAT", vmstat)
     with starts(DIES) as running:
         vmstat.write_text("pgfault 2\noom_kill 4\n")
         wait_for_death(running)
@@ -51,18 +50,18 @@ def test_a_kernel_that_does_not_count_reports_no_cause(
 ) -> None:
     if text is not None:
         (tmp_path / "vmstat").write_text(text)
-    monkeypatch.setattr(oom, "VMSTAT", tmp_path / "vmstat")
-    assert oom.kills() is None
-    assert oom.exit_cause(signal.SIGKILL, 3) == ""
-    assert oom.exit_cause(signal.SIGKILL, None) == ""
+    monkeypatch.setattr(process, "VMSTAT", tmp_path / "vmstat")
+    assert process.oom_kills() is None
+    assert process.oom_cause(signal.SIGKILL, 3) == ""
+    assert process.oom_cause(signal.SIGKILL, None) == ""
 
 
 def test_other_signals_have_other_causes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "vmstat").write_text("oom_kill 9\n")
-    monkeypatch.setattr(oom, "VMSTAT", tmp_path / "vmstat")
-    assert oom.exit_cause(signal.SIGSEGV, 3) == ""
-    assert oom.exit_cause(signal.SIGKILL, 9) == ""
-    assert oom.exit_cause(signal.SIGKILL, 8) != ""
+    monkeypatch.setattr(process, "VMSTAT", tmp_path / "vmstat")
+    assert process.oom_cause(signal.SIGSEGV, 3) == ""
+    assert process.oom_cause(signal.SIGKILL, 9) == ""
+    assert process.oom_cause(signal.SIGKILL, 8) != ""
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from jissoku.model import UnavailableTarget, Workload
 from jissoku.targets import catalogue, process, ready, response
-from jissoku.targets.build_paths import BuildPaths
+from jissoku.targets.placeholders import BuildPaths
 from tests.targets.conftest import placed, prepared_or_skipped
 
 # Their preparation installs packages.

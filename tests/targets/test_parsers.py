@@ -12,7 +12,7 @@ import pytest
 from jissoku.model import UnavailableTarget, Workload
 from jissoku.model.updated import updated
 from jissoku.targets import catalogue, process, ready
-from jissoku.targets.build_paths import APPS, BuildPaths, find_program
+from jissoku.targets.placeholders import APPS, BuildPaths, find_program
 from jissoku.targets.prepare import PreparedTarget
 from tests.targets.conftest import placed, prepared_or_skipped
 

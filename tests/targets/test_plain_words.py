@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from jissoku.errors import InputError
-from jissoku.targets.plain_words import plain_words
+from jissoku.targets.command import plain_words
 
 WORDS = st.lists(st.text(st.characters(exclude_characters="\0", codec="ascii")), min_size=1)
 

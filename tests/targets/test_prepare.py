@@ -9,7 +9,7 @@ from jissoku.errors import TargetError
 from jissoku.model import BuildStep, Origin, Recipe, UnavailableTarget, VersionQuery
 from jissoku.model.updated import updated
 from jissoku.targets import catalogue
-from jissoku.targets.build_paths import APPS, BuildPaths, find_program
+from jissoku.targets.placeholders import APPS, BuildPaths, find_program
 from jissoku.targets.prepare import PreparedTarget, missing_requirement, prepare
 
 OURS = catalogue.recipes()["http-server"]

@@ -10,8 +10,8 @@ import pytest
 from jissoku.errors import TargetError
 from jissoku.model import Workload
 from jissoku.targets import process, ready
-from jissoku.targets.build_paths import BuildPaths
 from jissoku.targets.command import from_command, from_url
+from jissoku.targets.placeholders import BuildPaths
 from jissoku.targets.process import LaunchOptions, RunningTarget
 from tests.targets.conftest import SERVER, Starts, placed, script
 

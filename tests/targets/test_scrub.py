@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.targets import redact as module
-from jissoku.targets.redact import redact
+from jissoku.targets import provenance as module
+from jissoku.targets.provenance import redact
 
 
 @pytest.fixture(autouse=True)

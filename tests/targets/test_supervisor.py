@@ -12,7 +12,7 @@ from jissoku.system.address import Address
 from jissoku.system.process_session import ProcessSession
 from jissoku.system.processes import start_ticks
 from jissoku.targets import process
-from jissoku.targets.build_paths import BuildPaths
+from jissoku.targets.placeholders import BuildPaths
 from jissoku.targets.process import LaunchOptions
 from jissoku.targets.supervisor import MARK, UNKNOWN_PID, Supervisor, supervise, supervisor
 from tests.targets.conftest import SERVER, script
@@ -21,13 +21,13 @@ from tests.targets.conftest import SERVER, script
 LAB = """
 import subprocess, sys
 from pathlib import Path
-from jissoku.targets import files, process, ready
+from jissoku.targets import contract, process, ready
 from jissoku.targets.command import from_command
-from jissoku.targets.build_paths import BuildPaths
+from jissoku.targets.placeholders import BuildPaths
 from jissoku.targets.process import LaunchOptions
 from jissoku.model import Workload
 folder = Path(sys.argv[1])
-place = BuildPaths(cache=folder / "cache", files=files.make(folder / "files"))
+place = BuildPaths(cache=folder / "cache", files=contract.make_files(folder / "files"))
 prepared = from_command(f"mine={sys.executable} {folder}/target.py {{port}}", place)
 placement = LaunchOptions(port=int(sys.argv[2]), cores=(int(sys.argv[3]),), workers=1, seed=1)
 running = process.start(prepared, placement)

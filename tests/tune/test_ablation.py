@@ -3,7 +3,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from jissoku.design import ablation as plan
+from jissoku.design import screening as plan
 from jissoku.model import (
     ChangeKind,
     Comparison,

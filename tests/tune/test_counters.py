@@ -7,7 +7,7 @@ import pytest
 from jissoku.observe import counters
 from jissoku.observe.probes.client import ProbeError, RequestTarget
 from jissoku.system.address import Address
-from jissoku.system.strace_output import counts_by_name
+from jissoku.system.strace import counts_by_name
 
 # As strace 6.1 writes it.
 TABLE = """% time     seconds  usecs/call     calls    errors syscall

@@ -1,6 +1,6 @@
 import pytest
 
-from jissoku.design import ablation as plan
+from jissoku.design import screening as plan
 from jissoku.model import (
     CoreAssignment,
     Metric,
@@ -13,7 +13,7 @@ from jissoku.model import (
 )
 from jissoku.model.updated import updated
 from jissoku.pipeline import full_load as stage, knob_changes
-from jissoku.stats import ablation, full_load
+from jissoku.stats import ablation
 from jissoku.targets import catalogue
 from jissoku.targets.prepare import PreparedTarget
 from tests.stats import factories
@@ -48,7 +48,7 @@ def replace_cores(trial: Trial, cores: float) -> Trial:
 
 
 def test_a_higher_rate_is_found_and_an_equal_one_is_not() -> None:
-    found = full_load.against_baseline(RUN, trials())
+    found = ablation.rates_against_baseline(RUN, trials())
     assert ablation.is_confirmed(found["with workers"])
     ratio = found["with workers"].ratio
     assert ratio is not None
@@ -57,11 +57,11 @@ def test_a_higher_rate_is_found_and_an_equal_one_is_not() -> None:
 
 
 def test_the_cores_that_were_kept_busy_are_the_counter() -> None:
-    before = ablation.counter_value(full_load.counters(trials(), plan.BASELINE), "cores")
-    after = ablation.counter_value(full_load.counters(trials(), "with workers"), "cores")
+    before = ablation.counter_value(ablation.counters(trials(), plan.BASELINE), "cores")
+    after = ablation.counter_value(ablation.counters(trials(), "with workers"), "cores")
     assert before == pytest.approx(0.8, rel=0.1)
     assert after == pytest.approx(1.32, rel=0.1)
-    assert ablation.counter_value(full_load.counters((), plan.BASELINE), "cores") is None
+    assert ablation.counter_value(ablation.counters((), plan.BASELINE), "cores") is None
 
 
 @pytest.mark.parametrize(("generator", "stands"), [(0.02, True), (0.3, False)])
@@ -69,13 +69,13 @@ def test_a_rate_counts_where_the_load_generator_uses_little(
     generator: float, *, stands: bool
 ) -> None:
     seen = trials(generator=generator)
-    times = full_load.generator_headroom(RUN, seen)
+    times = ablation.generator_headroom(RUN, seen)
     assert times is not None
     assert times == pytest.approx(0.8 / (2 * generator), rel=0.1)
     exact = [replace_cores(trial, generator) for trial in seen]
-    assert full_load.generator_headroom(RUN, exact) == pytest.approx(2 * times)
-    found = full_load.with_generator_doubt(
-        full_load.against_baseline(RUN, seen)["with workers"], times
+    assert ablation.generator_headroom(RUN, exact) == pytest.approx(2 * times)
+    found = ablation.with_generator_doubt(
+        ablation.rates_against_baseline(RUN, seen)["with workers"], times
     )
     assert (found.verdict is Verdict.LOWER) is stands
     if not stands:
@@ -111,7 +111,7 @@ def test_a_recipe_that_follows_the_cores_needs_no_setting() -> None:
 
 
 def test_a_time_per_answer_is_decided_as_every_comparison_is() -> None:
-    found = full_load.against_baseline(RUN, trials())
+    found = ablation.rates_against_baseline(RUN, trials())
     assert {one.metric for one in found.values()} == {Metric.TIME}
     faster = found["with workers"]
     assert (faster.proven, faster.verdict) == (True, Verdict.LOWER)
@@ -129,7 +129,7 @@ def test_an_arm_that_failed_has_no_time() -> None:
         else trial
         for trial in trials()
     ]
-    found = full_load.against_baseline(RUN, broken)
+    found = ablation.rates_against_baseline(RUN, broken)
     assert found["with workers"].verdict is Verdict.FAILED
     assert found["with nothing"].verdict is not Verdict.FAILED
     assert found["with nothing"].p_holm == pytest.approx(

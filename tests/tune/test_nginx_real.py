@@ -15,7 +15,7 @@ from jissoku.pipeline import knob_changes
 from jissoku.system.address import free_port
 from jissoku.system.cores import available_cores
 from jissoku.targets import catalogue, process, ready, response
-from jissoku.targets.build_paths import BuildPaths
+from jissoku.targets.placeholders import BuildPaths
 from jissoku.targets.prepare import prepare
 from jissoku.targets.process import LaunchOptions
 

@@ -11,12 +11,11 @@ import pytest
 from jissoku.model import ChangeKind, Knob, Objective, Origin, Recipe, UnavailableTarget, Workload
 from jissoku.pipeline import knob_changes
 from jissoku.pipeline.tuning_target import TuningTarget
-from jissoku.stats import ablation, trial_counters
+from jissoku.stats import ablation
 from jissoku.system.address import free_port
 from jissoku.system.cores import available_cores
 from jissoku.targets import catalogue, nginx_edit, process, ready
-from jissoku.targets.build_paths import BuildPaths
-from jissoku.targets.placeholders import fill_text
+from jissoku.targets.placeholders import BuildPaths, fill_text
 from jissoku.targets.prepare import PreparedTarget, prepare
 from jissoku.targets.process import LaunchOptions
 
@@ -120,8 +119,8 @@ def test_as_many_workers_as_cores_is_the_way_back_from_one(name: str, knob: str)
 @pytest.mark.parametrize("name", WITH_KNOBS)
 def test_every_knob_predicts_a_counter_that_can_be_had(name: str) -> None:
     for knob in WITH_KNOBS[name].knob:
-        at_full_load = knob.counter in {trial_counters.CORES, trial_counters.MIGRATIONS}
-        assert knob.counter in trial_counters.ALL | ablation.CLIENT_COUNTERS | SYSTEM_CALLS
+        at_full_load = knob.counter in {ablation.CORES, ablation.MIGRATIONS}
+        assert knob.counter in ablation.COUNTERS | ablation.CLIENT_COUNTERS | SYSTEM_CALLS
         assert (knob.objective is Objective.RATE) is at_full_load, f"{name}: {knob.name}"
 
 

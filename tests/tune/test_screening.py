@@ -3,9 +3,9 @@ import math
 import pytest
 
 from jissoku.design import screening
-from jissoku.design.ablation import BASELINE
+from jissoku.design.screening import BASELINE
 from jissoku.model import CounterReadings, Decision, Method, Trial
-from jissoku.stats import ablation, screening as stats
+from jissoku.stats import ablation, ablation as stats
 from tests.stats import factories
 from tests.stats.factories import Noise, TrueValues
 from tests.tune.test_ablation import KNOB

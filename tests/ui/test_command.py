@@ -14,7 +14,7 @@ import pytest
 
 from jissoku import serve_in_thread
 from jissoku.errors import InputError
-from jissoku.system.viewers import viewer_pids
+from jissoku.system.background import viewer_pids
 from jissoku.ui.server import UiConfig, pages_in_thread
 from tests.conftest import Run, jissoku
 from tests.ui.conftest import LIMIT_S, client_of

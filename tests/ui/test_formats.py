@@ -126,7 +126,7 @@ def test_reports_are_those_of_the_records(
     runs = {run["run"]: Path(run["folder"]) for run in values_of(client, "/")["runs"]}
     run = f"/runs/{keys['RUN']}"
     assert runs[keys["RUN"]].parent == some_records / "repeatability"
-    for kind in ("txt", "md", "json"):
+    for kind in ("txt", "json"):
         assert client.get(f"{run}/report.{kind}").text == report_text(runs[keys["RUN"]], kind)
     assert client.get(f"{run}?format=json").text == client.get(f"{run}/report.json").text
     of_experiment = client.get(f"/runs/{keys['WORKLOAD']}/experiment?format=json").text

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from jissoku.model.event import EventKind
+from jissoku.system.background import viewer_pids
 from jissoku.system.measurement_lock import PATH_VARIABLE, Holder
-from jissoku.system.viewers import viewer_pids
 from jissoku.ui.streams import LOOK_S
 from tests.ui.conftest import Client
 from tests.ui.measurement import Measured, Stream, event, form_key, measured, trial, wait_for

@@ -7,7 +7,7 @@ from jissoku.model.history_answer import Tau
 from jissoku.model.updated import updated
 from jissoku.report.history_text import difference_text
 from jissoku.stats.run_difference import run_difference
-from jissoku.ui.two_runs import changes_table, pair_facts
+from jissoku.ui.page_data import changes_table, pair_facts
 from tests.history.factories import LOAD, indexed
 
 COSTS = {"a": 1.0, "floor": 0.0, "go": 0.7}

@@ -14,14 +14,18 @@ from jissoku.cli.cost import cost as measure_cost
 from jissoku.cli.machine_lock import lock_machine
 from jissoku.cli.messages import version_line
 from jissoku.errors import InputError
-from jissoku.model.calibration import CalibrationCheck
-from jissoku.model.scorecard import Score, Scorecard
-from jissoku.observe.tool_catalogue import find_tool, read_tools
-from jissoku.pipeline.calibration import CalibrationPlan, calibrate as run_calibration, write_page
-from jissoku.pipeline.check_files import read_checks, select_checks
+from jissoku.model.calibration import CalibrationCheck, Score, Scorecard
+from jissoku.observe.running_tool import find_tool, read_tools
+from jissoku.pipeline.calibration import (
+    CalibrationPlan,
+    calibrate as run_calibration,
+    read_checks,
+    select_checks,
+    write_page,
+)
 from jissoku.report.scorecard import evidence, totals
 from jissoku.system import cores
-from jissoku.targets.build_paths import default_cache
+from jissoku.targets.placeholders import default_cache
 
 # Minutes of the ten that a quick pass may take; the rest is for start, end and the page.
 QUICK_BUDGET_MIN = 9.5

@@ -19,7 +19,6 @@ class Export(click.ParamType[tuple[str, Path]]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, Path]:
-        """Parses the pair, or fails with one sentence."""
         if isinstance(value, tuple):
             return value
         name, equals, file = str(value).partition("=")

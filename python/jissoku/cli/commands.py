@@ -72,7 +72,6 @@ class CommandGroup(click.Group):
     """A group whose commands are listed below headings."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All commands, in the order of the help."""
         del ctx
         return [name for heading in HEADINGS for name in commands_below(heading)]
 

@@ -34,9 +34,9 @@ from jissoku.model import Transport
 from jissoku.model.bound import BoundResult, BoundStatus
 from jissoku.model.updated import updated
 from jissoku.pipeline import CompareConfig, PreparedArm, compare as run_campaign
-from jissoku.pipeline.baseline import BASE, baseline, check_commands, check_ref
 from jissoku.pipeline.causes import find_causes
 from jissoku.pipeline.ci import CiFiles, any_exceeded, check_folders, judge, write_ci_files
+from jissoku.pipeline.commits import BASE, baseline, check_commands, check_ref
 from jissoku.pipeline.profile import profile
 from jissoku.pipeline.selection import arm_names, prepare_targets
 from jissoku.records.run_folder import RUN_FILE, check_new

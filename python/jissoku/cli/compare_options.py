@@ -13,11 +13,11 @@ from jissoku.observe.capacity import Objective
 from jissoku.pipeline import CompareConfig, LoadMode, PreparedArm
 from jissoku.pipeline.compare_config import external, noise_floors
 from jissoku.pipeline.profile import ProfileConfig
-from jissoku.pipeline.profile_reports import TARGETS_MAX
+from jissoku.pipeline.reports import TARGETS_MAX
 from jissoku.pipeline.selection import FLOOR, PreparedSelection, Selection, folder_for
 from jissoku.stats.bounds import cost_bounds, needs_closed_loop
 from jissoku.system.cores import core_assignment
-from jissoku.targets.raw_requests import read_raw_requests
+from jissoku.targets.contract import read_raw_requests
 
 # Window of each target's profile: some thousand samples at a tenth of a core.
 PROFILE_NS = 20_000_000_000

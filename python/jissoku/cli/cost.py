@@ -16,8 +16,8 @@ from jissoku.errors import InputError
 from jissoku.model import Estimate
 from jissoku.model.load_tool import Tool
 from jissoku.model.request_cost import CostRecord, CostResult, LoadPoints, SyscallCounts, ToolPair
-from jissoku.observe.tool_catalogue import find_tool
-from jissoku.pipeline.check_files import read_cells
+from jissoku.observe.running_tool import find_tool
+from jissoku.pipeline.calibration import read_cells
 from jissoku.pipeline.cost import CostPlan, measure
 from jissoku.system import cores
 
@@ -113,7 +113,6 @@ def _total(syscalls: SyscallCounts) -> str:
 
 
 def sentence(record: CostRecord) -> str:
-    """The result in one line."""
     if record.overall is None:
         return "Too few pairs count for a value over all."
     words = f"{record.tool} costs {_ratio(record.overall)} of {record.against} per request"

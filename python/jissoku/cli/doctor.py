@@ -11,7 +11,7 @@ from jissoku.cli import exit_codes
 from jissoku.cli.messages import print_message
 from jissoku.errors import InputError
 from jissoku.observe.health import State, run_health_checks
-from jissoku.report.machine_days import HEADER, days_table
+from jissoku.report.tables import HEADER, days_table
 
 MARKS = {
     State.FINE: "[green]fine[/]",

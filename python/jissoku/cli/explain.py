@@ -214,7 +214,6 @@ def _note(sentence: str) -> None:
 
 
 def _prepared(options: ExplainOptions) -> tuple[PreparedTarget, TuningTarget | None]:
-    """The target to explain, and its knobs."""
     given = [word for word in (options.target, options.cmd, options.url) if word is not None]
     if len(given) != 1:
         raise InputError("name one target: a recipe, or --cmd NAME=COMMAND, or --url NAME=URL")

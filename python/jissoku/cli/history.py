@@ -15,7 +15,7 @@ from jissoku.errors import InputError
 from jissoku.history import queries
 from jissoku.model.history_answer import Series
 from jissoku.pipeline.history import open_history
-from jissoku.pipeline.history_pages import write_history
+from jissoku.pipeline.publish import write_history
 from jissoku.pipeline.run_history import History
 from jissoku.records import dismissals
 from jissoku.report import history_text

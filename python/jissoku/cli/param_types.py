@@ -20,7 +20,6 @@ class Rate(click.ParamType[int]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
-        """Parses the rate, or fails with one sentence."""
         found = re.fullmatch(r"(\d+(?:\.\d+)?)([km]?)", str(value).lower())
         rate = round(float(found[1]) * SCALES[found[2]]) if found else 0
         if rate < 1:
@@ -40,7 +39,6 @@ class Seconds(click.ParamType[float]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Parses the duration, or fails with one sentence."""
         found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|min|h)?", str(value))
         scale = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
         seconds = float(found[1]) * scale[found[2] or ""] if found else 0.0
@@ -57,7 +55,6 @@ class Percentage(click.ParamType[float]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Parses the part, or fails with one sentence."""
         found = re.fullmatch(r"(\d+(?:\.\d+)?)\s?(%?)", str(value))
         part = float(found[1]) / (100 if found[2] else 1) if found else 0.0
         if not 0 < part < 1:
@@ -73,7 +70,6 @@ class RequestPath(click.ParamType[str]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> str:
-        """Parses the path, or fails with one sentence."""
         if not str(value).startswith("/"):
             self.fail(f"{value!r} is not a path: it begins with /, as in /42", param, ctx)
         if found := re.search(r"[^!-~]|#", str(value)):
@@ -90,7 +86,6 @@ class MethodToken(click.ParamType[str]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> str:
-        """Checks the method, or fails with one sentence."""
         if not re.fullmatch(TCHARS, str(value)):
             self.fail(f"{value!r} is not a method: write one word, as in POST", param, ctx)
         return str(value)
@@ -104,7 +99,6 @@ class Field(click.ParamType[tuple[str, str]]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, str]:
-        """Parses the field, or fails with one sentence."""
         if isinstance(value, tuple):
             return value
         name, colon, rest = str(value).partition(":")
@@ -121,7 +115,6 @@ class Label(click.ParamType[tuple[str, str]]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, str]:
-        """Parses the label, or fails with one sentence."""
         if isinstance(value, tuple):
             return value
         name, equals, text = str(value).partition("=")
@@ -138,7 +131,6 @@ class LatencyObjective(click.ParamType[Objective]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> Objective:
-        """Parses the objective, or fails with one sentence."""
         if isinstance(value, Objective):
             return value
         found = re.fullmatch(r"p(\d{2}(?:\.\d+)?)\s*<\s*(\d+(?:\.\d+)?)(us|ms|s)", str(value))
@@ -155,13 +147,11 @@ class MethodName(click.Choice[str]):
     """How targets are compared."""
 
     def __init__(self) -> None:
-        """Methods that can be selected."""
         super().__init__([str(Method.TIME_SLICED), str(Method.PAIRED)])
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> Method:
-        """Reads the method."""
         return Method(super().convert(value, param, ctx))
 
 
@@ -173,7 +163,6 @@ class LoadLevels(click.ParamType[tuple[LoadLevel, ...]]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[LoadLevel, ...]:
-        """Parses the names, or fails with one sentence."""
         if isinstance(value, tuple):
             return value
         known = {

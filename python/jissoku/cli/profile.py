@@ -16,7 +16,7 @@ from jissoku.errors import InputError
 from jissoku.model import ConnectionMode, Transport, Workload
 from jissoku.observe.profiler import FREQUENCY_HZ
 from jissoku.pipeline.profile import ProfileConfig, profile as run_profile
-from jissoku.pipeline.profile_reports import TARGETS_MAX
+from jissoku.pipeline.reports import TARGETS_MAX
 from jissoku.pipeline.selection import Selection, folder_for, prepare_targets
 from jissoku.system.cores import core_assignment
 

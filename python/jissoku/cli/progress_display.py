@@ -41,12 +41,10 @@ class ProgressDisplay:
         )
 
     def __enter__(self) -> Self:
-        """Starts the bar."""
         self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Removes the bar."""
         self._bar.stop()
 
     def note(self, text: str) -> None:

@@ -17,10 +17,10 @@ from jissoku.cli.param_types import LoadLevels
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.model import LoadLevel, Method
 from jissoku.model.noise_floor import NoiseFloor
-from jissoku.pipeline import self_test as campaigns, viewer_test
+from jissoku.pipeline import self_test as campaigns
 from jissoku.pipeline.selection import folder_for
 from jissoku.pipeline.self_test import OWN_TARGET, SelfTestConfig
-from jissoku.pipeline.self_test_plan import SeriesResults
+from jissoku.pipeline.self_test_series import SeriesResults
 from jissoku.records import noise_floor
 from jissoku.stats import self_test as bounds
 from jissoku.stats.self_test import BoundCheck, BoundState
@@ -36,7 +36,6 @@ class SelfTestOptions:
     campaigns: int
     loads: tuple[LoadLevel, ...]
     seed: int
-    viewer: bool
     out: Path | None
 
 
@@ -63,11 +62,6 @@ class SelfTestOptions:
     help="Seed of all random choices.",
 )
 @click.option(
-    "--viewer",
-    is_flag=True,
-    help="Instead, test what a page of `jissoku ui` that follows a run costs it.",
-)
-@click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
@@ -80,17 +74,13 @@ def self_test(**given: Any) -> int:
     must be detected, and repeated comparisons must agree. The difference between equal servers is
     stored as the noise floor for later verdicts on this machine.
 
-    With --viewer, campaigns of equal servers run by turns with a page open and without: the ratio
-    must be the same within 0.2 %, and neither its spread nor the number of rejected trials may
-    grow. No noise floor is stored.
-
     Exit codes: 0 success, 1 failure, 2 bad input, 3 a bound is exceeded, 4 a bound could not be
     decided, 130 interrupted (finished series are reported).
     """
     options = SelfTestOptions(**given)
     lock_machine()
     print_health()
-    return run_viewer_test(options) if options.viewer else run_self_test(options)
+    return run_self_test(options)
 
 
 def run_self_test(options: SelfTestOptions) -> int:
@@ -102,7 +92,7 @@ def run_self_test(options: SelfTestOptions) -> int:
     Raises:
         JissokuError: jissoku itself is not available.
     """
-    config = _config("self-test", options)
+    config = _config(options)
     with ProgressDisplay() as show:
         result = campaigns.run_self_test(config, show)
         if not result.is_finished:
@@ -114,41 +104,18 @@ def run_self_test(options: SelfTestOptions) -> int:
     return exit_code({row.state for row in rows}) if result.is_finished else exit_codes.INTERRUPTED
 
 
-def run_viewer_test(options: SelfTestOptions) -> int:
-    """Runs campaigns with a page open and without, and prints how they differ.
-
-    Returns:
-        The exit code; records stay in the folder.
-
-    Raises:
-        JissokuError: jissoku itself is not available, or the pages cannot be served.
-    """
-    # Imports the pages, which nothing else of the laboratory needs.
-    from jissoku.ui.open_page import open_page  # noqa: PLC0415
-
-    config = _config("viewer-test", options)
-    with ProgressDisplay() as show:
-        result = viewer_test.run_viewer_test(config, open_page, show)
-        if not result.is_finished:
-            show.note("Interrupted: the table holds the finished campaigns.")
-    rows = viewer_test.viewer_checks(result)
-    _print(rows, ())
-    return exit_code({row.state for row in rows}) if result.is_finished else exit_codes.INTERRUPTED
-
-
-def _config(name: str, options: SelfTestOptions) -> SelfTestConfig:
+def _config(options: SelfTestOptions) -> SelfTestConfig:
     return SelfTestConfig(
         campaigns=options.campaigns,
         levels=options.loads,
         seed=options.seed,
         cores=cores.partition_cores(cores.available_cores()),
-        folder=options.out or folder_for(name),
+        folder=options.out or folder_for("self-test"),
         version=version_line(),
     )
 
 
 def exit_code(states: Collection[BoundState]) -> int:
-    """The exit code of a finished table."""
     if BoundState.FAIL in states:
         return exit_codes.BOUND_EXCEEDED
     return exit_codes.UNDECIDED if BoundState.UNDECIDED in states else exit_codes.OK

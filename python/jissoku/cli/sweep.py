@@ -34,7 +34,6 @@ class LevelList(click.ParamType[tuple[int, ...]]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[int, ...]:
-        """Parses the list, or fails with one sentence."""
         if isinstance(value, tuple):
             return value
         found: list[int] = []

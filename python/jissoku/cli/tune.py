@@ -139,7 +139,6 @@ def _publish(found: TuningResult, folder: Path, *, as_json: bool) -> int:
 
 
 def exit_code(found: TuningResult) -> int:
-    """The exit code of a tuning."""
     if not found.finished:
         return exit_codes.INTERRUPTED
     decisions = [result.decision for result in found.results]

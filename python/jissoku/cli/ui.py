@@ -16,8 +16,6 @@ PORT = 8642
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UiOptions:
-    """The options of the command."""
-
     port: int
     listen: str
     runs: tuple[Path, ...]

@@ -9,7 +9,7 @@ from rich.markup import escape
 from jissoku import records
 from jissoku.cli import exit_codes
 from jissoku.model.event import Event, EventKind
-from jissoku.pipeline.watch import follow, newest
+from jissoku.pipeline.progress import follow, newest
 
 
 @click.command()

@@ -10,8 +10,7 @@ from jissoku._native import flame_graph
 from jissoku.cli import exit_codes
 from jissoku.cli.messages import print_message
 from jissoku.model import MeasurementStatus, Summary, SweepSummary
-from jissoku.pipeline.profile_reports import write_profile_reports
-from jissoku.pipeline.reports import write_reports
+from jissoku.pipeline.reports import write_profile_reports, write_reports
 
 
 def write_report(folder: Path, *, as_json: bool, is_brief: bool = False) -> int:

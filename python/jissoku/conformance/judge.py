@@ -152,7 +152,6 @@ def _answered(case: Case, seen: ObservedExchange) -> Iterator[Judgement]:
 def _connection_state(
     case: Case, seen: ObservedExchange, last: Response | None
 ) -> Iterator[Judgement]:
-    """The state of the connection after the last answer."""
     if not case.persists and seen.is_kept_open:
         yield _by_level(case, "goes on after the last request", CaseVerdict.LENIENT)
     elif seen.is_silent:

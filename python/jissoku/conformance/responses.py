@@ -38,7 +38,6 @@ class Response:
         return self.status < 200
 
     def has(self, name: str) -> bool:
-        """Whether a field is there."""
         return any(key.lower() == name.lower() for key, _ in self.fields)
 
     def value(self, name: str) -> str:
@@ -53,8 +52,6 @@ class Response:
 
 
 class Reader:
-    """The answers of one connection."""
-
     def __init__(self, methods: Sequence[str]) -> None:
         """`methods` are those of the requests in order; requests after them count as GET."""
         self.answers: list[Response] = []
@@ -75,7 +72,6 @@ class Reader:
 
     @property
     def finals(self) -> list[Response]:
-        """The answers that are not interim."""
         return [answer for answer in self.answers if not answer.is_interim]
 
     def feed(self, data: bytes) -> None:

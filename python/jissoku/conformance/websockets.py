@@ -109,7 +109,6 @@ class Channel:
 
 
 def payload_of(item: dict[str, Any]) -> bytes:
-    """The payload of a frame of a case."""
     prefix, repeated = bytes.fromhex(item.get("hex", "")), str(item.get("payload", "")).encode()
     if "payload" not in item:
         prefix, repeated = b"", prefix
@@ -202,7 +201,6 @@ def check(case: dict[str, Any], connection: Connection) -> None:
 
 
 def _opened(case: dict[str, Any], connection: Connection) -> Channel:
-    """Performs the opening handshake."""
     fields = [
         "Host: a",
         "Case: websocket",

@@ -25,7 +25,6 @@ def arms(
 
 
 def combinations(factors: Sequence[Factor], design: Design) -> Iterator[Combination]:
-    """The changed factors of each arm."""
     if not factors:
         return
     match design:

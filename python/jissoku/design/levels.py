@@ -28,8 +28,6 @@ CAPACITY_FRACTIONS = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95, 1.1)
 
 @dataclass(frozen=True, slots=True)
 class LevelTrial:
-    """A planned trial, and its level."""
-
     planned: PlannedTrial
     level: int
 

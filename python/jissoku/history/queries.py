@@ -14,7 +14,7 @@ from jissoku.history.index import HistoryIndex, Present
 from jissoku.history.schema import NAMES, as_struct
 from jissoku.model import Load
 from jissoku.model.history import ArmRow, IndexedRun, Pair, PairMean, RunRow, load_of
-from jissoku.model.ratio_columns import RatioColumns
+from jissoku.model.history_answer import RatioColumns
 
 Logs = dict[Load, dict[Pair, dict[int, float]]]
 Means = dict[Load, dict[Pair, PairMean]]

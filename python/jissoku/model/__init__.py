@@ -1,20 +1,31 @@
 """The values that all stages share. No I/O, no decisions."""
 
-from jissoku.model.arm import Arm, Origin, UnavailableTarget
-from jissoku.model.knob import ChangeKind, Direction, Knob, KnobChange, Objective
-from jissoku.model.load import FULL_LOAD, Load, LoadLevel, rate_grid
 from jissoku.model.recipe import (
     BuildStep,
     Capability,
+    ChangeKind,
     ConfigFile,
+    Direction,
     ForwardArguments,
+    Knob,
+    KnobChange,
     ListenArguments,
+    Objective,
     Recipe,
     StartCommand,
     UpstreamProtocol,
     VersionQuery,
 )
-from jissoku.model.run import CoreAssignment, Machine, Method, Mode, Run
+from jissoku.model.run import (
+    Arm,
+    CoreAssignment,
+    Machine,
+    Method,
+    Mode,
+    Origin,
+    Run,
+    UnavailableTarget,
+)
 from jissoku.model.summary import (
     ArmSummary,
     BlockValue,
@@ -63,7 +74,16 @@ from jissoku.model.trial import (
     VerifiedResponse,
 )
 from jissoku.model.tuning import CounterReadings, Decision, KnobResult, TuningResult
-from jissoku.model.workload import ConnectionMode, RawRequest, Transport, Workload
+from jissoku.model.workload import (
+    FULL_LOAD,
+    ConnectionMode,
+    Load,
+    LoadLevel,
+    RawRequest,
+    Transport,
+    Workload,
+    rate_grid,
+)
 
 __all__ = [
     "FULL_LOAD",

@@ -4,8 +4,8 @@ from enum import StrEnum
 
 import msgspec
 
-from jissoku.model.load import Load
 from jissoku.model.summary import Estimate
+from jissoku.model.workload import Load
 
 
 class BoundStatus(StrEnum):

@@ -4,8 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
-from jissoku.model.arm import UnavailableTarget
-from jissoku.model.run import CoreAssignment, Machine, Mode
+from jissoku.model.run import CoreAssignment, Machine, Mode, UnavailableTarget
 from jissoku.model.summary import CrossCheck, Estimate, Summary
 from jissoku.model.workload import Transport
 

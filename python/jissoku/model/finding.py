@@ -5,7 +5,7 @@ from enum import StrEnum
 import msgspec
 
 from jissoku.model.observed import Observations
-from jissoku.model.profile_summary import ProfileRow
+from jissoku.model.profile import ProfileRow
 from jissoku.model.tuning import TuningResult
 
 EXPLANATION_SCHEMA = "jissoku.explanation/1"

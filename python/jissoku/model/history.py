@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import msgspec
 
-from jissoku.model.load import Load, LoadLevel
+from jissoku.model.workload import Load, LoadLevel
 
 
 class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -1,12 +1,14 @@
 """Results across runs: changes relative to unchanged arms, and series of a target's cost."""
 
 import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 import msgspec
 
 from jissoku.model.history import RunRow
-from jissoku.model.load import Load
+from jissoku.model.workload import Load
 
 
 class Control(StrEnum):
@@ -194,3 +196,68 @@ class MachineRatio(msgspec.Struct, frozen=True, kw_only=True):
     workload_text: str
     rows: tuple[tuple[str, Change], ...]
     next_machine: PooledRatio | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineDay:
+    """The runs of one day (UTC) on one class of machines.
+
+    Attributes:
+        machine: Key of the class.
+        machine_text: Processor, cores and hypervisor.
+        checks: By name of a check, how many trials it rejected; most often first.
+        noise_floor: As later runs of the day used it: the relative difference of equal servers.
+            None if it was unknown.
+    """
+
+    machine: str
+    machine_text: str
+    day: str
+    runs: int
+    trials: int
+    rejected: int
+    checks: Mapping[str, int]
+    noise_floor: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatioColumns:
+    """ln(cost of an arm / cost of another), a row for each run, pair and load.
+
+    Attributes:
+        run: Key of the run.
+        unit: The other arm.
+        rate: Requests per second; 0: closed loop.
+        level: Of the load.
+        mean: Over the blocks of the run, of which there are two or more.
+        variance: Of the mean.
+        freedom: Degrees of freedom of the variance.
+    """
+
+    run: Sequence[str]
+    arm: Sequence[str]
+    unit: Sequence[str]
+    rate: Sequence[int]
+    level: Sequence[str]
+    mean: Sequence[float]
+    variance: Sequence[float]
+    freedom: Sequence[float]
+
+
+SCHEMA = "jissoku.dismissal/1"
+
+
+class Dismissal(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a suspected change needs no confirmation.
+
+    Attributes:
+        key: Of the suspicion.
+        reason: Empty: the suspicion is open again.
+        dismissed_utc: ISO 8601, to the second.
+    """
+
+    key: str
+    target: str
+    reason: str
+    dismissed_utc: str
+    schema: str = SCHEMA

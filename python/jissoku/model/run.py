@@ -1,12 +1,68 @@
-"""The header of a run: targets, machine and method, written before the first trial."""
+"""The header of a run: arms, machine and method, written before the first trial."""
 
+import re
 from enum import StrEnum
 
 import msgspec
 
-from jissoku.model.arm import Arm, UnavailableTarget
-from jissoku.model.load import Load
-from jissoku.model.workload import Workload
+from jissoku.model.workload import Load, Workload
+
+
+class Origin(StrEnum):
+    """How an arm was given: by recipe, command or URL."""
+
+    RECIPE = "recipe"
+    COMMAND = "command"
+    URL = "url"
+
+
+def short_version(reported: str) -> str:
+    """The version number in a program's report: `2.8.7` of `2.8.7, Python 3.11.7`."""
+    return re.split(r"[\s,]", reported, maxsplit=1)[0]
+
+
+class Arm(msgspec.Struct, frozen=True, kw_only=True):
+    """A target in one configuration, as it is written into a run's header.
+
+    Attributes:
+        name: Unique name in a run.
+        target: The recipe's name; for a command or URL the arm's own name.
+        version: As reported by the target's own program.
+        command: The start command with its placeholders ({port}, {app}, ...) unfilled, so that no
+            path of one machine is published.
+        binary_sha256: Hash of the program file that was started; empty for a URL.
+        source_sha256: Of a program that its recipe compiles: hash of the sources and of the
+            commands that compile them; of the floor: hash of its sources. It stays the same where
+            compilers differ; else empty.
+        config_sha256: Hash of its configuration files and environment, with their placeholders;
+            empty in older records.
+        description: From the recipe.
+    """
+
+    name: str
+    target: str
+    origin: Origin
+    version: str
+    command: tuple[str, ...] = ()
+    binary_sha256: str = ""
+    source_sha256: str = ""
+    config_sha256: str = ""
+    description: str = ""
+    limitations: str = ""
+
+
+class UnavailableTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """A target that is not available here, the reason, and the command that installs it."""
+
+    name: str
+    reason: str
+    install_hint: str
+
+    @property
+    def sentence(self) -> str:
+        """The reason and the command, in one sentence."""
+        return f"{self.name} is not available here: {self.reason}. To add it: {self.install_hint}"
+
 
 SCHEMA = "jissoku.run/2"
 
@@ -61,8 +117,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         aa_control: A second copy of the baseline: their difference is noise. Empty in quick mode.
         arms: All arms, floor and A/A control among them.
         workload: As requested; `rate_rps` None means that the lab chooses the rates.
-        method: The pairing method; `method_reason` gives the reason (docs/METHODOLOGY.md, "Which
-            method").
+        method: The pairing method; `method_reason` gives the reason (docs/METHODOLOGY.md, "How arms
+            meet").
         loads: The loads at which arms are compared, lightest first; empty in older records.
         slice_ns: Nominal length of a slice in time-sliced trials.
         check_slice_ns: The other length, used for cross-checks in some blocks.

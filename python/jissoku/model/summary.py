@@ -5,10 +5,9 @@ from enum import StrEnum
 
 import msgspec
 
-from jissoku.model.arm import Arm
-from jissoku.model.load import FULL_LOAD, Load
-from jissoku.model.run import Run
+from jissoku.model.run import Arm, Run
 from jissoku.model.trial import Condition
+from jissoku.model.workload import FULL_LOAD, Load
 
 SCHEMA = "jissoku.summary/3"
 

@@ -4,8 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
-from jissoku.model.arm import Arm
-from jissoku.model.run import Run
+from jissoku.model.run import Arm, Run
 from jissoku.model.summary import (
     Bottleneck,
     Estimate,

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
-from jissoku.model.knob import Knob
+from jissoku.model.recipe import Knob
 from jissoku.model.summary import Comparison
 
 SCHEMA = "jissoku.tuning/2"

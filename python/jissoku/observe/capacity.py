@@ -69,7 +69,6 @@ def window_ns(rate_rps: int) -> int:
 
 
 def _fraction_above(histogram: str, limit_ns: int) -> float:
-    """Fraction of a histogram's latencies above a limit."""
     known = HdrHistogram.decode(histogram)
     total = known.get_total_count()
     if not total:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jissoku.system.core_times import core_times
+from jissoku.system.cpu_time import core_times
 from jissoku.system.processes import (
     PROC,
     TICK_NS,

@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Collection, Mapping
 
-from jissoku.system.core_times import CoreTimes, core_times
+from jissoku.system.cpu_time import CoreTimes, core_times
 from jissoku.system.processes import (
     TICK_NS,
     Processes,

@@ -14,8 +14,6 @@ from jissoku.system import cores
 
 
 class State(StrEnum):
-    """How bad it is."""
-
     FINE = "fine"
     WARN = "warning"  # results are valid, but less precise or less general
     BAD = "bad"  # absolute values from this machine are not reliable

@@ -28,7 +28,7 @@ from jissoku.model import (
 )
 from jissoku.model.updated import updated
 from jissoku.observe import conditions
-from jissoku.system import kernel_threads, processes, threads, viewers
+from jissoku.system import background, kernel_threads, processes, threads
 from jissoku.system.load_window import load_window
 
 # The schema of the output of `jissoku load --json`.
@@ -164,7 +164,7 @@ def run_load(
         for shape in spec.workload.raw_requests:
             (files / f"{shape.name}.http").write_bytes(shape.text)
         before = conditions.snapshot(_roots(spec), spec.own_processes)
-        watching = viewers.viewer_pids()
+        watching = background.viewer_pids()
         with (
             load_window(_planned_ns(spec)),
             subprocess.Popen(
@@ -226,11 +226,11 @@ def _monitor(
             on_window("open")
             opened = kernel_threads.cpu_ns()
             waiting = _Waiting.read(targets, process.pid)
-            viewed_ns = viewers.cpu_ns(watching)
+            viewed_ns = background.cpu_ns(watching)
         elif line.startswith("window close"):
             on_window("close")
             waiting = waiting.until(_Waiting.read(targets, process.pid))
-            viewer_cpu_ns = max(0, viewers.cpu_ns(watching) - viewed_ns)
+            viewer_cpu_ns = max(0, background.cpu_ns(watching) - viewed_ns)
             kernel_cpu_ns = kernel_threads.spent_ns(opened, kernel_threads.cpu_ns())
             rss = {root: processes.rss_bytes(pids) for root, pids in before.targets.items()}
         elif not line.startswith("window "):

@@ -79,7 +79,6 @@ class Oracle:
         self._process.communicate()
 
     def end(self) -> dict[str, Any]:
-        """Ends it, and returns its report."""
         try:
             text, _ = self._process.communicate(timeout=END_S)
             account: dict[str, Any] = msgspec.json.decode(text)

@@ -102,7 +102,6 @@ class Profiler:
     def __exit__(
         self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
     ) -> None:
-        """Ends the sampler, if it has not ended."""
         self._process.kill()
         self._process.communicate()
 

@@ -1,7 +1,8 @@
-"""A running load generator that was started against an oracle."""
+"""Load generators: those described and installed here, and one that runs against an oracle."""
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,9 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jissoku.model.load_tool import InstalledTool
+from jissoku.errors import InputError
+from jissoku.model.load_tool import InstalledTool, Tool
 from jissoku.model.request_cost import LoadPoint
 from jissoku.observe.oracle import HIGHEST_PRIORITY, Oracle
+from jissoku.system import toml_file
 from jissoku.system.sockets import sockets_of
 
 # Limit for a generator to open its connections, and the interval of checks meanwhile.
@@ -49,7 +52,6 @@ class RunningTool:
 def start(
     found: InstalledTool, cell: LoadPoint, duration_s: int, folder: Path, oracle: Oracle
 ) -> RunningTool:
-    """Starts a generator in a new folder, with the load of a cell."""
     folder.mkdir()
     otherwise = cell.otherwise.get(found.tool.name)
     files = found.tool.ask.files | (otherwise.files if otherwise else {})
@@ -138,3 +140,45 @@ def scrub(text: str, here: Mapping[str, str]) -> str:
     for value, name in here.items():
         text = re.sub(rf"(?<!\d){re.escape(value)}(?!\d)", name, text)
     return text
+
+
+TOOLS = Path(__file__).parent / "tools"
+
+# Limit for a program to print its version, in seconds.
+VERSION_S = 20
+
+
+def read_tools(folder: Path = TOOLS) -> dict[str, Tool]:
+    found = [toml_file.read(path, Tool) for path in sorted(folder.glob("*.toml"))]
+    return {tool.name: tool for tool in found}
+
+
+def find_tool(tool: Tool, home: Path) -> InstalledTool:
+    """Finds a tool on the search path, or in the folder of its installation command.
+
+    Raises:
+        InputError: It is not installed, or does not report its version.
+    """
+    places = [str(home / "bin"), os.environ.get("PATH", os.defpath)]
+    beside = home / tool.get.program
+    program = (
+        str(beside)
+        if beside.is_file()
+        else shutil.which(tool.get.program, path=os.pathsep.join(places))
+    )
+    if tool.get.program == "{python}":
+        program = sys.executable
+    how = tool.get.how.format(tools=home)
+    if program is None:
+        raise InputError(f"{tool.name} is not installed: {how}")
+    words = [word.format(program=program, python=sys.executable) for word in tool.get.version]
+    try:
+        text = subprocess.run(words, capture_output=True, text=True, timeout=VERSION_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InputError(f"{tool.name} does not run here: {error}") from error
+    version = re.search(tool.get.pattern, text.stdout + text.stderr)
+    if version is None:
+        raise InputError(
+            f"{tool.name} does not report its version, so it may be another program: {how}"
+        )
+    return InstalledTool(tool=tool, program=program, version=version[1])

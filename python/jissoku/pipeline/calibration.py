@@ -9,19 +9,72 @@ from typing import Protocol
 
 import msgspec
 
+from jissoku.errors import InputError
 from jissoku.model import CoreAssignment
-from jissoku.model.calibration import CalibrationCheck, Scenario, ScenarioResult, ToolOptions
+from jissoku.model.calibration import (
+    CalibrationCheck,
+    Grade,
+    Scenario,
+    ScenarioResult,
+    ScenarioRun,
+    Score,
+    Scorecard,
+    ToolOptions,
+)
 from jissoku.model.load_tool import InstalledTool
-from jissoku.model.scorecard import Grade, ScenarioRun, Score, Scorecard
+from jissoku.model.request_cost import LoadPoints
 from jissoku.model.updated import updated
 from jissoku.observe.machine import machine
-from jissoku.pipeline.check_files import order, read_checks
 from jissoku.pipeline.scenario_runner import ScenarioRunner
 from jissoku.records.calibration import carried, read_cards, write_card
 from jissoku.report import scorecard
 from jissoku.stats.grading import score
+from jissoku.system import toml_file
 from jissoku.system.cores import pin_process
 from jissoku.system.interruption import Interrupted, Interruption
+
+CHECKS = Path(__file__).parent / "checks"
+CELLS = Path(__file__).parent / "cost.toml"
+
+
+def read_checks(folder: Path = CHECKS) -> tuple[CalibrationCheck, ...]:
+    """Every check, in the order of their numbers."""
+    found = [toml_file.read(path, CalibrationCheck) for path in folder.glob("*.toml")]
+    return tuple(sorted(found, key=lambda check: order(check.id)))
+
+
+def select_checks(
+    checks: tuple[CalibrationCheck, ...], wanted: str
+) -> tuple[CalibrationCheck, ...]:
+    """The checks that a list such as `C1,C6-C9` names.
+
+    Raises:
+        InputError: It is not such a list, or names no existing check.
+    """
+    numbers: set[str] = set()
+    for part in wanted.upper().replace(" ", "").split(","):
+        first, dash, last = part.partition("-")
+        ids = [check.id.upper() for check in checks]
+        if not dash:
+            last = first
+        if first not in ids or last not in ids:
+            raise InputError(
+                f"{part!r} is not a check: checks are C1 to {checks[-1].id}, as in C1,C6-C9"
+            )
+        numbers |= set(ids[ids.index(first) : ids.index(last) + 1])
+    return tuple(check for check in checks if check.id.upper() in numbers)
+
+
+def order(name: str) -> tuple[int, str]:
+    """The sort key of a check's id: C11b comes after C11."""
+    digits = "".join(sign for sign in name if sign.isdigit())
+    return int(digits or 0), name
+
+
+def read_cells(path: Path = CELLS) -> LoadPoints:
+    """The loads of a data file under which the cost of a request is measured."""
+    return toml_file.read(path, LoadPoints)
+
 
 # Maximum repetitions of a void check, if there is time: the machine may have been busy.
 REPETITIONS = 2
@@ -120,7 +173,6 @@ def calibrate(plan: CalibrationPlan, listener: CalibrationListener) -> Scorecard
 
 
 def write_page(folder: Path) -> Path:
-    """Writes one page of all the cards in a folder, and returns its path."""
     page = folder / "scorecard.html"
     page.write_text(scorecard.to_html(read_checks(), read_cards(folder)), encoding="utf-8")
     return page

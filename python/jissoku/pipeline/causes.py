@@ -4,15 +4,14 @@ from collections.abc import Sequence
 
 from jissoku import records
 from jissoku.model.bound import BoundResult, BoundStatus
-from jissoku.model.profile_summary import ProfileDifference
+from jissoku.model.profile import ProfileDifference
 from jissoku.pipeline.compare_config import CompareConfig
 from jissoku.pipeline.counting import count_arms
 from jissoku.pipeline.progress import ProgressListener
 from jissoku.pipeline.trial_runner import PreparedArm
 from jissoku.report.causes import Causes, causes
 from jissoku.stats.bounds import read_bound
-from jissoku.stats.profile import summarise
-from jissoku.stats.profile_difference import difference
+from jissoku.stats.profile import difference, summarise
 
 
 def find_causes(
@@ -36,7 +35,6 @@ def find_causes(
 
 
 def _pair(one: BoundResult, config: CompareConfig) -> tuple[PreparedArm, PreparedArm] | None:
-    """The arm that uses more, and the other one."""
     if one.status is not BoundStatus.EXCEEDED:
         return None
     link = read_bound(one.text)

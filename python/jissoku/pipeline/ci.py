@@ -12,8 +12,8 @@ from jissoku.records.run_folder import trials_sha256
 from jissoku.report.bounds import comment
 from jissoku.report.causes import Causes
 from jissoku.report.exports import FORMATS
-from jissoku.stats.block_costs import block_costs
 from jissoku.stats.bounds import bound_results
+from jissoku.stats.samples import block_costs
 
 
 def judge(folder: Path, bounds: Sequence[str]) -> tuple[BoundResult, ...]:
@@ -44,7 +44,6 @@ def check_folders(files: Iterable[Path | None], out: Path | None) -> None:
 
 
 def any_exceeded(found: Sequence[BoundResult]) -> bool:
-    """Whether a bound is proven to be exceeded."""
     return any(one.status is BoundStatus.EXCEEDED for one in found)
 
 

@@ -27,7 +27,7 @@ from jissoku.observe.machine import boot, machine, machine_label
 from jissoku.pipeline.trial_runner import PreparedArm
 from jissoku.records import noise_floor
 from jissoku.system.sockets import listener_pid
-from jissoku.targets.build_paths import default_cache
+from jissoku.targets.placeholders import default_cache
 
 
 class LoadMode(StrEnum):

@@ -24,12 +24,11 @@ from jissoku.model import (
 )
 from jissoku.model.updated import updated
 from jissoku.pipeline.compare_config import CompareConfig, external
-from jissoku.pipeline.progress import EtaEstimator, ProgressListener
+from jissoku.pipeline.progress import EtaEstimator, ProgressListener, trials_left
 from jissoku.pipeline.repeated_checks import RepeatedChecks, measurements, repeated_checks
 from jissoku.pipeline.servers import Servers, started_servers
 from jissoku.pipeline.trial_loop import FAILURES_MAX, RERUNS_MAX, TrialLoop
 from jissoku.pipeline.trial_runner import TrialRunner, TrialTiming
-from jissoku.pipeline.trials_left import trials_left
 from jissoku.records import RunWriter
 
 # Time in which the idle targets are observed before the first request of a trial, in nanoseconds.

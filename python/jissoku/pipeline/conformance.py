@@ -50,8 +50,6 @@ class ConformanceConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseResult:
-    """One case and its judgement."""
-
     case: Case
     judgement: Judgement
 

@@ -16,19 +16,18 @@ from jissoku.model import (
     Workload,
 )
 from jissoku.model.experiment import BenchmarkOutput, Claim, Experiment, Microbenchmark
-from jissoku.observe import counters, microbenchmark
-from jissoku.observe.probes import syscall_costs
+from jissoku.observe import counters
+from jissoku.observe.probes import syscalls
 from jissoku.observe.probes.client import ProbeError, RequestTarget
 from jissoku.pipeline.progress import ProgressListener
 from jissoku.pipeline.trial_runner import PreparedArm
 from jissoku.stats.inequality import BENCHMARK, Quantity, parse
 from jissoku.system.cores import pin_process
 from jissoku.targets import response
-from jissoku.targets.build_paths import BuildPaths
 from jissoku.targets.launch import Launcher
-from jissoku.targets.placeholders import fill
+from jissoku.targets.placeholders import BuildPaths, fill
 from jissoku.targets.prepare import PreparedTarget, prepare
-from jissoku.targets.redact import redact
+from jissoku.targets.provenance import redact
 
 # The benchmark without a program: the cost of a system call on this machine.
 SYSCALL_BENCHMARK = Microbenchmark(name="here", command=(), rounds=9, seconds=0.1)
@@ -38,12 +37,10 @@ COUNT_S = 3.0
 
 
 def quantities(experiment: Experiment) -> list[Quantity]:
-    """All quantities of an experiment's claims."""
     return [one for claim in experiment.claim for one in named(claim)]
 
 
 def named(claim: Claim) -> list[Quantity]:
-    """All quantities of one claim."""
     return [one for text in claim.test for link in parse(text) for one in link.quantities]
 
 
@@ -137,9 +134,9 @@ def run_benchmarks(
 
 def _round(benchmark: Microbenchmark, command: tuple[str, ...]) -> dict[str, float]:
     return (
-        {"syscall_ns": syscall_costs.empty_syscall_ns()}
+        {"syscall_ns": syscalls.empty_syscall_ns()}
         if benchmark is SYSCALL_BENCHMARK
-        else microbenchmark.run_round(benchmark.name, command)
+        else counters.run_round(benchmark.name, command)
     )
 
 

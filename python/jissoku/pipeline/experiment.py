@@ -48,8 +48,8 @@ from jissoku.stats.latency import FRACTIONS
 from jissoku.stats.published import compare_published
 from jissoku.system.cores import available_cores
 from jissoku.targets import command
-from jissoku.targets.build_paths import BuildPaths
 from jissoku.targets.contract import capability
+from jissoku.targets.placeholders import BuildPaths
 from jissoku.targets.prepare import PreparedTarget, prepare
 
 # Metrics for which arms are measured in the same trials.
@@ -58,8 +58,6 @@ COMPARED_METRICS = frozenset({"cost", *FRACTIONS})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentConfig:
-    """The configuration of an experiment run."""
-
     experiment: Experiment
     recipes: Mapping[str, Recipe]
     place: BuildPaths

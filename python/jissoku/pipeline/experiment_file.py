@@ -24,7 +24,7 @@ from jissoku.system.toml_file import Keys
 
 BUILTIN_EXPERIMENTS = Path(__file__).parents[1] / "experiments"
 
-# Verdicts need at least as many (`jissoku.stats.verdict`).
+# Verdicts need at least as many (`jissoku.stats.decision`).
 ROUNDS_MIN = 6
 
 # The default limit of jissoku and nginx.

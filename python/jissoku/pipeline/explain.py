@@ -18,7 +18,7 @@ from jissoku.model.observed import LoadObservation, Observations, ProbeFailure, 
 from jissoku.model.profile_observation import ProfileObservation
 from jissoku.model.updated import updated
 from jissoku.observe.loadgen import LoadgenError, LoadSpec
-from jissoku.observe.probes import load, memory, syscall_costs, syscalls, timer_scaling, wire
+from jissoku.observe.probes import load, memory, syscalls, timer_scaling, wire
 from jissoku.observe.probes.client import ProbeError, RequestTarget
 from jissoku.observe.profiler import FREQUENCY_SHORT_HZ, ProfilerError, profile_load
 from jissoku.pipeline.tuning_target import TuningTarget
@@ -129,7 +129,6 @@ class _Observer:
         self._lost: list[ProbeFailure] = []
 
     def observe(self) -> Observations:
-        """All probes, one after the other."""
         of_wire = self._probe("wire", lambda up: wire.observe_wire(self._request_target(up)))
         of_calls = self._probe(
             "syscalls",
@@ -150,7 +149,7 @@ class _Observer:
         costs = {}
         if self._is_wanted("syscalls"):
             self._note("Looking at what calls cost here.")
-            costs = syscall_costs.syscall_costs()
+            costs = syscalls.syscall_costs()
         return Observations(
             wire=of_wire,
             syscalls=of_calls,

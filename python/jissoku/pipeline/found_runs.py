@@ -12,7 +12,7 @@ from jissoku.pipeline.run_history import History, State
 from jissoku.records.find import find_runs
 from jissoku.report.sanitize import clean
 from jissoku.stats.run_rows import REVISION, run_rows
-from jissoku.targets.build_paths import default_cache
+from jissoku.targets.placeholders import default_cache
 
 
 class FoundRuns:

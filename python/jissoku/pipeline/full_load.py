@@ -6,8 +6,8 @@ new blocks. Both campaigns have the warning "shared cores".
 """
 
 from jissoku import records
-from jissoku.design import ablation as plan
-from jissoku.design.ablation import BASELINE, PROVEN
+from jissoku.design import screening as plan
+from jissoku.design.screening import BASELINE, PROVEN
 from jissoku.model import (
     Comparison,
     CoreAssignment,
@@ -24,7 +24,7 @@ from jissoku.pipeline.compare import compare
 from jissoku.pipeline.compare_config import LoadMode
 from jissoku.pipeline.progress import ProgressListener
 from jissoku.pipeline.tuning_target import TuningConfig, TuningTarget
-from jissoku.stats import ablation, full_load
+from jissoku.stats import ablation
 from jissoku.stats.ablation import KnobEvidence
 from jissoku.system.cores import available_cores
 
@@ -53,8 +53,6 @@ def tune(
 
 
 class _FullLoadStage:
-    """Both campaigns of one tuning."""
-
     def __init__(
         self, target: TuningTarget, config: TuningConfig, listener: ProgressListener
     ) -> None:
@@ -109,14 +107,14 @@ class _FullLoadStage:
             knob=knob,
             alone=self._comparison(arm, run, trials),
             leave_one_out=None,
-            base=full_load.counters(trials, BASELINE),
-            switched=full_load.counters(trials, arm),
+            base=ablation.counters(trials, BASELINE),
+            switched=ablation.counters(trials, arm),
             same_answers=ablation.same_answers(trials, (BASELINE, arm)),
         )
 
     def _comparison(self, arm: str, run: Run, trials: tuple[Trial, ...]) -> Comparison:
-        found = full_load.against_baseline(run, trials)[arm]
-        return full_load.with_generator_doubt(found, full_load.generator_headroom(run, trials))
+        found = ablation.rates_against_baseline(run, trials)[arm]
+        return ablation.with_generator_doubt(found, ablation.generator_headroom(run, trials))
 
     def _campaign(
         self, name: str, combinations: tuple[plan.Combination, ...]

@@ -54,8 +54,6 @@ class GatewayConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayResult:
-    """One case and its judgement."""
-
     case: GatewayCase
     transport: Transport
     judgement: GatewayJudgement

@@ -1,21 +1,27 @@
-"""Counts failures of a reverse proxy under load while its servers close connections or restart."""
+"""Counts failures of a reverse proxy while its servers restart, or while requests are mutated."""
 
 import asyncio
 import random
+import re
+from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from jissoku.conformance.gateway.counted_load import (
     CountedClient,
+    CountingUpstream,
     Counts,
     add_doubled,
     in_rounds,
     until,
 )
-from jissoku.conformance.gateway.counting_upstream import CountingUpstream
+from jissoku.conformance.gateway.mutation import mutated_requests
+from jissoku.conformance.gateway.request_reader import MalformedRequest, RequestReader
+from jissoku.conformance.gateway.stream_readers import difference, stream_readers
 from jissoku.model import Transport, Workload
+from jissoku.system.address import HOST, Address
 from jissoku.system.cores import available_cores
 from jissoku.system.interruption import Interruption
 from jissoku.targets.launch import Launcher
@@ -35,8 +41,6 @@ WORK_S = 0.002
 
 
 class GatewayCount(StrEnum):
-    """The kind of event that is counted."""
-
     IDLE_RACE = "idle-race"
     RESTARTS = "restarts"
     MUTATIONS = "mutations"
@@ -131,3 +135,156 @@ async def _started(
     with launcher.start(config.prepared, Workload()) as running:
         wait_for_listener(running, give_up=lambda: interruption.asked)
         yield running
+
+
+READ_BYTES = 65536
+
+# A client closes after this time without an answer, because many mutations wait for a body.
+QUIET_S = 0.1
+EXCHANGE_LIMIT_S = 2.0
+
+# The number in a request's target and in the field of its answer.
+NUMBER = re.compile(rb"q(\d+)q")
+ANSWERED = re.compile(rb"X-Target: [^\r\n]*?q(\d+)q")
+
+EXAMPLES_MAX = 5
+
+
+@dataclass(slots=True)
+class MutationCounts:
+    """The outcomes of the mutated requests.
+
+    Attributes:
+        forwarded: Requests that reached the server.
+        refused_by: Connections with a rejection, by the name of the parser.
+        differing: Connections that two parsers read differently.
+        crossed: Clients that received the answer to another client's request.
+        surplus: Mutated requests that reached the server as more requests than they contained.
+        examples: The first differing request of some of these.
+    """
+
+    sent: int = 0
+    forwarded: int = 0
+    streams: int = 0
+    refused_by: Counter[str] = field(default_factory=Counter)
+    differing: int = 0
+    crossed: int = 0
+    surplus: int = 0
+    parsers: tuple[str, ...] = ()
+    examples: list[str] = field(default_factory=list)
+
+
+class _Server:
+    """Stores the bytes of every connection, and answers the requests that it can parse."""
+
+    def __init__(self) -> None:
+        self.streams: list[bytearray] = []
+        self.requests: Counter[bytes] = Counter()
+        self.forwarded = 0
+        self._writers: list[asyncio.StreamWriter] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def finish(self) -> None:
+        """Closes all connections."""
+        for writer in self._writers:
+            writer.close()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None, "a connection is served by a task"
+        self._tasks.append(task)
+        self._writers.append(writer)
+        stream, requests, answered = bytearray(), RequestReader(), 0
+        self.streams.append(stream)
+        with suppress(OSError, MalformedRequest):
+            while data := await reader.read(READ_BYTES):
+                stream += data
+                requests.feed(data)
+                for request in requests.requests[answered:]:
+                    if request.is_complete:
+                        answered += 1
+                        self.forwarded += 1
+                        number = NUMBER.search(request.target.encode("latin-1"))
+                        self.requests[number[1] if number else b""] += 1
+                        head = f"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-Target: {request.target}"
+                        writer.write(head.encode("latin-1") + b"\r\n\r\n")
+        writer.close()
+
+
+def count_mutations(prepared: PreparedTarget, amount: int, seed: int = 0) -> MutationCounts:
+    """Sends mutated requests, each on a new connection, and parses the forwarded bytes.
+
+    Raises:
+        TargetError: The proxy cannot be started.
+        Interrupted: On request.
+    """
+    with Interruption() as interruption:
+        return asyncio.run(_count_mutations(prepared, amount, seed, interruption))
+
+
+async def _count_mutations(
+    prepared: PreparedTarget, amount: int, seed: int, interruption: Interruption
+) -> MutationCounts:
+    counts, kept = MutationCounts(sent=amount), _Server()
+    server = await asyncio.start_server(kept.serve, HOST, 0, backlog=512)
+    address = Address(port=server.sockets[0].getsockname()[1])
+    launcher = Launcher(
+        cores=available_cores(),
+        rng=random.Random(seed),
+        workers=1,
+        give_up=lambda: interruption.asked,
+        upstreams=(address,),
+    )
+    with launcher.start(prepared, Workload()) as running:
+        wait_for_listener(running)
+        waiting = list(enumerate(mutated_requests(amount, seed)))
+
+        async def client() -> None:
+            while waiting:
+                interruption.check()
+                number, data = waiting.pop()
+                got = await _exchange(running.address, data)
+                if any(int(found) != number for found in ANSWERED.findall(got)):
+                    counts.crossed += 1
+
+        await asyncio.gather(*(client() for _ in range(CLIENTS)))
+    server.close()
+    await kept.finish()
+    counts.forwarded = kept.forwarded
+    for number, data in enumerate(mutated_requests(amount, seed)):
+        # All targets in it contain its number.
+        if kept.requests[b"%05d" % number] > len(NUMBER.findall(data)):
+            counts.surplus += 1
+    _read_all(kept, counts)
+    return counts
+
+
+async def _exchange(address: Address, data: bytes) -> bytes:
+    got = b""
+    with suppress(OSError, TimeoutError):
+        async with asyncio.timeout(EXCHANGE_LIMIT_S):
+            reader, writer = await asyncio.open_connection(address.host, address.port)
+            try:
+                writer.write(data)
+                while more := await asyncio.wait_for(reader.read(READ_BYTES), QUIET_S):
+                    got += more
+            finally:
+                writer.close()
+    return got
+
+
+def _read_all(kept: _Server, counts: MutationCounts) -> None:
+    readers = stream_readers()
+    counts.parsers = tuple(readers)
+    for stream in kept.streams:
+        data = bytes(stream)
+        if not data:
+            continue
+        counts.streams += 1
+        readings = {name: read(data) for name, read in readers.items()}
+        counts.refused_by.update(name for name, found in readings.items() if found.refused)
+        if found := difference(readings):
+            counts.differing += 1
+            if len(counts.examples) < EXAMPLES_MAX:
+                counts.examples.append(found)

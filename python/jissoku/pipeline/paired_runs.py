@@ -29,8 +29,8 @@ from jissoku.observe.running_tool import (
     wait_for_exit,
 )
 from jissoku.stats import oracle_stats, report_parser
-from jissoku.stats.external_cause import FOREIGN_MAX
-from jissoku.stats.window_share import Share, Window, share
+from jissoku.stats.grading import FOREIGN_MAX
+from jissoku.stats.oracle_stats import Share, Window, share
 from jissoku.system.cpu_time import cpu_time
 from jissoku.system.processes import process_tree
 

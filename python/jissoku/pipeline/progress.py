@@ -1,13 +1,18 @@
-"""Progress of a run: listeners, and the estimated remaining time."""
+"""Progress of a run: listeners, the estimated remaining time, and events of another process."""
 
 import time
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
-from jissoku.model import CheckOutcome, Trial, TrialKind
+import psutil
+
+from jissoku.errors import InputError
+from jissoku.model import CheckOutcome, Method, Run, Trial, TrialKind
 from jissoku.model.event import Event, EventKind
-from jissoku.records.events import EventWriter
+from jissoku.pipeline.compare_config import CompareConfig
+from jissoku.records.events import EVENTS_FILE, EventWriter, read_events
 
 # Assumed seconds to start, verify and stop a server, before the first trial of a kind has ended.
 OVERHEAD_S = 1.0
@@ -98,7 +103,6 @@ class SeriesProgress:
         self._campaign_s, self._campaign = seconds, trials
 
     def end(self, text: str) -> None:
-        """The run has ended with this result."""
         self._done_s += self._campaign_s
         self._done += self._campaign
         self._listener.note(text)
@@ -119,3 +123,85 @@ class SeriesProgress:
             self._trials + beyond,
             max(0.0, self._seconds - done_s) * pace,
         )
+
+
+def trials_left(
+    config: CompareConfig,
+    header: Run,
+    names: Sequence[str],
+    trials: Sequence[Trial],
+    index: int,
+) -> dict[TrialKind, int]:
+    """Trials left until it is decided whether there are enough, by kind, without reruns.
+
+    Args:
+        config: Of the campaign.
+        header: Of its record, with the loads once they are known.
+        names: Arms that are still measured.
+        trials: Those so far.
+        index: Of the block.
+    """
+    plan, loads = config.plan, len(header.loads) or 1
+    blocks = plan.next_look(index)
+    foreseen: dict[TrialKind, int] = {
+        TrialKind.CLOSED_LOOP: len(names) * min(plan.closed_loop_blocks, blocks),
+        TrialKind.CAPACITY: len(names) * min(plan.capacity_blocks, blocks),
+        TrialKind.FIXED_RATE: len(names) * min(plan.fixed_rate_blocks, blocks) * loads,
+    }
+    if config.objective is None:
+        foreseen[TrialKind.CAPACITY] = 0
+    if not any(load.rate_rps for load in header.loads):
+        foreseen[TrialKind.FIXED_RATE] = 0
+    if header.method is Method.TIME_SLICED:
+        foreseen[TrialKind.TIME_SLICED] = loads * (blocks + min(plan.cross_check_blocks, blocks))
+    elif header.method is Method.PAIRED:
+        pairs = (len(config.arms) - 1) * blocks
+        if config.aa_control:
+            pairs -= sum(not plan.has_control(block) for block in range(blocks))
+        foreseen[TrialKind.PAIRED] = pairs * loads
+        foreseen[TrialKind.TIME_SLICED] = loads * min(plan.cross_check_blocks, blocks)
+    done = Counter(trial.kind for trial in trials if trial.attempt == 0)
+    return {kind: max(0, count - done[kind]) for kind, count in foreseen.items()}
+
+
+# Seconds between two reads of the file's end, because each wakes up a core in use.
+INTERVAL_S = 1.0
+
+
+def newest(root: Path) -> Path:
+    """The run with the newest events in a folder of runs.
+
+    Raises:
+        InputError: No run has events.
+    """
+    found = [path for path in root.rglob(EVENTS_FILE) if path.is_file()]
+    if not found:
+        raise InputError(f"{root} has no run with {EVENTS_FILE}: name the folder of a run")
+    return max(found, key=lambda path: path.stat().st_mtime_ns).parent
+
+
+def follow(folder: Path, interval_s: float = INTERVAL_S) -> Iterator[Event]:
+    """Yields all past and future events of a run, until it or its process ends.
+
+    Raises:
+        InputError: The folder has no events.
+    """
+    if not (folder / EVENTS_FILE).is_file():
+        raise InputError(f"{folder} has no {EVENTS_FILE}: it is no run, or one of an older version")
+    return _events(folder, interval_s)
+
+
+def _events(folder: Path, interval_s: float) -> Iterator[Event]:
+    offset, pid = 0, 0
+    while True:
+        is_alive = pid == 0 or psutil.pid_exists(pid)
+        events, offset = read_events(folder, offset)
+        for event in events:
+            pid = event.pid or pid
+            yield event
+            if event.kind is EventKind.END:
+                return
+        if not is_alive:
+            return
+        if not events:
+            time.sleep(interval_s)

@@ -9,13 +9,12 @@ from jissoku.errors import JissokuError
 from jissoku.history import queries
 from jissoku.history.index import HistoryIndex, Present
 from jissoku.model.history import IndexedRun
-from jissoku.model.history_answer import RunDifference, Series, Tau
-from jissoku.model.machine_day import MachineDay
+from jissoku.model.history_answer import MachineDay, RunDifference, Series, Tau
 from jissoku.model.updated import updated
-from jissoku.stats.machine_days import machine_days
 from jissoku.stats.occasions import (
     Occasion,
     first_of_occasions,
+    machine_days,
     occasions,
     started,
     tau_of_neighbours,
@@ -112,7 +111,6 @@ class History:
         return self._headers
 
     def targets(self) -> tuple[str, ...]:
-        """Every target that has a run, by name."""
         with self.reading():
             return queries.targets(self.session)
 
@@ -174,7 +172,6 @@ class History:
         return finished_series(planned, measured, {one: self.tau(one) for one in taus})
 
     def _measured(self, keys: Collection[str]) -> dict[str, IndexedRun]:
-        """Runs by key, with all their measurements."""
         with self.reading():
             logs = queries.logs_of(self.session, keys)
         return {key: updated(self._by_key[key], logs=logs.get(key, {})) for key in keys}

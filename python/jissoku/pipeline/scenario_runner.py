@@ -19,7 +19,7 @@ from jissoku.model.load_tool import InstalledTool
 from jissoku.observe.foreign_cpu import ForeignCpuMonitor
 from jissoku.observe.oracle import Oracle, placeholder_values
 from jissoku.observe.running_tool import end_session, local_strings, scrub, start_session
-from jissoku.stats import oracle_stats, report_parser, request_log
+from jissoku.stats import oracle_stats, report_parser
 
 # Seconds that a tool may take beyond its duration, for example to wait for timeouts.
 GRACE_S = 25.0
@@ -103,7 +103,6 @@ class ScenarioRunner:
     def _tool(
         self, setup: Scenario, ask: ToolOptions, where: Mapping[str, str], folder: Path
     ) -> "_ToolRun":
-        """Runs the tool to its end."""
         tool = self.found.tool
         filled = dict(where) | {
             "program": self.found.program,
@@ -129,7 +128,7 @@ class ScenarioRunner:
         if wanted is None or not (folder / wanted.file).is_file():
             return {}
         with (folder / wanted.file).open(newline="", encoding="utf-8") as lines:
-            return request_log.sample_values(wanted, lines)
+            return report_parser.sample_values(wanted, lines)
 
     def _one(
         self, words: list[str], folder: Path, limit_s: float, disturb: Disturbance | None
@@ -152,7 +151,6 @@ def _body(size: int) -> str:
 
 
 def _closed_port() -> dict[str, str]:
-    """A port without a listener."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]

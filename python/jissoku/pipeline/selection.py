@@ -8,12 +8,12 @@ from pathlib import Path
 from jissoku.errors import InputError
 from jissoku.model import Origin, Recipe, Transport, UnavailableTarget
 from jissoku.pipeline import PreparedArm, ProgressListener
-from jissoku.targets import catalogue, command, files
-from jissoku.targets.build_paths import BuildPaths, default_cache
+from jissoku.targets import catalogue, command, contract
 from jissoku.targets.contract import capability
-from jissoku.targets.pinned import prepare_version, split_version
+from jissoku.targets.placeholders import BuildPaths, default_cache
 from jissoku.targets.prepare import PreparedTarget, prepare
 from jissoku.targets.ready import require_reachable
+from jissoku.targets.release import prepare_version, split_version
 
 FLOOR = "floor"
 
@@ -58,7 +58,7 @@ class Selection:
 def build_paths() -> BuildPaths:
     """The folders of built targets and of the contract's files, which are created."""
     cache = default_cache()
-    return BuildPaths(cache=cache / "built", files=files.make(cache / "files"))
+    return BuildPaths(cache=cache / "built", files=contract.make_files(cache / "files"))
 
 
 def prepare_targets(wanted: Selection, listener: ProgressListener) -> PreparedSelection:

@@ -18,13 +18,14 @@ from jissoku.observe.machine import machine
 from jissoku.pipeline.compare_config import noise_file
 from jissoku.pipeline.progress import ProgressListener, SeriesProgress
 from jissoku.pipeline.selection import build_paths
-from jissoku.pipeline.self_test_plan import (
+from jissoku.pipeline.self_test_series import (
+    EFFORT,
     INJECTED_DIFFERENT,
     INJECTED_SAME,
+    CampaignRunner,
     SelfTestPlan,
     SeriesResults,
 )
-from jissoku.pipeline.self_test_series import EFFORT, CampaignRunner
 from jissoku.records import noise_floor
 from jissoku.stats import self_test as bounds
 from jissoku.stats.self_test import BoundCheck
@@ -157,7 +158,6 @@ def own_target() -> PreparedTarget:
 
 
 def _targets(listener: ProgressListener) -> tuple[PreparedTarget, ...]:
-    """jissoku, and the other available targets."""
     where, recipes = build_paths(), catalogue.recipes()
     ready = [own_target()]
     for name in OTHER_TARGETS:
@@ -174,7 +174,6 @@ def _targets(listener: ProgressListener) -> tuple[PreparedTarget, ...]:
 
 
 def _rows(result: SeriesResults) -> Iterator[BoundCheck]:
-    """The results of the series that were begun."""
     at = f"{result.load.level} load"
     paired, injected, slices, plain, slow = (
         [one.comparison for one in series]

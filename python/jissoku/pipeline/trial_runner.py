@@ -30,7 +30,7 @@ from jissoku.targets import ready
 from jissoku.targets.launch import Launcher, expected_response, verify
 from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.process import RunningTarget
-from jissoku.targets.redact import redact
+from jissoku.targets.provenance import redact
 from jissoku.targets.response import ExpectedResponse, TargetResponse
 
 

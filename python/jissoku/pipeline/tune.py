@@ -10,10 +10,9 @@ on blocks that no choice was based on. Knobs that are judged by the rate at full
 from collections.abc import Sequence
 
 from jissoku import records
-from jissoku.design import ablation as plan, screening
-from jissoku.design.ablation import BASELINE, PROVEN, Combination
+from jissoku.design import screening
 from jissoku.design.sampling_plan import SamplingPlan
-from jissoku.design.screening import KNOBS_MIN
+from jissoku.design.screening import BASELINE, KNOBS_MIN, PROVEN, Combination
 from jissoku.errors import TargetError
 from jissoku.model import (
     Comparison,
@@ -33,8 +32,8 @@ from jissoku.pipeline.compare import compare
 from jissoku.pipeline.counting import count_arm
 from jissoku.pipeline.progress import ProgressListener
 from jissoku.pipeline.tuning_target import TuningConfig, TuningTarget
-from jissoku.stats import ablation, screening as screened, trial_counters
-from jissoku.stats.ablation import KnobEvidence
+from jissoku.stats import ablation
+from jissoku.stats.ablation import USER_US, KnobEvidence, trial_counters
 
 # Blocks of a screening design: each knob is on in half of all runs, so two suffice.
 SCREEN_BLOCKS = 2
@@ -51,8 +50,6 @@ def tune(target: TuningTarget, config: TuningConfig, listener: ProgressListener)
 
 
 class _Tuner:
-    """The state of one tuning."""
-
     def __init__(
         self, target: TuningTarget, config: TuningConfig, listener: ProgressListener
     ) -> None:
@@ -88,19 +85,21 @@ class _Tuner:
             if not finished or not self.names:
                 return text
         finished, alone = self._campaign(
-            "alone", plan.one_at_a_time_and_all(self.names), self.config.plan
+            "alone", screening.one_at_a_time_and_all(self.names), self.config.plan
         )
         # The load and the cost of each arm alone are known: these blocks have pairs only.
         brief = updated(self.config.plan, closed_loop_blocks=0, fixed_rate_blocks=0)
         without: dict[str, Comparison] = {}
         if finished and len(self.names) > 1:
-            finished, without = self._campaign("without", plan.leave_one_out(self.names), brief)
+            finished, without = self._campaign(
+                "without", screening.leave_one_out(self.names), brief
+            )
         found = [self._findings(knob, counts, alone, without) for knob in self.knobs]
         results = ablation.decide_knobs(found)
         text = updated(
             text,
             results=(*results, *text.results),
-            all_together=alone.get(plan.ALL),
+            all_together=alone.get(screening.ALL),
             finished=finished,
         )
         return self._confirmed(text) if finished else text
@@ -122,7 +121,7 @@ class _Tuner:
         run, trials, finished = self._run("screen", combinations, brief)
         self._keep_loads(run)
         switched = {one.name: one.knobs for one in combinations if one.knobs}
-        effects = screened.effects(run, trials, switched, fit)
+        effects = ablation.effects(run, trials, switched, fit)
         out = ablation.screened_out(self.knobs, counts, effects, run.minimum_effect)
         gone = {result.knob.name for result in out}
         self.knobs = tuple(knob for knob in self.knobs if knob.name not in gone)
@@ -136,7 +135,7 @@ class _Tuner:
         self.progress.note(f"Proving {', '.join(accepted)} together on fresh blocks.")
         fresh = updated(self.config, seed=self.config.seed + 1)
         self.config = fresh
-        finished, found = self._campaign("proof", plan.confirmation(accepted), fresh.plan)
+        finished, found = self._campaign("proof", screening.confirmation(accepted), fresh.plan)
         bundle = found.get(PROVEN)
         same = ablation.same_answers(self.trials, (BASELINE, PROVEN))
         is_proven = bundle is not None and same and ablation.is_confirmed(bundle)
@@ -159,11 +158,11 @@ class _Tuner:
         alone: dict[str, Comparison],
         without: dict[str, Comparison],
     ) -> KnobEvidence:
-        arm = plan.name_alone(knob.name)
+        arm = screening.name_alone(knob.name)
         return KnobEvidence(
             knob=knob,
             alone=alone[arm],
-            leave_one_out=without.get(plan.name_leave_one_out(knob.name)),
+            leave_one_out=without.get(screening.name_leave_one_out(knob.name)),
             base=self._with_trials(counts[BASELINE], BASELINE),
             switched=self._with_trials(counts[knob.name], arm),
             same_answers=ablation.same_answers(self.trials, (BASELINE, arm)),
@@ -175,9 +174,9 @@ class _Tuner:
         The kernel divides CPU time between user space and itself by ticks of 10 ms, of which an arm
         at a light load may have none: what it uses in user space is that of its closed loop.
         """
-        paired = trial_counters.of(self.trials, TrialKind.PAIRED, arm)
-        closed = trial_counters.of(self.trials, TrialKind.CLOSED_LOOP, arm)
-        user_us = {name: us for name, us in closed.items() if name == trial_counters.USER_US}
+        paired = trial_counters(self.trials, TrialKind.PAIRED, arm)
+        closed = trial_counters(self.trials, TrialKind.CLOSED_LOOP, arm)
+        user_us = {name: us for name, us in closed.items() if name == USER_US}
         return updated(counts, per_request=counts.per_request | paired | user_us)
 
     def _campaign(

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jissoku.design.ablation import Combination
 from jissoku.design.sampling_plan import SamplingPlan
+from jissoku.design.screening import Combination
 from jissoku.model import CoreAssignment, Knob, Load, Method, Mode, Workload
 from jissoku.pipeline.compare_config import CompareConfig
 from jissoku.pipeline.trial_runner import PreparedArm

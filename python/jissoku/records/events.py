@@ -22,7 +22,6 @@ class EventWriter:
     """Appends the events of one run, as a context manager; what cannot be written is left out."""
 
     def __init__(self, folder: Path) -> None:
-        """The folder exists already."""
         self._started = time.monotonic()
         self._file: int | None = None
         with suppress(OSError):

@@ -2,12 +2,13 @@
 
 A folder may be read while its writer is still running or after it was killed: a last line without
 a newline is incomplete, and is skipped. Such a folder holds `unfinished.txt`, which gives the
-reason; a writer that finishes removes it.
+reason; a writer that finishes removes it. Profiles are in `profiles.jsonl`, a
+sweep in `sweep.json`.
 """
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +17,8 @@ from typing import Self
 import msgspec
 
 from jissoku.errors import InputError, JissokuError
-from jissoku.model import Run, Trial
+from jissoku.model import Run, Sweep, Trial
+from jissoku.model.profile import Profile
 from jissoku.model.updated import updated
 from jissoku.records import files
 
@@ -201,3 +203,64 @@ def _trials(path: Path) -> Iterator[Trial]:
         for number, line in enumerate(file, start=1):
             if line.endswith(b"\n"):
                 yield files.decoded(line, Trial, where=f"{path}:{number}")
+
+
+PROFILES_FILE = "profiles.jsonl"
+
+
+def write_profiles(folder: Path, profiles: Sequence[Profile]) -> None:
+    """Writes all profiles of a run; the folder is created if needed.
+
+    Raises:
+        InputError: The folder holds profiles already, or cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / PROFILES_FILE).open("xb") as file:
+            for profile in profiles:
+                file.write(msgspec.json.encode(profile) + b"\n")
+    except FileExistsError:
+        raise InputError(f"{folder} holds profiles already: choose another --out") from None
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written: {error.strerror}") from error
+
+
+def read_profiles(folder: Path) -> tuple[Profile, ...]:
+    """All profiles of a run; none for a run without.
+
+    Raises:
+        InputError: A record is malformed, or of a schema that this version does not know.
+    """
+    path = folder / PROFILES_FILE
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError:
+        return ()
+    return tuple(
+        files.decoded(line, Profile, where=f"{path}:{number}")
+        for number, line in enumerate(lines, start=1)
+    )
+
+
+SWEEP_FILE = "sweep.json"
+
+
+def write_sweep(folder: Path, sweep: Sweep) -> None:
+    """Writes the definition of a sweep into a run's folder.
+
+    Raises:
+        InputError: It cannot be written.
+    """
+    try:
+        files.create_file(folder / SWEEP_FILE, sweep)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written: {error.strerror}") from error
+
+
+def read_sweep(folder: Path) -> Sweep | None:
+    """The definition of a sweep; None for a run that is not a sweep.
+
+    Raises:
+        InputError: The record is malformed, or of a schema that this version does not know.
+    """
+    return files.load(folder / SWEEP_FILE, Sweep)

@@ -1,16 +1,10 @@
-"""Renders a summary: terminal, Markdown, JSON, HTML. Nothing is computed or read here."""
+"""Renders a summary: terminal, JSON, HTML. Nothing is computed or read here."""
 
 from jissoku.report.brief import brief
 from jissoku.report.html import to_html
 from jissoku.report.json import to_json
-from jissoku.report.markdown import to_markdown
 from jissoku.report.sweep_html import sweep_to_html
-from jissoku.report.sweep_text import (
-    sweep_renderable,
-    sweep_to_json,
-    sweep_to_markdown,
-    sweep_to_text,
-)
+from jissoku.report.sweep_text import sweep_renderable, sweep_to_json, sweep_to_text
 from jissoku.report.text import renderable, to_text
 from jissoku.report.tuning import tuning_to_json, tuning_to_text
 
@@ -20,11 +14,9 @@ __all__ = [
     "sweep_renderable",
     "sweep_to_html",
     "sweep_to_json",
-    "sweep_to_markdown",
     "sweep_to_text",
     "to_html",
     "to_json",
-    "to_markdown",
     "to_text",
     "tuning_to_json",
     "tuning_to_text",

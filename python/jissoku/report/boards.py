@@ -43,7 +43,6 @@ class Board:
 
     @property
     def table(self) -> Table:
-        """All rows."""
         return Table(header=HEADER, rows=self.rows)
 
 

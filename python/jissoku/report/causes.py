@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from jissoku.model import CounterReadings
-from jissoku.model.profile_summary import ProfileDifference
+from jissoku.model.profile import ProfileDifference
 from jissoku.report.explanation import CALLS_MIN
 from jissoku.report.profile import difference_cells
 from jissoku.report.sanitize import clean

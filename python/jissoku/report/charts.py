@@ -8,10 +8,8 @@ from markupsafe import Markup
 
 from jissoku.model import ArmSummary, Bottleneck, Estimate, Summary
 from jissoku.report import curves, format as fmt, row_plots, svg, tables
-from jissoku.report.axis import Scale, Tick, scale
-from jissoku.report.chart_value import Chart
-from jissoku.report.palette import arm_style
 from jissoku.report.row_plots import Row
+from jissoku.report.svg import Chart, Scale, Tick, arm_style, scale
 from jissoku.report.tables import Table
 
 SHARES = Scale(
@@ -112,7 +110,6 @@ class _Blocks:
 
     @property
     def reached(self) -> Sequence[float]:
-        """All values to show."""
         return (*(value for _, value in self.values), self.mean.low, self.mean.high)
 
     def away(self, value: float) -> float:
@@ -271,7 +268,6 @@ def _rates(
 
 
 def memory(summary: Summary) -> Chart | None:
-    """Resident memory."""
     sizes = [(s.arm.name, s.rss_bytes) for s in summary.arm_summaries if s.rss_bytes]
     if not sizes:
         return None

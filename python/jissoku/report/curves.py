@@ -13,10 +13,8 @@ from jissoku.model import (
     Summary,
 )
 from jissoku.report import format as fmt, line_plots, tables
-from jissoku.report.axis import Scale, Tick, scale
-from jissoku.report.chart_value import Chart
 from jissoku.report.line_plots import Axes, Line, Point
-from jissoku.report.palette import arm_shape, arm_style
+from jissoku.report.svg import Chart, Scale, Tick, arm_shape, arm_style, scale
 
 # Percentiles on the axis of latencies, as one in N responses that took longer.
 PERCENTILES = {
@@ -28,8 +26,6 @@ MINOR = {1, 4, 20}
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """An arm with its points at rates."""
-
     known: ArmSummary
     points: tuple[LoadPoint, ...]
 

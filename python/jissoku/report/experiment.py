@@ -14,7 +14,7 @@ from jissoku.model.experiment import (
     PublishedComparison,
 )
 from jissoku.report import experiment_chart as chart, format as fmt, method, page
-from jissoku.report.experiment_part import workload_sections
+from jissoku.report.experiment_chart import workload_sections
 from jissoku.report.json import rounded
 from jissoku.report.markdown import escape, table_lines
 from jissoku.report.metric_words import WARNING
@@ -31,7 +31,6 @@ UNLABELLED_COLUMNS = {"why", "remark"}
 
 
 def headline(outcome: ExperimentResult) -> str:
-    """The number of claims by result."""
     counts = dict.fromkeys(ClaimStatus, 0)
     for claim in outcome.claims:
         counts[claim.status] += 1
@@ -42,7 +41,6 @@ def headline(outcome: ExperimentResult) -> str:
 
 
 def _verb(answer: ClaimStatus, count: int) -> str:
-    """One holds, two hold."""
     several = {ClaimStatus.HOLDS: "hold", ClaimStatus.FAILS: "do not hold"}
     return str(answer) if count == 1 else several.get(answer, str(answer))
 
@@ -57,7 +55,6 @@ def claims(outcome: ExperimentResult) -> Table:
 
 
 def evidence(known: ClaimResult) -> Iterator[str]:
-    """The evidence of an answer, part by part."""
     for test in known.inequalities:
         yield _inequality_text(test)
     yield from known.remarks

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from jissoku.model import Summary
 from jissoku.model.experiment import (
     ClaimStatus,
     ExperimentResult,
     InequalityResult,
     PublishedComparison,
 )
-from jissoku.report import format as fmt, row_plots, svg
-from jissoku.report.axis import Scale, scale
-from jissoku.report.chart_value import Chart
+from jissoku.report import format as fmt, method, row_plots, svg, tables
 from jissoku.report.row_plots import Row
+from jissoku.report.svg import Chart, Scale, scale
 from jissoku.report.tables import Table
 
 # Class, shape and whether it is open: also distinguishable without colours.
@@ -144,7 +144,6 @@ def _on_claimed_side(test: InequalityResult, value: float | None) -> float:
 
 
 def _claim_points(test: InequalityResult) -> list[_Marker]:
-    """The published value, if there is one, and the measured one."""
     assert test.value is not None, "only measured ones are drawn"
     low, high = sorted(_on_claimed_side(test, end) for end in (test.value.low, test.value.high))
     value = _on_claimed_side(test, test.value.value)
@@ -220,3 +219,48 @@ def _plain(value: float | None) -> str:
 
 def _times(value: float) -> str:
     return f"{value:g} {fmt.TIMES}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadSection:
+    name: str
+    workload_text: str
+    trials: str
+    headline: str
+    tables: tuple[tuple[str, Table], ...]
+    warnings: tuple[str, ...]
+
+
+def workload_sections(outcome: ExperimentResult) -> tuple[WorkloadSection, ...]:
+    """One per workload that was measured."""
+    return tuple(_part(name, summary) for name, summary in outcome.summaries.items())
+
+
+def _part(name: str, summary: Summary) -> WorkloadSection:
+    shared = " Servers and load generator shared their cores." if summary.run.cores.shared else ""
+    return WorkloadSection(
+        name=name,
+        workload_text=f"{method.describe_load(summary.run)}.{shared}",
+        trials=method.trials(summary),
+        headline=_how_it_ended(summary),
+        tables=_tables(summary),
+        warnings=tuple(
+            f"{warning.severity}: {warning.title}. {warning.text}" for warning in summary.warnings
+        ),
+    )
+
+
+def _tables(summary: Summary) -> tuple[tuple[str, Table], ...]:
+    """One table per load with values, then values that do not depend on a load."""
+    loads = [(one.title, one.table) for one in tables.at_loads(summary) if one.table.rows]
+    return (*loads, ("Every target", tables.facts(summary)))
+
+
+def _how_it_ended(summary: Summary) -> str:
+    """Without a ranking by cost, the closed-loop rates."""
+    rates = {s.arm.name: s.rate_rps for s in summary.arm_summaries if s.rate_rps is not None}
+    ranked = any(p.rank is not None for known in summary.arm_summaries for p in known.points)
+    if ranked or len(rates) < len(summary.arm_summaries):
+        return summary.headline
+    text = ", ".join(f"{name} {fmt.interval(rate, 'rate')}" for name, rate in rates.items())
+    return f"Closed loop, one target at a time: {text}."

@@ -109,7 +109,6 @@ def rate_range(estimate: Estimate | None) -> str:
 
 
 def unit_name(summary: Summary) -> str:
-    """The unit of relative costs."""
     if not summary.unit:
         return ""
     return "the floor" if summary.unit == summary.run.floor else summary.unit

@@ -9,9 +9,7 @@ from jissoku.model import Estimate
 from jissoku.model.history import IndexedRun
 from jissoku.model.history_answer import Change, Series, SeriesPoint
 from jissoku.report import page, row_plots
-from jissoku.report.axis import even_labels, scale
 from jissoku.report.boards import BOARDS_LEAD, boards
-from jissoku.report.chart_value import Chart
 from jissoku.report.format import TIMES, load_mark
 from jissoku.report.history_text import (
     KEY_LENGTH,
@@ -23,6 +21,7 @@ from jissoku.report.history_text import (
 )
 from jissoku.report.row_plots import Row
 from jissoku.report.suspicions import Suspicion, suspicions
+from jissoku.report.svg import Chart, even_labels, scale
 from jissoku.report.tables import Table
 
 # Longer series are shown by their newest points.
@@ -82,7 +81,6 @@ def target_file(target: str) -> str:
 
 
 def report_file(run: str) -> str:
-    """The file of a run's report."""
     return f"run-{run[:16]}.html"
 
 
@@ -116,7 +114,6 @@ def series_figure(one: Series, number: int) -> Chart:
 
 
 def series_title(one: Series) -> str:
-    """The arms and the load."""
     return f"{one.arm} / {one.anchor}, {load_mark(one.load)}"
 
 

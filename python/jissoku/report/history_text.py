@@ -40,7 +40,6 @@ def runs_text(runs: Sequence[IndexedRun]) -> str:
 
 
 def history_text(target: str, found: Sequence[Series]) -> str:
-    """Every series of a target."""
     if not found:
         return (
             f"No run compares {target} with an arm whose program is known: `jissoku compare"
@@ -168,7 +167,6 @@ def no_confirmation(change: ArmChange) -> str:
 
 
 def change_word(one: ArmChange) -> str:
-    """The classification of a change."""
     if one.control is Control.MOVED and not one.is_same:
         return "no verdict"
     if one.is_suspected:
@@ -177,7 +175,6 @@ def change_word(one: ArmChange) -> str:
 
 
 def control_text(one: ArmChange) -> str:
-    """The change of unchanged arms meanwhile."""
     if one.control is Control.ABSENT or one.control_change is None:
         return "unchecked, without a second unchanged arm"
     moved = percent(one.control_change)

@@ -52,7 +52,6 @@ def _against(summary: Summary) -> list[tuple[str, list[str], list[str], bool]]:
 
 
 def _pairs(summary: Summary) -> list[tuple[str, tables.Table]]:
-    """(metric, every pair by it)."""
     found = [
         (title, verdicts.pairs(summary.by(m))) for m, title in metric_words.METRIC_NAMES.items()
     ]

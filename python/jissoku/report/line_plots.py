@@ -7,7 +7,7 @@ from math import hypot
 from markupsafe import Markup
 
 from jissoku.report import svg
-from jissoku.report.axis import Scale
+from jissoku.report.svg import Scale
 
 # Pixels: above the plot, of the plot itself, and of a line of text below it.
 TOP, INSIDE, LINE = 10, 310, 18
@@ -51,15 +51,12 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axes:
-    """Both axes and the title of the lower one."""
-
     x: Scale
     y: Scale
     title: str = ""
 
 
 def draw(name: str, lines: Sequence[Line], axes: Axes) -> Markup:
-    """The legend and the plot."""
     notes = any(tick.note for tick in axes.x.ticks)
     height = TOP + INSIDE + LINE * (1 + notes + bool(axes.title)) + 6
     labels = [svg.shortened(line.name, 20) for line in lines]
@@ -160,7 +157,6 @@ def _beyond(places: Sequence[tuple[float, float]], distance: float) -> list[tupl
 
 
 def _ends(lines: Sequence[Line], labels: Sequence[str], axes: Axes) -> Iterator[Markup]:
-    """A name at the end of each line."""
     ends = [
         (axes.x.at(x), _down(axes.y, y), label, line.style)
         for line, label in zip(lines, labels, strict=True)

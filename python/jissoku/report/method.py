@@ -30,7 +30,6 @@ METHOD_TEXTS = {
 
 
 def describe_load(run: Run) -> str:
-    """The workload in one line."""
     work = run.workload
     what = f"{'WebSocket' if work.websocket else work.method} {work.path}"
     if work.raw_requests:

@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from jissoku.report import svg
-from jissoku.report.chart_value import Chart
+from jissoku.report.svg import Chart
 
 # A factor, or the interval behind it.
 INTERVAL = re.compile(r"[0-9.,]+ \N{MULTIPLICATION SIGN}|\[[0-9.,]+ [0-9.,]+\]")
@@ -57,7 +57,6 @@ def style_sheet(record: str = "") -> str:
 
 
 def script() -> str:
-    """The script of every page with figures."""
     return _environment().get_template("report.js").render()
 
 
@@ -75,7 +74,6 @@ def _hash(text: str) -> str:
 
 
 def _environment() -> Environment:
-    """The environment of the templates."""
     found = Environment(
         loader=PackageLoader("jissoku.report"),
         autoescape=True,

@@ -1,15 +1,24 @@
-"""A profile for a terminal: CPU time per request by part, library and function."""
+"""A profile for a terminal, as a page, and for other tools: CPU time per request by function."""
 
+import base64
+import gzip
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
-from jissoku.model.profile_summary import (
+from jissoku.model.profile import (
+    KERNEL,
     DifferenceRow,
+    Frame,
+    Profile,
     ProfileDifference,
     ProfileRow,
     ProfileSummary,
 )
+from jissoku.report import page
+from jissoku.report.tables import Table
 
 FUNCTIONS = 20
 OTHERS = 8
@@ -154,3 +163,251 @@ def _table(head: Line, rows: Sequence[Line]) -> Iterator[str]:
             for index, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         yield ("  " + "  ".join(words)).rstrip()
+
+
+# Unit of weights, so that stacks below a nanosecond per request do not vanish by rounding.
+SCALE = 1000
+
+
+# Profiles for other tools: collapsed stacks, and pprof. Weights are nanoseconds of CPU time per
+# request, so that two profiles can be compared independently of their rates and lengths. The pprof
+# format is `profile.proto` of github.com/google/pprof, written here field by field (protobuf:
+# varints and length-delimited fields).
+
+
+def collapsed(profile: Profile) -> str:
+    """Lines `program;thread;outer;inner WEIGHT`, in thousandths of nanoseconds per request."""
+    return _lines(_weights(profile, interpreted=False))
+
+
+def collapsed_interpreted(profile: Profile) -> str:
+    """The same of interpreted functions; empty where no interpreter was read."""
+    return _lines(_weights(profile, interpreted=True)) if profile.samples.interpreted else ""
+
+
+def collapsed_difference(first: Profile, second: Profile) -> str:
+    """Lines `outer;inner FIRST SECOND`, as differential flame graphs take them."""
+    both = bool(first.samples.interpreted and second.samples.interpreted)
+    left, right = (_functions_only(_weights(one, interpreted=both)) for one in (first, second))
+    keys = sorted(set(left) | set(right))
+    return "".join(f"{';'.join(key)} {left[key]} {right[key]}\n" for key in keys)
+
+
+def pprof(profile: Profile) -> bytes:
+    """A compressed pprof profile: samples, and CPU time in nanoseconds, of the whole window."""
+    return gzip.compress(_Pprof(profile).encode(), mtime=0)
+
+
+Stack = tuple[str, ...]
+
+
+def _lines(weights: Counter[Stack]) -> str:
+    return "".join(f"{';'.join(stack)} {weights[stack]}\n" for stack in sorted(weights))
+
+
+def _functions_only(weights: Counter[Stack]) -> Counter[Stack]:
+    """Without program and thread, whose names differ between two targets."""
+    merged: Counter[Stack] = Counter()
+    for stack, weight in weights.items():
+        merged[stack[2:] or stack] += weight
+    return merged
+
+
+def _weights(profile: Profile, *, interpreted: bool) -> Counter[Stack]:
+    samples = profile.samples
+    weights: Counter[Stack] = Counter()
+    if interpreted:
+        readings: Counter[int] = Counter()
+        for one in samples.interpreted:
+            readings[one.thread] += one.count
+        taken = {stack.thread: 0 for stack in samples.interpreted}
+        for stack in samples.stacks:
+            if stack.thread in taken:
+                taken[stack.thread] += stack.count
+        for one in samples.interpreted:
+            names = [_label(samples.frames[index]) for index in reversed(one.frames)]
+            part = taken[one.thread] / max(1, samples.samples) / readings[one.thread]
+            weight = one.count * part * profile.cpu_ns_per_request * SCALE
+            thread = samples.threads[one.thread]
+            weights[thread.program or "?", thread.name or "?", *names] += round(weight)
+        return weights
+    whole = max(1, samples.samples)
+    for stack in samples.stacks:
+        thread = samples.threads[stack.thread]
+        names = [_label(samples.frames[index]) for index in reversed(stack.frames)]
+        weight = stack.count / whole * profile.cpu_ns_per_request * SCALE
+        weights[thread.program or "?", thread.name or "?", *names] += round(weight)
+    return weights
+
+
+def _label(frame: Frame) -> str:
+    """A function, marked as flame graphs colour it: `_[k]` for the kernel."""
+    if frame.library == KERNEL:
+        return f"{frame.name}_[k]"
+    return frame.function or f"[{frame.library.strip('[]')}]"
+
+
+class _Pprof:
+    """`message Profile`; tables grow while samples are written."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        self._strings = {"": 0}
+        self._functions: dict[tuple[str, str], int] = {}
+        self._locations: dict[int, int] = {}
+
+    def encode(self) -> bytes:
+        samples = self._profile.samples
+        period_ns = samples.period if samples.clock == "cpu-time" else 1
+        values = [self._value_type("samples", "count"), self._value_type("cpu", "nanoseconds")]
+        body = b"".join(_message(1, value) for value in values)
+        for stack in samples.stacks:
+            ids = [self._location(index) for index in stack.frames]
+            packed = _message(1, b"".join(map(_varint, ids)))
+            numbers = _varint(stack.count) + _varint(stack.count * period_ns)
+            body += _message(2, packed + _message(2, numbers))
+        for index, number in self._locations.items():
+            frame = samples.frames[index]
+            line = _integer(1, self._function(frame)) + _integer(2, frame.line)
+            body += _message(4, _integer(1, number) + _message(4, line))
+        for (name, file), number in self._functions.items():
+            fields = _integer(1, number) + _integer(2, self._string(name))
+            fields += _integer(3, self._string(name)) + _integer(4, self._string(file))
+            body += _message(5, fields)
+        period = _message(11, self._value_type("cpu", "nanoseconds"))
+        rest = _integer(10, samples.duration_ns) + period + _integer(12, period_ns)
+        return body + b"".join(_message(6, text.encode()) for text in self._strings) + rest
+
+    def _string(self, text: str) -> int:
+        return self._strings.setdefault(text, len(self._strings))
+
+    def _value_type(self, kind: str, unit: str) -> bytes:
+        return _integer(1, self._string(kind)) + _integer(2, self._string(unit))
+
+    def _location(self, index: int) -> int:
+        return self._locations.setdefault(index, len(self._locations) + 1)
+
+    def _function(self, frame: Frame) -> int:
+        key = (_label(frame), frame.file or frame.library)
+        return self._functions.setdefault(key, len(self._functions) + 1)
+
+
+def _varint(value: int) -> bytes:
+    """Seven bits a byte, the lowest first; the highest bit says that more follow."""
+    return bytes(_septets(value))
+
+
+def _septets(value: int) -> Iterator[int]:
+    while value > 0x7F:
+        yield value & 0x7F | 0x80
+        value >>= 7
+    yield value
+
+
+def _integer(field: int, value: int) -> bytes:
+    return _varint(field << 3) + _varint(value)
+
+
+def _message(field: int, content: bytes) -> bytes:
+    return _varint(field << 3 | 2) + _varint(len(content)) + content
+
+
+PAGE_FUNCTIONS = 40
+PAGE_OTHERS = 12
+
+HEAD = ("µs", "95 % interval", "share", "with callees")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlameGraph:
+    """A flame graph: its collapsed stacks, and their image.
+
+    Attributes:
+        name: Of its files, without suffix.
+        lines: `outer;inner WEIGHT`, or two weights for a difference.
+    """
+
+    name: str
+    title: str
+    lines: str
+    svg: str = ""
+
+    @property
+    def source(self) -> str:
+        """The image as a data URL, because images run no scripts and load no resources."""
+        return "data:image/svg+xml;base64," + base64.b64encode(self.svg.encode()).decode()
+
+
+def profile_to_html(
+    summaries: Sequence[ProfileSummary],
+    change: ProfileDifference | None,
+    graphs: Sequence[FlameGraph],
+) -> str:
+    """The whole page; the same summaries always give the same bytes."""
+    return page.render(
+        "profile.html.j2",
+        figures=(),
+        extra_policy="; img-src data:",
+        names=" and ".join(summary.profile.target for summary in summaries),
+        profiles=[_part(summary) for summary in summaries],
+        change=None if change is None else _change(change),
+        graphs=graphs,
+    )
+
+
+def _part(summary: ProfileSummary) -> dict[str, object]:
+    profile = summary.profile
+    tables = [
+        ("Functions", "function", "library", summary.functions[:PAGE_FUNCTIONS]),
+        ("Kernel and user space", "part", "", summary.parts[:PAGE_FUNCTIONS]),
+        ("Libraries", "library", "", summary.libraries[:PAGE_OTHERS]),
+        ("Threads", "thread", "process", summary.threads[:PAGE_OTHERS]),
+        ("Source lines", "line", "function", summary.lines[:PAGE_OTHERS]),
+        ("Native functions", "function", "library", summary.native[:PAGE_FUNCTIONS]),
+    ]
+    return {
+        "name": profile.target,
+        "version": profile.version,
+        "headline": headline(summary),
+        "remarks": summary.remarks,
+        "tables": [
+            (
+                title,
+                Table(
+                    header=_named_first((*HEAD, name, place)),
+                    rows=tuple(
+                        _named_first(row_cells(row, summary.total_ns)) for row in rows if row.ns
+                    ),
+                ),
+            )
+            for title, name, place, rows in tables
+            if any(row.ns for row in rows)
+        ],
+    }
+
+
+def _change(change: ProfileDifference) -> dict[str, object]:
+    first, second = change.first.profile.target, change.second.profile.target
+    head = ("µs", "95 % interval", "part", first, second)
+    tables = (
+        ("Functions", "function", "library", change.functions[:PAGE_FUNCTIONS]),
+        ("Libraries", "library", "", change.libraries[:PAGE_OTHERS]),
+        ("Kernel and user space", "part", "", change.parts[:PAGE_FUNCTIONS]),
+    )
+    return {
+        "sentence": difference_sentence(change),
+        "tables": [
+            (
+                title,
+                Table(
+                    header=_named_first((*head, name, place)),
+                    rows=tuple(_named_first(difference_cells(row)) for row in rows),
+                ),
+            )
+            for title, name, place, rows in tables
+        ],
+    }
+
+
+def _named_first(cells: tuple[str, ...]) -> tuple[str, ...]:
+    return (*cells[-2:-1], *cells[:-2], *cells[-1:])

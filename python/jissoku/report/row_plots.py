@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from jissoku.model import Estimate
 from jissoku.report import svg
-from jissoku.report.axis import Scale
+from jissoku.report.svg import Scale
 
 # Pixels: from the top to the middle of the first row, from one row to the next, below the last.
 TOP, PITCH, PITCH_TALL, BOTTOM = 26, 40, 52, 18
@@ -102,7 +102,6 @@ def _row(short: str, row: Row, y: float) -> Markup:
 
 
 def dot(scale: Scale, estimate: Estimate, *, is_open: bool = False) -> Markup:
-    """An estimate with its interval."""
     ends = svg.interval(scale.at(estimate.low), scale.at(estimate.high))
     return ends + svg.mark("dot", scale.at(estimate.value), is_open=is_open)
 

@@ -30,7 +30,6 @@ def clean(text: str) -> str:
 
 
 def sanitized(value: Value) -> Value:
-    """The same value with every string in it sanitized, at any depth."""
     return _scrub(value)  # type: ignore[return-value]
 
 

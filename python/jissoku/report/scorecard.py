@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from jissoku.model.calibration import CalibrationCheck
-from jissoku.model.scorecard import Score, Scorecard
+from jissoku.model.calibration import CalibrationCheck, Score, Scorecard
 
 # Marks of the grades, which do not depend on colour alone.
 MARKS = {
@@ -42,7 +41,6 @@ def totals(card: Scorecard) -> str:
 
 
 def evidence(score: Score) -> str:
-    """The worst evidence of a score, in one line."""
     for grade in ("F", "B"):
         for found in score.evidence:
             if found.grade == grade:

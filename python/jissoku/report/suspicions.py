@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from jissoku.errors import InputError
-from jissoku.model.dismissal import Dismissal
-from jissoku.model.history_answer import ArmChange, Series, SeriesPoint
+from jissoku.model.history_answer import ArmChange, Dismissal, Series, SeriesPoint
 from jissoku.report.history_text import answer_text, change_sentence, day
 
 

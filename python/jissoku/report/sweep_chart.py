@@ -4,10 +4,9 @@ from collections.abc import Callable, Sequence
 
 from jissoku.model import Axis, Estimate, LevelResult, SweepSummary, TargetSweep
 from jissoku.model.updated import updated
-from jissoku.report import format as fmt, line_plots, palette, sweep_tables as tables
-from jissoku.report.axis import scale
-from jissoku.report.chart_value import Chart
+from jissoku.report import format as fmt, line_plots, svg, sweep_tables as tables
 from jissoku.report.line_plots import Axes, Line, Point
+from jissoku.report.svg import Chart, scale
 from jissoku.report.tables import Table
 
 Reading = Callable[[LevelResult], Estimate | None]
@@ -124,8 +123,8 @@ def _line(index: int, target: TargetSweep, points: Sequence[Point], *, with_law:
     found = points if with_law else [updated(point, is_open=False) for point in points]
     return Line(
         name=target.arm.name,
-        style=palette.style(index),
-        shape=palette.shape(index),
+        style=svg.style(index),
+        shape=svg.shape(index),
         path=tuple((p.x, p.y) for p in points) if model is None else model.curve,
         points=tuple(found),
     )

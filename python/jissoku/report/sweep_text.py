@@ -1,4 +1,4 @@
-"""A sweep's report for a terminal, as Markdown and as JSON."""
+"""A sweep's report for a terminal and as JSON."""
 
 import msgspec
 from rich import box
@@ -79,42 +79,6 @@ def _drawn(numbers: Table) -> RenderableType:
     for row in numbers.rows:
         drawn.add_row(*map(Text, row))
     return drawn
-
-
-def sweep_to_markdown(summary: SweepSummary) -> str:
-    """The same as Markdown."""
-    summary = sanitized(summary)
-    lines = [f"# A sweep over {summary.sweep.axis}", ""]
-    for warning in summary.warnings:
-        lines += [f"**{_cell(warning.title)}.** {_cell(warning.text)}", ""]
-    for found in summary.targets:
-        lines += [f"## {_cell(found.arm.name)}", "", f"{_cell(found.sentence)}.", ""]
-        if found.results:
-            lines += _table(tables.target_table(summary, found))
-        remarks = [f"* {_cell(text)}" for text in tables.remarks(found)]
-        lines += [*remarks, ""] if remarks else []
-    for title, numbers in (
-        ("Fitted scalability model", tables.models(summary)),
-        ("Forecasts", tables.predictions(summary)),
-    ):
-        if numbers.rows:
-            lines += [f"## {title}", "", *_table(numbers)]
-    return "\n".join([*lines, f"{describe_sweep(summary)}.", ""])
-
-
-def _table(numbers: Table) -> list[str]:
-    rule = "|".join(["---"] * len(numbers.header))
-    rows = [" | ".join(map(_cell, row)) for row in numbers.rows]
-    return [
-        f"| {' | '.join(numbers.header)} |", f"|{rule}|", *(f"| {row} |" for row in rows), "",
-    ]  # fmt: skip
-
-
-def _cell(text: str) -> str:
-    """Text with Markdown's special characters escaped."""
-    for sign in "\\`*_|<>[]":
-        text = text.replace(sign, f"\\{sign}")
-    return text.replace("\n", " ")
 
 
 def sweep_to_json(summary: SweepSummary) -> str:

@@ -1,9 +1,10 @@
 """The values of the arms as rows of text, the same under every plot and in every format."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from jissoku.model import ArmSummary, Load, LoadPoint, MeasurementStatus, Summary
+from jissoku.model.history_answer import MachineDay
 from jissoku.report import format as fmt
 from jissoku.report.metric_words import join_names
 
@@ -55,7 +56,6 @@ def measured_at(summary: Summary, load: Load | None) -> list[tuple[ArmSummary, L
 
 
 def cost_order(point: LoadPoint) -> float:
-    """Sorts points by cost."""
     return point.cost_ns.value if point.cost_ns else float("inf")
 
 
@@ -256,3 +256,22 @@ def memory(summary: Summary) -> Table:
         if s.rss_bytes is not None
     )
     return Table(header=("target", "resident memory"), rows=rows)
+
+
+HEADER = ("day (UTC)", "runs", "trials", "rejected", "noise floor", "by check")
+
+
+def days_table(days: Sequence[MachineDay]) -> Table:
+    """A row for each day of one class of machines."""
+    return Table(header=HEADER, rows=tuple(map(_row, days)))
+
+
+def noise_text(noise_floor: float | None) -> str:
+    return "unknown" if noise_floor is None else f"{100 * noise_floor:.2f} %"
+
+
+def _row(one: MachineDay) -> tuple[str, ...]:
+    share = f"{100 * one.rejected / one.trials:.1f} %" if one.trials else "-"
+    checks = ", ".join(f"{name} {count}" for name, count in one.checks.items())
+    noise = noise_text(one.noise_floor)
+    return (one.day, str(one.runs), str(one.trials), share, noise, checks or "-")

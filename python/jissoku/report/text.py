@@ -118,7 +118,6 @@ def shown_loads(summary: Summary) -> tuple[Load, ...]:
 
 
 def _loads(summary: Summary, width: int) -> list[RenderableType]:
-    """A table per load."""
     found: list[RenderableType] = []
     shown = shown_loads(summary)
     for known in tables.at_loads(summary):
@@ -131,7 +130,7 @@ def _loads(summary: Summary, width: int) -> list[RenderableType]:
         found.append(Text(""))
     others = [fmt.offered(load) for load in summary.loads if load not in shown]
     if others:
-        text = f"Measured at {join_names(others)}, too: see the Markdown or HTML report."
+        text = f"Measured at {join_names(others)}, too: see the HTML report."
         found += [Text(text, style="dim"), Text("")]
     return found
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from jissoku.report import svg
-from jissoku.report.axis import scale
 from jissoku.report.line_plots import simplified
+from jissoku.report.svg import scale
 
 # Pixels: above the plot, of the plot itself, and of the text below it.
 TOP, INSIDE, LINE = 10, 96, 18

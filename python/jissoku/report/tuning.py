@@ -74,7 +74,6 @@ def _unconfirmed(tuning: TuningResult) -> list[str]:
 
 
 def headline(tuning: TuningResult) -> str:
-    """The result in one sentence."""
     kept = [r.knob.name for r in tuning.results if r.decision is Decision.ACCEPTED]
     if not tuning.finished:
         return f"The tuning of {tuning.target} was interrupted: the results below are not proven."

@@ -151,7 +151,6 @@ def _rows(
 
 
 def cell(comparison: Comparison, *, mirrored: bool = False) -> Cell:
-    """A comparison, or its inverse."""
     ratio, answer = comparison.ratio, comparison.verdict
     if mirrored:
         ratio, answer = ratio and ratio.inverse, answer.inverted

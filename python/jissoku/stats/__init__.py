@@ -1,11 +1,10 @@
 """Pure functions from a run and its trials to estimates and verdicts."""
 
 from jissoku.stats.compare import pairs
-from jissoku.stats.contradicted import contradicted
 from jissoku.stats.neighbours import neighbours
 from jissoku.stats.run_checks import is_rejected
 from jissoku.stats.stopping import cost_verdicts, half_widths, is_enough
-from jissoku.stats.summary import of_unfinished, summarise
+from jissoku.stats.summary import contradicted, of_unfinished, summarise
 from jissoku.stats.sweep import summarise as summarise_sweep
 from jissoku.stats.trial_checks import busy_arms, trial_checks
 from jissoku.stats.verdict import minimum_effect_of

@@ -1,30 +1,211 @@
-"""Which knobs are accepted: by the effect's interval, the counter and the bytes of the answers."""
+"""Which knobs are accepted: by the effect's interval, the counter and the bytes of answers."""
 
+import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from scipy import stats  # type: ignore[import-untyped]
+
 from jissoku.model import (
+    ArmMeasurement,
     Comparison,
     CounterReadings,
     Decision,
     Direction,
     Estimate,
+    EvidenceSource,
     Knob,
     KnobResult,
     Metric,
     Run,
     Trial,
+    TrialKind,
     Verdict,
     VerifiedResponse,
     more_blocks,
 )
 from jissoku.model.updated import updated
-from jissoku.stats import trial_counters
+from jissoku.stats import decision
 from jissoku.stats.compare import compare
 from jissoku.stats.comparison_input import ComparisonInput, loads_of
-from jissoku.stats.screening import is_worth_it
+from jissoku.stats.decision import Decided
+from jissoku.stats.ratio_samples import select_ratio_source
 from jissoku.stats.summary import excluded_arms
-from jissoku.stats.valid_trials import valid_trials
+from jissoku.stats.valid_trials import ValidTrials, log_differences, measurement_of, valid_trials
+from jissoku.stats.verdict import MINIMUM_EFFECT_OF_METRIC
+
+# Cores that the target's processes kept busy.
+CORES = "cores"
+
+# How often a second its threads changed cores.
+MIGRATIONS = "migrations"
+
+# Microseconds of its CPU time outside the kernel, per request.
+USER_US = "user_us"
+
+COUNTERS = frozenset({CORES, MIGRATIONS, USER_US})
+
+
+def trial_counters(trials: Sequence[Trial], kind: TrialKind, arm: str) -> dict[str, float]:
+    """Medians over the valid trials of one kind; unavailable counters are omitted."""
+    found: dict[str, list[float]] = {name: [] for name in COUNTERS}
+    for trial in valid_trials(trials).with_arm(kind, arm):
+        measurement = measurement_of(trial, arm)
+        if measurement is not None:
+            for name, value in _of(measurement).items():
+                found[name].append(value)
+    return {name: statistics.median(values) for name, values in found.items() if values}
+
+
+def _of(measurement: ArmMeasurement) -> dict[str, float]:
+    found = {}
+    if measurement.cpu_ns is not None:
+        found[CORES] = measurement.cpu_ns / measurement.duration_ns
+        if measurement.cpu_user_fraction is not None and measurement.requests:
+            found[USER_US] = (
+                measurement.cpu_ns * measurement.cpu_user_fraction / measurement.requests / 1e3
+            )
+    if measurement.migrations_per_second is not None:
+        found[MIGRATIONS] = measurement.migrations_per_second
+    return found
+
+
+# With a server this many times as expensive, the load generator has at most a sixth of the cores.
+GENERATOR_HEADROOM_MIN = 5.0
+
+
+def rates_against_baseline(run: Run, trials: Sequence[Trial]) -> dict[str, Comparison]:
+    """Every arm's time per answer over the baseline's; below 1 is the higher rate."""
+    known, out = valid_trials(trials), excluded_arms(run, trials)
+    names = [arm.name for arm in run.arms if arm.name != run.baseline]
+    found = decision.settle([_compared_rate(known, name, run, out) for name in names])
+    return {one.arm: one for one in found}
+
+
+def _compared_rate(
+    known: ValidTrials, name: str, run: Run, excluded: Mapping[str, tuple[Verdict, str]]
+) -> Decided:
+    blank = Comparison(
+        arm=name,
+        against=run.baseline,
+        verdict=Verdict.INCONCLUSIVE,
+        metric=Metric.TIME,
+        source=EvidenceSource.SINGLE,
+        connections=run.workload.connections,
+        minimum_effect=MINIMUM_EFFECT_OF_METRIC[Metric.TIME],
+    )
+    doubt = next((excluded[one] for one in (name, run.baseline) if one in excluded), None)
+    if doubt is not None:
+        return Decided(updated(blank, verdict=doubt[0], remarks=(doubt[1],)))
+    return decision.decide(blank, log_differences(_times(known, name), _times(known, run.baseline)))
+
+
+# Knobs that are judged by the rate at full load: more workers cost no less CPU per request. Servers
+# and load generator share all cores here, since a machine that gives the server one core has no use
+# for a second worker. Such a rate says something of the server only where the load generator's part
+# of the cores is small.
+
+
+def _times(known: ValidTrials, arm: str) -> Mapping[int, float]:
+    """ln(seconds per answer) of each closed loop, by block."""
+    found = {}
+    for trial in known.with_arm(TrialKind.CLOSED_LOOP, arm):
+        measurement = measurement_of(trial, arm)
+        if measurement is not None and measurement.requests:
+            found[trial.block] = math.log(measurement.duration_ns / measurement.requests / 1e9)
+    return found
+
+
+def counters(trials: Sequence[Trial], arm: str) -> CounterReadings:
+    """What an arm's closed loops counted; no system calls are counted at full load."""
+    return CounterReadings(
+        requests=0,
+        per_request=trial_counters(trials, TrialKind.CLOSED_LOOP, arm),
+        syscalls_reason="it could not be seen at full load",
+    )
+
+
+def generator_headroom(run: Run, trials: Sequence[Trial]) -> float | None:
+    """Smallest CPU time of the baseline over the load generator's; None if not available."""
+    threads = min(len(run.cores.generator), run.workload.connections)
+    found = []
+    for trial in valid_trials(trials).with_arm(TrialKind.CLOSED_LOOP, run.baseline):
+        measurement, seen = measurement_of(trial, run.baseline), trial.conditions
+        if measurement is not None and measurement.cpu_ns is not None and seen is not None:
+            # In older records the busiest thread is known; none of the others takes more.
+            cores = seen.generator_cpu_cores
+            cores = seen.generator_busy_fraction * threads if cores is None else cores
+            found.append(
+                measurement.cpu_ns / (cores * measurement.duration_ns) if cores else math.inf
+            )
+    return statistics.median(found) if found else None
+
+
+def with_generator_doubt(comparison: Comparison, times: float | None) -> Comparison:
+    """Takes the verdict away from a rate at full load that says nothing of the server."""
+    if comparison.ratio is None or (times is not None and times >= GENERATOR_HEADROOM_MIN):
+        return comparison
+    reason = "the target's CPU time could not be seen"
+    if times is not None:
+        reason = (
+            f"the target costs only {times:.1f} times as much as the load generator that shares its"
+            f" cores, and {GENERATOR_HEADROOM_MIN:g} times is the least: ask for something dearer,"
+            f" such as a"
+            " large answer that is compressed"
+        )
+    return updated(comparison, verdict=Verdict.INVALID, proven=False, remarks=(reason,))
+
+
+# Which of many knobs are tested further: the effect of each in a balanced design. Effects of single
+# knobs are added up; what two of them do only together is mixed into them. So this leaves out, and
+# never accepts: what stays is tried alone and beside the others on fresh blocks.
+
+
+def effects(
+    run: Run, trials: Sequence[Trial], switched: Mapping[str, Sequence[str]], knobs: Sequence[str]
+) -> dict[str, Estimate] | None:
+    """Each knob's factor on the cost of a request, with its 95 % interval.
+
+    Args:
+        switched: The knobs of each arm beside the baseline.
+        knobs: All of them.
+
+    Returns:
+        None where too few trials count to separate the knobs.
+    """
+    known = ComparisonInput(run, valid_trials(trials), {}, ()).main
+    rows, values = [], []
+    for arm, mine in switched.items():
+        for log in select_ratio_source(known, arm, run.baseline).logs.values():
+            rows.append([float(knob in mine) for knob in knobs])
+            values.append(log)
+    freedom = len(values) - len(knobs)
+    design = np.array(rows).reshape(len(rows), len(knobs))
+    if freedom < 1 or np.linalg.matrix_rank(design) < len(knobs):
+        return None
+    inverse = np.linalg.inv(design.T @ design)
+    found = inverse @ design.T @ np.array(values)
+    spread = math.sqrt(float(np.sum((np.array(values) - design @ found) ** 2)) / freedom)
+    t = float(stats.t.ppf(0.975, freedom))
+    halves = t * spread * np.sqrt(np.diag(inverse))
+    return {
+        knob: Estimate(
+            value=math.exp(float(value)),
+            low=math.exp(float(value - half)),
+            high=math.exp(float(value + half)),
+            blocks=len(values),
+            sd_log=spread,
+        )
+        for knob, value, half in zip(knobs, found, halves, strict=True)
+    }
+
+
+def is_worth_it(effect: Estimate, minimum_effect: float) -> bool:
+    """Whether a saving of at least the minimum effect is not ruled out."""
+    return effect.low < 1 / (1 + minimum_effect)
+
 
 # A counter has changed if it differs by this fraction of its value, and by so much per request: a
 # few calls more or less in some hundred requests are due to start and stop.
@@ -93,7 +274,7 @@ def _compared(answer: VerifiedResponse) -> tuple[int, str, str]:
 
 def counter_value(counts: CounterReadings, counter: str) -> float | None:
     """A counter per request; None if it is unknown, which is not zero."""
-    if counter in CLIENT_COUNTERS | trial_counters.ALL:
+    if counter in CLIENT_COUNTERS | COUNTERS:
         return counts.per_request.get(counter)
     if counts.syscalls_reason:
         return None
@@ -204,7 +385,6 @@ def _counter_objection(
 
 
 def _among_others(one: KnobEvidence) -> tuple[Decision, str]:
-    """Whether the knob has an effect in addition to the others."""
     if one.leave_one_out is None or _pays_among_others(one):
         return Decision.ACCEPTED, "its effect and its counter are as predicted"
     if one.leave_one_out.verdict is Verdict.INCONCLUSIVE:

@@ -47,12 +47,10 @@ class WorkloadTrials:
 
     @cached_property
     def valid_trials(self) -> ValidTrials:
-        """The valid trials."""
         return valid_trials(self.trials)
 
     @cached_property
     def comparison_input(self) -> ComparisonInput:
-        """The valid trials, as input of comparisons."""
         return comparison_input(self.run, self.trials)
 
     @cached_property

@@ -47,7 +47,6 @@ class ComparisonInput:
 
     @property
     def looks(self) -> Looks:
-        """When the run was looked at."""
         return Looks(self.run.horizon or 0)
 
     def noise(self, metric: Metric) -> float:

@@ -68,8 +68,6 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function and its arguments."""
-
     function: str
     arguments: tuple["Formula", ...]
 

@@ -1,8 +1,9 @@
-"""A run in one sentence: the target with the lowest cost, and whether that depends on the load."""
+"""A run in a few sentences: who uses least, whether that depends on the load, and ranks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from jissoku.model import ArmSummary, Comparison, Load, MeasurementStatus, Metric, Run, Verdict
+from jissoku.stats.compare import ranked_arms
 from jissoku.stats.comparison_text import format_ratio
 
 
@@ -38,7 +39,6 @@ def headline(
 def _first_and_last(
     ranked: Sequence[ArmSummary], costs: Sequence[Comparison], main: Load
 ) -> Iterator[str]:
-    """The first, the second and the last target."""
     leaders = [s.arm.name for s in ranked if (p := s.at(main)) is not None and p.rank == 1]
     rest = [s for s in ranked if s.arm.name not in leaders]
     at = f"At {main.text}"
@@ -121,3 +121,113 @@ def _nothing(run: Run, arm_summaries: Sequence[ArmSummary], costs: Sequence[Comp
 def join_names(found: Sequence[str]) -> str:
     """As in `a, b and c`."""
     return found[0] if len(found) == 1 else f"{', '.join(found[:-1])} and {found[-1]}"
+
+
+def ranks(ordered: Sequence[str], is_apart: Callable[[str, str], bool]) -> dict[str, int]:
+    """One more than the number of arms that are proven to be better.
+
+    An arm is proven to be better than another if their comparison shows it, or if a third is proven
+    to lie between them. So the order of ranks never contradicts a proven comparison, and arms of
+    which none is proven to be better share a rank.
+
+    Args:
+        ordered: Names, the best first.
+        is_apart: Whether the comparison of two arms shows a difference, with all comparisons
+            counted.
+    """
+    better: dict[str, set[str]] = {}
+    for index, name in enumerate(ordered):
+        above = [other for other in ordered[:index] if is_apart(other, name)]
+        better[name] = set(above).union(*(better[other] for other in above))
+    return {name: 1 + len(better[name]) for name in ordered}
+
+
+BETTER = {
+    Metric.COST: "Least CPU time per request",
+    Metric.P99: "Shortest p99 latency",
+    Metric.CAPACITY: "Highest capacity",
+}
+
+# Pairs that are named where nothing was decided; the rest is counted.
+UNDECIDED_NAMED = 4
+
+
+def advice(
+    run: Run,
+    arm_summaries: Sequence[ArmSummary],
+    comparisons: Sequence[Comparison],
+    loads: Sequence[Load],
+) -> tuple[str, ...]:
+    """Names the best of each metric at each load; nothing where fewer than two were measured."""
+    field = [
+        s.arm.name
+        for s in arm_summaries
+        if s.arm.name in ranked_arms(run) and s.status is MeasurementStatus.MEASURED
+    ]
+    if len(field) < 2:
+        return ()
+    return (
+        *_at_loads(Metric.COST, loads, field, comparisons),
+        *_at_loads(Metric.P99, loads, field, comparisons),
+        *_overall(Metric.CAPACITY, field, comparisons),
+        *_unreached(arm_summaries, field),
+        *_undecided(comparisons),
+    )
+
+
+def _at_loads(
+    metric: Metric, loads: Sequence[Load], field: Sequence[str], comparisons: Sequence[Comparison]
+) -> Iterator[str]:
+    """One sentence for all loads; those with the same answer are named together."""
+    found: dict[str, list[str]] = {}
+    for load in loads:
+        here = [c for c in comparisons if c.metric is metric and c.load == load]
+        best = _best(here, field)
+        if best:
+            found.setdefault(best, []).append(load.text)
+    if found:
+        text = "; ".join(f"{best} at {join_names(at)}" for best, at in found.items())
+        yield f"{BETTER[metric]}: {text}."
+
+
+def _overall(
+    metric: Metric, field: Sequence[str], comparisons: Sequence[Comparison]
+) -> Iterator[str]:
+    best = _best([c for c in comparisons if c.metric is metric], field)
+    if best:
+        yield f"{BETTER[metric]}: {best}."
+
+
+def _best(comparisons: Sequence[Comparison], field: Sequence[str]) -> str:
+    """The arms not proven worse than another; empty where no difference is proven."""
+    mine = [c for c in comparisons if c.ratio]
+    known = [name for name in field if any(name in {c.arm, c.against} for c in mine)]
+    worse = {_worse(c) for c in mine if c.proven}
+    best = [name for name in known if name not in worse]
+    if not best or len(best) == len(known):
+        return ""
+    return join_names(best) + (" (no difference shown)" if len(best) > 1 else "")
+
+
+def _worse(found: Comparison) -> str:
+    assert found.ratio is not None, "a proven comparison has a ratio"
+    is_arm = (found.ratio.value > 1) == found.metric.less_is_better
+    return found.arm if is_arm else found.against
+
+
+def _unreached(arm_summaries: Sequence[ArmSummary], field: Sequence[str]) -> Iterator[str]:
+    for known in arm_summaries:
+        if known.arm.name in field and known.unreached:
+            yield f"{known.arm.name} does not reach {known.unreached[0].text}."
+
+
+def _undecided(comparisons: Sequence[Comparison]) -> Iterator[str]:
+    found = [
+        f"{c.arm} / {c.against} at {c.load.text}"
+        for c in comparisons
+        if c.metric is Metric.COST and c.verdict in {Verdict.INCONCLUSIVE, Verdict.DISPUTED}
+    ]
+    if found:
+        more = len(found) - UNDECIDED_NAMED
+        text = ", ".join(found[:UNDECIDED_NAMED]) + (f" and {more} more" if more > 0 else "")
+        yield f"Not decided by CPU time per request: {text}."

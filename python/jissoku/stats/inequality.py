@@ -89,7 +89,6 @@ class Inequality:
 
     @property
     def below(self) -> tuple[Quantity, ...]:
-        """The quantities on the other side."""
         return (*self.left.below, *self.right.above)
 
     @property
@@ -99,7 +98,6 @@ class Inequality:
 
     @property
     def quantities(self) -> tuple[Quantity, ...]:
-        """All of them."""
         return (*self.above, *self.below)
 
 

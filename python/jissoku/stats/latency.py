@@ -8,10 +8,89 @@ above it.
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+import numpy as np
+from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 
 from jissoku.model import ArmMeasurement, Percentile, QuantilePoint
-from jissoku.stats import estimate, histogram
-from jissoku.stats.histogram import LatencyDistribution
+from jissoku.stats import estimate
+
+# As the load generator records them.
+LATENCY_NS_MAX = 60_000_000_000
+DIGITS = 3
+
+# More than a run has measurements at one load.
+DECODED_MAX = 4096
+
+
+# Latency histograms as a few numbers: which buckets hold answers, and how many. The library walks
+# through all of a histogram's 27,000 buckets for every percentile; most are empty.
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyDistribution:
+    """Answers by bucket.
+
+    Attributes:
+        buckets: Indices of those that are not empty, ascending.
+        cumulative: How many answers lie in a bucket or below it.
+    """
+
+    buckets: np.ndarray
+    cumulative: np.ndarray
+
+    @property
+    def total(self) -> int:
+        return int(self.cumulative[-1]) if len(self.cumulative) else 0
+
+    def at(self, fraction: float) -> int:
+        """Nanoseconds in which this fraction of the answers came, as HdrHistogram rounds them."""
+        if not self.total:
+            return 0
+        wanted = max(1, int(fraction * self.total + 0.5))
+        lowest, highest = _bounds(int(self.buckets[np.searchsorted(self.cumulative, wanted)]))
+        return highest if fraction else lowest
+
+    def above(self, value: int) -> int:
+        """How many responses took longer than this, at the resolution of the buckets."""
+        bucket = _shape().get_counts_array_index(value)
+        index = int(np.searchsorted(self.buckets, bucket, side="right"))
+        return self.total - (int(self.cumulative[index - 1]) if index else 0)
+
+
+@lru_cache(maxsize=DECODED_MAX)
+def decode(histogram: str) -> LatencyDistribution:
+    """What a measurement's histogram holds."""
+    whole = HdrHistogram(1, LATENCY_NS_MAX, DIGITS)
+    whole.decode_and_add(histogram)
+    counts = np.array(whole.counts)
+    buckets = np.flatnonzero(counts)
+    return LatencyDistribution(buckets, np.cumsum(counts[buckets]))
+
+
+def merge(parts: Iterable[LatencyDistribution]) -> LatencyDistribution:
+    """All answers of several histograms."""
+    known = list(parts)
+    counts = [np.diff(part.cumulative, prepend=0) for part in known]
+    buckets, places = np.unique(np.concatenate([p.buckets for p in known]), return_inverse=True)
+    summed = np.bincount(places, weights=np.concatenate(counts), minlength=len(buckets))
+    return LatencyDistribution(buckets, np.cumsum(summed.astype(np.int64)))
+
+
+@cache
+def _bounds(bucket: int) -> tuple[int, int]:
+    """The lowest and the highest value of a bucket; many histograms share a few hundred buckets."""
+    value = int(_shape().get_value_from_index(bucket))
+    return value, int(_shape().get_highest_equivalent_value(value))
+
+
+@cache
+def _shape() -> HdrHistogram:
+    """An empty one, which knows the values of its buckets."""
+    return HdrHistogram(1, LATENCY_NS_MAX, DIGITS)
+
 
 ABOVE_MIN = 100
 
@@ -93,11 +172,8 @@ def log_pooled(measurements: Mapping[int, ArmMeasurement], fraction: float) -> d
         return {}
     if not all(measurement.histogram for measurement in measurements.values()):
         return {}
-    parts = {
-        block: histogram.decode(measurement.histogram)
-        for block, measurement in measurements.items()
-    }
-    whole = histogram.merge(parts.values())
+    parts = {block: decode(measurement.histogram) for block, measurement in measurements.items()}
+    whole = merge(parts.values())
     value = whole.at(fraction)
     part_above = whole.above(value) / whole.total
     slope = _slope(whole, fraction) * len(parts) / whole.total
@@ -126,16 +202,12 @@ def percentile_ns(measurement: ArmMeasurement, fraction: float) -> int:
     recorded = {0.50: latency.p50, 0.90: latency.p90, 0.99: latency.p99, 0.999: latency.p999}
     if fraction in recorded:
         return recorded[fraction]
-    return histogram.decode(measurement.histogram).at(fraction) if measurement.histogram else 0
+    return decode(measurement.histogram).at(fraction) if measurement.histogram else 0
 
 
 def curve(measurements: Iterable[ArmMeasurement]) -> tuple[QuantilePoint, ...]:
     """At each fraction the median over trials, as far as every trial supports it."""
-    known = [
-        histogram.decode(measurement.histogram)
-        for measurement in measurements
-        if measurement.histogram
-    ]
+    known = [decode(measurement.histogram) for measurement in measurements if measurement.histogram]
     if not known:
         return ()
     least = min(answers.total for answers in known)

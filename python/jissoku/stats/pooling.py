@@ -43,7 +43,6 @@ class LogRatio:
 
     @property
     def error(self) -> float:
-        """Standard error."""
         return math.sqrt(self.variance)
 
     @property

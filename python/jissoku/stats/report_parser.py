@@ -1,12 +1,16 @@
 """Extracts values from a report: by regular expression, by a path in JSON, or from a histogram."""
 
+import csv
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
+import numpy as np
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 
-from jissoku.model.load_tool import FigurePattern
+from jissoku.model.load_tool import FigurePattern, Samples
+from jissoku.stats.oracle_stats import ks_statistic, lag1
 
 # A bare number counts as it is; a time counts in nanoseconds.
 UNITS = {"": 1.0, "ns": 1.0, "us": 1e3, "\N{MICRO SIGN}s": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9}
@@ -17,7 +21,6 @@ COUNT = -1
 
 
 def read_values(wanted: dict[str, FigurePattern], text: str) -> dict[str, float]:
-    """Every value that the report has."""
     tree = _json(text)
     found: dict[str, float] = {}
     for name, figure in wanted.items():
@@ -92,3 +95,53 @@ def _json(text: str) -> Any:
         except msgspec.DecodeError:
             continue
     return None
+
+
+# Fewer gaps give no estimate of their distribution.
+GAPS_MIN = 100
+
+# Shares of the samples that do not exceed a percentile, by the name that values have.
+SHARES = {
+    "p50_ns": 0.5,
+    "p75_ns": 0.75,
+    "p90_ns": 0.9,
+    "p95_ns": 0.95,
+    "p99_ns": 0.99,
+    "p999_ns": 0.999,
+    "p9999_ns": 0.9999,
+}
+
+
+def sample_values(wanted: Samples, lines: Iterable[str]) -> dict[str, float]:
+    """Count, sum, extremes and percentiles of the latencies, and how random the due times are.
+
+    Args:
+        wanted: Which columns mean what.
+        lines: Of the file that the tool wrote.
+    """
+    latencies, due = _read(wanted, lines)
+    latencies.sort()
+    found = {"raw_count": float(len(latencies)), "raw_sum_ns": float(sum(latencies))}
+    if latencies:
+        found |= {"raw_min_ns": float(latencies[0]), "raw_max_ns": float(latencies[-1])}
+        found |= {
+            f"raw_{name}": float(latencies[rank(len(latencies), share) - 1])
+            for name, share in SHARES.items()
+        }
+    gaps = np.diff(np.sort(np.array(due, dtype=np.float64)))
+    if len(gaps) >= GAPS_MIN and gaps.mean() > 0:
+        found["raw_due_ks"] = ks_statistic(gaps)
+        found["raw_due_lag1"] = lag1(gaps)
+    return found
+
+
+def _read(wanted: Samples, lines: Iterable[str]) -> tuple[list[int], list[int]]:
+    """The latencies of answered requests, and when all were to be sent."""
+    latencies: list[int] = []
+    due: list[int] = []
+    for row in csv.DictReader(lines):
+        if wanted.due:
+            due.append(int(row[wanted.due]))
+        if all(row[column] == word for column, word in wanted.where.items()):
+            latencies.append(int(row[wanted.end]) - int(row[wanted.start]))
+    return latencies, due

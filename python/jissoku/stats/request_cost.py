@@ -14,7 +14,6 @@ TICKS_MIN = 20
 
 
 def with_results(record: CostRecord, tools: tuple[Tool, Tool]) -> CostRecord:
-    """The record with what its pairs come to."""
     figures = []
     for cell in record.cells:
         unable = unsupported_reason(cell, tools)
@@ -29,7 +28,6 @@ def with_results(record: CostRecord, tools: tuple[Tool, Tool]) -> CostRecord:
 
 
 def cost_result(cell: LoadPoint, pairs: Sequence[ToolPair]) -> CostResult:
-    """What the pairs of one cell come to."""
     counted = [pair for pair in pairs if not pair.void]
     found = CostResult(
         cell=cell.name,

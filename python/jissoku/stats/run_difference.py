@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from jissoku.model import FULL_LOAD, LoadLevel, Origin
-from jissoku.model.arm import short_version
 from jissoku.model.history import ArmRow, IndexedRun
 from jissoku.model.history_answer import ArmChange, Confirmation, RunDifference, Tau
+from jissoku.model.run import short_version
 from jissoku.model.updated import updated
 from jissoku.stats.across_runs import breaks, common_loads, difference, obstacles, unchanged_arms
 

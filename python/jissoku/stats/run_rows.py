@@ -42,7 +42,7 @@ REVISION = 2
 # Characters of a request body that a command contains.
 BODY_MAX = 200
 
-# Placeholders of the machine's folders in records (`python/jissoku/targets/redact.py`).
+# Placeholders of the machine's folders in records (`python/jissoku/targets/provenance.py`).
 REDACTED = re.compile(r"\N{HORIZONTAL ELLIPSIS}|~|\b(?:PREFIX|PACKAGE|HERE|TMP|HOST|USER)\b")
 
 

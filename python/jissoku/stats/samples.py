@@ -3,9 +3,16 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from jissoku.model import ArmMeasurement, Metric, Trial, TrialKind
+from jissoku.model import ArmMeasurement, Load, Method, Metric, Run, Trial, TrialKind
 from jissoku.stats import latency
-from jissoku.stats.valid_trials import ValidTrials, log_differences, measurement_of
+from jissoku.stats.comparison_input import ComparisonInput, loads_of
+from jissoku.stats.valid_trials import (
+    ValidTrials,
+    log_cost,
+    log_differences,
+    measurement_of,
+    valid_trials,
+)
 
 Logs = Mapping[int, float]
 
@@ -33,7 +40,6 @@ def _measurements(known: ValidTrials, kind: TrialKind, arm: str) -> dict[int, Ar
 def _both(
     known: ValidTrials, kind: TrialKind, arm: str, against: str
 ) -> tuple[dict[int, ArmMeasurement], dict[int, ArmMeasurement]]:
-    """Both arms' trials of a kind, in the blocks that have both."""
     ours, theirs = _measurements(known, kind, arm), _measurements(known, kind, against)
     shared = sorted(ours.keys() & theirs.keys())
     return {block: ours[block] for block in shared}, {block: theirs[block] for block in shared}
@@ -73,3 +79,30 @@ def log_capacities(trials: Sequence[Trial], arm: str) -> Logs:
 def log_capacity_ratios(trials: Sequence[Trial], arm: str, against: str) -> Logs:
     """ln(capacity of `arm` / capacity of `against`), by block."""
     return log_differences(log_capacities(trials, arm), log_capacities(trials, against))
+
+
+KINDS = {
+    Method.TIME_SLICED: TrialKind.TIME_SLICED,
+    Method.PAIRED: TrialKind.PAIRED,
+    Method.SINGLE: TrialKind.CLOSED_LOOP,
+}
+
+
+def block_costs(run: Run, trials: Sequence[Trial]) -> dict[tuple[Load, str], list[float]]:
+    """CPU nanoseconds per request, block by block, by load and arm.
+
+    A paired trial of the reference is one of several in its block: all of them count.
+    """
+    evidence = ComparisonInput(run, valid_trials(trials), {}, loads_of(run, tuple(trials)))
+    return {
+        (load, arm.name): values
+        for load in evidence.loads
+        for arm in run.arms
+        if (
+            values := [
+                math.exp(log)
+                for trial in evidence.at(load).with_arm(KINDS[run.method], arm.name)
+                if (log := log_cost(trial, arm.name)) is not None
+            ]
+        )
+    }

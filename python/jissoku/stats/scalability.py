@@ -1,4 +1,4 @@
-"""Scalability of a target: the fitted model with intervals, and its predictions.
+"""Scalability of a target: the model, its fit with intervals, and its predictions.
 
 Intervals are bootstrapped by complete blocks, so that disturbances common to all levels of a block
 stay together. A bootstrap of few blocks varies too little, so distances from the estimate are
@@ -11,12 +11,170 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats  # type: ignore[import-untyped]
+from numpy.typing import NDArray
+from scipy import optimize, stats  # type: ignore[import-untyped]
 
 from jissoku.model import IntervalEstimate, Prediction, UslModel
 from jissoku.model.updated import updated
-from jissoku.stats import usl
-from jissoku.stats.usl import Fit
+
+Numbers = NDArray[np.float64]
+
+STEPS_MAX = 50
+HALVINGS_MAX = 30
+TOLERANCE = 1e-12
+
+# Stands for no coherency at all where a peak is computed from it.
+VARIANCE_MIN = 1e-15
+
+
+# Fits the Universal Scalability Law: the numerical part, on bare numbers. X(N) = k N / (1 + a (N -
+# 1) + b N (N - 1)), a and b at least zero (Gunther, Guerrilla Capacity Planning, 2007, chapter 4).
+# Rates differ by factors, so it is fitted to their logarithms. N / X is linear in 1 / k, a / k and
+# b / k, so each Gauss-Newton step on the logarithms is a linear least-squares problem whose
+# unknowns must not be negative. scipy solves that one exactly: a parameter that would be negative
+# is zero, and not merely small.
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A fitted model.
+
+    Attributes:
+        inverse_rate: 1 / k: what one takes alone, in seconds per answer.
+        contention_term: a / k.
+        coherency_term: b / k.
+    """
+
+    inverse_rate: float
+    contention_term: float
+    coherency_term: float
+
+    @property
+    def single(self) -> float:
+        return 1 / self.inverse_rate
+
+    @property
+    def contention(self) -> float:
+        """The part that waits for its turn, a."""
+        return self.contention_term / self.inverse_rate
+
+    @property
+    def coherency(self) -> float:
+        """What each pair costs, b."""
+        return self.coherency_term / self.inverse_rate
+
+    @property
+    def peak(self) -> float:
+        """Where the rate is highest: sqrt((1 - a) / b)."""
+        return math.sqrt(max(0.0, 1 - self.contention) / max(self.coherency, VARIANCE_MIN))
+
+    def rate(self, level: float) -> float:
+        load = (
+            self.inverse_rate
+            + self.contention_term * (level - 1)
+            + self.coherency_term * level * (level - 1)
+        )
+        return level / load
+
+
+@dataclass(frozen=True, slots=True)
+class LackOfFit:
+    """Distance of the levels from a model.
+
+    Attributes:
+        largest: Distance of the farthest level, as a fraction.
+        p_value: Of the levels lying so far off by the noise within blocks alone.
+    """
+
+    largest: float
+    p_value: float
+
+
+def solve(levels: Numbers, logs: Numbers) -> Fit | None:
+    """The model nearest to a table of logarithms of rates, one row a level, one column a block.
+
+    Cells that are not there are NaN. None when the rates leave the rate of one open.
+    """
+    means, counts = adjusted(logs)
+    there = counts > 0
+    levels, weights = levels[there], np.sqrt(counts[there])
+    wanted = np.log(levels) - means[there]  # of N / X
+    design = np.column_stack([np.ones_like(levels), levels - 1, levels * (levels - 1)])
+    # The first step takes relative errors for logarithms of ratios; each later one is exact.
+    guess, _ = optimize.nnls(design * (weights / np.exp(wanted))[:, None], weights)
+    guess = guess + np.array([1e-6 * math.exp(float(wanted.min())), 0.0, 0.0])
+    for _ in range(STEPS_MAX):
+        better = _step(design, wanted, weights, guess)
+        moved = float(np.abs(better - guess).max()) / float(guess.max())
+        guess = better
+        if moved < TOLERANCE:
+            break
+    base, waiting, agreeing = (float(value) for value in guess)
+    return Fit(base, waiting, agreeing) if base > 0 else None
+
+
+def _step(design: Numbers, wanted: Numbers, weights: Numbers, guess: Numbers) -> Numbers:
+    """One Gauss-Newton step, shortened until it does no harm.
+
+    Both its ends are allowed, so all that lies between them is.
+    """
+    modelled = design @ guess
+    target = 1 + wanted - np.log(modelled)
+    aim, _ = optimize.nnls(design * (weights / modelled)[:, None], weights * target)
+    before = _loss(design, wanted, weights, guess)
+    length = 1.0
+    for _ in range(HALVINGS_MAX):
+        tried = guess + length * (aim - guess)
+        if _loss(design, wanted, weights, tried) <= before:
+            return np.asarray(tried)
+        length /= 2
+    return guess
+
+
+def _loss(design: Numbers, wanted: Numbers, weights: Numbers, guess: Numbers) -> float:
+    modelled = design @ guess
+    if float(modelled.min()) <= 0:
+        return math.inf
+    return float(np.sum((weights * (wanted - np.log(modelled))) ** 2))
+
+
+def adjusted(logs: Numbers) -> tuple[Numbers, Numbers]:
+    """Each level's mean over blocks, and of how many.
+
+    A level that lacks a slow block would seem fast, so where cells are missing the blocks' own
+    effects are estimated beside the levels' (two-way additive model) and taken out.
+    """
+    there = ~np.isnan(logs)
+    counts = there.sum(axis=1).astype(float)
+    if there.all():
+        return logs.mean(axis=1), counts
+    rows, columns = np.nonzero(there)
+    height, width = logs.shape
+    design = np.zeros((len(rows), height + width))
+    design[np.arange(len(rows)), rows] = 1
+    design[np.arange(len(rows)), height + columns] = 1
+    effects = np.linalg.lstsq(design, logs[there], rcond=None)[0]
+    used = np.unique(columns)
+    return effects[:height] + effects[height + used].mean(), counts
+
+
+def lack_of_fit(levels: Numbers, logs: Numbers, found: Fit) -> LackOfFit:
+    """Tests the lack of fit against the noise within blocks, by an F-test."""
+    means, counts = adjusted(logs)
+    model = np.log([found.rate(level) for level in levels])
+    distances = means - model
+    largest = float(np.abs(np.expm1(distances)).max())
+    there = ~np.isnan(logs)
+    rest = logs - means[:, None]
+    rest = rest - np.nanmean(rest, axis=0)[None, :]
+    height, width = logs.shape
+    freedom = int(there.sum()) - height - width + 1
+    noise = float(np.nansum(rest**2)) / freedom if freedom > 0 else 0.0
+    lack = float(np.sum(counts * distances**2)) / (height - 3)
+    if noise <= 0:
+        return LackOfFit(largest, 0.0 if lack > 0 else 1.0)
+    return LackOfFit(largest, float(stats.f.sf(lack / noise, height - 3, freedom)))
+
 
 RESAMPLES = 1000
 TAIL = 0.025
@@ -41,8 +199,6 @@ Rates = Mapping[int, Mapping[int, float]]
 
 @dataclass(frozen=True, slots=True)
 class _Bootstrap:
-    """A fit, and the bootstrapped fits."""
-
     estimate: Fit
     resamples: Sequence[Fit]
     widening: float
@@ -55,7 +211,6 @@ class _Bootstrap:
         return IntervalEstimate(value=value, low=max(0.0, low), high=max(value, high))
 
     def positive_interval(self, quantity: Callable[[Fit], float]) -> IntervalEstimate:
-        """The interval of a positive quantity, from its logarithms."""
         logs = [math.log(max(quantity(fit), 1e-300)) for fit in (self.estimate, *self.resamples)]
         low, high = self._ends(logs[0], logs[1:])
         return IntervalEstimate(
@@ -86,10 +241,10 @@ def fit(rates: Rates, *, at: Sequence[int] = (), seed: int = 0) -> UslModel:
         raise ValueError(f"{len(rates)} levels in {len(numbers)} blocks cannot be fitted")
     levels = np.array(sorted(rates), dtype=float)
     logs = np.array([[rates[n].get(block, math.nan) for block in numbers] for n in sorted(rates)])
-    found = usl.solve(levels, logs)
+    found = solve(levels, logs)
     if found is None:
         raise ValueError("the rates do not determine the rate at level 1")
-    off = usl.lack_of_fit(levels, logs, found)
+    off = lack_of_fit(levels, logs, found)
     drawn = list(_resamples(levels, logs, seed))
     evidence = _Bootstrap(found, drawn, _widening(len(numbers)), max(rates))
     model = UslModel(
@@ -107,7 +262,7 @@ def fit(rates: Rates, *, at: Sequence[int] = (), seed: int = 0) -> UslModel:
     return updated(model, peak=peak, peak_reason=reason, predictions=forecasts)
 
 
-def _resamples(levels: usl.Numbers, logs: usl.Numbers, seed: int) -> Iterator[Fit]:
+def _resamples(levels: Numbers, logs: Numbers, seed: int) -> Iterator[Fit]:
     rng = np.random.default_rng(seed)
     width = logs.shape[1]
     # The order of blocks is irrelevant, so few blocks have few samples: three have ten.
@@ -116,7 +271,7 @@ def _resamples(levels: usl.Numbers, logs: usl.Numbers, seed: int) -> Iterator[Fi
         drawn_blocks: list[int] = rng.integers(0, width, size=(width,)).tolist()
         chosen = tuple(sorted(drawn_blocks))
         if chosen not in known:
-            known[chosen] = usl.solve(levels, logs[:, chosen])
+            known[chosen] = solve(levels, logs[:, chosen])
         drawn = known[chosen]
         if drawn is not None:
             yield drawn
@@ -127,7 +282,7 @@ def _widening(blocks: int) -> float:
     return float(wide / normal) * math.sqrt(blocks / (blocks - 1))
 
 
-def _curve(found: Fit, levels: usl.Numbers) -> tuple[tuple[float, float], ...]:
+def _curve(found: Fit, levels: Numbers) -> tuple[tuple[float, float], ...]:
     places = np.geomspace(levels[0], levels[-1], CURVE_POINTS)
     return tuple((float(place), found.rate(float(place))) for place in places)
 

@@ -29,8 +29,6 @@ COMPATIBLE = 0.99
 
 
 class BoundState(StrEnum):
-    """The result of a bound."""
-
     PASS = "pass"  # noqa: S105 - a verdict
     FAIL = "BROKEN"
     UNDECIDED = "undecided"

@@ -11,8 +11,7 @@ import numpy as np
 
 from jissoku.model import Load
 from jissoku.model.history import ArmRow, IndexedRun, load_of
-from jissoku.model.history_answer import SeriesPoint
-from jissoku.model.ratio_columns import RatioColumns
+from jissoku.model.history_answer import RatioColumns, SeriesPoint
 from jissoku.stats.across_runs import surroundings
 from jissoku.stats.occasions import Occasion, comparison_key
 from jissoku.stats.pooling import LogRatio, pair_ratio, within_occasions
@@ -140,7 +139,6 @@ def _rows_of_runs(columns: RatioColumns) -> dict[str, list[int]]:
 def _points(
     name: str, columns: RatioColumns, found: Sequence[tuple[int, int, IndexedRun]]
 ) -> list[Measured]:
-    """A point for each group of runs."""
     numbers = np.array([number for number, _, _ in found])
     starts = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
     rows = [row for _, row, _ in found]

@@ -10,7 +10,7 @@ from jissoku.stats.run_checks import is_rejected
 from jissoku.stats.summary import comparison_input
 
 # Sources with both arms in one trial; a pair from two paired trials is as precise as these two.
-MET = {EvidenceSource.TIME_SLICED, EvidenceSource.PAIRED}
+JOINT_SOURCES = {EvidenceSource.TIME_SLICED, EvidenceSource.PAIRED}
 
 # One pair at one load: (candidate, the arm that it is compared with, load).
 Question = tuple[str, str, Load]
@@ -31,7 +31,7 @@ def half_widths(run: Run, trials: Sequence[Trial]) -> dict[Question, float]:
             if {arm, against} & evidence.excluded_arms.keys():
                 continue
             pair = select_ratio_source(known, arm, against)
-            has_met = pair.source in MET or run.method is Method.SINGLE
+            has_met = pair.source in JOINT_SOURCES or run.method is Method.SINGLE
             if len(pair.logs) >= least and has_met:
                 mean, spread = estimate.mean_and_sd(list(pair.logs.values()))
                 interval = evidence.looks.interval(mean, spread, len(pair.logs))

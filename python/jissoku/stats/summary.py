@@ -17,12 +17,18 @@ from jissoku.model import (
     Verdict,
 )
 from jissoku.model.updated import updated
-from jissoku.stats import ranking, run_checks
-from jissoku.stats.advice import advice
+from jissoku.stats import run_checks
 from jissoku.stats.arm_summary import ArmOutcome, arm_outcome, arm_summary
-from jissoku.stats.compare import aa_control, compare, observed_noise, ranked_arms
+from jissoku.stats.compare import (
+    aa_control,
+    compare,
+    compare_cost,
+    observed_noise,
+    pairs,
+    ranked_arms,
+)
 from jissoku.stats.comparison_input import ComparisonInput, loads_of
-from jissoku.stats.headline import headline
+from jissoku.stats.headline import advice, headline, ranks
 from jissoku.stats.looks import Looks
 from jissoku.stats.neighbours import neighbours
 from jissoku.stats.report_warnings import report_warnings
@@ -117,7 +123,6 @@ def of_unfinished(summary: Summary, reason: str) -> Summary:
 
 
 def excluded_arms(run: Run, trials: Sequence[Trial]) -> dict[str, tuple[Verdict, str]]:
-    """Arms that are excluded from verdicts, with the reason."""
     found = {}
     counts = _outcomes(run, trials)
     uneven = run_checks.uneven_rejection(trials, [arm.name for arm in run.arms])
@@ -133,7 +138,6 @@ def excluded_arms(run: Run, trials: Sequence[Trial]) -> dict[str, tuple[Verdict,
 
 
 def _outcomes(run: Run, trials: Sequence[Trial]) -> dict[str, ArmOutcome]:
-    """What became of each arm's trials."""
     least = Looks(run.horizon).first
     return {arm.name: arm_outcome(trials, arm.name, least) for arm in run.arms}
 
@@ -196,13 +200,12 @@ def _ranks(
     }
     if len(ordered) < 2:
         return {}
-    return ranking.ranks(ordered, lambda one, other: frozenset((one, other)) in apart)
+    return ranks(ordered, lambda one, other: frozenset((one, other)) in apart)
 
 
 def _capacity_ranks(
     found: Sequence[ArmSummary], comparisons: Sequence[Comparison], named: Sequence[str]
 ) -> dict[str, int]:
-    """Ranks by capacity of those who have one."""
     known = {s.arm.name: s.capacity_rps.value for s in found if s.capacity_rps is not None}
     ordered = sorted((name for name in known if name in named), key=lambda name: -known[name])
     if len(ordered) < 2:
@@ -212,10 +215,22 @@ def _capacity_ranks(
         for c in comparisons
         if c.proven and c.metric is Metric.CAPACITY
     }
-    return ranking.ranks(ordered, lambda one, other: frozenset((one, other)) in apart)
+    return ranks(ordered, lambda one, other: frozenset((one, other)) in apart)
 
 
 def _cost(known: ArmSummary, load: Load | None) -> float:
     """Nanoseconds per request at a load; infinite where there is no such value."""
     point = known.at(load)
     return point.cost_ns.value if point is not None and point.cost_ns else math.inf
+
+
+def contradicted(run: Run, trials: Sequence[Trial]) -> tuple[Comparison, ...]:
+    """The comparisons of a run with a cross-check that does not agree, by its trials so far."""
+    evidence = comparison_input(run, trials)
+    asked = [(*pair, load) for load in evidence.loads for pair in pairs(run)]
+    decided = (compare_cost(evidence, *one, len(asked)) for one in asked)
+    return tuple(
+        one.found
+        for one in decided
+        if one and not all(check.agrees for check in one.found.cross_checks)
+    )

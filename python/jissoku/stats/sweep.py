@@ -236,7 +236,6 @@ def _sentence(sweep: Sweep, target: TargetSweep) -> str:
 
 
 def _at(model: UslModel) -> Iterator[tuple[float, float]]:
-    """The fitted model at its peak."""
     assert model.peak is not None, "only a model with a peak has one"
     n = model.peak.value
     a, b, k = model.contention.value, model.coherency.value, model.single_rps.value

@@ -8,8 +8,14 @@ from itertools import pairwise
 
 from jissoku.model import Load
 from jissoku.model.history import IndexedRun
-from jissoku.model.history_answer import MachineRatio, PooledRatio, Series, SeriesPoint, Tau
-from jissoku.model.ratio_columns import RatioColumns
+from jissoku.model.history_answer import (
+    MachineRatio,
+    PooledRatio,
+    RatioColumns,
+    Series,
+    SeriesPoint,
+    Tau,
+)
 from jissoku.model.updated import updated
 from jissoku.stats import multiplicity
 from jissoku.stats.across_runs import SUSPICION_ALPHA, breaks

@@ -22,7 +22,6 @@ class ValidTrials:
         return ValidTrials(tuple(trial for trial in self.trials if wanted(trial)))
 
     def at(self, load: Load) -> "ValidTrials":
-        """The trials at one load."""
         return self.only(lambda trial: trial.load_rps == load.rate_rps)
 
     def with_slice_length(self, turn_ns: int | None) -> "ValidTrials":
@@ -61,7 +60,6 @@ def valid_trials(trials: Iterable[Trial]) -> ValidTrials:
 
 
 def measurement_of(trial: Trial, arm: str) -> ArmMeasurement | None:
-    """The arm's measurement in a trial."""
     return next((measurement for measurement in trial.measurements if measurement.arm == arm), None)
 
 

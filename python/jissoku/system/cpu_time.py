@@ -1,6 +1,7 @@
-"""CPU time of some processes, to the nanosecond."""
+"""CPU time: of some processes to the nanosecond, and of each core by use (/proc/stat) in ticks."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from jissoku.system.processes import PROC, cpu_ns, read_stat
 
@@ -47,3 +48,36 @@ def cpu_time(pids: set[int]) -> CpuTime:
         user += stat.user_ticks
         system += stat.system_ticks
     return CpuTime(run_ns, user, system)
+
+
+STAT = Path("/proc/stat")
+
+
+@dataclass(frozen=True, slots=True)
+class CoreTimes:
+    """Ticks of one core since boot; `steal` is time that the host gave to other guests."""
+
+    user: int
+    nice: int
+    system: int
+    idle: int
+    iowait: int
+    irq: int
+    softirq: int
+    steal: int
+
+    @property
+    def busy(self) -> int:
+        """Ticks used by processes and the kernel of this machine, without steal time."""
+        return self.user + self.nice + self.system + self.irq + self.softirq
+
+
+def core_times(text: str | None = None) -> dict[int, CoreTimes]:
+    """Every core's times, by its number.
+
+    Args:
+        text: Of /proc/stat; read now if not given.
+    """
+    text = STAT.read_text() if text is None else text
+    rows = (line.split() for line in text.splitlines() if line.startswith("cpu"))
+    return {int(row[0][3:]): CoreTimes(*map(int, row[1:9])) for row in rows if row[0] != "cpu"}

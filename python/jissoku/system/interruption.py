@@ -18,7 +18,6 @@ class Interruption:
     """Catches SIGINT and SIGTERM while it is entered."""
 
     def __init__(self) -> None:
-        """Nothing is interrupted yet."""
         self.asked = False
         self._waiting_for: subprocess.Popen[str] | None = None
 

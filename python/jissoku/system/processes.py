@@ -58,7 +58,6 @@ class ProcessStat:
 
     @property
     def has_exited(self) -> bool:
-        """Whether it is a zombie."""
         return self.state in EXITED_STATES
 
 
@@ -89,7 +88,6 @@ def read_stat(folder: Path) -> ProcessStat:
 
 
 def all_processes() -> dict[int, ProcessStat]:
-    """Every process of the machine, by its id."""
     found: dict[int, ProcessStat] = {}
     for folder in PROC.glob("[0-9]*"):
         try:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 
-from jissoku.system.core_times import STAT, core_times
+from jissoku.system.cpu_time import STAT, core_times
 
 # Idle fraction of the cores' time in one interval. With a tick of 10 ms an interval has 10 ticks
 # per core, so on one core no tick may be busy.
@@ -20,7 +20,6 @@ class QuietCores:
     """Waits for idle cores, with a shorter limit after a wait that reached it."""
 
     def __init__(self, cores: Collection[int]) -> None:
-        """Reads nothing."""
         self._cores = cores
         self._has_failed = False
 

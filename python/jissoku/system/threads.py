@@ -44,7 +44,6 @@ def diff(before: Iterable[ThreadUsage], after: Iterable[ThreadUsage]) -> tuple[T
 
 
 def process_infos(pids: Iterable[int]) -> tuple[ProcessInfo, ...]:
-    """The program of each process."""
     found = []
     for pid in sorted(pids):
         folder = PROC / str(pid)

@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from jissoku.model import ConfigFile
-from jissoku.targets import listen_address, upstream_servers
+from jissoku.targets import user_configuration
 from jissoku.targets.haproxy_config import Line, lines
-from jissoku.targets.listen_address import ListenAddress
 from jissoku.targets.prepare import PreparedTarget
-from jissoku.targets.user_configuration import of_user
+from jissoku.targets.user_configuration import ListenAddress, of_user
 
 NAME = "haproxy.cfg"
 
@@ -57,7 +56,7 @@ def choose_listen_address(path: Path, text: str, wanted: str = "") -> ListenAddr
                 continue
             one = ListenAddress(address=addresses, is_tls="ssl" in parameters, redirects=redirects)
             found.setdefault(addresses, one)
-    return listen_address.choose(found, wanted, path)
+    return user_configuration.choose(found, wanted, path)
 
 
 def describe_changes(chosen: ListenAddress) -> tuple[str, ...]:
@@ -81,7 +80,7 @@ def prepared(base: PreparedTarget, text: str, chosen: ListenAddress) -> Prepared
         command=("{program}", "-db", "-f", f"{{run}}/{NAME}"),
         unix="unix@{socket}",
         config=(ConfigFile(name=NAME, text=moved(text, chosen)),),
-        upstreams=upstream_servers.of_haproxy(text),
+        upstreams=user_configuration.of_haproxy(text),
         # As a service manager starts it: relative paths are of this folder.
         folder=Path("/"),
     )

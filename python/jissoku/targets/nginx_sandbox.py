@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from jissoku.model import ConfigFile
-from jissoku.targets import listen_address, upstream_servers
-from jissoku.targets.listen_address import ListenAddress
+from jissoku.targets import user_configuration
 from jissoku.targets.nginx_config import Configuration, Directive, Edit
-from jissoku.targets.nginx_text import inserted, replaced
+from jissoku.targets.nginx_edit import inserted, replaced
 from jissoku.targets.placeholders import MEANINGS, require_no_placeholder
 from jissoku.targets.prepare import PreparedTarget
-from jissoku.targets.user_configuration import of_user
+from jissoku.targets.user_configuration import ListenAddress, of_user
 
 TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 CACHES = frozenset({f"{name}_cache_path" for name in ("proxy", "fastcgi", "uwsgi", "scgi")})
@@ -90,7 +89,7 @@ def choose_listen_address(configuration: Configuration, wanted: str = "") -> Lis
                 address=address, is_tls="ssl" in parameters, redirects=_redirects(above[-1])
             )
             found.setdefault(address, one)
-    return listen_address.choose(found, wanted, configuration.main)
+    return user_configuration.choose(found, wanted, configuration.main)
 
 
 def require_http(configuration: Configuration) -> None:
@@ -141,7 +140,7 @@ def prepared(
             ),
             ConfigFile(name="logs/README", text="Logs of one trial.\n"),
         ),
-        upstreams=upstream_servers.of_nginx(configuration),
+        upstreams=user_configuration.of_nginx(configuration),
     )
 
 

@@ -24,9 +24,15 @@ from jissoku.model import (
 )
 from jissoku.system.address import Address
 from jissoku.targets import catalogue, provenance
-from jissoku.targets.build_paths import BuildPaths, find_header, find_module, find_program
-from jissoku.targets.placeholders import fill, fill_text
-from jissoku.targets.redact import redact
+from jissoku.targets.placeholders import (
+    BuildPaths,
+    fill,
+    fill_text,
+    find_header,
+    find_module,
+    find_program,
+)
+from jissoku.targets.provenance import redact
 
 # A first `go build` compiles the standard library too.
 PREPARE_LIMIT_S = 240.0
@@ -134,7 +140,6 @@ def missing_requirement(recipe: Recipe, place: BuildPaths) -> UnavailableTarget 
 
 
 def _missing_requirements(recipe: Recipe) -> Iterator[str]:
-    """The missing requirements of a recipe, each as a sentence."""
     for name in recipe.programs:
         if find_program(name) is None:
             yield f"no program {name} on the PATH"

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -16,15 +17,33 @@ from typing import IO, Self
 
 from jissoku.errors import TargetError
 from jissoku.model import StartCommand, Transport
-from jissoku.system import oom
 from jissoku.system.address import Address, free_port
 from jissoku.system.process_session import ProcessSession
 from jissoku.system.processes import start_ticks
 from jissoku.system.sockets import listener_pids
-from jissoku.targets.build_paths import search_path
-from jissoku.targets.placeholders import fill, fill_text
+from jissoku.targets.placeholders import fill, fill_text, search_path
 from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.supervisor import supervisor
+
+VMSTAT = Path("/proc/vmstat")
+
+
+def oom_kills() -> int | None:
+    """Processes that the OOM killer has killed since boot; None where the kernel does not count."""
+    try:
+        found = re.search(r"^oom_kill (\d+)$", VMSTAT.read_text(), re.MULTILINE)
+    except OSError:
+        return None
+    return int(found[1]) if found else None
+
+
+def oom_cause(number: int, kills_before: int | None) -> str:
+    """A remark to the signal that ended a process; empty if no OOM kill can be the reason."""
+    now = oom_kills()
+    if number != signal.SIGKILL or kills_before is None or now is None or now <= kills_before:
+        return ""
+    return " (out of memory: the kernel's OOM killer ran meanwhile)"
+
 
 # The address of everything on the stack moves with the size of the environment, and speed with it
 # (Mytkowicz et al., ASPLOS 2009), so each start draws its own.
@@ -108,7 +127,6 @@ class RunningTarget:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stops the target."""
         self.stop()
 
     @property
@@ -145,7 +163,7 @@ class RunningTarget:
         if self._child is None or (code := self._child.process.poll()) is None:
             return ""
         if code < 0:
-            cause = oom.exit_cause(-code, self._child.oom_kills)
+            cause = oom_cause(-code, self._child.oom_kills)
             return f"was killed by {signal.Signals(-code).name}{cause}"
         background = " (it must stay in the foreground)" if code == 0 else ""
         return f"exited with code {code}{background}"
@@ -301,7 +319,7 @@ def _spawn(
     entry = f"{MARK}={mark}".encode()
     padding = "x" * random.Random(placement.seed).randint(0, PADDING_BYTES_MAX)
     environment = _environment(prepared, start, values)
-    oom_kills = oom.kills()
+    kills_before = oom_kills()
     output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the target
     try:
         supervisor().announce(entry, address, folder)
@@ -321,7 +339,7 @@ def _spawn(
         raise
     session = ProcessSession(process.pid, entry, start_ticks(process.pid), address)
     supervisor().watch(session, folder)
-    return _Child(process, session, output, folder, oom_kills)
+    return _Child(process, session, output, folder, kills_before)
 
 
 def _environment(prepared: PreparedTarget, start: StartCommand, values: Values) -> dict[str, str]:

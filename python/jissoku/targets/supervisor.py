@@ -44,7 +44,6 @@ class Supervisor:
     """The lab's end of the pipe."""
 
     def __init__(self) -> None:
-        """Starts the supervisor process."""
         self._owner = os.getpid()
         self._mark = f"{self._owner}-{monotonic_ns()}"
         self._began = start_ticks(self._owner)
@@ -55,7 +54,6 @@ class Supervisor:
 
     @property
     def pid(self) -> int:
-        """The id of the supervisor process."""
         return self._process.pid
 
     def announce(self, mark: bytes, address: Address, folder: Path) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jissoku.errors import InputError, TargetError
-from jissoku.targets.plain_words import plain_words
+from jissoku.targets.command import plain_words
 
 BUILD_LIMIT_S = 1800.0
 

@@ -14,7 +14,6 @@ from jissoku.errors import JissokuError
 from jissoku.ui.access import Access
 from jissoku.ui.dismissing import DismissingPages
 from jissoku.ui.guard import Guard
-from jissoku.ui.indexing import IndexingPages
 from jissoku.ui.library import Library
 from jissoku.ui.pages import ReadingPages
 from jissoku.ui.quiet import ENCODINGS, Quiet
@@ -23,7 +22,7 @@ from jissoku.ui.run_pages import RunPages
 from jissoku.ui.server_metrics import WatchedServer
 from jissoku.ui.server_pages import ServerPages
 from jissoku.ui.starting import JobPages, Starting
-from jissoku.ui.streams import Streams
+from jissoku.ui.streams import IndexingPages, Streams
 
 # Of gzip. A report of 127 KB becomes 26 KB in 2 ms; level 9 takes twice as long for 1 % less.
 LEVEL = 6

@@ -18,8 +18,6 @@ REASON_SIZE_MAX = 500
 
 
 class DismissingPages:
-    """Their endpoints."""
-
     def __init__(self, library: Library, root: Path, pages: Pages) -> None:
         """Dismissals are written to `root`."""
         self._library = library
@@ -27,7 +25,6 @@ class DismissingPages:
         self._pages = pages
 
     def routes(self) -> list[Route]:
-        """All of them."""
         return [Route("/changes/{key}/dismiss", self.dismiss, methods=["POST"])]
 
     async def dismiss(self, request: Request) -> Response:

@@ -39,7 +39,6 @@ class Span:
     high_s: float | None = None
 
     def __add__(self, other: "Span") -> "Span":
-        """One after the other."""
         highs = self.high_s, other.high_s
         high_s = None if highs[0] is None or highs[1] is None else highs[0] + highs[1]
         return Span(self.low_s + other.low_s, high_s)

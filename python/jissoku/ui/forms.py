@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from jissoku.errors import InputError
 from jissoku.model import Mode
 from jissoku.targets.contract import capability
-from jissoku.targets.pinned import split_version
+from jissoku.targets.release import split_version
 from jissoku.ui.estimates import (
     Span,
     comparison_span,

@@ -76,7 +76,6 @@ class Indexer:
         self._thread = Thread(target=self._run, name="indexer", daemon=True)
 
     def __enter__(self) -> Self:
-        """Starts the thread."""
         self._thread.start()
         return self
 

@@ -23,8 +23,6 @@ ENDED_MAX = 50
 
 
 class JobState(StrEnum):
-    """The state of a job."""
-
     WAITING = "waiting"
     RUNNING = "running"
     STOPPING = "stopping"
@@ -223,5 +221,4 @@ class JobQueue:
 
 
 def cancelled(job: Job) -> Job:
-    """A job that was not started."""
     return updated(job, state=JobState.CANCELLED)

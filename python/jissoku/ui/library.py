@@ -9,11 +9,11 @@ from typing import Any
 
 from jissoku.errors import InputError
 from jissoku.model.history import IndexedRun
-from jissoku.model.history_answer import MachineRatio, RunDifference, Series
-from jissoku.model.machine_day import MachineDay
+from jissoku.model.history_answer import MachineDay, MachineRatio, RunDifference, Series
 from jissoku.pipeline.found_runs import FoundRuns
 from jissoku.pipeline.history import open_history
 from jissoku.pipeline.run_history import History
+from jissoku.records.experiment import is_experiment, is_finished
 from jissoku.stats.target_history import machine_ratios
 from jissoku.ui.indexer import Indexer, Indexing
 from jissoku.ui.runs_table import ListedRun, listed_run
@@ -74,7 +74,6 @@ class Library:
             return self._listed[1]
 
     def targets(self) -> tuple[str, ...]:
-        """Every target that has a run, by name."""
         with self._lock:
             found = self._refreshed()
             return found.targets() if found else ()
@@ -188,3 +187,47 @@ def next_or_key_error(runs: Sequence[IndexedRun], key: str) -> IndexedRun:
         if run.row.run == key:
             return run
     raise KeyError(key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundExperiment:
+    """An experiment with its runs.
+
+    Attributes:
+        runs: Earliest first; the key of the first one is its address.
+    """
+
+    folder: Path
+    name: str
+    runs: tuple[IndexedRun, ...]
+    is_finished: bool
+
+    @property
+    def url(self) -> str:
+        return f"/runs/{self.runs[0].row.run}/experiment"
+
+
+def experiment_folder(run: IndexedRun) -> Path | None:
+    above = Path(run.folder).parent
+    return above if is_experiment(above) else None
+
+
+def found_experiments(runs: Sequence[IndexedRun]) -> tuple[FoundExperiment, ...]:
+    """Every experiment of some runs, newest first.
+
+    Args:
+        runs: Earliest first.
+    """
+    by_folder: dict[Path, list[IndexedRun]] = {}
+    for run in runs:
+        by_folder.setdefault(Path(run.folder).parent, []).append(run)
+    return tuple(
+        FoundExperiment(
+            folder=folder,
+            name=found[0].row.experiment or folder.name,
+            runs=tuple(found),
+            is_finished=is_finished(folder),
+        )
+        for folder, found in reversed(by_folder.items())
+        if is_experiment(folder)
+    )

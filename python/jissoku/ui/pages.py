@@ -32,27 +32,27 @@ from jissoku.ui.answers import (
     answers_of_series,
     fields_of_board,
 )
-from jissoku.ui.experiments import experiment_folder, found_experiments
-from jissoku.ui.formats import data, is_json_requested, json_response
 from jissoku.ui.forms import CAMPAIGNS, CAMPAIGNS_MAX
-from jissoku.ui.library import Library
-from jissoku.ui.machine_classes import machine_classes
+from jissoku.ui.library import Library, experiment_folder, found_experiments
 from jissoku.ui.page_data import (
+    board_data,
+    changes_data,
+    changes_table,
+    data,
+    difference_data,
     experiments_data,
+    is_json_requested,
+    json_response,
+    machine_classes,
     machines_data,
+    machines_table,
+    pair_facts,
     runs_data,
+    target_data,
     targets_data,
 )
 from jissoku.ui.render import Pages
 from jissoku.ui.runs_table import ListedRun, page_of, read_query, runs_found
-from jissoku.ui.series_data import (
-    board_data,
-    changes_data,
-    difference_data,
-    machines_table,
-    target_data,
-)
-from jissoku.ui.two_runs import changes_table, pair_facts
 
 # Seconds after which data are complete, perhaps.
 RETRY_S = "2"
@@ -85,7 +85,6 @@ class ReadingPages:
         ]
 
     def runs(self, request: Request) -> Response:
-        """The list of runs."""
         query = read_query(request.query_params)
         runs = self._library.listed()
         every = runs_found(runs, query)
@@ -160,7 +159,6 @@ class ReadingPages:
         )
 
     def targets(self, request: Request) -> Response:
-        """Every target that has a run."""
         newest: dict[str, str] = {}
         counts: Counter[str] = Counter()
         for run in self._library.headers():

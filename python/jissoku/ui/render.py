@@ -11,9 +11,9 @@ from jissoku.report import page, svg
 from jissoku.report.format import TIMES
 from jissoku.report.history_text import KEY_LENGTH, day, multiple, percent
 from jissoku.report.sanitize import clean
-from jissoku.ui.formats import json_link
 from jissoku.ui.guard import SESSION
 from jissoku.ui.indexer import Indexing
+from jissoku.ui.page_data import json_link
 from jissoku.ui.quiet import WAITED
 from jissoku.ui.runs_table import shown_arms
 
@@ -36,8 +36,6 @@ def static_files() -> dict[str, tuple[bytes, str]]:
 
 
 class Pages:
-    """The environment of the templates."""
-
     def __init__(self, *, is_read_only: bool = False) -> None:
         """Reads the templates as they are used.
 

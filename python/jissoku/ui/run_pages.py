@@ -19,15 +19,13 @@ from jissoku.records.run_folder import RUN_FILE
 from jissoku.report import page
 from jissoku.stats.run_difference import race
 from jissoku.ui.answers import FLAGS
-from jissoku.ui.experiments import experiment_folder
-from jissoku.ui.formats import is_json_requested
-from jissoku.ui.library import Library
+from jissoku.ui.library import Library, experiment_folder
+from jissoku.ui.page_data import is_json_requested
 from jissoku.ui.render import Pages
 
 # The files of a run's report, by suffix.
 REPORT_TYPES = {
     "html": "text/html",
-    "md": "text/markdown",
     "json": "application/json",
     "txt": "text/plain",
 }

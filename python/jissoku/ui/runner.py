@@ -54,7 +54,6 @@ class Runner:
         self._thread = Thread(target=self._run, name="jobs", daemon=True)
 
     def __enter__(self) -> None:
-        """Starts the thread."""
         self._thread.start()
 
     def __exit__(self, *_: object) -> None:
@@ -103,7 +102,6 @@ class Runner:
                 self._start(job)
 
     def _start(self, job: Job) -> None:
-        """Runs a job to its end."""
         log = log_file(self.queue, job)
         try:
             process = self._started(job, log)

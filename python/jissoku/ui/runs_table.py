@@ -138,7 +138,6 @@ def shown_arms(run: IndexedRun) -> str:
 
 
 def listed_run(run: IndexedRun) -> ListedRun:
-    """A run as a list needs it."""
     row, arms = run.row, shown_arms(run)
     parts = (arms, row.workload_text, row.headline, row.labels, row.experiment)
     return ListedRun(run, arms, " ".join((*parts, run.folder, row.run)).lower())

@@ -9,10 +9,10 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from jissoku.report import format as fmt, time_plots
-from jissoku.report.chart_value import Chart
+from jissoku.report.svg import Chart
 from jissoku.report.tables import Table
 from jissoku.report.time_plots import Axis
-from jissoku.ui.formats import Value, data, is_json_requested
+from jissoku.ui.page_data import Value, data, is_json_requested
 from jissoku.ui.render import Pages
 from jissoku.ui.server_metrics import SPAN_S, Rates, WatchedServer
 from jissoku.ui.streams import Streams
@@ -66,11 +66,9 @@ class ServerPages:
         self._streams = streams
 
     def routes(self) -> list[Route]:
-        """All of them."""
         return [Route("/servers", self.servers), Route("/servers/stream", self.stream)]
 
     def servers(self, request: Request) -> Response:
-        """All servers, with what is known of them now."""
         servers = self._look()
         if is_json_requested(request):
             return data(_rates(self._servers))
@@ -103,7 +101,6 @@ class ServerPages:
 
 
 def _rates(servers: Sequence[WatchedServer]) -> Value:
-    """The rates of the last minutes."""
     names = [one.name for one in fields(Rates) if one.name != "at_ns"]
     now_ns = time.monotonic_ns()
     return {
@@ -154,7 +151,6 @@ def _charts(rates: Sequence[Rates], number: int) -> Iterator[Chart]:
 
 
 def _now(now: Rates) -> Table:
-    """The newest values."""
     rows = [
         ("requests", fmt.rate(now.requests_rps)),
         ("of them with status 5xx", fmt.rate(now.failed_rps)),

@@ -19,12 +19,11 @@ from jissoku.records.experiment import is_experiment
 from jissoku.records.find import run_folders, run_key
 from jissoku.ui.catalogue import CatalogueReader
 from jissoku.ui.estimates import job_times
-from jissoku.ui.formats import data, is_json_requested
 from jissoku.ui.forms import Choices, Order, read_order
-from jissoku.ui.job_data import job_data, jobs_data, shown_job
 from jissoku.ui.jobs import Job, JobQueue, JobState
 from jissoku.ui.library import Library
 from jissoku.ui.live import Position, Progress, log_end, new_events, read_position
+from jissoku.ui.page_data import data, is_json_requested, job_data, jobs_data, shown_job
 from jissoku.ui.posted import FormError, posted
 from jissoku.ui.render import Pages
 from jissoku.ui.runner import Runner, log_file

@@ -5,8 +5,13 @@ from collections.abc import AsyncIterator, Callable
 from threading import Event
 
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
 
+from jissoku.ui.library import Library
 from jissoku.ui.quiet import SecondsLeft, silence
+from jissoku.ui.render import Pages
 
 # Seconds between two polls while a page follows a job: half of that passes on average between a
 # trial's end and its mark on the page.
@@ -67,3 +72,30 @@ def _event(kind: str, position: str, text: str) -> str:
     lines = "".join(f"data: {line}\n" for line in text.splitlines() or [""])
     plain = "".join(char for char in position if char.isprintable())
     return f"event: {kind}\nid: {plain}\n{lines}\n"
+
+
+class IndexingPages:
+    """A stream for the notice on other pages."""
+
+    def __init__(self, library: Library, pages: Pages, streams: Streams) -> None:
+        """Says what `library` does not show yet."""
+        self._library = library
+        self._pages = pages
+        self._streams = streams
+
+    def routes(self) -> list[Route]:
+        return [Route("/indexing/stream", self.stream)]
+
+    async def stream(self, request: Request) -> Response:
+        """Server-sent events: how many runs are left whenever that has changed, until none is."""
+        del request
+        shown = ""
+
+        def look() -> tuple[str, str, str] | None:
+            """The next event: its type, id and text; None if nothing has changed."""
+            nonlocal shown
+            left = self._library.left()
+            before, shown = shown, self._pages.fill("indexing.html.j2", indexing=left)
+            return None if shown == before else ("progress" if left else "done", "", shown)
+
+        return StreamingResponse(self._streams.events(look), media_type="text/event-stream")

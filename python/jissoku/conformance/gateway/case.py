@@ -10,8 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from jissoku.conformance.case import Level
-from jissoku.conformance.case_folder import Fill, read_folder
+from jissoku.conformance.case import Fill, Level, read_folder
 from jissoku.errors import InputError
 from jissoku.system import toml_file
 
@@ -42,8 +41,6 @@ class Await(StrEnum):
 
 
 class ServerKind(StrEnum):
-    """The kind of server behind the proxy."""
-
     SCRIPTED = "scripted"
     REFUSED = "refused"  # does not listen
     FULL = "full"  # listens, accepts nothing, and its queue is full

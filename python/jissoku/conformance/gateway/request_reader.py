@@ -39,7 +39,6 @@ class ReceivedRequest:
     is_complete: bool = False
 
     def has(self, name: str) -> bool:
-        """Whether a field is there."""
         return any(key.lower() == name.lower() for key, _ in self.fields)
 
     def value(self, name: str) -> str:
@@ -73,8 +72,6 @@ def http_head(data: bytes) -> tuple[ReceivedRequest, int] | None:
 
 
 class RequestReader:
-    """The requests of one connection."""
-
     def __init__(self, read_head: HeadReader = http_head) -> None:
         self._read_head = read_head
         self.requests: list[ReceivedRequest] = []

@@ -9,13 +9,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic, sleep
 
-from jissoku.conformance.exchange import Connect
+from jissoku.conformance.exchange import Connect, SplitMode
 from jissoku.conformance.gateway.case import Await, Do, End, GatewayCase, Step
-from jissoku.conformance.gateway.raw_socket import reset, send_in_parts
 from jissoku.conformance.gateway.request_reader import ReceivedRequest
-from jissoku.conformance.gateway.upstream import CaseRecord, Upstream, UpstreamConnection
+from jissoku.conformance.gateway.upstream import (
+    CaseRecord,
+    Upstream,
+    UpstreamConnection,
+    reset,
+    send_in_parts,
+)
 from jissoku.conformance.responses import MalformedResponse, Reader, Response
-from jissoku.conformance.split_points import SplitMode
 
 READ_BYTES = 65536
 

@@ -4,7 +4,10 @@ Each connection follows its script, then takes from the case's answers, then ans
 per connection suffices: a case has few.
 """
 
+import itertools
+import select
 import socket as sockets
+import struct
 import tempfile
 import threading
 from collections.abc import Sequence
@@ -15,9 +18,8 @@ from time import monotonic
 from types import TracebackType
 from typing import Self
 
+from jissoku.conformance.exchange import SplitMode, split_points
 from jissoku.conformance.gateway.case import Await, Do, End, GatewayCase, ServerKind, Step
-from jissoku.conformance.gateway.packet_reader import packet_head
-from jissoku.conformance.gateway.raw_socket import reset, send_in_parts
 from jissoku.conformance.gateway.request_reader import (
     HeadReader,
     MalformedRequest,
@@ -25,9 +27,44 @@ from jissoku.conformance.gateway.request_reader import (
     RequestReader,
     http_head,
 )
-from jissoku.conformance.split_points import SplitMode
+from jissoku.conformance.gateway.stream_readers import packet_head
 from jissoku.model import Transport, UpstreamProtocol
 from jissoku.system.address import HOST, Address
+
+# Between two parts, so that they arrive as two.
+GAP_S = 0.002
+
+# Longer texts are bodies; dividing them shows nothing and takes long.
+SPLIT_BYTES_MAX = 8192
+
+
+def send_in_parts(connection: sockets.socket, data: bytes, splitting: SplitMode) -> None:
+    """Sends bytes whole, in two parts, or byte by byte.
+
+    A connection that the peer has closed is noticed at the next read.
+    """
+    cuts: tuple[int, ...] = ()
+    if len(data) <= SPLIT_BYTES_MAX and splitting is not SplitMode.WHOLE:
+        # The split within the first line end (CR, LF) is the one that parsers most often mishandle.
+        ways = list(split_points(len(data), splitting, data.find(b"\r")))
+        cuts = ways[-1] if splitting is SplitMode.BYTES else _first_line_end(data)
+    for start, end in itertools.pairwise((0, *cuts, len(data))):
+        if start:
+            select.select([], [], [], GAP_S if splitting is SplitMode.SPLITS else 0)
+        with suppress(OSError):
+            connection.sendall(data[start:end])
+
+
+def reset(connection: sockets.socket) -> None:
+    """Closes a connection with RST; a Unix socket has none unless something was not read."""
+    connection.setsockopt(sockets.SOL_SOCKET, sockets.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
+def _first_line_end(data: bytes) -> tuple[int, ...]:
+    place = data.find(b"\r") + 1
+    return (place,) if 0 < place < len(data) else ()
+
 
 # The answer to a request for which a case has none.
 DEFAULT_ANSWER = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -130,7 +167,6 @@ class Upstream:
         self.addresses = tuple(self._open(kind, index) for index, kind in enumerate(kinds))
 
     def __enter__(self) -> Self:
-        """Returns itself."""
         return self
 
     def __exit__(
@@ -139,7 +175,6 @@ class Upstream:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Closes all sockets."""
         self.finish()
         self._is_closed = True
         for one in (*self._listeners, *self._fillers):

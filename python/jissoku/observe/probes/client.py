@@ -8,7 +8,7 @@ from time import monotonic_ns
 from typing import Self
 
 from jissoku.errors import JissokuError
-from jissoku.system.tcp_info import duplicate, tcp_info
+from jissoku.system.sockets import duplicate, tcp_info
 
 # Limit for one answer.
 ANSWER_LIMIT_S = 5.0
@@ -28,7 +28,6 @@ class ProbeError(JissokuError):
     """
 
     def __init__(self, message: str, *, result: str = "") -> None:
-        """Stores the remedy with the message."""
         super().__init__(message)
         self.remedy = result
 
@@ -68,7 +67,6 @@ class Client:
     """One connection at a time; a new one is opened after the target closed the previous one."""
 
     def __init__(self, asking: RequestTarget, limit_s: float = ANSWER_LIMIT_S) -> None:
-        """Opens nothing."""
         self._asking = asking
         self._limit_s = limit_s
         self.socket: socket.socket | None = None
@@ -79,17 +77,14 @@ class Client:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Closes the connection."""
         self.close()
 
     def close(self) -> None:
-        """Closes the connection, if there is one."""
         if self.socket is not None:
             self.socket.close()
             self.socket = None
 
     def open(self) -> socket.socket:
-        """The connection, opened if there is none."""
         if self.socket is None:
             self.socket = self._asking.connect(self._limit_s)
             self.socket.settimeout(self._limit_s)
@@ -192,6 +187,5 @@ def open_clients(asking: RequestTarget, size: int) -> list[Client]:
 
 
 def close_clients(clients: list[Client]) -> None:
-    """Closes all connections."""
     for client in clients:
         client.close()

@@ -1,7 +1,10 @@
-"""The system calls of a target: `strace(1)` on all its threads, under a load of a few clients."""
+"""The system calls of a target under load (`strace(1)` on all its threads), and their cost."""
 
 import http.client
-from collections.abc import Iterable, Iterator
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from time import monotonic_ns
 
@@ -13,7 +16,7 @@ from jissoku.observe.probes.client import (
     close_clients,
     open_clients,
 )
-from jissoku.system import strace, strace_output as trace
+from jissoku.system import strace, strace as trace
 from jissoku.system.strace import StraceError
 
 CONNECTIONS = 16
@@ -107,3 +110,79 @@ def _traced(pids: list[int]) -> Iterator[list[trace.Call]]:
     except StraceError as error:
         raise ProbeError(str(error), result=error.hint) from error
     seen += trace.calls(found.text.splitlines())
+
+
+PRICING_ROUNDS = 9
+CALLS = 2_000
+
+# Of the empty call, whose cost is the smallest, so that the clock's resolution does not matter.
+EMPTY_CALLS = 50_000
+
+# Fewer, because each leaves a port in TIME_WAIT.
+PRICED_CONNECTIONS = 50
+
+
+# Measures what system calls cost on this machine: a loop of calls, minus the loop without them. The
+# cost of a call includes the interpreter's overhead for it, and is an upper bound.
+
+
+def empty_syscall_ns() -> float:
+    """The cost of a system call that does nothing: entering the kernel and returning, in ns.
+
+    Both functions are built into the interpreter, take nothing and return a number, so their
+    difference is the call alone.
+    """
+    return max(1.0, _cost(os.getppid, EMPTY_CALLS) - _cost(sys.getrecursionlimit, EMPTY_CALLS))
+
+
+def syscall_costs() -> dict[str, float]:
+    """Measures frequent system calls.
+
+    Returns:
+        Nanoseconds per call by its name, and per connection under `connection`.
+    """
+    listener = socket.create_server(("127.0.0.1", 0))
+    client = socket.create_connection(listener.getsockname())
+    accepted, _ = listener.accept()
+    null = os.open(os.devnull, os.O_WRONLY)
+    accepted.settimeout(0)
+    try:
+        functions: dict[str, Callable[[], object]] = {
+            "getpid": os.getppid,
+            "getpeername": accepted.getpeername,
+            "getsockname": accepted.getsockname,
+            "fstat": lambda: os.fstat(null),
+            "openat": lambda: os.close(os.open(sys.executable, os.O_RDONLY)),
+            "newfstatat": lambda: os.stat(sys.executable),  # noqa: PTH116 - the call itself is measured
+            "setsockopt": lambda: accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+            "getsockopt": lambda: accepted.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR),
+            "write": lambda: os.write(null, b"x"),
+        }
+        empty = _cost(lambda: None)
+        costs = {name: max(0.0, _cost(call) - empty) for name, call in functions.items()}
+        return costs | {"connection": _cost(lambda: _connect(listener), PRICED_CONNECTIONS)}
+    finally:
+        os.close(null)
+        for each in (client, accepted, listener):
+            each.close()
+
+
+def _connect(listener: socket.socket) -> None:
+    """Opens and closes a connection, both ends of it."""
+    client = socket.socket()
+    client.connect(listener.getsockname())
+    accepted, _ = listener.accept()
+    # The client closes first, so that TIME_WAIT holds its port and not the listener's.
+    client.close()
+    accepted.close()
+
+
+def _cost(function: Callable[[], object], count: int = CALLS) -> float:
+    """Nanoseconds per call in the cheapest round: other load on the machine only adds to it."""
+    costs = []
+    for _ in range(PRICING_ROUNDS):
+        started = monotonic_ns()
+        for _ in range(count):
+            function()
+        costs.append((monotonic_ns() - started) / count)
+    return min(costs)

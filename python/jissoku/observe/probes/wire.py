@@ -6,7 +6,7 @@ from time import monotonic_ns
 
 from jissoku.model.observed import WireObservation
 from jissoku.observe.probes.client import Client, ProbeError, RequestTarget
-from jissoku.system.tcp_info import duplicate, tcp_info
+from jissoku.system.sockets import duplicate, tcp_info
 
 # Enough to distinguish a wait at each request from a single one.
 SAMPLES = 40

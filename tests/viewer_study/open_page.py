@@ -1,4 +1,4 @@
-"""Opens a page that follows a run, in processes of its own: `self-test --viewer`."""
+"""Opens a page that follows a run, in processes of its own."""
 
 import os
 import re
@@ -13,12 +13,12 @@ from tempfile import TemporaryDirectory
 from jissoku.errors import JissokuError
 from jissoku.model.updated import updated
 from jissoku.system.processes import start_ticks
-from jissoku.ui.follower import FOLLOWING
 from jissoku.ui.jobs import JobQueue, JobState
+from tests.viewer_study.follower import FOLLOWING
 
 LINK = re.compile(r"http://\S+/enter\?token=\S+")
 PAGES = (sys.executable, "-m", "jissoku", "ui", "--port", "0")
-FOLLOWER = (sys.executable, "-m", "jissoku.ui.follower")
+FOLLOWER = (sys.executable, "-m", "tests.viewer_study.follower")
 
 # Of ending both; after it they are killed.
 END_LIMIT_S = 30.0
@@ -52,7 +52,7 @@ def open_page(folder: Path, pages: Sequence[str] = PAGES) -> Iterator[None]:
 def _add_job(root: Path, folder: Path) -> str:
     """A queue in which this process is the job that runs; the path of its page."""
     queue = JobQueue(root)
-    job = queue.add("self-test", ("self-test", "--viewer"), folder)
+    job = queue.add("self-test", ("self-test",), folder)
     pid = os.getpid()
     ticks = start_ticks(pid)
     queue.update(

@@ -17,13 +17,14 @@ from jissoku.model import (
     StartCommand,
     Verdict,
 )
-from jissoku.pipeline import self_test_series, viewer_test
+from jissoku.pipeline import self_test_series
 from jissoku.pipeline.self_test import SelfTestConfig
 from jissoku.pipeline.self_test_series import CampaignResult
-from jissoku.pipeline.viewer_test import CLOSED, OPEN, run_viewer_test, viewer_checks
 from jissoku.system.processes import all_processes
 from jissoku.targets.prepare import PreparedTarget
-from jissoku.ui.open_page import PAGES, open_page
+from tests.viewer_study import campaigns as viewer_test
+from tests.viewer_study.campaigns import CLOSED, OPEN, run_viewer_test, viewer_checks
+from tests.viewer_study.open_page import PAGES, open_page
 
 # In the idle class the pages would wait for a machine that has nothing else to do.
 IN_FOREGROUND = (*PAGES, "--foreground")
@@ -35,7 +36,7 @@ def followers() -> set[int]:
     for pid, stat in all_processes().items():
         with suppress(OSError):
             command = Path(f"/proc/{pid}/cmdline").read_bytes()
-            if stat.parent == os.getpid() and b"jissoku.ui.follower" in command:
+            if stat.parent == os.getpid() and b"tests.viewer_study.follower" in command:
                 found.add(pid)
     return found
 

@@ -8,7 +8,7 @@ import pytest
 from jissoku.model import Comparison, Estimate, Verdict
 from jissoku.model.updated import updated
 from jissoku.stats.self_test import BoundState
-from jissoku.stats.viewer_bounds import check_ratio, check_rejections, check_spread
+from tests.viewer_study.bounds import check_ratio, check_rejections, check_spread
 
 PAIR = Comparison(arm="again", against="ours", verdict=Verdict.INCONCLUSIVE)
 

@@ -1,6 +1,6 @@
 """Follows a job's page without a browser: for measurements of what an open page costs.
 
-    python -m jissoku.ui.follower LINK PATH
+    python -m tests.viewer_study.follower LINK PATH
 
 LINK is that of `jissoku ui`, PATH a page with a stream. It prints a line when the stream is open,
 and reads until the stream ends. As a browser on another machine, it takes no CPU time that a

@@ -19,8 +19,8 @@ from jissoku.pipeline.self_test_series import (
     TestCampaign,
     equal_pair,
 )
-from jissoku.stats import viewer_bounds as bounds
 from jissoku.stats.self_test import BoundCheck
+from tests.viewer_study import bounds
 
 OPEN, CLOSED = "page open", "page closed"
 
