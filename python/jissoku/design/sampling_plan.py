@@ -119,8 +119,9 @@ class SamplingPlan:
 
 
 SAMPLING_PLANS = {
-    # Nine blocks allow an exact rejection for up to ten comparisons under Holm. At the light load
-    # an arm needs 5,000 requests in all for a p99.
+    # Nine blocks allow an exact rejection for up to ten comparisons under Holm. Blocks are as short
+    # as whole rotations allow: a proof from few blocks asks for a large |t|, so that a fourth block
+    # is worth more than longer ones.
     Mode.QUICK: SamplingPlan(
         blocks=9,
         blocks_max=9,
@@ -129,7 +130,8 @@ SAMPLING_PLANS = {
         fixed_rate_blocks=2,
         warmup_ns=SECOND // 10,
         window_ns=4 * SECOND // 10,
-        active_ns_by_level={LoadLevel.LIGHT: 8 * SECOND // 10, LoadLevel.MEDIUM: 5 * SECOND // 10},
+        active_ns_by_level={LoadLevel.HEAVY: 2 * SECOND // 10},
+        warmup_max_ns=SECOND // 4,
         cross_check_blocks=2,
         capacity_blocks=3,
     ),
