@@ -254,16 +254,30 @@ def create_app(name="world"):
                 yield request.args["who"] + "\\n"
         return Response(stream_with_context(generate()), mimetype="text/plain")
 
+    @app.get("/empty/<kind>")
+    def empty(kind):
+        def generate():
+            yield from ()
+        bodies = {"list": [], "tuple": (), "iterator": iter(()), "generator": generate()}
+        return Response(bodies[kind], mimetype="text/plain")
+
+    @app.get("/json")
+    def json():
+        return []
+
     return app
 """
 
 
-@pytest.mark.parametrize("threads", [["--threads", "4"]])
+@pytest.mark.parametrize("threads", [[], ["--threads", "4"]])
 def test_a_flask_application_with_streams(threads: list[str], tmp_path: Path) -> None:
     pytest.importorskip("flask")
     (tmp_path / "hello.py").write_text(HELLO)
     with started(tmp_path, "hello:create_app('flask')", *threads) as (_, port):
         assert ask(port) == (200, b"hello flask")
+        for kind in ("list", "tuple", "iterator", "generator"):
+            assert ask(port, f"/empty/{kind}") == (200, b""), kind
+        assert ask(port, "/json") == (200, b"[]\n")
         found: dict[str, bytes] = {}
 
         def read(who: str) -> None:

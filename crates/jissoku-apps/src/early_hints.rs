@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
 use crate::head::{belongs_to_connection, write_field};
-use crate::start_response::StartResponse;
+use crate::start_response::{StartResponse, send_early};
 use crate::text::to_latin1;
 
 /// Sends a 103 at once.
@@ -21,7 +21,7 @@ pub(crate) type SendHint = Box<dyn Fn(&[u8]) + Send + Sync>;
 #[derive(Default)]
 pub(crate) struct EarlyHints {
     current: Option<(ThreadId, Py<StartResponse>)>,
-    /// If it is `None`, hints are sent with the next part of the response.
+    /// If it is `None`, hints are sent by this thread.
     send: Option<SendHint>,
 }
 
@@ -66,13 +66,17 @@ impl EarlyHints {
         lines.extend_from_slice(b"\r\n");
         let hints = this.borrow();
         let Some((thread, response)) = &hints.current else { return Ok(()) };
-        let mut response = response.bind(this.py()).borrow_mut();
-        if *thread != thread::current().id() || response.is_sent() {
+        let response = response.bind(this.py()).clone();
+        if *thread != thread::current().id() || response.borrow().is_sent() {
             return Ok(());
         }
-        match &hints.send {
-            Some(send) => send(&lines),
-            None => response.add_hint(&lines),
+        if let Some(send) = &hints.send {
+            send(&lines);
+        } else {
+            drop(hints);
+            response.borrow_mut().add_hint(&lines);
+            // In a part of the response, it is sent with the next one.
+            send_early(&response, |_, _| ());
         }
         Ok(())
     }

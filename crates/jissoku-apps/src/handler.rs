@@ -7,19 +7,21 @@ use std::sync::Arc;
 use jissoku_gateway::RouteContent;
 use jissoku_http::Method;
 use jissoku_os::clock;
-use jissoku_os::driver::NewConnection;
+use jissoku_os::driver::{NewConnection, SocketNumber};
 use jissoku_server::{
     AnyService, AppClock, Handler, Progress, RequestHead, Response as Output, Service, WorkerInfo,
 };
 use pyo3::prelude::*;
 
 use crate::body::Body;
+use crate::body_writer::WriteOutcome;
 use crate::environ::{Client, Environ, Environs, ServerInfo};
 use crate::head::Expectation;
 use crate::interpreter;
 use crate::overlay;
-use crate::response::{Response, WriteOutcome};
+use crate::response::Response;
 use crate::routes::content_of;
+use crate::sink::Sink;
 use crate::threaded::ThreadedService;
 use crate::wsgi::Wsgi;
 
@@ -72,6 +74,7 @@ pub(crate) struct WsgiHandler {
 /// A connection: its listener and the address of its client.
 #[derive(Debug)]
 pub(crate) struct Connection {
+    socket: SocketNumber,
     listener: usize,
     address: Option<SocketAddr>,
     /// The address as strings, from the first request on.
@@ -104,12 +107,13 @@ impl Handler for WsgiHandler {
 
     fn on_open(&mut self, opened: &NewConnection<'_>) -> Connection {
         let address = opened.peer();
-        Connection { listener: opened.listener, address, client: None }
+        let socket = SocketNumber::of(opened.socket);
+        Connection { socket, listener: opened.listener, address, client: None }
     }
 
     fn on_head(&mut self, connection: &mut Connection, request: &RequestHead<'_>) -> Request {
         let RequestHead { head, bytes, origin, .. } = *request;
-        let Connection { listener, address, client } = connection;
+        let Connection { listener, address, client, .. } = connection;
         let environ = Python::attach(|python| {
             let client = client.get_or_insert_with(|| Client::new(python, *listener, *address));
             let environ = self.wsgi.environs.build(python, (head, bytes), client)?;
@@ -140,10 +144,14 @@ impl Handler for WsgiHandler {
 
     fn respond(
         &mut self,
-        _connection: &mut Connection,
+        connection: &mut Connection,
         request: &mut Request,
         writer: &mut Output<'_>,
     ) -> Progress {
+        if request.environ.is_some() && writer.unsent() > 0 {
+            // The application could not send anything before that.
+            return Progress::Sent;
+        }
         self.wsgi.set_now(writer.now_ns());
         let expectation = Expectation {
             version: request.version,
@@ -158,7 +166,7 @@ impl Handler for WsgiHandler {
             Python::attach(|python| match (&mut request.response, request.environ.take()) {
                 (Some(response), _) => {
                     let outcome = self.wsgi.resume(python, response, writer.output());
-                    writer.set_sent(response.status, response.body_size);
+                    writer.set_sent(response.body.status, response.body.body_size);
                     outcome
                 }
                 (None, None) => WriteOutcome::Truncated,
@@ -169,9 +177,17 @@ impl Handler for WsgiHandler {
                         body.map_or(Ok(()), |body| self.wsgi.environs.set_body(dict, body))?;
                         Ok(environ)
                     });
-                    let (outcome, response) =
-                        self.wsgi.respond(python, environ, expectation, writer.output());
-                    writer.set_sent(response.status, response.body_size);
+                    let sink = writer.take_early(connection.socket);
+                    let sink = sink.map(|early| Sink::Connection(early, 0));
+                    let (outcome, response, sink) =
+                        self.wsgi.respond(python, environ, expectation, sink.unwrap_or_default());
+                    match sink {
+                        Sink::Connection(early, _) => writer.put_back(early),
+                        Sink::Deferred(mut output) | Sink::Thread(_, mut output) => {
+                            writer.output().append_all(&mut output);
+                        }
+                    }
+                    writer.set_sent(response.body.status, response.body.body_size);
                     if outcome == WriteOutcome::More {
                         request.response = Some(Box::new(response));
                     }

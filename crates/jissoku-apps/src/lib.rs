@@ -8,9 +8,11 @@
 
 mod asgi;
 mod body;
+mod body_writer;
 mod constant_headers;
 mod decimal;
 mod early_hints;
+mod empty_parts;
 mod environ;
 mod file_wrapper;
 mod handler;
@@ -26,10 +28,12 @@ pub mod python_thread;
 mod recent_heads;
 mod response;
 mod routes;
+mod sink;
 mod start_response;
 #[cfg(test)]
 mod tests;
 mod text;
+mod thread_link;
 mod threaded;
 mod wsgi;
 

@@ -1,41 +1,22 @@
 //! The response of an application: its iterable becomes framed bytes, a part at a time.
 
-use std::ops::Range;
-use std::sync::Arc;
-
-use jissoku_http::Version;
+use jissoku_http::{Version, date};
 use jissoku_os::clock;
 use jissoku_os::driver::SendBuffer;
-use jissoku_os::file::File;
 use pyo3::exceptions::{PyAssertionError, PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyIterator, PyList, PyTuple};
 
+use crate::body_writer::{BodyWriter, WriteOutcome};
+use crate::empty_parts::{AfterEmpty, EmptyParts};
 use crate::file_wrapper::FileWrapper;
 use crate::head::{BodySize, Expectation, Framing, ResponseHead};
+use crate::sink::{LiveResponse, Sink};
 use crate::start_response::{StartResponse, Starter};
 use crate::text::class_name;
 
 /// The body of a 500 after an error of the application.
 const ERROR_TEXT: &[u8] = b"Internal Server Error\n";
-
-/// How long an application may yield only empty parts.
-const EMPTY_NS_MAX: u64 = 60 * 1_000_000_000;
-
-/// The same while its client has shut down its side, which most do only when they leave.
-const EMPTY_UNREAD_NS_MAX: u64 = 1_000_000_000;
-
-/// The state of a response after a part of it was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WriteOutcome {
-    /// The response is complete.
-    Done { persists: bool },
-    /// More follows, and the part is sent before it is asked for.
-    More,
-    /// The response is incomplete: the output is sent, and then the connection is closed, so that
-    /// the client detects it.
-    Truncated,
-}
 
 /// A response that is being sent. Dropping it calls the iterable's `close`.
 #[derive(Debug)]
@@ -44,33 +25,21 @@ pub(crate) struct Response {
     /// The return value of the application, until its `close` was called.
     iterable: Option<Py<PyAny>>,
     iterator: Option<Py<PyIterator>>,
-    request: Expectation,
-    /// The framing, once the head is sent.
-    framing: Option<Framing>,
-    persists: bool,
-    /// Since when all parts were empty, if the last one was.
-    empty_since_ns: Option<u64>,
-    /// Since when the client is known to have shut down its side.
-    client_shut_ns: Option<u64>,
-    /// 0 until the head is sent.
-    pub(crate) status: u16,
-    /// Bytes of the body that were sent.
-    pub(crate) body_size: u64,
+    pub(crate) body: BodyWriter,
+    /// The client has disconnected while the application was being called.
+    is_disconnected: bool,
+    empty: EmptyParts,
 }
 
 impl Response {
-    pub(crate) const fn new(request: Expectation) -> Self {
+    pub(crate) fn new(request: Expectation) -> Self {
         Self {
             start: None,
             iterable: None,
             iterator: None,
-            request,
-            framing: None,
-            persists: false,
-            empty_since_ns: None,
-            client_shut_ns: None,
-            status: 0,
-            body_size: 0,
+            body: BodyWriter::new(request),
+            is_disconnected: false,
+            empty: EmptyParts::default(),
         }
     }
 
@@ -83,9 +52,26 @@ impl Response {
         self.start.insert(start).callable.bind(python).clone()
     }
 
+    /// From now on `write` sends to `sink`, until [`Response::take_sink`].
+    pub(crate) fn set_sink(&self, python: Python<'_>, sink: Sink, date: &[u8; date::SIZE]) {
+        if let Some(start) = &self.start {
+            let live = LiveResponse { sink, body: self.body, date: *date, is_disconnected: false };
+            start.response.bind(python).borrow_mut().set_live(live);
+        }
+    }
+
+    /// The call of the application has ended.
+    pub(crate) fn take_sink(&mut self, python: Python<'_>) -> Option<Sink> {
+        let start = self.start.as_ref()?.response.bind(python);
+        let live = start.borrow_mut().take_live()?;
+        (self.body, self.is_disconnected) = (live.body, live.is_disconnected);
+        Some(live.sink)
+    }
+
     /// The object that collects the head, if interim responses may still precede it.
     pub(crate) fn hinted(&self, python: Python<'_>) -> Option<Py<StartResponse>> {
-        let is_possible = self.request.version == Version::Http11 && self.framing.is_none();
+        let is_possible =
+            self.body.request.version == Version::Http11 && self.body.framing.is_none();
         let start = self.start.as_ref().filter(|_| is_possible)?;
         Some(start.response.clone_ref(python))
     }
@@ -99,17 +85,17 @@ impl Response {
     pub(crate) fn fail(
         &mut self,
         python: Python<'_>,
-        date: &[u8],
+        date: &[u8; date::SIZE],
         output: &mut SendBuffer,
     ) -> WriteOutcome {
         self.close(python);
-        if self.framing.is_some() {
+        if self.body.framing.is_some() {
             return WriteOutcome::Truncated;
         }
         let size = BodySize::Known(ERROR_TEXT.len() as u64);
-        self.write_given_head(&ResponseHead::server_error(), size, date, output);
-        self.write(ERROR_TEXT, output);
-        self.finish(output)
+        self.body.write_head(&ResponseHead::server_error(), size, date, output);
+        self.body.write(ERROR_TEXT, output);
+        self.body.finish(output)
     }
 
     /// Starts the response from the return value of the application.
@@ -119,17 +105,22 @@ impl Response {
     pub(crate) fn begin(
         &mut self,
         returned: Bound<'_, PyAny>,
-        date: &[u8],
+        date: &[u8; date::SIZE],
         output: &mut SendBuffer,
     ) -> PyResult<WriteOutcome> {
         let python = returned.py();
+        if self.is_disconnected {
+            self.iterable = Some(returned.unbind());
+            self.close(python);
+            return Ok(WriteOutcome::Truncated);
+        }
         let written = self.take_written(python);
-        if written.is_empty() {
+        if written.is_empty() && self.body.framing.is_none() {
             // Neither a list nor a tuple has a `close`.
             if let Some(chunks) = Chunks::of(&returned) {
                 self.write_head(python, BodySize::Known(chunks.size()), date, output)?;
-                chunks.for_each(|chunk| self.write(chunk, output));
-                return Ok(self.finish(output));
+                chunks.for_each(|chunk| self.body.write(chunk, output));
+                return Ok(self.body.finish(output));
             }
             if let Ok(wrapper) = returned.cast_exact::<FileWrapper>()
                 && let Some((file, range)) = wrapper.get().rest(python)
@@ -137,15 +128,17 @@ impl Response {
                 self.iterable = Some(returned.unbind());
                 let size = BodySize::Known(range.end - range.start);
                 self.write_head(python, size, date, output)?;
-                self.write_file(file, range, output);
+                self.body.write_file(file, range, output);
                 // The range has a duplicate descriptor, so the application's can be closed before
                 // it is sent.
                 self.close(python);
-                return Ok(self.finish(output));
+                return Ok(self.body.finish(output));
             }
         } else {
-            self.write_head(python, BodySize::Unknown, date, output)?;
-            self.write(&written, output);
+            if self.body.framing.is_none() {
+                self.write_head(python, BodySize::Unknown, date, output)?;
+            }
+            self.body.write(&written, output);
         }
         let iterator = returned.try_iter();
         self.iterable = Some(returned.unbind());
@@ -160,7 +153,7 @@ impl Response {
     pub(crate) fn pull(
         &mut self,
         python: Python<'_>,
-        date: &[u8],
+        date: &[u8; date::SIZE],
         output: &mut SendBuffer,
     ) -> PyResult<WriteOutcome> {
         let iterator = self.iterator.as_ref().map(|iterator| iterator.bind(python).clone());
@@ -172,13 +165,13 @@ impl Response {
                 self.write_hints(python, output);
                 return self.allow_empty(python);
             }
-            self.empty_since_ns = None;
-            if self.framing.is_none() {
+            self.empty.end();
+            if self.body.framing.is_none() {
                 self.write_head(python, BodySize::Unknown, date, output)?;
             }
-            self.write(&written, output);
-            self.write(chunk.as_bytes(), output);
-            if self.framing == Some(Framing::None) {
+            self.body.write(&written, output);
+            self.body.write(chunk.as_bytes(), output);
+            if self.body.framing == Some(Framing::None) {
                 // No further part would be sent, however many there are.
                 return self.end(python, date, output);
             }
@@ -191,44 +184,41 @@ impl Response {
 
     /// The client has shut down its side. It may still read.
     pub(crate) fn set_client_shut(&mut self) {
-        self.client_shut_ns.get_or_insert_with(clock::monotonic_ns);
+        self.empty.set_client_shut(clock::monotonic_ns());
     }
 
     /// Whether the last part was empty.
     pub(crate) const fn is_last_empty(&self) -> bool {
-        self.empty_since_ns.is_some()
+        self.empty.is_last_empty()
     }
 
-    /// An empty part is allowed (PEP 3333, "Buffering and Streaming"), but nothing that is sent would
-    /// show that its client has gone.
     fn allow_empty(&mut self, python: Python<'_>) -> PyResult<WriteOutcome> {
-        let now_ns = clock::monotonic_ns();
-        let since_ns = *self.empty_since_ns.get_or_insert(now_ns);
-        let is_over = |since_ns: u64, ns_max| now_ns.saturating_sub(since_ns) >= ns_max;
-        if self.client_shut_ns.is_some_and(|it| is_over(it.max(since_ns), EMPTY_UNREAD_NS_MAX)) {
-            self.close(python);
-            return Ok(WriteOutcome::Truncated);
+        match self.empty.add(clock::monotonic_ns()) {
+            AfterEmpty::Continue => Ok(WriteOutcome::More),
+            AfterEmpty::ClientGone => {
+                self.close(python);
+                Ok(WriteOutcome::Truncated)
+            }
+            AfterEmpty::TooLong => {
+                let text = "the application has yielded only empty parts for a minute";
+                Err(PyRuntimeError::new_err(text))
+            }
         }
-        if is_over(since_ns, EMPTY_NS_MAX) {
-            let text = "the application has yielded only empty parts for a minute";
-            return Err(PyRuntimeError::new_err(text));
-        }
-        Ok(WriteOutcome::More)
     }
 
     fn end(
         &mut self,
         python: Python<'_>,
-        date: &[u8],
+        date: &[u8; date::SIZE],
         output: &mut SendBuffer,
     ) -> PyResult<WriteOutcome> {
         let written = self.take_written(python);
-        if self.framing.is_none() {
+        if self.body.framing.is_none() {
             self.write_head(python, BodySize::Known(written.len() as u64), date, output)?;
         }
-        self.write(&written, output);
+        self.body.write(&written, output);
         self.close(python);
-        Ok(self.finish(output))
+        Ok(self.body.finish(output))
     }
 
     fn take_written(&self, python: Python<'_>) -> Vec<u8> {
@@ -247,7 +237,7 @@ impl Response {
         &mut self,
         python: Python<'_>,
         size: BodySize,
-        date: &[u8],
+        date: &[u8; date::SIZE],
         output: &mut SendBuffer,
     ) -> PyResult<()> {
         self.write_hints(python, output);
@@ -255,70 +245,13 @@ impl Response {
         let Some(start) = self.start.take() else { return Err(refusal()) };
         let written = match start.response.bind(python).borrow_mut().send_head() {
             Some(head) => {
-                self.write_given_head(head, size, date, output);
+                self.body.write_head(head, size, date, output);
                 Ok(())
             }
             None => Err(refusal()),
         };
         self.start = Some(start);
         written
-    }
-
-    fn write_given_head(
-        &mut self,
-        head: &ResponseHead,
-        size: BodySize,
-        date: &[u8],
-        output: &mut SendBuffer,
-    ) {
-        let plan = head.plan(self.request, size);
-        head.write(plan, date, |part| output.append(part));
-        self.framing = Some(plan.framing);
-        (self.persists, self.status) = (plan.persists, head.status());
-    }
-
-    fn write(&mut self, bytes: &[u8], output: &mut SendBuffer) {
-        if bytes.is_empty() {
-            return;
-        }
-        let mut size = bytes.len();
-        match &mut self.framing {
-            None | Some(Framing::None) => return,
-            Some(Framing::UntilClose) => output.append(bytes),
-            Some(Framing::Chunked) => {
-                output.append(format!("{size:x}\r\n").as_bytes());
-                output.append(bytes);
-                output.append(b"\r\n");
-            }
-            Some(Framing::Length(left)) => {
-                // Bytes beyond Content-Length would be parsed as another response.
-                size = usize::try_from(*left).map_or(size, |left| left.min(size));
-                *left -= size as u64;
-                output.append(&bytes[..size]);
-            }
-        }
-        self.body_size += size as u64;
-    }
-
-    /// Appends a range of a file, whose size is that of the body in the head.
-    fn write_file(&mut self, file: Arc<File>, range: Range<u64>, output: &mut SendBuffer) {
-        let Some(Framing::Length(left)) = &mut self.framing else { return };
-        let size = (*left).min(range.end - range.start);
-        *left -= size;
-        self.body_size += size;
-        if size > 0 {
-            output.file(file, range.start..range.start + size);
-        }
-    }
-
-    fn finish(&self, output: &mut SendBuffer) -> WriteOutcome {
-        match self.framing {
-            // The client waits for the rest until the connection closes.
-            Some(Framing::Length(1..)) => return WriteOutcome::Truncated,
-            Some(Framing::Chunked) => output.append(b"0\r\n\r\n"),
-            _ => {}
-        }
-        WriteOutcome::Done { persists: self.persists }
     }
 
     /// Calls the iterable's `close`, which the application relies on, also after an error.

@@ -1,12 +1,15 @@
 //! `start_response` and `write` (PEP 3333, "The `start_response()` Callable").
 
+use std::thread::{self, ThreadId};
+
 use pyo3::exceptions::{PyAssertionError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple, PyType};
 
 use crate::constant_headers::ConstantHeaders;
-use crate::head::{HeadError, ResponseHead};
+use crate::head::{BodySize, HeadError, ResponseHead};
 use crate::interpreter::references;
+use crate::sink::LiveResponse;
 use crate::text::{class_name, to_latin1};
 
 /// The head of a response. The application calls one of its methods with the status and the
@@ -23,6 +26,8 @@ pub(crate) struct StartResponse {
     hints: Vec<u8>,
     /// Bytes that were passed to `write` and are not sent yet.
     written: Vec<u8>,
+    /// The response, on the thread that is calling the application.
+    live: Option<(ThreadId, LiveResponse)>,
     /// Memory for the next head.
     next: ResponseHead,
     constants: ConstantHeaders,
@@ -41,6 +46,31 @@ impl StartResponse {
 
     pub(crate) fn take_written(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.written)
+    }
+
+    /// `write` sends on this thread from now on.
+    pub(crate) fn set_live(&mut self, live: LiveResponse) {
+        self.live = Some((thread::current().id(), live));
+    }
+
+    pub(crate) fn take_live(&mut self) -> Option<LiveResponse> {
+        self.live.take().map(|(_, live)| live)
+    }
+
+    /// Takes the response if this is its thread.
+    fn live_here(&mut self) -> Option<LiveResponse> {
+        let here = thread::current().id();
+        self.live.take_if(|(thread, _)| *thread == here).map(|(_, live)| live)
+    }
+
+    /// Writes the head, unless it was written, and what was passed to `write`.
+    fn write_out(&mut self, live: &mut LiveResponse, data: &[u8]) {
+        let LiveResponse { sink, body, date, .. } = live;
+        if let Some(head) = self.send_head() {
+            body.write_head(head, BodySize::Unknown, date, sink.output());
+        }
+        body.write(&self.take_written(), sink.output());
+        body.write(data, sink.output());
     }
 
     /// Whether the head was sent, or something that follows it.
@@ -132,13 +162,36 @@ impl StartResponse {
         this.getattr(pyo3::intern!(python, "write"))
     }
 
-    /// Sends `data` after the head.
+    /// Sends `data` after the head, on the thread that is calling the application. From another
+    /// thread, or after the call, it is sent with the next part.
     #[pyo3(signature = (data, /))]
-    fn write(&mut self, data: &Bound<'_, PyBytes>) {
-        // The head precedes the data, so it cannot be replaced any more.
-        self.is_sent = true;
-        self.written.extend_from_slice(data.as_bytes());
+    fn write(this: &Bound<'_, Self>, data: &Bound<'_, PyBytes>) {
+        let is_sent = send_early(this, |start, live| start.write_out(live, data.as_bytes()));
+        if !is_sent {
+            let mut start = this.borrow_mut();
+            // The head precedes the data, so it cannot be replaced any more.
+            start.is_sent = true;
+            start.written.extend_from_slice(data.as_bytes());
+        }
     }
+}
+
+/// Sends interim responses and what `write` writes, if this is the thread that is calling the
+/// application. Returns whether it is.
+pub(crate) fn send_early(
+    this: &Bound<'_, StartResponse>,
+    write: impl FnOnce(&mut StartResponse, &mut LiveResponse),
+) -> bool {
+    let mut start = this.borrow_mut();
+    let Some(mut live) = start.live_here() else { return false };
+    let hints = start.take_hints();
+    live.sink.output().append(&hints);
+    write(&mut start, &mut live);
+    // Other threads may use the object while this one waits for the client.
+    drop(start);
+    live.send(this.py());
+    this.borrow_mut().set_live(live);
+    true
 }
 
 /// A [`StartResponse`] and its method for the application, reused for successive responses.
@@ -177,6 +230,7 @@ impl Starter {
         (start.has_head, start.is_sent) = (false, false);
         start.written.clear();
         start.hints.clear();
+        start.live = None;
         drop(start);
         Some(self)
     }

@@ -11,9 +11,10 @@ use proptest::prelude::*;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
+use crate::body_writer::WriteOutcome;
 use crate::environ::{Client, Environ, Environs, ServerInfo};
 use crate::head::{BodySize, Expectation, ResponseHead};
-use crate::response::WriteOutcome;
+use crate::sink::Sink;
 use crate::wsgi::Wsgi;
 
 fn environs(python: Python<'_>) -> Environs {
@@ -290,13 +291,12 @@ proptest! {
             let app = module.getattr("app").expect("it is defined").unbind();
             let mut wsgi = Wsgi::new(app, environs(python));
             for call in &calls {
-                let mut output = SendBuffer::default();
                 let environ = environ_of(python, call);
-                let (outcome, response) =
-                    wsgi.respond(python, Ok(environ), expectation(call), &mut output);
+                let (outcome, response, mut sink) =
+                    wsgi.respond(python, Ok(environ), expectation(call), Sink::default());
                 drop(response);
                 prop_assert!(outcome != WriteOutcome::More);
-                let given = taken(&mut output);
+                let given = taken(sink.output());
                 match expected_output(call) {
                     Some(sent) => prop_assert_eq!(given, sent),
                     None => prop_assert!(given.starts_with(b"HTTP/1.1 500 ")),

@@ -20,14 +20,15 @@ use jissoku_http::Method;
 use jissoku_http::framing::Body as Framing;
 use jissoku_os::driver::{ConnectionId, NewConnection, Waker};
 use jissoku_server::{
-    Handler, LogRecord, Progress, RequestHead, Response as Output, Service, WorkerInfo,
+    Handler, LogRecord, ParentPipe, Progress, RequestHead, Response as Output, Service, WorkerInfo,
 };
 use pyo3::prelude::*;
 
 use crate::body::Body;
+use crate::body_writer::WriteOutcome;
 use crate::environ::ServerInfo;
-use crate::response::WriteOutcome;
-use app_thread::{AppThread, Event, Message, Part, Task, ThreadOutput, Written};
+use crate::thread_link::{Event, Message, Part, Task, ThreadOutput, Written};
+use app_thread::AppThread;
 
 /// A WSGI application whose requests are processed by threads.
 #[derive(Debug)]
@@ -41,7 +42,7 @@ pub(crate) struct ThreadedService {
 impl Service for ThreadedService {
     type Handler = ThreadedHandler;
 
-    fn handler(self: &Arc<Self>, _worker: &WorkerInfo) -> io::Result<ThreadedHandler> {
+    fn handler(self: &Arc<Self>, worker: &WorkerInfo) -> io::Result<ThreadedHandler> {
         let waker = Waker::new()?;
         let (events_sender, events) = mpsc::channel();
         let start = |index| {
@@ -60,6 +61,7 @@ impl Service for ThreadedService {
             waker,
             last_request: 0,
             body_memory_max: self.server.body_memory_max,
+            parent: worker.parent.clone(),
         })
     }
 }
@@ -81,6 +83,7 @@ pub(crate) struct ThreadedHandler {
     last_request: u64,
     /// As in [`ServerInfo`].
     body_memory_max: u64,
+    parent: Option<ParentPipe>,
 }
 
 #[derive(Debug)]
@@ -308,6 +311,9 @@ impl Handler for ThreadedHandler {
 
 impl Drop for ThreadedHandler {
     fn drop(&mut self) {
-        AppThread::end_all(self.threads.drain(..));
+        let have_ended = AppThread::end_all(self.threads.drain(..));
+        if let Some(parent) = self.parent.as_ref().filter(|_| !have_ended) {
+            parent.report_overdue();
+        }
     }
 }

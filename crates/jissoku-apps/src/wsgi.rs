@@ -5,10 +5,12 @@ use jissoku_os::clock;
 use jissoku_os::driver::SendBuffer;
 use pyo3::prelude::*;
 
+use crate::body_writer::WriteOutcome;
 use crate::environ::{Environ, Environs};
 use crate::head::Expectation;
 use crate::log;
-use crate::response::{Response, WriteOutcome};
+use crate::response::Response;
+use crate::sink::Sink;
 use crate::start_response::Starter;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -39,26 +41,32 @@ impl Wsgi {
         }
     }
 
-    /// Calls the application, and writes the available part of its response. `environ` is an error
-    /// if it could not be built.
+    /// Calls the application, and writes the available part of its response to `sink`, which is
+    /// returned. `environ` is an error if it could not be built.
     pub(crate) fn respond(
         &mut self,
         python: Python<'_>,
         environ: PyResult<Environ>,
         request: Expectation,
-        output: &mut SendBuffer,
-    ) -> (WriteOutcome, Response) {
+        sink: Sink,
+    ) -> (WriteOutcome, Response, Sink) {
         let mut response = Response::new(request);
+        let mut sink = Some(sink);
         let outcome = environ.and_then(|environ| {
             let starter = self.starter.take().map_or_else(|| Starter::new(python), Ok)?;
             let start = response.set_start(python, starter);
             self.set_hinted(python, &response);
-            let returned = self.app.bind(python).call1((environ.dict.bind(python), start))?;
-            let outcome = response.begin(returned, &self.date, output)?;
+            response.set_sink(python, sink.take().unwrap_or_default(), &self.date);
+            let returned = self.app.bind(python).call1((environ.dict.bind(python), start));
+            sink = response.take_sink(python);
+            let output = sink.get_or_insert_default().output();
+            let outcome = response.begin(returned?, &self.date, output)?;
             self.environs.take_back(python, environ);
             Ok(outcome)
         });
-        (self.complete(python, outcome, &mut response, output), response)
+        let mut sink = sink.unwrap_or_default();
+        let outcome = self.complete(python, outcome, &mut response, sink.output());
+        (outcome, response, sink)
     }
 
     /// Writes the next part of a response.

@@ -16,6 +16,7 @@
 //! Timeouts are up to the handler, which is called for every connection once a second.
 
 mod deadline_timer;
+mod early;
 mod epoll;
 mod flush;
 mod interval_timer;
@@ -34,6 +35,7 @@ use std::sync::Arc;
 
 use crate::socket::Endpoint;
 
+pub use early::{SocketNumber, send_early};
 pub use listener::Listener;
 pub use send_buffer::SendBuffer;
 pub use slab::ConnectionId;

@@ -188,7 +188,8 @@ impl<H: Handler> Connection<H> {
             Phase::OverLimit => self.reject_over_limit(context, output),
             _ => self.check_timeouts(context, output),
         }
-        self.write_stall.add_unsent(output.size() - before);
+        // Some may have been sent early.
+        self.write_stall.add_unsent(output.size().saturating_sub(before));
         self.next_or_move(context)
     }
 

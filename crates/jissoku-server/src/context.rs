@@ -3,6 +3,7 @@
 use jissoku_http::LastHead;
 use jissoku_os::driver::{ConnectionId, SendBuffer};
 
+use crate::early_output::EarlyState;
 use crate::handler::Handler;
 use crate::limits::{Limits, REFUSALS_MAX};
 use crate::shutdown::{MOVE_DRAIN, Shutdown};
@@ -23,6 +24,9 @@ pub(crate) struct WorkerContext<H> {
     pub(crate) head_text: Vec<u8>,
     /// Reusable buffer for plaintext that is about to be encrypted.
     plain: SendBuffer,
+    /// Reusable buffer for decrypted input.
+    pub(crate) decrypted: Vec<u8>,
+    pub(crate) early: EarlyState,
     /// Open connections over a limit.
     pub(crate) over_limit_open: usize,
     /// Connections that discard input.
@@ -47,6 +51,8 @@ impl<H: Handler> WorkerContext<H> {
             telemetry,
             head_text: Vec::new(),
             plain: SendBuffer::default(),
+            decrypted: Vec::new(),
+            early: EarlyState::default(),
             over_limit_open: 0,
             lingering: 0,
             now_ns,

@@ -25,6 +25,7 @@ use crate::log::LogRecord;
 use crate::metrics::{Metrics, ShardHandle};
 use crate::origin::Origin;
 use crate::response::Response;
+use crate::worker_message::ParentPipe;
 
 /// The content of a server, shared by its workers.
 pub trait Service: Debug + Send + Sync + 'static {
@@ -52,6 +53,8 @@ pub trait Service: Debug + Send + Sync + 'static {
 pub struct WorkerInfo {
     /// The number of the worker in its pool, from 0.
     pub index: usize,
+    /// The parent process, if this is a worker process.
+    pub parent: Option<ParentPipe>,
     pub(crate) counters: ShardHandle,
 }
 

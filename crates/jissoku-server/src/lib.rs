@@ -9,6 +9,7 @@ mod app_times;
 mod connection;
 mod connection_limiter;
 mod context;
+mod early_output;
 mod files;
 mod fixed;
 mod handler;
@@ -31,6 +32,7 @@ mod status_lines;
 mod telemetry;
 mod timers;
 mod tls;
+mod tls_records;
 mod tls_session;
 mod transport;
 mod trusted_proxies;
@@ -41,6 +43,7 @@ mod worker_thread;
 
 pub use any_service::{AnyService, RunThere};
 pub use app_times::{AppClock, AppTimes};
+pub use early_output::EarlyOutput;
 pub use files::{FileResponse, Files, FilesError, FilesHandler, Options as FilesOptions, Rule};
 pub use fixed::Fixed;
 pub use handler::{

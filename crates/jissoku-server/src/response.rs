@@ -6,10 +6,11 @@ use std::sync::Arc;
 use jissoku_http::date;
 use jissoku_http::response::{ConnectionHeader, StaticResponse};
 use jissoku_http::{Head, Method, Version};
-use jissoku_os::driver::SendBuffer;
+use jissoku_os::driver::{SendBuffer, SocketNumber};
 use jissoku_os::file::File;
 
 use crate::app_times::AppTimes;
+use crate::early_output::{EarlyOutput, EarlyState};
 use crate::log::LogRecord;
 use crate::status_lines::StatusLineCache;
 use crate::telemetry::Telemetry;
@@ -25,6 +26,8 @@ pub struct Response<'a> {
     pub(crate) unsent: usize,
     pub(crate) log_record: LogRecord<'a>,
     pub(crate) telemetry: &'a Telemetry,
+    /// `None` if the output is not that of the connection.
+    pub(crate) early: Option<&'a mut EarlyState>,
 }
 
 /// The state of a response between two calls.
@@ -215,6 +218,24 @@ impl Response<'_> {
         self.state.body_size = body_size;
     }
 
+    /// Takes the output of the connection of `socket`, to send it during this call;
+    /// [`Response::put_back`] has to follow. `None` if earlier output is not sent yet, or if this
+    /// output does not go to the connection as it is.
+    pub fn take_early(&mut self, socket: SocketNumber) -> Option<EarlyOutput> {
+        let early = self.early.as_mut().filter(|_| self.unsent == 0)?;
+        Some(EarlyOutput::new(socket, std::mem::take(self.output), early.tls.take()))
+    }
+
+    /// Puts the output back.
+    pub fn put_back(&mut self, early: EarlyOutput) {
+        let EarlyOutput { output, tls, sent, .. } = early;
+        *self.output = output;
+        if let Some(state) = &mut self.early {
+            state.tls = tls;
+            state.sent += sent;
+        }
+    }
+
     /// Calls `respond` with a response that is written to `buffer` instead of the connection.
     pub fn capture<T>(
         &mut self,
@@ -231,6 +252,7 @@ impl Response<'_> {
             unsent,
             log_record: log_record.reborrow(),
             telemetry,
+            early: None,
         })
     }
 

@@ -79,6 +79,13 @@ impl Shutdown {
         self.since_ns.saturating_add(self.idle_ns)
     }
 
+    /// The next time after `now_ns` at which connections may have to be closed.
+    pub(crate) fn next_end_ns(&self, now_ns: u64) -> Option<u64> {
+        let ends = [self.idle_ns, self.ns_max, self.ns_max.max(self.streams_ns_max)];
+        let ends = ends.map(|ns| self.since_ns.saturating_add(ns));
+        ends.into_iter().filter(|&end_ns| end_ns > now_ns).min()
+    }
+
     /// Whether a connection idle for `idle_ns` may be closed. A client that was active a moment ago
     /// is likely to send again, so it is waited for. A stop closes clients that have been idle for
     /// longer at once; after a reload nothing waits for the old worker, so all clients get the full
@@ -115,6 +122,17 @@ mod tests {
             shutdown.may_close_idle(60 * S, 105 * S) && shutdown.may_close_idle(5 * S, 105 * S)
         );
         assert!(!shutdown.may_close_idle(4 * S, 105 * S), "it has asked since");
+    }
+
+    #[test]
+    fn each_end_is_known_in_advance() {
+        let limits = Limits { drain_ns_max: 20 * S, drain_streams_ns_max: 60 * S, ..LIMITS };
+        let shutdown = Shutdown::new(RELOAD_DRAIN, &limits, 100 * S);
+        let mut ends = vec![100 * S];
+        while let Some(end_ns) = shutdown.next_end_ns(ends[ends.len() - 1]) {
+            ends.push(end_ns);
+        }
+        assert_eq!(ends, [100 * S, 105 * S, 120 * S, 160 * S]);
     }
 
     #[test]

@@ -3,22 +3,18 @@
 //! Responses are buffered as plaintext, large files by reference, and encrypted no faster than the
 //! client reads them.
 
-use std::io::{self, BufRead, Write};
+use std::io::BufRead;
 
 use jissoku_os::driver::{Next, SendBuffer, UNSENT_MAX};
 use rustls::ServerConnection;
 
 use crate::connection::Connection;
 use crate::context::WorkerContext;
+use crate::early_output::TlsOutput;
 use crate::handler::Handler;
 use crate::metrics::Counter;
 use crate::tls::Tls;
-
-/// Bytes encrypted ahead of a slow client.
-const AHEAD_SIZE_MAX: usize = 256 * 1024;
-
-/// Maximum plaintext of a record (RFC 8446 section 5.1).
-const RECORD_SIZE: usize = 16 * 1024;
+use crate::tls_records::{AHEAD_SIZE_MAX, encrypt, flush};
 
 /// A TLS session and its connection.
 #[derive(Debug)]
@@ -107,7 +103,7 @@ impl<H: Handler> TlsSession<H> {
             return self.connection.on_data(bytes, context, output);
         }
         let mut plain = self.take_pending(context);
-        if self.read(bytes, context, &mut plain).is_err() {
+        if self.read(bytes, context, &mut plain, output).is_err() {
             return self.fail(context, output);
         }
         self.encrypt_pending(plain, AHEAD_SIZE_MAX, context, output)
@@ -126,7 +122,9 @@ impl<H: Handler> TlsSession<H> {
             return self.next;
         }
         let mut plain = self.take_pending(context);
-        self.next = self.connection.on_eof(context, &mut plain);
+        self.next = self.lend_tls(context, output, |connection, context| {
+            connection.on_eof(context, &mut plain)
+        });
         self.encrypt_pending(plain, AHEAD_SIZE_MAX, context, output)
     }
 
@@ -158,7 +156,9 @@ impl<H: Handler> TlsSession<H> {
         }
         let mut plain = self.take_pending(context);
         let waiting = unsent + plain.size();
-        self.next = self.connection.resume(waiting, context, &mut plain);
+        self.next = self.lend_tls(context, output, |connection, context| {
+            connection.resume(waiting, context, &mut plain)
+        });
         if matches!(self.next, Next::Abort | Next::Reset) {
             return self.next;
         }
@@ -184,33 +184,73 @@ impl<H: Handler> TlsSession<H> {
         bytes: &[u8],
         context: &mut WorkerContext<H>,
         plain: &mut SendBuffer,
+        output: &mut SendBuffer,
     ) -> Result<(), rustls::Error> {
-        let Self { connection, state: wire, next, has_ended, .. } = self;
-        let Some(tls) = wire.tls() else { return Ok(()) };
         let mut rest = bytes;
         while !rest.is_empty() {
+            let Some(tls) = self.state.tls() else { return Ok(()) };
             // All plaintext is consumed after each step, so there is room; after close_notify
             // nothing more is read.
             if tls.read_tls(&mut rest).unwrap_or(0) == 0 {
                 break;
             }
             let state = tls.process_new_packets()?;
-            let mut reader = tls.reader();
-            while let Ok(chunk @ [_, ..]) = reader.fill_buf() {
-                let size = chunk.len();
+            let mut decrypted = std::mem::take(&mut context.decrypted);
+            while self.decrypt(&mut decrypted) {
                 // It keeps or discards what is not to be parsed now.
-                *next = connection.on_data(chunk, context, plain);
-                reader.consume(size);
+                self.next = self.lend_tls(context, output, |connection, context| {
+                    connection.on_data(&decrypted, context, plain)
+                });
             }
-            if state.peer_has_closed() && !*has_ended {
-                *has_ended = true;
-                *next = connection.on_eof(context, plain);
+            context.decrypted = decrypted;
+            if state.peer_has_closed() && !self.has_ended {
+                self.has_ended = true;
+                self.next = self.lend_tls(context, output, |connection, context| {
+                    connection.on_eof(context, plain)
+                });
             }
         }
-        if !tls.is_handshaking() {
+        if self.state.tls().is_some_and(|tls| !tls.is_handshaking()) {
             self.finish_handshake(context);
         }
         Ok(())
+    }
+
+    /// Moves the next plaintext to `decrypted`. Returns whether there is any.
+    fn decrypt(&mut self, decrypted: &mut Vec<u8>) -> bool {
+        decrypted.clear();
+        let Some(tls) = self.state.tls() else { return false };
+        let mut reader = tls.reader();
+        if let Ok(chunk) = reader.fill_buf() {
+            decrypted.extend_from_slice(chunk);
+            reader.consume(decrypted.len());
+        }
+        !decrypted.is_empty()
+    }
+
+    /// Calls `call` while TLS is at the disposal of the handler, for output that is sent early.
+    fn lend_tls(
+        &mut self,
+        context: &mut WorkerContext<H>,
+        output: &mut SendBuffer,
+        call: impl FnOnce(&mut Connection<H>, &mut WorkerContext<H>) -> Next,
+    ) -> Next {
+        let (tls, state): (_, fn(_) -> _) =
+            match std::mem::replace(&mut self.state, TlsState::Closed) {
+                TlsState::Handshaking(tls) => (tls, TlsState::Handshaking),
+                TlsState::Established(tls) => (tls, TlsState::Established),
+                other => {
+                    self.state = other;
+                    return call(&mut self.connection, context);
+                }
+            };
+        context.early.tls = Some(TlsOutput { tls, records: std::mem::take(output) });
+        let next = call(&mut self.connection, context);
+        if let Some(TlsOutput { tls, records }) = context.early.tls.take() {
+            self.state = state(tls);
+            *output = records;
+        }
+        next
     }
 
     fn finish_handshake(&mut self, context: &mut WorkerContext<H>) {
@@ -280,42 +320,6 @@ impl<H: Handler> TlsSession<H> {
             std::mem::take(&mut self.pending)
         }
     }
-}
-
-/// Writes records to a send buffer.
-struct Records<'a>(&'a mut SendBuffer);
-
-impl Write for Records<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.append(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Encrypts `plain` until it is empty or `ahead` bytes were produced.
-fn encrypt(
-    tls: &mut ServerConnection,
-    plain: &mut SendBuffer,
-    ahead: usize,
-    output: &mut SendBuffer,
-) -> io::Result<()> {
-    let before = output.size();
-    flush(tls, output);
-    let mut record = [0; RECORD_SIZE];
-    while !plain.is_empty() && output.size() - before < ahead {
-        let size = plain.read(&mut record)?;
-        tls.writer().write_all(&record[..size])?;
-        flush(tls, output);
-    }
-    Ok(())
-}
-
-fn flush(tls: &mut ServerConnection, output: &mut SendBuffer) {
-    while tls.wants_write() && tls.write_tls(&mut Records(output)).is_ok_and(|size| size > 0) {}
 }
 
 #[cfg(test)]

@@ -200,6 +200,14 @@ impl<H: Handler> Worker<H> {
         Ok(continues)
     }
 
+    /// Counts the output of a call, before which there were `before` bytes.
+    #[inline]
+    fn count_sent(&mut self, size: usize, before: usize) {
+        let sent = std::mem::take(&mut self.context.early.sent);
+        let written = (sent + size).saturating_sub(before);
+        self.context.telemetry.count(Counter::SentBytes, written as u64);
+    }
+
     /// Starts a shutdown, or escalates it.
     fn apply_command(&mut self, signal: u8, driver: &mut Driver<Self>) -> io::Result<()> {
         let applied = std::mem::replace(&mut self.applied_signal, signal);
@@ -266,7 +274,7 @@ impl<H: Handler> EventHandler for Worker<H> {
         let before = output.size();
         let next = transport.on_data(bytes, &mut self.context, output);
         self.context.telemetry.count(Counter::ReceivedBytes, bytes.len() as u64);
-        self.context.telemetry.count(Counter::SentBytes, (output.size() - before) as u64);
+        self.count_sent(output.size(), before);
         next
     }
 
@@ -276,7 +284,7 @@ impl<H: Handler> EventHandler for Worker<H> {
         }
         let before = output.size();
         let next = transport.on_eof(&mut self.context, output);
-        self.context.telemetry.count(Counter::SentBytes, (output.size() - before) as u64);
+        self.count_sent(output.size(), before);
         next
     }
 
@@ -291,7 +299,7 @@ impl<H: Handler> EventHandler for Worker<H> {
         }
         let before = output.size();
         let next = transport.resume(unsent, &mut self.context, output);
-        self.context.telemetry.count(Counter::SentBytes, (output.size() - before) as u64);
+        self.count_sent(output.size(), before);
         next
     }
 
@@ -408,9 +416,9 @@ impl<H: Handler> EventHandler for Worker<H> {
     fn next_ready(&mut self) -> Option<ResumeTarget> {
         let now_ns = self.context.now_ns;
         if self.next_sweep_ns.is_some_and(|next_sweep_ns| next_sweep_ns <= now_ns) {
-            let end_ns = self.context.shutdown.map(|shutdown| shutdown.idle_end_ns());
-            // After the second sweep, the driver's interval timer suffices.
-            self.next_sweep_ns = end_ns.filter(|&end_ns| end_ns > now_ns);
+            // Otherwise the driver's interval timer would be up to a second late.
+            self.next_sweep_ns =
+                self.context.shutdown.and_then(|shutdown| shutdown.next_end_ns(now_ns));
             return Some(ResumeTarget::All);
         }
         let WorkerContext { timers, handler, .. } = &mut self.context;

@@ -9,6 +9,7 @@ const REPLACE_ME: u8 = 20;
 const COUNTERS_ARE: u8 = 21;
 const NOT_ACCEPTING: u8 = 22;
 const DRAINED: u8 = 23;
+const OVERDUE: u8 = 24;
 
 /// The kind of a message, and the length of what follows (little-endian).
 const HEADER_SIZE: usize = 3;
@@ -27,6 +28,8 @@ pub(crate) enum WorkerMessage {
     NotAccepting,
     /// It has no connections any more, and ends.
     Drained,
+    /// Its application goes on after its shutdown, and keeps it from ending.
+    Overdue,
 }
 
 impl WorkerMessage {
@@ -50,6 +53,7 @@ impl WorkerMessage {
             REPLACE_ME => Some(Self::ReplaceMe),
             NOT_ACCEPTING => Some(Self::NotAccepting),
             DRAINED => Some(Self::Drained),
+            OVERDUE => Some(Self::Overdue),
             COUNTERS_ARE => {
                 let (layout, bytes) = content.split_first_chunk()?;
                 if u32::from_le_bytes(*layout) != Metrics::LAYOUT || content.len() != COUNTERS_SIZE
@@ -95,6 +99,12 @@ impl ParentPipe {
     pub(crate) fn report_drained(&self) {
         // As above.
         let _written = self.send(DRAINED, &[]);
+    }
+
+    /// Reports that the application goes on after its shutdown.
+    pub fn report_overdue(&self) {
+        // As above.
+        let _written = self.send(OVERDUE, &[]);
     }
 
     /// Sends the values of all counters.

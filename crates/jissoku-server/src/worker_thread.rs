@@ -103,7 +103,8 @@ impl WorkerThread {
         // The default slack would delay every timer by up to 50 us.
         jissoku_os::timer::set_min_timer_slack()?;
         let telemetry = self.settings.telemetry.telemetry();
-        let info = WorkerInfo { index, counters: telemetry.shard_handle() };
+        let parent = self.settings.parent.clone();
+        let info = WorkerInfo { index, parent, counters: telemetry.shard_handle() };
         let handler = service.handler(&info)?;
         let watch = self.settings.hang_watch;
         let heartbeat = watch.map(|watch| watch.start(index, self.waker.clone())).transpose()?;

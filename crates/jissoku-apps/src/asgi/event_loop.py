@@ -18,8 +18,12 @@ import weakref
 # asyncio's set of all tasks: `asyncio.all_tasks` reads this one.
 ALL_TASKS = getattr(asyncio.tasks, "_all_tasks", None)
 
-# How long the lifespan's shutdown and cancelled tasks may take.
+# How long the lifespan's shutdown, and after it what is left of the application, may take.
 SHUTDOWN_S = 10.0
+
+# How long cancelled tasks may take before the lifespan's shutdown, which waits for no task that goes
+# on; and after it before a report to the parent process that the application goes on.
+CANCEL_S = 0.5
 
 
 class ServingSelector(selectors.EpollSelector):
@@ -213,15 +217,25 @@ def serve(loop, selector, iterate, is_over):
         selector.iterate = None
 
 
-def finish(loop, lifespan):
-    """Cancels what is left and closes the loop, as asyncio.run does."""
+def finish(loop, lifespan, report_overdue):
+    """Cancels what is left and closes the loop, as asyncio.run does.
+
+    Calls `report_overdue` if tasks or threads of the application go on after its shutdown.
+    """
     try:
-        cancel(loop, {lifespan.task})
+        left = cancel(loop, {lifespan.task}, CANCEL_S)
         if failure := lifespan.stop():
             sys.stderr.write(f"jissoku serve: the application's shutdown has failed: {failure}\n")
-        cancel(loop, set())
+        left = {task for task in left if not task.done()}
+        if left:
+            report_overdue()
+        cancel(loop, left, SHUTDOWN_S)
+        if left:
+            loop.run_until_complete(asyncio.wait(left, timeout=SHUTDOWN_S))
         loop.run_until_complete(loop.shutdown_asyncgens())
+        late = loop.call_later(CANCEL_S, report_overdue)
         loop.run_until_complete(loop.shutdown_default_executor())
+        late.cancel()
     finally:
         asyncio.set_event_loop(None)
         loop.close()
@@ -230,16 +244,16 @@ def finish(loop, lifespan):
             vars(loop).pop(name, None)
 
 
-def cancel(loop, kept):
-    """Cancels all tasks but those that are kept, and waits for them."""
+def cancel(loop, kept, timeout):
+    """Cancels all tasks but those that are kept, and returns those that have not ended in time."""
     tasks = asyncio.all_tasks(loop) - kept
     if not tasks:
-        return
+        return set()
     for task in tasks:
         task.cancel()
-    loop.run_until_complete(asyncio.wait(tasks, timeout=SHUTDOWN_S))
-    for task in tasks:
-        if task.done() and not task.cancelled() and task.exception() is not None:
+    _, left = loop.run_until_complete(asyncio.wait(tasks, timeout=timeout))
+    for task in tasks - left:
+        if not task.cancelled() and task.exception() is not None:
             loop.call_exception_handler(
                 {
                     "message": "unhandled exception during shutdown",
@@ -247,6 +261,7 @@ def cancel(loop, kept):
                     "task": task,
                 }
             )
+    return left
 
 
 def inside_of_task(app):

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use jissoku_os::clock;
 use jissoku_os::epoll::Epoll;
-use jissoku_server::Iteration;
+use jissoku_server::{Iteration, ParentPipe};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyModule};
+use pyo3::types::{PyCFunction, PyDict, PyList, PyModule, PyTuple};
 
 use crate::interpreter;
 
@@ -93,7 +93,7 @@ impl EventLoop {
         match failure {
             None => Ok(this),
             Some(reason) => {
-                this.finish(python);
+                this.finish(python, None);
                 let sentence = format!("the application's startup has failed: {reason}");
                 Err(io::Error::other(sentence).into())
             }
@@ -143,11 +143,18 @@ impl EventLoop {
         }
     }
 
-    /// Runs the shutdown of the application and closes the loop.
-    pub(super) fn finish(&self, python: Python<'_>) {
-        let finish = self.module.bind(python).getattr("finish");
-        let finished = finish.and_then(|finish| finish.call1((&self.asyncio, &self.lifespan)));
-        if let Err(error) = finished {
+    /// Runs the shutdown of the application and closes the loop. `parent` gets a report if the application
+    /// goes on after that.
+    pub(super) fn finish(&self, python: Python<'_>, parent: Option<ParentPipe>) {
+        let finish = || {
+            let report_overdue = move |_: &Bound<'_, PyTuple>, _: Option<&Bound<'_, PyDict>>| {
+                parent.iter().for_each(ParentPipe::report_overdue);
+            };
+            let report_overdue = PyCFunction::new_closure(python, None, None, report_overdue)?;
+            let arguments = (&self.asyncio, &self.lifespan, report_overdue);
+            self.module.bind(python).getattr("finish")?.call1(arguments)
+        };
+        if let Err(error) = finish() {
             crate::log::report(python, &error, "in the shutdown of the application");
         }
     }

@@ -10,8 +10,8 @@ use jissoku_http::framing::Body;
 use jissoku_os::clock;
 use jissoku_os::driver::{ConnectionId, NewConnection};
 use jissoku_server::{
-    BodyFlow, DynamicResponse, EventLoop as ServerLoop, Handler, Iteration, Progress, RequestHead,
-    Response as Output,
+    BodyFlow, DynamicResponse, EventLoop as ServerLoop, Handler, Iteration, ParentPipe, Progress,
+    RequestHead, Response as Output, WorkerInfo,
 };
 use pyo3::prelude::*;
 
@@ -48,11 +48,11 @@ pub(crate) struct AsgiHandler {
 
 /// Ends the event loop when dropped, also of a worker that never ran.
 #[derive(Debug)]
-struct LoopOwner(EventLoop);
+struct LoopOwner(EventLoop, Option<ParentPipe>);
 
 impl Drop for LoopOwner {
     fn drop(&mut self) {
-        Python::attach(|python| self.0.finish(python));
+        Python::attach(|python| self.0.finish(python, self.1.clone()));
     }
 }
 
@@ -61,9 +61,10 @@ impl AsgiHandler {
         python: Python<'_>,
         app: &Bound<'_, PyAny>,
         server: &ServerInfo,
+        worker: &WorkerInfo,
     ) -> PyResult<Self> {
         let event_loop = EventLoop::start(python, app)?;
-        let event_loop = Arc::new(LoopOwner(event_loop));
+        let event_loop = Arc::new(LoopOwner(event_loop, worker.parent.clone()));
         let state = event_loop.0.state(python)?;
         Ok(Self {
             app: event_loop.0.inside_of_task(app)?.unbind(),

@@ -25,9 +25,9 @@ impl AsgiService {
 impl Service for AsgiService {
     type Handler = AsgiHandler;
 
-    fn handler(self: &Arc<Self>, _worker: &WorkerInfo) -> io::Result<AsgiHandler> {
+    fn handler(self: &Arc<Self>, worker: &WorkerInfo) -> io::Result<AsgiHandler> {
         Python::attach(|python| {
-            AsgiHandler::new(python, self.app.bind(python), &self.server)
+            AsgiHandler::new(python, self.app.bind(python), &self.server, worker)
                 .map_err(|error| io::Error::other(error.value(python).to_string()))
         })
     }

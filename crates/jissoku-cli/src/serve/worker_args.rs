@@ -57,8 +57,9 @@ pub(super) struct WorkerArgs {
     /// request
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1s")]
     stop_window: Duration,
-    /// After SIGTERM, time until remaining connections are closed [default: 10s, and 1s with
-    /// --reload]
+    /// After SIGTERM, time until remaining connections are closed; a worker that its application
+    /// occupies is killed 1 s later, and one in the shutdown of the lifespan at most 5 s later
+    /// [default: 10s, and 1s with --reload]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     stop_timeout: Option<Duration>,
 }

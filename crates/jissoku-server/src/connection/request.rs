@@ -87,11 +87,12 @@ impl<H: Handler> Connection<H> {
             context.timers.cancel(self.id);
         }
         let times = RequestTimes { now_ns: context.now_ns, received_ns: self.arrived_ns };
-        let WorkerContext { handler, status_lines, telemetry, .. } = context;
+        let WorkerContext { handler, status_lines, telemetry, early, .. } = context;
         let state = &mut request.response;
         let log_record = LogRecord::new(self.log_slot.as_deref_mut());
+        let early = Some(early);
         let mut response =
-            Response { output, status_lines, state, times, unsent, log_record, telemetry };
+            Response { output, status_lines, state, times, unsent, log_record, telemetry, early };
         handler.respond(&mut self.state, &mut request.state, &mut response)
     }
 

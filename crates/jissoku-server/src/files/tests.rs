@@ -7,7 +7,7 @@ fn a_worker_that_replaces_another_gets_its_share_of_the_cache() {
     let files = Files::open(&std::env::temp_dir(), Options::default()).expect("it can be read");
     let files = Arc::new(files);
     let worker = || {
-        let info = WorkerInfo { index: 0, counters: ShardHandle::default() };
+        let info = WorkerInfo { index: 0, parent: None, counters: ShardHandle::default() };
         files.handler(&info).expect("a handler")
     };
     let kept = worker();

@@ -84,6 +84,7 @@ impl Process {
                     self.deadline.on_signal(RELOAD_DRAIN, limits, now_ns);
                 }
                 WorkerMessage::Drained => self.deadline.on_drained(limits, now_ns),
+                WorkerMessage::Overdue => self.deadline.on_overdue(now_ns),
                 WorkerMessage::Counters(counters) => {
                     if let Some(sum) = sum {
                         sum.add_growth(&self.counters, &counters);
