@@ -18,7 +18,10 @@ NOT_FOUND = b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno"
 
 
 class Server:
-    """Answers requests with 200, and those for `/missing` with 404; counts them."""
+    """Answers requests with 200, and those for `/missing` with 404; counts them.
+
+    Of those for `/sometimes` every fourth gets no response.
+    """
 
     def __init__(self) -> None:
         self.requests = 0
@@ -46,6 +49,8 @@ class Server:
                     head, _, received = received.partition(b"\r\n\r\n")
                     with self._lock:
                         self.requests += 1
+                    if b"/sometimes" in head and self.requests % 4 == 0:
+                        continue
                     connection.sendall(NOT_FOUND if b"/missing" in head else OK)
 
 
@@ -82,3 +87,19 @@ def test_error_statuses_are_reported_and_in_no_rate(
     assert done.returncode == 1
     assert re.search(r"Non-2xx or 3xx responses: [1-9]", done.stdout)
     assert re.search(r"Requests/sec:\s+0\.00", done.stdout)
+
+
+@pytest.mark.slow
+def test_requests_without_a_response_are_in_the_statistics(
+    server: Server, run: Run, tmp_path: Path
+) -> None:
+    words = ["wrk", "-t1", "-c2", "-d1s", "-T", "100ms", f"{server.url}/sometimes"]
+    done = run(words, tmp_path)
+    row = next(line for line in done.stdout.splitlines() if line.startswith("    Latency"))
+    found = re.fullmatch(
+        r"    Latency +([0-9.]+)ms +[0-9.]+ms +([0-9.]+)ms +[0-9.]+%  or more", row
+    )
+    assert found is not None, done.stdout
+    # A quarter has waited for 100 ms.
+    assert float(found[1]) > 15
+    assert float(found[2]) >= 100

@@ -131,7 +131,7 @@ impl Wrk {
             format!("Running {duration} test @ {url}\n"),
             format!("  {threads} threads and {connections} connections\n"),
             "  Thread Stats   Avg      Stdev     Max   +/- Stdev\n".to_owned(),
-            row("Latency", &target.latency_bins, time),
+            latency_row(target),
             row("Req/Sec", &per_thread.collect::<Vec<_>>(), |value| metric(value, 1000.0, "")),
         ];
         if self.latency || self.uncorrected {
@@ -193,6 +193,16 @@ fn errors(target: &TargetReport) -> String {
         lines.push(format!("  Non-2xx or 3xx responses: {}\n", found.status));
     }
     lines.concat()
+}
+
+/// As [`row`], of all requests: those without a response in time as in [`percentiles`].
+fn latency_row(target: &TargetReport) -> String {
+    let bins = [target.latency_bins.as_slice(), &target.waited_bins].concat();
+    let row = row("Latency", &bins, time);
+    match target.mean {
+        Some(mean) if mean.is_lower_bound => format!("{}  or more\n", row.trim_end()),
+        _ => row,
+    }
 }
 
 /// Mean, standard deviation, maximum, and the percentage of values within one standard deviation,

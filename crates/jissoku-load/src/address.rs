@@ -163,13 +163,9 @@ impl Address {
     /// # Errors
     /// As [`Address::endpoints`].
     pub fn endpoint(&self, timeout: Duration) -> std::io::Result<Endpoint> {
-        let found = self.endpoints()?;
-        let accepts = |endpoint: &&Endpoint| match endpoint {
-            Endpoint::Tcp(address) => TcpStream::connect_timeout(address, timeout).is_ok(),
-            Endpoint::Unix(_) => true,
-        };
-        let reached = if found.len() > 1 { found.iter().find(accepts) } else { None };
-        Ok(reached.unwrap_or(&found[0]).clone())
+        let mut found = self.endpoints()?;
+        let place = first_that_accepts(&found, timeout);
+        Ok(found.swap_remove(place))
     }
 
     fn port(&self) -> u16 {
@@ -182,6 +178,16 @@ impl fmt::Display for Address {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.text)
     }
+}
+
+/// The index of the first endpoint that accepts a connection within `timeout`; 0 if none does, or if
+/// there is one only, which is then not tried.
+fn first_that_accepts(endpoints: &[Endpoint], timeout: Duration) -> usize {
+    let accepts = |endpoint: &Endpoint| match endpoint {
+        Endpoint::Tcp(address) => TcpStream::connect_timeout(address, timeout).is_ok(),
+        Endpoint::Unix(_) => true,
+    };
+    if endpoints.len() < 2 { 0 } else { endpoints.iter().position(accepts).unwrap_or(0) }
 }
 
 /// Splits an authority into host (with its brackets) and port.
@@ -204,6 +210,8 @@ fn without_fragment(request_target: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{IpAddr, TcpListener};
+
     use super::*;
 
     #[test]
@@ -254,17 +262,46 @@ mod tests {
         assert_eq!(bare.request_target(), "/");
     }
 
+    /// A listener on `own` only, and both addresses of a name such as `localhost` in this order.
+    fn listening_on(own: &str, both: [&str; 2]) -> Option<(TcpListener, Vec<Endpoint>)> {
+        // Without IPv6 there is nothing to test.
+        let listener = TcpListener::bind((own, 0)).ok()?;
+        let port = listener.local_addr().expect("it is bound").port();
+        let endpoint = |address: &str| {
+            Endpoint::Tcp((address.parse::<IpAddr>().expect("it is an address"), port).into())
+        };
+        Some((listener, both.map(endpoint).into()))
+    }
+
     #[test]
     fn of_several_addresses_the_one_that_accepts_is_used() {
-        let Ok(listener) = std::net::TcpListener::bind("[::1]:0") else { return };
-        let port = listener.local_addr().expect("it is bound").port();
-        let address: Address = format!("http://localhost:{port}/").parse().expect("it is a URL");
-        let wanted = Endpoint::Tcp((std::net::Ipv6Addr::LOCALHOST, port).into());
-        if !address.endpoints().expect("localhost is known").contains(&wanted) {
-            return; // Here it has an IPv4 address only.
+        let timeout = Duration::from_secs(2);
+        for (own, both) in [
+            ("::1", ["127.0.0.1", "::1"]),
+            ("127.0.0.1", ["::1", "127.0.0.1"]),
+            ("127.0.0.1", ["127.0.0.1", "::1"]),
+        ] {
+            let Some((_listener, endpoints)) = listening_on(own, both) else { continue };
+            let found = &endpoints[first_that_accepts(&endpoints, timeout)];
+            let Endpoint::Tcp(found) = found else { panic!("it is a TCP address") };
+            assert_eq!(found.ip().to_string(), own, "{both:?}");
         }
-        let found = address.endpoint(Duration::from_secs(2)).expect("localhost is known");
-        assert_eq!(found, wanted);
+    }
+
+    #[test]
+    fn a_name_is_resolved_to_where_its_server_listens() {
+        for own in ["127.0.0.1", "::1"] {
+            let Some((listener, _)) = listening_on(own, [own, own]) else { continue };
+            let wanted = listener.local_addr().expect("it is bound");
+            let address: Address =
+                format!("http://localhost:{}/", wanted.port()).parse().expect("it is a URL");
+            let wanted = Endpoint::Tcp(wanted);
+            // A machine may know it by one address only.
+            if address.endpoints().expect("localhost is known").contains(&wanted) {
+                let found = address.endpoint(Duration::from_secs(2)).expect("localhost is known");
+                assert_eq!(found, wanted);
+            }
+        }
     }
 
     #[test]

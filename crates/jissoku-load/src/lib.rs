@@ -83,7 +83,7 @@ pub use opening_handshake::OpeningHandshake;
 pub use options::{ClockSource, Driver, Idle, Reuse, StopCondition, Think};
 pub use outcome::{Outcome, TargetOutcome, WorkerOutcome};
 pub use pace::{Arrival, OnBusy, Pace};
-pub use percentiles::{Percentile, Support};
+pub use percentiles::{Mean, Percentile, Support};
 pub use plan::{Plan, TargetPlan};
 pub use plan_check::PlanError;
 pub use request::{Request, Version};

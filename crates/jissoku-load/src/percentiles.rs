@@ -78,6 +78,33 @@ pub(crate) fn percentiles(answered: &Histogram, waited: &Histogram) -> Vec<Perce
     named.map(|(share, estimate_ns)| percentile(*share, estimate_ns, answered, &least)).collect()
 }
 
+/// The mean of a latency distribution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Mean {
+    /// Its value; a lower bound if `is_lower_bound`.
+    pub value_ns: u64,
+    /// Whether requests without a correct response make it larger.
+    pub is_lower_bound: bool,
+}
+
+impl Mean {
+    /// The mean of the latencies of responses and of censored requests. It is a lower bound if a
+    /// request has failed, and if more of them are censored than the percentiles allow.
+    pub(crate) fn of(
+        answered: &Histogram,
+        waited: &Histogram,
+        percentiles: &[Percentile],
+        failed: u64,
+    ) -> Option<Self> {
+        let count = answered.count() + waited.count();
+        let sum_ns = u128::from(answered.sum_ns()) + u128::from(waited.sum_ns());
+        let value_ns = u64::try_from(sum_ns.checked_div(u128::from(count))?).unwrap_or(u64::MAX);
+        let mut usual = percentiles.iter().filter(|found| !found.name.starts_with("p99."));
+        let is_lower_bound = failed > 0 || usual.any(|found| found.is_lower_bound);
+        Some(Self { value_ns, is_lower_bound })
+    }
+}
+
 fn percentile(
     (name, share): (&'static str, u64),
     estimate_ns: Option<u64>,
@@ -161,6 +188,19 @@ mod tests {
         assert_eq!(close("p99", 9_700_000_000).high_ns, None);
         // Two thirds have a response; nothing is known about the rest.
         assert_eq!(named(&percentiles, "p75").estimate_ns, None);
+    }
+
+    #[test]
+    fn the_mean_has_all_requests_and_is_a_bound_if_one_has_failed() {
+        let (answered, waited) = (of([(1_000, 96)]), of([(1_000_000, 4)]));
+        let mean = |waited: &Histogram, failed| {
+            Mean::of(&answered, waited, &percentiles(&answered, waited), failed)
+        };
+        let bound = mean(&waited, 4).expect("there are requests");
+        assert!(bound.is_lower_bound && bound.value_ns.abs_diff(40_960) < 100, "{bound:?}");
+        let exact = Mean { value_ns: 1_000, is_lower_bound: false };
+        assert_eq!(mean(&Histogram::new(), 0), Some(exact));
+        assert_eq!(Mean::of(&Histogram::new(), &Histogram::new(), &[], 0), None);
     }
 
     #[test]

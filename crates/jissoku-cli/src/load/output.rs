@@ -85,16 +85,19 @@ pub(super) fn redirect(outputs: &mut [Output], file: PathBuf) -> Result<(), Stri
     Ok(())
 }
 
-/// The latencies of all targets.
-pub(super) fn merged_latency(outcome: &Outcome) -> Histogram {
-    let mut all = Histogram::new();
-    outcome.targets.iter().for_each(|target| all.add(&target.counters.latency));
-    all
+/// The latencies of all targets as percentile text.
+pub(super) fn hgrm_text(outcome: &Outcome) -> String {
+    let (mut all, mut others) = (Histogram::new(), 0);
+    for target in &outcome.targets {
+        all.add(&target.counters.latency);
+        others += target.counters.waited.count();
+    }
+    hgrm::percentiles(&all, others)
 }
 
 /// Writes the latencies of all targets as percentile text.
 pub(super) fn write_hgrm(file: &Path, outcome: &Outcome) -> Result<(), String> {
-    write_file(file, &hgrm::percentiles(&merged_latency(outcome)))
+    write_file(file, &hgrm_text(outcome))
 }
 
 /// Writes the request log.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use jissoku_load::report::{Format, Report, SelfTest, annotations, hgrm};
+use jissoku_load::report::{Format, Report, SelfTest, annotations};
 
 use super::error::print_error;
 use super::judge::{Criteria, VIOLATED};
@@ -68,7 +68,7 @@ impl OutputOptions {
                 .write_as(format)
                 .map_err(|error| format!("JSON encoding failed: {error}"))?;
             let wants_more = self.full_percentiles && format == Format::Human;
-            let more = wants_more.then(|| hgrm::percentiles(&output::merged_latency(outcome)));
+            let more = wants_more.then(|| output::hgrm_text(outcome));
             Ok(page + &more.unwrap_or_default())
         })
     }

@@ -94,12 +94,15 @@ fn csv(report: &Report) -> String {
                 if percentile.support == Support::Plenty { "plenty" } else { "few" }
             );
         }
+        if let (Some(mean), Some(service)) = (target.mean, target.service_mean) {
+            let (value, is_bound, service) = (mean.value_ns, mean.is_lower_bound, service.value_ns);
+            let _infallible = writeln!(out, "{url},mean_ns,{value},{is_bound},,,{service},,");
+        }
         if let (Some(latency), Some(service)) = (target.latency_ns, target.service_ns) {
-            for (name, value, service) in
-                [("mean", latency.mean, service.mean), ("max", latency.max, service.max)]
-            {
-                let _infallible = writeln!(out, "{url},{name}_ns,{value},false,,,{service},,");
-            }
+            let value = latency.max.max(target.waited_ns_max);
+            let is_bound = target.waited_ns_max > latency.max;
+            let service = service.max.max(target.waited_service_ns_max);
+            let _infallible = writeln!(out, "{url},max_ns,{value},{is_bound},,,{service},,");
         }
     }
     out
@@ -120,26 +123,35 @@ fn benchstat(report: &Report) -> String {
     );
     let _infallible = writeln!(out, "kernel: {}\ncpu: {}", report.host.kernel, report.host.cpu);
     for target in &report.targets {
-        let Some(latency) = target.latency_ns else { continue };
+        let Some(mean) = target.mean.filter(|_| target.requests > 0) else { continue };
         // A slash would end the value of the key (golang.org/x/perf/benchfmt).
         let name = target.url.replace(' ', "_").replace('/', "%2F");
-        let _infallible = write!(
-            out,
-            "BenchmarkLoad/url={name}/c={}-{} {} {} ns/op {:.2} req/s {} p50-ns {} p99-ns",
-            report.connections,
-            report.threads.len(),
-            target.requests,
-            latency.mean,
-            target.rate_rps,
-            latency.p50,
-            latency.p99
-        );
+        let (connections, threads) = (report.connections, report.threads.len());
+        let _infallible =
+            write!(out, "BenchmarkLoad/url={name}/c={connections}-{threads} {}", target.requests);
+        benchstat_time(&mut out, "ns/op", mean.value_ns, mean.is_lower_bound);
+        let _infallible = write!(out, " {:.2} req/s", target.rate_rps);
+        for percentile in &target.percentiles {
+            let unit = match percentile.name {
+                "p50" => "p50-ns",
+                "p99" => "p99-ns",
+                _ => continue,
+            };
+            benchstat_time(&mut out, unit, percentile.value_ns, percentile.is_lower_bound);
+        }
         if let Some(cpu_ns) = target.watched_cpu_ns {
             let _infallible = write!(out, " {} cpu-ns/op", cpu_ns / target.requests.max(1));
         }
         out.push('\n');
     }
     out
+}
+
+/// A time in its unit. One that is a lower bound has another unit, so that it is not compared with
+/// times that are none.
+fn benchstat_time(out: &mut String, unit: &str, value_ns: u64, is_lower_bound: bool) {
+    let mark = if is_lower_bound { "-or-more" } else { "" };
+    let _infallible = write!(out, " {value_ns} {unit}{mark}");
 }
 
 fn github(report: &Report) -> String {

@@ -8,9 +8,10 @@ use crate::histogram::Histogram;
 /// Steps per halving of the remaining fraction.
 const STEPS: u64 = 5;
 
-/// Columns `Value Percentile TotalCount 1/(1-Percentile)`, followed by a summary.
+/// Columns `Value Percentile TotalCount 1/(1-Percentile)`, followed by a summary, of correct responses;
+/// beside them, `others` requests have none.
 #[must_use]
-pub fn percentiles(histogram: &Histogram) -> String {
+pub fn percentiles(histogram: &Histogram, others: u64) -> String {
     let mut out = format!(
         "{:>12} {:>14} {:>10} {:>14}\n\n",
         "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
@@ -45,6 +46,10 @@ pub fn percentiles(histogram: &Histogram) -> String {
         writeln!(out, "#[Mean    = {mean:>12.3}, StdDeviation   = {deviation:>12.3}]");
     let _infallible = writeln!(out, "#[Max     = {max:>12.3}, Total count    = {count:>12}]");
     out.push_str("#[Buckets =           33, SubBuckets     =         2048]\n");
+    if others > 0 {
+        let _infallible =
+            writeln!(out, "#[Correct responses only; requests without one: {others}]");
+    }
     out
 }
 
@@ -79,7 +84,7 @@ mod tests {
     fn steps_become_finer_and_the_last_row_is_complete() {
         let mut histogram = Histogram::new();
         (1..=100_000_u64).for_each(|value| histogram.record(value * 1_000));
-        let text = percentiles(&histogram);
+        let text = percentiles(&histogram, 7);
         let rows: Vec<Vec<f64>> = text
             .lines()
             .skip(2)
@@ -93,10 +98,11 @@ mod tests {
         // Values are uniform up to 100 ms, so each is at its percentile.
         assert!(rows.iter().all(|row| (row[0] / 100.0 - row[1]).abs() < 0.002), "{text}");
         assert!(text.contains("Total count    =       100000]"), "{text}");
+        assert!(text.ends_with("#[Correct responses only; requests without one: 7]\n"), "{text}");
     }
 
     #[test]
     fn an_empty_histogram_has_no_rows() {
-        assert_eq!(percentiles(&Histogram::new()).lines().count(), 5);
+        assert_eq!(percentiles(&Histogram::new(), 0).lines().count(), 5);
     }
 }

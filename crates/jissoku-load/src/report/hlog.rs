@@ -52,8 +52,14 @@ impl IntervalLog {
                 line(&mut self.lines, tag(number, targets), place, &rest);
             }
         }
+        let waited: u64 = outcome.targets.iter().map(|it| it.counters.waited.count()).sum();
+        let others = if waited > 0 {
+            format!("#[Correct responses only; requests without one: {waited}]\n")
+        } else {
+            String::new()
+        };
         format!(
-            "#[Histogram log format version 1.3]\n#[StartTime: {} (seconds since epoch)]\n\
+            "#[Histogram log format version 1.3]\n#[StartTime: {} (seconds since epoch)]\n{others}\
              \"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n{}",
             thousandths(opened_ns / 1_000_000),
             self.lines
@@ -109,6 +115,7 @@ mod tests {
             log.on_interval(&second);
         }
         targets[0].counters.latency.record(5_000_000);
+        targets[1].counters.waited.record_many(9_000_000, 3);
         let outcome = Outcome {
             targets: targets.into(),
             threads: Vec::new(),
@@ -121,6 +128,7 @@ mod tests {
             interrupted: false,
         };
         let text = log.finish(&outcome, 1_234_567_000_000);
+        assert!(text.contains("\n#[Correct responses only; requests without one: 3]\n"), "{text}");
         let mut counts = [0, 0];
         let mut places = Vec::new();
         let mut reader = Deserializer::new();

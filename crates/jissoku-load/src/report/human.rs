@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::summary::{Report, TargetReport};
-use crate::percentiles::{Percentile, Support};
+use crate::percentiles::{Mean, Percentile, Support};
 use crate::self_check::SelfCheck;
 
 /// A gap between responses of this many times the 99th percentile is a stall.
@@ -185,7 +185,8 @@ fn write_latency(out: &mut fmt::Formatter<'_>, target: &TargetReport) -> fmt::Re
         let line = format!("    {name:<7} {value:>12}   {interval:<20} {service:>12}");
         writeln!(out, "{}", line.trim_end())
     };
-    row("mean", duration(latency.mean), String::new(), duration(service.mean))?;
+    let mean = |found: Option<Mean>| found.map_or_else(String::new, mean);
+    row("mean", mean(target.mean), String::new(), mean(target.service_mean))?;
     for (percentile, service) in target.percentiles.iter().zip(&target.service_percentiles) {
         if percentile.support == Support::None {
             continue;
@@ -201,11 +202,15 @@ fn write_latency(out: &mut fmt::Formatter<'_>, target: &TargetReport) -> fmt::Re
     };
     let service_max = max(service.max, target.waited_service_ns_max);
     row("max", max(latency.max, target.waited_ns_max), String::new(), service_max)?;
-    if target.percentiles.iter().any(|percentile| percentile.is_lower_bound) {
+    let is_bounded = target.percentiles.iter().any(|percentile| percentile.is_lower_bound);
+    if is_bounded || target.mean.is_some_and(|mean| mean.is_lower_bound) {
+        let (requests, count, them) = match target.accounting.without_response() {
+            1 => ("1 request".to_owned(), "counts", "it"),
+            many => (format!("{many} requests"), "count", "they"),
+        };
         writeln!(
             out,
-            "  >= is a lower bound: {} requests had no correct, timely response, and count with the time they waited",
-            target.accounting.without_response()
+            "  >= is a lower bound: {requests} had no correct, timely response, and {count} with the time {them} waited"
         )?;
         if let Some(estimated) = estimated(&target.percentiles) {
             writeln!(out, "  {estimated}")?;
@@ -246,8 +251,16 @@ fn percent(name: &str) -> String {
 }
 
 pub(super) fn bounded(percentile: &Percentile) -> String {
-    let sign = if percentile.is_lower_bound { ">= " } else { "" };
-    format!("{sign}{}", duration(percentile.value_ns))
+    at_least(percentile.is_lower_bound, percentile.value_ns)
+}
+
+fn mean(found: Mean) -> String {
+    at_least(found.is_lower_bound, found.value_ns)
+}
+
+fn at_least(is_lower_bound: bool, value_ns: u64) -> String {
+    let sign = if is_lower_bound { ">= " } else { "" };
+    format!("{sign}{}", duration(value_ns))
 }
 
 pub(super) fn duration(value_ns: u64) -> String {

@@ -11,26 +11,42 @@ const FIRST_BIT: u32 = 10;
 /// Binary logarithm of the last bound: 137 seconds.
 const LAST_BIT: u32 = 37;
 
+/// A distribution: its bins, and the sum of its values.
+struct Distribution<'a>(&'a [(u64, u64)], u64);
+
+struct Times {
+    name: &'static str,
+    help: &'static str,
+    of: fn(&TargetReport) -> Distribution<'_>,
+}
+
+const TIMES: [Times; 3] = [
+    Times {
+        name: "jissoku_latency_seconds",
+        help: "Correct responses: from the intended sending to the last byte. Other requests are in \
+               jissoku_waited_seconds.",
+        of: |target| Distribution(&target.latency_bins, target.latency_sum_ns),
+    },
+    Times {
+        name: "jissoku_service_seconds",
+        help: "Correct responses: from the sending to the last byte.",
+        of: |target| Distribution(&target.service_bins, target.service_sum_ns),
+    },
+    Times {
+        name: "jissoku_waited_seconds",
+        help: "Requests without a correct, timely response: from the intended sending to the failure \
+               or the end, a lower bound of their latency.",
+        of: |target| Distribution(&target.waited_bins, target.waited_sum_ns),
+    },
+];
+
 pub(super) fn write(report: &Report) -> String {
     let mut out = String::new();
-    for (name, unit, help) in [
-        (
-            "jissoku_latency_seconds",
-            "seconds",
-            "Correct responses: from the intended sending to the last byte.",
-        ),
-        (
-            "jissoku_service_seconds",
-            "seconds",
-            "Correct responses: from the sending to the last byte.",
-        ),
-    ] {
-        let _infallible = write!(out, "# TYPE {name} histogram\n# UNIT {name} {unit}\n");
+    for Times { name, help, of } in TIMES {
+        let _infallible = write!(out, "# TYPE {name} histogram\n# UNIT {name} seconds\n");
         let _infallible = writeln!(out, "# HELP {name} {help}");
         for target in &report.targets {
-            let bins =
-                if name.contains("latency") { &target.latency_bins } else { &target.service_bins };
-            histogram(&mut out, name, target, bins);
+            histogram(&mut out, name, target, of(target));
         }
     }
     out.push_str("# TYPE jissoku_requests counter\n# HELP jissoku_requests How requests ended.\n");
@@ -53,7 +69,12 @@ pub(super) fn write(report: &Report) -> String {
     out
 }
 
-fn histogram(out: &mut String, name: &str, target: &TargetReport, bins: &[(u64, u64)]) {
+fn histogram(
+    out: &mut String,
+    name: &str,
+    target: &TargetReport,
+    Distribution(bins, sum_ns): Distribution<'_>,
+) {
     let url = escaped(&target.url);
     let (mut below, mut next) = (0, 0);
     for bit in FIRST_BIT..LAST_BIT {
@@ -70,8 +91,6 @@ fn histogram(out: &mut String, name: &str, target: &TargetReport, bins: &[(u64, 
         }
     }
     let count: u64 = bins.iter().map(|(_, count)| count).sum();
-    let sum_ns =
-        if name.contains("latency") { target.latency_sum_ns } else { target.service_sum_ns };
     let sum = seconds(sum_ns);
     let _infallible = writeln!(out, "{name}_bucket{{url=\"{url}\",le=\"+Inf\"}} {count}");
     let _infallible = writeln!(out, "{name}_count{{url=\"{url}\"}} {count}");

@@ -11,7 +11,7 @@ use crate::histogram::Quantiles;
 use crate::options::{Driver, Idle};
 use crate::outcome::{Outcome, TargetOutcome};
 use crate::pace::{Arrival, Pace};
-use crate::percentiles::{Percentile, percentiles};
+use crate::percentiles::{Mean, Percentile, percentiles};
 use crate::plan::{Plan, TargetPlan};
 use crate::self_check::SelfCheck;
 use crate::trace::Trace;
@@ -108,6 +108,10 @@ pub struct TargetReport {
     pub latency_ns: Option<Quantiles>,
     /// From the actual send time to the last byte, of correct responses.
     pub service_ns: Option<Quantiles>,
+    /// The mean latency from the intended send time, including requests without a timely response.
+    pub mean: Option<Mean>,
+    /// The same from the actual send time.
+    pub service_mean: Option<Mean>,
     /// Latency percentiles from the intended send time, including requests without a timely
     /// response.
     pub percentiles: Vec<Percentile>,
@@ -130,6 +134,11 @@ pub struct TargetReport {
     pub latency_bins: Vec<(u64, u64)>,
     #[serde(skip)]
     pub service_bins: Vec<(u64, u64)>,
+    /// As the former, of requests without a correct, timely response: how long they were waited for.
+    #[serde(skip)]
+    pub waited_bins: Vec<(u64, u64)>,
+    #[serde(skip)]
+    pub waited_sum_ns: u64,
     pub latency_sum_ns: u64,
     pub service_sum_ns: u64,
     pub per_second: Vec<u64>,
@@ -263,6 +272,10 @@ impl TargetReport {
     fn new(planned: &TargetPlan, pace: &Pace, target: &TargetOutcome) -> Self {
         let (counters, duration_ns) = (&target.counters, target.duration_ns);
         let (lag, lateness) = (counters.lag.quantiles(), counters.lateness.quantiles());
+        let known = percentiles(&counters.latency, &counters.waited);
+        let known_service = percentiles(&counters.service, &counters.waited_service);
+        let accounting = Accounting::of(target);
+        let failed = accounting.failed();
         let specs = planned.specs.iter().zip(&counters.per_spec);
         let specs =
             specs.map(|(spec, &requests)| RequestSpecReport { name: spec.name.clone(), requests });
@@ -280,11 +293,18 @@ impl TargetReport {
             rate_rps_offered: offered_rps(pace, duration_ns, target),
             latency_ns: counters.latency.quantiles(),
             service_ns: counters.service.quantiles(),
-            percentiles: percentiles(&counters.latency, &counters.waited),
-            service_percentiles: percentiles(&counters.service, &counters.waited_service),
+            mean: Mean::of(&counters.latency, &counters.waited, &known, failed),
+            service_mean: Mean::of(
+                &counters.service,
+                &counters.waited_service,
+                &known_service,
+                failed,
+            ),
+            percentiles: known,
+            service_percentiles: known_service,
             waited_ns_max: counters.waited.max_ns(),
             waited_service_ns_max: counters.waited_service.max_ns(),
-            accounting: Accounting::of(target),
+            accounting,
             lag_ns_p50: lag.map(|lag| lag.p50),
             lag_ns_p99: lag.map(|lag| lag.p99),
             lag_ns_max: lag.map(|lag| lag.max),
@@ -293,6 +313,8 @@ impl TargetReport {
             histogram: counters.latency.export(),
             latency_bins: counters.latency.bins().collect(),
             service_bins: counters.service.bins().collect(),
+            waited_bins: counters.waited.bins().collect(),
+            waited_sum_ns: counters.waited.sum_ns(),
             latency_sum_ns: counters.latency.sum_ns(),
             service_sum_ns: counters.service.sum_ns(),
             per_second: counters.per_second.clone(),

@@ -1,5 +1,8 @@
 //! Counts per interval of the window and target, as lines of JSON or CSV. The lines add up to the
 //! report: what follows the last complete interval has a shorter line of its own.
+//!
+//! Latencies are those of correct responses. If there were errors, the mean and the percentiles of all
+//! requests may be larger, which is said.
 
 use std::fmt::Write as _;
 
@@ -12,7 +15,7 @@ use crate::outcome::Outcome;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-const COLUMNS: &str = "start_s,length_s,target,requests,errors,rate_rps,mean_ns,min_ns,p50_ns,p90_ns,p99_ns,p999_ns,max_ns\n";
+const COLUMNS: &str = "start_s,length_s,target,requests,errors,rate_rps,mean_ns,min_ns,p50_ns,p90_ns,p99_ns,p999_ns,max_ns,is_lower_bound\n";
 
 /// The format of the lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +98,7 @@ impl TimeSeries {
     fn line(&mut self, start_ns: u64, interval: &Interval) {
         let Interval { target, length_ns, requests, errors, latency, .. } = interval;
         let percentiles = latency.quantiles();
+        let is_lower_bound = *errors > 0;
         let _infallible = match self.layout {
             Layout::Json => {
                 let row = json!({
@@ -105,6 +109,7 @@ impl TimeSeries {
                     "requests": requests,
                     "errors": errors,
                     "latency_ns": percentiles,
+                    "is_lower_bound": is_lower_bound,
                 });
                 writeln!(self.text, "{row}")
             }
@@ -117,7 +122,7 @@ impl TimeSeries {
                 let (start_s, length_s) = (decimal_s(start_ns), decimal_s(*length_ns));
                 writeln!(
                     self.text,
-                    "{start_s},{length_s},{target},{requests},{errors},{rate_rps:.3},{percentiles}"
+                    "{start_s},{length_s},{target},{requests},{errors},{rate_rps:.3},{percentiles},{is_lower_bound}"
                 )
             }
         };
@@ -190,7 +195,7 @@ mod tests {
         let text = written(Layout::Csv);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(format!("{}\n", lines[0]), COLUMNS);
-        let first = "0.000000000,0.100000000,0,3,0,30.000,1000,1000,1000,1000,1000,1000,1000";
+        let first = "0.000000000,0.100000000,0,3,0,30.000,1000,1000,1000,1000,1000,1000,1000,false";
         assert_eq!((lines.len(), lines[1]), (5, first));
         assert!(lines.iter().all(|line| line.matches(',').count() == COLUMNS.matches(',').count()));
         let mut silent = TimeSeries::new(1, LENGTH_NS, Layout::Csv);
@@ -204,6 +209,6 @@ mod tests {
             latency,
         };
         silent.on_interval(&nothing);
-        assert!(silent.text.ends_with("0.200000000,0.100000000,0,0,4,0.000,,,,,,,\n"));
+        assert!(silent.text.ends_with("0.200000000,0.100000000,0,0,4,0.000,,,,,,,,true\n"));
     }
 }

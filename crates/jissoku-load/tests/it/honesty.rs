@@ -1,6 +1,6 @@
 //! Every request that was sent or due is in the metrics, and the self-checks pass.
 
-use jissoku_load::report::{Report, TargetReport};
+use jissoku_load::report::{Format, Report, TargetReport};
 use jissoku_load::{Pace, Percentile, Plan, Slo, SloResult, StopCondition, Support};
 
 use crate::scripted::{Act, HELLO, Server};
@@ -84,6 +84,31 @@ fn a_timeout_counts_with_the_time_waited() {
     assert!(percentile(target, "p99").is_lower_bound);
     assert_eq!(percentile(target, "p99").support, Support::None);
     assert_eq!(check(&report, "accounting"), Some(true));
+    check_formats(&report);
+}
+
+/// A tenth of the requests have waited a second, so that the mean is a tenth of that at least.
+fn check_formats(report: &Report) {
+    let mean = report.targets[0].mean.expect("there are requests");
+    assert!(mean.is_lower_bound && mean.value_ns >= 100 * MILLISECOND_NS, "{mean:?}");
+    let text = |format| report.write_as(format).expect("it can be written");
+    let ours = mean.value_ns;
+    for (format, expected) in [
+        (Format::Csv, format!(",mean_ns,{ours},true,")),
+        (Format::Csv, ",max_ns,1".to_owned()),
+        (Format::Benchstat, format!(" {ours} ns/op-or-more ")),
+        (Format::Benchstat, " p99-ns-or-more".to_owned()),
+        (Format::OpenMetrics, "jissoku_waited_seconds_count{".to_owned()),
+        (Format::Json, format!("\"mean\":{{\"value_ns\":{ours},\"is_lower_bound\":true}}")),
+        (Format::Human, "mean     >= ".to_owned()),
+        (Format::Human, "4 requests had no correct, timely response, and count with".to_owned()),
+    ] {
+        let page = text(format);
+        assert!(page.contains(&expected), "{expected:?} in {page}");
+    }
+    let waited = text(Format::OpenMetrics);
+    let count = waited.lines().find(|line| line.starts_with("jissoku_waited_seconds_count{"));
+    assert!(count.is_some_and(|line| line.ends_with(" 4")), "{waited}");
 }
 
 #[test]
