@@ -13,6 +13,7 @@ from jissoku.design.bisection import Bisection, bisect as halve
 from jissoku.errors import InputError
 from jissoku.model import Workload
 from jissoku.model.bound import BoundStatus
+from jissoku.model.wording import plural
 from jissoku.pipeline.commits import (
     CANDIDATE,
     GOOD,
@@ -103,7 +104,7 @@ def _judge(
 
 
 def _print(found: Bisection, commits: tuple[str, ...], question: CommitQuestion) -> int:
-    records = f"{found.steps} measurements; records: {question.folder}"
+    records = f"{found.steps} {plural(found.steps, 'measurement')}; records: {question.folder}"
     if found.undecided is not None:
         stuck = commits[found.undecided]
         after = commits[found.good] if found.good >= 0 else question.good

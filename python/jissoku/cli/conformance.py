@@ -20,6 +20,7 @@ from jissoku.cli.gateway_conformance import (
 from jissoku.conformance import CaseVerdict, SplitMode, read_all
 from jissoku.conformance.case import BUILTIN_CASES
 from jissoku.errors import InputError
+from jissoku.model.wording import plural
 from jissoku.pipeline.app_conformance import AppCaseResult, run_app_cases
 from jissoku.pipeline.conformance import CaseResult, ConformanceConfig, run_cases
 from jissoku.pipeline.gateway_counts import GatewayCount
@@ -148,7 +149,11 @@ def _apps_conformance(options: ConformanceOptions) -> int:
         click.echo(json.dumps({**shown, "cases": [asdict(result) for result in results]}, indent=2))
     else:
         _print_apps(prepared, results if options.show_all else failed)
-        click.echo(f"{len(results) - len(failed)} of {len(results)} cases pass")
+        passed = len(results) - len(failed)
+        click.echo(
+            f"{passed} of {len(results)} {plural(len(results), 'case')}"
+            f" {plural(passed, 'passes', 'pass')}"
+        )
     return exit_codes.BOUND_EXCEEDED if failed else exit_codes.OK
 
 

@@ -9,6 +9,7 @@ from rich.table import Table
 from jissoku.cli import exit_codes
 from jissoku.cli.gateway_mutations import gateway_mutations
 from jissoku.model import Transport
+from jissoku.model.wording import plural
 from jissoku.pipeline.gateway_counts import (
     CountConfig,
     CountResult,
@@ -80,7 +81,10 @@ def _print(prepared: PreparedTarget, title: str, transport: Transport, result: C
             method, str(count.requests), str(count.error_count), str(count.doubled), errors
         )
     console.print(table)
-    console.print(f"\n{result.connections} connections to the server\n", markup=False)
+    console.print(
+        f"\n{result.connections} {plural(result.connections, 'connection')} to the server\n",
+        markup=False,
+    )
 
 
 def _data(

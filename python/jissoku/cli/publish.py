@@ -6,6 +6,7 @@ import click
 
 from jissoku.cli import exit_codes, shared_options
 from jissoku.cli.messages import print_message
+from jissoku.model.wording import plural
 from jissoku.pipeline.publish import publish as write
 
 
@@ -22,5 +23,5 @@ def publish(folder: Path, records: tuple[Path, ...]) -> int:
     Exit codes: 0 success, 2 bad input.
     """
     count = write(folder, records or (Path("runs"),), print_message)
-    click.echo(f"{count} runs: {folder / 'index.html'}")
+    click.echo(f"{count} {plural(count, 'run')}: {folder / 'index.html'}")
     return exit_codes.OK

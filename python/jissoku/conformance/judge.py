@@ -7,6 +7,7 @@ from enum import StrEnum
 from jissoku.conformance.case import AlsoAllowed, Case, Ends, Level, Request, Rule
 from jissoku.conformance.exchange import REFUSALS, ObservedExchange
 from jissoku.conformance.responses import Response
+from jissoku.model.wording import plural
 
 # Targets reply so to methods that they do not support; a rejection may use the same status.
 UNKNOWN = 501
@@ -142,7 +143,9 @@ def _answered(case: Case, seen: ObservedExchange) -> Iterator[Judgement]:
         reason = f"answers, and refuses with {late.status} afterwards"
         yield _stricter(reason) if allowed else _by_level(case, reason, CaseVerdict.STRICTER)
     elif len(answers) > wanted:
-        yield _must_violated(f"gives {len(answers)} answers to {wanted} requests")
+        yield _must_violated(
+            f"gives {len(answers)} answers to {wanted} {plural(wanted, 'request')}"
+        )
     elif len(answers) < wanted:
         yield _missing_responses(case, seen)
     else:
@@ -164,14 +167,13 @@ def _connection_state(
 
 def _missing_responses(case: Case, seen: ObservedExchange) -> Judgement:
     answers, wanted = seen.answers, case.whole_count
+    answered = f"answers {len(answers)} of {wanted} {plural(wanted, 'request')}"
     if answers and answers[-1].announces_end:
-        return _stricter(f"answers {len(answers)} of {wanted} requests, and says that it ends")
+        return _stricter(f"{answered}, and says that it ends")
     if not answers and not seen.is_silent and AlsoAllowed.REFUSED in case.also:
         return _stricter("hangs up without a word")
     how = "falls silent" if seen.is_silent else "hangs up"
-    return _by_level(
-        case, f"answers {len(answers)} of {wanted} requests and {how}", CaseVerdict.SHOULD_VIOLATED
-    )
+    return _by_level(case, f"{answered} and {how}", CaseVerdict.SHOULD_VIOLATED)
 
 
 def _unfinished(case: Case, seen: ObservedExchange) -> Judgement:

@@ -2,6 +2,7 @@
 
 from jissoku.model.finding import Finding, SuggestedDirective
 from jissoku.model.observed import Observations
+from jissoku.model.wording import plural
 
 
 def diagnose(observed: Observations) -> Finding | None:
@@ -12,7 +13,13 @@ def diagnose(observed: Observations) -> Finding | None:
     return Finding(
         name="accept-queue-overflow",
         cause="New connections came to a full queue, and had to come again.",
-        evidence=(f"{load.listen_overflows:,} connections were turned away under load",),
+        evidence=(
+            (
+                f"{load.listen_overflows:,}"
+                f" {plural(load.listen_overflows, 'connection was', 'connections were')}"
+                " turned away under load"
+            ),
+        ),
         falsified_by="the same counter while the target does nothing: it is all the machine's",
         effect="each costs its client a second or more; the rate may not show it",
         remedy="listen with a longer queue (listen(2), net.core.somaxconn), and accept sooner",

@@ -3,6 +3,7 @@
 from jissoku.explain.phrasing import format_saving
 from jissoku.model.finding import Finding, SuggestedDirective
 from jissoku.model.observed import Observations
+from jissoku.model.wording import plural
 
 # A connection costs as much as a few requests; spread over more answers it is below the noise.
 ANSWERS_MAX = 100
@@ -16,11 +17,11 @@ def diagnose(observed: Observations) -> Finding | None:
     count = wire.answers_until_close
     if count > ANSWERS_MAX:
         return None
-    evidence = [f"a connection ended after {count} {'answer' if count == 1 else 'answers'}"]
+    evidence = [f"a connection ended after {count} {plural(count, 'answer')}"]
     if syscalls is not None:
         evidence.append(
-            f"{syscalls.connections} new connections for {syscalls.requests} requests under the"
-            f" trace"
+            f"{syscalls.connections} new {plural(syscalls.connections, 'connection')} for"
+            f" {syscalls.requests} {plural(syscalls.requests, 'request')} under the trace"
         )
     never = "Keep-alive is off: each connection ends with its first answer."
     return Finding(

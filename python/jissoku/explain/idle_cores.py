@@ -2,6 +2,7 @@
 
 from jissoku.model.finding import Finding, SuggestedDirective
 from jissoku.model.observed import Observations
+from jissoku.model.wording import plural
 
 # A thread with less CPU time than this fraction of the busiest one's is not a worker.
 WORKER_SHARE = 0.1
@@ -31,9 +32,13 @@ def diagnose(observed: Observations) -> Finding | None:
         evidence=(
             (
                 f"the busiest thread, {busiest.name}, ran or waited for a core "
-                f"{wanted / load.threads_ns:.0%} of the time, under {load.connections} connections"
+                f"{wanted / load.threads_ns:.0%} of the time, under"
+                f" {load.connections} {plural(load.connections, 'connection')}"
             ),
-            f"{idle} other threads of the target had less than a tenth of its CPU time",
+            (
+                f"{idle} other {plural(idle, 'thread')} of the target had less than a tenth of its"
+                " CPU time"
+            ),
         ),
         falsified_by="more workers that leave the rate where it is, as with a lock that all share",
         effect=f"up to {load.cores / len(workers):.1f} times the rate, where the cores are free",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 
 from jissoku.model import CapacityStep, CoreAssignment
+from jissoku.model.wording import plural
 from jissoku.observe import loadgen
 from jissoku.observe.loadgen import LoadSpec
 
@@ -53,7 +54,9 @@ def step(
     achieved = measurement.requests / (measurement.duration_ns / 1e9) / rate
     above = _fraction_above(measurement.histogram, objective.limit_ns)
     if failed:
-        return CapacityStep(rate_rps=rate, is_met=False, reason=f"{failed} requests failed")
+        return CapacityStep(
+            rate_rps=rate, is_met=False, reason=f"{failed} {plural(failed, 'request')} failed"
+        )
     if achieved < ACHIEVED_MIN:
         reason = f"{100 * achieved:.1f} % of the requests offered were answered"
         return CapacityStep(rate_rps=rate, is_met=False, reason=reason)

@@ -27,6 +27,7 @@ from jissoku.model import (
     Workload,
 )
 from jissoku.model.updated import updated
+from jissoku.model.wording import plural
 from jissoku.observe import conditions
 from jissoku.system import background, kernel_threads, processes, threads
 from jissoku.system.load_window import load_window
@@ -270,7 +271,7 @@ def _require_responses(spec: LoadSpec, report: Report) -> None:
             kinds = [f"{count} {kind}" for kind, count in measurement["errors"].items() if count]
             asked = spec.workload.connections
             # All of them wait at once, so a slow server may not get to the first in time.
-            hint = f"{asked} connections may be too many for it (-c)"
+            hint = f"{asked} {plural(asked, 'connection')} may be too many for it (-c)"
             why = f"errors: {', '.join(kinds)}" if kinds else hint
             window = f"window of {spec.window_ns / 1e9:g} s"
             raise LoadgenError(f"{arm} gave no answer in the {window}; {why}", arm=arm)

@@ -15,6 +15,7 @@ from jissoku.design.loads import MIDDLE
 from jissoku.design.schedule import PlannedMeasurement, PlannedStart, PlannedTrial
 from jissoku.model import Comparison, Condition, Load, LoadLevel, Method, TrialKind, Verdict
 from jissoku.model.updated import updated
+from jissoku.model.wording import plural
 from jissoku.pipeline.comparison_run import ComparisonRun
 from jissoku.pipeline.servers import started_servers
 from jissoku.pipeline.trial_loop import FAILURES_MAX
@@ -210,7 +211,10 @@ class AnytimeRun(ComparisonRun):
         if new:
             asked = list(self._questions())
             decided = sum(_is_answered(found.get(one)) for one in asked)
-            self.progress.note(f"{decided} of {len(asked)} comparisons of cost are decided.")
+            self.progress.note(
+                f"{decided} of {len(asked)} {plural(len(asked), 'comparison')} of cost"
+                f" {plural(decided, 'is', 'are')} decided."
+            )
 
     def _show_first_table(self, found: Mapping[Question, Comparison]) -> None:
         """What three blocks at one load say of each arm against the baseline, proven or not."""

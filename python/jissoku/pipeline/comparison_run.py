@@ -23,6 +23,7 @@ from jissoku.model import (
     TrialKind,
 )
 from jissoku.model.updated import updated
+from jissoku.model.wording import plural
 from jissoku.pipeline.compare_config import CompareConfig, external
 from jissoku.pipeline.progress import EtaEstimator, ProgressListener, trials_left
 from jissoku.pipeline.repeated_checks import RepeatedChecks, measurements, repeated_checks
@@ -141,8 +142,8 @@ class ComparisonRun:
                 if stats.is_enough(self.header, self.trials, half_width):
                     return
                 self.progress.note(
-                    f"{index} blocks were not enough for every pair; going on to"
-                    f" {effort.next_look(index)}."
+                    f"{index} {plural(index, 'block was', 'blocks were')} not enough"
+                    f" for every pair; going on to {effort.next_look(index)}."
                 )
             yield index
 
@@ -154,7 +155,8 @@ class ComparisonRun:
             pairs = sorted({f"{one.arm} / {one.against}" for one in found})
             self.progress.note(
                 f"A cross-check does not agree for {', '.join(pairs)}: measuring"
-                f" {self.plan.repeated_check_blocks} more blocks of it."
+                f" {self.plan.repeated_check_blocks} more"
+                f" {plural(self.plan.repeated_check_blocks, 'block')} of it."
             )
         self.repeats = repeats
         for step in repeats.starts:

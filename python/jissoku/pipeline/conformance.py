@@ -21,6 +21,7 @@ from jissoku.conformance import (
 )
 from jissoku.errors import TargetError
 from jissoku.model import Workload
+from jissoku.model.wording import times
 from jissoku.system.cores import available_cores
 from jissoku.system.interruption import Interrupted, Interruption
 from jissoku.targets import response
@@ -91,7 +92,9 @@ def _run_cases(examination: ConformanceConfig, interruption: Interruption) -> It
                     deaths += 1
                     break
     for case in left:
-        gone = Judgement(verdict=CaseVerdict.UNDECIDED, reason=f"had died {deaths} times before it")
+        gone = Judgement(
+            verdict=CaseVerdict.UNDECIDED, reason=f"had died {times(deaths)} before it"
+        )
         yield CaseResult(case=case, judgement=gone)
 
 

@@ -20,6 +20,7 @@ from jissoku.conformance.gateway import (
 from jissoku.conformance.gateway.case import ServerKind
 from jissoku.conformance.gateway.judge import GatewayJudgement, worst_of
 from jissoku.model import Transport, Workload
+from jissoku.model.wording import times
 from jissoku.system.cores import available_cores
 from jissoku.system.interruption import Interrupted, Interruption
 from jissoku.targets.launch import Launcher
@@ -118,7 +119,7 @@ def _run_shared(
         deaths += 1
     for case in shared:
         gone = GatewayJudgement(
-            verdict=GatewayVerdict.UNDECIDED, reason=f"had died {deaths} times before it"
+            verdict=GatewayVerdict.UNDECIDED, reason=f"had died {times(deaths)} before it"
         )
         yield GatewayResult(case=case, transport=transport, judgement=gone)
 

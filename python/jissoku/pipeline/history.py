@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 from jissoku.errors import InputError, JissokuError
 from jissoku.model.history import IndexedRun
 from jissoku.model.history_answer import RunDifference
+from jissoku.model.wording import plural
 from jissoku.pipeline.found_runs import FoundRuns
 from jissoku.pipeline.run_history import History
 from jissoku.stats.occasions import observed_tau
@@ -37,7 +38,7 @@ def open_history(
     found = FoundRuns(roots, cache, before)
     new = found.new()
     if len(new) > BATCH:
-        note(f"Indexing {len(new)} runs.")
+        note(f"Indexing {len(new)} {plural(len(new), 'run')}.")
     for first in range(0, len(new), BATCH):
         found.add(new[first : first + BATCH])
     found.check_any()

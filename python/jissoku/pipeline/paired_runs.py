@@ -14,6 +14,7 @@ from jissoku.model import CoreAssignment
 from jissoku.model.calibration import Scenario
 from jissoku.model.load_tool import InstalledTool
 from jissoku.model.request_cost import LoadPoint, ToolMeasurement, ToolPair
+from jissoku.model.wording import plural
 from jissoku.observe.foreign_cpu import ForeignCpuMonitor
 from jissoku.observe.oracle import Oracle
 from jissoku.observe.running_tool import (
@@ -152,7 +153,10 @@ def invalid_reason(
         if side.errors:
             return f"{side.tool} reports {side.errors:.0f} errors"
         if seen.connections != wanted:
-            return f"{side.tool} used {seen.connections} connections instead of {wanted}"
+            return (
+                f"{side.tool} used {seen.connections}"
+                f" {plural(seen.connections, 'connection')} instead of {wanted}"
+            )
         if not seen.outlasted:
             return f"{side.tool} ended before the window did"
     if foreign > FOREIGN_MAX:

@@ -12,6 +12,7 @@ from jissoku.errors import TargetError
 from jissoku.model import CoreAssignment, Machine, Workload
 from jissoku.model.profile import Profile
 from jissoku.model.updated import updated
+from jissoku.model.wording import plural
 from jissoku.observe import loadgen, profiler
 from jissoku.observe.loadgen import LoadgenError, LoadSpec
 from jissoku.observe.machine import machine
@@ -74,7 +75,7 @@ def profile(config: ProfileConfig, listener: ProgressListener) -> tuple[Profile,
         try:
             profiling = _Profiling(config, interruption, machine())
             rate = config.workload.rate_rps or profiling.rate(listener)
-            listener.note(f"The rate is {rate:,} requests per second.")
+            listener.note(f"The rate is {rate:,} {plural(rate, 'request')} per second.")
             for arm in config.arms:
                 listener.note(f"Profiling {arm.arm.name} for {config.window_ns / 1e9:g} s.")
                 found.append(profiling.profile(arm, rate))

@@ -9,6 +9,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from jissoku.model import ArmSummary, Comparison, Estimate, Load, Metric, Severity, Summary
+from jissoku.model.wording import plural
 from jissoku.report import format as fmt, tables
 from jissoku.report.metric_words import join_names
 from jissoku.report.sanitize import sanitized
@@ -113,8 +114,8 @@ class BriefReport:
         yield Text("Undecided by CPU per request:", style="bold")
         for (arm, against), found in list(rows.items())[:UNDECIDED_MAX]:
             yield Text(f"  {arm} / {against} at {join_names([_lacking(one) for one in found])}")
-        if len(rows) > UNDECIDED_MAX:
-            yield Text(f"  and {len(rows) - UNDECIDED_MAX} more pairs: see the report.")
+        if (more := len(rows) - UNDECIDED_MAX) > 0:
+            yield Text(f"  and {more} more {plural(more, 'pair')}: see the report.")
 
     def _warnings(self) -> Iterator[RenderableType]:
         """Titles of problems and warnings; their texts are in the report, and with --verbose."""
@@ -124,15 +125,17 @@ class BriefReport:
         yield Text("")
         for one in found[:WARNINGS_MAX]:
             yield Text(f"{one.severity}: {one.title}", style=STYLES[one.severity])
-        if len(found) > WARNINGS_MAX:
-            yield Text(f"and {len(found) - WARNINGS_MAX} more warnings: see the report.")
+        if (more := len(found) - WARNINGS_MAX) > 0:
+            yield Text(f"and {more} more {plural(more, 'warning')}: see the report.")
 
 
 def _lacking(one: Comparison) -> str:
     at = fmt.offered(one.load)
     if one.ratio is None:
         return f"{at} ({one.verdict})"
-    more = f", {one.blocks_needed} more blocks" if one.blocks_needed else ""
+    more = ""
+    if needed := one.blocks_needed:
+        more = f", {needed} more {plural(needed, 'block')}"
     return f"{at} ({_with_width(one.ratio)}{more})"
 
 

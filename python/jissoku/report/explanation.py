@@ -12,6 +12,7 @@ from jissoku.model.observed import (
     SyscallObservation,
     WireObservation,
 )
+from jissoku.model.wording import plural
 from jissoku.report.profile import shortened
 from jissoku.report.sanitize import clean
 
@@ -165,7 +166,7 @@ def _load(load: LoadObservation) -> Iterator[str]:
         switches = sum(t.switches_voluntary + t.switches_involuntary for t in load.threads)
         waited = sum(thread.wait_ns for thread in load.threads)
         yield (
-            f"{_count(pids, 'process', 'es')}, {_count(len(load.threads), 'thread')}, "
+            f"{_count(pids, 'process', 'processes')}, {_count(len(load.threads), 'thread')}, "
             f"{_count(load.cores, 'core')}; busiest: {shares}."
         )
         yield (
@@ -186,7 +187,8 @@ def _calls(syscalls: SyscallObservation) -> Iterator[str]:
     ]
     yield f"System calls per request: {', '.join(text) or 'none observed'}."
     yield (
-        f"  {syscalls.empty_waits:,} waits without an event in {syscalls.requests:,} requests,"
+        f"  {_count(syscalls.empty_waits, 'wait')} without an event in"
+        f" {_count(syscalls.requests, 'request')},"
         f" which took {syscalls.slowdown:.1f} times as long under the trace."
     )
 
@@ -204,5 +206,5 @@ def _wire(wire: WireObservation) -> Iterator[str]:
     )
 
 
-def _count(number: int, noun: str, plural: str = "s") -> str:
-    return f"{number:,} {noun}{'' if number == 1 else plural}"
+def _count(number: int, noun: str, several: str = "") -> str:
+    return f"{number:,} {plural(number, noun, several)}"

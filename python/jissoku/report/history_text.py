@@ -14,6 +14,7 @@ from jissoku.model.history_answer import (
     Series,
     Tau,
 )
+from jissoku.model.wording import plural
 from jissoku.report.format import TIMES, load_mark
 from jissoku.report.sanitize import clean
 
@@ -205,7 +206,10 @@ def tau_sentence(tau: Tau) -> str:
     """The variation of a ratio between occasions without a change."""
     share = f"{100 * tau.value:.1f} %"
     if tau.pairs:
-        return f"Between occasions a ratio of unchanged arms varies by {share} ({tau.pairs} pairs)."
+        return (
+            f"Between occasions a ratio of unchanged arms varies by {share} ({tau.pairs}"
+            f" {plural(tau.pairs, 'pair')})."
+        )
     return f"Between occasions a ratio of unchanged arms is assumed to vary by {share}."
 
 

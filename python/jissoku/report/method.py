@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from jissoku.model import ConnectionMode, CrossCheckName, LoadLevel, Method, Run, Summary, Transport
+from jissoku.model.wording import plural, trials_count
 from jissoku.report import format as fmt
 from jissoku.report.metric_words import WARNING, join_names
 
@@ -36,7 +37,7 @@ def describe_load(run: Run) -> str:
         what += (
             f" in {len(work.raw_requests)} shapes ({', '.join(s.name for s in work.raw_requests)})"
         )
-    parts = [what, f"{work.connections} connections per target"]
+    parts = [what, f"{work.connections} {plural(work.connections, 'connection')} per target"]
     parts.append(
         "keep-alive"
         if work.connection_mode is ConnectionMode.KEEP_ALIVE
@@ -144,7 +145,7 @@ def machine(run: Run) -> tuple[tuple[str, str], ...]:
     generator = ", ".join(map(str, run.cores.generator))
     cores = f"servers {', '.join(map(str, run.cores.server))}; load generator {generator}"
     facts = (
-        ("Processor", f"{host.cpu_model}, {host.cores} cores{smt}"),
+        ("Processor", f"{host.cpu_model}, {host.cores} {plural(host.cores, 'core')}{smt}"),
         ("Cores used", f"{cores}{' (shared)' if run.cores.shared else ''}"),
         ("Memory", fmt.size(host.memory_bytes)),
         ("Kernel", host.kernel),
@@ -163,7 +164,7 @@ def machine(run: Run) -> tuple[tuple[str, str], ...]:
 def trials(summary: Summary) -> str:
     """Numbers of valid, disturbed and failed trials."""
     lost = summary.trials_total - summary.trials_valid - summary.trials_rejected
-    text = f"{summary.trials_valid} of {summary.trials_total} trials count"
+    text = trials_count(summary.trials_valid, summary.trials_total)
     if summary.trials_rejected:
         text += f", {summary.trials_rejected} rejected"
     return text + (f", {lost} failed or invalid" if lost else "")

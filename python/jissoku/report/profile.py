@@ -17,6 +17,7 @@ from jissoku.model.profile import (
     ProfileRow,
     ProfileSummary,
 )
+from jissoku.model.wording import plural
 from jissoku.report import page
 from jissoku.report.tables import Table
 
@@ -58,7 +59,8 @@ def headline(summary: ProfileSummary) -> str:
     rate = profile.workload.rate_rps
     text = (
         f"{summary.total_ns / 1e3:,.1f} µs of CPU time per request at {profile.workload.path},"
-        f" {rate or 0:,} requests per second; {profile.samples.samples:,} samples"
+        f" {rate or 0:,} {plural(rate or 0, 'request')} per second; {profile.samples.samples:,}"
+        f" {plural(profile.samples.samples, 'sample')}"
     )
     if summary.sampled_ns is None:
         return text + "."

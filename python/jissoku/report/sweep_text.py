@@ -8,6 +8,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from jissoku.model import Severity, SweepSummary
+from jissoku.model.wording import plural, trials_count
 from jissoku.report import sweep_tables as tables
 from jissoku.report.json import rounded
 from jissoku.report.sanitize import sanitized
@@ -56,10 +57,15 @@ def describe_sweep(summary: SweepSummary) -> str:
     work, sweep = summary.run.workload, summary.sweep
     levels = sorted({result.level for found in summary.targets for result in found.results})
     over = f"{sweep.axis} over {', '.join(f'{level:,}' for level in levels)}"
-    load = "" if sweep.axis == "connections" else f", {work.connections} connections"
+    load = (
+        ""
+        if sweep.axis == "connections"
+        else f", {work.connections} {plural(work.connections, 'connection')}"
+    )
     return (
-        f"{work.method} {work.path}, {over}{load}, {sweep.blocks} blocks in random order;"
-        f" {summary.trials_valid} of {summary.trials_total} trials count"
+        f"{work.method} {work.path}, {over}{load},"
+        f" {sweep.blocks} {plural(sweep.blocks, 'block')} in random order;"
+        f" {trials_count(summary.trials_valid, summary.trials_total)}"
         + (f", {summary.trials_rejected} rejected"
            if summary.trials_rejected else "")
     )  # fmt: skip

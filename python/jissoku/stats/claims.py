@@ -14,6 +14,7 @@ from jissoku.model.experiment import (
     InequalityResult,
 )
 from jissoku.model.updated import updated
+from jissoku.model.wording import plural, too_few_blocks
 from jissoku.stats import claim_quantities, decision, estimate
 from jissoku.stats.arm_summary import arm_outcome
 from jissoku.stats.claim_quantities import LogRatioSample, WorkloadTrials, generator_held
@@ -157,7 +158,7 @@ def _test(known: ClaimData, text: str, link: Inequality) -> _InequalityTest:
     parts = list(_parts(known, link))
     logs = [log + math.log(factor) for log in _combined(parts)]
     if len(logs) < VERDICT_BLOCKS_MIN:
-        remark = f"{len(logs)} blocks are too few: at least {VERDICT_BLOCKS_MIN} are needed"
+        remark = f"{too_few_blocks(len(logs))}: at least {VERDICT_BLOCKS_MIN} are needed"
         blank = updated(blank, status=ClaimStatus.UNDECIDED, remarks=(remark,))
         if len(logs) >= 2:
             value = estimate.geometric_mean(logs)
@@ -289,7 +290,10 @@ def _missing_trials(known: ClaimData, quantity: Quantity) -> tuple[ClaimStatus, 
     found = arm_outcome(campaign.trials, arm)
     if found.status is not MeasurementStatus.MEASURED:
         disturbed = sum(is_rejected(trial) for trial in campaign.trials if arm in trial.arms)
-        reason = f"{disturbed} of its {found.total} trials were rejected, none counts"
+        reason = (
+            f"{disturbed} of its {found.total} {plural(found.total, 'trial')}"
+            f" {plural(disturbed, 'was', 'were')} rejected, none counts"
+        )
         reason = found.failures[0].reason if found.failures else reason
         return ClaimStatus.UNDECIDED, f"{arm} has no value: {reason}"
     excluded = campaign.comparison_input.excluded_arms.get(arm)

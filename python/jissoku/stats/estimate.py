@@ -14,6 +14,7 @@ import numpy as np
 from scipy import special, stats  # type: ignore[import-untyped]
 
 from jissoku.model import Estimate
+from jissoku.model.wording import plural
 
 # Sign flips are counted exactly up to this number of blocks; half of them are enumerated at a time,
 # in 3 ms. With 40 blocks it took a quarter of a second for each pair.
@@ -209,7 +210,11 @@ def mean_and_sd(logs: Sequence[float]) -> tuple[float, float]:
         ValueError: Fewer than two values.
     """
     if len(logs) < 2:
-        raise ValueError(f"{len(logs)} blocks give no interval: at least 2 are needed")
+        raise ValueError(
+            f"{len(logs)} {plural(len(logs), 'block gives', 'blocks give')} no interval: at"
+            " least 2 are"
+            " needed"
+        )
     values = np.asarray(logs, dtype=float)
     return float(values.mean()), float(values.std(ddof=1))
 

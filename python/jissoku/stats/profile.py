@@ -20,6 +20,7 @@ from jissoku.model.profile import (
     SampledStack,
 )
 from jissoku.model.profile_observation import ProfileObservation
+from jissoku.model.wording import plural
 
 # Normal quantile of a two-sided interval of 95 %.
 Z = 1.959964
@@ -264,7 +265,10 @@ def _remarks(profile: Profile, sampled_ns: float | None) -> Iterable[str]:
     samples = profile.samples
     yield from samples.notes
     if samples.samples < SAMPLES_MIN:
-        yield f"Only {samples.samples} samples were taken: nothing can be said of any function."
+        yield (
+            f"Only {samples.samples} {plural(samples.samples, 'sample was', 'samples were')} taken:"
+            " nothing can be said of any function."
+        )
     if sampled_ns is not None and samples.sees_kernel:
         unsampled_ns = samples.unsampled * samples.period / profile.requests
         off = (sampled_ns + unsampled_ns) / profile.cpu_ns_per_request - 1
@@ -272,7 +276,8 @@ def _remarks(profile: Profile, sampled_ns: float | None) -> Iterable[str]:
             yield (
                 f"{samples.unsampled / sample_total(profile):.0%} of the CPU time has no samples,"
                 " because processes ended within a millisecond of CPU time;"
-                f" {samples.processes_started:,} processes were started,"
+                f" {samples.processes_started:,}"
+                f" {plural(samples.processes_started, 'process was', 'processes were')} started,"
                 f" {samples.processes_started / profile.requests:.2g} per request."
             )
         if abs(off) > AGREEMENT_MAX:

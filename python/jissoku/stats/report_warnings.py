@@ -18,6 +18,7 @@ from jissoku.model import (
     Verdict,
 )
 from jissoku.model.summary import Comparison
+from jissoku.model.wording import plural
 from jissoku.stats import bottleneck, estimate
 from jissoku.stats.comparison_input import loads_of
 from jissoku.stats.run_checks import is_rejected
@@ -69,14 +70,19 @@ def _of_arms(arm_summaries: Sequence[ArmSummary]) -> Iterator[ReportWarning]:
         if known.status is MeasurementStatus.UNMEASURED:
             count = known.trials_total
             text = (
-                f"None of its {count} trials is valid." if count else "None of its trials finished."
+                f"None of its {count} {plural(count, 'trial')} is valid."
+                if count
+                else "None of its trials finished."
             )
             yield ReportWarning(
                 severity=Severity.PROBLEM, title=f"{name} was not measured", text=text
             )
         for broken in known.failures:
             where = f" ({broken.stage})" if broken.stage else ""
-            how_often = f"{len(broken.trials)} of {known.trials_total} trials"
+            how_often = (
+                f"{len(broken.trials)} of {known.trials_total}"
+                f" {plural(known.trials_total, 'trial')}"
+            )
             if known.status is MeasurementStatus.MEASURED:
                 if broken.reason in common:
                     continue
@@ -203,11 +209,13 @@ def _of_rejections(trials: Sequence[Trial]) -> Iterator[ReportWarning]:
     causes = ", ".join(f"{name} {len(found)}" for name, found in sorted(messages.items()))
     example = max(messages.values(), key=len)[0]
     share = len(rejected) / len(trials)
+    several = "They give no result; most were repeated."
+    what = plural(len(rejected), "It gives no result.", several)
     yield ReportWarning(
         severity=Severity.WARNING if share > REJECTED_WARNING_MIN else Severity.NOTE,
-        title=f"{len(rejected)} of {len(trials)} trials were rejected",
-        text=f"They give no result; most were repeated. By check: {causes}. For example:"
-        f" {example}.",
+        title=f"{len(rejected)} of {len(trials)} {plural(len(trials), 'trial')}"
+        f" {plural(len(rejected), 'was', 'were')} rejected",
+        text=f"{what} By check: {causes}. For example: {example}.",
     )
 
 

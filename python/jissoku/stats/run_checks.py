@@ -6,6 +6,7 @@ import numpy as np
 from scipy import stats  # type: ignore[import-untyped]
 
 from jissoku.model import CheckOutcome, Trial
+from jissoku.model.wording import plural
 
 ALPHA = 0.05
 
@@ -35,7 +36,9 @@ def uneven_rejection(trials: Sequence[Trial], arms: Sequence[str]) -> Mapping[st
         if tables and _p_value(tables) < ALPHA / len(arms):
             ours, of_ours, rest, of_rest = np.sum(tables, axis=0)
             found[arm] = (
-                f"{ours} of {of_ours} of its trials of cost were rejected, of the others'"
+                f"{ours} of {of_ours} of its trials of cost {plural(ours, 'was', 'were')}"
+                " rejected, of the"
+                " others'"
                 f" {rest} of {of_rest}: rejection depends on the target"
             )
     return found

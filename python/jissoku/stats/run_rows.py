@@ -30,6 +30,7 @@ from jissoku.model.history import (
     VerdictRow,
 )
 from jissoku.model.updated import updated
+from jissoku.model.wording import plural
 from jissoku.stats.comparison_input import ComparisonInput, loads_of
 from jissoku.stats.neighbours import neighbours
 from jissoku.stats.ratio_samples import select_ratio_source
@@ -105,7 +106,8 @@ def _run_row(key: str, run: Run, trials: Sequence[Trial], summary: Summary | Non
         mode=run.mode,
         method=run.method,
         machine=machine_key(machine),
-        machine_text=f"{machine.cpu_model}, {machine.cores} cores, {machine.hypervisor}",
+        machine_text=f"{machine.cpu_model}, {machine.cores} {plural(machine.cores, 'core')},"
+        f" {machine.hypervisor}",
         machine_label=run.machine_label,
         boot=run.boot,
         kernel=machine.kernel,
@@ -137,10 +139,14 @@ def _run_row(key: str, run: Run, trials: Sequence[Trial], summary: Summary | Non
     )
 
 
+def _connections_text(workload: Workload) -> str:
+    return f"{workload.connections} {plural(workload.connections, 'connection')}"
+
+
 def _workload_text(workload: Workload) -> str:
-    parts = [f"{workload.method} {workload.path}", f"{workload.connections} connections"]
-    if workload.raw_requests:
-        parts[0] = f"{len(workload.raw_requests)} raw requests"
+    parts = [f"{workload.method} {workload.path}", _connections_text(workload)]
+    if count := len(workload.raw_requests):
+        parts[0] = f"{count} raw {plural(count, 'request')}"
     if workload.websocket:
         parts[0] = f"WebSocket {workload.path}"
     if workload.pipeline > 1:

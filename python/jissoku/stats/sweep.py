@@ -22,6 +22,7 @@ from jissoku.model import (
     UslModel,
 )
 from jissoku.model.updated import updated
+from jissoku.model.wording import plural, times
 from jissoku.stats import bottleneck, estimate, latency, run_checks, scalability
 from jissoku.stats.arm_summary import arm_outcome
 from jissoku.stats.trial_checks import ACHIEVED_MIN, GENERATOR_BUSY_MAX
@@ -158,11 +159,17 @@ def _remarks(run: Run, sweep: Sweep, level: int, trials: Sequence[Trial]) -> Ite
     if len(trials) < SUMMARY_BLOCKS_MIN:
         yield f"{len(trials) or 'none'} of its blocks count, and {SUMMARY_BLOCKS_MIN} are needed"
     if _has_too_few_cores(run, sweep, level):
-        yield f"more workers than the {len(run.cores.server)} cores the server had"
+        yield (
+            f"more workers than the {len(run.cores.server)}"
+            f" {plural(len(run.cores.server), 'core')} the server had"
+        )
     if sweep.axis is not Axis.RATE:
         held = sum(map(_is_generator_limited, trials))
         if held:
-            yield f"the load generator was near its limit in {held} of {len(trials)} blocks"
+            yield (
+                f"the load generator was near its limit in {held} of {len(trials)}"
+                f" {plural(len(trials), 'block')}"
+            )
     messages = Counter(check.message for trial in trials for check in trial.failed_checks)
     names = {check.message: check.name for trial in trials for check in trial.failed_checks}
     text: set[str] = set()
@@ -183,7 +190,8 @@ def _model(run: Run, sweep: Sweep, fitted: scalability.Rates) -> tuple[UslModel 
         )
     if len(fitted) < SUMMARY_LEVELS_MIN:
         return None, (
-            f"{len(fitted)} levels can be fitted and {SUMMARY_LEVELS_MIN} are needed; each level's"
+            f"{len(fitted)} {plural(len(fitted), 'level')} can be fitted"
+            f" and {SUMMARY_LEVELS_MIN} are needed; each level's"
             f" remarks"
             " say why"
         )
@@ -266,10 +274,9 @@ def _sustained_sentence(target: TargetSweep) -> str:
 def _warnings(run: Run, sweep: Sweep, targets: Sequence[TargetSweep]) -> Iterator[ReportWarning]:
     for target in targets:
         for broken in target.failures:
-            times = "once" if len(broken.trials) == 1 else f"{len(broken.trials)} times"
             yield ReportWarning(
                 severity=Severity.PROBLEM,
-                title=f"{target.arm.name} failed {times}",
+                title=f"{target.arm.name} failed {times(len(broken.trials))}",
                 text=broken.reason,
                 detail=broken.stderr,
             )

@@ -20,6 +20,7 @@ from jissoku.model import (
     Trial,
     TrialKind,
 )
+from jissoku.model.wording import plural, times
 from jissoku.stats import bottleneck, estimate
 
 # /proc counts in steps of 10 ms. A difference of N steps may be N - 1 in truth, so a reading is
@@ -109,7 +110,7 @@ def _sound_accounts(trial: Trial, measurement: ArmMeasurement) -> Iterator[Faile
             measurement,
         )
     if measurement.requests and measurement.cpu_ns is not None and measurement.cpu_ns <= 0:
-        text = f"{measurement.arm}: {measurement.requests} responses used no CPU time of its own"
+        text = f"{measurement.arm}: {_responses(measurement)} used no CPU time of its own"
         if _kernel_works(trial, measurement):
             remark = (
                 "the kernel's threads did its work, charged to no process. Compare rates, or in"
@@ -119,9 +120,16 @@ def _sound_accounts(trial: Trial, measurement: ArmMeasurement) -> Iterator[Faile
         else:
             yield _invalid("no-cpu", f"{text}: the wrong process was watched", measurement)
     if measurement.requests and measurement.bytes_received < measurement.requests:
-        received, requests = measurement.bytes_received, measurement.requests
-        text = f"{measurement.arm}: {received} bytes cannot contain {requests} responses"
+        received = measurement.bytes_received
+        text = (
+            f"{measurement.arm}: {received} {plural(received, 'byte')}"
+            f" cannot contain {_responses(measurement)}"
+        )
         yield _invalid("bytes", text, measurement)
+
+
+def _responses(measurement: ArmMeasurement) -> str:
+    return f"{measurement.requests} {plural(measurement.requests, 'response')}"
 
 
 def _kernel_works(trial: Trial, measurement: ArmMeasurement) -> bool:
@@ -141,13 +149,14 @@ def _kernel_works(trial: Trial, measurement: ArmMeasurement) -> bool:
 def _connections(trial: Trial, measurement: ArmMeasurement) -> Iterator[FailedCheck]:
     asked, opened = trial.workload.connections, measurement.connections_opened
     if opened < asked:
-        text = f"{measurement.arm}: {opened} connections were opened, not {asked} were offered"
+        were = plural(opened, "connection was", "connections were")
+        text = f"{measurement.arm}: {opened} {were} opened, of {asked}"
         yield _invalid("connections", text, measurement)
     elif trial.workload.connection_mode is ConnectionMode.CLOSE:
         if opened < measurement.requests:
             text = (
-                f"{measurement.arm}: {measurement.requests} responses on {opened} connections, one"
-                " request each expected"
+                f"{measurement.arm}: {_responses(measurement)} on {opened}"
+                f" {plural(opened, 'connection')}, one request each expected"
             )
             yield _invalid("reuse", text, measurement)
     elif measurement.requests > asked and opened >= measurement.requests:
@@ -318,15 +327,21 @@ def _stall(trial: Trial, seen: MachineConditions) -> Iterator[FailedCheck]:
 def _counters(_: Trial, seen: MachineConditions) -> Iterator[FailedCheck]:
     lost, sent = seen.tcp_retransmits or 0, seen.tcp_segments
     if seen.tcp_timeouts:
-        text = f"a TCP retransmission timer expired {seen.tcp_timeouts} times"
+        text = f"a TCP retransmission timer expired {times(seen.tcp_timeouts)}"
         yield _warn("retransmits", text)
     elif lost > RETRANSMITS_MAX * (sent or 0):
         of = "" if sent is None else f"of {sent:,} "
-        yield _warn("retransmits", f"{lost} {of}TCP segments were retransmitted")
+        yield _warn(
+            "retransmits",
+            f"{lost} {of}TCP {plural(sent or lost, 'segment')}"
+            f" {plural(lost, 'was', 'were')} retransmitted",
+        )
     if seen.listen_overflows:
-        yield _warn("overflows", f"a listen queue overflowed {seen.listen_overflows} times")
+        yield _warn("overflows", f"a listen queue overflowed {times(seen.listen_overflows)}")
     if seen.major_faults:
-        yield _warn("major-faults", f"{seen.major_faults} major page faults")
+        yield _warn(
+            "major-faults", f"{seen.major_faults} major page {plural(seen.major_faults, 'fault')}"
+        )
 
 
 def _generator(trial: Trial, seen: MachineConditions) -> Iterator[FailedCheck]:

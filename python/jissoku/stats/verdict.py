@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from jissoku.model import EvidenceSource, Metric, Mode, Verdict
+from jissoku.model.wording import too_few_blocks
 from jissoku.stats import estimate
 from jissoku.stats.estimate import Interval
 from jissoku.stats.looks import VERDICT_BLOCKS_MIN, Looks
@@ -111,7 +112,7 @@ def judge(logs: Sequence[float], rule: Rule) -> Judgement:
     if len(logs) < first:
         return Judgement(
             Verdict.INCONCLUSIVE,
-            f"{len(logs)} blocks are too few for a verdict: at least {first} are needed",
+            f"{too_few_blocks(len(logs))} for a verdict: at least {first} are needed",
         )
     ours = _t_verdict(*estimate.mean_and_sd(logs), len(logs), rule)
     if ours is Verdict.INCONCLUSIVE and rule.looks.horizon:

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from jissoku.errors import InputError
 from jissoku.model import Mode
+from jissoku.model.wording import plural
 from jissoku.targets.contract import capability
 from jissoku.targets.release import split_version
 from jissoku.ui.estimates import (
@@ -171,7 +172,7 @@ def _publish(fields: Fields, choices: Choices) -> Order:
     count = 1 if key else len(choices.folders)
     if not count:
         raise InputError("there is no run to publish")
-    what = f"run {key[:8]}" if key else "1 run" if count == 1 else f"{count} runs"
+    what = f"run {key[:8]}" if key else f"{count} {plural(count, 'run')}"
     return Order(
         title=f"publish {what}",
         names=("publish",),

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from jissoku.model.observed import MemoryObservation
+from jissoku.model.wording import plural
 from jissoku.observe.probes.client import ProbeError, RequestTarget, close_clients, open_clients
 from jissoku.system import processes
 
@@ -32,5 +33,8 @@ def observe_memory(asking: RequestTarget, pids: Callable[[], set[int]]) -> Memor
     finally:
         close_clients(clients)
     if held < CONNECTIONS_MIN:
-        raise ProbeError(f"it keeps no more than {held} connections", result="see what closes them")
+        raise ProbeError(
+            f"it keeps no more than {held} {plural(held, 'connection')}",
+            result="see what closes them",
+        )
     return MemoryObservation(connections=held, rss_bytes_before=before, rss_bytes_after=after)
