@@ -50,6 +50,7 @@ mod response_reader;
 mod run;
 mod schedule;
 mod self_check;
+mod slice_log;
 mod slo;
 mod target;
 #[cfg(test)]
@@ -93,6 +94,7 @@ pub use request_template::{RequestSpecError, RequestTemplate};
 pub use response_reader::ResponseFraming;
 pub use run::run;
 pub use self_check::{SelfCheck, run_checks};
+pub use slice_log::SliceUsage;
 pub use slo::{Slo, SloError, SloResult};
 pub use time_slices::SliceTotals;
 pub use tls::{SessionReuse, Tls, TlsError, Trust};

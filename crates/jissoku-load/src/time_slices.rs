@@ -12,7 +12,10 @@
 //!
 //! CPU time is that of each server over the whole window, so that background work during other
 //! slices (garbage collection, timers) is charged to it. The time within its own slices is reported
-//! separately.
+//! separately, and so is that of each rotation: one slice of every target, half a cycle.
+//!
+//! At both ends of a slice it is read how long the threads of its target and of the load generator
+//! have waited for a core: before the first request is due, and after the last response.
 
 use std::mem;
 
@@ -20,6 +23,7 @@ use crate::counters::Counters;
 use crate::cpu_monitor::CpuMonitor;
 use crate::plan::Plan;
 use crate::schedule::{Schedule, SliceSchedule};
+use crate::slice_log::{SliceUsage, WaitMonitor, Waits};
 use crate::target::Target;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -35,9 +39,8 @@ fn count_of(rate_rps: u64, length_ns: u64) -> u64 {
 pub struct SliceTotals {
     /// Duration of its slices, without settling.
     pub duration_ns: u64,
-    /// CPU time of the watched server in each of its own slices, in order and without settling; 0
-    /// where it could not be read.
-    pub cpu_ns: Vec<u64>,
+    /// Each of its slices, in order and without settling.
+    pub slices: Vec<SliceUsage>,
     /// CPU time of the watched server during settling.
     pub settling_cpu_ns: u64,
     /// Correct responses to settling requests, which are counted nowhere else.
@@ -64,8 +67,24 @@ pub(crate) struct TimeSlicer {
     target: usize,
     /// CPU time of the target's server at the start of its slice.
     cpu_ns: Option<u64>,
+    /// Correct responses of the target at the start of its slice.
+    requests: u64,
+    wait_monitor: WaitMonitor,
+    /// Waiting until the start of the slice.
+    waits: Waits,
+    rotation: Rotation,
     is_open: bool,
     totals: Vec<SliceTotals>,
+}
+
+/// When a rotation began, and until then the CPU time of each target's server and the idle time of
+/// their cores.
+#[derive(Debug, Default)]
+#[expect(clippy::struct_field_names, reason = "units end names")]
+struct Rotation {
+    began_ns: u64,
+    cpu_ns: Vec<Option<u64>>,
+    idle_ns: Option<u64>,
 }
 
 /// What happens after a slice.
@@ -99,6 +118,10 @@ impl TimeSlicer {
             slice: SliceSchedule { began_ns: 0, rate_rps, count: 0, taken: 0 },
             target: 0,
             cpu_ns: None,
+            requests: 0,
+            wait_monitor: WaitMonitor::default(),
+            waits: Waits::default(),
+            rotation: Rotation::default(),
             is_open: false,
             totals: vec![SliceTotals::default(); targets],
         }
@@ -117,23 +140,18 @@ impl TimeSlicer {
         now_ns >= self.slice.ends_ns() && target.due_ns() == u64::MAX && target.in_flight == 0
     }
 
-    /// Begins the next slice at `now_ns`, with settling if it has any.
-    pub(crate) fn begin(
-        &mut self,
-        now_ns: u64,
-        targets: &mut [Target<'_>],
-        counters: &mut [Counters],
-        monitor: Option<&CpuMonitor>,
-    ) {
-        self.target = Self::target_at(self.slices_begun, targets.len());
+    /// Chooses the target of the next slice, and reads what it has used and waited so far.
+    pub(crate) fn prepare(&mut self, targets: usize, monitor: Option<&CpuMonitor>) {
+        self.target = Self::target_at(self.slices_begun, targets);
         self.slices_begun += 1;
         self.is_settling = self.settling > 0;
+        self.waits = self.wait_monitor.read(self.target);
         self.cpu_ns = monitor.and_then(|monitor| monitor.cpu_ns(self.target));
-        self.start_requests(now_ns, targets, counters);
     }
 
-    /// Sets the schedule of the target: settling requests or counted ones.
-    fn start_requests(
+    /// Begins the slice or its counted part at `now_ns`: sets the schedule of the target, to settling
+    /// requests or counted ones.
+    pub(crate) fn begin(
         &mut self,
         now_ns: u64,
         targets: &mut [Target<'_>],
@@ -143,6 +161,7 @@ impl TimeSlicer {
         if self.is_settling {
             self.swap_counters(counters);
         }
+        self.requests = counters[self.target].requests;
         self.slice = SliceSchedule { began_ns: now_ns, rate_rps: self.rate_rps, count, taken: 0 };
         targets[self.target].set_schedule(Schedule::Slice(self.slice));
     }
@@ -170,8 +189,9 @@ impl TimeSlicer {
         if self.is_open {
             self.totals[self.target].settling_cpu_ns += cpu_used_ns;
         }
+        self.waits = self.wait_monitor.read(self.target);
         self.is_settling = false;
-        self.start_requests(now_ns, targets, counters);
+        self.begin(now_ns, targets, counters);
         true
     }
 
@@ -187,18 +207,56 @@ impl TimeSlicer {
         counters: &[Counters],
         monitor: Option<&CpuMonitor>,
     ) -> CycleEvent {
-        let cpu_used_ns = self.cpu_used_ns(monitor);
+        let mut usage = SliceUsage { cpu_ns: self.cpu_used_ns(monitor), ..SliceUsage::default() };
         if self.is_open {
+            self.wait_monitor.read(self.target).enter(self.waits, &mut usage);
+            usage.duration_ns = now_ns - self.slice.began_ns;
+            usage.requests = counters[self.target].requests.saturating_sub(self.requests);
             let totals = &mut self.totals[self.target];
-            totals.duration_ns += now_ns - self.slice.began_ns;
-            totals.cpu_ns.push(cpu_used_ns);
+            totals.duration_ns += usage.duration_ns;
+            totals.slices.push(usage);
+            self.end_rotation(now_ns, monitor);
         }
         self.cycle_event(counters)
     }
 
-    /// The window opens: earlier settling counters are reset.
-    pub(crate) fn open(&mut self) {
+    /// Enters what each target used in the rotation, if this was the last slice of it, and begins the
+    /// next one.
+    fn end_rotation(&mut self, now_ns: u64, monitor: Option<&CpuMonitor>) {
+        let targets = self.totals.len();
+        if !(self.slices_begun - self.slices_before).is_multiple_of(targets as u64) {
+            return;
+        }
+        let next = Rotation::begin(now_ns, targets, monitor, &mut self.wait_monitor);
+        let ended = mem::replace(&mut self.rotation, next);
+        let since = |now_ns: Option<u64>, then_ns: Option<u64>| now_ns?.checked_sub(then_ns?);
+        let rotation_ns = now_ns - ended.began_ns;
+        let mut foreign_ns = since(self.rotation.idle_ns, ended.idle_ns)
+            .map(|idle_ns| (rotation_ns * self.wait_monitor.cores()).saturating_sub(idle_ns));
+        for (target, totals) in self.totals.iter_mut().enumerate() {
+            let Some(usage) = totals.slices.last_mut() else { continue };
+            usage.rotation_ns = rotation_ns;
+            usage.rotation_cpu_ns = since(self.rotation.cpu_ns[target], ended.cpu_ns[target]);
+            foreign_ns = foreign_ns
+                .zip(usage.rotation_cpu_ns)
+                .map(|(busy_ns, cpu_ns)| busy_ns.saturating_sub(cpu_ns));
+        }
+        for usage in self.totals.iter_mut().filter_map(|totals| totals.slices.last_mut()) {
+            usage.rotation_foreign_ns = foreign_ns;
+        }
+    }
+
+    /// Opens what is read at the ends of slices, which takes a moment: before the window opens.
+    pub(crate) fn watch_waits(&mut self, monitor: Option<&CpuMonitor>) {
+        let watched = monitor.filter(|monitor| monitor.is_active());
+        self.wait_monitor = watched.map_or_else(WaitMonitor::default, WaitMonitor::open);
+    }
+
+    /// The window opens at `now_ns`: earlier settling counters are reset.
+    pub(crate) fn open(&mut self, now_ns: u64, monitor: Option<&CpuMonitor>) {
         self.is_open = true;
+        let targets = self.totals.len();
+        self.rotation = Rotation::begin(now_ns, targets, monitor, &mut self.wait_monitor);
         self.slices_before = self.slices_begun;
         for counters in &mut self.settling_counters {
             *counters = Counters::new(counters.per_spec.len());
@@ -238,6 +296,18 @@ impl TimeSlicer {
             .map(|(counted, settling)| counted.sent + settling.sent);
         let is_warm = sent.min().is_none_or(|least| least >= self.warmup_requests);
         if is_warm { CycleEvent::Open } else { CycleEvent::None }
+    }
+}
+
+impl Rotation {
+    fn begin(
+        began_ns: u64,
+        targets: usize,
+        monitor: Option<&CpuMonitor>,
+        waits: &mut WaitMonitor,
+    ) -> Self {
+        let cpu_ns = |target| monitor.and_then(|monitor| monitor.cpu_ns(target));
+        Self { began_ns, cpu_ns: (0..targets).map(cpu_ns).collect(), idle_ns: waits.idle_ns() }
     }
 }
 

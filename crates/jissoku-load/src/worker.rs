@@ -122,8 +122,9 @@ impl<'a, T: Transport> Worker<'a, T> {
         self.dispatcher.start(timing, (thread, threads));
         self.recorder.start(self.plan, timing);
         if let Some(slicer) = &mut self.slicer {
-            let counters = &mut self.recorder.counters;
-            slicer.begin(timing.start_ns, &mut self.dispatcher.targets, counters, None);
+            let (counters, targets) = (&mut self.recorder.counters, &mut self.dispatcher.targets);
+            slicer.prepare(targets.len(), None);
+            slicer.begin(timing.start_ns, targets, counters);
         } else if timing.open_ns <= timing.start_ns {
             self.open(timing);
         }
@@ -191,8 +192,9 @@ impl<'a, T: Transport> Worker<'a, T> {
         if !slicer.end_settling(now_ns, &mut self.dispatcher.targets, counters, monitor) {
             match slicer.end(now_ns, counters, monitor) {
                 CycleEvent::Open if now_ns >= timing.open_ns => {
-                    self.open(timing);
-                    slicer.open();
+                    slicer.watch_waits(monitor);
+                    let opened_ns = self.open(timing);
+                    slicer.open(opened_ns, monitor);
                 }
                 CycleEvent::Close => is_over = self.recorder.window.is_over(now_ns),
                 CycleEvent::Open | CycleEvent::None => {}
@@ -200,7 +202,8 @@ impl<'a, T: Transport> Worker<'a, T> {
             if !is_over {
                 let counters = &mut self.recorder.counters;
                 let targets = &mut self.dispatcher.targets;
-                slicer.begin(self.clock.now_ns(), targets, counters, monitor);
+                slicer.prepare(targets.len(), monitor);
+                slicer.begin(self.clock.now_ns(), targets, counters);
             }
         }
         self.slicer = Some(slicer);
@@ -208,12 +211,13 @@ impl<'a, T: Transport> Worker<'a, T> {
         is_over
     }
 
-    /// Opens the window.
-    fn open(&mut self, timing: Timing) {
+    /// Opens the window; returns the time.
+    fn open(&mut self, timing: Timing) -> u64 {
         let now_ns = self.recorder.open(&self.clock, timing.duration_ns);
         self.stamp_queued(now_ns);
         self.recorder.counters.iter_mut().for_each(|counters| counters.queued_ns = 0);
         self.recorder.record_carried(self.connections.in_flight(), now_ns);
+        now_ns
     }
 
     /// Sets the send time of requests that are queued and not submitted to `now_ns`, so that time

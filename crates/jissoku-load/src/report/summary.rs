@@ -14,6 +14,7 @@ use crate::pace::{Arrival, Pace};
 use crate::percentiles::{Mean, Percentile, percentiles};
 use crate::plan::{Plan, TargetPlan};
 use crate::self_check::SelfCheck;
+use crate::slice_log::SliceUsage;
 use crate::trace::Trace;
 
 /// Name and version of the JSON schema.
@@ -161,11 +162,48 @@ pub struct TargetReport {
     /// With time slices: their total duration, and the watched server's CPU time in each of them.
     pub slice_duration_ns: Option<u64>,
     pub slice_cpu_ns: Option<Vec<u64>>,
+    /// More of each slice, in the same order.
+    pub slices: Option<Vec<SliceReport>>,
     /// Of settling requests, which are counted nowhere else.
     pub settling_cpu_ns: Option<u64>,
     pub settling_requests: Option<u64>,
     /// CPU time of the watched server without load, in nanoseconds per second.
     pub idle_cpu_ns_per_s: Option<u64>,
+}
+
+/// One time slice, and the rotation that it is part of: one slice of every target.
+#[derive(Debug, Serialize)]
+pub struct SliceReport {
+    pub requests: u64,
+    pub duration_ns: u64,
+    /// How long threads of the watched server were ready and had no core, and how often one got one;
+    /// null where the kernel does not count it.
+    pub wait_ns: Option<u64>,
+    pub runs: Option<u64>,
+    pub generator_wait_ns: Option<u64>,
+    pub rotation_ns: u64,
+    /// CPU time of the watched server in the rotation.
+    pub rotation_cpu_ns: Option<u64>,
+    /// CPU time of everything else on the servers' cores, to about 10 ms.
+    pub rotation_foreign_ns: Option<u64>,
+}
+
+impl SliceReport {
+    fn new(slice: &SliceUsage) -> Self {
+        let SliceUsage { requests, duration_ns, wait_ns, runs, .. } = *slice;
+        let SliceUsage { generator_wait_ns, rotation_ns, .. } = *slice;
+        let SliceUsage { rotation_cpu_ns, rotation_foreign_ns, .. } = *slice;
+        Self {
+            requests,
+            duration_ns,
+            wait_ns,
+            runs,
+            generator_wait_ns,
+            rotation_ns,
+            rotation_cpu_ns,
+            rotation_foreign_ns,
+        }
+    }
 }
 
 /// The load generator measured against the floor, a minimal server.
@@ -271,6 +309,7 @@ impl Report {
 impl TargetReport {
     fn new(planned: &TargetPlan, pace: &Pace, target: &TargetOutcome) -> Self {
         let (counters, duration_ns) = (&target.counters, target.duration_ns);
+        let slices = target.slices.as_ref();
         let (lag, lateness) = (counters.lag.quantiles(), counters.lateness.quantiles());
         let known = percentiles(&counters.latency, &counters.waited);
         let known_service = percentiles(&counters.service, &counters.waited_service);
@@ -288,7 +327,7 @@ impl TargetReport {
             duration_ns,
             rate_rps: rate(
                 counters.requests,
-                target.slices.as_ref().map_or(duration_ns, |slices| slices.duration_ns),
+                slices.map_or(duration_ns, |slices| slices.duration_ns),
             ),
             rate_rps_offered: offered_rps(pace, duration_ns, target),
             latency_ns: counters.latency.quantiles(),
@@ -329,10 +368,11 @@ impl TargetReport {
             unanswered: target.unanswered,
             watched_cpu_ns: target.cpu_usage.and_then(|usage| usage.cpu_ns),
             watched_processes: target.cpu_usage.map(|usage| usage.processes),
-            slice_duration_ns: target.slices.as_ref().map(|slices| slices.duration_ns),
-            slice_cpu_ns: target.slices.as_ref().map(|slices| slices.cpu_ns.clone()),
-            settling_cpu_ns: target.slices.as_ref().map(|slices| slices.settling_cpu_ns),
-            settling_requests: target.slices.as_ref().map(|slices| slices.settling_requests),
+            slice_duration_ns: slices.map(|slices| slices.duration_ns),
+            slice_cpu_ns: slices.map(|one| one.slices.iter().map(|slice| slice.cpu_ns).collect()),
+            slices: slices.map(|one| one.slices.iter().map(SliceReport::new).collect()),
+            settling_cpu_ns: slices.map(|slices| slices.settling_cpu_ns),
+            settling_requests: slices.map(|slices| slices.settling_requests),
             idle_cpu_ns_per_s: target.idle_cpu_ns_per_s,
         }
     }

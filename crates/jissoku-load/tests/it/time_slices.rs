@@ -34,8 +34,33 @@ fn all_targets_get_equally_many_requests() {
         // A slice of ten requests before the window, and a cycle of two in it.
         assert_eq!((target.counters.requests, server.requests()), (20, 30));
         let slices = target.slices.as_ref().expect("there were turns");
-        assert_eq!(slices.cpu_ns.len(), 2);
+        assert_eq!(slices.slices.len(), 2);
         assert!(slices.duration_ns >= 20 * MILLISECOND_NS);
+    }
+}
+
+#[test]
+fn each_slice_has_its_requests_and_its_waiting_and_rotations_add_up_to_the_window() {
+    let (one, other) = (polite(), polite());
+    let us = i32::try_from(std::process::id()).ok();
+    let outcome = in_turns(&[&one, &other], |plan| plan.targets[0].watch_pid = us);
+    let [watched, not_watched] = outcome.targets.as_slice() else { panic!("two targets") };
+    let slices = &watched.slices.as_ref().expect("there were turns").slices;
+    for slice in slices {
+        assert_eq!(slice.requests, 10);
+        assert!(slice.rotation_ns > slice.duration_ns);
+        assert!(slice.wait_ns.is_some() && slice.generator_wait_ns.is_some());
+        // The threads of the server woke up for these requests.
+        assert!(slice.runs > Some(0));
+        assert!(slice.rotation_cpu_ns.expect("it is watched") >= slice.cpu_ns);
+    }
+    let rotations_ns = slices.iter().map(|slice| slice.rotation_ns).sum::<u64>();
+    assert!(rotations_ns <= watched.duration_ns);
+    let cpu_ns = slices.iter().filter_map(|slice| slice.rotation_cpu_ns).sum::<u64>();
+    assert!(Some(cpu_ns) <= watched.cpu_usage.and_then(|usage| usage.cpu_ns));
+    for slice in &not_watched.slices.as_ref().expect("there were turns").slices {
+        assert_eq!((slice.wait_ns, slice.runs, slice.rotation_cpu_ns), (None, None, None));
+        assert!(slice.rotation_ns > slice.duration_ns);
     }
 }
 
