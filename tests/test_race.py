@@ -4,11 +4,16 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
+from jissoku import records, stats
+from jissoku.model import Metric
+from jissoku.stats.calm import calm_rotations
 from tests import browser
 from tests.conftest import JISSOKU, jissoku
 
@@ -99,6 +104,47 @@ def test_ctrl_c_ends_everything_and_keeps_what_was_finished(tmp_path: Path) -> N
     assert jissoku("report", str(folder)).returncode in {0, 1}
     assert "Its verdicts hold" in (folder / "report.txt").read_text()
     assert leftovers(tmp_path) == []
+
+
+# A third of a second of work, and as much without, until its input ends.
+BURSTS = """
+import os, select, sys, time
+os.sched_setaffinity(0, {int(sys.argv[1])})
+while not select.select([0], [], [], 0.33)[0]:
+    end = time.monotonic() + 0.33
+    while time.monotonic() < end:
+        pass
+"""
+
+
+@contextmanager
+def bursts() -> Iterator[None]:
+    """Another program on every core that works at intervals."""
+    with ExitStack() as stack:
+        for core in os.sched_getaffinity(0):
+            words = [sys.executable, "-c", BURSTS, str(core)]
+            stack.enter_context(subprocess.Popen(words, stdin=subprocess.PIPE))
+        yield
+
+
+def test_rotations_beside_bursts_are_not_calm_and_the_verdict_says_what_it_is_of(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "run"
+    asked = ("jissoku", "http-server", "--rate", "1000", "--blocks", "6", "--out", str(folder))
+    with bursts():
+        done = jissoku("compare", *asked)
+    assert done.returncode == 0, done.stderr
+    run, trials = records.read(folder)
+    seen = [one for one in map(calm_rotations, trials) if one]
+    # The load generator has a core of its own: each block lasts longer than a burst.
+    assert seen
+    assert not any(map(all, seen))
+    (cost,) = [one for one in stats.summarise(run, trials).by(Metric.COST) if one.ratio]
+    ending = "no other program delayed it" if cost.is_calm else "of the cores"
+    assert cost.sentence.endswith(ending)
+    assert cost.calm_fraction is not None
+    assert cost.calm_fraction < 1
 
 
 @pytest.mark.skipif(not browser.CHROMIUM, reason="no chromium: apt-get install chromium")

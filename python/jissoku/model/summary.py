@@ -193,6 +193,11 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         blocks_needed: If undecided: additional blocks that would decide, at this spread.
         condition: How much other programs used the cores in the trials of this load.
         other_programs: The mean fraction of the cores' time that they used.
+        is_calm: Whether `ratio` is of calm rotations alone, in which no other program delayed a
+            target or the load generator; only for cost in time slices.
+        calm_fraction: The part of the rotations that was calm; None where that is unknown.
+        other_ratio: Of all rotations if `is_calm`, else of the calm ones of those blocks that have
+            enough of them; the 95 % interval is that of a single look.
         sentence: The result in one sentence.
     """
 
@@ -216,6 +221,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     blocks_needed: int | None = None
     condition: Condition = Condition.QUIET
     other_programs: float = 0.0
+    is_calm: bool = False
+    calm_fraction: float | None = None
+    other_ratio: Estimate | None = None
     remarks: tuple[str, ...] = ()
     sentence: str = ""
 

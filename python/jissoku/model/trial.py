@@ -97,6 +97,32 @@ class VerifiedResponse(msgspec.Struct, frozen=True, kw_only=True):
     content_sha256: str = ""
 
 
+class TimeSlice(msgspec.Struct, frozen=True, kw_only=True):
+    """One slice of an arm in a time-sliced trial, and its rotation: one slice of every arm.
+
+    Attributes:
+        requests: Correct answers.
+        wait_ns: How long threads of the target were ready and had no core, in nanoseconds; None if
+            this kernel does not count it. The time of a wake-up is a part of it.
+        runs: How often one of them got a core.
+        generator_wait_ns: How long threads of the load generator were ready and had no core.
+        rotation_ns: Length of the rotation.
+        rotation_cpu_ns: CPU time of the target in the rotation; None if it is unknown.
+        rotation_foreign_ns: CPU time of everything else on the targets' cores in the rotation, of
+            other programs and of the kernel, to about 10 ms; None if it is unknown, and on cores
+            that targets and load generator share.
+    """
+
+    requests: int
+    duration_ns: int
+    wait_ns: int | None
+    runs: int | None
+    generator_wait_ns: int | None
+    rotation_ns: int
+    rotation_cpu_ns: int | None
+    rotation_foreign_ns: int | None = None
+
+
 class ArmMeasurement(msgspec.Struct, frozen=True, kw_only=True):
     """One arm's measurements in a trial: requests and latency, and the server's CPU time.
 
@@ -117,6 +143,7 @@ class ArmMeasurement(msgspec.Struct, frozen=True, kw_only=True):
         active_duration_ns: Time in which this arm was under load in a time-sliced trial; else None.
         slice_cpu_ns: The target's CPU time in each of its own slices, in order. The rest of
             `cpu_ns` was used while other arms were under load: background work.
+        slices: More of each of these slices, in the same order; empty in older records.
         idle_cpu_ns_per_s: CPU time of the idle target before its first request, in nanoseconds per
             second.
         warmup_requests: Requests to this start of the target before its first measurement.
@@ -142,6 +169,7 @@ class ArmMeasurement(msgspec.Struct, frozen=True, kw_only=True):
     migrations_per_second: float | None = None
     active_duration_ns: int | None = None
     slice_cpu_ns: tuple[int, ...] = ()
+    slices: tuple[TimeSlice, ...] = ()
     idle_cpu_ns_per_s: int | None = None
     warmup_requests: int | None = None
 

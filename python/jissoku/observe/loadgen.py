@@ -24,6 +24,7 @@ from jissoku.model import (
     CoreAssignment,
     Latency,
     MachineConditions,
+    TimeSlice,
     Workload,
 )
 from jissoku.model.updated import updated
@@ -386,11 +387,17 @@ def _measurements(
             migrations_per_second=seen.migrations_per_second.get(root) if root else None,
             active_duration_ns=measurement["slice_duration_ns"],
             slice_cpu_ns=tuple(measurement["slice_cpu_ns"] or ()) if root else (),
+            slices=_slices(measurement) if root else (),
             idle_cpu_ns_per_s=measurement["idle_cpu_ns_per_s"] if root else None,
             warmup_requests=spec.warmup_requests.get(arm),
         )
         for arm, root, measurement in zip(spec.arms, spec.roots, report["targets"], strict=True)
     )
+
+
+def _slices(measurement: Mapping[str, Any]) -> tuple[TimeSlice, ...]:
+    """What each time slice took; none where arms are under load at the same time."""
+    return msgspec.convert(measurement["slices"] or (), tuple[TimeSlice, ...])
 
 
 def _conditions(

@@ -24,7 +24,7 @@ from jissoku.model.updated import updated
 from jissoku.stats import bottleneck, estimate, latency, samples
 from jissoku.stats.comparison_input import ComparisonInput
 from jissoku.stats.looks import VERDICT_BLOCKS_MIN
-from jissoku.stats.ratio_samples import PAIRED_KINDS, select_ratio_source
+from jissoku.stats.ratio_samples import PAIRED_KINDS
 from jissoku.stats.valid_trials import ValidTrials, log_cost, measurement_of
 
 
@@ -171,7 +171,7 @@ def _with_relative_cost(
         blocks = point.cost_ns.blocks
         one = Estimate(value=1.0, low=1.0, high=1.0, blocks=blocks, sd_log=0.0)
         return updated(point, relative_cost=one)
-    logs = select_ratio_source(evidence.at(point.load), name, unit).logs
+    logs = evidence.cost_ratios(point.load, name, unit).logs
     if len(logs) < 2:
         return point
     return updated(

@@ -20,7 +20,7 @@ from jissoku.model.experiment import BenchmarkOutput
 from jissoku.stats import bottleneck, compare, latency, samples
 from jissoku.stats.comparison_input import ComparisonInput
 from jissoku.stats.inequality import COUNTERS, Quantity
-from jissoku.stats.ratio_samples import PAIRED_KINDS, select_ratio_source
+from jissoku.stats.ratio_samples import PAIRED_KINDS
 from jissoku.stats.summary import comparison_input
 from jissoku.stats.valid_trials import (
     ValidTrials,
@@ -127,7 +127,7 @@ def log_ratio_sample(
 def _cost_ratio(campaign: WorkloadTrials, arm: str, against: str) -> LogRatioSample:
     evidence = campaign.comparison_input
     found = compare.compare_cost(evidence, arm, against, campaign.load, 1)
-    pair = select_ratio_source(evidence.at(campaign.load), arm, against)
+    pair = evidence.cost_ratios(campaign.load, arm, against)
     return LogRatioSample(logs=pair.logs, checks=found.found.cross_checks if found else ())
 
 

@@ -14,11 +14,11 @@ from jissoku.model import (
     Run,
     Verdict,
 )
-from jissoku.stats import decision, samples
+from jissoku.stats import decision, estimate, samples
 from jissoku.stats.comparison_input import ComparisonInput
 from jissoku.stats.cross_checks import cross_checks
 from jissoku.stats.decision import Decided
-from jissoku.stats.ratio_samples import RatioSamples, select_ratio_source
+from jissoku.stats.ratio_samples import RatioSamples
 from jissoku.stats.verdict import MINIMUM_EFFECT_OF_METRIC, minimum_effect_of
 
 # A search ends with a rate that met the objective and one 5 % higher that did not. The ratio of two
@@ -132,7 +132,7 @@ def compare_cost(
     for name in (arm, against):
         if name in evidence.excluded_arms:
             return _without_figure(evidence, arm, against, load, name)
-    pair = select_ratio_source(evidence.at(load), arm, against)
+    pair = evidence.cost_ratios(load, arm, against)
     if not pair.logs:
         return None
     seen = evidence.neighbours_at(load)
@@ -146,8 +146,11 @@ def compare_cost(
         minimum_effect=_minimum_effect(evidence, pair),
         condition=seen.condition,
         other_programs=seen.share,
+        is_calm=pair.is_calm,
+        calm_fraction=pair.calm_fraction,
+        other_ratio=estimate.geometric_mean(list(pair.others.values())),
     )
-    decided = decision.decide(blank, pair.logs, evidence.looks)
+    decided = decision.decide(blank, pair.logs, pair.looks)
     checks = cross_checks(evidence, decided.found, pair, comparisons)
     return decision.with_checks(decided, checks)
 

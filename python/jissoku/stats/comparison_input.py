@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from jissoku.model import FULL_LOAD, Load, LoadLevel, Method, Metric, Run, Trial, TrialKind, Verdict
 from jissoku.stats.looks import Looks
 from jissoku.stats.neighbours import Neighbours, neighbours
+from jissoku.stats.ratio_samples import RatioSamples, choose_rotations
 from jissoku.stats.valid_trials import ValidTrials
 
 
@@ -27,6 +28,9 @@ class ComparisonInput:
     _at: dict[Load, ValidTrials] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+    _calm_at: dict[Load, ValidTrials] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @property
     def main(self) -> ValidTrials:
@@ -44,6 +48,12 @@ class ComparisonInput:
         if load not in self._at:
             self._at[load] = self.main.at(load)
         return self._at[load]
+
+    def cost_ratios(self, load: Load, arm: str, against: str) -> RatioSamples:
+        """The log ratios by which the costs of two arms at one load are compared, everywhere."""
+        if load not in self._calm_at:
+            self._calm_at[load] = self.at(load).calm()
+        return choose_rotations(self.at(load), self._calm_at[load], (arm, against), self.looks)
 
     @property
     def looks(self) -> Looks:

@@ -51,5 +51,7 @@ def beside(comparison: Comparison) -> str:
     """The condition of a verdict, as the end of its sentence; empty on quiet cores."""
     if comparison.condition is Condition.QUIET:
         return ""
+    if comparison.is_calm:
+        return ", in time slices in which no other program delayed it"
     share = f"{100 * comparison.other_programs:.0f} %"
     return f", beside other programs that used {share} of the cores"

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from jissoku.model import Comparison, CrossCheck, Estimate, Verdict
+from jissoku.model import Comparison, Condition, CrossCheck, Estimate, Verdict
 from jissoku.model.summary import ALPHA
 from jissoku.model.updated import updated
 from jissoku.stats import estimate, multiplicity
@@ -75,7 +75,7 @@ def decide(
         p_value=looks.p_value(values, resolution),
         p_equal=looks.p_equal(values, rule.band - resolution) if rule.band else None,
         p_sign_flip=estimate.sign_flip(values),
-        remarks=(*known.remarks, *_outliers(values)),
+        remarks=(*known.remarks, *_outliers(values), *_other_rotations(known)),
     )
     return Decided(whole, values, rule)
 
@@ -192,6 +192,13 @@ def _outliers(values: Sequence[float]) -> Iterator[str]:
     if far:
         spot = ", ".join(_change(values[i]) for i in far)
         yield f"far from the other blocks, and kept: {spot}"
+
+
+def _other_rotations(found: Comparison) -> Iterator[str]:
+    """The ratio from the rotations that were not chosen, where other programs ran."""
+    if found.other_ratio is not None and found.condition is not Condition.QUIET:
+        which = "of all rotations" if found.is_calm else "of the calm rotations alone"
+        yield f"{which}: {found.other_ratio.text}"
 
 
 def _change(log: float) -> str:

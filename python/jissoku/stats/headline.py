@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from jissoku.model import ArmSummary, Comparison, Load, MeasurementStatus, Metric, Run, Verdict
 from jissoku.stats.compare import ranked_arms
-from jissoku.stats.comparison_text import format_ratio
+from jissoku.stats.comparison_text import beside, format_ratio
 
 
 def headline(
@@ -31,6 +31,7 @@ def headline(
     parts = (
         *_first_and_last(ranked, here, main),
         *_changes(costs, main),
+        *_conditions(here),
         *_without_result(arm_summaries),
     )
     return "; ".join(parts) + "."
@@ -82,6 +83,14 @@ def _changes(costs: Sequence[Comparison], main: Load | None) -> Iterator[str]:
             found.setdefault(other.load.text, []).append(f"{less} uses less than {more}")
     for load, orders in found.items():
         yield f"the order changes with the load: at {load} {', '.join(orders)}"
+
+
+def _conditions(costs: Sequence[Comparison]) -> Iterator[str]:
+    """What ran beside the measurement, unless all ratios are without its delays."""
+    found = {one.is_calm: beside(one) for one in costs}
+    text = found.get(False) or found.get(True) or ""
+    if text:
+        yield f"all of it {text.removeprefix(', ')}"
 
 
 def _without_result(arm_summaries: Sequence[ArmSummary]) -> Iterator[str]:

@@ -23,9 +23,12 @@ class Looks:
     Attributes:
         horizon: The number of blocks over which the error is spent, with a look after each block
             from the third on; 0: a single look after the last block.
+        estimates: How many estimates of the same ratio may be looked at in turn; each has an equal
+            part of the error.
     """
 
     horizon: int = 0
+    estimates: int = 1
 
     @property
     def first(self) -> int:
@@ -41,7 +44,7 @@ class Looks:
     ) -> Interval:
         """The interval of `blocks` blocks with this mean and standard deviation.
 
-        With several looks it holds at all of them at once.
+        With several looks it holds at all of them at once, and of several estimates for each.
 
         Args:
             confidence: 0.95 or 0.90.
@@ -49,14 +52,14 @@ class Looks:
         if not self.horizon:
             return estimate.t_interval_from(mean, spread, blocks, confidence)
         alpha = next(one for one in sequential.ALPHAS if abs(one - (1 - confidence)) < 1e-9)
-        factor = sequential.critical(blocks, self.horizon, alpha)
+        factor = sequential.critical(blocks, self.horizon, alpha / self.estimates)
         half = factor * spread / math.sqrt(blocks) if spread else 0.0
         return Interval(mean, mean - half, mean + half)
 
     def p_of(self, t: float, blocks: int) -> float:
         """Two-sided p-value of Student's t at the look after `blocks` blocks."""
         if self.horizon:
-            return sequential.p_value(t, blocks, self.horizon)
+            return min(1.0, self.estimates * sequential.p_value(t, blocks, self.horizon))
         return float(2 * special.stdtr(blocks - 1, -abs(t)))
 
     def p_value(self, logs: Sequence[float], tolerance: float = 0.0) -> float:

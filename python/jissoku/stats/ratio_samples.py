@@ -1,9 +1,12 @@
 """The trials a pair's ratio comes from at one load: time-sliced, paired, single-target."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from jissoku.model import EvidenceSource, Trial, TrialKind
+from jissoku.model.updated import updated
+from jissoku.stats.calm import calm_rotations, has_waits
+from jissoku.stats.looks import Looks
 from jissoku.stats.valid_trials import ValidTrials, log_cost, log_differences, log_ratios
 
 # Trials of these kinds have both arms in them: machine drift falls on both.
@@ -15,11 +18,23 @@ PAIRED_KINDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatioSamples:
-    """Log ratios of one pair at one load, by block, and where they were taken from."""
+    """Log ratios of one pair at one load, by block, and where they were taken from.
+
+    Attributes:
+        is_calm: Whether they are of calm rotations alone (`calm.py`).
+        others: The log ratios that were not chosen: of all rotations if these are of the calm ones,
+            and the other way round.
+        calm_fraction: The part of all rotations that was calm; None where that is unknown.
+        looks: When they may be looked at.
+    """
 
     logs: Mapping[int, float]
     source: EvidenceSource
     connections: int = 0
+    is_calm: bool = False
+    others: Mapping[int, float] = field(default_factory=dict)
+    calm_fraction: float | None = None
+    looks: Looks = field(default_factory=Looks)
 
 
 def select_ratio_source(readings: ValidTrials, arm: str, against: str) -> RatioSamples:
@@ -36,6 +51,37 @@ def select_ratio_source(readings: ValidTrials, arm: str, against: str) -> RatioS
         if logs:
             return _ratio_samples(logs, source, trials)
     return _two_paired(readings, arm, against) or fixed_rate_ratios(readings, arm, against)
+
+
+def choose_rotations(
+    readings: ValidTrials, calm: ValidTrials, pair: tuple[str, str], looks: Looks
+) -> RatioSamples:
+    """A pair's log ratios, from calm rotations alone if enough blocks for a verdict have them.
+
+    The choice is by the waiting, before any ratio is seen, and every verdict is decided by the one
+    or by the other. In a run that is looked at after every block, calm rotations may become enough
+    after looks at all rotations: unless all first blocks are calm, both may be looked at, and each
+    has half of the error. If none of the first blocks has enough, they are not waited for.
+
+    Args:
+        readings: Of one load only.
+        calm: Their calm rotations.
+    """
+    whole = updated(select_ratio_source(readings, *pair), looks=looks)
+    trials = readings.paired(TrialKind.TIME_SLICED, *pair)
+    if whole.source is not EvidenceSource.TIME_SLICED or not any(map(has_waits, trials.values())):
+        return whole
+    kept = log_ratios(calm.paired(TrialKind.TIME_SLICED, *pair), *pair)
+    every = [is_calm for trial in trials.values() for is_calm in calm_rotations(trial)]
+    found = updated(whole, others=kept, calm_fraction=sum(every) / len(every))
+    first = sorted(whole.logs)[: looks.first]
+    if looks.horizon and kept.keys().isdisjoint(first):
+        return found
+    if looks.horizon and not set(first) <= kept.keys():
+        found = updated(found, looks=updated(looks, estimates=2))
+    if len(kept) < looks.first:
+        return found
+    return updated(found, logs=kept, others=whole.logs, is_calm=True)
 
 
 def _two_paired(readings: ValidTrials, arm: str, against: str) -> RatioSamples | None:

@@ -2,13 +2,14 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from jissoku.model import (
     ArmSummary,
     CheckOutcome,
     Condition,
     FailedCheck,
+    Load,
     MeasurementStatus,
     ReportWarning,
     Run,
@@ -184,17 +185,32 @@ def _of_the_machine(run: Run, trials: tuple[Trial, ...]) -> Iterator[ReportWarni
 
 def _of_the_condition(comparisons: Sequence[Comparison]) -> Iterator[ReportWarning]:
     """Loads at which other programs used the cores."""
-    seen = {one.load: one for one in comparisons if one.condition is not Condition.QUIET}
+    beside = [one for one in comparisons if one.condition is not Condition.QUIET]
+    seen: dict[Load, Comparison] = {}
+    for one in beside:
+        seen.setdefault(one.load, one)
     if seen:
         shares = ", ".join(
             f"{100 * one.other_programs:.0f} % at {load.text}" for load, one in seen.items()
         )
         text = (
             f"They used {shares} of the cores. Verdicts hold beside them; on quiet cores ratios are"
-            " usually farther from 1, and latencies shorter."
+            f" usually farther from 1, and latencies shorter.{_calm_text(seen.values())}"
         )
         title = "Other programs ran beside the measurement"
         yield ReportWarning(severity=Severity.WARNING, title=title, text=text)
+
+
+def _calm_text(comparisons: Iterable[Comparison]) -> str:
+    """How much of the time slices was calm, by load, where that is known."""
+    known = [one for one in comparisons if one.calm_fraction is not None]
+    if not known:
+        return ""
+    parts = [f"{100 * (one.calm_fraction or 0):.0f} % at {one.load.text}" for one in known]
+    return (
+        " No other program delayed a target or the load generator in some rotations of the time"
+        f" slices ({', '.join(parts)}); where they are enough, costs are compared by them alone."
+    )
 
 
 def _of_rejections(trials: Sequence[Trial]) -> Iterator[ReportWarning]:

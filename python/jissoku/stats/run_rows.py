@@ -33,7 +33,6 @@ from jissoku.model.updated import updated
 from jissoku.model.wording import plural
 from jissoku.stats.comparison_input import ComparisonInput, loads_of
 from jissoku.stats.neighbours import neighbours
-from jissoku.stats.ratio_samples import select_ratio_source
 from jissoku.stats.summary import excluded_arms, summarise
 from jissoku.stats.valid_trials import valid_trials
 
@@ -221,9 +220,8 @@ def _blocks(key: str, run: Run, trials: tuple[Trial, ...]) -> Iterator[BlockRow]
     evidence = ComparisonInput(run, valid_trials(trials), excluded, loads_of(run, trials))
     names = sorted(arm.name for arm in run.arms if arm.name not in excluded)
     for load in evidence.loads:
-        readings = evidence.at(load)
         for arm, other in combinations(names, 2):
-            samples = select_ratio_source(readings, arm, other)
+            samples = evidence.cost_ratios(load, arm, other)
             for block, log in sorted(samples.logs.items()):
                 yield BlockRow(
                     run=key,

@@ -53,7 +53,7 @@ def critical(blocks: int, horizon: int, alpha: float) -> float:
     Args:
         blocks: At most as many as the horizon; more count as that many.
         horizon: For how many blocks the error is spent.
-        alpha: Two-sided, of all looks together; one of `ALPHAS`.
+        alpha: Two-sided, of all looks together.
     """
     return boundaries(looks(horizon), horizon, alpha).get(min(blocks, horizon), math.inf)
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from jissoku.model import Comparison, EvidenceSource, Load, LoadLevel, Method, Metric, Run, Trial
 from jissoku.stats import estimate
 from jissoku.stats.compare import compare_costs, pairs
-from jissoku.stats.ratio_samples import select_ratio_source
 from jissoku.stats.run_checks import is_rejected
 from jissoku.stats.summary import comparison_input
 
@@ -26,15 +25,14 @@ def half_widths(run: Run, trials: Sequence[Trial]) -> dict[Question, float]:
     least = evidence.looks.first if evidence.looks.horizon else 2
     found = {}
     for load in evidence.loads:
-        known = evidence.at(load)
         for arm, against in pairs(run):
             if {arm, against} & evidence.excluded_arms.keys():
                 continue
-            pair = select_ratio_source(known, arm, against)
+            pair = evidence.cost_ratios(load, arm, against)
             has_met = pair.source in JOINT_SOURCES or run.method is Method.SINGLE
             if len(pair.logs) >= least and has_met:
                 mean, spread = estimate.mean_and_sd(list(pair.logs.values()))
-                interval = evidence.looks.interval(mean, spread, len(pair.logs))
+                interval = pair.looks.interval(mean, spread, len(pair.logs))
                 found[arm, against, load] = (interval.high - interval.low) / 2
     return found
 

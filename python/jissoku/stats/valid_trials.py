@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from jissoku.model import ArmMeasurement, Load, Trial, TrialKind
+from jissoku.stats.calm import calm_part
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,11 @@ class ValidTrials:
 
     def at(self, load: Load) -> "ValidTrials":
         return self.only(lambda trial: trial.load_rps == load.rate_rps)
+
+    def calm(self) -> "ValidTrials":
+        """The calm rotations of those time-sliced trials that have enough of them."""
+        sliced = [trial for trial in self.trials if trial.kind is TrialKind.TIME_SLICED]
+        return ValidTrials(tuple(part for trial in sliced if (part := calm_part(trial))))
 
     def with_slice_length(self, turn_ns: int | None) -> "ValidTrials":
         """Without time-sliced trials of another slice length."""
