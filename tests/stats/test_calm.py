@@ -18,7 +18,7 @@ from jissoku.model import (
     TrialKind,
 )
 from jissoku.model.updated import updated
-from jissoku.stats import cost_verdicts, summarise
+from jissoku.stats import cost_verdicts, lacks_calm, summarise
 from jissoku.stats.calm import calm_part, calm_rotations
 from tests.stats import factories
 from tests.stats.factories import TURNS, TrueValues
@@ -235,16 +235,19 @@ def test_two_estimates_that_are_looked_at_in_turn_share_the_error() -> None:
     assert half.ratio.half_width > 1.05 * whole.ratio.half_width
 
 
-def test_calm_rotations_are_not_waited_for_if_the_first_blocks_have_none() -> None:
-    run = updated(factories.sliced("ab"), horizon=9)
-    trials = tuple(
-        in_rotations(trial, (trial.block < 3,) * TURNS) for trial in factories.trials(run, TRUTHS)
-    )
-    (cost,) = summarise(run, trials).by(Metric.COST)
-    (plain,) = summarise(run, factories.trials(run, TRUTHS)).by(Metric.COST)
-    assert not cost.is_calm
-    assert interval(cost) == pytest.approx(interval(plain))
-    assert cost.other_ratio is not None
+def test_more_blocks_may_have_calm_rotations_if_some_had() -> None:
+    run = factories.sliced("ab")
+    lacks = [
+        lacks_calm(one)
+        for trials in (
+            beside_bursts(run, calm_blocks=5),
+            beside_bursts(run, calm_blocks=0),
+            beside_bursts(run),
+            factories.trials(run, TRUTHS),
+        )
+        for one in summarise(run, trials).by(Metric.COST)
+    ]
+    assert lacks == [True, False, False, False]
 
 
 @pytest.mark.slow

@@ -179,12 +179,18 @@ class AnytimeRun(ComparisonRun):
         )
 
     def _open(self) -> list[Question]:
-        """Pairs and loads without an answer, of the arms that can have one."""
+        """Pairs and loads without an answer, of the arms that can have one.
+
+        What a limited time leaves when there are none goes to ratios that lack calm rotations.
+        """
         if self.plan.precision:
             widths = stats.half_widths(self.header, self.trials)
             return [one for one in self._questions() if widths.get(one, 1e9) > self.plan.precision]
         found = stats.cost_verdicts(self.header, self.trials)
-        return [one for one in self._questions() if not _is_answered(found.get(one))]
+        left = [one for one in self._questions() if not _is_answered(found.get(one))]
+        if left or not self.plan.seconds:
+            return left
+        return [one for one in self._questions() if stats.lacks_calm(found[one])]
 
     def _questions(self) -> Iterator[Question]:
         for load in self.header.loads:

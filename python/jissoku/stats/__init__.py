@@ -3,7 +3,7 @@
 from jissoku.stats.compare import pairs
 from jissoku.stats.neighbours import neighbours
 from jissoku.stats.run_checks import is_rejected
-from jissoku.stats.stopping import cost_verdicts, half_widths, is_enough
+from jissoku.stats.stopping import cost_verdicts, half_widths, is_enough, lacks_calm
 from jissoku.stats.summary import contradicted, of_unfinished, summarise
 from jissoku.stats.sweep import summarise as summarise_sweep
 from jissoku.stats.trial_checks import busy_arms, trial_checks
@@ -16,6 +16,7 @@ __all__ = [
     "half_widths",
     "is_enough",
     "is_rejected",
+    "lacks_calm",
     "minimum_effect_of",
     "neighbours",
     "of_unfinished",

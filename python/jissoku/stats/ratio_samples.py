@@ -61,7 +61,7 @@ def choose_rotations(
     The choice is by the waiting, before any ratio is seen, and every verdict is decided by the one
     or by the other. In a run that is looked at after every block, calm rotations may become enough
     after looks at all rotations: unless all first blocks are calm, both may be looked at, and each
-    has half of the error. If none of the first blocks has enough, they are not waited for.
+    has half of the error.
 
     Args:
         readings: Of one load only.
@@ -75,8 +75,6 @@ def choose_rotations(
     every = [is_calm for trial in trials.values() for is_calm in calm_rotations(trial)]
     found = updated(whole, others=kept, calm_fraction=sum(every) / len(every))
     first = sorted(whole.logs)[: looks.first]
-    if looks.horizon and kept.keys().isdisjoint(first):
-        return found
     if looks.horizon and not set(first) <= kept.keys():
         found = updated(found, looks=updated(looks, estimates=2))
     if len(kept) < looks.first:

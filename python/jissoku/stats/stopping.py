@@ -2,7 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 
-from jissoku.model import Comparison, EvidenceSource, Load, LoadLevel, Method, Metric, Run, Trial
+from jissoku.model import (
+    Comparison,
+    Condition,
+    EvidenceSource,
+    Load,
+    LoadLevel,
+    Method,
+    Metric,
+    Run,
+    Trial,
+)
 from jissoku.stats import estimate
 from jissoku.stats.compare import compare_costs, pairs
 from jissoku.stats.run_checks import is_rejected
@@ -55,6 +65,15 @@ def is_enough(run: Run, trials: Sequence[Trial], half_width_max: float) -> bool:
         return not any(trial.kind.is_paired and is_rejected(trial) for trial in trials)
     asked = {key: width for key, width in found.items() if key[2].level is not LoadLevel.LIGHT}
     return max((asked or found).values()) <= half_width_max
+
+
+def lacks_calm(found: Comparison) -> bool:
+    """Whether a ratio is one beside other programs, and more blocks may have enough calm rotations.
+
+    It asks for the waiting alone, like the choice between the two.
+    """
+    beside = found.condition is not Condition.QUIET
+    return beside and not found.is_calm and bool(found.calm_fraction)
 
 
 def cost_verdicts(run: Run, trials: Sequence[Trial]) -> Mapping[Question, Comparison]:
