@@ -25,10 +25,11 @@ from jissoku.model import Load, LoadLevel, Method, Mode, Trial, TrialKind, Workl
 from jissoku.model.updated import updated
 from jissoku.pipeline import CompareConfig
 from jissoku.pipeline.compare_config import run_header
-from jissoku.pipeline.selection import Selection, prepare_targets
+from jissoku.pipeline.selection import prepare_targets
 from jissoku.pipeline.servers import Servers, started_servers
 from jissoku.pipeline.trial_runner import TrialRunner, TrialTiming
 from jissoku.records import RunWriter
+from jissoku.request import ComparisonRequest
 from jissoku.system.cores import core_assignment, pin_process
 from jissoku.system.interruption import Interrupted, Interruption
 from jissoku.system.measurement_lock import measurement_lock
@@ -56,7 +57,7 @@ def main() -> None:
     asked = words.parse_args()
     with measurement_lock("tests.agreement_study"), ProgressDisplay() as progress:
         supervisor()
-        chosen = Selection(named=tuple(asked.targets), floor=False)
+        chosen = ComparisonRequest(arms=tuple(asked.targets))
         try:
             arms = prepare_targets(chosen, progress).arms
         except InputError as error:

@@ -20,8 +20,9 @@ from scipy import stats as distributions  # type: ignore[import-untyped]
 
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.model import Workload
-from jissoku.pipeline.selection import Selection, prepare_targets
+from jissoku.pipeline.selection import prepare_targets
 from jissoku.pipeline.trial_runner import PreparedArm
+from jissoku.request import ComparisonRequest
 from jissoku.system import processes
 from jissoku.system.cores import core_assignment
 from jissoku.targets.launch import Launcher
@@ -72,9 +73,9 @@ SHORT = Windows(length_s=0.2, settling_s=0.02, rounds=18)
 def prepared_arm(name: str, command: str = "") -> PreparedArm:
     """The target of a recipe's name, or of a command."""
     chosen = (
-        Selection(commands=(f"{name}={command}",), floor=False)
+        ComparisonRequest(cmd=(f"{name}={command}",))
         if command
-        else Selection(named=(name,), floor=False)
+        else ComparisonRequest(arms=(name,))
     )
     return prepare_targets(chosen, ProgressDisplay(quiet=True)).arms[0]
 

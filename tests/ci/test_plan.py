@@ -2,10 +2,10 @@
 
 import pytest
 
-from jissoku.cli.compare import compare
-from jissoku.cli.compare_options import CompareOptions, sampling_plan
 from jissoku.design.sampling_plan import SamplingPlan
 from jissoku.pipeline import commits
+from jissoku.pipeline.comparison_request import sampling_plan
+from jissoku.request import ComparisonRequest, from_argv
 from jissoku.stats.bounds import needs_closed_loop
 from tests.ci.test_bounds import BOUND
 
@@ -14,8 +14,9 @@ LATENCY = "p99(head) > 1.5 x p99(base)"
 
 
 def plan(*arguments: str, is_pair: bool = True) -> SamplingPlan:
-    given = compare.make_context("compare", list(arguments)).params
-    return sampling_plan(CompareOptions(**given), is_pair=is_pair)
+    request = from_argv(("compare", *arguments))
+    assert isinstance(request, ComparisonRequest)
+    return sampling_plan(request, is_pair=is_pair)
 
 
 @pytest.mark.parametrize(

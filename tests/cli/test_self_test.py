@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from jissoku.cli import exit_codes
-from jissoku.cli.param_types import LoadLevels
 from jissoku.cli.progress_display import ProgressDisplay
-from jissoku.cli.self_test import SelfTestOptions, _config, exit_code
+from jissoku.cli.self_test import SelfTestOptions, _config, exit_code, read_loads
 from jissoku.model import (
     Comparison,
     Estimate,
@@ -226,10 +225,9 @@ def test_progress_is_that_of_all_campaigns() -> None:
 
 
 def test_loads_are_read_by_their_names() -> None:
-    read = LoadLevels().convert
-    assert read("heavy, light", None, None) == (LoadLevel.LIGHT, LoadLevel.HEAVY)
+    assert read_loads("heavy, light") == (LoadLevel.LIGHT, LoadLevel.HEAVY)
     for names in itertools.permutations(("light", "medium", "heavy")):
-        assert read(",".join(names), None, None) == (
+        assert read_loads(",".join(names)) == (
             LoadLevel.LIGHT,
             LoadLevel.MEDIUM,
             LoadLevel.HEAVY,

@@ -1,17 +1,16 @@
 """Comparisons of two runs, on constructed records with known costs."""
 
 import random
-import shlex
+from typing import Any
 
+import msgspec
 import pytest
 
-from jissoku.cli import compare_options
-from jissoku.cli.compare import compare
 from jissoku.model import (
-    FULL_LOAD,
     ConnectionMode,
     Load,
     LoadLevel,
+    Origin,
     RawRequest,
     Transport,
     Workload,
@@ -19,7 +18,11 @@ from jissoku.model import (
 from jissoku.model.history import IndexedRun
 from jissoku.model.history_answer import Control, Tau
 from jissoku.model.updated import updated
+from jissoku.pipeline.requests import workload as requested
+from jissoku.request import ComparisonRequest, command_line
+from jissoku.request.options import is_complete
 from jissoku.stats.across_runs import breaks, difference, obstacles, unchanged_arms
+from jissoku.stats.asked import comparison
 from jissoku.stats.occasions import observed_tau, occasions
 from jissoku.stats.pooling import next_machine, pair_ratio
 from jissoku.stats.run_difference import race, run_difference
@@ -139,33 +142,34 @@ def test_without_an_unchanged_arm_runs_are_not_comparable() -> None:
     found = run_difference(first, second, TAU)
     assert found.obstacles == ("no arm is the same program in both",)
     assert found.changes == ()
-    assert found.race == "jissoku compare a go node -c 64"
+    assert command_line(found.race) == "jissoku compare a go node"
 
 
-def test_the_race_names_what_has_to_be_given_again() -> None:
-    rng = random.Random(2)
-    run = indexed(COSTS, rng, path="/42")
-    origins = {"go": "command", "node": "url"}
-    arms = tuple(updated(one, origin=origins.get(one.arm, "recipe")) for one in run.arms)
-    given = {updated(LOAD, level=LoadLevel.GIVEN): run.logs[LOAD]}
-    expected = "jissoku compare a --cmd 'go=COMMAND' --url node=URL --path /42 -c 64"
-    assert race([updated(run, arms=arms)]) == expected
-    assert race([updated(run, arms=arms, logs=given)]) == f"{expected} -R 20000"
-
-
-def test_a_race_asks_for_the_whole_workload() -> None:
-    run = indexed({"a": 1.0, "go": 0.7}, random.Random(2), workload_options="-m POST --body 'a b'")
-    assert race([run]) == "jissoku compare a go -c 64 -m POST --body 'a b'"
-    closed = updated(run, logs={FULL_LOAD: run.logs[LOAD]})
-    assert race([closed]) == "jissoku compare a go -c 64 -m POST --body 'a b' --closed-loop"
-    burst = updated(closed, row=updated(run.row, workload_options="--pipeline 4"))
-    assert race([burst]) == "jissoku compare a go -c 64 --pipeline 4"
+def test_a_race_asks_what_the_last_run_was_asked_but_for_its_bounds() -> None:
+    request = ComparisonRequest(
+        arms=("a=granian@2.7",),
+        cmd=("go=./go --port {port}",),
+        path="/42",
+        closed_loop=True,
+        server_cores="0",
+        label=(("commit", "abc"),),
+        fail_if=("cost(go) > cost(a)",),
+        confirm=True,
+    )
+    run = indexed(COSTS, random.Random(2), request=msgspec.json.encode(request).decode())
+    expected = updated(request, arms=("a=granian@2.7", "node"), fail_if=(), confirm=False, label=())
+    assert race([run]) == expected
+    assert race([run], {"a"}) == updated(expected, arms=("a=granian@2.7",), cmd=())
+    other = indexed(COSTS, random.Random(2))
+    assert race([run, other]).arms == ("a", "go", "node")
+    assert race([other, run]).arms == ("a=granian@2.7", "node")
 
 
 @pytest.mark.parametrize(
     ("workload", "options"),
     [
         (Workload(), ""),
+        (Workload(path="/42", connections=8, rate_rps=2000), "--path /42 -c 8 -R 2000"),
         (Workload(connection_mode=ConnectionMode.CLOSE), "--no-keepalive"),
         (Workload(pipeline=4, transport=Transport.UNIX), "--pipeline 4 --unix"),
         (
@@ -177,23 +181,42 @@ def test_a_race_asks_for_the_whole_workload() -> None:
         (Workload(raw_requests=(RawRequest(name="a", text=b"GET"),) * 2), "--raw FILE --raw FILE"),
     ],
 )
-def test_the_options_of_a_workload_are_those_of_the_command(
-    workload: Workload, options: str
-) -> None:
-    run = updated(factories.sliced(["a", "b"]), workload=workload)
+def test_an_older_run_is_asked_for_by_its_header(workload: Workload, options: str) -> None:
+    run = updated(factories.sliced(["a", "b"]), workload=workload, request=None)
     (row,) = run_rows("key", run, ()).runs
-    assert row.workload_options == options
-    words = ["a", "b", *shlex.split(options)]
+    assert command_line(row.asked) == f"jissoku compare a b {options}".strip()
+    assert is_complete(row.asked) is ("FILE" not in options)
     if "FILE" not in options:
-        given = compare.make_context("compare", words).params
-        asked = compare_options.workload(compare_options.CompareOptions(**given))
-        assert updated(asked, rate_rps=None) == updated(workload, rate_rps=None)
+        assert requested(row.asked) == workload
+
+
+def test_an_older_header_has_no_urls_and_no_commands_with_paths() -> None:
+    run = factories.sliced(["a", "b", "c", "d"])
+    changes: tuple[dict[str, Any], ...] = (
+        {},
+        {"origin": Origin.COMMAND, "command": ("…/server", "{port}")},
+        {"origin": Origin.COMMAND, "command": ("./server", "a b", "{port}")},
+        {"origin": Origin.URL},
+    )
+    arms = tuple(updated(arm, **one) for arm, one in zip(run.arms, changes, strict=True))
+    found = comparison(updated(run, arms=arms), ())
+    assert found.arms == ("a",)
+    assert found.cmd == ("b=COMMAND", "c=./server 'a b' '{port}'")
+    assert found.url == ("d=URL",)
+    assert not is_complete(found)
+
+
+def test_the_request_of_a_run_is_what_was_asked() -> None:
+    given = ComparisonRequest(arms=("a", "b"), closed_loop=True, time_limit=90, blocks=9)
+    run = updated(factories.sliced(["a", "b"]), request=given)
+    (row,) = run_rows("key", run, ()).runs
+    assert row.asked == given
 
 
 def test_names_with_spaces_are_quoted_in_a_race() -> None:
     run = indexed({"a": 1.0, "go +5%": 0.7}, random.Random(2))
     arms = tuple(updated(one, target=one.arm.partition(" ")[0]) for one in run.arms)
-    assert race([updated(run, arms=arms)]) == "jissoku compare a 'go +5%=go' -c 64"
+    assert command_line(race([updated(run, arms=arms)])) == "jissoku compare a 'go +5%=go'"
 
 
 def test_occasions_end_with_a_boot_and_with_a_pause() -> None:
@@ -303,7 +326,7 @@ def test_the_command_for_another_occasion_measures_the_anchor_too() -> None:
     runs.append(indexed({"a": 1.0, "go": 0.2}, rng, number=2))
     (series,) = target_history(runs, "a")
     assert series.anchor == "node"
-    assert series.race == "jissoku compare a node -c 64 -R 20000"
+    assert series.race.arms == ("a", "node")
 
 
 def test_series_of_nothing_raise_no_suspicion() -> None:

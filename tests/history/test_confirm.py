@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import cast
 
+import msgspec
 import pytest
 
 from jissoku.errors import InputError
@@ -12,6 +13,7 @@ from jissoku.model import Origin
 from jissoku.model.history import IndexedRun
 from jissoku.model.updated import updated
 from jissoku.records import RunWriter, dismissals
+from jissoku.request import ComparisonRequest, command_line
 from jissoku.stats.run_difference import confirmation
 from tests.ci.server_repository import git
 from tests.conftest import Run
@@ -22,28 +24,30 @@ from tests.stats.factories import Noise, TrueValues
 
 def single(program: str, version: str, labels: str = "{}", **changes: object) -> IndexedRun:
     whole = arm("app", program, version=version, target="server", **changes)
-    return IndexedRun(row=updated(ROW, path="/a b", labels=labels), arms=(whole,), logs={})
+    request = ComparisonRequest(cmd=("app=./app --port {port}",), path="/a b", build="make")
+    row = updated(ROW, request=msgspec.json.encode(request).decode(), labels=labels)
+    return IndexedRun(row=row, arms=(whole,), logs={})
 
 
 def test_versions_of_a_recipe_are_named() -> None:
     found = confirmation(single("p", "2.7.1, Python 3.11"), single("q", "2.8.7 (release)"), "app")
     assert found is not None
     assert found.arms == ("app-2.7.1", "app-2.8.7")
-    assert found.command == (
-        "jissoku compare app-2.7.1=server@2.7.1 app-2.8.7=server@2.8.7 --path '/a b' -c 64"
+    assert command_line(found.request) == (
+        "jissoku compare app-2.7.1=server@2.7.1 app-2.8.7=server@2.8.7 --path '/a b'"
     )
 
 
 def test_a_command_is_compared_with_its_earlier_commit() -> None:
-    given = {"origin": Origin.COMMAND, "command": "./app --port {port}"}
     runs = [
-        single(commit, f"sha256 {commit}", f'{{"commit": "{commit}"}}', **given)
+        single(commit, f"sha256 {commit}", f'{{"commit": "{commit}"}}', origin=Origin.COMMAND)
         for commit in ("aaa", "bbb")
     ]
     found = confirmation(runs[0], runs[1], "app")
     assert found is not None
     assert found.arms == ("base", "head")
-    assert "--cmd 'head=./app --port {port}' --baseline aaa" in found.command
+    assert found.request.cmd == ("head=./app --port {port}",)
+    assert (found.request.baseline, found.request.build) == ("aaa", "make")
 
 
 @pytest.mark.parametrize(

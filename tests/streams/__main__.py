@@ -19,7 +19,8 @@ from pathlib import Path
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.model import Workload
 from jissoku.model.updated import updated
-from jissoku.pipeline.selection import Selection, prepare_targets
+from jissoku.pipeline.selection import prepare_targets
+from jissoku.request import ComparisonRequest
 from jissoku.system.cores import core_assignment, pin_process
 from jissoku.system.cpu_time import cpu_time
 from jissoku.system.measurement_lock import measurement_lock
@@ -60,7 +61,7 @@ def main() -> None:
     asked.file.parent.mkdir(exist_ok=True, parents=True)
     rng = random.Random(asked.seed)
     with measurement_lock("streams"), asked.file.open("a") as kept:
-        chosen = Selection(named=SERVERS, floor=False)
+        chosen = ComparisonRequest(arms=SERVERS)
         arms = prepare_targets(chosen, ProgressDisplay(quiet=False)).arms
         prepared = {arm.prepared.name: arm.prepared for arm in arms}
         for start in range(asked.starts):

@@ -2,12 +2,17 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
 import pytest
 
-from jissoku.ui.answers import answering
+from jissoku.errors import InputError
+from jissoku.model.updated import updated
+from jissoku.request import ComparisonRequest, from_argv, to_argv
+from jissoku.ui.answers import WORD, RerunForm, form_values
+from jissoku.ui.forms import Choices, read_order
 from tests.ui.measurement import Measured, measured, wait_for
 from tests.ui.suspicion import record
 
@@ -15,34 +20,86 @@ from tests.ui.suspicion import record
 pytestmark = pytest.mark.timeout(200)
 
 
-def test_a_command_of_recipes_becomes_a_form() -> None:
-    command = "jissoku compare go 'nginx-1.22=nginx@1.22' --path '/delay?ms=10' -c 64 -R 5000"
-    assert answering(command).fields == (
-        ("target", "go"),
-        ("target", "nginx-1.22=nginx@1.22"),
-        ("path", "/delay?ms=10"),
-        ("connections", "64"),
-        ("rate", "5000"),
-    )
+EVERYTHING = ComparisonRequest(
+    arms=("go", "nginx-1.22=nginx@1.22"),
+    path="/delay?ms=10",
+    rate=5000,
+    keepalive=False,
+    quick=False,
+    blocks=9,
+    method="POST",
+    body="a b",
+    header=(("A", "b"),),
+    time_limit=90.0,
+    server_cores="0",
+    seed=7,
+)
 
 
-def test_a_connection_per_request_is_a_field() -> None:
-    fields = answering("jissoku compare go -c 64 --no-keepalive").fields
-    assert fields == (("target", "go"), ("connections", "64"), ("close", "yes"))
+def test_the_form_keeps_what_it_has_no_field_for() -> None:
+    """Sent back as it is filled in, it asks for the same."""
+    known = Choices(targets=("go", "nginx"), experiments=())
+    values = form_values(EVERYTHING)
+    assert from_argv(read_order("compare", values, known).arguments) == EVERYTHING
+    changed = read_order("compare", values | {"connections": ["8"], "close": []}, known)
+    expected = updated(EVERYTHING, connections=8, keepalive=True)
+    assert from_argv(changed.arguments) == expected
+    button = read_order("compare", {WORD: RerunForm(EVERYTHING).words}, known)
+    assert button.arguments == to_argv(EVERYTHING)
+
+
+def test_an_empty_form_is_filled_in_with_the_defaults() -> None:
+    values = form_values(ComparisonRequest(arms=("go",)))
+    assert values == {
+        "target": ["go"],
+        "path": ["/"],
+        "connections": ["64"],
+        "mode": ["quick"],
+        WORD: ["compare"],
+    }
 
 
 @pytest.mark.parametrize(
-    "command",
+    "request_",
     [
-        "jissoku compare go -c 64 -m POST --body 'a b'",
-        "jissoku compare --cmd 'mine=./server --port {port}' go -c 64",
-        "jissoku compare go --url mine=URL",
-        "jissoku compare go --baseline v1.2",
-        "jissoku run parsers",
+        ComparisonRequest(arms=("go",), cmd=("mine=./server --port {port}",)),
+        ComparisonRequest(arms=("go",), url=("mine=http://127.0.0.1:1/",)),
+        ComparisonRequest(arms=("go",), raw=("request.txt",)),
+        ComparisonRequest(arms=("go",), body="@/etc/passwd"),
+        ComparisonRequest(arms=("go",), recipes=("recipes",)),
+        ComparisonRequest(arms=("go",), build="make"),
+        ComparisonRequest(arms=("go",), baseline="v1.2"),
     ],
 )
-def test_other_commands_do_not(command: str) -> None:
-    assert answering(command).fields is None
+def test_what_touches_the_machine_needs_leave_and_is_shown_first(
+    request_: ComparisonRequest,
+) -> None:
+    fields = {WORD: RerunForm(request_).words}
+    known = Choices(targets=("go",), experiments=())
+    with pytest.raises(InputError, match="need `jissoku ui --allow-commands`"):
+        read_order("compare", fields, known)
+    allowed = replace(known, allows_commands=True)
+    assert read_order("compare", fields, allowed).is_own
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["run", "parsers"], "only comparisons"),
+        (["fly"], "'fly' is not one of"),
+        (["compare", "go", "--out", "x"], "No such option"),
+        (["compare", "nginx"], "no target that is available here"),
+        (["compare"], "select at least one target"),
+        (["compare", "go", "--url", "x=http://192.0.2.1/"], "not on this machine"),
+        (["compare", "go", "--url", "nameless"], "has no name"),
+        (["compare", "go\0"], "NUL"),
+        (["compare", "go", "--body", "x" * 30_000], "too long"),
+    ],
+)
+def test_other_words_are_refused(words: list[str], sentence: str) -> None:
+    known = Choices(targets=("go",), experiments=(), allows_commands=True)
+    with pytest.raises(InputError, match=sentence):
+        read_order("compare", {WORD: words}, known)
 
 
 @pytest.fixture
@@ -70,13 +127,13 @@ def test_a_suspicion_between_two_runs_is_raced_by_its_form(live: Measured) -> No
         (name, unescape(value))
         for name, value in re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form)
     ]
-    assert ("target", "jissoku-0.1.0=jissoku@0.1.0") in fields
-    assert ("target", "jissoku-0.2.0=jissoku@0.2.0") in fields
+    assert ("word", "jissoku-0.1.0=jissoku@0.1.0") in fields
+    assert ("word", "jissoku-0.2.0=jissoku@0.2.0") in fields
     answer = live.client.post("/start/compare", fields)
     assert answer.status == 303, answer.text
     job = answer.headers["location"]
     wait_for(lambda: "Running." in live.client.get(job).text)
-    command = "-- jissoku-0.1.0=jissoku@0.1.0 jissoku-0.2.0=jissoku@0.2.0"
+    command = " jissoku-0.1.0=jissoku@0.1.0 jissoku-0.2.0=jissoku@0.2.0"
     assert command in live.client.get(job).text
     live.say("exit 0")
     wait_for(lambda: "Finished." in live.client.get(job).text)

@@ -2,14 +2,17 @@
 
 import json
 import re
+import shlex
 import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import msgspec
 import pytest
 
 from jissoku.pipeline import reports
+from jissoku.request import ComparisonRequest, from_argv
 from jissoku.ui import library, run_pages
 from jissoku.ui.access import Access
 from jissoku.ui.server import UiConfig, pages_in_thread
@@ -107,46 +110,112 @@ def test_measuring_again_asks_for_the_same_rate_connections_and_baseline(tmp_pat
         client = client_of(link)
         (run,) = runs_of(client)
         again = next(one for one in read(client.get(run)).links if one.startswith("/start?"))
-        asked = parse_qs(urlsplit(again).query)
-        assert asked["target"] == targets
-        assert asked["rate"] == ["1000"]
-        assert (asked["close"], asked["mode"]) == (["yes"], ["standard"])
+        request = from_argv(parse_qs(urlsplit(again).query)["word"])
+        assert isinstance(request, ComparisonRequest)
+        assert request.arms == tuple(targets)
+        assert (request.rate, request.keepalive, request.quick) == (1000, False, False)
         form = client.get(again).text.partition("</form>")[0]
-    checked = re.findall(r'name="target" value="([^"]+)" checked', form)
-    assert checked == [name for name in targets if f'value="{name}"' in form]
-    assert len(checked) > 1
+    assert re.findall(r'name="target" value="([^"]+)" checked', form) == targets
     assert 'value="standard" checked' in form
     assert 'value="1000"' in form
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("place", "value", "command"),
-    [
-        (("workload", "method"), "POST", "jissoku compare [^<]* -m POST -R 1000"),
-        (("arms", 0, "origin"), "command", "jissoku compare --cmd [^<]* -R 1000"),
-    ],
-)
-def test_what_forms_do_not_have_is_measured_again_by_its_command(
-    tmp_path: Path, place: tuple[str | int, ...], value: str, command: str
-) -> None:
-    folder = tmp_path / "runs" / "one"
-    shutil.copytree(RECORDS / "repeatability" / "54", folder)
-    header = json.loads((folder / "run.json").read_text())
-    header["workload"]["rate_rps"] = 1000
-    *above, last = place
-    found = header
-    for key in above:
-        found = found[key]
-    found[last] = value
-    (folder / "run.json").write_text(json.dumps(header))
-    config = UiConfig(listen="127.0.0.1", port=0, roots=(tmp_path / "runs",), cache=tmp_path)
+OPTIONS = "--closed-loop --for 90s --server-cores 0 --pairing paired"
+
+
+def with_header(folder: Path, *, allows_commands: bool, **changes: object) -> tuple[str, str]:
+    """The page of a kept run whose header is changed, and what its link leads to."""
+    shutil.copytree(RECORDS / "repeatability" / "54", folder / "runs" / "one")
+    file = folder / "runs" / "one" / "run.json"
+    header = json.loads(file.read_text())
+    header["workload"] |= changes.pop("workload", {})
+    header["arms"][0] |= changes.pop("arm", {})
+    file.write_text(json.dumps(header | changes))
+    config = UiConfig(
+        listen="127.0.0.1",
+        port=0,
+        roots=(folder / "runs",),
+        cache=folder,
+        allows_commands=allows_commands,
+    )
     with pages_in_thread(config) as link:
         client = client_of(link)
         (run,) = runs_of(client)
-        answer = client.get(run)
-    assert not [one for one in read(answer).links if one.startswith("/start?")]
-    assert re.search(rf"<code>{command}</code>", answer.text)
+        page = client.get(run).text
+        links = read(client.get(run)).links
+        again = [one for one in links if re.match(r"/start\?word=(?!.*explain=)", one)]
+        return page, client.get(again[0]).text if again else ""
+
+
+@pytest.mark.slow
+def test_measuring_again_keeps_every_option_that_was_asked_for(tmp_path: Path) -> None:
+    words = f"compare jissoku --blocks 20 {OPTIONS}".split()
+    request = msgspec.to_builtins(from_argv(words))
+    _, form = with_header(tmp_path, allows_commands=False, request=request)
+    shown = re.search(r"Also as it was asked for: <code>(.*?)</code>", form)
+    assert shown
+    assert sorted(shown[1].split()) == sorted(OPTIONS.split())
+    assert all(f'name="word" value="{word}"' in form for word in OPTIONS.split())
+    assert 'placeholder="by precision" value="20"' in form
+    assert re.findall(r'name="target" value="([^"]+)" checked', form) == ["jissoku"]
+
+
+@pytest.mark.parametrize(
+    ("query", "checked"),
+    [
+        ("word=compare&word=jissoku", ["jissoku"]),
+        ("word=compare&word=--group&word=wsgi", []),
+        ("word=compare&word=gone-1%3Dgone%401&target=", ["gone-1=gone@1"]),
+    ],
+)
+def test_the_form_checks_the_targets_that_were_asked_for(
+    query: str, checked: list[str], client: Client
+) -> None:
+    form = client.get(f"/start?{query}").text.partition("</form>")[0]
+    assert re.findall(r'name="target" value="([^"]+)" checked', form) == checked
+
+
+def test_a_target_is_explained_with_the_workload_of_its_run(client: Client) -> None:
+    words = "word=compare&word=go&word=--path&word=%2F42&word=-c&word=8&word=--closed-loop"
+    text = client.get(f"/start?{words}&explain=jissoku").text
+    form = text.partition('id="explain"')[2]
+    assert "<option selected>jissoku</option>" in form
+    assert "<option selected>/42</option>" in form
+    assert 'value="8"' in form
+
+
+def test_words_that_are_no_request_are_refused_in_a_sentence(client: Client) -> None:
+    answer = client.get("/start?word=compare&word=-R&word=fast")
+    assert answer.status == 400
+    assert "is not a rate" in answer.text
+
+
+@pytest.mark.slow
+def test_measuring_again_keeps_a_method_that_an_older_record_has(tmp_path: Path) -> None:
+    _, form = with_header(tmp_path, allows_commands=False, workload={"method": "POST"})
+    assert "<code>-m POST</code>" in form
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("request_", "command", "is_form"),
+    [
+        ("compare jissoku --cmd 'mine=./mine {port}'", "jissoku compare jissoku --cmd", True),
+        ("compare --cmd mine=…/mine", "jissoku compare --cmd", False),
+        ("sweep jissoku --over rate --blocks 9", "jissoku sweep jissoku --over rate", False),
+        ("run parsers --standard", "jissoku run parsers --standard", False),
+    ],
+)
+def test_what_pages_do_not_start_is_a_command(
+    tmp_path: Path, request_: str, command: str, *, is_form: bool
+) -> None:
+    asked = msgspec.to_builtins(from_argv(shlex.split(request_)))
+    page, form = with_header(tmp_path / "a", allows_commands=False, request=asked)
+    assert f"Measured again by <code>{command}" in page
+    assert not form
+    page, form = with_header(tmp_path / "b", allows_commands=True, request=asked)
+    assert bool(form) is is_form
+    assert ("Measured again by" in page) is not is_form
 
 
 @pytest.mark.slow
@@ -241,9 +310,10 @@ def test_a_board_has_a_table_for_each_question(client: Client) -> None:
     assert all("multiple of" in title for title in titles)
     places = [one for one in read(client.get("/board")).links if one.startswith("/start?")]
     assert places
-    query = parse_qs(urlsplit(places[0]).query)
-    assert len(query["target"]) > 1
-    assert query["connections"] == ["64"]
+    request = from_argv(parse_qs(urlsplit(places[0]).query)["word"])
+    assert isinstance(request, ComparisonRequest)
+    assert len(request.arms) > 1
+    assert request.connections == 64
 
 
 def test_a_target_on_several_machines_has_a_row_for_each(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """`jissoku bisect`: the commit that made a server cost more."""
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -7,11 +8,9 @@ import click
 from jissoku.cli import exit_codes, shared_options
 from jissoku.cli.machine_lock import lock_machine
 from jissoku.cli.messages import version_line
-from jissoku.cli.param_types import Rate
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.design.bisection import Bisection, bisect as halve
 from jissoku.errors import InputError
-from jissoku.model import Workload
 from jissoku.model.bound import BoundStatus
 from jissoku.model.wording import plural
 from jissoku.pipeline.commits import (
@@ -21,41 +20,22 @@ from jissoku.pipeline.commits import (
     Interrupted,
     compare_commits,
 )
+from jissoku.pipeline.requests import seed, workload
 from jissoku.pipeline.selection import folder_for
 from jissoku.records.run_folder import RUN_FILE, check_new
 from jissoku.report.bounds import bound_sentence
+from jissoku.request import BisectionRequest, asking
 from jissoku.stats.bounds import check_arms
 from jissoku.system import cores
 from jissoku.targets.command import read_command
 from jissoku.targets.worktree import build_words, commits_between, resolve, subject
 
-BOUND = "cost(candidate) > 1.01 x cost(good)"
-
 
 @click.command()
-@click.argument("good")
-@click.argument("bad")
-@click.option(
-    "--cmd",
-    required=True,
-    metavar="COMMAND",
-    help="Starts the server in a worktree's folder; {port} is replaced by its port.",
-)
-@click.option("--build", default="", metavar="COMMAND", help="Builds a commit in its worktree.")
-@click.option(
-    "--fail-if",
-    default=BOUND,
-    show_default=True,
-    metavar="BOUND",
-    help="Bound that is exceeded from the searched commit on; arms are good and candidate.",
-)
-@shared_options.path
-@shared_options.connections("Connections per arm.")
-@click.option("-R", "--rate", type=Rate(), help="Rate in requests per second. Default: chosen.")
-@shared_options.seed
+@asking(BisectionRequest)
 @shared_options.out
 @shared_options.quiet
-def bisect(**given: Any) -> int:
+def bisect(*, out: Path | None, quiet: bool, **given: Any) -> int:
     """Find the commit after GOOD, up to BAD, from which on the server uses more CPU.
 
     Each step builds one commit in a worktree and measures it together with GOOD. An undecided step
@@ -64,31 +44,31 @@ def bisect(**given: Any) -> int:
     Exit codes: 0 found, 1 a build or the server failed, 2 bad input, 4 undecided, or BAD is not
     proven to cost more, 130 interrupted.
     """
-    check_arms((given["fail_if"],), {GOOD, CANDIDATE})
-    read_command(f"{GOOD}={given['cmd']}")
-    build_words(given["build"])
-    for run in given["out"].glob(f"*/{RUN_FILE}") if given["out"] else ():
+    request = BisectionRequest(**given)
+    check_arms((request.fail_if,), {GOOD, CANDIDATE})
+    read_command(f"{GOOD}={request.cmd}")
+    build_words(request.build)
+    for run in out.glob(f"*/{RUN_FILE}") if out else ():
         check_new(run.parent)
-    good = resolve(given["good"])
-    commits = commits_between(good, resolve(given["bad"]))
+    good = resolve(request.good)
+    commits = commits_between(good, resolve(request.bad))
     if not commits:
-        raise InputError(f"there is no commit between {given['good']} and {given['bad']}")
+        raise InputError(f"there is no commit between {request.good} and {request.bad}")
     lock_machine()
     question = CommitQuestion(
         good=good,
-        command=given["cmd"],
-        build=given["build"],
-        bound=given["fail_if"],
-        workload=Workload(
-            path=given["path"], connections=given["connections"], rate_rps=given["rate"]
-        ),
-        seed=given["seed"],
+        command=request.cmd,
+        build=request.build,
+        bound=request.fail_if,
+        workload=workload(request),
+        seed=seed(request.seed),
         cores=cores.partition_cores(cores.available_cores()),
-        folder=given["out"] or folder_for("bisect"),
+        folder=out or folder_for("bisect"),
+        request=request,
         version=version_line(),
     )
     try:
-        with ProgressDisplay(quiet=given["quiet"]) as show:
+        with ProgressDisplay(quiet=quiet) as show:
             found = halve(commits, lambda commit, attempt: _judge(question, commit, attempt, show))
     except Interrupted:
         return exit_codes.INTERRUPTED

@@ -1,6 +1,5 @@
 """`jissoku history --confirm`: runs the command that would prove each suspicion."""
 
-import shlex
 from collections.abc import Sequence
 
 import click
@@ -14,9 +13,7 @@ from jissoku.pipeline.ci import judge
 from jissoku.pipeline.selection import folder_for
 from jissoku.report.bounds import bound_sentence
 from jissoku.report.suspicions import Suspicion, suspicion_text
-
-# Words of the printed command before the options of `compare`.
-PROGRAM_AND_COMMAND = 2
+from jissoku.request import to_argv
 
 ANSWERS = {
     BoundStatus.EXCEEDED: "Confirmed",
@@ -31,12 +28,12 @@ def confirm(found: Sequence[Suspicion]) -> int:
     Returns:
         The exit code: 3 if one is confirmed, 4 if one stays open, 0 if none does.
     """
-    commands = {one.change.confirmation.command: one for one in found if one.change.confirmation}
+    requests = {one.change.confirmation.request: one for one in found if one.change.confirmation}
     open_ones = [one for one in found if one.change.confirmation is None]
     for one in open_ones:
         click.echo(f"{suspicion_text(one)}\n")
     answers = [BoundStatus.UNDECIDED] * len(open_ones)
-    for number, one in enumerate(commands.values(), 1):
+    for number, one in enumerate(requests.values(), 1):
         click.echo(suspicion_text(one))
         status = _measured(one, number)
         if status is None:
@@ -52,9 +49,8 @@ def _measured(one: Suspicion, number: int) -> BoundStatus | None:
     asked = one.change.confirmation
     assert asked is not None, "only suspicions with a command are measured"
     folder = folder_for("confirm", str(number), one.series.arm)
-    words = shlex.split(asked.command)[PROGRAM_AND_COMMAND:]
+    words = ["--out", str(folder), *to_argv(asked.request)[1:]]
     try:
-        words += ["--out", str(folder)]
         code = compare.main(words, "jissoku compare", standalone_mode=False)
         if code == exit_codes.INTERRUPTED:
             return None

@@ -1,13 +1,9 @@
 """`jissoku conformance --through`: conformance of a reverse proxy, clause by clause."""
 
-from dataclasses import dataclass
-from enum import StrEnum
-from pathlib import Path
-
 from jissoku.cli import exit_codes
 from jissoku.cli.case_results import choose_cases, print_results
+from jissoku.cli.conformance_options import ConformanceOptions
 from jissoku.cli.gateway_counts import gateway_counts
-from jissoku.conformance import SplitMode
 from jissoku.conformance.gateway import GatewayVerdict, read_gateway_cases
 from jissoku.conformance.gateway.case import BUILTIN_GATEWAY_CASES
 from jissoku.errors import InputError
@@ -22,33 +18,11 @@ from jissoku.pipeline.selection import prepare_recipe
 from jissoku.targets.prepare import PreparedTarget
 
 
-class UpstreamTransport(StrEnum):
-    """The transports of the servers behind the proxy."""
-
-    TCP = "tcp"
-    UNIX = "unix"
-    BOTH = "both"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatewayOptions:
-    """Values of the command line."""
-
-    target: str
-    recipes: tuple[Path, ...]
-    case: tuple[str, ...]
-    cases: Path | None
-    splitting: SplitMode
-    upstream: UpstreamTransport
-    show_all: bool
-    as_json: bool
-    count: GatewayCount | None = None
-    amount: int | None = None
-
-
-def gateway_conformance(options: GatewayOptions) -> int:
+def gateway_conformance(options: ConformanceOptions, proxy: str) -> int:
     """Runs the cases through a proxy and prints the results; returns the exit code."""
-    prepared = prepare_recipe(options.target, options.recipes)
+    if any(given is not None for given in (options.target, options.cmd, options.url)):
+        raise InputError("--through names the target: give no other")
+    prepared = prepare_recipe(proxy, options.recipes)
     if prepared.forward is None:
         raise InputError(
             f"{prepared.name} is no reverse proxy: its recipe has no [forward]; give another one"
@@ -58,7 +32,11 @@ def gateway_conformance(options: GatewayOptions) -> int:
         if prepared.forward.protocol is not UpstreamProtocol.HTTP:
             raise InputError(f"--count needs a proxy in front of HTTP, and {prepared.name} is none")
         return gateway_counts(
-            prepared, options.count, transports, amount=options.amount, as_json=options.as_json
+            prepared,
+            GatewayCount(options.count),
+            transports,
+            amount=options.amount,
+            as_json=options.as_json,
         )
     cases = choose_cases(read_gateway_cases(options.cases or BUILTIN_GATEWAY_CASES), options.case)
     results: list[GatewayResult] = []
@@ -67,7 +45,7 @@ def gateway_conformance(options: GatewayOptions) -> int:
             prepared=prepared,
             cases=cases,
             transports=transports,
-            splitting=options.splitting,
+            splitting=options.sending,
         ),
         results,
     )
@@ -77,14 +55,14 @@ def gateway_conformance(options: GatewayOptions) -> int:
     return code if finished else exit_codes.INTERRUPTED
 
 
-def _transports(prepared: PreparedTarget, upstream: UpstreamTransport) -> tuple[Transport, ...]:
+def _transports(prepared: PreparedTarget, upstream: str) -> tuple[Transport, ...]:
     assert prepared.forward is not None, "it was asked before"
-    if upstream is UpstreamTransport.TCP:
+    if upstream == Transport.TCP:
         return (Transport.TCP,)
     if not prepared.forward.unix:
-        if upstream is UpstreamTransport.UNIX:
+        if upstream == Transport.UNIX:
             raise InputError(f"{prepared.name} cannot forward to a Unix socket")
         return (Transport.TCP,)
-    if upstream is UpstreamTransport.UNIX:
+    if upstream == Transport.UNIX:
         return (Transport.UNIX,)
     return (Transport.TCP, Transport.UNIX)

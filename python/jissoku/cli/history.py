@@ -1,15 +1,15 @@
 """`jissoku history`: earlier runs, and comparisons across them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import click
+import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from jissoku.cli import exit_codes, shared_options
+from jissoku.cli import exit_codes
 from jissoku.cli.messages import print_message
 from jissoku.errors import InputError
 from jissoku.history import queries
@@ -26,56 +26,48 @@ from jissoku.report.suspicions import (
     suspicions,
     with_key,
 )
+from jissoku.request import asking
+from jissoku.request.options import option
 from jissoku.stats.target_history import machine_ratios
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryOptions:
-    """Values of the command line; fields are named as the options."""
+class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of the command.
 
-    target: str | None
-    records: tuple[Path, ...]
-    changes: bool
-    confirm: bool
-    dismiss: str | None
-    reason: str | None
-    machines: bool
-    sql: str | None
-    export: Path | None
-    html: Path | None
+    Attributes:
+        records: Directory with runs; repeatable. Default: runs.
+        changes: Suspected changes of TARGET, or of all.
+        confirm: Measure both programs of each suspected change together, and report what is proven.
+        dismiss: Dismiss the suspected change with this key of --changes, for a --reason.
+        reason: With --dismiss: why; empty: the change is open again.
+        machines: TARGET on each class of machines.
+        sql: Answer a query over the tables of the index.
+        export: Write the tables into a new SQLite file.
+        html: Write static pages of all runs and targets: `jissoku serve DIR` serves them.
+    """
+
+    target: Annotated[str | None, option()] = None
+    records: Annotated[
+        tuple[Path, ...], option("--records", type=click.Path(path_type=Path), metavar="DIR")
+    ] = ()
+    changes: Annotated[bool, option("--changes")] = False
+    confirm: Annotated[bool, option("--confirm")] = False
+    dismiss: Annotated[str | None, option("--dismiss", metavar="KEY")] = None
+    reason: Annotated[str | None, option("--reason", metavar="TEXT")] = None
+    machines: Annotated[bool, option("--machines")] = False
+    sql: Annotated[str | None, option("--sql", metavar="QUERY")] = None
+    export: Annotated[
+        Path | None,
+        option("--export", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE"),
+    ] = None
+    html: Annotated[
+        Path | None,
+        option("--html", type=click.Path(file_okay=False, path_type=Path), metavar="DIR"),
+    ] = None
 
 
 @click.command()
-@click.argument("target", required=False)
-@shared_options.records
-@click.option("--changes", is_flag=True, help="Suspected changes of TARGET, or of all.")
-@click.option(
-    "--confirm",
-    is_flag=True,
-    help="Measure both programs of each suspected change together, and report what is proven.",
-)
-@click.option(
-    "--dismiss",
-    metavar="KEY",
-    help="Dismiss the suspected change with this key of --changes, for a --reason.",
-)
-@click.option(
-    "--reason", metavar="TEXT", help="With --dismiss: why; empty: the change is open again."
-)
-@click.option("--machines", is_flag=True, help="TARGET on each class of machines.")
-@click.option("--sql", metavar="QUERY", help="Answer a query over the tables of the index.")
-@click.option(
-    "--export",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write the tables into a new SQLite file.",
-)
-@click.option(
-    "--html",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Write static pages of all runs and targets: `jissoku serve DIR` serves them.",
-)
+@asking(HistoryOptions)
 def history(**given: Any) -> int:
     """List earlier runs, or show how the cost of TARGET changed over them.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -16,7 +17,9 @@ from jissoku.pipeline import experiment as story, experiment_file
 from jissoku.pipeline.compare_config import noise_floors
 from jissoku.pipeline.experiment import ExperimentConfig, ExperimentPlan
 from jissoku.pipeline.reports import write_experiment_reports
+from jissoku.pipeline.requests import seed
 from jissoku.pipeline.selection import build_paths, folder_for
+from jissoku.request import ExperimentRequest, asking
 from jissoku.system import cores
 from jissoku.targets import catalogue
 from jissoku.targets.prepare import missing_requirement
@@ -26,27 +29,11 @@ NAME_WIDTH = 17
 
 
 @click.command()
-@click.argument("name", metavar="[EXPERIMENT]", required=False)
-@click.option(
-    "--quick/--standard",
-    default=True,
-    help="Six minutes (the default), or about sixteen with narrower intervals.",
-)
-@shared_options.recipes
-@shared_options.seed
+@asking(ExperimentRequest)
 @shared_options.out
 @shared_options.as_json("the results")
 @shared_options.quiet
-def run(
-    *,
-    name: str | None,
-    quick: bool,
-    recipes: tuple[Path, ...],
-    seed: int,
-    out: Path | None,
-    as_json: bool,
-    quiet: bool,
-) -> int:
+def run(*, out: Path | None, as_json: bool, quiet: bool, **given: Any) -> int:
     """Run an EXPERIMENT, built in by name or from a .toml file, and evaluate its claims.
 
     Without EXPERIMENT, lists the built-in experiments, each with its missing targets. Claims about
@@ -57,10 +44,11 @@ def run(
     Exit codes: 0 every claim is decided, 1 a target failed, 2 bad input, 4 a claim is undecided,
     130 interrupted (finished trials are kept and evaluated).
     """
-    known = catalogue.recipes(recipes)
-    if name is None:
+    request = ExperimentRequest(**given)
+    known = catalogue.recipes(request.recipes)
+    if request.name is None:
         return _list(known)
-    file = experiment_file.find_experiment(name)
+    file = experiment_file.find_experiment(request.name)
     experiment = experiment_file.read(file, known)
     lock_machine()
     with ProgressDisplay(quiet=quiet or as_json) as show:
@@ -68,12 +56,13 @@ def run(
             experiment=experiment,
             recipes=known,
             place=build_paths(),
-            mode=Mode.QUICK if quick else Mode.STANDARD,
-            seed=seed,
+            mode=Mode.QUICK if request.quick else Mode.STANDARD,
+            seed=seed(request.seed),
             cores=cores.partition_cores(cores.available_cores()),
             folder=out or folder_for(experiment.name),
             version=version_line(),
             noise_floors=noise_floors(),
+            request=request,
         )
         plan = story.plan(config, show)
         _print_plan(plan, show)

@@ -13,7 +13,6 @@ from jissoku.cli import exit_codes
 from jissoku.cli.doctor import print_health
 from jissoku.cli.machine_lock import lock_machine
 from jissoku.cli.messages import version_line
-from jissoku.cli.param_types import LoadLevels
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.model import LoadLevel, Method
 from jissoku.model.noise_floor import NoiseFloor
@@ -22,6 +21,7 @@ from jissoku.pipeline.selection import folder_for
 from jissoku.pipeline.self_test import OWN_TARGET, SelfTestConfig
 from jissoku.pipeline.self_test_series import SeriesResults
 from jissoku.records import noise_floor
+from jissoku.request.param_types import Written
 from jissoku.stats import self_test as bounds
 from jissoku.stats.self_test import BoundCheck, BoundState
 from jissoku.system import cores
@@ -39,6 +39,20 @@ class SelfTestOptions:
     out: Path | None
 
 
+def read_loads(text: str) -> tuple[LoadLevel, ...]:
+    """Loads of the grid by name: `light,medium`.
+
+    Raises:
+        ValueError: One is none.
+    """
+    known = {str(level): level for level in (LoadLevel.LIGHT, LoadLevel.MEDIUM, LoadLevel.HEAVY)}
+    names = [word.strip() for word in text.split(",")]
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{name!r} is not a load: there are {', '.join(known)}")
+    return tuple(known[name] for name in known if name in names)
+
+
 @click.command("self-test")
 @click.option(
     "--campaigns",
@@ -51,7 +65,7 @@ class SelfTestOptions:
     "--loads",
     default="medium",
     show_default=True,
-    type=LoadLevels(),
+    type=Written("loads", read_loads),
     help="Loads, comma-separated: light, medium, heavy.",
 )
 @click.option(

@@ -1,6 +1,5 @@
 """`jissoku tune`: which knobs reduce cost, with intervals."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,65 +9,24 @@ from jissoku import report
 from jissoku.cli import exit_codes, shared_options
 from jissoku.cli.machine_lock import lock_machine
 from jissoku.cli.messages import version_line
-from jissoku.cli.param_types import Rate
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.design.sampling_plan import SAMPLING_PLANS
 from jissoku.errors import InputError
-from jissoku.model import Decision, Knob, Mode, Recipe, TuningResult, Workload
+from jissoku.model import Decision, Knob, Mode, Recipe, TuningResult
 from jissoku.pipeline.compare_config import noise_floors
 from jissoku.pipeline.knob_changes import tuning_target
 from jissoku.pipeline.reports import write_tuning
+from jissoku.pipeline.requests import seed, workload
 from jissoku.pipeline.selection import folder_for
 from jissoku.pipeline.tune import tune as run_tuning
 from jissoku.pipeline.tuning_target import TuningConfig
+from jissoku.request import ExplanationRequest, TuningRequest, asking
 from jissoku.system import cores
 from jissoku.targets import catalogue
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TuneOptions:
-    """Values of the command line; fields are named as the options."""
-
-    target: str
-    config: Path | None
-    knobs: str
-    listen: str
-    path: str
-    header: tuple[tuple[str, str], ...]
-    connections: int
-    rate: int | None
-    standard: bool
-    seed: int
-    out: Path | None
-    as_json: bool
-    quiet: bool
-
-
 @click.command()
-@click.argument("target")
-@shared_options.config
-@click.option(
-    "--knobs",
-    default="",
-    metavar="A,B",
-    help="Knobs to test, comma-separated. Default: all of the recipe.",
-)
-@shared_options.listen
-@shared_options.path
-@shared_options.header
-@shared_options.connections("Connections per target.")
-@click.option(
-    "-R",
-    "--rate",
-    type=Rate(),
-    help="Total request rate in requests per second. Default: chosen by a pilot run.",
-)
-@click.option(
-    "--standard",
-    is_flag=True,
-    help="10 to 40 blocks with windows of 2 s, instead of nine with windows of 0.4 s.",
-)
-@shared_options.seed
+@asking(TuningRequest)
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -76,7 +34,7 @@ class TuneOptions:
 )
 @shared_options.as_json("the result")
 @shared_options.quiet
-def tune(**given: Any) -> int:
+def tune(*, out: Path | None, as_json: bool, quiet: bool, **given: Any) -> int:
     """Test a target's knobs, and report those that reduce its cost.
 
     Each knob is tested alone, all together, and all but each. A knob is accepted if the interval
@@ -86,16 +44,21 @@ def tune(**given: Any) -> int:
 
     Exit codes: 0 success, 1 failure, 2 bad input, 4 undecided, 130 interrupted.
     """
-    options = TuneOptions(**given)
-    recipe = catalogue.get_recipe(catalogue.recipes(), options.target)
-    chosen = _selected_knobs(recipe, options.knobs)
+    request = TuningRequest(**given)
+    recipe = catalogue.get_recipe(catalogue.recipes(), request.target)
+    chosen = _selected_knobs(recipe, request.knobs)
     lock_machine()
-    with ProgressDisplay(quiet=options.quiet or options.as_json) as show:
-        tuned = tuning_target(recipe, chosen, config=options.config, listen=options.listen)
-        config = _tuning_config(options)
+    with ProgressDisplay(quiet=quiet or as_json) as show:
+        tuned = tuning_target(
+            recipe,
+            chosen,
+            config=Path(request.config) if request.config else None,
+            listen=request.listen,
+        )
+        config = tuning_config(request, out)
         show.note(f"Seed {config.seed}; records go to {config.folder}.")
         found = run_tuning(tuned, config, show)
-    return _publish(found, config.folder, as_json=options.as_json)
+    return _publish(found, config.folder, as_json=as_json)
 
 
 def _selected_knobs(recipe: Recipe, names: str) -> tuple[Knob, ...]:
@@ -111,20 +74,17 @@ def _selected_knobs(recipe: Recipe, names: str) -> tuple[Knob, ...]:
     return tuple(known[name] for name in dict.fromkeys(wanted))
 
 
-def _tuning_config(options: TuneOptions) -> TuningConfig:
-    mode = Mode.STANDARD if options.standard else Mode.QUICK
+def tuning_config(request: TuningRequest | ExplanationRequest, folder: Path | None) -> TuningConfig:
+    """The configuration of a tuning; `folder` None: a new one."""
+    mode = Mode.STANDARD if request.standard else Mode.QUICK
     return TuningConfig(
-        workload=Workload(
-            path=options.path,
-            headers=options.header,
-            connections=options.connections,
-            rate_rps=options.rate,
-        ),
+        request=request,
+        workload=workload(request),
         mode=mode,
         plan=SAMPLING_PLANS[mode],
-        seed=options.seed,
+        seed=seed(request.seed),
         cores=cores.partition_cores(cores.available_cores()),
-        folder=options.out or folder_for("tune", options.target),
+        folder=folder or folder_for("tune", request.target or ""),
         version=version_line(),
         noise_floors=noise_floors(),
     )

@@ -1,71 +1,48 @@
 """`jissoku ui`: local pages that start, watch and list runs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import click
+import msgspec
 
 from jissoku.cli import exit_codes
 from jissoku.errors import InputError
+from jissoku.request import asking
+from jissoku.request.options import option
 from jissoku.ui.server import UiConfig, check_roots, serve_pages
 
-PORT = 8642
 
+class UiOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of the command.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UiOptions:
-    port: int
-    listen: str
-    runs: tuple[Path, ...]
-    allow_commands: bool
-    read_only: bool
-    metrics: tuple[str, ...]
-    foreground: bool
+    Attributes:
+        port: Port; 0 selects a free one.
+        listen: Loopback address: 127.0.0.1 or ::1.
+        runs: Directory with runs; repeatable. Default: runs.
+        allow_commands: Accept commands, files and URLs of this machine from the pages, and not only
+            recipes.
+        read_only: Show runs only: nothing can be started, stopped or changed from the pages.
+        metrics: Show live figures of `jissoku serve --metrics WHERE`: HOST:PORT of this machine or
+            unix:PATH; repeatable.
+        foreground: Run in the normal class and on all cores: for machines that are busy with other
+            work, and not for measurements.
+    """
+
+    port: Annotated[int, option("--port", type=click.IntRange(0, 65_535))] = 8642
+    listen: Annotated[str, option("--listen")] = "127.0.0.1"
+    runs: Annotated[
+        tuple[Path, ...], option("--runs", type=click.Path(path_type=Path), metavar="DIR")
+    ] = ()
+    allow_commands: Annotated[bool, option("--allow-commands")] = False
+    read_only: Annotated[bool, option("--read-only")] = False
+    metrics: Annotated[tuple[str, ...], option("--metrics", metavar="WHERE")] = ()
+    foreground: Annotated[bool, option("--foreground")] = False
 
 
 @click.command()
-@click.option(
-    "--port",
-    default=PORT,
-    show_default=True,
-    type=click.IntRange(0, 65_535),
-    help="Port; 0 selects a free one.",
-)
-@click.option(
-    "--listen", default="127.0.0.1", show_default=True, help="Loopback address: 127.0.0.1 or ::1."
-)
-@click.option(
-    "--runs",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Directory with runs; repeatable. Default: runs.",
-)
-@click.option(
-    "--allow-commands",
-    is_flag=True,
-    help="Accept commands and URLs of this machine from the pages, and not only recipes.",
-)
-@click.option(
-    "--read-only",
-    is_flag=True,
-    help="Show runs only: nothing can be started, stopped or changed from the pages.",
-)
-@click.option(
-    "--metrics",
-    multiple=True,
-    metavar="WHERE",
-    help="Show live figures of `jissoku serve --metrics WHERE`: HOST:PORT of this machine or"
-    " unix:PATH; repeatable.",
-)
-@click.option(
-    "--foreground",
-    is_flag=True,
-    help="Run in the normal class and on all cores: for machines that are busy with other work, and"
-    " not for measurements.",
-)
+@asking(UiOptions)
 def ui(**given: Any) -> int:
     """Start, watch and browse runs as pages in a browser, on this machine only.
 

@@ -12,10 +12,6 @@ from jissoku.model import Axis, TrialKind
 # Three parameters are fitted: with fewer levels any data fit.
 LEVELS_MIN = 6
 
-# Intervals from fewer blocks are too wide to be useful.
-BLOCKS_MIN = 3
-BLOCKS = 6
-
 CONNECTIONS = (1, 2, 4, 8, 16, 32, 64, 128)
 
 # Above this number of workers only powers of two are measured.

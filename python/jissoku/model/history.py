@@ -6,6 +6,7 @@ from typing import TypeVar
 import msgspec
 
 from jissoku.model.workload import Load, LoadLevel
+from jissoku.request import ComparisonRequest
 
 
 class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -15,8 +16,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         run: Key: a hash of the header, and the size of the trials. A copied folder has the same.
         machine: Hash of processor, cores, SMT and hypervisor: the class of the machine.
         workload: Hash of the workload without the rate.
-        workload_options: Options of `jissoku compare` that ask for it again, beside path, rate and
-            connections, as words for a shell. FILE stands for what is in no option.
+        request: The comparison that measures its arms again, as JSON (`asked`).
         condition: How much other programs used the cores: quiet, shared or busy.
         verdicts: How many comparisons of the run are proven differences.
     """
@@ -54,8 +54,13 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     noise_floor: float | None
     verdicts: int
     headline: str
-    workload_options: str = ""
+    request: str = '{"verb":"compare"}'
     condition: str = "quiet"
+
+    @property
+    def asked(self) -> ComparisonRequest:
+        """The comparison that measures its arms again."""
+        return msgspec.json.decode(self.request, type=ComparisonRequest)
 
 
 class ArmRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -64,8 +69,6 @@ class ArmRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     Attributes:
         program: Hash of the sources if its recipe compiles them, else of the binary, and of the
             command. Equal in two runs: the same arm. Empty if unknown.
-        command: As given with --cmd; empty for other arms, and if it contained paths of the
-            machine, which are not recorded.
     """
 
     run: str
@@ -78,7 +81,6 @@ class ArmRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     source_sha256: str
     is_floor: bool
     is_control: bool
-    command: str = ""
 
 
 class BlockRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -9,6 +9,7 @@ import msgspec
 
 from jissoku.model.history import RunRow
 from jissoku.model.workload import Load
+from jissoku.request import ComparisonRequest
 
 
 class Control(StrEnum):
@@ -50,11 +51,11 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
     """The run that would prove a suspicion.
 
     Attributes:
-        command: Measures both programs together.
+        request: Measures both programs together.
         arms: Their names in that run: the earlier one's and the later one's.
     """
 
-    command: str
+    request: ComparisonRequest
     arms: tuple[str, str]
 
 
@@ -96,7 +97,7 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
         only: Arms that are in only one of them.
         loads: Of each.
         unfinished: Why each is incomplete; empty if it is finished.
-        race: The command that measures the arms of both together.
+        race: Measures the arms of both together.
     """
 
     runs: tuple[RunRow, RunRow]
@@ -107,7 +108,7 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
     only: tuple[tuple[str, ...], tuple[str, ...]]
     changes: tuple[ArmChange, ...]
     tau: Tau
-    race: str
+    race: ComparisonRequest
     loads: tuple[tuple[Load, ...], tuple[Load, ...]]
     unfinished: tuple[str, str]
 
@@ -165,7 +166,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
             class of machines and program of the anchor are the same.
         workload: Hash of the workload, since two may have one text.
         pooled: Over occasions of the newest version with unchanged surroundings.
-        race: The command that measures the two newest versions together, or the target again.
+        race: Measures the target and its anchor again.
         searches: How many searches for steps found none.
     """
 
@@ -179,7 +180,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     points: tuple[SeriesPoint, ...]
     pooled: PooledRatio | None
     tau: Tau
-    race: str
+    race: ComparisonRequest
     anchor_version: str
     method: str
     question: str

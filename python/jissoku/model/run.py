@@ -6,6 +6,7 @@ from enum import StrEnum
 import msgspec
 
 from jissoku.model.workload import Load, Workload
+from jissoku.request import AnyRequest
 
 
 class Origin(StrEnum):
@@ -136,6 +137,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         experiment: The experiment that the run is a workload of; empty for a single run.
         horizon: Verdicts are looked for after every block, and the error is spent over this many;
             0: once, after the last block, as in older records.
+        request: What was asked, without paths and hosts of the machine; None in older records.
     """
 
     jissoku: str
@@ -166,4 +168,5 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     blocks_planned: int | None = None
     experiment: str = ""
     horizon: int = 0
+    request: AnyRequest | None = None
     schema: str = SCHEMA

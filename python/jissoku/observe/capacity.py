@@ -10,6 +10,7 @@ from jissoku.model import CapacityStep, CoreAssignment
 from jissoku.model.wording import plural
 from jissoku.observe import loadgen
 from jissoku.observe.loadgen import LoadSpec
+from jissoku.request.param_types import OBJECTIVE
 
 # The fraction of the offered requests that must have been answered.
 ACHIEVED_MIN = 0.99
@@ -27,6 +28,17 @@ class Objective:
 
     limit_ns: int
     fraction_above: float = 0.01
+
+    @classmethod
+    def parse(cls, text: str) -> "Objective":
+        """Reads `p99<10ms`, whose form is checked already."""
+        found = OBJECTIVE.fullmatch(text)
+        assert found, text
+        scale = {"us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}[found[3]]
+        return cls(
+            limit_ns=round(float(found[2]) * scale),
+            fraction_above=round(1 - float(found[1]) / 100, 6),
+        )
 
     @property
     def text(self) -> str:

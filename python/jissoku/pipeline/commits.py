@@ -16,6 +16,7 @@ from jissoku.pipeline.compare_config import CompareConfig, noise_floors
 from jissoku.pipeline.progress import ProgressListener
 from jissoku.pipeline.selection import build_paths
 from jissoku.pipeline.trial_runner import PreparedArm
+from jissoku.request import BisectionRequest
 from jissoku.stats.bounds import cost_bounds, needs_closed_loop
 from jissoku.system.interruption import Interrupted
 from jissoku.targets import command
@@ -50,6 +51,7 @@ class CommitQuestion:
     cores: CoreAssignment
     folder: Path
     version: str
+    request: BisectionRequest | None = None
 
 
 def compare_commits(
@@ -90,6 +92,7 @@ def compare_commits(
             one_load=True,
             noise_floors=noise_floors(),
             verb="bisect",
+            request=question.request,
             labels={"good": question.good, "commit": commit},
         )
         if not compare(config, listener):

@@ -24,8 +24,10 @@ from jissoku.model import (
 )
 from jissoku.observe.capacity import Objective
 from jissoku.observe.machine import boot, machine, machine_label
+from jissoku.pipeline.requests import recorded
 from jissoku.pipeline.trial_runner import PreparedArm
 from jissoku.records import noise_floor
+from jissoku.request import AnyRequest
 from jissoku.system.sockets import listener_pid
 from jissoku.targets.placeholders import default_cache
 
@@ -56,6 +58,7 @@ class CompareConfig:
         objective: The objective of a capacity search; None: no capacity is measured.
         noise_floors: Of this machine, by method, if measured by `jissoku self-test`.
         verb: The command.
+        request: What was asked; None: by a command that does not record it.
         labels: The user's labels of the run.
         experiment: The experiment that the run is a workload of.
     """
@@ -81,6 +84,7 @@ class CompareConfig:
     verb: str = "compare"
     labels: Mapping[str, str] = field(default_factory=dict)
     experiment: str = ""
+    request: AnyRequest | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -154,6 +158,7 @@ def run_header(config: CompareConfig) -> Run:
         blocks_planned=config.plan.blocks_max,
         experiment=config.experiment,
         horizon=config.plan.horizon,
+        request=config.request and recorded(config.request),
     )
 
 

@@ -41,6 +41,7 @@ from jissoku.pipeline.compare_config import CompareConfig, LoadMode
 from jissoku.pipeline.progress import ProgressListener
 from jissoku.pipeline.trial_runner import PreparedArm
 from jissoku.records import experiment as folders
+from jissoku.request import ExperimentRequest
 from jissoku.stats.claim_quantities import WorkloadTrials
 from jissoku.stats.claims import ClaimData, evaluate_claims
 from jissoku.stats.inequality import Quantity, quantity
@@ -67,6 +68,7 @@ class ExperimentConfig:
     folder: Path
     version: str
     noise_floors: Mapping[Method, float] = field(default_factory=dict)
+    request: ExperimentRequest | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -349,4 +351,5 @@ def _compare_config(
         paired_trials=need.compares_cost or setting.closed_loop or setting.pipeline > 1,
         verb="run",
         experiment=config.experiment.name,
+        request=config.request,
     )

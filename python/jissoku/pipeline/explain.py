@@ -37,8 +37,6 @@ Seen = TypeVar("Seen")
 WARMUP_NS = 300_000_000
 WINDOW_NS = 1_500_000_000
 
-# What can be observed, in order.
-PROBES = ("wire", "syscalls", "load", "functions", "memory", "timers", "floor")
 NAMES = {"wire": "the wire", "syscalls": "system calls"}
 
 # Two seconds of one busy core are two thousand samples.

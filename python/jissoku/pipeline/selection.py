@@ -8,12 +8,16 @@ from pathlib import Path
 from jissoku.errors import InputError
 from jissoku.model import Origin, Recipe, Transport, UnavailableTarget
 from jissoku.pipeline import PreparedArm, ProgressListener
+from jissoku.request import ComparisonRequest, ProfileRequest, SweepRequest
 from jissoku.targets import catalogue, command, contract
 from jissoku.targets.contract import capability
 from jissoku.targets.placeholders import BuildPaths, default_cache
 from jissoku.targets.prepare import PreparedTarget, prepare
 from jissoku.targets.ready import require_reachable
 from jissoku.targets.release import prepare_version, split_version
+
+# Requests that name several targets.
+Request = ComparisonRequest | SweepRequest | ProfileRequest
 
 FLOOR = "floor"
 
@@ -30,60 +34,43 @@ class PreparedSelection:
     floor: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """The requested targets, and the workload.
-
-    Attributes:
-        named: `TARGET`, `NAME=TARGET`, or either with `@VERSION`; default targets when empty.
-        group: A group whose available members are added; or empty.
-        recipes: Directories with additional recipes.
-        path: Path of the requests; recipes that do not serve it are rejected.
-        unix: Whether all targets must listen on Unix sockets.
-        upstream: The transport of servers behind reverse proxies.
-        floor: Whether the floor is included; then one target is enough.
-    """
-
-    named: tuple[str, ...] = ()
-    group: str = ""
-    commands: tuple[str, ...] = ()
-    urls: tuple[str, ...] = ()
-    recipes: tuple[Path, ...] = ()
-    path: str = "/"
-    unix: bool = False
-    upstream: Transport = Transport.TCP
-    floor: bool = True
-
-
 def build_paths() -> BuildPaths:
     """The folders of built targets and of the contract's files, which are created."""
     cache = default_cache()
     return BuildPaths(cache=cache / "built", files=contract.make_files(cache / "files"))
 
 
-def prepare_targets(wanted: Selection, listener: ProgressListener) -> PreparedSelection:
+def prepare_targets(
+    wanted: Request, listener: ProgressListener, *, has_floor: bool = False
+) -> PreparedSelection:
     """Prepares the named targets and the floor.
+
+    Args:
+        wanted: Default targets if it names none.
+        listener: For a note on each target.
+        has_floor: Whether the floor is added; then one target is enough.
 
     Raises:
         InputError: An unknown name, one name twice, a named target that is not available, or no
             target at all.
         TargetError: An external server cannot be reached.
     """
-    known = catalogue.recipes(wanted.recipes)
+    known = _recipes(wanted)
     where = build_paths()
     words = _words(known, wanted)
-    required = {name for name, _ in map(_split, wanted.named)}
+    required = {name for name, _ in map(_split, wanted.arms)}
     versions = {name: split_version(target)[1] for name, target in words}
     named = [
         (name, catalogue.get_recipe(known, split_version(target)[0])) for name, target in words
     ]
-    others = [command.from_command(text, where) for text in wanted.commands]
-    others += [command.from_url(text) for text in wanted.urls]
+    others = [command.from_command(text, where) for text in wanted.cmd]
+    others += [command.from_url(text) for text in wanted.url]
     _check_names([name for name, _ in named] + [other.name for other in others])
     _require_path(named, wanted.path)
     for other in others:
         if other.address is not None:
             require_reachable(other.name, other.address)
+    upstream = wanted.upstream if isinstance(wanted, ComparisonRequest) else Transport.TCP
     arms: list[PreparedArm] = []
     unavailable: list[UnavailableTarget] = []
     for name, recipe in named:
@@ -91,7 +78,7 @@ def prepare_targets(wanted: Selection, listener: ProgressListener) -> PreparedSe
         version = versions[name]
         found = prepare_version(recipe, version, where) if version else prepare(recipe, where)
         if not isinstance(found, UnavailableTarget):
-            found = found.with_upstream(wanted.upstream)
+            found = found.with_upstream(Transport(upstream))
             arms.append(PreparedArm(found.arm(name), found))
         elif name in required:
             raise InputError(found.sentence)
@@ -99,29 +86,39 @@ def prepare_targets(wanted: Selection, listener: ProgressListener) -> PreparedSe
             unavailable.append(found)
     arms += [PreparedArm(found.arm(), found) for found in others]
     floor = None
-    if wanted.floor:
+    needs_floor = has_floor and not _is_without_floor(wanted)
+    if needs_floor:
         floor = _with_floor(arms, known[FLOOR], where, wanted.path)
     if wanted.unix:
         _require_unix(arms)
-    if wanted.floor and len(arms) < 2:
+    if needs_floor and len(arms) < 2:
         raise InputError(
             "there is nothing to compare with: name two targets, see `jissoku targets`"
         )
     return PreparedSelection(arms=tuple(arms), unavailable=tuple(unavailable), floor=floor)
 
 
-def arm_names(wanted: Selection) -> set[str]:
+def arm_names(wanted: Request, *, has_floor: bool) -> set[str]:
     """The names that the arms will have; preparing them can take minutes.
 
     Raises:
         InputError: The catalogue cannot be read, or has no such group.
     """
-    named = {name for name, _ in _words(catalogue.recipes(wanted.recipes), wanted)}
-    named |= {text.partition("=")[0] for text in (*wanted.commands, *wanted.urls)}
-    return named | {FLOOR} if wanted.floor else named
+    named = {name for name, _ in _words(_recipes(wanted), wanted)}
+    named |= {text.partition("=")[0] for text in (*wanted.cmd, *wanted.url)}
+    return named | {FLOOR} if has_floor and not _is_without_floor(wanted) else named
 
 
-def prepare_recipe(name: str, folders: Iterable[Path]) -> PreparedTarget:
+def _recipes(wanted: Request) -> dict[str, Recipe]:
+    return catalogue.recipes(wanted.recipes)
+
+
+def _is_without_floor(wanted: Request) -> bool:
+    """The floor parses nothing, so it completes no handshake of a WebSocket."""
+    return isinstance(wanted, ComparisonRequest) and wanted.websocket
+
+
+def prepare_recipe(name: str, folders: Iterable[str]) -> PreparedTarget:
     """Prepares one recipe's target.
 
     Raises:
@@ -157,22 +154,24 @@ def floor_for(path: str) -> PreparedTarget | None:
     return None if isinstance(found, UnavailableTarget) else found
 
 
-def _words(known: Mapping[str, Recipe], wanted: Selection) -> list[tuple[str, str]]:
+def _words(known: Mapping[str, Recipe], wanted: Request) -> list[tuple[str, str]]:
     """Names and targets of the arms that are recipes."""
-    use_defaults = not (wanted.named or wanted.group or wanted.commands or wanted.urls)
-    words = [_split(word) for word in (DEFAULT_TARGETS if use_defaults else wanted.named)]
-    if wanted.group:
-        words += _group_members(known, wanted, {target for _, target in words})
+    group = wanted.group if isinstance(wanted, ComparisonRequest) else ""
+    use_defaults = not (wanted.arms or group or wanted.cmd or wanted.url)
+    words = [_split(word) for word in (DEFAULT_TARGETS if use_defaults else wanted.arms)]
+    if group:
+        members = catalogue.group(known, group)
+        words += _group_members(known, members, wanted.path, {target for _, target in words})
     return words
 
 
 def _group_members(
-    known: Mapping[str, Recipe], wanted: Selection, named: Collection[str]
+    known: Mapping[str, Recipe], members: Iterable[str], path: str, named: Collection[str]
 ) -> list[tuple[str, str]]:
-    """The members of the group that serve the path and are not named already."""
-    asked = capability(wanted.path)
-    members = [known[name] for name in catalogue.group(known, wanted.group) if name not in named]
-    able = (recipe for recipe in members if asked is None or asked in recipe.capabilities)
+    """The members of a group that serve the path and are not named already."""
+    asked = capability(path)
+    found = [known[name] for name in members if name not in named]
+    able = (recipe for recipe in found if asked is None or asked in recipe.capabilities)
     return [(recipe.name, recipe.name) for recipe in able]
 
 

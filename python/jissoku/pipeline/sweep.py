@@ -27,10 +27,12 @@ from jissoku.model.updated import updated
 from jissoku.observe.machine import boot, machine, machine_label
 from jissoku.pipeline import servers
 from jissoku.pipeline.progress import EtaEstimator, ProgressListener, RecordedProgress
+from jissoku.pipeline.requests import recorded
 from jissoku.pipeline.trial_loop import FAILURES_MAX, TrialLoop
 from jissoku.pipeline.trial_runner import PreparedArm, TrialRunner, TrialTiming
 from jissoku.records import RunWriter, write_sweep
 from jissoku.records.events import EventWriter
+from jissoku.request import SweepRequest
 from jissoku.system.cores import pin_process
 from jissoku.system.interruption import Interrupted, Interruption
 from jissoku.targets.placeholders import placeholders
@@ -58,6 +60,7 @@ class SweepConfig:
     cores: CoreAssignment
     folder: Path
     version: str
+    request: SweepRequest | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -234,4 +237,5 @@ def _header(config: SweepConfig) -> Run:
         boot=boot(),
         machine_label=machine_label(),
         blocks_planned=config.sweep.blocks,
+        request=config.request and recorded(config.request),
     )

@@ -9,6 +9,7 @@ from jissoku.design.screening import Combination
 from jissoku.model import CoreAssignment, Knob, Load, Method, Mode, Workload
 from jissoku.pipeline.compare_config import CompareConfig
 from jissoku.pipeline.trial_runner import PreparedArm
+from jissoku.request import AnyRequest
 from jissoku.targets.prepare import PreparedTarget
 
 
@@ -47,6 +48,7 @@ class TuningConfig:
     cores: CoreAssignment
     folder: Path
     version: str
+    request: AnyRequest | None = None
     loads: tuple[Load, ...] = ()
     noise_floors: Mapping[Method, float] = field(default_factory=dict)
 
@@ -69,6 +71,7 @@ class TuningConfig:
             one_load=True,
             noise_floors=self.noise_floors,
             verb="tune",
+            request=self.request,
         )
 
 

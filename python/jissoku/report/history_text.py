@@ -17,6 +17,7 @@ from jissoku.model.history_answer import (
 from jissoku.model.wording import plural
 from jissoku.report.format import TIMES, load_mark
 from jissoku.report.sanitize import clean
+from jissoku.request import ComparisonRequest, command_line
 
 MINUS = "\N{MINUS SIGN}"
 KEY_LENGTH = 8
@@ -115,29 +116,28 @@ def _difference(found: RunDifference) -> Iterator[str]:
             yield f"Only in the {which} run: {', '.join(names)}."
     if found.obstacles:
         yield f"Not comparable: {'; '.join(found.obstacles)}."
-        yield f"This command compares them: {found.race}"
+        yield f"This command compares them: {command_line(found.race)}"
         return
     yield f"The same program in both: {', '.join(found.unchanged)}."
     for change in sorted(found.changes, key=lambda one: one.is_same):
         yield f"  {change_sentence(change)}"
     yield tau_sentence(found.tau)
-    commands = confirming_commands(found)
-    if commands:
-        yield f"A suspicion is proven by a run of both: {'; '.join(commands)}"
+    if requests := confirming_requests(found):
+        yield f"A suspicion is proven by a run of both: {'; '.join(map(command_line, requests))}"
 
 
-def confirming_commands(found: RunDifference) -> tuple[str, ...]:
-    """Commands that measure what two runs leave open; none if nothing is open.
+def confirming_requests(found: RunDifference) -> tuple[ComparisonRequest, ...]:
+    """Comparisons that measure what two runs leave open; none if nothing is open.
 
     Arms whose two programs cannot be named apart are measured by the run of all arms of both.
     """
     if found.obstacles:
         return (found.race,)
     suspected = [change for change in found.changes if change.is_suspected]
-    commands = [
-        change.confirmation.command if change.confirmation else found.race for change in suspected
+    requests = [
+        change.confirmation.request if change.confirmation else found.race for change in suspected
     ]
-    return tuple(dict.fromkeys(commands))
+    return tuple(dict.fromkeys(requests))
 
 
 def change_sentence(one: ArmChange) -> str:
@@ -153,11 +153,12 @@ def change_sentence(one: ArmChange) -> str:
     )
 
 
-def answer_text(change: ArmChange, again: str) -> str:
+def answer_text(change: ArmChange, again: ComparisonRequest) -> str:
     """The command that proves a suspicion, or why there is none; `again` adds an occasion."""
     if change.confirmation is not None:
-        return f"to confirm: {change.confirmation.command}"
-    return f"{no_confirmation(change)}, and cannot be measured together; another occasion: {again}"
+        return f"to confirm: {command_line(change.confirmation.request)}"
+    line = command_line(again)
+    return f"{no_confirmation(change)}, and cannot be measured together; another occasion: {line}"
 
 
 def no_confirmation(change: ArmChange) -> str:

@@ -6,6 +6,7 @@ from jissoku.model import ConnectionMode, CrossCheckName, LoadLevel, Method, Run
 from jissoku.model.wording import plural, trials_count
 from jissoku.report import format as fmt
 from jissoku.report.metric_words import WARNING, join_names
+from jissoku.request import command_line
 
 METHOD_TEXTS = {
     Method.TIME_SLICED: (
@@ -157,6 +158,7 @@ def machine(run: Run) -> tuple[tuple[str, str], ...]:
         ("jissoku", run.jissoku),
         ("Mode, seed", f"{run.mode}, {run.seed}"),
         ("Started", run.started_utc),
+        ("Repeat with", command_line(run.request) if run.request else ""),
     )
     return tuple((name, value) for name, value in facts if value)
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from jissoku.model import Comparison, CrossCheck, MeasurementStatus
+from jissoku.model import Comparison, CrossCheck, MeasurementStatus, Run
 from jissoku.model.experiment import (
     BenchmarkOutput,
     Claim,
@@ -20,7 +20,7 @@ from jissoku.stats.arm_summary import arm_outcome
 from jissoku.stats.claim_quantities import LogRatioSample, WorkloadTrials, generator_held
 from jissoku.stats.decision import Decided
 from jissoku.stats.inequality import Inequality, Quantity, parse, quantity as read_quantity
-from jissoku.stats.looks import VERDICT_BLOCKS_MIN
+from jissoku.stats.looks import Looks
 from jissoku.stats.run_checks import is_rejected
 
 
@@ -106,15 +106,14 @@ def _claim_result(
 
 def _server_cores(known: ClaimData, claim: Claim) -> int:
     """As many as the servers have in the claim's workloads; some of those share all cores."""
-    names = {
-        _workload(known, quantity)
-        for text in claim.test
-        for link in parse(text)
-        for quantity in link.quantities
-        if not quantity.is_benchmark
-    }
-    runs = [known.workloads[name].run for name in names if name in known.workloads]
+    runs = [run for text in claim.test for link in parse(text) for run in _runs(known, link)]
     return min((len(run.cores.server) for run in runs), default=len(known.header.cores.server))
+
+
+def _runs(known: ClaimData, link: Inequality) -> list[Run]:
+    """Those that have values of a link."""
+    names = {_workload(known, one) for one in link.quantities if not one.is_benchmark}
+    return [known.workloads[name].run for name in names if name in known.workloads]
 
 
 def _combined_status(tests: Sequence[InequalityResult]) -> ClaimStatus:
@@ -157,18 +156,19 @@ def _test(known: ClaimData, text: str, link: Inequality) -> _InequalityTest:
         )
     parts = list(_parts(known, link))
     logs = [log + math.log(factor) for log in _combined(parts)]
-    if len(logs) < VERDICT_BLOCKS_MIN:
-        remark = f"{too_few_blocks(len(logs))}: at least {VERDICT_BLOCKS_MIN} are needed"
+    looks = Looks(max((run.horizon for run in _runs(known, link)), default=0))
+    if len(logs) < looks.first:
+        remark = f"{too_few_blocks(len(logs))}: at least {looks.first} are needed"
         blank = updated(blank, status=ClaimStatus.UNDECIDED, remarks=(remark,))
         if len(logs) >= 2:
             value = estimate.geometric_mean(logs)
             blank = updated(blank, value=value, measured=value.text if value else "")
-        return _InequalityTest(updated(blank, blocks_needed=VERDICT_BLOCKS_MIN - len(logs)), link)
+        return _InequalityTest(updated(blank, blocks_needed=looks.first - len(logs)), link)
     value = estimate.geometric_mean(logs)
     assert value is not None, "six blocks have an interval"
     # A check is one of the whole left side only where that is the ratio of two costs.
     checks = parts[0].checks if len(parts) == 1 and factor == 1 else ()
-    decided = decision.decide_bound(dict(enumerate(logs)), link.bound, checks)
+    decided = decision.decide_bound(dict(enumerate(logs)), link.bound, checks, looks)
     blank = updated(blank, value=value, measured=value.text)
     return _InequalityTest(blank, link, decided, checks)
 
@@ -206,10 +206,7 @@ def _decided(known: ClaimData, test: _InequalityTest, found: Comparison) -> Ineq
 
 
 def _shares(known: ClaimData, link: Inequality) -> Iterator[str]:
-    names = {
-        _workload(known, quantity) for quantity in link.quantities if not quantity.is_benchmark
-    }
-    if any(known.workloads[name].run.cores.shared for name in names):
+    if any(run.cores.shared for run in _runs(known, link)):
         yield "servers and load generator shared cores: the ratio holds for this arrangement only"
 
 

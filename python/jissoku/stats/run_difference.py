@@ -1,16 +1,20 @@
 """Two runs side by side: what may be said about them, or why nothing may."""
 
-import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from jissoku.model import FULL_LOAD, LoadLevel, Origin
+from jissoku.model import Origin
 from jissoku.model.history import ArmRow, IndexedRun
 from jissoku.model.history_answer import ArmChange, Confirmation, RunDifference, Tau
 from jissoku.model.run import short_version
 from jissoku.model.updated import updated
+from jissoku.request import ComparisonRequest
 from jissoku.stats.across_runs import breaks, common_loads, difference, obstacles, unchanged_arms
+
+# Fields of a request that name arms.
+KINDS = ("arms", "cmd", "url")
 
 
 def run_difference(first: IndexedRun, second: IndexedRun, tau: Tau) -> RunDifference:
@@ -50,22 +54,18 @@ def run_difference(first: IndexedRun, second: IndexedRun, tau: Tau) -> RunDiffer
     )
 
 
-def race(runs: Sequence[IndexedRun], targets: Iterable[str] = ()) -> str:
-    """The command that measures arms of several runs together, with the last one's workload.
-
-    Targets that a recipe starts are named. Commands and URLs are not in the index: COMMAND and URL
-    stand for what the user gave. The rate is the given one, where there was one.
-    """
+def race(runs: Sequence[IndexedRun], targets: Iterable[str] = ()) -> ComparisonRequest:
+    """Measures arms of several runs together, asked as the last run was, without its bounds."""
     wanted = set(targets)
-    arms: dict[str, ArmRow] = {}
+    arms: dict[str, _Word] = {}
     for run in runs:
+        given = _given(run)
         arms |= {
-            arm.arm: arm
+            arm.arm: given.get(arm.arm) or _Word("arms", _recipe_word(arm))
             for arm in run.arms
             if not (arm.is_floor or arm.is_control) and (not wanted or arm.target in wanted)
         }
-    words = [word for name, arm in arms.items() for word in _words(name, arm)]
-    return _compare([*words, *_asked(runs[-1])])
+    return _asked(runs[-1], arms.values())
 
 
 def _with_confirmation(change: ArmChange, first: IndexedRun, second: IndexedRun) -> ArmChange:
@@ -83,45 +83,65 @@ def confirmation(earlier: IndexedRun, later: IndexedRun, name: str) -> Confirmat
     before, after = earlier.arm(name), later.arm(name)
     if before is None or after is None or before.program == after.program:
         return None
-    words, row = _asked(later), later.row
     if after.origin == Origin.RECIPE:
         versions = short_version(before.version), short_version(after.version)
         if versions[0] == versions[1]:
             return None
         arms = f"{name}-{versions[0]}", f"{name}-{versions[1]}"
-        named = [f"{arm}={after.target}@{v}" for arm, v in zip(arms, versions, strict=True)]
-        return Confirmation(command=_compare([*map(shlex.quote, named), *words]), arms=arms)
-    commits = [msgspec.json.decode(one.labels).get("commit") for one in (earlier.row, row)]
+        pairs = zip(arms, versions, strict=True)
+        words = [_Word("arms", f"{arm}={after.target}@{version}") for arm, version in pairs]
+        return Confirmation(request=_asked(later, words), arms=arms)
+    commits = [msgspec.json.decode(one.row.labels).get("commit") for one in (earlier, later)]
     if after.origin == Origin.COMMAND and None not in commits and commits[0] != commits[1]:
-        command = list(_words("head", after))
-        command += ["--baseline", shlex.quote(commits[0])]
-        return Confirmation(command=_compare([*command, *words]), arms=("base", "head"))
+        found = _given(later).get(name) or _Word("cmd", f"{name}=COMMAND")
+        command = found.text.partition("=")[2]
+        request = updated(
+            _asked(later, [_Word("cmd", f"head={command}")]),
+            baseline=commits[0],
+            build=later.row.asked.build,
+        )
+        return Confirmation(request=request, arms=("base", "head"))
     return None
 
 
-def _compare(words: Sequence[str]) -> str:
-    return " ".join(["jissoku compare", *words])
+class _Word(NamedTuple):
+    """An arm as it is given: a field of a request, and its text."""
+
+    field: str
+    text: str
 
 
-def _asked(run: IndexedRun) -> list[str]:
-    """The options that ask for a run's workload, and for its rate where one was given."""
-    row = run.row
-    words = ["--path", shlex.quote(row.path)] if row.path != "/" else []
-    words += ["-c", str(row.connections)]
-    given = [load.rate_rps for load in run.loads if load.level is LoadLevel.GIVEN]
-    words += ["-R", str(given[0])] if given[:1] != [None] and len(given) == 1 else []
-    words += [row.workload_options] if row.workload_options else []
-    # A pipeline is a closed loop.
-    is_closed = run.loads == (FULL_LOAD,) and "--pipeline" not in row.workload_options
-    return [*words, "--closed-loop"] if is_closed else words
+def _given(run: IndexedRun) -> dict[str, _Word]:
+    """The arms that a run was asked for by name, by the name that they have in it."""
+    found = {}
+    for field in KINDS:
+        for text in getattr(run.row.asked, field):
+            name, equals, _ = text.partition("=")
+            # `granian@2.7.1` is the arm granian-2.7.1.
+            found[name if equals else text.replace("@", "-")] = _Word(field, text)
+    return found
 
 
-def _words(name: str, arm: ArmRow) -> tuple[str, ...]:
-    if arm.origin == Origin.RECIPE:
-        return (shlex.quote(name if name == arm.target else f"{name}={arm.target}"),)
-    if arm.origin == Origin.URL:
-        return ("--url", shlex.quote(f"{name}=URL"))
-    return ("--cmd", shlex.quote(f"{name}={arm.command}") if arm.command else f"'{name}=COMMAND'")
+def _recipe_word(arm: ArmRow) -> str:
+    return arm.arm if arm.arm == arm.target else f"{arm.arm}={arm.target}"
+
+
+def _asked(run: IndexedRun, words: Collection[_Word]) -> ComparisonRequest:
+    """What a run was asked, of other arms, without what was asked about its own."""
+    arms, cmd, url = (tuple(one.text for one in words if one.field == field) for field in KINDS)
+    return updated(
+        run.row.asked,
+        arms=arms,
+        cmd=cmd,
+        url=url,
+        group="",
+        label=(),
+        baseline=None,
+        build="",
+        fail_if=(),
+        confirm=False,
+        profile=False,
+    )
 
 
 def _named_alike(first: IndexedRun, second: IndexedRun) -> tuple[tuple[str, str], ...]:

@@ -1,8 +1,6 @@
 """From one run's records to its rows in the index of runs."""
 
 import hashlib
-import re
-import shlex
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
@@ -14,7 +12,6 @@ from jissoku.model import (
     Load,
     LoadPoint,
     Machine,
-    Origin,
     Run,
     Summary,
     Trial,
@@ -31,19 +28,14 @@ from jissoku.model.history import (
 )
 from jissoku.model.updated import updated
 from jissoku.model.wording import plural
+from jissoku.stats.asked import comparison
 from jissoku.stats.comparison_input import ComparisonInput, loads_of
 from jissoku.stats.neighbours import neighbours
 from jissoku.stats.summary import excluded_arms, summarise
 from jissoku.stats.valid_trials import valid_trials
 
 # Part of the index's name: raised when rows are computed differently, so that they are rebuilt.
-REVISION = 2
-
-# Characters of a request body that a command contains.
-BODY_MAX = 200
-
-# Placeholders of the machine's folders in records (`python/jissoku/targets/provenance.py`).
-REDACTED = re.compile(r"\N{HORIZONTAL ELLIPSIS}|~|\b(?:PREFIX|PACKAGE|HERE|TMP|HOST|USER)\b")
+REVISION = 3
 
 
 def run_rows(key: str, run: Run, trials: Sequence[Trial], *, is_sweep: bool = False) -> RunRows:
@@ -98,6 +90,7 @@ def _hash(*parts: str) -> str:
 
 def _run_row(key: str, run: Run, trials: Sequence[Trial], summary: Summary | None) -> RunRow:
     machine = run.machine
+    loads = run.loads if summary is None else loads_of(run, tuple(trials))
     return RunRow(
         run=key,
         started_utc=run.started_utc,
@@ -133,7 +126,7 @@ def _run_row(key: str, run: Run, trials: Sequence[Trial], summary: Summary | Non
         noise_floor=run.noise_floor,
         verdicts=0 if summary is None else sum(one.proven for one in summary.comparisons),
         headline="" if summary is None else summary.headline,
-        workload_options=shlex.join(_workload_options(run.workload)),
+        request=msgspec.json.encode(comparison(run, loads)).decode(),
         condition=neighbours(trials).condition,
     )
 
@@ -163,35 +156,6 @@ def _workload_text(workload: Workload) -> str:
     return ", ".join(parts)
 
 
-def _workload_options(workload: Workload) -> Iterator[str]:
-    if workload.method != "GET":
-        yield from ("-m", workload.method)
-    for name, value in workload.headers:
-        yield from ("-H", f"{name}: {value}")
-    if workload.body:
-        yield from ("--body", _as_option(workload.body))
-    for _ in workload.raw_requests:
-        yield from ("--raw", "FILE")
-    if workload.websocket:
-        yield "--websocket"
-    if workload.pipeline > 1:
-        yield from ("--pipeline", str(workload.pipeline))
-    if workload.connection_mode == "close":
-        yield "--no-keepalive"
-    if workload.transport == "unix":
-        yield "--unix"
-
-
-def _as_option(body: bytes) -> str:
-    """The body as it may be given, or a name for its file."""
-    try:
-        text = body.decode()
-    except UnicodeDecodeError:
-        return "@FILE"
-    is_short = len(text) <= BODY_MAX and text.isprintable() and not text.startswith("@")
-    return text if is_short else "@FILE"
-
-
 def _arm_row(key: str, run: Run, arm: Arm) -> ArmRow:
     return ArmRow(
         run=key,
@@ -204,14 +168,7 @@ def _arm_row(key: str, run: Run, arm: Arm) -> ArmRow:
         source_sha256=arm.source_sha256,
         is_floor=arm.name == run.floor,
         is_control=arm.name == run.aa_control,
-        command=_command(arm),
     )
-
-
-def _command(arm: Arm) -> str:
-    if arm.origin is not Origin.COMMAND or any(REDACTED.search(word) for word in arm.command):
-        return ""
-    return shlex.join(arm.command)
 
 
 def _blocks(key: str, run: Run, trials: tuple[Trial, ...]) -> Iterator[BlockRow]:

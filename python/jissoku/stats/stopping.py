@@ -1,5 +1,6 @@
 """When a run has measured enough: by the width of its intervals, or by what is decided."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 from jissoku.model import (
@@ -13,8 +14,7 @@ from jissoku.model import (
     Run,
     Trial,
 )
-from jissoku.stats import estimate
-from jissoku.stats.compare import compare_costs, pairs
+from jissoku.stats.compare import compare_costs
 from jissoku.stats.run_checks import is_rejected
 from jissoku.stats.summary import comparison_input
 
@@ -31,20 +31,11 @@ def half_widths(run: Run, trials: Sequence[Trial]) -> dict[Question, float]:
     Without arms that have no verdict, pairs that have fewer valid blocks than an interval needs,
     and in a paired run pairs that have no common trial.
     """
-    evidence = comparison_input(run, trials)
-    least = evidence.looks.first if evidence.looks.horizon else 2
-    found = {}
-    for load in evidence.loads:
-        for arm, against in pairs(run):
-            if {arm, against} & evidence.excluded_arms.keys():
-                continue
-            pair = evidence.cost_ratios(load, arm, against)
-            has_met = pair.source in JOINT_SOURCES or run.method is Method.SINGLE
-            if len(pair.logs) >= least and has_met:
-                mean, spread = estimate.mean_and_sd(list(pair.logs.values()))
-                interval = pair.looks.interval(mean, spread, len(pair.logs))
-                found[arm, against, load] = (interval.high - interval.low) / 2
-    return found
+    return {
+        pair: math.log(one.ratio.high / one.ratio.low) / 2
+        for pair, one in cost_verdicts(run, trials).items()
+        if one.ratio and (one.source in JOINT_SOURCES or run.method is Method.SINGLE)
+    }
 
 
 def is_enough(run: Run, trials: Sequence[Trial], half_width_max: float) -> bool:

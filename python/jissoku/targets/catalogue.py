@@ -11,14 +11,14 @@ from jissoku.targets import recipe as recipe_file
 BUILTIN_RECIPES = Path(__file__).parent / "recipes"
 
 
-def recipes(extra_folders: Iterable[Path] = ()) -> dict[str, Recipe]:
+def recipes(extra_folders: Iterable[str | Path] = ()) -> dict[str, Recipe]:
     """Reads all recipes, by name; ours first, each folder in the order of file names.
 
     Raises:
         InputError: A folder cannot be read, a recipe is malformed, or two have the same name.
     """
     found: dict[str, Recipe] = {}
-    for folder in (BUILTIN_RECIPES, *extra_folders):
+    for folder in (BUILTIN_RECIPES, *map(Path, extra_folders)):
         for path in _files(folder):
             if path.stem in found:
                 raise InputError(f"{path.name}: there is a recipe {path.stem!r} already; rename it")

@@ -1,72 +1,97 @@
-"""From a command that would answer a question to the form that starts it."""
+"""Requests as forms: a button that starts one, or the form of comparisons filled in with one."""
 
-import shlex
 from dataclasses import dataclass
+from urllib.parse import urlencode
+
+import msgspec
 
 from jissoku.model.history_answer import Series
+from jissoku.model.updated import updated
 from jissoku.report.boards import Board
 from jissoku.report.history_text import no_confirmation
 from jissoku.report.suspicions import Suspicion, suspicions
+from jissoku.request import ComparisonRequest, command_line, to_argv
+from jissoku.request.options import is_complete, local_texts
 
-# Options of the commands that `stats.run_difference` makes, and the fields of the form.
-FIELDS = {"--path": "path", "-c": "connections", "-R": "rate"}
-FLAGS = {"--no-keepalive": ("close", "yes")}
+# The field with the words of a request; it is sent once for each word.
+WORD = "word"
+
+# Fields that the form of comparisons has itself; others of a request are kept beside them.
+FORM_FIELDS = ("arms", "path", "connections", "rate", "blocks", "keepalive", "quick")
 
 # Buttons that start a suspicion's measurement: of both programs together, or of one more occasion.
 RACE, AGAIN = "Race them now", "Measure again"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """A command, and what a form sends to start it.
+class RerunForm:
+    """A request that a page offers to start."""
 
-    Attributes:
-        fields: None if it has an option that forms do not have.
-    """
+    request: msgspec.Struct
 
-    command: str
-    fields: tuple[tuple[str, str], ...] | None
+    @property
+    def command(self) -> str:
+        """Its command line."""
+        return command_line(self.request)
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Its command line, as a field of a form each."""
+        return to_argv(self.request)
 
-def answering(command: str) -> Answer:
-    """The form for a command `jissoku compare ...`."""
-    program, compare, *words = shlex.split(command)
-    fields: list[tuple[str, str]] = []
-    rest = iter(words)
-    for word in rest:
-        if word in FIELDS:
-            fields.append((FIELDS[word], next(rest, "")))
-        elif word in FLAGS:
-            fields.append(FLAGS[word])
-        elif word.startswith("-"):
-            return Answer(command, None)
-        else:
-            fields.append(("target", word))
-    is_comparison = (program, compare) == ("jissoku", "compare")
-    return Answer(command, tuple(fields) if is_comparison else None)
+    @property
+    def query(self) -> str:
+        """The same in the address of a page."""
+        return urlencode([(WORD, word) for word in self.words])
 
+    @property
+    def is_local(self) -> bool:
+        """Whether it has commands, files or URLs, which pages accept only if allowed to."""
+        return any(local_texts(self.request))
 
-def fields_of_board(board: Board) -> list[tuple[str, str]]:
-    """Fields of the form that measures a board's targets together."""
-    workload = answering(board.series[0].race).fields or ()
-    targets = dict.fromkeys(one.target for one in board.series)
-    return [
-        *(("target", name) for name in targets),
-        *((name, value) for name, value in workload if name != "target"),
-    ]
+    @property
+    def is_complete(self) -> bool:
+        """Whether its record left nothing out."""
+        return is_complete(self.request)
 
 
-def answers_of_series(series: Series) -> list[tuple[str, Answer]]:
+def form_values(request: ComparisonRequest) -> dict[str, list[str]]:
+    """The fields of the form of comparisons that ask for a request, with its other options."""
+    given = {
+        "target": list(request.arms),
+        "path": [request.path],
+        "connections": [str(request.connections)],
+        "rate": [] if request.rate is None else [str(request.rate)],
+        "blocks": [] if request.blocks is None else [str(request.blocks)],
+        "close": [] if request.keepalive else ["yes"],
+        "mode": ["quick" if request.quick else "standard"],
+        WORD: list(to_argv(other_options(request))),
+    }
+    return {name: values for name, values in given.items() if values}
+
+
+def other_options(request: ComparisonRequest) -> ComparisonRequest:
+    """What of a request is not in the fields of the form."""
+    default = ComparisonRequest()
+    return updated(request, **{name: getattr(default, name) for name in FORM_FIELDS})
+
+
+def request_of_board(board: Board) -> ComparisonRequest:
+    """Measures a board's targets together."""
+    targets = tuple(dict.fromkeys(one.target for one in board.series))
+    return updated(board.series[0].race, arms=targets, cmd=(), url=())
+
+
+def answers_of_series(series: Series) -> list[tuple[str, RerunForm]]:
     """What to measure about a series: each suspicion, or the target once more. With its label."""
     found = [answer_of_suspicion(one) for one in suspicions([series])]
     if not found:
-        return [(AGAIN, answering(series.race))]
-    by_command = {answer.command: (label, answer) for label, _, answer in found}
-    return list(by_command.values())
+        return [(AGAIN, RerunForm(series.race))]
+    return list({answer.request: (label, answer) for label, _, answer in found}.values())
 
 
-def answer_of_suspicion(one: Suspicion) -> tuple[str, str, Answer]:
-    """The label of a suspicion's button, why both cannot be measured together, and the command."""
+def answer_of_suspicion(one: Suspicion) -> tuple[str, str, RerunForm]:
+    """The label of a suspicion's button, why both cannot be measured together, and the request."""
     if one.change.confirmation is not None:
-        return RACE, "", answering(one.change.confirmation.command)
-    return AGAIN, no_confirmation(one.change), answering(one.series.race)
+        return RACE, "", RerunForm(one.change.confirmation.request)
+    return AGAIN, no_confirmation(one.change), RerunForm(one.series.race)

@@ -41,7 +41,10 @@ def application(
     `starting` they are read-only.
     """
     is_read_only = starting is None
-    pages = Pages(is_read_only=is_read_only)
+    pages = Pages(
+        is_read_only=is_read_only,
+        allows_commands=starting is not None and starting.allows_commands,
+    )
     changing = [] if starting is None else _changing_routes(library, starting, pages, streams)
     app = Starlette(
         routes=[

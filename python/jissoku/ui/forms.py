@@ -1,7 +1,7 @@
-"""From a form's fields to the arguments of a command: names of recipes, and bounded numbers.
+"""From a form's fields to the request of a command: names of recipes, and checked options.
 
-Every value is one argument, `--option=value`, and no shell reads it. What is not in the catalogue
-is refused in one sentence.
+Every value is one argument, and no shell reads it. What is not in the catalogue is refused in one
+sentence, and so is what names something of the machine, unless that is allowed.
 """
 
 import ipaddress
@@ -9,13 +9,24 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from jissoku.errors import InputError
 from jissoku.model import Mode
+from jissoku.model.updated import updated
 from jissoku.model.wording import plural
+from jissoku.request import (
+    ComparisonRequest,
+    ExperimentRequest,
+    ExplanationRequest,
+    from_argv,
+    to_argv,
+)
+from jissoku.request.options import local_texts
 from jissoku.targets.contract import capability
 from jissoku.targets.release import split_version
+from jissoku.ui.answers import WORD
 from jissoku.ui.estimates import (
     Span,
     comparison_span,
@@ -33,6 +44,8 @@ RATE_MAX = 10_000_000
 BLOCKS_MAX = 200
 # Of a value that a user writes.
 LENGTH_MAX = 500
+# Of all words of a request.
+WORDS_MAX = 20_000
 # Of a target with its version, and of the name that it gets.
 WORD_MAX = 160
 # Campaigns of equal arms of the laboratory's test of itself: as in the terminal, and at most.
@@ -104,50 +117,78 @@ def read_order(kind: str, fields: Fields, choices: Choices) -> Order:
 
 
 def _compare(fields: Fields, choices: Choices) -> Order:
-    targets = tuple(dict.fromkeys(fields.get("target", ())))
-    arms = tuple(_arm(word, choices) for word in targets)
-    own, names = _own_targets(fields, choices)
-    names = (*arms, *names)
+    request = _comparison(fields)
+    arms = [_arm(word, choices) for word in request.arms]
+    if any(local_texts(request)) and not choices.allows_commands:
+        raise InputError("commands, files and URLs need `jissoku ui --allow-commands`")
+    names = (
+        *arms,
+        *([request.group] if request.group else []),
+        *(_named(word, "COMMAND") for word in request.cmd),
+        *(_named(word, "URL") for word in request.url),
+    )
     if not names:
         raise InputError("select at least one target: the floor alone is not a comparison")
     if len(names) > TARGETS_MAX:
         raise InputError(f"{len(names)} targets are too many: select at most {TARGETS_MAX}")
-    arguments = [*_workload(fields), *_mode(fields), *own]
-    blocks = _number(fields, "blocks", 1, BLOCKS_MAX)
-    if blocks is not None:
-        arguments.append(f"--blocks={blocks}")
-    if _one(fields, "close"):
-        arguments.append("--no-keepalive")
-    rate = _number(fields, "rate", 1, RATE_MAX)
+    mode = Mode.QUICK if request.quick else Mode.STANDARD
     return Order(
         title=f"compare {', '.join(names)}",
         names=names,
-        arguments=("compare", *arguments, "--", *targets),
-        takes=comparison_span(_mode_of(fields), len(names), rate, blocks),
-        is_own=bool(own),
+        arguments=to_argv(request),
+        takes=comparison_span(mode, len(names), request.rate, request.blocks),
+        is_own=any(local_texts(request)),
+    )
+
+
+def _comparison(fields: Fields) -> ComparisonRequest:
+    """The request of a button, or of the form, whose fields count where it has one of a name."""
+    words = fields.get(WORD, ())
+    if sum(map(len, words)) > WORDS_MAX:
+        raise InputError("the command is too long")
+    if any("\0" in word for word in words):
+        raise InputError("no word of a command has a NUL")
+    request = from_argv(words) if words else ComparisonRequest()
+    if not isinstance(request, ComparisonRequest):
+        raise InputError("only comparisons have this form")
+    if words and "path" not in fields:
+        return request
+    own = {name: _one(fields, name) for name in ("cmd", "url")}
+    return updated(
+        request,
+        arms=tuple(dict.fromkeys(fields.get("target", ()))),
+        cmd=(*request.cmd, *filter(None, (own["cmd"],))),
+        url=(*request.url, *filter(None, (own["url"],))),
+        quick=_mode_of(fields) is Mode.QUICK,
+        blocks=_number(fields, "blocks", 1, BLOCKS_MAX),
+        keepalive=not _one(fields, "close"),
+        **_workload(fields),
     )
 
 
 def _run(fields: Fields, choices: Choices) -> Order:
     name = _one(fields, "experiment")
     _require(name, choices.experiments, "experiment")
+    mode = _mode_of(fields)
     return Order(
         title=f"experiment {name}",
         names=(name,),
-        arguments=("run", *_mode(fields), "--", name),
-        takes=experiment_span(_mode_of(fields)),
+        arguments=to_argv(ExperimentRequest(name=name, quick=mode is Mode.QUICK)),
+        takes=experiment_span(mode),
     )
 
 
 def _explain(fields: Fields, choices: Choices) -> Order:
     name = _one(fields, "target")
     _require(name, choices.targets, "target that is available here")
-    verify = ["--verify"] if _one(fields, "verify") else []
+    request = ExplanationRequest(
+        target=name, verify=bool(_one(fields, "verify")), **_workload(fields)
+    )
     return Order(
         title=f"explain {name}",
         names=("explain", name),
-        arguments=("explain", *_workload(fields), *verify, "--", name),
-        takes=explanation_span(verifies=bool(verify)),
+        arguments=to_argv(request),
+        takes=explanation_span(verifies=request.verify),
     )
 
 
@@ -205,22 +246,14 @@ def _arm(word: str, choices: Choices) -> str:
     return given or (f"{name}-{version}" if version else name)
 
 
-def _workload(fields: Fields) -> list[str]:
+def _workload(fields: Fields) -> dict[str, Any]:
+    """The fields that several forms have, by their name in a request."""
     path = _one(fields, "path") or "/"
     if capability(path) is None:
         raise InputError(f"{path[:80]!r} is no path that targets serve: choose one of the list")
-    found = [f"--path={path}"]
     connections = _number(fields, "connections", 1, CONNECTIONS_MAX)
-    if connections is not None:
-        found.append(f"--connections={connections}")
-    rate = _number(fields, "rate", 1, RATE_MAX)
-    if rate is not None:
-        found.append(f"--rate={rate}")
-    return found
-
-
-def _mode(fields: Fields) -> list[str]:
-    return [f"--{_mode_of(fields)}"]
+    given: dict[str, Any] = {} if connections is None else {"connections": connections}
+    return given | {"path": path, "rate": _number(fields, "rate", 1, RATE_MAX)}
 
 
 def _mode_of(fields: Fields) -> Mode:
@@ -229,21 +262,14 @@ def _mode_of(fields: Fields) -> Mode:
     return Mode(mode)
 
 
-def _own_targets(fields: Fields, choices: Choices) -> tuple[list[str], tuple[str, ...]]:
-    """Options for a command and a URL, and their names."""
-    given = [(option, _one(fields, option)) for option in ("cmd", "url")]
-    given = [(option, value) for option, value in given if value]
-    if given and not choices.allows_commands:
-        raise InputError("commands and URLs need `jissoku ui --allow-commands`")
-    names = []
-    for option, value in given:
-        name, equals, rest = value.partition("=")
-        if not equals or not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,39}", name) or not rest:
-            raise InputError(f"{value[:80]!r} has no name: write NAME={option.upper()}")
-        if option == "url":
-            _require_loopback(rest)
-        names.append(name)
-    return [f"--{option}={value}" for option, value in given], tuple(names)
+def _named(word: str, what: str) -> str:
+    """The name of a command or URL."""
+    name, equals, rest = word.partition("=")
+    if not equals or not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,39}", name) or not rest:
+        raise InputError(f"{word[:80]!r} has no name: write NAME={what}")
+    if what == "URL":
+        _require_loopback(rest)
+    return name
 
 
 def _require_loopback(url: str) -> None:

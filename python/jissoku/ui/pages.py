@@ -20,17 +20,17 @@ from jissoku.report.boards import BOARDS_LEAD, HEADER, boards
 from jissoku.report.history_html import POINTS_MAX, series_figure, series_sentences
 from jissoku.report.history_text import (
     change_sentence,
-    confirming_commands,
+    confirming_requests,
     machines_sentences,
     tau_sentence,
 )
 from jissoku.report.sanitize import clean
 from jissoku.report.suspicions import divided, suspicions
 from jissoku.ui.answers import (
+    RerunForm,
     answer_of_suspicion,
-    answering,
     answers_of_series,
-    fields_of_board,
+    request_of_board,
 )
 from jissoku.ui.forms import CAMPAIGNS, CAMPAIGNS_MAX
 from jissoku.ui.library import Library, experiment_folder, found_experiments
@@ -154,7 +154,7 @@ class ReadingPages:
             pair=list(zip(("Earlier", "Later"), found.runs, strict=True)),
             facts=pair_facts(found),
             changes=changes_table(found),
-            answers=[answering(command) for command in confirming_commands(found)],
+            answers=[RerunForm(request) for request in confirming_requests(found)],
             tau=tau_sentence(found.tau),
         )
 
@@ -204,7 +204,9 @@ class ReadingPages:
         return self._page(
             request,
             "board.html.j2",
-            together=[(one, fields_of_board(one)) for one in found if not one.is_of_one_target],
+            together=[
+                (one, RerunForm(request_of_board(one))) for one in found if not one.is_of_one_target
+            ],
             alone=[one for one in found if one.is_of_one_target],
             header=HEADER,
             lead=BOARDS_LEAD,

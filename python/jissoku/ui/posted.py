@@ -7,7 +7,7 @@ from starlette.requests import Request
 from jissoku.errors import JissokuError
 from jissoku.ui.guard import SESSION
 
-FIELDS_MAX = 60
+FIELDS_MAX = 200
 FORM = "application/x-www-form-urlencoded"
 
 

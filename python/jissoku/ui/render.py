@@ -1,5 +1,6 @@
 """Renders the templates of the pages; parts of reports are included unchanged."""
 
+from functools import partial
 from hashlib import sha256
 from importlib.resources import files
 
@@ -11,6 +12,8 @@ from jissoku.report import page, svg
 from jissoku.report.format import TIMES
 from jissoku.report.history_text import KEY_LENGTH, day, multiple, percent
 from jissoku.report.sanitize import clean
+from jissoku.request import ComparisonRequest
+from jissoku.ui.answers import RerunForm
 from jissoku.ui.guard import SESSION
 from jissoku.ui.indexer import Indexing
 from jissoku.ui.page_data import json_link
@@ -36,10 +39,12 @@ def static_files() -> dict[str, tuple[bytes, str]]:
 
 
 class Pages:
-    def __init__(self, *, is_read_only: bool = False) -> None:
+    def __init__(self, *, is_read_only: bool = False, allows_commands: bool = False) -> None:
         """Reads the templates as they are used.
 
-        `is_read_only`: no page has a form that starts or changes something.
+        Args:
+            is_read_only: No page has a form that starts or changes something.
+            allows_commands: Whether commands, files and URLs of requests are accepted.
         """
         # Addresses with the hash of a file's content can be cached for ever.
         static = {
@@ -63,6 +68,7 @@ class Pages:
         }
         self._environment.globals |= {
             "is_read_only": is_read_only,
+            "may_start": partial(_may_start, allows_commands=allows_commands),
             "static": static,
             "shown_arms": shown_arms,
             "times": TIMES,
@@ -100,3 +106,9 @@ class Pages:
         }
         text = self.fill(template, **shown, **values)
         return HTMLResponse(text, status)
+
+
+def _may_start(form: RerunForm, *, allows_commands: bool) -> bool:
+    """Whether the pages may start a request."""
+    is_allowed = allows_commands or not form.is_local
+    return isinstance(form.request, ComparisonRequest) and form.is_complete and is_allowed

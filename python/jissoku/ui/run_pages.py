@@ -1,7 +1,6 @@
 """A run's page: its report, what can be done about it, and its report as a file."""
 
-import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -11,14 +10,13 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from jissoku.errors import InputError
-from jissoku.model import ConnectionMode, Mode, Origin, Run
+from jissoku.model import Run
 from jissoku.model.history import IndexedRun
 from jissoku.pipeline.reports import report_text
 from jissoku.records import files
 from jissoku.records.run_folder import RUN_FILE
 from jissoku.report import page
-from jissoku.stats.run_difference import race
-from jissoku.ui.answers import FLAGS
+from jissoku.ui.answers import RerunForm
 from jissoku.ui.library import Library, experiment_folder
 from jissoku.ui.page_data import is_json_requested
 from jissoku.ui.render import Pages
@@ -73,7 +71,6 @@ class RunPages:
         raced = [arm.target for arm in run.arms if not (arm.is_floor or arm.is_control)]
         others = [one for one in self._library.headers() if one.row.run != run.row.run]
         like = [one for one in others if one.row.workload == run.row.workload]
-        workload = _workload_fields(run)
         return self._pages.page(
             request,
             "run.html.j2",
@@ -82,8 +79,8 @@ class RunPages:
             problem=problem,
             experiment=run.row.experiment or folder.name if folder else "",
             targets=sorted({arm.target for arm in run.arms if not arm.is_control}),
-            again=[*(("target", name) for name in raced), *workload],
-            command=_command(run, dict(workload)),
+            again=_again(run),
+            asked=RerunForm(run.row.asked),
             explained=list(dict.fromkeys(raced))[:EXPLAINED_MAX],
             others=_likest(run, like or others)[:OTHERS_MAX],
         )
@@ -129,35 +126,13 @@ def _report_on_page(key: str, folder: str, unfinished: str) -> Markup:
     return page.content(report_text(Path(folder), "html"))
 
 
-def _workload_fields(run: IndexedRun) -> list[tuple[str, str | int]]:
-    """Fields of the form that ask for the run's workload at its rate, if it had a given one."""
-    found: list[tuple[str, str | int]] = [
-        ("path", run.row.path),
-        ("connections", run.row.connections),
-    ]
+def _again(run: IndexedRun) -> RerunForm:
+    """What the run was asked; of an older one, what its record says of it."""
     try:
         header = files.load(Path(run.folder) / RUN_FILE, Run)
     except InputError:
-        return found  # The page says why its records cannot be read.
-    if header is None:
-        return found
-    if header.workload.rate_rps is not None:
-        found.append(("rate", header.workload.rate_rps))
-    if header.workload.connection_mode is ConnectionMode.CLOSE:
-        found.append(("close", "yes"))
-    if header.mode is Mode.STANDARD:
-        found.append(("mode", header.mode))
-    return found
-
-
-def _command(run: IndexedRun, workload: Mapping[str, str | int]) -> str:
-    """What measures the run again, if forms do not have all of it; else empty."""
-    raced = [arm for arm in run.arms if not (arm.is_floor or arm.is_control)]
-    has_recipes = all(arm.origin == Origin.RECIPE for arm in raced)
-    if has_recipes and not set(shlex.split(run.row.workload_options)) - FLAGS.keys():
-        return ""
-    rate = f" -R {workload['rate']}" if "rate" in workload else ""
-    return f"{race([run])}{rate}"
+        header = None  # The page says why its records cannot be read.
+    return RerunForm((header and header.request) or run.row.asked)
 
 
 def _likest(run: IndexedRun, others: Sequence[IndexedRun]) -> list[IndexedRun]:

@@ -17,6 +17,8 @@ from jissoku.errors import InputError
 from jissoku.pipeline.selection import folder_for
 from jissoku.records.experiment import is_experiment
 from jissoku.records.find import run_folders, run_key
+from jissoku.request import ComparisonRequest, from_argv
+from jissoku.ui.answers import WORD, form_values
 from jissoku.ui.catalogue import CatalogueReader
 from jissoku.ui.estimates import job_times
 from jissoku.ui.forms import Choices, Order, read_order
@@ -80,7 +82,15 @@ class JobPages:
     def forms(self, request: Request) -> Response:
         """The forms; values of the address are filled in."""
         values = parse_qs(request.url.query)
-        return self._forms(request, values, "", 200)
+        problem = ""
+        try:
+            if WORD in values:
+                asked = from_argv(values.pop(WORD))
+                filled = form_values(asked) if isinstance(asked, ComparisonRequest) else {}
+                values = filled | values
+        except InputError as error:
+            problem = str(error)
+        return self._forms(request, values, problem, 400 if problem else 200)
 
     async def start(self, request: Request) -> Response:
         """Adds a job."""
@@ -230,12 +240,16 @@ class JobPages:
         status: int,
         kind: str = "compare",
     ) -> Response:
+        known, others = self._catalogue.current(), values.get(WORD, ())[1:]
+        has_targets = any(one in {"--group", "--cmd", "--url"} for one in others)
         return self._pages.page(
             request,
             "start.html.j2",
             status=status,
-            known=self._catalogue.current(),
+            known=known,
+            chosen=values.get("target") or (() if has_targets else known.defaults),
             values=values,
+            others=shlex.join(others),
             problem=problem,
             kind=kind if kind in KINDS else "compare",
             paths=PATHS,

@@ -1,0 +1,68 @@
+"""What is asked: one frozen value per question, made by commands, pages, history and files.
+
+The header of a run stores it, so that the run can be measured again as it was asked for. No I/O.
+"""
+
+from collections.abc import Sequence
+from typing import get_args
+
+import click
+
+from jissoku.errors import InputError
+from jissoku.request.comparison import ComparisonRequest
+from jissoku.request.options import asking, command_line, to_argv
+from jissoku.request.others import (
+    BisectionRequest,
+    ExperimentRequest,
+    ExplanationRequest,
+    ProfileRequest,
+    SweepRequest,
+    TuningRequest,
+)
+
+AnyRequest = (
+    ComparisonRequest
+    | SweepRequest
+    | ProfileRequest
+    | TuningRequest
+    | ExplanationRequest
+    | ExperimentRequest
+    | BisectionRequest
+)
+
+KINDS: dict[str, type[AnyRequest]] = {
+    str(kind.__struct_config__.tag): kind for kind in get_args(AnyRequest)
+}
+
+__all__ = [
+    "KINDS",
+    "AnyRequest",
+    "BisectionRequest",
+    "ComparisonRequest",
+    "ExperimentRequest",
+    "ExplanationRequest",
+    "ProfileRequest",
+    "SweepRequest",
+    "TuningRequest",
+    "asking",
+    "command_line",
+    "from_argv",
+    "to_argv",
+]
+
+
+def from_argv(words: Sequence[str]) -> AnyRequest:
+    """The request of a command line, without `jissoku`, and without places for its output.
+
+    Raises:
+        InputError: It is no such command, or has an unknown option or value.
+    """
+    verb, *given = words
+    if verb not in KINDS:
+        raise InputError(f"{verb!r} is not one of {', '.join(KINDS)}")
+    kind = KINDS[verb]
+    command = click.command(verb, add_help_option=False)(asking(kind)(lambda **_: None))
+    try:
+        return kind(**command.make_context(verb, given).params)
+    except click.ClickException as refusal:
+        raise InputError(refusal.format_message()) from refusal

@@ -1,0 +1,175 @@
+"""How the fields of a request are given: one row per field, beside its type and its default.
+
+A request is a frozen struct whose fields are annotated with an `Option`. Commands get their options
+from it (`asking`), requests their command line (`to_argv`), and command lines their request
+(`from_argv` of `jissoku.request`), so that an option that is added to the struct is in all of them,
+and in the record.
+"""
+
+import inspect
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar, get_args
+
+import click
+import msgspec
+from msgspec.structs import FieldInfo
+
+# What stands in records for paths, hosts and users (`jissoku.targets.provenance`), and
+# in requests of older runs for what their records do not have.
+OMITTED = re.compile(
+    r"\N{HORIZONTAL ELLIPSIS}|~"
+    r"|\b(?:PREFIX|PACKAGE|HERE|TMP|HOST|USER)\b|=(?:COMMAND|URL)$|^@?FILE$"
+)
+
+# An attribute of a docstring, and what is said of it.
+ATTRIBUTE = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
+
+Decorator = Callable[[Any], Any]
+Kind = TypeVar("Kind", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """How a field is given.
+
+    Attributes:
+        words: As in `-c`, `--connections`; none: the field is positional.
+        type: Reads a value, and writes it again if it has a method `text`.
+        default_text: Shown in place of the default.
+        is_local: Whether a value names a command, a file or a host. Records leave out what
+            identifies the machine in those, and pages accept them only if they are allowed to.
+    """
+
+    words: tuple[str, ...]
+    type: Any
+    help: str
+    metavar: str | None
+    default_text: str
+    is_local: Callable[[str], bool]
+
+    def decorator(self, name: str, default: Any) -> Decorator:
+        """Adds it to a command, as the parameter `name`."""
+        if not self.words:
+            if default is msgspec.NODEFAULT:
+                return click.argument(name, metavar=self.metavar)
+            nargs = -1 if default == () else 1
+            return click.argument(name, nargs=nargs, required=False, metavar=self.metavar)
+        given: dict[str, Any] = {"help": self.help}
+        if default is True and "/" not in self.words[0]:
+            given |= {"flag_value": False, "default": True}
+        elif isinstance(default, bool):
+            given |= {"is_flag": True, "default": default}
+        else:
+            given |= {"type": self.type, "metavar": self.metavar, "multiple": default == ()}
+            is_shown = self.default_text or default not in {None, "", (), msgspec.NODEFAULT}
+            given |= {"show_default": self.default_text or bool(is_shown)}
+            given |= {"required": True} if default is msgspec.NODEFAULT else {"default": default}
+        return click.option(*self.words, name, **given)
+
+    def given(self, value: Any) -> Iterator[str]:
+        """The words that ask for a value other than the default."""
+        word, _, negative = self.words[0].partition("/")
+        if isinstance(value, bool):
+            yield word if value or not negative else negative
+            return
+        is_repeated = isinstance(value, tuple) and not isinstance(value[0], int)
+        write = getattr(self.type, "text", str)
+        for one in value if is_repeated else (value,):
+            yield from (word, write(one))
+
+
+def never(_: str) -> bool:
+    """Of an option none of whose values names something of the machine."""
+    return False
+
+
+def always(value: str) -> bool:
+    """Of an option each of whose values names something of the machine."""
+    return bool(value)
+
+
+def option(
+    *words: str,
+    help: str = "",  # noqa: A002 - as click calls it.
+    type: Any = str,  # noqa: A002 - as click calls it.
+    metavar: str | None = None,
+    default_text: str = "",
+    is_local: Callable[[str], bool] = never,
+) -> Option:
+    """An option of these words; without any, an argument."""
+    return Option(words, type, help, metavar, default_text, is_local)
+
+
+def rows(kind: type[msgspec.Struct]) -> Iterator[tuple[FieldInfo, Option]]:
+    """The fields of a kind of request, each with its option.
+
+    Its help text is what the struct says of the attribute, or else its own.
+    """
+    _, _, attributes = (inspect.getdoc(kind) or "").partition("Attributes:\n")
+    texts = {name: " ".join(text.split()) for name, text in ATTRIBUTE.findall(attributes)}
+    for field in msgspec.structs.fields(kind):
+        (found,) = (one for one in get_args(field.type) if isinstance(one, Option))
+        yield field, replace(found, help=texts.get(field.name, found.help))
+
+
+def asking(kind: type[msgspec.Struct]) -> Decorator:
+    """Gives a command the options of a kind of request."""
+
+    def decorated(command: Any) -> Any:
+        for field, row in reversed(list(rows(kind))):
+            command = row.decorator(field.name, field.default)(command)
+        return command
+
+    return decorated
+
+
+def to_argv(request: msgspec.Struct) -> tuple[str, ...]:
+    """The words after `jissoku` that ask for it; what has the default value is left out."""
+    positional: list[str] = []
+    words: list[str] = []
+    for field, row in rows(type(request)):
+        value = getattr(request, field.name)
+        if value == field.default:
+            continue
+        if row.words:
+            words += row.given(value)
+        else:
+            positional += value if isinstance(value, tuple) else (value,)
+    verb = str(request.__struct_config__.tag)
+    if any(word.startswith("-") for word in positional):
+        return (verb, *words, "--", *positional)
+    return (verb, *positional, *words)
+
+
+def command_line(request: msgspec.Struct) -> str:
+    """The same as a line for a shell."""
+    return shlex.join(("jissoku", *to_argv(request)))
+
+
+def local_texts(request: msgspec.Struct) -> Iterator[str]:
+    """Every value that may name a command, a file or a host."""
+    for field, row in rows(type(request)):
+        value = getattr(request, field.name)
+        for one in value if isinstance(value, tuple) else (value,):
+            if isinstance(one, str) and row.is_local(one):
+                yield one
+
+
+def is_complete(request: msgspec.Struct) -> bool:
+    """Whether nothing stands for a name that a record leaves out."""
+    return not any(OMITTED.search(text) for text in local_texts(request))
+
+
+def with_local_texts(request: Kind, change: Callable[[str], str]) -> Kind:
+    """The request with each of these values changed."""
+    changed: dict[str, Any] = {}
+    for field, row in rows(type(request)):
+        value = getattr(request, field.name)
+        if isinstance(value, str) and row.is_local(value):
+            changed[field.name] = change(value)
+        elif isinstance(value, tuple) and all(isinstance(one, str) for one in value):
+            changed[field.name] = tuple(change(one) if row.is_local(one) else one for one in value)
+    return msgspec.structs.replace(request, **changed)
