@@ -94,6 +94,18 @@ def test_what_is_never_decided_ends_at_the_horizon(
     }
 
 
+@pytest.mark.parametrize(("seconds", "expected"), [(0.0, 3), (600.0, 4)])
+def test_what_a_limited_time_leaves_goes_to_ratios_that_lack_calm_rotations(
+    config: CompareConfig, monkeypatch: pytest.MonkeyPatch, seconds: float, expected: int
+) -> None:
+    config = updated(config, plan=updated(PLAN, horizon=4, seconds=seconds), loads=(MEDIUM,))
+    answers(monkeypatch, 3)
+    monkeypatch.setattr(stats, "lacks_calm", lambda _: True)
+    listener = CollectingListener()
+    assert compare(config, listener)
+    assert set(blocks(listener.trials, MEDIUM)) == {*range(expected)}
+
+
 def test_a_limited_time_leaves_the_rest_as_it_is(
     config: CompareConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
