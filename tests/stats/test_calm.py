@@ -19,6 +19,7 @@ from jissoku.model import (
 )
 from jissoku.model.updated import updated
 from jissoku.stats import cost_verdicts, lacks_calm, summarise
+from jissoku.stats.bounds import bound_results
 from jissoku.stats.calm import calm_part, calm_rotations
 from tests.stats import factories
 from tests.stats.factories import TURNS, TrueValues
@@ -285,3 +286,17 @@ def noisy(trial: Trial, rng: random.Random) -> Trial:
         )
 
     return updated(trial, measurements=tuple(map(measured, trial.measurements)))
+
+
+@pytest.mark.parametrize("horizon", [0, 9])
+def test_a_bound_rests_on_the_same_interval_as_the_verdict(horizon: int) -> None:
+    """Also where two estimates share the error, because the first blocks are not calm."""
+    run = updated(factories.sliced(["a", "b"]), horizon=horizon)
+    trials = [
+        trial if trial.block else in_rotations(trial, (True,) * TURNS)
+        for trial in beside_bursts(run)
+    ]
+    (shown,) = cost_verdicts(run, trials).values()
+    (found,) = bound_results(run, trials, [f"cost({shown.arm}) > 1 x cost({shown.against})"])
+    assert found.ratio is not None
+    assert (found.ratio.value, found.ratio.low, found.ratio.high) == pytest.approx(interval(shown))

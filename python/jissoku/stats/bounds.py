@@ -167,8 +167,7 @@ def _test(run: Run, trials: tuple[Trial, ...], text: str) -> _BoundTest:
         campaign = WorkloadTrials(run=updated(run, loads=(load,)), trials=trials, counters={})
         sample = log_ratio_sample(campaign, link.above, link.below)
         if sample.logs:
-            looks = campaign.comparison_input.looks
-            decided = decision.decide_bound(sample.logs, link.bound, sample.checks, looks)
+            decided = decision.decide_bound(sample.logs, link.bound, sample.checks, sample.looks)
             held = generator_held(partial(_same, campaign), link.above, link.below)
             return _BoundTest(updated(blank, load=load), decided, held)
     return _BoundTest(blank, nothing, reason="no valid trials have these values")

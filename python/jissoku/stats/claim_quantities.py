@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from jissoku.model import (
@@ -20,6 +20,7 @@ from jissoku.model.experiment import BenchmarkOutput
 from jissoku.stats import bottleneck, compare, latency, samples
 from jissoku.stats.comparison_input import ComparisonInput
 from jissoku.stats.inequality import COUNTERS, Quantity
+from jissoku.stats.looks import Looks
 from jissoku.stats.ratio_samples import PAIRED_KINDS
 from jissoku.stats.summary import comparison_input
 from jissoku.stats.valid_trials import (
@@ -68,10 +69,15 @@ class WorkloadTrials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRatioSample:
-    """The part of an inequality that one workload contributes: log ratios by block, and checks."""
+    """The part of an inequality that one workload contributes: log ratios by block, and checks.
+
+    Attributes:
+        looks: When the logarithms may be looked at.
+    """
 
     logs: Logs
     checks: tuple[CrossCheck, ...] = ()
+    looks: Looks = field(default_factory=Looks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +126,8 @@ def log_ratio_sample(
     signed = [(1, logs(known, q)) for q in above] + [(-1, logs(known, q)) for q in below]
     shared = set.intersection(*(set(found) for _, found in signed))
     return LogRatioSample(
-        logs={block: sum(sign * one[block] for sign, one in signed) for block in sorted(shared)}
+        logs={block: sum(sign * one[block] for sign, one in signed) for block in sorted(shared)},
+        looks=campaign.comparison_input.looks,
     )
 
 
@@ -128,7 +135,8 @@ def _cost_ratio(campaign: WorkloadTrials, arm: str, against: str) -> LogRatioSam
     evidence = campaign.comparison_input
     found = compare.compare_cost(evidence, arm, against, campaign.load, 1)
     pair = evidence.cost_ratios(campaign.load, arm, against)
-    return LogRatioSample(logs=pair.logs, checks=found.found.cross_checks if found else ())
+    checks = found.found.cross_checks if found else ()
+    return LogRatioSample(logs=pair.logs, checks=checks, looks=pair.looks)
 
 
 def benchmark_sample(

@@ -20,7 +20,6 @@ from jissoku.stats.arm_summary import arm_outcome
 from jissoku.stats.claim_quantities import LogRatioSample, WorkloadTrials, generator_held
 from jissoku.stats.decision import Decided
 from jissoku.stats.inequality import Inequality, Quantity, parse, quantity as read_quantity
-from jissoku.stats.looks import Looks
 from jissoku.stats.run_checks import is_rejected
 
 
@@ -156,7 +155,7 @@ def _test(known: ClaimData, text: str, link: Inequality) -> _InequalityTest:
         )
     parts = list(_parts(known, link))
     logs = [log + math.log(factor) for log in _combined(parts)]
-    looks = Looks(max((run.horizon for run in _runs(known, link)), default=0))
+    looks = max((part.looks for part in parts), key=lambda one: (one.horizon, one.estimates))
     if len(logs) < looks.first:
         remark = f"{too_few_blocks(len(logs))}: at least {looks.first} are needed"
         blank = updated(blank, status=ClaimStatus.UNDECIDED, remarks=(remark,))
