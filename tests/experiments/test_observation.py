@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from jissoku.errors import InputError, TargetError
-from jissoku.model import CoreAssignment, CounterReadings, Trial
+from jissoku.model import CoreAssignment, CounterReadings
 from jissoku.model.experiment import (
     BenchmarkOutput,
     Claim,
@@ -15,20 +15,13 @@ from jissoku.model.experiment import (
 )
 from jissoku.observe import counters
 from jissoku.pipeline import counting
+from jissoku.pipeline.progress import ProgressListener
 from jissoku.records import experiment as folders
 from jissoku.system.cores import available_cores
 from jissoku.targets.placeholders import BuildPaths
 
 PRINTS = "print('one_ns 12.5\\n\\ntwo_ns: 3e2')"
 CORES = CoreAssignment(server=available_cores(), generator=available_cores(), shared=True)
-
-
-class Quiet:
-    def note(self, text: str) -> None:
-        """Reports nothing."""
-
-    def trial(self, trial: Trial, done: int, total: int, seconds_left: float) -> None:
-        """Reports nothing."""
 
 
 def experiment(*tests: str, command: tuple[str, ...] = ("{python}", "-c", PRINTS)) -> Experiment:
@@ -48,7 +41,7 @@ def experiment(*tests: str, command: tuple[str, ...] = ("{python}", "-c", PRINTS
 
 def run(asked: Experiment, folder: Path) -> dict[str, BenchmarkOutput]:
     place = BuildPaths(cache=folder, files=folder)
-    return counting.run_benchmarks(asked, {}, place, CORES, Quiet())
+    return counting.run_benchmarks(asked, {}, place, CORES, ProgressListener())
 
 
 def test_only_what_claims_speak_of_is_counted_and_run() -> None:

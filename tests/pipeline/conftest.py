@@ -1,13 +1,14 @@
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from jissoku.design.sampling_plan import SECOND, SamplingPlan
-from jissoku.model import Mode, Trial, Workload
+from jissoku.model import Mode, Run, Trial, Workload
 from jissoku.pipeline import CompareConfig, PreparedArm
+from jissoku.pipeline.progress import ProgressListener
 from jissoku.system import cores
 from jissoku.targets import contract
 from jissoku.targets.command import from_command
@@ -49,16 +50,25 @@ def answer(count): return b"Hello, World!"
 SERVE = "\nServer(('127.0.0.1', int(sys.argv[1])), Handler).serve_forever()\n"
 
 
-class CollectingListener:
+class CollectingListener(ProgressListener):
     """A listener that collects notes and trials."""
 
     def __init__(self, on_trial: Callable[[Trial], object] = lambda _: None) -> None:
         self.notes: list[str] = []
         self.trials: list[Trial] = []
+        self.begun: list[str] = []
+        self.valued: list[int] = []
         self._on_trial = on_trial
 
     def note(self, text: str) -> None:
         self.notes.append(text)
+
+    def begins(self, text: str) -> None:
+        self.begun.append(text)
+
+    def values(self, run: Run, trials: Sequence[Trial]) -> None:
+        assert run.loads
+        self.valued.append(len(trials))
 
     def trial(self, trial: Trial, done: int, total: int, seconds_left: float) -> None:
         assert done <= total

@@ -7,7 +7,7 @@ import pytest
 
 from jissoku import records, stats
 from jissoku.design.sampling_plan import SECOND
-from jissoku.model import Comparison, Load, LoadLevel, Metric, Trial, TrialKind, Verdict
+from jissoku.model import Comparison, Estimate, Load, LoadLevel, Metric, Trial, TrialKind, Verdict
 from jissoku.model.updated import updated
 from jissoku.pipeline import CompareConfig, compare
 from jissoku.pipeline.anytime import FIRST_BLOCKS, has_time_for
@@ -104,6 +104,46 @@ def test_what_a_limited_time_leaves_goes_to_ratios_that_lack_calm_rotations(
     listener = CollectingListener()
     assert compare(config, listener)
     assert set(blocks(listener.trials, MEDIUM)) == {*range(expected)}
+
+
+@pytest.mark.parametrize(("seconds", "last"), [(0.0, 6), (500.0, 5)])
+def test_a_limited_time_is_not_spent_on_pairs_that_it_cannot_decide(
+    config: CompareConfig, monkeypatch: pytest.MonkeyPatch, seconds: float, last: int
+) -> None:
+    def verdicts(_: object, trials: list[Trial]) -> dict[object, Comparison]:
+        count = len(blocks(trials, MEDIUM))
+        ratio = Estimate(value=1.0, low=0.9, high=1.1, blocks=count, sd_log=0.1)
+        found = Comparison(
+            arm="other",
+            against="one",
+            verdict=Verdict.INCONCLUSIVE,
+            load=MEDIUM,
+            ratio=ratio,
+            is_out_of_reach=True,
+        )
+        return {("other", "one", MEDIUM): found} if count else {}
+
+    monkeypatch.setattr(stats, "cost_verdicts", verdicts)
+    plan = updated(PLAN, horizon=6, seconds=seconds)
+    listener = CollectingListener()
+    assert compare(updated(config, plan=plan, loads=(MEDIUM,)), listener)
+    assert len(blocks(listener.trials, MEDIUM)) == last
+
+
+def test_what_runs_and_the_values_so_far_are_passed_on(
+    config: CompareConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers(monkeypatch, 3)
+    listener = CollectingListener()
+    assert compare(updated(config, loads=(MEDIUM,)), listener)
+    assert listener.begun[:2] == [
+        "starting one and other in block 1",
+        f"measuring one and other at {MEDIUM.text} in block 1",
+    ]
+    assert listener.valued[:3] == [1, 2, 3], "trials at each look"
+    ends = [trial.elapsed_s for trial in listener.trials]
+    assert None not in ends
+    assert ends == sorted(ends, key=lambda end: end or 0.0)
 
 
 def test_a_limited_time_leaves_the_rest_as_it_is(

@@ -196,7 +196,11 @@ def _percentiles(truth: Truth, rate: int) -> Iterator[Percentile]:
             value = _latency(truth, rate, nines)
             found = estimate(value, 0.02 * (1 + nines))
             yield Percentile(
-                label=label, fraction=1 - 10**-nines, median_ns=value, estimate_ns=found
+                label=label,
+                fraction=1 - 10**-nines,
+                median_ns=value,
+                estimate_ns=found,
+                requests=rate * 9 // 2,
             )
 
 

@@ -32,13 +32,36 @@ def test_every_arm_has_a_row_with_its_rank_and_ratio() -> None:
     assert "\N{PLUS-MINUS SIGN}" in text
 
 
-def test_a_pair_without_an_answer_says_how_many_blocks_it_lacks() -> None:
+def test_a_pair_without_an_answer_says_what_would_decide() -> None:
     summary = fixture.two()
     (cost,) = summary.by(Metric.COST)
-    unknown = updated(cost, verdict=Verdict.INCONCLUSIVE, proven=False, blocks_needed=12)
-    others = tuple(one for one in summary.comparisons if one is not cost)
-    lines = shown(updated(summary, comparisons=(unknown, *others)))
-    at = lines.index("Undecided by CPU per request:")
-    assert "12 more blocks" in lines[at + 1]
+    others = tuple(one for one in summary.comparisons if one is not cost and one.is_decided)
+
+    def text(**changes: object) -> str:
+        given = {"verdict": Verdict.INCONCLUSIVE, "proven": False, **changes}
+        unknown = updated(cost, **given)  # type: ignore[arg-type]
+        return "\n".join(shown(updated(summary, comparisons=(unknown, *others))))
+
+    pair = f"{cost.arm} / {cost.against} at 20,000/s"
+    assert f"what would decide:\n{pair} 12 more blocks" in text(blocks_needed=12)
+    assert f"{pair} about 1 min 10 s more" in text(blocks_needed=12, seconds_needed=61.0)
+    ratio = cost.ratio and updated(cost.ratio, low=0.99, high=1.04)
+    close = text(blocks_needed=99, is_out_of_reach=True, ratio=ratio)
+    assert f"too short:\n{pair} 4 %" in close
+    assert f"figure:\n{pair} (failed)" in text(ratio=None, verdict=Verdict.FAILED)
     proven = updated(cost, proven=True)
     assert "Undecided" not in "\n".join(shown(updated(summary, comparisons=(proven, *others))))
+
+
+def test_a_capacity_says_it_too() -> None:
+    summary = fixture.race()
+    capacities = [
+        updated(one, verdict=Verdict.INCONCLUSIVE, proven=False, blocks_needed=3, seconds_needed=9)
+        for one in summary.by(Metric.CAPACITY)
+    ]
+    first = f"{capacities[0].arm} / {capacities[0].against} at capacity about 10 s more"
+    assert first in " ".join(shown(updated(summary, comparisons=tuple(capacities))))
+
+
+def test_p99_says_on_how_many_requests_it_rests() -> None:
+    assert "p99 at 10,000/s, of 45,000 requests" in " ".join(shown(fixture.race()))

@@ -18,6 +18,7 @@ from jissoku.model import (
     Verdict,
 )
 from jissoku.pipeline import self_test_series
+from jissoku.pipeline.progress import ProgressListener
 from jissoku.pipeline.self_test import SelfTestConfig
 from jissoku.pipeline.self_test_series import CampaignResult
 from jissoku.system.processes import all_processes
@@ -92,7 +93,7 @@ def test_pages_are_open_in_half_of_the_campaigns_by_turns(
         yield
         Campaigns.open_now = ""
 
-    class Silent:
+    class Silent(ProgressListener):
         def note(self, text: str) -> None:
             assert "24 campaigns of 9 blocks, half of them with a page open" in text
 

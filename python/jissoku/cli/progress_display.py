@@ -1,66 +1,76 @@
-"""Progress on standard error: a bar on a terminal, otherwise a line per minute."""
+"""Progress: a table that narrows in place on a terminal, otherwise lines on standard error."""
 
 import time
+from collections.abc import Sequence
 from typing import Self
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from jissoku.model import Trial, TrialKind
+from jissoku import stats
+from jissoku.cli.live_view import LiveView
+from jissoku.model import Run, Trial
+from jissoku.model.verdict_text import time_text
+from jissoku.pipeline.progress import ProgressListener
+from jissoku.report import live_table
+from jissoku.report.sanitize import clean, sanitized
 
-WORDS = {
-    TrialKind.TIME_SLICED: "time-sliced",
-    TrialKind.PAIRED: "paired",
-    TrialKind.CLOSED_LOOP: "single target, closed loop",
-    TrialKind.FIXED_RATE: "single target, fixed rate",
-    TrialKind.CAPACITY: "single target, capacity search",
-}
 QUIET_S = 15.0
 
 
-class ProgressDisplay:
-    """Shows a campaign's progress; a `pipeline.Listener`."""
+class ProgressDisplay(ProgressListener):
+    """Shows a campaign's progress."""
 
     def __init__(self, *, quiet: bool = False) -> None:
-        """With `quiet` only failures are printed."""
+        """With `quiet` only failures are printed.
+
+        The table is on standard error if that is a terminal, else on standard output. A terminal
+        that cannot move its cursor (TERM=dumb) gets lines, as a file does.
+        """
         self._console = Console(stderr=True, highlight=False)
         self._quiet = quiet
-        self._task: TaskID | None = None
         self._last = time.monotonic()
-        self._bar = Progress(
-            BarColumn(bar_width=24),
-            TextColumn("{task.completed}/{task.total} trials, {task.fields[left]} left"),
-            TextColumn("[dim]{task.description}[/]"),
-            console=self._console,
-            transient=True,
-            # A refresh thread would run next to the load generator during every window, and the bar
-            # does not change between two trials.
-            auto_refresh=False,
-            disable=quiet or not self._console.is_terminal,
-        )
+        self._view: LiveView | None = None
+        consoles = (self._console, Console(highlight=False))
+        able = [one for one in consoles if one.file.isatty() and one.is_interactive]
+        if able and not quiet:
+            self._view = LiveView(able[0])
 
     def __enter__(self) -> Self:
-        self._bar.start()
+        if self._view is not None:
+            self._view.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        if self._view is not None:
+            self._view.stop()
 
     def note(self, text: str) -> None:
-        """Shows the current step."""
+        """Shows a sentence."""
         if not self._quiet:
             # On one line, so that a command can be copied.
             self._console.print(text, style="dim", markup=False, soft_wrap=True)
 
+    def verdict(self, text: str) -> None:
+        """Shows a verdict, unless the table does."""
+        if self._view is None:
+            self.note(text)
+
+    def begins(self, text: str) -> None:
+        """Shows what is measured from now on."""
+        if self._view is not None:
+            self._view.doing = clean(text)
+            self._view.refresh()
+
+    def values(self, run: Run, trials: Sequence[Trial]) -> None:
+        """Shows the table of the trials so far."""
+        if self._view is not None:
+            summary = stats.summarise(run, trials, has_curves=False)
+            self._view.table = live_table(sanitized(summary))
+            self._view.refresh()
+
     def trial(self, trial: Trial, done: int, total: int, seconds_left: float) -> None:
         """Moves the bar; a failed trial is printed at once."""
-        left = f"{seconds_left / 60:.0f} min" if seconds_left >= 90 else f"{seconds_left:.0f} s"
-        doing = f"{' and '.join(trial.arms)}: {WORDS[trial.kind]}"
-        if self._task is None:
-            self._task = self._bar.add_task(doing, total=total, left=left)
-        self._bar.update(self._task, completed=done, total=total, left=left, description=doing)
-        self._bar.refresh()
         if trial.failure is not None:
             failure = trial.failure
             said = failure.stderr.strip().rpartition("\n")[2]
@@ -69,6 +79,10 @@ class ProgressDisplay:
             if said:
                 self._console.print(f"  stderr: {escape(said)}", style="dim")
         now = time.monotonic()
-        if self._bar.disable and not self._quiet and now - self._last > QUIET_S:
+        if self._view is not None:
+            self._view.progress(done, total, seconds_left)
+            self._view.refresh()
+        elif not self._quiet and now - self._last > QUIET_S:
             self._last = now
-            self._console.print(f"{done}/{total} trials, {left} left", style="dim")
+            left = time_text(seconds_left)
+            self._console.print(f"{done}/{total} trials, about {left} left", style="dim")

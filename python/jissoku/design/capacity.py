@@ -1,6 +1,7 @@
 """The rates of a capacity search: up until the objective is violated, then between."""
 
 import math
+import random
 from collections.abc import Sequence
 
 from jissoku.model import CapacityStep
@@ -14,6 +15,16 @@ STEP_FACTOR = 1.1
 GAP_MAX = 1.05
 
 STEPS_MAX = 13
+
+
+def first_rate(near_rps: float, seed: int) -> int:
+    """A random rate within one final step above another one.
+
+    A search says the highest rate that met the objective among those that it tried. With a random
+    first one, what lies between that and the capacity differs from search to search, so that the
+    spread of several searches shows it.
+    """
+    return round(near_rps * math.pow(STEP_FACTOR, random.Random(seed).random() / 2))
 
 
 def next_rate(steps: Sequence[CapacityStep], first_rps: int) -> int | None:

@@ -190,7 +190,11 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         p_equal: Of a ratio outside of the minimum effect (two one-sided tests); `p_equal_holm` is
             the same after Holm.
         p_sign_flip: Exact, without assuming a distribution.
-        blocks_needed: If undecided: additional blocks that would decide, at this spread.
+        blocks_needed: If undecided: additional blocks that would decide, at this spread; None if
+            they are more than 1,000.
+        seconds_needed: The time that these blocks take, as the newest one did; None if unknown.
+        is_out_of_reach: Undecided, and the run has fewer blocks than would decide, or they take
+            more than an hour.
         condition: How much other programs used the cores in the trials of this load.
         other_programs: The mean fraction of the cores' time that they used.
         is_calm: Whether `ratio` is of calm rotations alone, in which no other program delayed a
@@ -219,6 +223,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     connections: int = 0
     minimum_effect: float = 0.01
     blocks_needed: int | None = None
+    seconds_needed: float | None = None
+    is_out_of_reach: bool = False
     condition: Condition = Condition.QUIET
     other_programs: float = 0.0
     is_calm: bool = False
@@ -247,12 +253,17 @@ class BlockValue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Percentile(msgspec.Struct, frozen=True, kw_only=True):
-    """A latency percentile in nanoseconds: the geometric mean of those of all trials."""
+    """A latency percentile in nanoseconds: the geometric mean of those of all trials.
+
+    Attributes:
+        requests: The number of answers that it rests on; 0 in older summaries.
+    """
 
     label: str
     fraction: float
     median_ns: float
     estimate_ns: Estimate | None
+    requests: int = 0
 
 
 class QuantilePoint(msgspec.Struct, frozen=True, kw_only=True):

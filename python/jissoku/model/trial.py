@@ -305,6 +305,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         start_index: Counts starts of a run from 0; trials with the same number were measured one
             after the other on the same processes. None in older records: a start for each trial.
         capacity: The result of a capacity search; None in other trials.
+        elapsed_s: Seconds from the start of the run to the trial's end; None in older records.
     """
 
     index: int
@@ -322,6 +323,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     slice_ns: int | None = None
     start_index: int | None = None
     capacity: Capacity | None = None
+    elapsed_s: float | None = None
     schema: str = SCHEMA
 
     @property

@@ -1,6 +1,8 @@
 """Verdicts in words, per metric: CPU is used, answers come sooner or later, requests are taken."""
 
-from jissoku.model.summary import Metric, Verdict
+import math
+
+from jissoku.model.summary import Comparison, Metric, Verdict, more_blocks
 
 # A lower figure, and a higher one.
 DIFFERENCES = {
@@ -18,3 +20,59 @@ def verdict_text(metric: Metric, verdict: Verdict) -> str:
         return str(verdict)
     lower, higher = DIFFERENCES[metric]
     return (lower if verdict.is_lower else higher) + (", slightly" if verdict.is_slight else "")
+
+
+# Above this a factor is easier to read than a distance in per cent.
+PER_CENT_MAX = 100
+
+# Times are rounded up to the step of the first row that they do not exceed, in seconds.
+ROUNDING_S = ((60, 5), (600, 10), (math.inf, 60))
+
+
+def outlook(comparison: Comparison) -> str:
+    """What would decide an undecided comparison: a time, or else a number of blocks.
+
+    Where the run does not last for it, how close the two are. Empty where nothing can be said.
+    """
+    if comparison.is_decided:
+        return ""
+    is_open = comparison.verdict is Verdict.INCONCLUSIVE
+    if distance := distance_text(comparison):
+        closer = f"closer than {distance}"
+        return f"practically equal or {closer}" if is_open else closer
+    more = more_text(comparison)
+    return more and f"{more} may {'decide' if is_open else 'prove it'}"
+
+
+def more_text(comparison: Comparison) -> str:
+    """As in `about 40 s more` and `3 more blocks`; empty where the run does not last for it."""
+    if not comparison.blocks_needed or comparison.is_out_of_reach:
+        return ""
+    if comparison.seconds_needed is None:
+        return more_blocks(comparison.blocks_needed)
+    return f"about {time_text(comparison.seconds_needed)} more"
+
+
+def distance_text(comparison: Comparison) -> str:
+    """How far from 1 a ratio out of reach may be, as in `4 %`; empty where it can be decided."""
+    if not comparison.is_out_of_reach or comparison.ratio is None:
+        return ""
+    return _distance(comparison.ratio.low, comparison.ratio.high)
+
+
+def time_text(seconds: float) -> str:
+    """As in `40 s`, `1 min 20 s` and `12 min`; never less than the time."""
+    step = next(step for limit, step in ROUNDING_S if seconds <= limit)
+    whole = max(step, math.ceil(seconds / step) * step)
+    minutes, rest = divmod(whole, 60)
+    parts = [f"{minutes} min"] * (minutes > 0) + [f"{rest} s"] * (rest > 0)
+    return " ".join(parts)
+
+
+def _distance(low: float, high: float) -> str:
+    """How far from 1 a ratio may be: in per cent, or as a factor if it may be far."""
+    factor = max(high, 1 / low) if low > 0 else math.inf
+    percent = 100 * (factor - 1)
+    if percent < PER_CENT_MAX:
+        return f"{math.ceil(percent - 1e-9)} %"
+    return f"a factor of {math.ceil(10 * factor) / 10:g}" if math.isfinite(factor) else "any factor"

@@ -7,7 +7,9 @@ and last the cross-checks.
 
 import random
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from threading import Thread
 
 from jissoku import stats
 from jissoku.design import schedule
@@ -16,13 +18,17 @@ from jissoku.design.schedule import PlannedMeasurement, PlannedStart, PlannedTri
 from jissoku.model import Comparison, Condition, Load, LoadLevel, Method, TrialKind, Verdict
 from jissoku.model.updated import updated
 from jissoku.model.wording import plural
-from jissoku.pipeline.comparison_run import ComparisonRun
+from jissoku.pipeline.comparison_run import ComparisonRun, starting
 from jissoku.pipeline.servers import started_servers
 from jissoku.pipeline.trial_loop import FAILURES_MAX
 from jissoku.stats.stopping import Question
 
 # Blocks of each load before anything can be decided, and of the first table.
 FIRST_BLOCKS = 3
+
+# In a limited time a pair that needs more blocks than the run may have is given up after this many:
+# before, its spread is too uncertain.
+BLOCKS_FOR_FORECAST = 5
 
 # Parts of a limited time at whose ends costs, and all but the cross-checks, are left as they are.
 COSTS_UNTIL, SEARCHES_UNTIL = 0.75, 0.95
@@ -43,13 +49,17 @@ class AnytimeRun(ComparisonRun):
     def run(self) -> None:
         """Runs all steps in the order of their importance."""
         self._started = time.monotonic()
+        # It takes a second, while the first targets start.
+        Thread(target=stats.compute_looks, args=(self.plan.horizon,), daemon=True).start()
         self._took_s: dict[TrialKind, float] = {}
         self._reported: set[Question] = set()
         self._has_table = False
         self._block_s = 0.0
         self.first_closed_loop = 0
         self.expected = self._trials_expected
-        self._kinds_left: dict[TrialKind, int] = {}
+        # The numbers of blocks at which each load is likely to be decided.
+        self._goals: dict[Load, int] = {}
+        self._lacking: dict[Question, int] = {}
         first = self._begin()
         self._measure_costs(first)
         self._measure_capacities()
@@ -82,6 +92,7 @@ class AnytimeRun(ComparisonRun):
             planned = self.usable(asked)
             if planned is None:
                 return False
+            self.progress.begins(f"{starting(planned)} to choose the loads")
             with started_servers(self.runner, planned, self.config.workload) as servers:
                 self.starts += 1
                 servers.warm_up(planned, self.config.workload, self.plan)
@@ -147,7 +158,10 @@ class AnytimeRun(ComparisonRun):
                 name for arm, against, at in still_open if at == load for name in (arm, against)
             }
             if not arms or blocks >= self.plan.horizon:
+                self._goals[load] = blocks
                 continue
+            lacking = [self._lacking.get(one, FIRST_BLOCKS) for one in still_open if one[2] == load]
+            self._goals[load] = min(self.plan.horizon, blocks + max(lacking))
             extra = {self.config.floor or "", self.config.aa_control}
             self.wanted[load] = frozenset(arms | extra if blocks < FIRST_BLOCKS else arms)
             found.append(load)
@@ -187,10 +201,21 @@ class AnytimeRun(ComparisonRun):
             widths = stats.half_widths(self.header, self.trials)
             return [one for one in self._questions() if widths.get(one, 1e9) > self.plan.precision]
         found = stats.cost_verdicts(self.header, self.trials)
-        left = [one for one in self._questions() if not _is_answered(found.get(one))]
+        self._lacking = {one: found[one].blocks_needed or self.plan.horizon for one in found}
+        left = [
+            one
+            for one in self._questions()
+            if not (_is_answered(found.get(one)) or self._is_hopeless(found.get(one)))
+        ]
         if left or not self.plan.seconds:
             return left
         return [one for one in self._questions() if stats.lacks_calm(found[one])]
+
+    def _is_hopeless(self, found: Comparison | None) -> bool:
+        """Whether a limited time is better spent on others: the blocks of the run are too few."""
+        if not self.plan.seconds or found is None or found.ratio is None:
+            return False
+        return found.is_out_of_reach and found.ratio.blocks >= BLOCKS_FOR_FORECAST
 
     def _questions(self) -> Iterator[Question]:
         for load in self.header.loads:
@@ -213,14 +238,15 @@ class AnytimeRun(ComparisonRun):
         self._reported.update(new)
         for key in new:
             if key[1] == self.header.baseline:
-                self.progress.note(f"{found[key].sentence}.")
+                self.progress.verdict(f"{found[key].sentence}.")
         if new:
             asked = list(self._questions())
             decided = sum(_is_answered(found.get(one)) for one in asked)
-            self.progress.note(
+            self.progress.verdict(
                 f"{decided} of {len(asked)} {plural(len(asked), 'comparison')} of cost"
                 f" {plural(decided, 'is', 'are')} decided."
             )
+        self.progress.values(self.header, self.trials)
 
     def _show_first_table(self, found: Mapping[Question, Comparison]) -> None:
         """What three blocks at one load say of each arm against the baseline, proven or not."""
@@ -231,7 +257,7 @@ class AnytimeRun(ComparisonRun):
             if (against, load) == (baseline, main) and one.ratio is not None
         ]
         if ratios:
-            self.progress.note(
+            self.progress.verdict(
                 f"After {FIRST_BLOCKS} blocks at {main.text}, multiples of the CPU time per request"
                 f" of {baseline}: {', '.join(ratios)}."
             )
@@ -281,14 +307,31 @@ class AnytimeRun(ComparisonRun):
         ends = began - self._started + self._took_s.get(kind, 0.0)
         if self.plan.seconds and ends > until * self.plan.seconds:
             return False
-        self._kinds_left = {kind: max(1, len(step.loads))}
         self.run_step(step, index)
         self._took_s[kind] = time.monotonic() - began
         return True
 
     def _trials_expected(self) -> Mapping[TrialKind, int]:
-        """Trials of what is being measured; how many blocks follow depends on the verdicts."""
-        return self._kinds_left
+        """Trials that follow if undecided pairs take as many blocks as they say."""
+        plan, names, loads = self.plan, len(self.config.names), self.header.loads
+        done = Counter(trial.kind for trial in self.trials if trial.attempt == 0)
+        costs = sum(
+            max(0, self._goals.get(load, FIRST_BLOCKS) - self._blocks(load)) for load in loads
+        )
+        is_sliced = self.header.method is Method.TIME_SLICED
+        checks = len(loads) * plan.cross_check_blocks
+        alone = names * len(loads) * plan.fixed_rate_blocks
+        found = {
+            TrialKind.TIME_SLICED if is_sliced else TrialKind.PAIRED: costs,
+            TrialKind.CLOSED_LOOP: names * plan.closed_loop_blocks - done[TrialKind.CLOSED_LOOP],
+            TrialKind.FIXED_RATE: alone - done[TrialKind.FIXED_RATE],
+        }
+        if self.config.objective is not None:
+            searches = names * plan.capacity_blocks
+            found[TrialKind.CAPACITY] = searches - done[TrialKind.CAPACITY]
+        if done[TrialKind.FIXED_RATE] < alone:
+            found[TrialKind.TIME_SLICED] = found.get(TrialKind.TIME_SLICED, 0) + checks
+        return {kind: max(0, count) for kind, count in found.items()}
 
 
 def has_time_for(loads: int, blocks: int, block_s: float, left_s: float) -> bool:

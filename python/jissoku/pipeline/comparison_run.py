@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from jissoku import stats
 from jissoku.design import loads as grid, schedule
-from jissoku.design.capacity import FIRST_OF_CLOSED_LOOP
+from jissoku.design.capacity import FIRST_OF_CLOSED_LOOP, first_rate
 from jissoku.design.sampling_plan import SamplingPlan
 from jissoku.design.schedule import PlannedMeasurement, PlannedStart, PlannedTrial
 from jissoku.model import (
@@ -62,7 +62,8 @@ class ComparisonRun:
         self.starts = 0
         # The pilot is the closed loop of the first block.
         self.first_closed_loop = 1
-        eta = EtaEstimator((config.plan.warmup_ns + config.plan.window_ns) / 1e9)
+        window_s = (config.plan.warmup_ns + config.plan.window_ns) / 1e9
+        eta = EtaEstimator(window_s, config.plan.seconds)
         self.loop = TrialLoop(store, listener, eta)
         self.trials = self.loop.trials
         self.repeats: RepeatedChecks | None = None
@@ -203,6 +204,7 @@ class ComparisonRun:
         left = list(self._parts(step, index))
         # One start more than failures can need: after the one that finds busy arms.
         for _ in range(FAILURES_MAX + 2):
+            self.progress.begins(f"{starting(planned)} in block {index + 1}")
             with started_servers(self.runner, planned, workload) as servers:
                 self.starts += 1
                 servers.warm_up(planned, workload, self.plan)
@@ -268,6 +270,7 @@ class ComparisonRun:
             planned = updated(planned, arms=arms)
             if len(arms) < (2 if planned.kind.is_paired else 1):
                 return True
+        self.progress.begins(f"{measuring(planned, part.load)} in block {index + 1}")
         # A disturbed search is not repeated, because it takes too long.
         reruns = 0 if part.kind is TrialKind.CAPACITY else RERUNS_MAX
         trial = self.loop.run(
@@ -297,7 +300,7 @@ class ComparisonRun:
         config, effort, load = self.config, self.plan, part.load
         if planned.kind is TrialKind.CAPACITY:
             assert config.objective is not None, "a search is planned with an objective only"
-            first = self._first_rate(planned.arms[0])
+            first = self._first_rate(planned)
             return servers.search(planned, config.workload, config.objective, first)
         rate = None if load is None else load.rate_rps
         if planned.kind is TrialKind.PAIRED and rate is not None:
@@ -317,11 +320,13 @@ class ComparisonRun:
         )
         return updated(trial, slice_ns=turns.nominal_ns)
 
-    def _first_rate(self, arm: str) -> int:
-        """The first rate of a search: the last result, or else a rate near the closed loop's."""
+    def _first_rate(self, planned: PlannedTrial) -> int:
+        """The first rate of a search: near the last result, or else near the closed loop's."""
+        (arm,) = planned.arms
         known = [t.capacity for t in self.trials if t.capacity and t.arms == (arm,)]
         met = [one.rate_rps for one in known if one.rate_rps]
-        return met[-1] if met else round(FIRST_OF_CLOSED_LOOP * self.capacities.get(arm, 1_000.0))
+        near = met[-1] if met else FIRST_OF_CLOSED_LOOP * self.capacities.get(arm, 1_000.0)
+        return first_rate(near, planned.seed)
 
     def reaching(self, load: Load) -> tuple[str, ...]:
         """The arms that are measured at a load."""
@@ -329,3 +334,21 @@ class ComparisonRun:
         if load.level is LoadLevel.GIVEN:
             return tuple(names)
         return grid.reaching(load, self.capacities, names)
+
+
+def starting(planned: PlannedTrial) -> str:
+    """What is started, for the user."""
+    return f"starting {_named(planned.arms)}"
+
+
+def measuring(planned: PlannedTrial, load: Load | None) -> str:
+    """What is measured, for the user."""
+    if planned.kind is TrialKind.CAPACITY:
+        return f"searching the capacity of {_named(planned.arms)}"
+    if load is None:
+        return f"measuring {_named(planned.arms)} in a closed loop"
+    return f"measuring {_named(planned.arms)} at {load.text}"
+
+
+def _named(arms: Sequence[str]) -> str:
+    return " and ".join(arms) if len(arms) < 3 else f"{len(arms)} targets"

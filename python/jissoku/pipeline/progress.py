@@ -4,7 +4,6 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import psutil
 
@@ -18,11 +17,21 @@ from jissoku.records.events import EVENTS_FILE, EventWriter, read_events
 OVERHEAD_S = 1.0
 
 
-class ProgressListener(Protocol):
-    """Receives the progress of a run."""
+class ProgressListener:
+    """Receives the progress of a run; this one does nothing with it."""
 
     def note(self, text: str) -> None:
         """Receives a sentence about the current step."""
+
+    def verdict(self, text: str) -> None:
+        """Receives a sentence about what has just been decided, which a table shows as well."""
+        self.note(text)
+
+    def begins(self, text: str) -> None:
+        """Receives what is started or measured from now on."""
+
+    def values(self, run: Run, trials: Sequence[Trial]) -> None:
+        """Receives all trials so far, when verdicts have been looked for in them."""
 
     def trial(self, trial: Trial, done: int, total: int, seconds_left: float) -> None:
         """Receives a finished trial, and the number and time of those left."""
@@ -31,30 +40,37 @@ class ProgressListener(Protocol):
 class EtaEstimator:
     """Estimates the remaining time from the duration of each kind of trial."""
 
-    def __init__(self, window_s: float) -> None:
-        """`window_s` is warm-up and window together, in seconds."""
+    def __init__(self, window_s: float, limit_s: float = 0.0) -> None:
+        """The first trial begins.
+
+        Args:
+            window_s: Warm-up and window together, in seconds.
+            limit_s: The longest duration of the run, in seconds; 0: it has none.
+        """
         self._guess_s = window_s + OVERHEAD_S
         self._took_s: dict[TrialKind, list[float]] = defaultdict(list)
-        self._started = time.monotonic()
+        self._began = self._last = time.monotonic()
+        self._limit_s = limit_s
 
-    def start(self) -> None:
-        """A trial begins."""
-        self._started = time.monotonic()
-
-    def stop(self, kind: TrialKind) -> None:
-        """The trial that began last has ended."""
-        self._took_s[kind].append(time.monotonic() - self._started)
+    def ended(self, kind: TrialKind) -> None:
+        """A trial has ended; since the previous one its targets have also been started."""
+        now = time.monotonic()
+        self._took_s[kind].append(now - self._last)
+        self._last = now
 
     def seconds(self, left: Mapping[TrialKind, int]) -> float:
         """Estimated duration of the given numbers of trials, in seconds."""
-        return sum(count * self._typical(kind) for kind, count in left.items())
+        needed_s = sum(count * self._typical(kind) for kind, count in left.items())
+        if not self._limit_s:
+            return needed_s
+        return min(needed_s, max(0.0, self._limit_s - (time.monotonic() - self._began)))
 
     def _typical(self, kind: TrialKind) -> float:
         took = self._took_s[kind]
         return sum(took) / len(took) if took else self._guess_s
 
 
-class RecordedProgress:
+class RecordedProgress(ProgressListener):
     """Writes progress as events of the run, and passes it on."""
 
     def __init__(self, listener: ProgressListener, events: EventWriter) -> None:
@@ -64,8 +80,24 @@ class RecordedProgress:
 
     def note(self, text: str) -> None:
         """Writes and passes on a sentence."""
-        self._events.add(Event(kind=EventKind.NOTE, elapsed_s=self._events.elapsed_s(), text=text))
+        self._write(text)
         self._listener.note(text)
+
+    def verdict(self, text: str) -> None:
+        """Writes and passes on a sentence about what is decided."""
+        self._write(text)
+        self._listener.verdict(text)
+
+    def begins(self, text: str) -> None:
+        """Passes on what is measured from now on."""
+        self._listener.begins(text)
+
+    def values(self, run: Run, trials: Sequence[Trial]) -> None:
+        """Passes on the trials; others read them in the records."""
+        self._listener.values(run, trials)
+
+    def _write(self, text: str) -> None:
+        self._events.add(Event(kind=EventKind.NOTE, elapsed_s=self._events.elapsed_s(), text=text))
 
     def trial(self, trial: Trial, done: int, total: int, seconds_left: float) -> None:
         """Writes and passes on a trial."""
@@ -87,7 +119,7 @@ class RecordedProgress:
         self._listener.trial(trial, done, total, seconds_left)
 
 
-class SeriesProgress:
+class SeriesProgress(ProgressListener):
     """Progress over several campaigns, with the remaining time of all of them."""
 
     def __init__(self, listener: ProgressListener, *, seconds: float, trials: int) -> None:
@@ -109,7 +141,10 @@ class SeriesProgress:
 
     def note(self, text: str) -> None:
         """Suppresses notes of single campaigns."""
-        del text
+
+    def begins(self, text: str) -> None:
+        """Passes on what is measured from now on."""
+        self._listener.begins(text)
 
     def trial(self, trial: Trial, done: int, total: int, seconds_left: float) -> None:
         """Shows a trial's end as one of all campaigns' trials."""

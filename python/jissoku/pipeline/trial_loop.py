@@ -1,5 +1,6 @@
 """One trial of a run, repeated if the machine disturbed it, with every attempt recorded."""
 
+import time
 from collections.abc import Callable, Mapping
 
 from jissoku import stats
@@ -22,7 +23,8 @@ class TrialLoop:
     """Records the trials of one run; they are in `trials`, in the order in which they ran."""
 
     def __init__(self, writer: RunWriter, listener: ProgressListener, eta: EtaEstimator) -> None:
-        """Nothing is recorded yet."""
+        """Nothing is recorded yet; the time of the run begins."""
+        self._began = time.monotonic()
         self.trials: list[Trial] = []
         self._writer = writer
         self._listener = listener
@@ -51,10 +53,10 @@ class TrialLoop:
         """
         attempt = 0
         while True:
-            self._eta.start()
             trial = updated(measure(), index=len(self.trials), attempt=attempt)
+            trial = updated(trial, elapsed_s=round(time.monotonic() - self._began, 3))
             trial = updated(trial, failed_checks=stats.trial_checks(trial))
-            self._eta.stop(kind)
+            self._eta.ended(kind)
             self._record(trial, left)
             if trial.failure is not None or attempt == reruns or not stats.is_rejected(trial):
                 return trial

@@ -3,13 +3,17 @@
 from jissoku.report.brief import brief
 from jissoku.report.html import to_html
 from jissoku.report.json import to_json
+from jissoku.report.live import LiveState, LiveTable, live_table
 from jissoku.report.sweep_html import sweep_to_html
 from jissoku.report.sweep_text import sweep_renderable, sweep_to_json, sweep_to_text
 from jissoku.report.text import renderable, to_text
 from jissoku.report.tuning import tuning_to_json, tuning_to_text
 
 __all__ = [
+    "LiveState",
+    "LiveTable",
     "brief",
+    "live_table",
     "renderable",
     "sweep_renderable",
     "sweep_to_html",

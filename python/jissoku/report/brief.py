@@ -8,16 +8,30 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from jissoku.model import ArmSummary, Comparison, Estimate, Load, Metric, Severity, Summary
+from jissoku.model import ArmSummary, Comparison, Load, Metric, Severity, Summary
+from jissoku.model.verdict_text import distance_text, more_text
 from jissoku.model.wording import plural
 from jissoku.report import format as fmt, tables
-from jissoku.report.metric_words import join_names
+from jissoku.report.live import width, with_width
 from jissoku.report.sanitize import sanitized
 from jissoku.report.text import STYLES, shown_loads
+
+
+def without_figure(comparison: Comparison) -> str:
+    """The verdict of a pair that has no ratio and that nothing would decide."""
+    return "" if comparison.ratio or comparison.blocks_needed else f"({comparison.verdict})"
+
 
 # Pairs and warnings beyond these are in the report.
 UNDECIDED_MAX = 6
 WARNINGS_MAX = 5
+
+# What is written of undecided pairs, each under its title.
+UNDECIDED = (
+    ("Undecided, with what would decide:", more_text),
+    ("Practically equal or closer than this, for which the run is too short:", distance_text),
+    ("Without a figure:", without_figure),
+)
 
 
 def brief(summary: Summary) -> RenderableType:
@@ -82,7 +96,7 @@ class BriefReport:
         if ratio is None and name == self.summary.run.floor:
             base = self._cost_of_baseline(load)
             return f"{point.cost_ns.value / base:.2f}" if base else fmt.NOTHING
-        return f"{rank}{_with_width(ratio)}" if ratio else fmt.NOTHING
+        return f"{rank}{with_width(ratio)}" if ratio else fmt.NOTHING
 
     def _cost_of_baseline(self, load: Load) -> float | None:
         for known in self.summary.arm_summaries:
@@ -96,26 +110,48 @@ class BriefReport:
         at = "" if summary.main_load is None else f" at {fmt.offered(summary.main_load)}"
         text = (
             f"CPU per request at each rate: rank, and multiple of {summary.run.baseline} with its"
-            f" 95 % interval; \N{MICRO SIGN}s and p99{at}."
+            f" 95 % interval; \N{MICRO SIGN}s and p99{at}{self._p99_requests()}."
         )
         if summary.run.objective:
             text += f" Capacity: rank, and requests/s with {summary.run.objective}."
         return text
 
+    def _p99_requests(self) -> str:
+        """On how many answers the values of p99 rest."""
+        counts = [
+            one.requests
+            for known in self.summary.arm_summaries
+            if (point := known.at(self.summary.main_load)) is not None
+            for one in point.percentiles
+            if one.label == "p99" and one.requests
+        ]
+        if not counts:
+            return ""
+        least, most = min(counts), max(counts)
+        return (
+            f", of {least:,} requests" if least == most else f", of {least:,} to {most:,} requests"
+        )
+
     def _undecided(self) -> Iterator[RenderableType]:
-        """Pairs without an answer by cost, each with its loads and the blocks that it lacks."""
-        rows: dict[tuple[str, str], list[Comparison]] = {}
-        for one in self.summary.by(Metric.COST):
-            if not one.is_decided:
-                rows.setdefault((one.arm, one.against), []).append(one)
-        if not rows:
-            return
-        yield Text("")
-        yield Text("Undecided by CPU per request:", style="bold")
-        for (arm, against), found in list(rows.items())[:UNDECIDED_MAX]:
-            yield Text(f"  {arm} / {against} at {join_names([_lacking(one) for one in found])}")
-        if (more := len(rows) - UNDECIDED_MAX) > 0:
-            yield Text(f"  and {more} more {plural(more, 'pair')}: see the report.")
+        """Pairs without an answer by cost or capacity: what would decide, or how close they are."""
+        costs = [one for one in self.summary.by(Metric.COST) if not one.is_decided]
+        searched = [one for one in self.summary.by(Metric.CAPACITY) if not one.is_decided]
+        lost: set[str] = set()
+        for title, text in UNDECIDED:
+            known = {one: text(one) for one in (*costs, *searched)}
+            pairs: dict[str, list[str]] = {}
+            for one, said in known.items():
+                if said:
+                    place = "capacity" if one.metric is Metric.CAPACITY else fmt.offered(one.load)
+                    pairs.setdefault(f"{one.arm} / {one.against}", []).append(f"{place} {said}")
+            if pairs:
+                yield Text("")
+                yield Text(title, style="bold")
+                shown = list(pairs.items())[:UNDECIDED_MAX]
+                yield Text("; ".join(f"{pair} at {', '.join(at)}" for pair, at in shown))
+                lost |= set(list(pairs)[UNDECIDED_MAX:])
+        if lost:
+            yield Text(f"And {len(lost)} more {plural(len(lost), 'pair')}: see the report.")
 
     def _warnings(self) -> Iterator[RenderableType]:
         """Titles of problems and warnings; their texts are in the report, and with --verbose."""
@@ -129,29 +165,9 @@ class BriefReport:
             yield Text(f"and {more} more {plural(more, 'warning')}: see the report.")
 
 
-def _lacking(one: Comparison) -> str:
-    at = fmt.offered(one.load)
-    if one.ratio is None:
-        return f"{at} ({one.verdict})"
-    more = ""
-    if needed := one.blocks_needed:
-        more = f", {needed} more {plural(needed, 'block')}"
-    return f"{at} ({_with_width(one.ratio)}{more})"
-
-
-def _with_width(ratio: Estimate) -> str:
-    """The value, with the half-width of its interval in per cent: `1.31±4%`."""
-    return f"{ratio.value:.2f}{_width(ratio)}"
-
-
-def _width(found: Estimate) -> str:
-    part = 100 * (found.high - found.low) / 2 / found.value
-    return f"\N{PLUS-MINUS SIGN}{part:.0f}%" if part < 1000 else ""
-
-
 def _capacity(known: ArmSummary) -> str:
     found = known.capacity_rps
     if found is None:
         return fmt.NOTHING
     rank = "" if known.capacity_rank is None else f"{known.capacity_rank} "
-    return f"{rank}{fmt.significant(found.value, 2)}{_width(found)}"
+    return f"{rank}{fmt.significant(found.value, 2)}{width(found)}"

@@ -1,6 +1,7 @@
 """A comparison's report as one HTML file."""
 
 from jissoku.model import Severity, Summary
+from jissoku.model.verdict_text import outlook
 from jissoku.report import charts, method, metric_words, page, tables, verdicts
 from jissoku.report.sanitize import sanitized
 
@@ -44,7 +45,7 @@ def _against(summary: Summary) -> list[tuple[str, list[str], list[str], bool]]:
             c.sentence,
             list(c.remarks if c.ratio else ()),
             list(metric_words.disagreements(c)),
-            bool(c.ratio) and not c.remarks and c.blocks_needed is None,
+            bool(c.ratio) and not c.remarks and not outlook(c),
         )
         for metric in metric_words.METRIC_NAMES
         for c in verdicts.against(summary, metric)

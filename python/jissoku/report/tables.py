@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from jissoku.model import ArmSummary, Load, LoadPoint, MeasurementStatus, Summary
+from jissoku.model import ArmSummary, Load, LoadPoint, MeasurementStatus, Percentile, Summary
 from jissoku.model.history_answer import MachineDay
 from jissoku.report import format as fmt
 from jissoku.report.metric_words import join_names
@@ -233,12 +233,23 @@ def capacities(summary: Summary) -> Table:
 def latencies(summary: Summary, load: Load | None = None) -> Table:
     """Percentiles at one load or at every one, from the time at which a request was due."""
     rows = tuple(
-        (known.arm.name, fmt.offered(p.load), *(_percentile_range(p, one) for one in PERCENTILES))
+        (
+            known.arm.name,
+            fmt.offered(p.load),
+            *(_percentile_range(p, one) for one in PERCENTILES),
+            _requests(p.percentiles),
+        )
         for known in summary.arm_summaries
         for p in known.points
         if p.percentiles and load in {None, p.load}
     )
-    return Table(header=("target", "load", *PERCENTILES), rows=rows)
+    return Table(header=("target", "load", *PERCENTILES, "requests"), rows=rows)
+
+
+def _requests(percentiles: Sequence[Percentile]) -> str:
+    """How many answers an arm's percentiles at a load rest on."""
+    most = max((one.requests for one in percentiles), default=0)
+    return f"{most:,}" if most else fmt.NOTHING
 
 
 def _percentile_range(point: LoadPoint, label: str) -> str:

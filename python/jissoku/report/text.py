@@ -17,9 +17,8 @@ from jissoku.model import (
     Severity,
     Summary,
     Verdict,
-    more_blocks,
 )
-from jissoku.model.verdict_text import verdict_text
+from jissoku.model.verdict_text import outlook, verdict_text
 from jissoku.report import format as fmt, method, metric_words, tables, verdicts
 from jissoku.report.metric_words import join_names
 from jissoku.report.sanitize import sanitized
@@ -192,11 +191,8 @@ def _verdict_rows(text: Sequence[Comparison]) -> RenderableType:
 
 
 def _certainty(found: Comparison) -> str:
-    """Whether a verdict is proven, the blocks that would decide, and whether a check disagrees."""
-    text = "proven" if found.is_decided else ""
-    if not found.is_decided and found.blocks_needed:
-        is_open = found.verdict is Verdict.INCONCLUSIVE
-        text = f"{more_blocks(found.blocks_needed)} may {'decide' if is_open else 'prove it'}"
+    """Whether a verdict is proven, what would decide, and whether a check disagrees."""
+    text = "proven" if found.is_decided else outlook(found)
     return f"{text} {metric_words.WARNING}".lstrip() if metric_words.disagreements(found) else text
 
 

@@ -3,6 +3,7 @@
 from jissoku.stats.compare import pairs
 from jissoku.stats.neighbours import neighbours
 from jissoku.stats.run_checks import is_rejected
+from jissoku.stats.sequential import compute_looks
 from jissoku.stats.stopping import cost_verdicts, half_widths, is_enough, lacks_calm
 from jissoku.stats.summary import contradicted, of_unfinished, summarise
 from jissoku.stats.sweep import summarise as summarise_sweep
@@ -11,6 +12,7 @@ from jissoku.stats.verdict import minimum_effect_of
 
 __all__ = [
     "busy_arms",
+    "compute_looks",
     "contradicted",
     "cost_verdicts",
     "half_widths",

@@ -238,12 +238,18 @@ def _with_closed_loop(known: ArmSummary, evidence: ComparisonInput) -> ArmSummar
         user_fraction=_user_fraction(_measurements(rate_trials, name)),
         rate_rps=estimate.geometric_mean(rates),
         bottleneck=bottleneck.common_bottleneck(t.conditions for t in rate_trials if t.conditions),
-        capacity_rps=estimate.geometric_mean(
-            list(samples.log_capacities(readings.trials, name).values())
-        ),
+        capacity_rps=_capacity(readings.trials, name),
         rss_bytes=round(statistics.median(seen)) if seen else None,
         idle_cpu_fraction=statistics.median(idle) / 1e9 if idle else None,
     )
+
+
+def _capacity(trials: Sequence[Trial], name: str) -> Estimate | None:
+    """The highest rate that met the objective; the next one tried may be the first that did not."""
+    logs = list(samples.log_capacities(trials, name).values())
+    found = estimate.geometric_mean(logs)
+    step = samples.search_step(trials, name)
+    return found and updated(found, high=found.high * math.exp(step))
 
 
 def _block_values(logs: Mapping[int, float]) -> tuple[BlockValue, ...]:

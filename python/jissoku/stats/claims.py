@@ -13,6 +13,7 @@ from jissoku.model.experiment import (
     ExperimentHeader,
     InequalityResult,
 )
+from jissoku.model.summary import ALPHA
 from jissoku.model.updated import updated
 from jissoku.model.wording import plural, too_few_blocks
 from jissoku.stats import claim_quantities, decision, estimate
@@ -21,6 +22,7 @@ from jissoku.stats.claim_quantities import LogRatioSample, WorkloadTrials, gener
 from jissoku.stats.decision import Decided
 from jissoku.stats.inequality import Inequality, Quantity, parse, quantity as read_quantity
 from jissoku.stats.run_checks import is_rejected
+from jissoku.stats.verdict import Rule, blocks_needed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +164,9 @@ def _test(known: ClaimData, text: str, link: Inequality) -> _InequalityTest:
         if len(logs) >= 2:
             value = estimate.geometric_mean(logs)
             blank = updated(blank, value=value, measured=value.text if value else "")
-        return _InequalityTest(updated(blank, blocks_needed=looks.first - len(logs)), link)
+        away = [log - math.log(link.bound) for log in logs]
+        needed = blocks_needed(away, Rule(minimum_effect=0.0, looks=looks), ALPHA)
+        return _InequalityTest(updated(blank, blocks_needed=needed), link)
     value = estimate.geometric_mean(logs)
     assert value is not None, "six blocks have an interval"
     # A check is one of the whole left side only where that is the ratio of two costs.

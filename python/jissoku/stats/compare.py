@@ -21,10 +21,6 @@ from jissoku.stats.decision import Decided
 from jissoku.stats.ratio_samples import RatioSamples
 from jissoku.stats.verdict import MINIMUM_EFFECT_OF_METRIC, minimum_effect_of
 
-# A search ends with a rate that met the objective and one 5 % higher that did not. The ratio of two
-# such rates is off by half of such a step on either side, in every block alike.
-SEARCH_RESOLUTION = math.log(1.05) / 2
-
 # One pair: (candidate, the arm that it is compared with).
 Pair = tuple[str, str]
 
@@ -150,7 +146,8 @@ def compare_cost(
         calm_fraction=pair.calm_fraction,
         other_ratio=estimate.geometric_mean(list(pair.others.values())),
     )
-    decided = decision.decide(blank, pair.logs, pair.looks)
+    block_s = evidence.block_s(pair.source, load)
+    decided = decision.decide(blank, pair.logs, pair.looks, block_s=block_s)
     checks = cross_checks(evidence, decided.found, pair, comparisons)
     return decision.with_checks(decided, checks)
 
@@ -177,13 +174,17 @@ def _compare_metric(
     """One pair by latency at a load, or by capacity; None if either has no value."""
     if {arm, against} & evidence.excluded_arms.keys():
         return None
+    resolution = 0.0
     if load is None:
-        logs = samples.log_capacity_ratios(evidence.valid_trials.trials, arm, against)
-        source, load = EvidenceSource.SINGLE, FULL_LOAD
+        trials = evidence.valid_trials.trials
+        logs = samples.log_capacity_ratios(trials, arm, against)
+        resolution = samples.search_resolution(trials, arm, against)
+        source, load, block_s = EvidenceSource.SINGLE, FULL_LOAD, evidence.search_s()
     else:
         logs = samples.log_latency_ratios(evidence.at(load), metric, arm, against)
         is_sliced = evidence.run.method is Method.TIME_SLICED
         source = EvidenceSource.TIME_SLICED if is_sliced else EvidenceSource.SINGLE
+        block_s = evidence.block_s(source, load)
     if not logs:
         return None
     seen = evidence.neighbours_at(load)
@@ -199,5 +200,4 @@ def _compare_metric(
         condition=seen.condition,
         other_programs=seen.share,
     )
-    resolution = SEARCH_RESOLUTION if metric is Metric.CAPACITY else 0.0
-    return decision.decide(blank, logs, evidence.looks, resolution=resolution)
+    return decision.decide(blank, logs, evidence.looks, resolution=resolution, block_s=block_s)

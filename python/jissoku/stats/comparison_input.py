@@ -3,11 +3,31 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from jissoku.model import FULL_LOAD, Load, LoadLevel, Method, Metric, Run, Trial, TrialKind, Verdict
+from jissoku.model import (
+    FULL_LOAD,
+    EvidenceSource,
+    Load,
+    LoadLevel,
+    Method,
+    Metric,
+    Run,
+    Trial,
+    TrialKind,
+    Verdict,
+)
+from jissoku.stats.block_durations import BlockDurations
 from jissoku.stats.looks import Looks
 from jissoku.stats.neighbours import Neighbours, neighbours
 from jissoku.stats.ratio_samples import RatioSamples, choose_rotations
 from jissoku.stats.valid_trials import ValidTrials
+
+# The trials that a ratio's values come from.
+KINDS = {
+    EvidenceSource.TIME_SLICED: TrialKind.TIME_SLICED,
+    EvidenceSource.PAIRED: TrialKind.PAIRED,
+    EvidenceSource.TWO_PAIRED: TrialKind.PAIRED,
+    EvidenceSource.SINGLE: TrialKind.FIXED_RATE,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +38,7 @@ class ComparisonInput:
         excluded_arms: Arms without a verdict, each with its status and the reason.
         loads: The loads at which arms are compared, lightest first.
         observed_noise: Ratio minus one by which equal arms are shown to differ in this run.
+        durations: How long its blocks took.
     """
 
     run: Run
@@ -25,6 +46,7 @@ class ComparisonInput:
     excluded_arms: Mapping[str, tuple[Verdict, str]]
     loads: tuple[Load, ...]
     observed_noise: Mapping[Metric, float] = field(default_factory=dict)
+    durations: BlockDurations = field(default_factory=BlockDurations)
     _at: dict[Load, ValidTrials] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -65,6 +87,19 @@ class ComparisonInput:
         The noise floor of a machine is known of costs; no other metric is measured more precisely.
         """
         return max(self.run.noise_floor or 0.0, self.observed_noise.get(metric, 0.0))
+
+    def block_s(self, source: EvidenceSource, load: Load) -> float | None:
+        """How long a block of trials from this source takes where this load is measured."""
+        kind = KINDS[source]
+        if kind is TrialKind.FIXED_RATE and load.rate_rps is None:
+            kind = TrialKind.CLOSED_LOOP
+        return self.durations.seconds({kind}, load.rate_rps)
+
+    def search_s(self) -> float | None:
+        """How long a block of capacity searches takes, with what is measured on their starts."""
+        kinds = {TrialKind.CAPACITY, TrialKind.CLOSED_LOOP}
+        searched = self.durations.seconds({TrialKind.CAPACITY})
+        return searched and self.durations.seconds(kinds)
 
     def neighbours_at(self, load: Load) -> Neighbours:
         """What ran beside the trials at one load."""

@@ -1,7 +1,7 @@
 """Comparisons in sentences, the same in every kind of report."""
 
-from jissoku.model import Comparison, Condition, Estimate, Metric, Verdict, more_blocks
-from jissoku.model.verdict_text import verdict_text
+from jissoku.model import Comparison, Condition, Estimate, Metric
+from jissoku.model.verdict_text import outlook, verdict_text
 
 METRIC_NAMES = {
     Metric.COST: "the CPU time per request",
@@ -38,13 +38,8 @@ def _certainty(comparison: Comparison) -> str:
     """In brackets: proven, or what would prove it with all comparisons counted."""
     if comparison.is_decided:
         return " (proven)"
-    if comparison.blocks_needed and comparison.p_value is not None:
-        return f" ({more_blocks(comparison.blocks_needed)} may {_may(comparison)})"
-    return ""
-
-
-def _may(comparison: Comparison) -> str:
-    return "decide" if comparison.verdict is Verdict.INCONCLUSIVE else "prove it"
+    more = outlook(comparison) if comparison.p_value is not None else ""
+    return f" ({more})" if more else ""
 
 
 def beside(comparison: Comparison) -> str:

@@ -28,17 +28,29 @@ CHECK_ALPHA = 0.01
 # in 5, 7 and 6 % of runs instead of 1 %, and this one in 0.0, 0.0 and 2 % (simulated).
 CHECK_SPREAD = 4.0
 
+# No number of blocks decides these.
+WITHOUT_FORECAST = {Verdict.DISPUTED, Verdict.FAILED, Verdict.INVALID}
+
+# A forecast beyond this, an hour in seconds, is of no use.
+OUTLOOK_S = 3600.0
+
 # From here on a change in percent is hard to read: a p99 of an overloaded target can be thousands.
 LARGE_FACTOR = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A comparison before it is corrected for the number of comparisons, and what it rests on."""
+    """A comparison before it is corrected for the number of comparisons, and what it rests on.
+
+    Attributes:
+        values: ln(ratio) of each block.
+        block_s: How long one more block takes, in seconds; None if unknown.
+    """
 
     found: Comparison
     values: tuple[float, ...] = ()
     rule: Rule = field(default_factory=lambda: Rule(minimum_effect=0.0))
+    block_s: float | None = None
 
 
 def decide(
@@ -47,6 +59,7 @@ def decide(
     looks: Looks = ONE_LOOK,
     *,
     resolution: float = 0.0,
+    block_s: float | None = None,
 ) -> Decided:
     """Computes the values of one pair that do not depend on other pairs.
 
@@ -55,6 +68,7 @@ def decide(
         logs: ln(ratio) by block.
         looks: When the run may be looked at.
         resolution: By how much all logarithms may be off in the same direction.
+        block_s: How long one more block takes, in seconds; None if unknown.
     """
     values = looks.used(tuple(logs[block] for block in sorted(logs)))
     rule = Rule(minimum_effect=blank.minimum_effect, looks=looks, resolution=resolution)
@@ -63,10 +77,9 @@ def decide(
         blank,
         verdict=judgement.verdict,
         remarks=(*blank.remarks, *([judgement.remark] if judgement.remark else ())),
-        blocks_needed=max(0, looks.first - len(values)) or None,
     )
     if len(values) < (looks.first if looks.horizon else 2):
-        return Decided(known, values, rule)
+        return Decided(known, values, rule, block_s)
     interval = rule.interval(*estimate.mean_and_sd(values), len(values), 0.95)
     whole = updated(
         known,
@@ -77,7 +90,7 @@ def decide(
         p_sign_flip=estimate.sign_flip(values),
         remarks=(*known.remarks, *_outliers(values), *_other_rotations(known)),
     )
-    return Decided(whole, values, rule)
+    return Decided(whole, values, rule, block_s)
 
 
 def decide_bound(
@@ -85,13 +98,15 @@ def decide_bound(
     bound: float,
     checks: Sequence[CrossCheck] = (),
     looks: Looks = ONE_LOOK,
+    block_s: float | None = None,
 ) -> Decided:
     """Decides on which side of a bound a ratio is; all its values are relative to the bound.
 
     Any distance from it counts: there is no minimum effect.
     """
     blank = Comparison(arm="", against="", verdict=Verdict.INCONCLUSIVE, minimum_effect=0.0)
-    decided = decide(blank, {block: log - math.log(bound) for block, log in logs.items()}, looks)
+    relative = {block: log - math.log(bound) for block, log in logs.items()}
+    decided = decide(blank, relative, looks, block_s=block_s)
     return with_checks(
         decided,
         [
@@ -118,23 +133,44 @@ def settle(family: Sequence[Decided]) -> tuple[Comparison, ...]:
     """
     different = multiplicity.holm([one.found.p_value for one in family])
     equal = multiplicity.holm([one.found.p_equal for one in family])
-    alpha = ALPHA / max(1, len(family))
+    alphas = _alpha_left(different), _alpha_left(equal)
     return tuple(
-        _settled(one, p_holm, p_equal, alpha)
+        _settled(one, p_holm, p_equal, alphas)
         for one, p_holm, p_equal in zip(family, different, equal, strict=True)
     )
 
 
+def _alpha_left(corrected: Sequence[float | None]) -> float:
+    """The largest p-value that would prove the next comparison of a family."""
+    unproven = sum(p is None or p > ALPHA for p in corrected)
+    return ALPHA / max(1, unproven)
+
+
 def _settled(
-    decided: Decided, p_holm: float | None, p_equal: float | None, alpha: float
+    decided: Decided, p_holm: float | None, p_equal: float | None, alphas: tuple[float, float]
 ) -> Comparison:
     found = decided.found
     is_sure = p_holm is not None and p_holm <= ALPHA
     proven = found.verdict.is_difference and is_sure
     known = updated(found, p_holm=p_holm, p_equal_holm=p_equal, proven=proven)
-    if known.p_value is not None and not known.is_decided and known.verdict is not Verdict.DISPUTED:
-        known = updated(known, blocks_needed=blocks_needed(decided.values, decided.rule, alpha))
+    if not known.is_decided and known.verdict not in WITHOUT_FORECAST:
+        known = _with_forecast(known, decided, blocks_needed(decided.values, decided.rule, *alphas))
     return updated(known, sentence=comparison_text(known))
+
+
+def _with_forecast(found: Comparison, decided: Decided, needed: int | None) -> Comparison:
+    """How many blocks would decide, how long they take, and whether the run can have them."""
+    horizon, has_figure = decided.rule.looks.horizon, found.p_value is not None
+    seconds = None if needed is None or decided.block_s is None else needed * decided.block_s
+    is_beyond = needed is None or (seconds or 0.0) > OUTLOOK_S
+    if horizon and needed is not None:
+        is_beyond |= len(decided.values) + needed > horizon
+    return updated(
+        found,
+        blocks_needed=needed,
+        seconds_needed=seconds,
+        is_out_of_reach=has_figure and is_beyond,
+    )
 
 
 def agrees(

@@ -131,6 +131,7 @@ def _percentiles(measurements: Mapping[int, ArmMeasurement]) -> Iterator[Percent
                 fraction=fraction,
                 median_ns=math.exp(statistics.fmean(values)),
                 estimate_ns=estimate.geometric_mean(values),
+                requests=sum(one.requests for one in measurements.values()),
             )
 
 

@@ -1,7 +1,7 @@
 """The data of every comparison: one logarithm per block, by metric."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from jissoku.model import ArmMeasurement, Load, Method, Metric, Run, Trial, TrialKind
 from jissoku.stats import latency
@@ -17,6 +17,9 @@ from jissoku.stats.valid_trials import (
 Logs = Mapping[int, float]
 
 FRACTIONS = {Metric.P50: 0.50, Metric.P99: 0.99}
+
+# The largest factor between the two rates at which a search ends, where a record does not say.
+SEARCH_STEP = 1.05
 
 
 # The trials with latencies at one load. Paired trials have none: each request of one arm waits for
@@ -65,15 +68,15 @@ def log_latency_ratios(known: ValidTrials, metric: Metric, arm: str, against: st
 
 def log_capacities(trials: Sequence[Trial], arm: str) -> Logs:
     """ln(highest rate that met the objective), by block; without searches that never met it."""
-    return {
-        trial.block: math.log(trial.capacity.rate_rps)
-        for trial in trials
-        if trial.kind is TrialKind.CAPACITY
-        and trial.arms == (arm,)
-        and trial.is_valid
-        and trial.capacity is not None
-        and trial.capacity.rate_rps
-    }
+    return {trial.block: math.log(rate) for trial, rate in _searches(trials, arm)}
+
+
+def _searches(trials: Sequence[Trial], arm: str) -> Iterator[tuple[Trial, int]]:
+    for trial in trials:
+        if trial.kind is TrialKind.CAPACITY and trial.arms == (arm,) and trial.is_valid:
+            rate = trial.capacity.rate_rps if trial.capacity is not None else None
+            if rate:
+                yield trial, rate
 
 
 def log_capacity_ratios(trials: Sequence[Trial], arm: str, against: str) -> Logs:
@@ -106,3 +109,27 @@ def block_costs(run: Run, trials: Sequence[Trial]) -> dict[tuple[Load, str], lis
             ]
         )
     }
+
+
+def search_resolution(trials: Sequence[Trial], arm: str, against: str) -> float:
+    """By how much ln(capacity ratio) may be off because searches move in steps.
+
+    A search ends between a rate that met the objective and a higher one that did not, and says the
+    lower one: it is off by half of their distance on either side of what it says on average. It
+    starts at a random place within a step, so that errors of blocks are independent and are a part
+    of their spread as well.
+    """
+    return max(search_step(trials, name) for name in (arm, against)) / 2
+
+
+def search_step(trials: Sequence[Trial], arm: str) -> float:
+    """The mean ln(distance) between the two rates at which each search of an arm ended."""
+    gaps = [math.log(_next_rate(trial, rate) / rate) for trial, rate in _searches(trials, arm)]
+    return sum(gaps) / len(gaps) if gaps else math.log(SEARCH_STEP)
+
+
+def _next_rate(trial: Trial, rate: int) -> float:
+    """The lowest rate above a search's result that did not meet the objective."""
+    steps = trial.capacity.steps if trial.capacity is not None else ()
+    above = [step.rate_rps for step in steps if not step.is_met and step.rate_rps > rate]
+    return min(above, default=SEARCH_STEP * rate)

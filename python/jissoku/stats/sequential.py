@@ -63,6 +63,12 @@ def looks(horizon: int) -> tuple[int, ...]:
     return tuple(range(FIRST_LOOK, horizon + 1))
 
 
+def compute_looks(horizon: int) -> None:
+    """Computes the critical values of all looks, which are kept."""
+    for alpha in ALPHAS:
+        boundaries(looks(horizon), horizon, alpha)
+
+
 def p_value(t: float, blocks: int, horizon: int) -> float:
     """The smallest significance level at which a look after `blocks` blocks finds this |t|."""
     if blocks < FIRST_LOOK:

@@ -19,6 +19,7 @@ from jissoku.model import (
 from jissoku.model.updated import updated
 from jissoku.stats import run_checks
 from jissoku.stats.arm_summary import ArmOutcome, arm_outcome, arm_summary
+from jissoku.stats.block_durations import BlockDurations
 from jissoku.stats.compare import (
     aa_control,
     compare,
@@ -87,7 +88,11 @@ def summarise(run: Run, trials: Sequence[Trial], *, has_curves: bool = True) -> 
 def comparison_input(run: Run, trials: Sequence[Trial]) -> ComparisonInput:
     """What verdicts are decided from, the same for every question about a run."""
     return ComparisonInput(
-        run, valid_trials(trials), excluded_arms(run, trials), loads_of(run, tuple(trials))
+        run,
+        valid_trials(trials),
+        excluded_arms(run, trials),
+        loads_of(run, tuple(trials)),
+        durations=BlockDurations(trials, run.slice_ns),
     )
 
 

@@ -137,24 +137,36 @@ _WEAKER = {
 }
 
 
-def blocks_needed(logs: Sequence[float], rule: Rule, alpha: float) -> int | None:
+def blocks_needed(
+    logs: Sequence[float], rule: Rule, alpha: float, alpha_equal: float | None = None
+) -> int | None:
     """How many more blocks would decide if mean and spread stayed as they are; None: over 1000.
 
-    Both methods have to agree then, and the p-value has to be at most `alpha`: 0.05 divided by the
-    number of comparisons.
+    Both methods have to agree then, and the p-value has to be small enough. Fewer than two blocks
+    have no spread: the first look may decide.
+
+    Args:
+        alpha: The largest p-value of a difference: 0.05 divided by the number of comparisons that
+            have none yet.
+        alpha_equal: The same of an equality; None: as of a difference.
     """
+    if len(logs) < 2:
+        return rule.looks.first - len(logs)
+    alphas = alpha, alpha if alpha_equal is None else alpha_equal
     low, high = max(rule.looks.first, len(logs) + 1), BLOCKS_NEEDED_MAX
-    if len(logs) < 2 or not _would_decide(logs, rule, alpha, high):
-        return None if len(logs) >= 2 else max(0, rule.looks.first - len(logs))
+    if not _would_decide(logs, rule, alphas, high):
+        return None
     while low < high:
         middle = (low + high) // 2
         low, high = (
-            (low, middle) if _would_decide(logs, rule, alpha, middle) else (middle + 1, high)
+            (low, middle) if _would_decide(logs, rule, alphas, middle) else (middle + 1, high)
         )
     return low - len(logs)
 
 
-def _would_decide(logs: Sequence[float], rule: Rule, alpha: float, blocks: int) -> bool:
+def _would_decide(
+    logs: Sequence[float], rule: Rule, alphas: tuple[float, float], blocks: int
+) -> bool:
     mean, spread = estimate.mean_and_sd(logs)
     ours = _t_verdict(mean, spread, blocks, rule)
     if ours is Verdict.INCONCLUSIVE:
@@ -163,9 +175,10 @@ def _would_decide(logs: Sequence[float], rule: Rule, alpha: float, blocks: int) 
     if robust is not None and _weaker(ours, robust) is None:
         return False
     error = spread / math.sqrt(blocks)
-    away, sides = abs(mean) - rule.resolution, 1
+    away, sides, alpha = abs(mean) - rule.resolution, 1, alphas[0]
     if ours is Verdict.EQUAL:
-        away, sides = rule.band - abs(mean) - rule.resolution, 2  # of one-sided tests
+        # Two one-sided tests.
+        away, sides, alpha = rule.band - abs(mean) - rule.resolution, 2, alphas[1]
     return error == 0 or rule.looks.p_of(away / error, blocks) / sides <= alpha
 
 

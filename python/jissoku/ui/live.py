@@ -13,10 +13,12 @@ import msgspec
 
 from jissoku import records, stats
 from jissoku.errors import InputError
+from jissoku.model import Summary
 from jissoku.model.event import Event, EventKind
 from jissoku.records.events import EVENTS_FILE, read_events
+from jissoku.report import LiveTable, live_table
 from jissoku.report.format import ratio, unit_name
-from jissoku.report.sanitize import clean
+from jissoku.report.sanitize import clean, sanitized
 
 # Of longer outputs of a command the end is shown.
 LOG_SHOWN = 8000
@@ -99,6 +101,19 @@ class ArmProgress:
     so_far: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class ValuesSoFar:
+    """What is known of each arm so far.
+
+    Attributes:
+        table: The same as on a terminal; None of a run with a single look, whose values so far are
+            no verdict.
+    """
+
+    arms: tuple[ArmProgress, ...] = ()
+    table: LiveTable | None = None
+
+
 @dataclass(slots=True)
 class Progress:
     """The state of a run for a page, computed from its events."""
@@ -134,10 +149,11 @@ class Progress:
             yield clean(event.text)
         self.is_ended = event.kind is EventKind.END
 
-    def arms(self, folder: Path) -> tuple[ArmProgress, ...]:
-        """A row for each arm."""
-        known = _so_far(folder)
-        return tuple(
+    def values(self, folder: Path) -> ValuesSoFar:
+        """A row for each arm, and the table of a run whose verdicts hold at every moment."""
+        summary = _summary(folder)
+        known = {} if summary is None else _so_far(summary)
+        arms = tuple(
             ArmProgress(
                 name=name,
                 marks="".join(marks[-MARKS_MAX:]),
@@ -147,15 +163,22 @@ class Progress:
             )
             for name, marks in self.marks.items()
         )
+        if summary is None or not (summary.run.horizon and summary.loads):
+            return ValuesSoFar(arms)
+        return ValuesSoFar(arms, live_table(sanitized(summary)))
 
 
-def _so_far(folder: Path) -> dict[str, str]:
-    """By arm the multiple at the main load, from the trials so far; none if there are too few."""
+def _summary(folder: Path) -> Summary | None:
+    """Of the trials so far; None if there are too few."""
     try:
         run, trials = records.read(folder)
-        summary = stats.summarise(run, trials)
+        return stats.summarise(run, trials, has_curves=False)
     except (InputError, ValueError, KeyError, ArithmeticError, msgspec.MsgspecError):
-        return {}
+        return None
+
+
+def _so_far(summary: Summary) -> dict[str, str]:
+    """By arm the multiple at the main load."""
     unit = unit_name(summary)
     return {
         known.arm.name: f"{ratio(point.relative_cost)} {unit}"

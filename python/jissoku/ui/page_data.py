@@ -27,6 +27,7 @@ from jissoku.report.boards import Board
 from jissoku.report.format import TIMES, load_mark, offered
 from jissoku.report.history_text import change_word, control_text, day, multiple, percent
 from jissoku.report.json import value_json
+from jissoku.report.live import LiveTable
 from jissoku.report.sanitize import clean
 from jissoku.report.suspicions import Suspicion
 from jissoku.report.tables import Table, days_table, noise_text
@@ -34,7 +35,7 @@ from jissoku.stats.occasions import latest_noise_floor
 from jissoku.ui.estimates import JobTimes
 from jissoku.ui.jobs import Job, JobState
 from jissoku.ui.library import CheckCount, FoundExperiment
-from jissoku.ui.live import ArmProgress, Progress
+from jissoku.ui.live import Progress, ValuesSoFar
 from jissoku.ui.runs_table import shown_arms
 
 
@@ -400,9 +401,7 @@ def jobs_data(shown: Sequence[ShownJob], times: Mapping[str, JobTimes]) -> Value
     return {"jobs": [_record(one.job, times.get(one.job.id)) for one in shown]}
 
 
-def job_data(
-    job: Job, times: JobTimes | None, progress: Progress, arms: Sequence[ArmProgress]
-) -> Value:
+def job_data(job: Job, times: JobTimes | None, progress: Progress, values: ValuesSoFar) -> Value:
     """A job, with its trials so far."""
     return {
         **_record(job, times),
@@ -416,9 +415,28 @@ def job_data(
                 "counted": one.trials - one.rejected,
                 "so_far": one.so_far,
             }
-            for one in arms
+            for one in values.arms
         ],
+        "table": None if values.table is None else _live_data(values.table),
         "notes": progress.lines,
+    }
+
+
+def _live_data(table: LiveTable) -> Value:
+    return {
+        "columns": table.header[1:],
+        "decided": table.decided,
+        "asked": table.asked,
+        "rows": [
+            {
+                "arm": name,
+                "cells": [
+                    {"value": cell.value, "state": str(cell.state), "needs": cell.needs}
+                    for cell in cells
+                ],
+            }
+            for name, cells in table.rows
+        ],
     }
 
 

@@ -120,12 +120,12 @@ class JobPages:
         progress = Progress()
         events, position = new_events(folder, Position())
         progress.add(events)
-        arms = progress.arms(_part(folder, position))
+        values = progress.values(_part(folder, position))
         now = dt.datetime.now(dt.UTC)
         is_held = self._starting.runner.is_held()
         times = job_times(self._queue.jobs(), is_held=is_held).get(job.id)
         if is_json_requested(request):
-            return data(job_data(job, times, progress, arms))
+            return data(job_data(job, times, progress, values))
         return self._pages.page(
             request,
             "job.html.j2",
@@ -133,7 +133,7 @@ class JobPages:
             job=job,
             verb=job.arguments[0],
             progress=progress,
-            arms=arms,
+            values=values,
             position=str(position),
             ahead=max(0, times.place - 1) if times else 0,
             is_held=is_held,
@@ -189,8 +189,8 @@ class JobPages:
             progress.add(events)
             if position in {before, seen}:
                 return None
-            arms = progress.arms(_part(Path(job.folder), position))
-            text = self._pages.fill("progress.html.j2", progress=progress, arms=arms)
+            values = progress.values(_part(Path(job.folder), position))
+            text = self._pages.fill("progress.html.j2", progress=progress, values=values)
             return "progress", str(position), text
 
         return StreamingResponse(self._streams.events(look), media_type="text/event-stream")

@@ -1,0 +1,203 @@
+"""The table of a run that is being measured: the same on a terminal and on a page.
+
+A row for each target, a column for each load, the p99 and the capacity: each as a multiple of the
+baseline's or as a value, with its interval so far and whether it is proven.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from jissoku.model import ArmSummary, Comparison, Estimate, Load, Metric, Summary
+from jissoku.report import format as fmt, tables
+
+# Above this a width says only that nothing is known, in per cent.
+WIDTH_MAX = 1000
+
+# Times that an undecided pair needs are shown in seconds up to here.
+SECONDS_MAX = 100
+
+
+class LiveState(StrEnum):
+    """What is known of a cell."""
+
+    NONE = "none"  # A value that nothing is compared with.
+    OPEN = "open"
+    DIFFERENT = "different"
+    EQUAL = "equal"
+
+
+MARKS = {
+    LiveState.NONE: "",
+    LiveState.OPEN: "",
+    LiveState.DIFFERENT: "\N{CHECK MARK}",
+    LiveState.EQUAL: "=",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LiveCell:
+    """A value so far.
+
+    Attributes:
+        needs: Of an open one what would decide it: `~40s`, or `<4%` where the run has no time.
+    """
+
+    value: str = ""
+    state: LiveState = LiveState.NONE
+    needs: str = ""
+
+    @property
+    def text(self) -> str:
+        """With its mark: `1.31±4% ✓`, `1.02±4% ~40s`."""
+        return " ".join(filter(None, (self.value, MARKS[self.state] or self.needs)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveTable:
+    """All targets so far.
+
+    Attributes:
+        rows: (name, a cell for each column after the first), in the order of the command.
+        decided, asked: Comparisons with the baseline by cost that are decided, and all of them.
+        legend: What the marks mean.
+    """
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[LiveCell, ...]], ...]
+    decided: int
+    asked: int
+    legend: str
+
+    @property
+    def state(self) -> str:
+        """How much is decided, as a sentence."""
+        return f"{self.decided} of {self.asked} costs are decided against the baseline."
+
+
+def live_table(summary: Summary) -> LiveTable:
+    """The values so far of a run whose verdicts hold at every moment."""
+    known = {one.arm.name: one for one in summary.arm_summaries}
+    rows = tuple(
+        (arm.name, tuple(_cells(summary, known[arm.name])))
+        for arm in summary.run.arms
+        if arm.name in known
+    )
+    shown = summary.loads
+    at = f" at {fmt.offered(summary.main_load)}" if summary.main_load else ""
+    costs = [one for one in summary.by(Metric.COST) if one.against == summary.run.baseline]
+    has_capacity = bool(summary.run.objective)
+    text = (
+        f"CPU per request as a multiple of {summary.run.baseline}, p99{at}."
+        f" {MARKS[LiveState.DIFFERENT]} proven, {MARKS[LiveState.EQUAL]} practically equal, ~40s"
+        " time that would decide, <4% closer than can be shown."
+    )
+    return LiveTable(
+        header=(
+            "target",
+            *map(fmt.offered, shown),
+            "p99",
+            *(["capacity"] if has_capacity else []),
+        ),
+        rows=rows,
+        decided=sum(one.is_decided for one in costs),
+        asked=_asked(summary),
+        legend=text,
+    )
+
+
+def _asked(summary: Summary) -> int:
+    """Targets beside the baseline at each load that both reach."""
+    run = summary.run
+    others = {run.baseline, run.aa_control, *({run.floor} - {run.baseline})}
+    return sum(
+        load not in known.unreached
+        for load in summary.loads
+        for known in summary.arm_summaries
+        if known.arm.name not in others
+    )
+
+
+def _cells(summary: Summary, known: ArmSummary) -> Iterator[LiveCell]:
+    for load in summary.loads:
+        yield _cost(summary, known, load)
+    yield _p99(summary, known)
+    if summary.run.objective:
+        yield _capacity(summary, known)
+
+
+def _cost(summary: Summary, known: ArmSummary, load: Load) -> LiveCell:
+    name, run = known.arm.name, summary.run
+    point = known.at(load)
+    if point is None or point.cost_ns is None:
+        return LiveCell(fmt.NOTHING if load in known.unreached else "")
+    if name == run.baseline:
+        return LiveCell("1")
+    found = _against_baseline(summary, name, Metric.COST, load)
+    if found is not None:
+        return _compared(found, found.ratio)
+    base = next(
+        (one.at(load) for one in summary.arm_summaries if one.arm.name == run.baseline), None
+    )
+    if base is None or base.cost_ns is None:
+        return LiveCell()
+    return LiveCell(f"{point.cost_ns.value / base.cost_ns.value:.2f}")
+
+
+def _p99(summary: Summary, known: ArmSummary) -> LiveCell:
+    point = known.at(summary.main_load)
+    value = tables.percentile(point, "p99") if point else fmt.NOTHING
+    if value == fmt.NOTHING:
+        return LiveCell()
+    found = _against_baseline(summary, known.arm.name, Metric.P99, summary.main_load)
+    return LiveCell(value) if found is None else _marked(found, value)
+
+
+def _capacity(summary: Summary, known: ArmSummary) -> LiveCell:
+    found = known.capacity_rps
+    if found is None:
+        return LiveCell()
+    value = f"{fmt.rate_mark(float(f'{found.value:.2g}'))}{width(found)}"
+    compared = _against_baseline(summary, known.arm.name, Metric.CAPACITY, None)
+    return LiveCell(value) if compared is None else _marked(compared, value)
+
+
+def _against_baseline(
+    summary: Summary, name: str, metric: Metric, load: Load | None
+) -> Comparison | None:
+    wanted = name, summary.run.baseline
+    return next((one for one in summary.by(metric, load) if (one.arm, one.against) == wanted), None)
+
+
+def _compared(found: Comparison, ratio: Estimate | None) -> LiveCell:
+    value = str(found.verdict) if ratio is None else with_width(ratio)
+    return _marked(found, value) if ratio is not None else LiveCell(value)
+
+
+def _marked(found: Comparison, value: str) -> LiveCell:
+    if found.is_decided:
+        is_different = found.verdict.is_difference
+        return LiveCell(value, LiveState.DIFFERENT if is_different else LiveState.EQUAL)
+    return LiveCell(value, LiveState.OPEN, _needs(found))
+
+
+def _needs(found: Comparison) -> str:
+    if found.is_out_of_reach and found.ratio is not None and found.ratio.low > 0:
+        away = 100 * (max(found.ratio.high, 1 / found.ratio.low) - 1)
+        return f"<{math.ceil(away - 1e-9)}%" if away < WIDTH_MAX else ""
+    seconds = found.seconds_needed
+    if seconds is None:
+        return ""
+    return f"~{math.ceil(seconds)}s" if seconds < SECONDS_MAX else f"~{math.ceil(seconds / 60)}m"
+
+
+def with_width(ratio: Estimate) -> str:
+    """The value, with the half-width of its interval in per cent: `1.31±4%`."""
+    return f"{ratio.value:.2f}{width(ratio)}"
+
+
+def width(found: Estimate) -> str:
+    """The half-width of an interval in per cent of its value; empty where nothing is known."""
+    part = 100 * (found.high - found.low) / 2 / found.value
+    return f"\N{PLUS-MINUS SIGN}{part:.0f}%" if part < WIDTH_MAX else ""
