@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import click
+import msgspec
 
 from jissoku import records
-from jissoku.cli import exit_codes, shared_options
-from jissoku.cli.ci_options import ci_options
+from jissoku.cli import exit_codes
 from jissoku.cli.machine_lock import lock_machine
 from jissoku.cli.messages import print_message, version_line
 from jissoku.cli.progress_display import ProgressDisplay
@@ -28,8 +27,11 @@ from jissoku.pipeline.requests import workload
 from jissoku.pipeline.selection import arm_names, prepare_targets
 from jissoku.records.run_folder import RUN_FILE, check_new
 from jissoku.report.bounds import bound_sentence
+from jissoku.report.exports import FORMATS
 from jissoku.report.history_text import difference_text
 from jissoku.request import ComparisonRequest, asking
+from jissoku.request.options import option
+from jissoku.request.param_types import Written
 from jissoku.stats.bounds import check_arms, confirmed
 from jissoku.system.cores import core_assignment
 
@@ -39,31 +41,57 @@ NOISE_FLOOR_UNKNOWN = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
-    """Options that say where results go, and what is printed; no run depends on them."""
+def read_export(text: str) -> tuple[str, Path]:
+    """A format and a file: `junit=bounds.xml`.
 
-    out: Path | None
-    comment: Path | None
-    step_summary: Path | None
-    export_as: tuple[tuple[str, Path], ...]
-    verbose: bool
-    as_json: bool
-    quiet: bool
+    Raises:
+        ValueError: It is no such pair.
+    """
+    name, equals, file = text.partition("=")
+    if not equals or not file or name not in FORMATS:
+        raise ValueError(f"{text!r}: write FORMAT=FILE; formats are {', '.join(FORMATS)}")
+    return name, Path(file)
+
+
+FILE = click.Path(dir_okay=False, path_type=Path)
+
+
+class Output(msgspec.Struct, frozen=True, kw_only=True):
+    """Where results go, and what is printed; no run depends on it.
+
+    Attributes:
+        out: Directory for records and reports. Default: a new one under runs/.
+        comment: Write the result as a pull request's comment.
+        step_summary: Append the result to this Markdown file. Default: $GITHUB_STEP_SUMMARY.
+        verbose: Print the whole report instead of one screen; it is in report.txt in any case.
+        as_json: Print the summary as JSON.
+        quiet: Print no progress.
+    """
+
+    out: Annotated[
+        Path | None, option("--out", type=click.Path(file_okay=False, path_type=Path))
+    ] = None
+    comment: Annotated[Path | None, option("--comment", type=FILE)] = None
+    step_summary: Annotated[
+        Path | None, option("--step-summary", type=FILE, envvar="GITHUB_STEP_SUMMARY")
+    ] = None
+    export_as: Annotated[
+        tuple[tuple[str, Path], ...],
+        option(
+            "--export",
+            type=Written("export", read_export),
+            metavar="FORMAT=FILE",
+            help=f"Write results for another tool: {', '.join(FORMATS)}; repeatable.",
+        ),
+    ] = ()
+    verbose: Annotated[bool, option("-v", "--verbose")] = False
+    as_json: Annotated[bool, option("--json")] = False
+    quiet: Annotated[bool, option("--quiet")] = False
 
 
 @click.command()
 @asking(ComparisonRequest)
-@shared_options.out
-@ci_options
-@click.option(
-    "-v",
-    "--verbose",
-    is_flag=True,
-    help="Print the whole report instead of one screen; it is in report.txt in any case.",
-)
-@shared_options.as_json("the summary")
-@shared_options.quiet
+@asking(Output)
 def compare(**given: Any) -> int:
     """Compare targets: same workload, randomised blocks, verdicts with intervals.
 
@@ -75,7 +103,7 @@ def compare(**given: Any) -> int:
     Exit codes: 0 success, 1 a target failed, 2 bad input, 3 a bound of --fail-if is proven,
     4 no verdict, or a bound is undecided, 130 interrupted.
     """
-    output = Output(**{one.name: given.pop(one.name) for one in fields(Output)})
+    output = Output(**{name: given.pop(name) for name in Output.__struct_fields__})
     request = ComparisonRequest(**given)
     earlier, ref = _split_baseline(request.baseline)
     _check(request, output, ref)

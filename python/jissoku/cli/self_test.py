@@ -1,11 +1,11 @@
 """`jissoku self-test`: tests the lab on this machine, and prints the results."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import click
+import msgspec
 from rich.console import Console
 from rich.table import Table
 
@@ -21,22 +21,14 @@ from jissoku.pipeline.selection import folder_for
 from jissoku.pipeline.self_test import OWN_TARGET, SelfTestConfig
 from jissoku.pipeline.self_test_series import SeriesResults
 from jissoku.records import noise_floor
+from jissoku.request import asking
+from jissoku.request.options import option
 from jissoku.request.param_types import Written
 from jissoku.stats import self_test as bounds
 from jissoku.stats.self_test import BoundCheck, BoundState
 from jissoku.system import cores
 
 MARKS = {BoundState.PASS: "[green]pass[/]", BoundState.FAIL: "[red]BROKEN[/]"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SelfTestOptions:
-    """Values of the command line; fields are named as the options."""
-
-    campaigns: int
-    loads: tuple[LoadLevel, ...]
-    seed: int
-    out: Path | None
 
 
 def read_loads(text: str) -> tuple[LoadLevel, ...]:
@@ -53,34 +45,30 @@ def read_loads(text: str) -> tuple[LoadLevel, ...]:
     return tuple(known[name] for name in known if name in names)
 
 
+class SelfTestOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of the command.
+
+    Attributes:
+        campaigns: Number of campaigns of equal arms.
+        loads: Loads, comma-separated: light, medium, heavy.
+        seed: Seed of all random choices.
+        out: Directory for records. Default: a new one under runs/.
+    """
+
+    campaigns: Annotated[int, option("--campaigns", type=click.IntRange(1, 200))] = 20
+    loads: Annotated[
+        tuple[LoadLevel, ...],
+        option("--loads", type=Written("loads", read_loads), default_text="medium"),
+    ] = (LoadLevel.MEDIUM,)
+    seed: Annotated[int, option("--seed", type=click.IntRange(0))] = 1
+    out: Annotated[
+        Path | None,
+        option("--out", type=click.Path(file_okay=False, path_type=Path), metavar="DIR"),
+    ] = None
+
+
 @click.command("self-test")
-@click.option(
-    "--campaigns",
-    default=20,
-    show_default=True,
-    type=click.IntRange(1, 200),
-    help="Number of campaigns of equal arms.",
-)
-@click.option(
-    "--loads",
-    default="medium",
-    show_default=True,
-    type=Written("loads", read_loads),
-    help="Loads, comma-separated: light, medium, heavy.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(0),
-    default=1,
-    show_default=True,
-    help="Seed of all random choices.",
-)
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Directory for records. Default: a new one under runs/.",
-)
+@asking(SelfTestOptions)
 def self_test(**given: Any) -> int:
     """Test the lab on this machine: equal arms, injected work, repetitions. Takes minutes.
 

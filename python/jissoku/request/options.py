@@ -39,6 +39,7 @@ class Option:
         words: As in `-c`, `--connections`; none: the field is positional.
         type: Reads a value, and writes it again if it has a method `text`.
         default_text: Shown in place of the default.
+        envvar: The environment variable with the default.
         is_local: Whether a value names a command, a file or a host. Records leave out what
             identifies the machine in those, and pages accept them only if they are allowed to.
     """
@@ -48,6 +49,7 @@ class Option:
     help: str
     metavar: str | None
     default_text: str
+    envvar: str | None
     is_local: Callable[[str], bool]
 
     def decorator(self, name: str, default: Any) -> Decorator:
@@ -63,7 +65,8 @@ class Option:
         elif isinstance(default, bool):
             given |= {"is_flag": True, "default": default}
         else:
-            given |= {"type": self.type, "metavar": self.metavar, "multiple": default == ()}
+            given |= {"type": self.type, "metavar": self.metavar, "envvar": self.envvar}
+            given |= {"multiple": default == ()}
             is_shown = self.default_text or default not in {None, "", (), msgspec.NODEFAULT}
             given |= {"show_default": self.default_text or bool(is_shown)}
             given |= {"required": True} if default is msgspec.NODEFAULT else {"default": default}
@@ -97,10 +100,11 @@ def option(
     type: Any = str,  # noqa: A002 - as click calls it.
     metavar: str | None = None,
     default_text: str = "",
+    envvar: str | None = None,
     is_local: Callable[[str], bool] = never,
 ) -> Option:
     """An option of these words; without any, an argument."""
-    return Option(words, type, help, metavar, default_text, is_local)
+    return Option(words, type, help, metavar, default_text, envvar, is_local)
 
 
 def rows(kind: type[msgspec.Struct]) -> Iterator[tuple[FieldInfo, Option]]:
