@@ -130,6 +130,18 @@ def test_a_block_takes_as_long_as_the_newest_one_at_its_load() -> None:
     assert BlockDurations(of_checks, run.slice_ns).seconds({TrialKind.TIME_SLICED}) is None
 
 
+def test_a_block_of_searches_that_the_end_of_a_run_cut_short_is_not_the_measure() -> None:
+    run = factories.sliced("ab", horizon=9, objective="p99<10ms")
+    truths = {name: TrueValues(cost_ns=5000) for name in "ab"}
+    made = factories.trials(run, truths, blocks=2, check_blocks=0, solo_blocks=0, capacity_blocks=2)
+    timed = [updated(one, elapsed_s=2.0 * (one.index + 1)) for one in made[:-1]]
+    assert [one.kind for one in timed if one.block == 1].count(TrialKind.CAPACITY) == 1
+    known = BlockDurations(timed, run.slice_ns)
+    kinds = {TrialKind.CAPACITY, TrialKind.CLOSED_LOOP}
+    assert known.longest_s(TrialKind.CAPACITY, kinds) == pytest.approx(4.0)
+    assert BlockDurations().longest_s(TrialKind.CAPACITY, kinds) is None
+
+
 def test_costs_latencies_and_capacities_say_it_alike() -> None:
     run = factories.sliced("ab", horizon=9, objective="p99<10ms")
     truths = {

@@ -23,7 +23,7 @@ def without_figure(comparison: Comparison) -> str:
 
 
 # Pairs and warnings beyond these are in the report.
-UNDECIDED_MAX = 6
+UNDECIDED_MAX = 4
 WARNINGS_MAX = 5
 
 # What is written of undecided pairs, each under its title.
@@ -135,7 +135,11 @@ class BriefReport:
     def _undecided(self) -> Iterator[RenderableType]:
         """Pairs without an answer by cost or capacity: what would decide, or how close they are."""
         costs = [one for one in self.summary.by(Metric.COST) if not one.is_decided]
-        searched = [one for one in self.summary.by(Metric.CAPACITY) if not one.is_decided]
+        searched = [
+            one
+            for one in self.summary.by(Metric.CAPACITY)
+            if one.ratio is not None and not one.is_decided
+        ]
         lost: set[str] = set()
         for title, text in UNDECIDED:
             known = {one: text(one) for one in (*costs, *searched)}

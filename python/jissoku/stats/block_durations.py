@@ -39,3 +39,15 @@ class BlockDurations:
         if not blocks:
             return None
         return sum(took for trial, took in found if trial.block == max(blocks))
+
+    def longest_s(self, kind: TrialKind, kinds: Collection[TrialKind]) -> float | None:
+        """The duration of the trials of some kinds in that block with `kind` that took longest.
+
+        The newest one may have been cut short by the end of the run.
+        """
+        blocks = {trial.block for trial, _ in self._took if trial.kind is kind}
+        sums = [
+            sum(took for trial, took in self._took if trial.block == block and trial.kind in kinds)
+            for block in blocks
+        ]
+        return max(sums, default=None)

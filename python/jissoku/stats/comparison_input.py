@@ -98,8 +98,7 @@ class ComparisonInput:
     def search_s(self) -> float | None:
         """How long a block of capacity searches takes, with what is measured on their starts."""
         kinds = {TrialKind.CAPACITY, TrialKind.CLOSED_LOOP}
-        searched = self.durations.seconds({TrialKind.CAPACITY})
-        return searched and self.durations.seconds(kinds)
+        return self.durations.longest_s(TrialKind.CAPACITY, kinds)
 
     def neighbours_at(self, load: Load) -> Neighbours:
         """What ran beside the trials at one load."""
