@@ -148,7 +148,9 @@ def test_metrics_and_log_are_those_of_all_workers(tmp_path: Path) -> None:
         requests = b'jissoku_requests_total{status="2xx"} 40\n'
         while requests not in (page := ask(metrics, "/metrics")[1]):
             assert time.monotonic() < deadline, page
-        assert b"jissoku_workers 2\n" in page
+        # The processes that were replaced need a moment to exit.
+        while b"jissoku_workers 2\n" not in (page := ask(metrics, "/metrics")[1]):
+            assert time.monotonic() < deadline, page
         server.send_signal(signal.SIGTERM)
         assert server.process.wait(PATIENCE_S) == 0
     assert len(log.read_text().splitlines()) == 40

@@ -169,7 +169,7 @@ def test_nothing_is_cross_checked_beside_other_programs(
 
 def test_an_interrupted_run_keeps_its_verdicts(config: CompareConfig) -> None:
     def interrupt(_: Trial) -> None:
-        if len(listener.trials) == 4:
+        if len(blocks(listener.trials, MEDIUM)) == FIRST_BLOCKS + 1:
             os.kill(os.getpid(), signal.SIGINT)
 
     listener = CollectingListener(interrupt)

@@ -7,6 +7,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -37,15 +38,15 @@ pub(super) fn serve_beside(
     });
     let load_there = load.on_thread(run_there);
     thread::scope(|scope| {
-        let ended = waker.clone();
+        let has_ended = Arc::new(AtomicBool::new(false));
+        let end = End { has_ended: Arc::clone(&has_ended), waker: waker.clone() };
         let server = thread::Builder::new().name("server".to_owned());
         let server = server.spawn_scoped(scope, move || {
-            let outcome = serve(&load_there);
-            let _woken = ended.wake();
-            outcome
+            let _end = end;
+            serve(&load_there)
         });
         let server = server.map_err(failed)?;
-        while !server.is_finished() {
+        while !has_ended.load(Ordering::Acquire) {
             if let Ok(work) = queue.try_recv() {
                 // A panic is printed, and the thread that waits for the result knows of it.
                 let _ended = catch_unwind(AssertUnwindSafe(work));
@@ -58,4 +59,18 @@ pub(super) fn serve_beside(
         }
         server.join().unwrap_or_else(|_| Err(Failure::of_work("a panic in jissoku, printed above")))
     })
+}
+
+/// Tells the main thread that the other one has no more work for it, also after a panic. Whether that
+/// thread has ended would be known only some time after the wake-up.
+struct End {
+    has_ended: Arc<AtomicBool>,
+    waker: Waker,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.has_ended.store(true, Ordering::Release);
+        let _woken = self.waker.wake();
+    }
 }
