@@ -125,7 +125,19 @@ def bisected(
 
     monkeypatch.setattr(import_module("jissoku.pipeline.commits"), "compare", campaign(costs))
     done = run(
-        ["bisect", good, bad, "--cmd", COMMAND, "--build", "cat work", "--out", "steps"],
+        [
+            "bisect",
+            good,
+            bad,
+            "--cmd",
+            COMMAND,
+            "--build",
+            "cat work",
+            "--out",
+            "steps",
+            "--seed",
+            "1",
+        ],
         repository,
     )
     assert len(git(repository, "worktree", "list").splitlines()) == 1
