@@ -21,8 +21,8 @@ ALL_TASKS = getattr(asyncio.tasks, "_all_tasks", None)
 # How long the lifespan's shutdown, and after it what is left of the application, may take.
 SHUTDOWN_S = 10.0
 
-# How long cancelled tasks may take before the lifespan's shutdown, which waits for no task that goes
-# on; and after it before a report to the parent process that the application goes on.
+# How long cancelled tasks may take before the lifespan's shutdown, which waits for no task that
+# goes on; and after it before a report to the parent process that the application goes on.
 CANCEL_S = 0.5
 
 
