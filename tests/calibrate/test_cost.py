@@ -154,7 +154,7 @@ def test_a_round_counts_over_all_when_each_of_its_cells_does() -> None:
         ({"exit_code": None}, {}, "exited"),
         ({"errors": 3.0}, {}, "3 errors"),
         ({"errors": None}, {}, ""),
-        ({}, {"connections": 1}, "used 1 connections instead of 2"),
+        ({}, {"connections": 1}, "used 1 connection instead of 2"),
         ({}, {"outlasted": False}, "ended before"),
     ],
 )

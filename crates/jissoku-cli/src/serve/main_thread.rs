@@ -61,8 +61,8 @@ pub(super) fn serve_beside(
     })
 }
 
-/// Tells the main thread that the other one has no more work for it, also after a panic. Whether that
-/// thread has ended would be known only some time after the wake-up.
+/// Wakes the main thread when the other one has no more work for it, also after a panic. That the
+/// other thread has ended would be known only some time after the wake-up.
 struct End {
     has_ended: Arc<AtomicBool>,
     waker: Waker,
