@@ -147,7 +147,7 @@ def test_a_cost_is_explained_from_its_run(opened: Open, live: Measured) -> None:
     form.get_by_role("button", name="Explain").click()
     command = command_of(page)
     assert command.startswith("jissoku explain ")
-    assert "--verify -- go" in command
+    assert command.endswith(" go --verify")
     live.say("exit 0")
     page.get_by_text("Finished.").wait_for()
 
