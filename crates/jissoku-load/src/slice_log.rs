@@ -6,17 +6,20 @@ use std::process;
 use jissoku_os::affinity;
 use jissoku_os::idle_time::IdleTime;
 use jissoku_os::run_queue::{RunQueue, Waited};
+use serde::Serialize;
 
 use crate::cpu_monitor::CpuMonitor;
 
-/// One slice of one target. A rotation is one slice of every target, and ends with the last of them.
-#[derive(Clone, Copy, Debug, Default)]
+/// One slice of one target, with fields named as in the JSON. A rotation is one slice of every target,
+/// and ends with the last of them.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct SliceUsage {
-    /// Its duration, without settling.
-    pub duration_ns: u64,
     /// Correct responses.
     pub requests: u64,
-    /// CPU time of the watched server; 0 if it could not be read.
+    /// Its duration, without settling.
+    pub duration_ns: u64,
+    /// CPU time of the watched server; 0 if it could not be read. The JSON has it in a list of its own.
+    #[serde(skip)]
     pub cpu_ns: u64,
     /// How long threads of the watched server were ready and had no core; `None` if the kernel does
     /// not count it.

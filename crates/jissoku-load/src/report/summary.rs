@@ -163,47 +163,12 @@ pub struct TargetReport {
     pub slice_duration_ns: Option<u64>,
     pub slice_cpu_ns: Option<Vec<u64>>,
     /// More of each slice, in the same order.
-    pub slices: Option<Vec<SliceReport>>,
+    pub slices: Option<Vec<SliceUsage>>,
     /// Of settling requests, which are counted nowhere else.
     pub settling_cpu_ns: Option<u64>,
     pub settling_requests: Option<u64>,
     /// CPU time of the watched server without load, in nanoseconds per second.
     pub idle_cpu_ns_per_s: Option<u64>,
-}
-
-/// One time slice, and the rotation that it is part of: one slice of every target.
-#[derive(Debug, Serialize)]
-pub struct SliceReport {
-    pub requests: u64,
-    pub duration_ns: u64,
-    /// How long threads of the watched server were ready and had no core, and how often one got one;
-    /// null where the kernel does not count it.
-    pub wait_ns: Option<u64>,
-    pub runs: Option<u64>,
-    pub generator_wait_ns: Option<u64>,
-    pub rotation_ns: u64,
-    /// CPU time of the watched server in the rotation.
-    pub rotation_cpu_ns: Option<u64>,
-    /// CPU time of everything else on the servers' cores, to about 10 ms.
-    pub rotation_foreign_ns: Option<u64>,
-}
-
-impl SliceReport {
-    fn new(slice: &SliceUsage) -> Self {
-        let SliceUsage { requests, duration_ns, wait_ns, runs, .. } = *slice;
-        let SliceUsage { generator_wait_ns, rotation_ns, .. } = *slice;
-        let SliceUsage { rotation_cpu_ns, rotation_foreign_ns, .. } = *slice;
-        Self {
-            requests,
-            duration_ns,
-            wait_ns,
-            runs,
-            generator_wait_ns,
-            rotation_ns,
-            rotation_cpu_ns,
-            rotation_foreign_ns,
-        }
-    }
 }
 
 /// The load generator measured against the floor, a minimal server.
@@ -370,7 +335,7 @@ impl TargetReport {
             watched_processes: target.cpu_usage.map(|usage| usage.processes),
             slice_duration_ns: slices.map(|slices| slices.duration_ns),
             slice_cpu_ns: slices.map(|one| one.slices.iter().map(|slice| slice.cpu_ns).collect()),
-            slices: slices.map(|one| one.slices.iter().map(SliceReport::new).collect()),
+            slices: slices.map(|one| one.slices.clone()),
             settling_cpu_ns: slices.map(|slices| slices.settling_cpu_ns),
             settling_requests: slices.map(|slices| slices.settling_requests),
             idle_cpu_ns_per_s: target.idle_cpu_ns_per_s,
