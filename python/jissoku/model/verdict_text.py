@@ -69,10 +69,20 @@ def time_text(seconds: float) -> str:
     return " ".join(parts)
 
 
+def distance_percent(low: float, high: float) -> float:
+    """How far from 1 a ratio between these may be, in per cent; infinite if `low` is 0 or less."""
+    return 100 * (max(high, 1 / low) - 1) if low > 0 else math.inf
+
+
+def rounded_up(percent: float) -> int:
+    """To whole per cent, without the error of the last bit."""
+    return math.ceil(percent - 1e-9)
+
+
 def _distance(low: float, high: float) -> str:
-    """How far from 1 a ratio may be: in per cent, or as a factor if it may be far."""
-    factor = max(high, 1 / low) if low > 0 else math.inf
-    percent = 100 * (factor - 1)
+    """The distance in per cent, or as a factor if it may be far."""
+    percent = distance_percent(low, high)
     if percent < PER_CENT_MAX:
-        return f"{math.ceil(percent - 1e-9)} %"
+        return f"{rounded_up(percent)} %"
+    factor = max(high, 1 / low) if low > 0 else math.inf
     return f"a factor of {math.ceil(10 * factor) / 10:g}" if math.isfinite(factor) else "any factor"

@@ -84,26 +84,11 @@ class BriefReport:
         rank = "" if point.rank is None else f"{point.rank} "
         if name == self.summary.run.baseline:
             return f"{rank}1"
-        found = next(
-            (
-                one
-                for one in self.summary.by(Metric.COST, load)
-                if (one.arm, one.against) == (name, self.summary.run.baseline)
-            ),
-            None,
-        )
+        found = tables.against_baseline(self.summary, name, Metric.COST, load)
         ratio = found.ratio if found else None
         if ratio is None and name == self.summary.run.floor:
-            base = self._cost_of_baseline(load)
-            return f"{point.cost_ns.value / base:.2f}" if base else fmt.NOTHING
+            return tables.multiple_of_baseline(self.summary, point) or fmt.NOTHING
         return f"{rank}{with_width(ratio)}" if ratio else fmt.NOTHING
-
-    def _cost_of_baseline(self, load: Load) -> float | None:
-        for known in self.summary.arm_summaries:
-            point = known.at(load)
-            if known.arm.name == self.summary.run.baseline and point and point.cost_ns:
-                return point.cost_ns.value
-        return None
 
     def _legend(self) -> str:
         summary = self.summary

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from jissoku.model import ArmSummary, Comparison, Estimate, Load, Metric, Summary
+from jissoku.model.verdict_text import distance_percent, rounded_up
 from jissoku.report import format as fmt, tables
 
 # Above this a width says only that nothing is known, in per cent.
@@ -134,15 +135,10 @@ def _cost(summary: Summary, known: ArmSummary, load: Load) -> LiveCell:
         return LiveCell(fmt.NOTHING if load in known.unreached else "")
     if name == run.baseline:
         return LiveCell("1")
-    found = _against_baseline(summary, name, Metric.COST, load)
+    found = tables.against_baseline(summary, name, Metric.COST, load)
     if found is not None:
         return _compared(found, found.ratio)
-    base = next(
-        (one.at(load) for one in summary.arm_summaries if one.arm.name == run.baseline), None
-    )
-    if base is None or base.cost_ns is None:
-        return LiveCell()
-    return LiveCell(f"{point.cost_ns.value / base.cost_ns.value:.2f}")
+    return LiveCell(tables.multiple_of_baseline(summary, point))
 
 
 def _p99(summary: Summary, known: ArmSummary) -> LiveCell:
@@ -150,7 +146,7 @@ def _p99(summary: Summary, known: ArmSummary) -> LiveCell:
     value = tables.percentile(point, "p99") if point else fmt.NOTHING
     if value == fmt.NOTHING:
         return LiveCell()
-    found = _against_baseline(summary, known.arm.name, Metric.P99, summary.main_load)
+    found = tables.against_baseline(summary, known.arm.name, Metric.P99, summary.main_load)
     return LiveCell(value) if found is None else _marked(found, value)
 
 
@@ -159,15 +155,8 @@ def _capacity(summary: Summary, known: ArmSummary) -> LiveCell:
     if found is None:
         return LiveCell()
     value = f"{fmt.rate_mark(float(f'{found.value:.2g}'))}{width(found)}"
-    compared = _against_baseline(summary, known.arm.name, Metric.CAPACITY, None)
+    compared = tables.against_baseline(summary, known.arm.name, Metric.CAPACITY, None)
     return LiveCell(value) if compared is None else _marked(compared, value)
-
-
-def _against_baseline(
-    summary: Summary, name: str, metric: Metric, load: Load | None
-) -> Comparison | None:
-    wanted = name, summary.run.baseline
-    return next((one for one in summary.by(metric, load) if (one.arm, one.against) == wanted), None)
 
 
 def _compared(found: Comparison, ratio: Estimate | None) -> LiveCell:
@@ -184,8 +173,8 @@ def _marked(found: Comparison, value: str) -> LiveCell:
 
 def _needs(found: Comparison) -> str:
     if found.is_out_of_reach and found.ratio is not None and found.ratio.low > 0:
-        away = 100 * (max(found.ratio.high, 1 / found.ratio.low) - 1)
-        return f"<{math.ceil(away - 1e-9)}%" if away < WIDTH_MAX else ""
+        away = distance_percent(found.ratio.low, found.ratio.high)
+        return f"<{rounded_up(away)}%" if away < WIDTH_MAX else ""
     seconds = found.seconds_needed
     if seconds is None:
         return ""

@@ -3,7 +3,16 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from jissoku.model import ArmSummary, Load, LoadPoint, MeasurementStatus, Percentile, Summary
+from jissoku.model import (
+    ArmSummary,
+    Comparison,
+    Load,
+    LoadPoint,
+    MeasurementStatus,
+    Metric,
+    Percentile,
+    Summary,
+)
 from jissoku.model.history_answer import MachineDay
 from jissoku.report import format as fmt
 from jissoku.report.metric_words import join_names
@@ -53,6 +62,23 @@ def measured_at(summary: Summary, load: Load | None) -> list[tuple[ArmSummary, L
     """Arms with their results at a load: cheapest first, those without a cost last."""
     found = [(s, point) for s in summary.arm_summaries if (point := s.at(load)) is not None]
     return sorted(found, key=lambda known: cost_order(known[1]))
+
+
+def against_baseline(
+    summary: Summary, name: str, metric: Metric, load: Load | None
+) -> Comparison | None:
+    """The comparison of an arm with the baseline; `load` is None for capacities."""
+    wanted = name, summary.run.baseline
+    return next((one for one in summary.by(metric, load) if (one.arm, one.against) == wanted), None)
+
+
+def multiple_of_baseline(summary: Summary, point: LoadPoint) -> str:
+    """The cost of an arm without a comparison, as a multiple of the baseline; empty if unknown."""
+    names = {one.arm.name: one.at(point.load) for one in summary.arm_summaries}
+    base = names.get(summary.run.baseline)
+    if base is None or base.cost_ns is None or point.cost_ns is None:
+        return ""
+    return f"{point.cost_ns.value / base.cost_ns.value:.2f}"
 
 
 def cost_order(point: LoadPoint) -> float:

@@ -85,12 +85,12 @@ class Option:
 
 
 def never(_: str) -> bool:
-    """Of an option none of whose values names something of the machine."""
+    """No value of the option names a command, a file or a host."""
     return False
 
 
 def always(value: str) -> bool:
-    """Of an option each of whose values names something of the machine."""
+    """Every value of the option names a command, a file or a host."""
     return bool(value)
 
 

@@ -71,7 +71,7 @@ def form_values(request: ComparisonRequest) -> dict[str, list[str]]:
 
 
 def other_options(request: ComparisonRequest) -> ComparisonRequest:
-    """What of a request is not in the fields of the form."""
+    """The request with only the options that the form has no fields for."""
     default = ComparisonRequest()
     return updated(request, **{name: getattr(default, name) for name in FORM_FIELDS})
 

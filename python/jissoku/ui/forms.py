@@ -119,7 +119,8 @@ def read_order(kind: str, fields: Fields, choices: Choices) -> Order:
 def _compare(fields: Fields, choices: Choices) -> Order:
     request = _comparison(fields)
     arms = [_arm(word, choices) for word in request.arms]
-    if any(local_texts(request)) and not choices.allows_commands:
+    is_own = any(local_texts(request))
+    if is_own and not choices.allows_commands:
         raise InputError("commands, files and URLs need `jissoku ui --allow-commands`")
     names = (
         *arms,
@@ -137,7 +138,7 @@ def _compare(fields: Fields, choices: Choices) -> Order:
         names=names,
         arguments=to_argv(request),
         takes=comparison_span(mode, len(names), request.rate, request.blocks),
-        is_own=any(local_texts(request)),
+        is_own=is_own,
     )
 
 
