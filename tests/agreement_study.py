@@ -14,20 +14,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from jissoku import stats
+from jissoku import inference
 from jissoku.cli.messages import version_line
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.design import loads as grid
 from jissoku.design.sampling_plan import MILLISECOND, SAMPLING_PLANS, SECOND
 from jissoku.design.schedule import PlannedTrial
 from jissoku.errors import InputError
+from jissoku.measure.compare_config import CompareConfig, run_header
+from jissoku.measure.selection import prepare_targets
+from jissoku.measure.servers import Servers, started_servers
+from jissoku.measure.trial_runner import TrialRunner, TrialTiming
 from jissoku.model import Load, LoadLevel, Method, Mode, Trial, TrialKind, Workload
 from jissoku.model.updated import updated
-from jissoku.pipeline import CompareConfig
-from jissoku.pipeline.compare_config import run_header
-from jissoku.pipeline.selection import prepare_targets
-from jissoku.pipeline.servers import Servers, started_servers
-from jissoku.pipeline.trial_runner import TrialRunner, TrialTiming
 from jissoku.records import RunWriter
 from jissoku.request import ComparisonRequest
 from jissoku.system.cores import core_assignment, pin_process
@@ -152,7 +151,7 @@ class _Study:
     def _checked(self, trial: Trial) -> Trial:
         trial = updated(trial, index=self._count, start_index=trial.block + 1)
         self._count += 1
-        return updated(trial, failed_checks=stats.trial_checks(trial))
+        return updated(trial, failed_checks=inference.trial_checks(trial))
 
 
 def _shuffled(items: Sequence[T], rng: random.Random) -> list[T]:

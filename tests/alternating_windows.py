@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from scipy import stats as distributions  # type: ignore[import-untyped]
 
 from jissoku.cli.progress_display import ProgressDisplay
+from jissoku.measure.selection import prepare_targets
+from jissoku.measure.trial_runner import PreparedArm
 from jissoku.model import Workload
-from jissoku.pipeline.selection import prepare_targets
-from jissoku.pipeline.trial_runner import PreparedArm
 from jissoku.request import ComparisonRequest
 from jissoku.system import processes
 from jissoku.system.cores import core_assignment

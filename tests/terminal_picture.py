@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.terminal_theme import DIMMED_MONOKAI
 
-from jissoku import records, report, stats
+from jissoku import inference, records, report
 
 WIDTH = 80
 
@@ -34,7 +34,7 @@ def picture(folder: Path) -> str:
         _environ={},
     )
     console.print("$ make race", style="bold green")
-    console.print(report.brief(stats.summarise(*records.read(folder))))
+    console.print(report.brief(inference.summarise(*records.read(folder))))
     drawn = console.export_svg(title="jissoku", theme=DIMMED_MONOKAI, unique_id="race")
     return FONTS.sub("", drawn)
 

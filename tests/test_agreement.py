@@ -12,10 +12,9 @@ from functools import cache
 from pathlib import Path
 
 from jissoku import records
-from jissoku.model import Estimate, Load, LoadLevel, Run, TrialKind
-from jissoku.stats import estimate
-from jissoku.stats.ratio_samples import fixed_rate_ratios
-from jissoku.stats.valid_trials import (
+from jissoku.inference import estimate
+from jissoku.inference.ratio_samples import fixed_rate_ratios
+from jissoku.inference.valid_trials import (
     ValidTrials,
     log_cost,
     log_differences,
@@ -23,6 +22,7 @@ from jissoku.stats.valid_trials import (
     measurement_of,
     valid_trials,
 )
+from jissoku.model import Estimate, Load, LoadLevel, Run, TrialKind
 from tests import records_table
 
 RECORDS = Path(__file__).parent.parent / "records"

@@ -73,21 +73,20 @@ STAGES = {
     "design",
     "explain",
     "targets",
-    "observe",
     "records",
     "history",
-    "stats",
+    "inference",
     "report",
 }
 ALL_MAY_USE = {"model", "request", "errors"}
-PURE_STAGES = {"request", "model", "design", "stats", "explain", "report"}
+PURE_STAGES = {"request", "model", "design", "inference", "explain", "report"}
 
 # Every stage with I/O may use the operating system.
 MAY_ALSO_USE = {
     **{stage: {"system"} for stage in STAGES - PURE_STAGES},
-    "cli": STAGES | {"pipeline", "system", "ui", "_native"},
-    "ui": STAGES | {"pipeline", "system", "serving"},
-    "pipeline": STAGES | {"system"},  # not _native: ours is started like any other server
+    "cli": STAGES | {"measure", "system", "ui", "_native"},
+    "ui": STAGES | {"measure", "system", "serving"},
+    "measure": STAGES | {"system"},  # not _native: ours is started like any other server
     "__main__": {"cli"},
     "__init__": {"serving"},
     "serving": {"_native"},  # for applications; the laboratory does not use it
@@ -103,7 +102,7 @@ def modules() -> list[Path]:
 
 
 def stage_of(path: Path) -> str:
-    """`stats/compare.py` belongs to `stats`; `model.py` is a stage of its own."""
+    """`inference/compare.py` belongs to `inference`; `model.py` is a stage of its own."""
     first = path.relative_to(PACKAGE).parts[0]
     return first.removesuffix(".py")
 
@@ -137,7 +136,7 @@ def test_stages_do_not_know_each_other(path: Path) -> None:
         stage = rest.partition(".")[0]
         if package == "jissoku" and stage and is_place(stage):
             assert stage in allowed, (
-                f"{me} imports {stage}: pass the value through model and let pipeline carry it"
+                f"{me} imports {stage}: pass the value through model and let measure carry it"
             )
 
 
@@ -171,22 +170,22 @@ def imported_modules(path: Path, places: Collection[str]) -> set[str]:
 def test_thinking_stages_do_no_io(path: Path) -> None:
     if stage_of(path) in PURE_STAGES:
         touched = {name.partition(".")[0] for name in imported(path)} & IMPURE
-        assert not touched, f"{touched} in a pure stage: read the world in observe or targets"
+        assert not touched, f"{touched} in a pure stage: read the world in measure or targets"
 
 
 def test_the_command_line_parses_and_prints() -> None:
-    """Only stages and pipeline start processes, open sockets or write files."""
+    """Only stages and measure start processes, open sockets or write files."""
     for path in modules():
         if stage_of(path) != "cli":
             continue
         touched = {name.partition(".")[0] for name in imported(path)} & NOT_FOR_CLI
-        assert not touched, f"{path.name} imports {touched}: do it in pipeline or a stage"
+        assert not touched, f"{path.name} imports {touched}: do it in measure or a stage"
         calls = {
             node.attr
             for node in ast.walk(ast.parse(path.read_text()))
             if isinstance(node, ast.Attribute)
         }
-        assert not calls & WRITES, f"{path.name} writes a file: have pipeline/reports.py do it"
+        assert not calls & WRITES, f"{path.name} writes a file: have measure/reports.py do it"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jissoku import records, stats
+from jissoku import inference, records
 from jissoku.model import Comparison, CrossCheckName, Estimate, Metric, Summary
 from tests import records_table
 
@@ -25,7 +25,7 @@ EXPECTED, TOLERANCE = 0.05, 0.015
 
 @cache
 def _summary() -> Summary:
-    return stats.summarise(*records.read(RECORDS / "injected"))
+    return inference.summarise(*records.read(RECORDS / "injected"))
 
 
 def _against(arm: str, against: str) -> Comparison:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from jissoku import records
+from jissoku.inference.profile import difference, summarise
 from jissoku.model.profile import DifferenceRow, ProfileDifference
-from jissoku.stats.profile import difference, summarise
 from tests.profile_study import table
 from tests.profile_study.all_checks import CHECKS
 from tests.profile_study.checks import Kept

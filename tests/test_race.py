@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from jissoku import records, stats
+from jissoku import inference, records
+from jissoku.inference.calm import calm_rotations
 from jissoku.model import Metric
-from jissoku.stats.calm import calm_rotations
 from tests import browser
 from tests.conftest import JISSOKU, jissoku
 
@@ -140,7 +140,7 @@ def test_rotations_beside_bursts_are_not_calm_and_the_verdict_says_what_it_is_of
     # The load generator has a core of its own: each block lasts longer than a burst.
     assert seen
     assert not any(map(all, seen))
-    (cost,) = [one for one in stats.summarise(run, trials).by(Metric.COST) if one.ratio]
+    (cost,) = [one for one in inference.summarise(run, trials).by(Metric.COST) if one.ratio]
     ending = "no other program delayed it" if cost.is_calm else "of the cores"
     assert cost.sentence.endswith(ending)
     assert cost.calm_fraction is not None

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.pipeline import experiment, experiment_file
+from jissoku.measure import experiment, experiment_file
 from jissoku.report import experiment as report
 
 RECORDS = Path(__file__).parent.parent / "records"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from scipy import stats as distributions  # type: ignore[import-untyped]
 
-from jissoku import records, stats
+from jissoku import inference, records
 from jissoku.model import Comparison, Load, Machine, Metric, Summary
 
 ROOT = Path(__file__).parent.parent
@@ -127,7 +127,7 @@ def table(summaries: tuple[Summary, ...]) -> str:
 
 @cache
 def _summaries() -> tuple[Summary, ...]:
-    return tuple(stats.summarise(*records.read(folder)) for folder in FOLDERS)
+    return tuple(inference.summarise(*records.read(folder)) for folder in FOLDERS)
 
 
 def _ratios(summaries: tuple[Summary, ...]) -> dict[Key, list[Comparison]]:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from jissoku import records, stats
+from jissoku import inference, records
+from jissoku.inference.self_test import BoundCheck, BoundState, check_detection
+from jissoku.measure.self_test import SelfTestResult, bound_checks
+from jissoku.measure.self_test_series import CampaignResult, SeriesResults
 from jissoku.model import Load, LoadLevel, Metric
-from jissoku.pipeline.self_test import SelfTestResult, bound_checks
-from jissoku.pipeline.self_test_series import CampaignResult, SeriesResults
-from jissoku.stats.self_test import BoundCheck, BoundState, check_detection
 
 RECORDS = Path(__file__).parent.parent / "records"
 FOLDER = RECORDS / "self-test"
@@ -70,7 +70,7 @@ def _rows() -> tuple[BoundCheck, ...]:
 
 def _campaigns(name: str) -> list[CampaignResult]:
     summaries = [
-        stats.summarise(*records.read(folder)) for folder in sorted((FOLDER / name).iterdir())
+        inference.summarise(*records.read(folder)) for folder in sorted((FOLDER / name).iterdir())
     ]
     return [
         CampaignResult(comparison=summary.by(Metric.COST)[0], cost_ns=None, steal=None)

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from jissoku.errors import TargetError
+from jissoku.measure.loadgen import LoadSpec, run_load
 from jissoku.model import CoreAssignment, UnavailableTarget, Workload
 from jissoku.model.updated import updated
-from jissoku.observe.loadgen import LoadSpec, run_load
 from jissoku.system.address import Address
 from jissoku.system.cores import available_cores
 from jissoku.targets import catalogue, launch, response

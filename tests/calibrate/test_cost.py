@@ -11,6 +11,11 @@ from rich.console import Console
 
 from jissoku.cli import exit_codes
 from jissoku.cli.cost import calls_table, code, sentence, table
+from jissoku.inference.oracle_stats import ENTRY, Entries, Share, Window, share
+from jissoku.inference.request_cost import cost_result, overall
+from jissoku.measure.calibration import read_cells
+from jissoku.measure.paired_runs import invalid_reason
+from jissoku.measure.running_tool import read_tools
 from jissoku.model.request_cost import (
     CostRecord,
     LoadPoint,
@@ -19,11 +24,6 @@ from jissoku.model.request_cost import (
     ToolPair,
 )
 from jissoku.model.updated import updated
-from jissoku.observe.running_tool import read_tools
-from jissoku.pipeline.calibration import read_cells
-from jissoku.pipeline.paired_runs import invalid_reason
-from jissoku.stats.oracle_stats import ENTRY, Entries, Share, Window, share
-from jissoku.stats.request_cost import cost_result, overall
 from jissoku.system.cpu_time import CpuTime, cpu_time
 
 TOOLS = read_tools()

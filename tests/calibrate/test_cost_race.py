@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from jissoku.errors import InputError
+from jissoku.measure.calibration import read_cells
+from jissoku.measure.cost import CostPlan, measure
+from jissoku.measure.running_tool import find_tool, read_tools
 from jissoku.model.request_cost import CostRecord, SyscallCounts, ToolPair
 from jissoku.model.updated import updated
-from jissoku.observe.running_tool import find_tool, read_tools
-from jissoku.pipeline.calibration import read_cells
-from jissoku.pipeline.cost import CostPlan, measure
 from jissoku.system import cores
 from jissoku.targets.placeholders import default_cache
 

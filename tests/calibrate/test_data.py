@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from jissoku.errors import InputError
+from jissoku.measure.calibration import read_checks, select_checks
+from jissoku.measure.running_tool import read_tools
 from jissoku.model.calibration import CalibrationCheck
 from jissoku.model.load_tool import Tool
-from jissoku.observe.running_tool import read_tools
-from jissoku.pipeline.calibration import read_checks, select_checks
 
 CHECKS = read_checks()
 TOOLS = read_tools()

@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
+from jissoku.inference.grading import external_cause
+from jissoku.measure.running_tool import scrub
 from jissoku.model.calibration import ScenarioResult
-from jissoku.observe.running_tool import scrub
-from jissoku.stats.grading import external_cause
 
 MS = 1_000_000
 

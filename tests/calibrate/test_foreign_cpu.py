@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from jissoku.observe import foreign_cpu
-from jissoku.observe.foreign_cpu import ForeignCpuMonitor, others_ticks, steal_ticks
+from jissoku.measure import foreign_cpu
+from jissoku.measure.foreign_cpu import ForeignCpuMonitor, others_ticks, steal_ticks
 from jissoku.system.cpu_time import core_times
 from jissoku.system.processes import ProcessStat, all_processes
 

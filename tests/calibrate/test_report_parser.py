@@ -1,9 +1,9 @@
 import pytest
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 
+from jissoku.inference.report_parser import COUNT, rank, read_values
+from jissoku.measure.running_tool import read_tools
 from jissoku.model.load_tool import FigurePattern
-from jissoku.observe.running_tool import read_tools
-from jissoku.stats.report_parser import COUNT, rank, read_values
 
 WRK = """Running 2s test @ http://127.0.0.1:1/
   3 threads and 100 connections

@@ -1,9 +1,9 @@
 import itertools
 import random
 
+from jissoku.inference.report_parser import sample_values
 from jissoku.model.calibration import CalibrationCheck, Scenario
 from jissoku.model.load_tool import Samples
-from jissoku.stats.report_parser import sample_values
 
 WANTED = Samples(file="raw.csv", start="due_ns", end="done_ns", where={"kind": "ok"})
 

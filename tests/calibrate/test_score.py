@@ -1,7 +1,7 @@
 import pytest
 
+from jissoku.inference.grading import judge, score
 from jissoku.model.calibration import CalibrationCheck, Expectation, Grade, Scenario, ScenarioResult
-from jissoku.stats.grading import judge, score
 
 
 def outcome(names: dict[str, float], *, report: str = "", late_us: int = 0) -> ScenarioResult:

@@ -9,6 +9,8 @@ from click.testing import CliRunner
 
 from jissoku.cli.calibrate import calibrate as verb
 from jissoku.errors import InputError
+from jissoku.measure.calibration import CalibrationPlan, calibrate, read_checks
+from jissoku.measure.scenario_runner import ScenarioRunner
 from jissoku.model import CoreAssignment
 from jissoku.model.calibration import (
     CalibrationCheck,
@@ -21,8 +23,6 @@ from jissoku.model.calibration import (
 )
 from jissoku.model.load_tool import CommandLine, FigurePattern, Installation, InstalledTool, Tool
 from jissoku.model.updated import updated
-from jissoku.pipeline.calibration import CalibrationPlan, calibrate, read_checks
-from jissoku.pipeline.scenario_runner import ScenarioRunner
 from jissoku.records.calibration import read_cards
 from jissoku.report.scorecard import to_html
 from jissoku.system.cores import available_cores

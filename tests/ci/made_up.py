@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 
+from jissoku.measure.compare_config import CompareConfig, run_header
+from jissoku.measure.progress import ProgressListener
 from jissoku.model.updated import updated
-from jissoku.pipeline import CompareConfig
-from jissoku.pipeline.compare_config import run_header
-from jissoku.pipeline.progress import ProgressListener
 from jissoku.records import RunWriter
-from tests.stats import factories
-from tests.stats.factories import Noise, TrueValues
+from tests.inference import factories
+from tests.inference.factories import Noise, TrueValues
 
 Costs = Callable[[CompareConfig], dict[str, float]]
 Campaign = Callable[[CompareConfig, ProgressListener], bool]

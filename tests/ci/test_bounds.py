@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 
 from jissoku.design.sampling_plan import SAMPLING_PLANS, deciding
+from jissoku.inference import summarise
+from jissoku.inference.bounds import bound_results, confirmed, cost_bounds, read_bound
+from jissoku.inference.expression import GrammarError
+from jissoku.inference.stopping import is_enough
+from jissoku.measure.ci import CiFiles, write_ci_files
 from jissoku.model import CounterReadings, Method, Mode, Run, Trial
 from jissoku.model.bound import BoundStatus
 from jissoku.model.updated import updated
-from jissoku.pipeline.ci import CiFiles, write_ci_files
 from jissoku.records import RunWriter
 from jissoku.report.bounds import LENGTH_MAX, MARKER, bound_sentence, comment
 from jissoku.report.causes import causes
 from jissoku.report.exports import FORMATS
-from jissoku.stats import summarise
-from jissoku.stats.bounds import bound_results, confirmed, cost_bounds, read_bound
-from jissoku.stats.expression import GrammarError
-from jissoku.stats.stopping import is_enough
-from tests.stats import factories
-from tests.stats.factories import Noise, TrueValues
+from tests.inference import factories
+from tests.inference.factories import Noise, TrueValues
 
 BOUND = "cost(head) > 1.01 x cost(base)"
 NOISE = Noise(own=0.004)

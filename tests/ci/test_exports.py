@@ -7,15 +7,15 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from jissoku.inference import summarise
+from jissoku.inference.bounds import bound_results
+from jissoku.inference.samples import block_costs
 from jissoku.model import Run, Trial
 from jissoku.model.bound import BoundResult
 from jissoku.model.updated import updated
 from jissoku.report.exports import FORMATS
-from jissoku.stats import summarise
-from jissoku.stats.bounds import bound_results
-from jissoku.stats.samples import block_costs
 from tests.ci.test_bounds import BOUND, measured
-from tests.stats.factories import Noise
+from tests.inference.factories import Noise
 
 BASE_NS, HEAD_NS = 10_000, 10_500
 BLOCKS = 9

@@ -3,10 +3,10 @@
 import pytest
 
 from jissoku.design.sampling_plan import SamplingPlan
-from jissoku.pipeline import commits
-from jissoku.pipeline.comparison_request import sampling_plan
+from jissoku.inference.bounds import needs_closed_loop
+from jissoku.measure import commits
+from jissoku.measure.comparison_request import sampling_plan
 from jissoku.request import ComparisonRequest, from_argv
-from jissoku.stats.bounds import needs_closed_loop
 from tests.ci.test_bounds import BOUND
 
 RATE = "rate(head) < 0.95 x rate(base)"

@@ -11,8 +11,8 @@ from jissoku.cli.messages import print_message
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.model import Load, LoadLevel, Trial, TrialKind
 from jissoku.model.updated import updated
-from tests.stats import factories
-from tests.stats.factories import TrueValues
+from tests.inference import factories
+from tests.inference.factories import TrueValues
 
 DRAWN = b"\x1b]0;drawn\x07"
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from jissoku.inference.occasions import machine_days
 from jissoku.model.history import RunRow
 from jissoku.model.updated import updated
 from jissoku.report.tables import days_table
-from jissoku.stats.occasions import machine_days
 from tests.conftest import Run
 from tests.history.factories import ROW
 

@@ -12,7 +12,7 @@ import pytest
 from jissoku.cli import exit_codes
 from tests.cli.screen import Screen
 from tests.cli.test_progress_display import OF_TERMINALS, set_size
-from tests.pipeline.conftest import SERVE, SERVER
+from tests.measure.conftest import SERVE, SERVER
 
 pytestmark = [pytest.mark.race, pytest.mark.timeout(200)]
 

@@ -7,9 +7,9 @@ import pytest
 
 from jissoku.cli import run as verb
 from jissoku.cli.progress_display import ProgressDisplay
+from jissoku.measure import experiment_file
+from jissoku.measure.experiment import placeholder_arms
 from jissoku.model import Mode, UnavailableTarget
-from jissoku.pipeline import experiment_file
-from jissoku.pipeline.experiment import placeholder_arms
 from jissoku.targets import catalogue
 from tests.conftest import Run
 

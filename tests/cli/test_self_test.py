@@ -10,6 +10,10 @@ import pytest
 from jissoku.cli import exit_codes
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.cli.self_test import SelfTestOptions, _config, exit_code, read_loads
+from jissoku.inference import decision, self_test as bounds
+from jissoku.inference.self_test import BoundState
+from jissoku.measure.progress import SeriesProgress
+from jissoku.measure.self_test_series import SelfTestPlan, slowed
 from jissoku.model import (
     Comparison,
     Estimate,
@@ -23,13 +27,9 @@ from jissoku.model import (
     Verdict,
 )
 from jissoku.model.updated import updated
-from jissoku.pipeline.progress import SeriesProgress
-from jissoku.pipeline.self_test_series import SelfTestPlan, slowed
-from jissoku.stats import decision, self_test as bounds
-from jissoku.stats.self_test import BoundState
 from jissoku.targets.prepare import PreparedTarget
 from tests.conftest import Run
-from tests.stats import factories
+from tests.inference import factories
 
 MIDDLE = Load(rate_rps=5_000, level=LoadLevel.MEDIUM)
 PAIR = Comparison(arm="again", against="ours", verdict=Verdict.INCONCLUSIVE, load=MIDDLE)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.observe.running_tool import read_tools
-from jissoku.stats.report_parser import read_values
+from jissoku.inference.report_parser import read_values
+from jissoku.measure.running_tool import read_tools
 from tests.conftest import Run
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"

@@ -4,7 +4,7 @@ import pytest
 
 from jissoku.design.method import choose
 from jissoku.model import Arm, Method
-from tests.stats import factories
+from tests.inference import factories
 
 
 def arm(name: str, target: str, binary: str = "") -> Arm:

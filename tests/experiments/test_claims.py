@@ -5,6 +5,9 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from jissoku.inference.claim_quantities import WorkloadTrials
+from jissoku.inference.claims import ClaimData, evaluate_claims
+from jissoku.inference.published import compare_published
 from jissoku.model import (
     ArmMeasurement,
     CoreAssignment,
@@ -26,10 +29,7 @@ from jissoku.model.experiment import (
     WorkloadSpec,
 )
 from jissoku.model.updated import updated
-from jissoku.stats.claim_quantities import WorkloadTrials
-from jissoku.stats.claims import ClaimData, evaluate_claims
-from jissoku.stats.published import compare_published
-from tests.stats import factories
+from tests.inference import factories
 
 TRUTHS = {
     "cheap": factories.TrueValues(cost_ns=5_000, rate_rps=60_000),

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from jissoku.errors import InputError
-from jissoku.pipeline import experiment_file
+from jissoku.measure import experiment_file
 from jissoku.targets import catalogue
 
 RIGHT = """title = "One against another"

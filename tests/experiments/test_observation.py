@@ -4,6 +4,8 @@ from pathlib import Path
 import pytest
 
 from jissoku.errors import InputError, TargetError
+from jissoku.measure import counters, counting
+from jissoku.measure.progress import ProgressListener
 from jissoku.model import CoreAssignment, CounterReadings
 from jissoku.model.experiment import (
     BenchmarkOutput,
@@ -13,9 +15,6 @@ from jissoku.model.experiment import (
     TargetSpec,
     WorkloadSpec,
 )
-from jissoku.observe import counters
-from jissoku.pipeline import counting
-from jissoku.pipeline.progress import ProgressListener
 from jissoku.records import experiment as folders
 from jissoku.system.cores import available_cores
 from jissoku.targets.placeholders import BuildPaths

@@ -8,8 +8,8 @@ from jissoku.model import Arm, Load, LoadLevel
 from jissoku.model.history import ArmRow, IndexedRun, RunRow
 from jissoku.model.updated import updated
 from jissoku.records import RunWriter
-from tests.stats import factories
-from tests.stats.factories import TrueValues
+from tests.inference import factories
+from tests.inference.factories import TrueValues
 
 LOAD = Load(rate_rps=20_000, level=LoadLevel.MEDIUM)
 

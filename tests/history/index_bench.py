@@ -23,18 +23,18 @@ from msgspec import json, structs
 from starlette.requests import Request
 
 from jissoku.history.index import HistoryIndex
+from jissoku.inference.run_rows import REVISION, program_key, run_rows
+from jissoku.measure.history import open_history
 from jissoku.model import Run
 from jissoku.model.history import BlockRow, RunRows
 from jissoku.model.updated import updated
-from jissoku.pipeline.history import open_history
 from jissoku.records import RunWriter
 from jissoku.records.find import run_key
-from jissoku.stats.run_rows import REVISION, program_key, run_rows
 from jissoku.ui.library import Library
 from jissoku.ui.pages import ReadingPages
 from jissoku.ui.render import Pages
-from tests.stats import factories
-from tests.stats.factories import TrueValues
+from tests.inference import factories
+from tests.inference.factories import TrueValues
 
 Found = TypeVar("Found")
 

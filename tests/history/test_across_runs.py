@@ -6,6 +6,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from jissoku.inference.across_runs import breaks, difference, obstacles, unchanged_arms
+from jissoku.inference.asked import comparison
+from jissoku.inference.occasions import observed_tau, occasions
+from jissoku.inference.pooling import next_machine, pair_ratio
+from jissoku.inference.run_difference import race, run_difference
+from jissoku.inference.run_rows import run_rows
+from jissoku.inference.target_history import machine_ratios, target_history
+from jissoku.measure.requests import workload as requested
 from jissoku.model import (
     ConnectionMode,
     Load,
@@ -18,18 +26,10 @@ from jissoku.model import (
 from jissoku.model.history import IndexedRun
 from jissoku.model.history_answer import Control, Tau
 from jissoku.model.updated import updated
-from jissoku.pipeline.requests import workload as requested
 from jissoku.request import ComparisonRequest, command_line
 from jissoku.request.options import is_complete
-from jissoku.stats.across_runs import breaks, difference, obstacles, unchanged_arms
-from jissoku.stats.asked import comparison
-from jissoku.stats.occasions import observed_tau, occasions
-from jissoku.stats.pooling import next_machine, pair_ratio
-from jissoku.stats.run_difference import race, run_difference
-from jissoku.stats.run_rows import run_rows
-from jissoku.stats.target_history import machine_ratios, target_history
 from tests.history.factories import LOAD, ROW, arm, indexed
-from tests.stats import factories
+from tests.inference import factories
 
 COSTS = {"a": 1.0, "floor": 0.0, "go": 0.7, "node": 1.4}
 TAU = Tau(value=0.01, pairs=0)

@@ -13,7 +13,7 @@ import pytest
 from jissoku import records
 from jissoku.history import schema
 from jissoku.history.index import HistoryIndex
-from jissoku.stats.run_rows import REVISION, run_rows
+from jissoku.inference.run_rows import REVISION, run_rows
 from tests.conftest import LIMIT_S, Done, Run
 from tests.history.test_index import opened, record, rows
 
@@ -194,7 +194,7 @@ def started(words: list[str], place: Path) -> Done:
 WRITER = """
 import sys
 from pathlib import Path
-from jissoku.pipeline import history
+from jissoku.measure import history
 history.BATCH = 1
 print(flush=True)
 sys.stdin.readline()

@@ -8,13 +8,13 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from jissoku.inference import series_changes
+from jissoku.inference.pooling import LogRatio
+from jissoku.inference.series_changes import OCCASIONS_MIN, find_steps
+from jissoku.inference.target_history import target_history
 from jissoku.model.history import IndexedRun
 from jissoku.model.history_answer import Control, Series
 from jissoku.report.suspicions import suspicion_text, suspicions
-from jissoku.stats import series_changes
-from jissoku.stats.pooling import LogRatio
-from jissoku.stats.series_changes import OCCASIONS_MIN, find_steps
-from jissoku.stats.target_history import target_history
 from tests.history.factories import indexed
 
 COSTS = {"a": 1.0, "floor": 0.0, "go": 0.7, "node": 1.4}

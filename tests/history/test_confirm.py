@@ -9,17 +9,17 @@ import msgspec
 import pytest
 
 from jissoku.errors import InputError
+from jissoku.inference.run_difference import confirmation
 from jissoku.model import Origin
 from jissoku.model.history import IndexedRun
 from jissoku.model.updated import updated
 from jissoku.records import RunWriter, dismissals
 from jissoku.request import ComparisonRequest, command_line
-from jissoku.stats.run_difference import confirmation
 from tests.ci.server_repository import git
 from tests.conftest import Run
 from tests.history.factories import ROW, arm
-from tests.stats import factories
-from tests.stats.factories import Noise, TrueValues
+from tests.inference import factories
+from tests.inference.factories import Noise, TrueValues
 
 
 def single(program: str, version: str, labels: str = "{}", **changes: object) -> IndexedRun:

@@ -14,19 +14,19 @@ from jissoku import records
 from jissoku.errors import InputError
 from jissoku.history import schema
 from jissoku.history.index import HistoryIndex
+from jissoku.inference.occasions import observed_tau
+from jissoku.inference.run_difference import run_difference
+from jissoku.inference.run_rows import REVISION, run_rows
+from jissoku.inference.target_history import target_history
+from jissoku.measure.history import find_run, open_history
+from jissoku.measure.run_history import History
 from jissoku.model import Method
 from jissoku.model.updated import updated
-from jissoku.pipeline.history import find_run, open_history
-from jissoku.pipeline.run_history import History
 from jissoku.report.history_text import difference_text, history_text
-from jissoku.stats.occasions import observed_tau
-from jissoku.stats.run_difference import run_difference
-from jissoku.stats.run_rows import REVISION, run_rows
-from jissoku.stats.target_history import target_history
 from tests.conftest import Run
 from tests.history.factories import write_run
-from tests.stats import factories
-from tests.stats.factories import TrueValues
+from tests.inference import factories
+from tests.inference.factories import TrueValues
 
 TRUTHS = {
     "floor": TrueValues(cost_ns=5_000),

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from jissoku.errors import InputError
+from jissoku.inference.target_history import machine_ratios, target_history
+from jissoku.measure.history import open_history
+from jissoku.measure.publish import write_history
 from jissoku.model.history import IndexedRun
 from jissoku.model.updated import updated
-from jissoku.pipeline.history import open_history
-from jissoku.pipeline.publish import write_history
 from jissoku.report.boards import boards
 from jissoku.report.history_html import (
     index_html,
@@ -22,7 +23,6 @@ from jissoku.report.history_html import (
     target_html,
 )
 from jissoku.report.history_text import history_text, machines_text
-from jissoku.stats.target_history import machine_ratios, target_history
 from tests.history.factories import indexed
 from tests.history.test_index import record
 from tests.report.drawing import of_class

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from statsmodels.stats.meta_analysis import combine_effects  # type: ignore[import-untyped]
 
-from jissoku.stats.pooling import (
+from jissoku.inference.pooling import (
     TAU_ASSUMED,
     LogRatio,
     is_confirmed,

@@ -10,9 +10,9 @@ import pytest
 
 from jissoku import records
 from jissoku.errors import InputError
+from jissoku.measure.publish import COMMAND, publish
 from jissoku.model.trial import Failure, TrialStage
 from jissoku.model.updated import updated
-from jissoku.pipeline.publish import COMMAND, publish
 from jissoku.records import RunWriter
 from jissoku.targets import provenance as redaction
 from tests.conftest import Run

@@ -5,7 +5,7 @@ from hypothesis import given, strategies as st
 
 from jissoku.model import ArmMeasurement, CheckOutcome, FailedCheck, TrialKind, Workload
 from jissoku.model.updated import updated
-from tests.stats import factories
+from tests.inference import factories
 
 SECOND = 1_000_000_000
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jissoku.observe.profiler import FREQUENCY_SHORT_HZ
+from jissoku.measure.profiler import FREQUENCY_SHORT_HZ
 from tests.profile_study.checks import Check, Found
 from tests.profile_study.injected import NAMES, read_truth, server
 

@@ -8,9 +8,9 @@ import pytest
 
 from jissoku import records
 from jissoku.errors import InputError
+from jissoku.inference.profile import difference, summarise
 from jissoku.report import profile
 from jissoku.report.profile import FlameGraph, profile_to_html, profile_to_json, profile_to_text
-from jissoku.stats.profile import difference, summarise
 from tests.profiles import factories
 from tests.profiles.factories import BURN, MAIN, SEND, TCP
 

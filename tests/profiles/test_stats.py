@@ -4,9 +4,9 @@ import random
 
 import pytest
 
+from jissoku.inference.profile import difference, summarise, system_call, wilson
 from jissoku.model.profile import KERNEL, Frame
 from jissoku.model.updated import updated
-from jissoku.stats.profile import difference, summarise, system_call, wilson
 from tests.profiles import factories
 from tests.profiles.factories import BURN, HANDLER, MAIN, SEND, TCP, WORK, ZLIB
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from jissoku.errors import InputError
+from jissoku.measure.progress import follow, newest
 from jissoku.model.event import Event, EventKind
-from jissoku.pipeline.progress import follow, newest
 from jissoku.records.events import EVENTS_FILE, EventWriter, read_events
 
 

@@ -9,7 +9,7 @@ from jissoku.model.noise_floor import NoiseFloor
 from jissoku.model.updated import updated
 from jissoku.records import noise_floor
 from jissoku.records.noise_floor import CAMPAIGNS_MIN
-from tests.stats.factories import MACHINE
+from tests.inference.factories import MACHINE
 
 OTHER = updated(MACHINE, kernel="6.19.0")
 QUIET = NoiseFloor(

@@ -29,7 +29,7 @@ from jissoku.model.updated import updated
 from jissoku.model.verdict_text import verdict_text
 from jissoku.report import metric_words
 from jissoku.report.format import ratio as times
-from tests.stats import factories
+from tests.inference import factories
 
 LIGHT = Load(rate_rps=2_000, level=LoadLevel.LIGHT)
 MIDDLE = Load(rate_rps=10_000, level=LoadLevel.MEDIUM)

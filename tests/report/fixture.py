@@ -25,6 +25,7 @@ from jissoku.model import (
 )
 from jissoku.model.updated import updated
 from jissoku.report.format import TIMES
+from tests.inference import factories
 from tests.report.factories import (
     ARMS,
     GIVEN,
@@ -37,7 +38,6 @@ from tests.report.factories import (
     estimate,
     standings,
 )
-from tests.stats import factories
 
 HOSTILE = (
     "\x1b[31mTraceback\x1b[0m (most recent call last):\n"

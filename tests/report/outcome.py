@@ -2,11 +2,11 @@
 
 from functools import cache
 
-from jissoku import stats
+from jissoku import inference
+from jissoku.inference.claims import ClaimData, evaluate_claims
+from jissoku.inference.published import compare_published
 from jissoku.model.experiment import Claim, ExperimentResult, PublishedFigure, UnobtainableTarget
 from jissoku.model.updated import updated
-from jissoku.stats.claims import ClaimData, evaluate_claims
-from jissoku.stats.published import compare_published
 from tests.experiments.test_claims import known
 
 CLAIMS = (
@@ -56,6 +56,6 @@ def outcome(claims: tuple[Claim, ...] = CLAIMS) -> ExperimentResult:
         header=whole.header,
         claims=evaluate_claims(whole, claims),
         published=tuple(compare_published(whole)),
-        summaries={n: stats.summarise(c.run, c.trials) for n, c in whole.workloads.items()},
+        summaries={n: inference.summarise(c.run, c.trials) for n, c in whole.workloads.items()},
         is_finished=True,
     )

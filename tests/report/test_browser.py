@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.pipeline.reports import report_text
+from jissoku.measure.reports import report_text
 from jissoku.report import experiment, to_html
 from tests import browser
 from tests.report import fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.pipeline.reports import report_text
+from jissoku.measure.reports import report_text
 
 RUN = Path(__file__).parents[2] / "records" / "repeatability" / "51"
 

@@ -12,12 +12,12 @@ from hypothesis import given, strategies as st
 from jissoku.cli.commands import jissoku as commands
 from jissoku.cli.compare import Output, compare
 from jissoku.errors import InputError
+from jissoku.measure.requests import recorded, workload
 from jissoku.model.updated import updated
-from jissoku.pipeline.requests import recorded, workload
 from jissoku.report import method
 from jissoku.request import KINDS, AnyRequest, ComparisonRequest, SweepRequest, from_argv, to_argv
 from jissoku.request.options import Option, command_line, rows
-from tests.stats import factories
+from tests.inference import factories
 
 # What a command line can hold: no NUL.
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30)

@@ -18,8 +18,8 @@ from jissoku.model import (
     Workload,
 )
 from jissoku.model.updated import updated
+from tests.inference import factories
 from tests.simulation.noise import LOADS, Noise, deviations, machine
-from tests.stats import factories
 
 TURN_NS, OTHER_TURN_NS = 50_000_000, 100_000_000
 

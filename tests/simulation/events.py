@@ -4,9 +4,12 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from jissoku import stats
+from jissoku import inference
 from jissoku.design import screening as combinations
 from jissoku.design.sampling_plan import SAMPLING_PLANS
+from jissoku.inference import ablation, claims
+from jissoku.inference.claim_quantities import WorkloadTrials
+from jissoku.inference.looks import VERDICT_BLOCKS_MIN
 from jissoku.model import (
     ChangeKind,
     Comparison,
@@ -26,9 +29,6 @@ from jissoku.model import (
 )
 from jissoku.model.experiment import Claim, ClaimStatus, Experiment, ExperimentHeader, WorkloadSpec
 from jissoku.model.updated import updated
-from jissoku.stats import ablation, claims
-from jissoku.stats.claim_quantities import WorkloadTrials
-from jissoku.stats.looks import VERDICT_BLOCKS_MIN
 from tests.simulation.campaigns import Plan, campaign
 from tests.simulation.noise import GO, HEAVY, LIKE, LOADS, NATIVE, NODE, Drift, Noise, Shape
 
@@ -42,7 +42,7 @@ Simulate = Callable[[np.random.Generator], Counted]
 
 def answered(run: Run, trials: tuple[Trial, ...]) -> list[Comparison]:
     """The comparisons by cost of a campaign."""
-    return list(stats.summarise(run, trials).by(Metric.COST))
+    return list(inference.summarise(run, trials).by(Metric.COST))
 
 
 def until_precise(plan: Plan, rng: np.random.Generator) -> tuple[Run, tuple[Trial, ...]]:
@@ -56,7 +56,7 @@ def until_precise(plan: Plan, rng: np.random.Generator) -> tuple[Run, tuple[Tria
     run, trials = campaign(whole, rng)
     for blocks in range(STANDARD.blocks, STANDARD.blocks_max, STANDARD.blocks_step):
         seen = tuple(trial for trial in trials if trial.block < blocks)
-        if stats.is_enough(run, seen, STANDARD.half_width[plan.method]):
+        if inference.is_enough(run, seen, STANDARD.half_width[plan.method]):
             return run, seen
     return run, trials
 
@@ -101,7 +101,7 @@ def at_every_look(plan: Plan, rng: np.random.Generator) -> Iterator[list[Compari
     run = updated(run, horizon=plan.blocks)
     for blocks in range(3, plan.blocks + 1):
         seen = tuple(trial for trial in trials if trial.block < blocks)
-        yield list(stats.cost_verdicts(run, seen).values())
+        yield list(inference.cost_verdicts(run, seen).values())
 
 
 def equal_at_every_look(noise: Noise, arms: int = 2, blocks: int = 9) -> Simulate:
@@ -164,7 +164,7 @@ def fewest_blocks(rng: np.random.Generator) -> Counted:
 def equal_latencies(rng: np.random.Generator) -> Counted:
     """Two arms of the same latency, which varies by a tenth."""
     plan = quick([1.0, 1.0], Noise(), latency=0.1)
-    found = stats.summarise(*campaign(plan, rng)).by(Metric.P99)
+    found = inference.summarise(*campaign(plan, rng)).by(Metric.P99)
     return {"interval excludes 1": share(list(found), is_off)}
 
 

@@ -13,9 +13,9 @@ from functools import cache
 import pytest
 from scipy import stats as distributions  # type: ignore[import-untyped]
 
-from jissoku import stats
+from jissoku import inference
+from jissoku.inference import ablation, decision, estimate, multiplicity, sequential
 from jissoku.model import Comparison, Metric, Run, Trial, Verdict
-from jissoku.stats import ablation, decision, estimate, multiplicity, sequential
 from tests.simulation.counts import outside, simulated
 from tests.simulation.scenarios import SCENARIOS, Bound
 
@@ -50,10 +50,10 @@ def stopped_by_significance(patch: pytest.MonkeyPatch) -> None:
     """A campaign that ends as soon as there is something to report."""
 
     def is_enough(run: Run, trials: Sequence[Trial], _: float) -> bool:
-        found = stats.summarise(run, trials).by(Metric.COST)
+        found = inference.summarise(run, trials).by(Metric.COST)
         return any((one.p_value or 1.0) < 0.05 for one in found)
 
-    patch.setattr(stats, "is_enough", is_enough)
+    patch.setattr(inference, "is_enough", is_enough)
 
 
 def strict_checks(patch: pytest.MonkeyPatch) -> None:

@@ -17,9 +17,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from jissoku.cli.progress_display import ProgressDisplay
+from jissoku.measure.selection import prepare_targets
 from jissoku.model import Workload
 from jissoku.model.updated import updated
-from jissoku.pipeline.selection import prepare_targets
 from jissoku.request import ComparisonRequest
 from jissoku.system.cores import core_assignment, pin_process
 from jissoku.system.cpu_time import cpu_time

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from jissoku.model import Axis, MachineConditions, Run, Sweep, Trial, TrialKind
 from jissoku.model.updated import updated
-from tests.stats import factories
+from tests.inference import factories
 
 LEVELS = (1, 2, 4, 8, 16, 32, 64, 128)
 

@@ -5,13 +5,13 @@ import signal
 
 import pytest
 
-from jissoku import records, stats
+from jissoku import inference, records
 from jissoku.errors import InputError
+from jissoku.measure.sweep import SweepConfig, run_sweep
+from jissoku.measure.trial_runner import TrialTiming
 from jissoku.model import Axis, Mode, Sweep, Trial, TrialKind, Workload
 from jissoku.model.updated import updated
-from jissoku.pipeline import SweepConfig, run_sweep
-from jissoku.pipeline.trial_runner import TrialTiming
-from tests.pipeline.conftest import BRIEF, Asks, CollectingListener, asks
+from tests.measure.conftest import BRIEF, Asks, CollectingListener, asks
 
 __all__ = ["asks"]
 
@@ -49,7 +49,7 @@ def test_every_level_is_measured_and_recorded(asks: Asks) -> None:
     assert sorted(trial.workload.connections for trial in first) == list(LEVELS)
     assert all(trial.level == trial.workload.connections for trial in trials)
     assert all(trial.kind is TrialKind.CLOSED_LOOP for trial in trials)
-    summary = stats.summarise_sweep(run, config.sweep, trials)
+    summary = inference.summarise_sweep(run, config.sweep, trials)
     assert [result.level for result in summary.targets[0].results] == list(LEVELS)
 
 
@@ -80,7 +80,7 @@ def test_an_interruption_keeps_what_was_finished(asks: Asks) -> None:
     assert not run_sweep(config, CollectingListener(stop))
     run, trials = records.read(config.folder)
     assert len(trials) == 3
-    assert stats.summarise_sweep(run, config.sweep, trials).trials_total == 3
+    assert inference.summarise_sweep(run, config.sweep, trials).trials_total == 3
 
 
 def test_a_level_at_which_a_target_fails_is_left_after_two(asks: Asks) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 import pytest
 
 from jissoku.design import screening as plan
+from jissoku.inference import ablation
+from jissoku.inference.ablation import KnobEvidence
 from jissoku.model import (
     ChangeKind,
     Comparison,
@@ -20,10 +22,8 @@ from jissoku.model import (
     VerifiedResponse,
 )
 from jissoku.model.updated import updated
-from jissoku.stats import ablation
-from jissoku.stats.ablation import KnobEvidence
-from tests.stats import factories
-from tests.stats.factories import QUIETEST, Noise, TrueValues
+from tests.inference import factories
+from tests.inference.factories import QUIETEST, Noise, TrueValues
 
 KNOB = Knob(
     name="cache",

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from jissoku.observe import counters
-from jissoku.observe.probes.client import ProbeError, RequestTarget
+from jissoku.measure import counters
+from jissoku.measure.probes.client import ProbeError, RequestTarget
 from jissoku.system.address import Address
 from jissoku.system.strace import counts_by_name
 

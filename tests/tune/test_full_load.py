@@ -1,6 +1,8 @@
 import pytest
 
 from jissoku.design import screening as plan
+from jissoku.inference import ablation
+from jissoku.measure import full_load as stage, knob_changes
 from jissoku.model import (
     CoreAssignment,
     Metric,
@@ -12,12 +14,10 @@ from jissoku.model import (
     Verdict,
 )
 from jissoku.model.updated import updated
-from jissoku.pipeline import full_load as stage, knob_changes
-from jissoku.stats import ablation
 from jissoku.targets import catalogue
 from jissoku.targets.prepare import PreparedTarget
-from tests.stats import factories
-from tests.stats.factories import Noise, TrueValues
+from tests.inference import factories
+from tests.inference.factories import Noise, TrueValues
 
 ARMS = [plan.BASELINE, "with workers", "with nothing"]
 TRUTHS = {
@@ -91,7 +91,7 @@ def test_with_one_core_nothing_is_tried_and_a_sentence_says_so(
     )
     workers = [knob for knob in recipe.knob if knob.name == "worker_processes"]
     tuned = updated(knob_changes.target_of_recipe(recipe, recipe.knob, base), knobs=tuple(workers))
-    monkeypatch.setattr("jissoku.pipeline.full_load.available_cores", lambda: (0,))
+    monkeypatch.setattr("jissoku.measure.full_load.available_cores", lambda: (0,))
     text = TuningResult(target="it", path="/", jissoku="1", seed=1, results=())
     found = stage.tune(tuned, None, text, None)  # type: ignore[arg-type]
     assert [result.sentence for result in found.results] == ["there is one core only"]

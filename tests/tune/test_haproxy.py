@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from jissoku.errors import InputError
+from jissoku.measure.knob_changes import target_of_haproxy_configuration
 from jissoku.model import ChangeKind, Knob, KnobChange, Origin
-from jissoku.pipeline.knob_changes import target_of_haproxy_configuration
 from jissoku.system.address import free_port
 from jissoku.targets import catalogue, haproxy_config, haproxy_sandbox
 from jissoku.targets.prepare import PreparedTarget

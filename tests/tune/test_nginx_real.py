@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from jissoku.measure import knob_changes
 from jissoku.model import UnavailableTarget, Workload
-from jissoku.pipeline import knob_changes
 from jissoku.system.address import free_port
 from jissoku.system.cores import available_cores
 from jissoku.targets import catalogue, process, ready, response

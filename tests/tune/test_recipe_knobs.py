@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from jissoku.inference import ablation
+from jissoku.measure import knob_changes
+from jissoku.measure.tuning_target import TuningTarget
 from jissoku.model import ChangeKind, Knob, Objective, Origin, Recipe, UnavailableTarget, Workload
-from jissoku.pipeline import knob_changes
-from jissoku.pipeline.tuning_target import TuningTarget
-from jissoku.stats import ablation
 from jissoku.system.address import free_port
 from jissoku.system.cores import available_cores
 from jissoku.targets import catalogue, nginx_edit, process, ready

@@ -4,10 +4,10 @@ import pytest
 
 from jissoku.design import screening
 from jissoku.design.screening import BASELINE
+from jissoku.inference import ablation, ablation as stats
 from jissoku.model import CounterReadings, Decision, Method, Trial
-from jissoku.stats import ablation, ablation as stats
-from tests.stats import factories
-from tests.stats.factories import Noise, TrueValues
+from tests.inference import factories
+from tests.inference.factories import Noise, TrueValues
 from tests.tune.test_ablation import KNOB
 
 

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 from jissoku.errors import InputError
+from jissoku.measure import knob_changes
+from jissoku.measure.tuning_target import TuningTarget
 from jissoku.model import ChangeKind, ConfigFile, Knob, KnobChange, Origin, StartCommand
-from jissoku.pipeline import knob_changes
-from jissoku.pipeline.tuning_target import TuningTarget
 from jissoku.targets import catalogue
 from jissoku.targets.prepare import PreparedTarget
 

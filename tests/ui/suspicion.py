@@ -4,8 +4,8 @@ from pathlib import Path
 
 from jissoku.model.updated import updated
 from tests.history.factories import write_run
-from tests.stats import factories
-from tests.stats.factories import TrueValues
+from tests.inference import factories
+from tests.inference.factories import TrueValues
 
 
 def record(folder: Path, day: int, version: str, cost_ns: float) -> None:

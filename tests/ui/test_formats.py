@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from jissoku.measure.reports import experiment_text, report_text
 from jissoku.model.event import EventKind
-from jissoku.pipeline.reports import experiment_text, report_text
 from jissoku.ui.jobs import JobQueue
 from jissoku.ui.library import Library
 from jissoku.ui.pages import ReadingPages

@@ -11,8 +11,8 @@ import pytest
 from jissoku.model.updated import updated
 from jissoku.ui.server import UiConfig, pages_in_thread
 from tests.history.factories import write_run
-from tests.stats import factories
-from tests.stats.factories import TrueValues
+from tests.inference import factories
+from tests.inference.factories import TrueValues
 from tests.ui.conftest import Client, client_of
 from tests.ui.test_pages import PAGES, read
 

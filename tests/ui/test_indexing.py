@@ -13,8 +13,8 @@ from threading import Event, Semaphore, current_thread
 import pytest
 
 from jissoku.errors import InputError
+from jissoku.measure import found_runs
 from jissoku.model.history import RunRows
-from jissoku.pipeline import found_runs
 from jissoku.records.find import run_key
 from jissoku.system.measurement_lock import PATH_VARIABLE, is_measuring, measurement_lock
 from jissoku.ui import indexer, library

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from jissoku import stats
+from jissoku import inference
 from jissoku.model.event import EventKind
 from jissoku.records import RunWriter
 from jissoku.report import LiveTable, live_table
 from jissoku.report.format import TIMES
 from jissoku.ui import streams
 from jissoku.ui.streams import Look, Streams
-from tests.stats import factories
-from tests.stats.factories import TrueValues
+from tests.inference import factories
+from tests.inference.factories import TrueValues
 from tests.ui.conftest import RECORDS
 from tests.ui.measurement import event, measured, post, trial, wait_for
 
@@ -90,7 +90,7 @@ def recorded(folder: Path, blocks: int) -> tuple[Path, LiveTable]:
     with RunWriter(folder, run) as store:
         for one in first:
             store.add(one)
-    return folder, live_table(stats.summarise(run, first))
+    return folder, live_table(inference.summarise(run, first))
 
 
 def table_rows(page: str) -> list[list[str]]:

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 import pytest
 
-from jissoku.pipeline import reports
+from jissoku.measure import reports
 from jissoku.request import ComparisonRequest, from_argv
 from jissoku.ui import library, run_pages
 from jissoku.ui.access import Access

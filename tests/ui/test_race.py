@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from jissoku.cli.ui import _check
-from jissoku.pipeline.reports import report_text
+from jissoku.measure.reports import report_text
 from jissoku.ui.server import UiConfig, pages_in_thread
 from tests.ui.conftest import client_of
 from tests.ui.measurement import Stream, post, wait_for

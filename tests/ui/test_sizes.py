@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.pipeline.reports import experiment_text, report_text
+from jissoku.measure.reports import experiment_text, report_text
 from jissoku.ui.render import static_files
 from tests.ui.conftest import LIMIT_S, RECORDS, Client
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from jissoku.cli.messages import version_line
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.cli.self_test import exit_code
+from jissoku.measure.selection import folder_for
+from jissoku.measure.self_test import SelfTestConfig
 from jissoku.model import LoadLevel
-from jissoku.pipeline.selection import folder_for
-from jissoku.pipeline.self_test import SelfTestConfig
 from jissoku.system import cores
 from jissoku.system.measurement_lock import measurement_lock
 from jissoku.targets.supervisor import supervisor

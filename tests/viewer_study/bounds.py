@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import stats  # type: ignore[import-untyped]
 
-from jissoku.model import Comparison
-from jissoku.stats.self_test import (
+from jissoku.inference.self_test import (
     TAIL,
     BoundCheck,
     BoundState,
@@ -20,6 +19,7 @@ from jissoku.stats.self_test import (
     pooled_sd,
     too_few_campaigns,
 )
+from jissoku.model import Comparison
 
 # Of the ratio.
 RATIO_MAX = 0.002

@@ -9,17 +9,17 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jissoku.model import Load
-from jissoku.pipeline.progress import ProgressListener, SeriesProgress
-from jissoku.pipeline.self_test import SelfTestConfig, own_target, self_test_loads
-from jissoku.pipeline.self_test_series import (
+from jissoku.inference.self_test import BoundCheck
+from jissoku.measure.progress import ProgressListener, SeriesProgress
+from jissoku.measure.self_test import SelfTestConfig, own_target, self_test_loads
+from jissoku.measure.self_test_series import (
     EFFORT,
     CampaignResult,
     CampaignRunner,
     TestCampaign,
     equal_pair,
 )
-from jissoku.stats.self_test import BoundCheck
+from jissoku.model import Load
 from tests.viewer_study import bounds
 
 OPEN, CLOSED = "page open", "page closed"

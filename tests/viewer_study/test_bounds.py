@@ -5,9 +5,9 @@ import random
 
 import pytest
 
+from jissoku.inference.self_test import BoundState
 from jissoku.model import Comparison, Estimate, Verdict
 from jissoku.model.updated import updated
-from jissoku.stats.self_test import BoundState
 from tests.viewer_study.bounds import check_ratio, check_rejections, check_spread
 
 PAIR = Comparison(arm="again", against="ours", verdict=Verdict.INCONCLUSIVE)

@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 
 from jissoku.errors import JissokuError
+from jissoku.measure import self_test_series
+from jissoku.measure.progress import ProgressListener
+from jissoku.measure.self_test import SelfTestConfig
+from jissoku.measure.self_test_series import CampaignResult
 from jissoku.model import (
     Comparison,
     CoreAssignment,
@@ -17,10 +21,6 @@ from jissoku.model import (
     StartCommand,
     Verdict,
 )
-from jissoku.pipeline import self_test_series
-from jissoku.pipeline.progress import ProgressListener
-from jissoku.pipeline.self_test import SelfTestConfig
-from jissoku.pipeline.self_test_series import CampaignResult
 from jissoku.system.processes import all_processes
 from jissoku.targets.prepare import PreparedTarget
 from tests.viewer_study import campaigns as viewer_test

@@ -11,21 +11,21 @@ from jissoku.cli.messages import version_line
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.design.bisection import Bisection, bisect as halve
 from jissoku.errors import InputError
-from jissoku.model.bound import BoundStatus
-from jissoku.model.wording import plural
-from jissoku.pipeline.commits import (
+from jissoku.inference.bounds import check_arms
+from jissoku.measure.commits import (
     CANDIDATE,
     GOOD,
     CommitQuestion,
     Interrupted,
     compare_commits,
 )
-from jissoku.pipeline.requests import seed, workload
-from jissoku.pipeline.selection import folder_for
+from jissoku.measure.requests import seed, workload
+from jissoku.measure.selection import folder_for
+from jissoku.model.bound import BoundStatus
+from jissoku.model.wording import plural
 from jissoku.records.run_folder import RUN_FILE, check_new
 from jissoku.report.bounds import bound_sentence
 from jissoku.request import BisectionRequest, asking
-from jissoku.stats.bounds import check_arms
 from jissoku.system import cores
 from jissoku.targets.command import read_command
 from jissoku.targets.worktree import build_words, commits_between, resolve, subject

@@ -14,15 +14,15 @@ from jissoku.cli.cost import cost as measure_cost
 from jissoku.cli.machine_lock import lock_machine
 from jissoku.cli.messages import version_line
 from jissoku.errors import InputError
-from jissoku.model.calibration import CalibrationCheck, Score, Scorecard
-from jissoku.observe.running_tool import find_tool, read_tools
-from jissoku.pipeline.calibration import (
+from jissoku.measure.calibration import (
     CalibrationPlan,
     calibrate as run_calibration,
     read_checks,
     select_checks,
     write_page,
 )
+from jissoku.measure.running_tool import find_tool, read_tools
+from jissoku.model.calibration import CalibrationCheck, Score, Scorecard
 from jissoku.report.scorecard import evidence, totals
 from jissoku.system import cores
 from jissoku.targets.placeholders import default_cache

@@ -15,9 +15,9 @@ from jissoku.cli import exit_codes
 from jissoku.conformance import Case, CaseVerdict
 from jissoku.conformance.gateway import GatewayCase, GatewayVerdict
 from jissoku.errors import InputError
+from jissoku.measure.conformance import CaseResult
+from jissoku.measure.gateway_conformance import GatewayResult
 from jissoku.model import Transport
-from jissoku.pipeline.conformance import CaseResult
-from jissoku.pipeline.gateway_conformance import GatewayResult
 from jissoku.targets.prepare import PreparedTarget
 
 # Verdicts with the same text have the same style.

@@ -15,16 +15,18 @@ from jissoku.cli.messages import print_message, version_line
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.cli.write_reports import write_profile_report, write_report
 from jissoku.errors import InputError
+from jissoku.inference.bounds import check_arms, confirmed
+from jissoku.measure.causes import find_causes
+from jissoku.measure.ci import CiFiles, any_exceeded, check_folders, judge, write_ci_files
+from jissoku.measure.commits import BASE, baseline, check_commands, check_ref
+from jissoku.measure.compare import compare as run_campaign
+from jissoku.measure.compare_config import CompareConfig
+from jissoku.measure.comparison_request import check_request, compare_config, profiled_pair
+from jissoku.measure.profile import profile
+from jissoku.measure.requests import workload
+from jissoku.measure.selection import arm_names, prepare_targets
 from jissoku.model.bound import BoundResult, BoundStatus
 from jissoku.model.updated import updated
-from jissoku.pipeline import CompareConfig, compare as run_campaign
-from jissoku.pipeline.causes import find_causes
-from jissoku.pipeline.ci import CiFiles, any_exceeded, check_folders, judge, write_ci_files
-from jissoku.pipeline.commits import BASE, baseline, check_commands, check_ref
-from jissoku.pipeline.comparison_request import check_request, compare_config, profiled_pair
-from jissoku.pipeline.profile import profile
-from jissoku.pipeline.requests import workload
-from jissoku.pipeline.selection import arm_names, prepare_targets
 from jissoku.records.run_folder import RUN_FILE, check_new
 from jissoku.report.bounds import bound_sentence
 from jissoku.report.exports import FORMATS
@@ -32,7 +34,6 @@ from jissoku.report.history_text import difference_text
 from jissoku.request import ComparisonRequest, asking
 from jissoku.request.options import option
 from jissoku.request.param_types import Written
-from jissoku.stats.bounds import check_arms, confirmed
 from jissoku.system.cores import core_assignment
 
 NOISE_FLOOR_UNKNOWN = (
@@ -191,7 +192,7 @@ def _measure(config: CompareConfig, show: ProgressDisplay, *, has_profile: bool 
 
 def _print_difference(earlier: Path, later: Path) -> None:
     # Most comparisons have no earlier run.
-    from jissoku.pipeline.history import compare_folders  # noqa: PLC0415
+    from jissoku.measure.history import compare_folders  # noqa: PLC0415
 
     click.echo(difference_text(compare_folders(earlier, later)), nl=False)
 

@@ -7,10 +7,10 @@ import click
 from jissoku.cli import exit_codes
 from jissoku.cli.compare import compare
 from jissoku.errors import JissokuError
+from jissoku.measure.ci import judge
+from jissoku.measure.selection import folder_for
 from jissoku.model.bound import BoundStatus
 from jissoku.model.history_answer import Confirmation
-from jissoku.pipeline.ci import judge
-from jissoku.pipeline.selection import folder_for
 from jissoku.report.bounds import bound_sentence
 from jissoku.report.suspicions import Suspicion, suspicion_text
 from jissoku.request import to_argv

@@ -16,10 +16,10 @@ from jissoku.cli.gateway_conformance import gateway_conformance
 from jissoku.conformance import CaseVerdict, read_all
 from jissoku.conformance.case import BUILTIN_CASES
 from jissoku.errors import InputError
+from jissoku.measure.app_conformance import AppCaseResult, run_app_cases
+from jissoku.measure.conformance import CaseResult, ConformanceConfig, run_cases
+from jissoku.measure.selection import prepare_external, prepare_recipe
 from jissoku.model.wording import plural
-from jissoku.pipeline.app_conformance import AppCaseResult, run_app_cases
-from jissoku.pipeline.conformance import CaseResult, ConformanceConfig, run_cases
-from jissoku.pipeline.selection import prepare_external, prepare_recipe
 from jissoku.request import asking
 from jissoku.targets.prepare import PreparedTarget
 

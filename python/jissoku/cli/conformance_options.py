@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from jissoku.conformance import SplitMode
-from jissoku.pipeline.gateway_counts import GatewayCount
+from jissoku.measure.gateway_counts import GatewayCount
 from jissoku.request import shared
 from jissoku.request.options import option
 

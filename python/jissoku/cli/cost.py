@@ -13,12 +13,12 @@ from rich.table import Table
 from jissoku.cli import exit_codes
 from jissoku.cli.messages import version_line
 from jissoku.errors import InputError
+from jissoku.measure.calibration import read_cells
+from jissoku.measure.cost import CostPlan, measure
+from jissoku.measure.running_tool import find_tool
 from jissoku.model import Estimate
 from jissoku.model.load_tool import Tool
 from jissoku.model.request_cost import CostRecord, CostResult, LoadPoints, SyscallCounts, ToolPair
-from jissoku.observe.running_tool import find_tool
-from jissoku.pipeline.calibration import read_cells
-from jissoku.pipeline.cost import CostPlan, measure
 from jissoku.system import cores
 
 # Next to the scorecards, whose page is generated from all records in their folder.

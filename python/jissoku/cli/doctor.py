@@ -10,7 +10,7 @@ from rich.table import Table
 from jissoku.cli import exit_codes
 from jissoku.cli.messages import print_message
 from jissoku.errors import InputError
-from jissoku.observe.health import State, run_health_checks
+from jissoku.measure.health import State, run_health_checks
 from jissoku.report.tables import HEADER, days_table
 
 MARKS = {
@@ -62,7 +62,7 @@ def print_health() -> None:
 
 def _history(roots: tuple[Path, ...]) -> int:
     # Imports the database, which a check of the machine does not need.
-    from jissoku.pipeline.history import open_history  # noqa: PLC0415
+    from jissoku.measure.history import open_history  # noqa: PLC0415
 
     found = open_history(roots or (Path("runs"),), print_message)
     for sentence in found.broken:

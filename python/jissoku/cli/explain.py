@@ -11,15 +11,15 @@ from jissoku.cli.machine_lock import lock_machine
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.cli.tune import exit_code, tuning_config
 from jissoku.errors import InputError
+from jissoku.measure.explain import ExplainConfig, answering, explain as look
+from jissoku.measure.knob_changes import tuning_target
+from jissoku.measure.reports import write_explanation
+from jissoku.measure.requests import workload
+from jissoku.measure.selection import floor_for, folder_for, prepare_external, prepare_recipe
+from jissoku.measure.tune import tune
+from jissoku.measure.tuning_target import TuningTarget
 from jissoku.model.finding import Explanation
 from jissoku.model.updated import updated
-from jissoku.pipeline.explain import ExplainConfig, answering, explain as look
-from jissoku.pipeline.knob_changes import tuning_target
-from jissoku.pipeline.reports import write_explanation
-from jissoku.pipeline.requests import workload
-from jissoku.pipeline.selection import floor_for, folder_for, prepare_external, prepare_recipe
-from jissoku.pipeline.tune import tune
-from jissoku.pipeline.tuning_target import TuningTarget
 from jissoku.report.explanation import to_json, to_text
 from jissoku.request import ExplanationRequest, asking
 from jissoku.targets import catalogue

@@ -7,14 +7,14 @@ from jissoku.cli.gateway_counts import gateway_counts
 from jissoku.conformance.gateway import GatewayVerdict, read_gateway_cases
 from jissoku.conformance.gateway.case import BUILTIN_GATEWAY_CASES
 from jissoku.errors import InputError
-from jissoku.model import Transport, UpstreamProtocol
-from jissoku.pipeline.gateway_conformance import (
+from jissoku.measure.gateway_conformance import (
     GatewayConfig,
     GatewayResult,
     run_gateway_cases,
 )
-from jissoku.pipeline.gateway_counts import GatewayCount
-from jissoku.pipeline.selection import prepare_recipe
+from jissoku.measure.gateway_counts import GatewayCount
+from jissoku.measure.selection import prepare_recipe
+from jissoku.model import Transport, UpstreamProtocol
 from jissoku.targets.prepare import PreparedTarget
 
 

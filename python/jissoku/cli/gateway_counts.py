@@ -8,14 +8,14 @@ from rich.table import Table
 
 from jissoku.cli import exit_codes
 from jissoku.cli.gateway_mutations import gateway_mutations
-from jissoku.model import Transport
-from jissoku.model.wording import plural
-from jissoku.pipeline.gateway_counts import (
+from jissoku.measure.gateway_counts import (
     CountConfig,
     CountResult,
     GatewayCount,
     count_gateway,
 )
+from jissoku.model import Transport
+from jissoku.model.wording import plural
 from jissoku.targets.prepare import PreparedTarget
 
 # Enough to detect rates of one in a thousand within seconds; published records use more.

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from jissoku.cli import exit_codes
-from jissoku.pipeline.gateway_counts import MutationCounts, count_mutations
+from jissoku.measure.gateway_counts import MutationCounts, count_mutations
 from jissoku.targets.prepare import PreparedTarget
 
 SEEDS = range(3)

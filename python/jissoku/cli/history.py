@@ -13,10 +13,11 @@ from jissoku.cli import exit_codes
 from jissoku.cli.messages import print_message
 from jissoku.errors import InputError
 from jissoku.history import queries
+from jissoku.inference.target_history import machine_ratios
+from jissoku.measure.history import open_history
+from jissoku.measure.publish import write_history
+from jissoku.measure.run_history import History
 from jissoku.model.history_answer import Series
-from jissoku.pipeline.history import open_history
-from jissoku.pipeline.publish import write_history
-from jissoku.pipeline.run_history import History
 from jissoku.records import dismissals
 from jissoku.report import history_text
 from jissoku.report.suspicions import (
@@ -28,7 +29,6 @@ from jissoku.report.suspicions import (
 )
 from jissoku.request import asking
 from jissoku.request.options import option
-from jissoku.stats.target_history import machine_ratios
 
 
 class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,11 +7,11 @@ from typing import Self
 from rich.console import Console
 from rich.markup import escape
 
-from jissoku import stats
+from jissoku import inference
 from jissoku.cli.live_view import LiveView
+from jissoku.measure.progress import ProgressListener
 from jissoku.model import Run, Trial
 from jissoku.model.verdict_text import time_text
-from jissoku.pipeline.progress import ProgressListener
 from jissoku.report import live_table
 from jissoku.report.sanitize import clean, sanitized
 
@@ -65,7 +65,7 @@ class ProgressDisplay(ProgressListener):
     def values(self, run: Run, trials: Sequence[Trial]) -> None:
         """Shows the table of the trials so far."""
         if self._view is not None:
-            summary = stats.summarise(run, trials, has_curves=False)
+            summary = inference.summarise(run, trials, has_curves=False)
             self._view.table = live_table(sanitized(summary))
             self._view.refresh()
 

@@ -6,8 +6,8 @@ import click
 
 from jissoku.cli import exit_codes, shared_options
 from jissoku.cli.messages import print_message
+from jissoku.measure.publish import publish as write
 from jissoku.model.wording import plural
-from jissoku.pipeline.publish import publish as write
 
 
 @click.command()

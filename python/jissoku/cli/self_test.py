@@ -14,18 +14,18 @@ from jissoku.cli.doctor import print_health
 from jissoku.cli.machine_lock import lock_machine
 from jissoku.cli.messages import version_line
 from jissoku.cli.progress_display import ProgressDisplay
+from jissoku.inference import self_test as bounds
+from jissoku.inference.self_test import BoundCheck, BoundState
+from jissoku.measure import self_test as campaigns
+from jissoku.measure.selection import folder_for
+from jissoku.measure.self_test import OWN_TARGET, SelfTestConfig
+from jissoku.measure.self_test_series import SeriesResults
 from jissoku.model import LoadLevel, Method
 from jissoku.model.noise_floor import NoiseFloor
-from jissoku.pipeline import self_test as campaigns
-from jissoku.pipeline.selection import folder_for
-from jissoku.pipeline.self_test import OWN_TARGET, SelfTestConfig
-from jissoku.pipeline.self_test_series import SeriesResults
 from jissoku.records import noise_floor
 from jissoku.request import asking
 from jissoku.request.options import option
 from jissoku.request.param_types import Written
-from jissoku.stats import self_test as bounds
-from jissoku.stats.self_test import BoundCheck, BoundState
 from jissoku.system import cores
 
 MARKS = {BoundState.PASS: "[green]pass[/]", BoundState.FAIL: "[red]BROKEN[/]"}

@@ -4,7 +4,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from jissoku.pipeline.selection import build_paths
+from jissoku.measure.selection import build_paths
 from jissoku.targets import catalogue
 from jissoku.targets.prepare import missing_requirement
 

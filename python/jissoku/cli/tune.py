@@ -12,14 +12,14 @@ from jissoku.cli.messages import version_line
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.design.sampling_plan import SAMPLING_PLANS
 from jissoku.errors import InputError
+from jissoku.measure.compare_config import noise_floors
+from jissoku.measure.knob_changes import tuning_target
+from jissoku.measure.reports import write_tuning
+from jissoku.measure.requests import seed, workload
+from jissoku.measure.selection import folder_for
+from jissoku.measure.tune import tune as run_tuning
+from jissoku.measure.tuning_target import TuningConfig
 from jissoku.model import Decision, Knob, Mode, Recipe, TuningResult
-from jissoku.pipeline.compare_config import noise_floors
-from jissoku.pipeline.knob_changes import tuning_target
-from jissoku.pipeline.reports import write_tuning
-from jissoku.pipeline.requests import seed, workload
-from jissoku.pipeline.selection import folder_for
-from jissoku.pipeline.tune import tune as run_tuning
-from jissoku.pipeline.tuning_target import TuningConfig
 from jissoku.request import ExplanationRequest, TuningRequest, asking
 from jissoku.system import cores
 from jissoku.targets import catalogue

@@ -9,8 +9,8 @@ from jissoku import records, report
 from jissoku._native import flame_graph
 from jissoku.cli import exit_codes
 from jissoku.cli.messages import print_message
+from jissoku.measure.reports import write_profile_reports, write_reports
 from jissoku.model import MeasurementStatus, Summary, SweepSummary
-from jissoku.pipeline.reports import write_profile_reports, write_reports
 
 
 def write_report(folder: Path, *, as_json: bool, is_brief: bool = False) -> int:

@@ -127,7 +127,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """A statement that is tested, or the reason why it is not tested here.
 
     Attributes:
-        test: Inequalities that must all hold (`jissoku.stats.claims` has the grammar).
+        test: Inequalities that must all hold (`jissoku.inference.claims` has the grammar).
         not_testable: Why there is no test.
         server_cores_min: The claim is not tested with fewer cores for the server.
     """

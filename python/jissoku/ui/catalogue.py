@@ -4,9 +4,9 @@ import time
 from dataclasses import dataclass
 from threading import Lock
 
+from jissoku.measure import experiment_file
+from jissoku.measure.selection import DEFAULT_TARGETS, build_paths
 from jissoku.model import Recipe, UnavailableTarget
-from jissoku.pipeline import experiment_file
-from jissoku.pipeline.selection import DEFAULT_TARGETS, build_paths
 from jissoku.targets import catalogue
 from jissoku.targets.prepare import missing_requirement
 

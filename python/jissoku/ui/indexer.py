@@ -12,8 +12,8 @@ from threading import Condition, Thread
 from typing import Self
 
 from jissoku.errors import InputError, JissokuError
+from jissoku.measure.found_runs import index_in, rows_of
 from jissoku.model.history import RunRows
-from jissoku.pipeline.found_runs import index_in, rows_of
 from jissoku.system.background import enter_idle_class
 from jissoku.system.measurement_lock import is_measuring
 

@@ -8,13 +8,13 @@ from threading import Lock
 from typing import Any
 
 from jissoku.errors import InputError
+from jissoku.inference.target_history import machine_ratios
+from jissoku.measure.found_runs import FoundRuns
+from jissoku.measure.history import open_history
+from jissoku.measure.run_history import History
 from jissoku.model.history import IndexedRun
 from jissoku.model.history_answer import MachineDay, MachineRatio, RunDifference, Series
-from jissoku.pipeline.found_runs import FoundRuns
-from jissoku.pipeline.history import open_history
-from jissoku.pipeline.run_history import History
 from jissoku.records.experiment import is_experiment, is_finished
-from jissoku.stats.target_history import machine_ratios
 from jissoku.ui.indexer import Indexer, Indexing
 from jissoku.ui.runs_table import ListedRun, listed_run
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from jissoku import records, stats
+from jissoku import inference, records
 from jissoku.errors import InputError
 from jissoku.model import Summary
 from jissoku.model.event import Event, EventKind
@@ -172,7 +172,7 @@ def _summary(folder: Path) -> Summary | None:
     """Of the trials so far; None if there are too few."""
     try:
         run, trials = records.read(folder)
-        return stats.summarise(run, trials, has_curves=False)
+        return inference.summarise(run, trials, has_curves=False)
     except (InputError, ValueError, KeyError, ArithmeticError, msgspec.MsgspecError):
         return None
 

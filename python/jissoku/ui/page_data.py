@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from jissoku.inference.occasions import latest_noise_floor
 from jissoku.model.history import IndexedRun, RunRow
 from jissoku.model.history_answer import (
     ArmChange,
@@ -31,7 +32,6 @@ from jissoku.report.live import LiveTable
 from jissoku.report.sanitize import clean
 from jissoku.report.suspicions import Suspicion
 from jissoku.report.tables import Table, days_table, noise_text
-from jissoku.stats.occasions import latest_noise_floor
 from jissoku.ui.estimates import JobTimes
 from jissoku.ui.jobs import Job, JobState
 from jissoku.ui.library import CheckCount, FoundExperiment

@@ -11,8 +11,8 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from jissoku.errors import InputError
+from jissoku.measure.reports import experiment_text
 from jissoku.model.history_answer import Series
-from jissoku.pipeline.reports import experiment_text
 from jissoku.records import dismissals
 from jissoku.records.noise_floor import CAMPAIGNS_MIN
 from jissoku.report import page

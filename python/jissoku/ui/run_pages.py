@@ -10,9 +10,9 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from jissoku.errors import InputError
+from jissoku.measure.reports import report_text
 from jissoku.model import Run
 from jissoku.model.history import IndexedRun
-from jissoku.pipeline.reports import report_text
 from jissoku.records import files
 from jissoku.records.run_folder import RUN_FILE
 from jissoku.report import page

@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from jissoku.design.budget import MINUTES_MAX
 from jissoku.errors import InputError
-from jissoku.pipeline.selection import folder_for
+from jissoku.measure.selection import folder_for
 from jissoku.records.experiment import is_experiment
 from jissoku.records.find import run_folders, run_key
 from jissoku.request import ComparisonRequest, from_argv

@@ -1,0 +1,217 @@
+"""Whether a run breaks a bound: proven, disproven, or neither.
+
+A bound is what `--fail-if` states, in the grammar of claims. It is exceeded if the whole interval
+satisfies it, kept if no part of the interval does, and undecided in between, so that noise never
+fails a build.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from jissoku.inference import decision, estimate
+from jissoku.inference.claim_quantities import (
+    Held,
+    WorkloadTrials,
+    generator_held,
+    log_ratio_sample,
+)
+from jissoku.inference.compare import observed_noise
+from jissoku.inference.decision import Decided
+from jissoku.inference.expression import GrammarError
+from jissoku.inference.inequality import MEASURED, Inequality, Quantity, parse
+from jissoku.inference.summary import excluded_arms
+from jissoku.model import Comparison, Metric, Run, Trial
+from jissoku.model.bound import BoundResult, BoundStatus
+from jissoku.model.updated import updated
+
+# What a metric's unit measures. A rate and a time have reciprocal units, but no bound needs both.
+DIMENSIONS = {
+    "cost": "time", "p50": "time", "p95": "time", "p99": "time", "p999": "time",
+    "total_cpu": "time", "rate": "rate", "memory": "size",
+}  # fmt: skip
+
+# Measured in the closed loop only.
+CLOSED_LOOP_METRICS = {"rate", "memory", "total_cpu"}
+
+# `1.01 x cost(base)`, as people write it.
+TIMES = re.compile(r"(?<=[\d)])\s*[x\N{MULTIPLICATION SIGN}]\s*(?=[\w(])")
+
+
+def read_bound(text: str) -> Inequality:
+    """Reads a bound: one comparison of measured values of a run's arms.
+
+    Raises:
+        GrammarError: It is none; the message quotes the place.
+    """
+    try:
+        found = parse(TIMES.sub(" * ", text))
+    except GrammarError as error:
+        raise GrammarError(f"--fail-if {text!r}: {error}") from error
+    if len(found) != 1 or found[0].relation not in {"<", ">"}:
+        raise GrammarError(f"{text!r} is not one bound: write cost(head) > 1.01 x cost(base)")
+    (link,) = found
+    for one in link.quantities:
+        if one.workload:
+            raise GrammarError(f"{text!r}: a run has one workload, so leave out @{one.workload}")
+        if one.is_count or one.is_benchmark:
+            known = ", ".join(MEASURED)
+            raise GrammarError(f"{text!r}: no {one.metric} is measured; there are {known}")
+    if not _is_ratio(link):
+        raise GrammarError(
+            f"{text!r} has a unit, and its number has none: compare two arms, as in"
+            " cost(head) > 1.01 x cost(base)"
+        )
+    return link
+
+
+def _is_ratio(link: Inequality) -> bool:
+    """Whether the units of all quantities cancel, so that a number is their bound."""
+    sides = (link.above, link.below)
+    above, below = (Counter(DIMENSIONS[one.metric] for one in side) for side in sides)
+    return above == below
+
+
+def check_arms(bounds: Sequence[str], names: Collection[str]) -> None:
+    """Checks that bounds name only these arms, before anything is measured.
+
+    Raises:
+        GrammarError: One names another arm, or as `read_bound`.
+    """
+    for text in bounds:
+        for one in read_bound(text).quantities:
+            if one.arm not in names:
+                known = ", ".join(sorted(names))
+                raise GrammarError(f"{text!r}: the run has no arm {one.arm!r}; there are {known}")
+
+
+def cost_bounds(bounds: Sequence[str]) -> tuple[float, ...]:
+    """The numbers that ratios of costs are compared with.
+
+    Raises:
+        GrammarError: As `read_bound`.
+    """
+    links = [read_bound(text) for text in bounds]
+    return tuple(
+        link.bound for link in links if {one.metric for one in link.quantities} == {"cost"}
+    )
+
+
+def needs_closed_loop(bounds: Sequence[str]) -> bool:
+    """Whether a bound is on a value of the closed loop, which few blocks have otherwise.
+
+    Raises:
+        GrammarError: As `read_bound`.
+    """
+    metrics = {one.metric for text in bounds for one in read_bound(text).quantities}
+    return not metrics.isdisjoint(CLOSED_LOOP_METRICS)
+
+
+def bound_results(
+    run: Run, trials: Sequence[Trial], bounds: Sequence[str]
+) -> tuple[BoundResult, ...]:
+    """The answer to each bound, at the heaviest load that its arms share.
+
+    They are one family (Holm), decided as every comparison is, with the same checks and without the
+    arms that have no verdict. What the A/A control is shown to differ by is noise, and has to be
+    exceeded, too.
+
+    Raises:
+        GrammarError: As `read_bound`.
+    """
+    tests = [_test(run, tuple(trials), text) for text in bounds]
+    settled = decision.settle([test.decided for test in tests])
+    noise = _noise(run, trials)
+    return tuple(_result(test, found, noise) for test, found in zip(tests, settled, strict=True))
+
+
+def confirmed(
+    first: Sequence[BoundResult], second: Sequence[BoundResult]
+) -> tuple[BoundResult, ...]:
+    """Results of a run and of another one that was to confirm them: exceeded only in both."""
+    return tuple(
+        updated(one, status=BoundStatus.UNDECIDED, reason=_unconfirmed(other))
+        if one.status is BoundStatus.EXCEEDED and other.status is not BoundStatus.EXCEEDED
+        else one
+        for one, other in zip(first, second, strict=True)
+    )
+
+
+def _unconfirmed(other: BoundResult) -> str:
+    value = f": {other.ratio.text}" if other.ratio else ""
+    reason = f" ({other.reason})" if other.reason else ""
+    return f"a second run did not confirm it{value}{reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class _BoundTest:
+    """One bound on its way to an answer; `reason` is why there can be none."""
+
+    blank: BoundResult
+    decided: Decided
+    held: Held = field(default_factory=Held)
+    reason: str = ""
+
+
+def _test(run: Run, trials: tuple[Trial, ...], text: str) -> _BoundTest:
+    link = read_bound(text)
+    blank = BoundResult(
+        text=text, status=BoundStatus.UNDECIDED, bound=link.bound, relation=link.relation
+    )
+    check_arms((text,), {arm.name for arm in run.arms})
+    nothing = decision.decide_bound({}, link.bound)
+    excluded = excluded_arms(run, trials)
+    for quantity in link.quantities:
+        if quantity.arm in excluded:
+            reason = f"{quantity.arm} has no verdict: {excluded[quantity.arm][1]}"
+            return _BoundTest(blank, nothing, reason=reason)
+    for load in reversed(run.loads):
+        campaign = WorkloadTrials(run=updated(run, loads=(load,)), trials=trials, counters={})
+        sample = log_ratio_sample(campaign, link.above, link.below)
+        if sample.logs:
+            decided = decision.decide_bound(sample.logs, link.bound, sample.checks, sample.looks)
+            held = generator_held(partial(_same, campaign), link.above, link.below)
+            return _BoundTest(updated(blank, load=load), decided, held)
+    return _BoundTest(blank, nothing, reason="no valid trials have these values")
+
+
+def _same(campaign: WorkloadTrials, _: Quantity) -> WorkloadTrials:
+    return campaign
+
+
+def _result(test: _BoundTest, found: Comparison, noise: float) -> BoundResult:
+    blank = test.blank
+    ratio = found.ratio and estimate.scaled(found.ratio, blank.bound)
+    known = updated(blank, ratio=ratio, blocks_needed=found.blocks_needed)
+    if test.reason:
+        return updated(known, reason=test.reason)
+    if not found.proven or found.ratio is None:
+        return updated(known, reason=decision.doubt(found, blank.bound) or _not_proven(found))
+    is_above = not found.verdict.is_lower
+    reason = test.held.doubt(is_above=is_above)
+    if reason:
+        return updated(known, reason=reason)
+    if is_above != (blank.relation == ">"):
+        return updated(known, status=BoundStatus.KEPT)
+    beyond = math.log(found.ratio.low) if is_above else -math.log(found.ratio.high)
+    if noise >= beyond and noise > 0:
+        reason = "the A/A control differs, too, by more than the bound is exceeded"
+        return updated(known, reason=reason)
+    return updated(known, status=BoundStatus.EXCEEDED)
+
+
+def _not_proven(found: Comparison) -> str:
+    if found.p_value is None or found.ratio is None or "too few" in "".join(found.remarks):
+        return next(iter(found.remarks), "no valid trials have these values")
+    if found.ratio.low <= 1 <= found.ratio.high:
+        return "the interval contains the bound"
+    return "with all bounds counted, chance may explain the distance from the bound"
+
+
+def _noise(run: Run, trials: Sequence[Trial]) -> float:
+    """By how much equal arms are shown to differ in this run, as a logarithm; 0 if they do not."""
+    known = WorkloadTrials(run=run, trials=tuple(trials), counters={}).comparison_input
+    return math.log1p(observed_noise(known, Metric.COST))

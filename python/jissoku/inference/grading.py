@@ -1,0 +1,257 @@
+"""From recorded values to grades: pure, so that any grade can be recomputed.
+
+A deviation may have another cause than the tool: what disturbed a run is looked for, too.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from jissoku.inference.expression import UnreportedValue, value
+from jissoku.inference.oracle_stats import QUANTILES
+from jissoku.model.calibration import CalibrationCheck, Evidence, Expectation, Grade, ScenarioResult
+
+# A run in which others used more of the cores than this proves nothing about times.
+FOREIGN_MAX = 0.03
+
+# An oracle that is as late as this, in one answer of a hundred, ...
+LATE_NS_MAX = 50_000
+
+# ... explains deviations of up to this many times that.
+LATE_TIMES = 5
+
+# What is no time, a count or a share, is not off by more than that because one answer in a hundred
+# was late.
+LATE_SHARE_MAX = 0.25
+
+# Stalls are counted three times: what is sent late and what arrives late both suffer, and they
+# were sampled.
+STALLS_TIMES = 3
+
+
+# What the stall monitor saw of each core.
+Stalls = Sequence[Mapping[str, Any]]
+
+
+class RunDisturbance(Protocol):
+    """A run, as far as it matters here."""
+
+    @property
+    def account(self) -> Mapping[str, Any]:
+        """The oracle's."""
+
+    @property
+    def foreign(self) -> float:
+        """The share of the cores' time that others used."""
+
+    @property
+    def names(self) -> Mapping[str, float]:
+        """Every value that is known; of these, how long answers were served."""
+
+
+def external_cause(run: RunDisturbance, what: str, got: float, truth: float) -> str:
+    """What else explains that a value is off, in a sentence; empty if nothing does.
+
+    What was served is known to the nanosecond, so a late oracle is late in the truth as well. But
+    a machine on which it was late disturbed the tool equally, unobserved. The monitor observes
+    when the host takes a core away: the tool's, or the oracle's while requests wait to be read.
+
+    Args:
+        run: What happened.
+        what: The expression that was judged, such as `tool.p99_ns`.
+        got: What it came to.
+        truth: What it should have come to.
+    """
+    if run.foreign > FOREIGN_MAX:
+        return f"others used {run.foreign * 100:.0f} % of the cores meanwhile"
+    if run.account.get("overflowed"):
+        return "the oracle's log was full"
+    late = (run.account.get("lateness_ns") or {}).get("p99", 0)
+    if late >= LATE_NS_MAX and LATE_TIMES * late >= _off_ns(run, what, got, truth):
+        return f"the oracle was {late / 1000:.0f} us late in one answer of a hundred"
+    stalls = [it for it in run.account.get("stalls") or () if it["samples"]]
+    if stalls and _is_time(what) and got > truth:
+        beyond = _beyond(what)
+        if beyond is None:
+            is_enough = "mean" in what and STALLS_TIMES * _mean_wait_ns(stalls) > got - truth
+        else:
+            left = beyond - _served_above(run.names, got)
+            is_enough = STALLS_TIMES * _share(stalls, got - truth) > left
+        if is_enough:
+            share = _share(stalls, 0) * 100
+            longest = max(it["longest_ns"] for it in stalls) / 1e6
+            return f"the cores stood still {share:.1f} % of the time, once for {longest:.1f} ms"
+    return ""
+
+
+def _is_time(what: str) -> bool:
+    return what.rstrip(")").endswith("_ns")
+
+
+def _off_ns(run: RunDisturbance, what: str, got: float, truth: float) -> float:
+    """How far a value is off, in the time of an answer where it is no time itself."""
+    off = abs(got - truth)
+    if _is_time(what):
+        return off
+    share = off / abs(truth or 1)
+    return math.inf if share > LATE_SHARE_MAX else share * run.names.get("served.mean_ns", 0.0)
+
+
+def _share(stalls: Stalls, length_ns: float) -> float:
+    """The share of moments that had to wait so long for a core; of several cores, the sum."""
+    share = 0.0
+    for core in stalls:
+        reaching = [it for it in core["at_least"] if it["length_ns"] <= length_ns]
+        which = reaching[-1] if reaching else core["at_least"][0]
+        share += float(which["samples"] / core["samples"])
+    return share
+
+
+def _mean_wait_ns(stalls: Stalls) -> float:
+    """How long a moment had to wait on average."""
+    return sum(float(core["waited_ns"] / core["samples"]) for core in stalls)
+
+
+def _served_above(names: Mapping[str, float], limit_ns: float) -> float:
+    """At least this fraction of the responses took longer, whatever the tool does."""
+    above = [
+        1 - q for name, q in QUANTILES.items() if names.get(f"served.{name}_ns", 0.0) > limit_ns
+    ]
+    return max(above, default=0.0)
+
+
+def _beyond(what: str) -> float | None:
+    """The share of answers beyond a percentile such as `tool.p999_ns`; None if it is none."""
+    digits = re.search(r"\bp(\d+)_ns|_p(\d+)_ns", what)
+    return 1 - float("0." + (digits[1] or digits[2])) if digits else None
+
+
+# A deviation of up to this many tolerances is graded B.
+B_TOLERANCES = 3
+
+
+WORST_FIRST = (Grade.F, Grade.VOID, Grade.B, Grade.A, Grade.INFO)
+
+
+def score(
+    check: CalibrationCheck, outcomes: Mapping[str, ScenarioResult]
+) -> tuple[Grade, tuple[Evidence, ...]]:
+    """Judges a tool by the outcomes of a check's set-ups, by their names.
+
+    An outcome that is not there was not offered by the tool.
+    """
+    evidence: list[Evidence] = []
+    for setup in check.setup:
+        outcome = outcomes.get(setup.name)
+        for expectation in setup.expect if outcome else ():
+            assert outcome is not None
+            evidence += judge(expectation, outcome, is_timed=check.is_void_if_late(expectation))
+    return worst(Grade(found.grade) for found in evidence), tuple(evidence)
+
+
+def worst(grades: Iterable[Grade]) -> Grade:
+    """The worst of some; nothing to judge by is not offered."""
+    there = set(grades)
+    return next((grade for grade in WORST_FIRST if grade in there), Grade.NOT_OFFERED)
+
+
+def judge(
+    expectation: Expectation, outcome: ScenarioResult, *, is_timed: bool = False
+) -> list[Evidence]:
+    """The evidence of one expectation: none where the tool does not report the value.
+
+    Where `is_timed`, a value that is off is void if something else than the tool explains it. One
+    that is right in spite of that is right.
+    """
+    if expectation.says is not None:
+        return [_says(expectation, outcome)]
+    found = (_one(expectation, outcome, each, is_timed=is_timed) for each in expectation.each)
+    return [evidence for evidence in found if evidence is not None]
+
+
+def _says(expectation: Expectation, outcome: ScenarioResult) -> Evidence:
+    assert expectation.says is not None
+    match = re.search(expectation.says, outcome.report)
+    return Evidence(
+        setup=outcome.setup,
+        what=expectation.why or "the report says so",
+        expected="said",
+        got=f"said: {match[0][:80]}" if match else "not said",
+        grade=Grade.A if match else Grade.F,
+    )
+
+
+def _one(
+    expectation: Expectation, outcome: ScenarioResult, each: str, *, is_timed: bool
+) -> Evidence | None:
+    what = expectation.of.replace("{each}", each)
+    try:
+        bound = _bound(expectation, outcome.names, each)
+    except UnreportedValue:
+        return None  # The oracle has no such value: nothing was answered at all.
+    try:
+        got = value(what, outcome.names)
+    except UnreportedValue as unavailable:
+        if not expectation.required:
+            return None
+        return Evidence(
+            setup=outcome.setup,
+            what=what,
+            expected=_shown(bound.truth, what),
+            got=f"{unavailable} is not reported",
+            grade=Grade.F,
+        )
+    grade = bound.grade(got) if expectation.graded else Grade.INFO
+    void = ""
+    if is_timed and grade in {Grade.B, Grade.F}:
+        void = external_cause(outcome, what, got, bound.truth)
+    return Evidence(
+        setup=outcome.setup,
+        what=what,
+        expected=f"{bound.sign}{_shown(bound.truth, what)}",
+        tolerance=_shown(bound.tolerance, what) if bound.tolerance else "",
+        got=_shown(got, what),
+        grade=Grade.VOID if void else grade,
+        void=void,
+    )
+
+
+class _Bound:
+    """A truth, how far one may be from it, and on which side."""
+
+    def __init__(self, truth: float, tolerance: float, sign: str) -> None:
+        self.truth, self.tolerance, self.sign = truth, tolerance, sign
+
+    def grade(self, got: float) -> Grade:
+        """A within the tolerance, B within three of them."""
+        off = got - self.truth
+        if self.sign == "at least ":
+            off = max(0.0, -off)
+        elif self.sign == "at most ":
+            off = max(0.0, off)
+        # A count may be exact to the last digit of a float, and a sum of floats is not.
+        slack = 1e-9 * max(1.0, abs(self.truth))
+        if abs(off) <= self.tolerance + slack:
+            return Grade.A
+        return Grade.B if abs(off) <= B_TOLERANCES * self.tolerance else Grade.F
+
+
+def _bound(expectation: Expectation, names: Mapping[str, float], each: str) -> _Bound:
+    sides = {"": expectation.equals, "at least ": expectation.at_least}
+    sides["at most "] = expectation.at_most
+    sign, text = next((sign, text) for sign, text in sides.items() if text is not None)
+    truth = value(text.replace("{each}", each), names)
+    absolute = value(expectation.absolute.replace("{each}", each), names)
+    return _Bound(truth, absolute + expectation.relative * abs(truth), sign)
+
+
+def _shown(number: float, what: str) -> str:
+    """A value for people: times in milliseconds, everything else as it is."""
+    if math.isnan(number):
+        return "none"
+    if what.rstrip(")").endswith("_ns"):
+        return f"{number / 1e6:,.3f} ms"
+    if float(number).is_integer() and abs(number) < 1e15:
+        return f"{int(number):,}"
+    return f"{number:,.4g}" if abs(number) < 1000 else f"{number:,.1f}"

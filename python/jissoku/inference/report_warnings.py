@@ -1,0 +1,313 @@
+"""Warnings that qualify the results of a run."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from jissoku.inference import bottleneck, estimate
+from jissoku.inference.comparison_input import loads_of
+from jissoku.inference.run_checks import is_rejected
+from jissoku.inference.trial_checks import RATE_WARNING
+from jissoku.inference.valid_trials import log_cost, valid_trials
+from jissoku.model import (
+    ArmSummary,
+    CheckOutcome,
+    Condition,
+    FailedCheck,
+    Load,
+    MeasurementStatus,
+    ReportWarning,
+    Run,
+    Severity,
+    Trial,
+    TrialKind,
+    Verdict,
+)
+from jissoku.model.summary import Comparison
+from jissoku.model.wording import plural
+
+REJECTED_WARNING_MIN = 0.05
+
+# The floor does not change, so a change of its cost is one of the machine. Both must hold, at any
+# load.
+DRIFT_MAX = 0.03
+DRIFT_ALPHA = 0.01
+
+ORDER = (Severity.PROBLEM, Severity.WARNING, Severity.NOTE)
+
+
+def report_warnings(
+    run: Run,
+    trials: Sequence[Trial],
+    arm_summaries: Sequence[ArmSummary],
+    comparisons: Sequence[Comparison],
+    aa_control: Sequence[Comparison] = (),
+) -> tuple[ReportWarning, ...]:
+    """All warnings, problems first; the same records give the same warnings in the same order."""
+    found = [
+        *_of_arms(arm_summaries),
+        *_of_comparisons(comparisons),
+        *_of_the_aa_control(aa_control),
+        *_of_answers(run, trials),
+        *_of_the_machine(run, tuple(trials)),
+        *_of_the_condition(comparisons),
+        *_of_rejections(trials),
+        *_of_warnings(trials),
+        *_of_rates(arm_summaries),
+        *_of_the_run(run, arm_summaries),
+    ]
+    return tuple(sorted(found, key=lambda warning: ORDER.index(warning.severity)))
+
+
+def _of_arms(arm_summaries: Sequence[ArmSummary]) -> Iterator[ReportWarning]:
+    measured = [known for known in arm_summaries if known.status is MeasurementStatus.MEASURED]
+    reasons = Counter(broken.reason for known in measured for broken in known.failures)
+    common = [reason for reason, arms in reasons.items() if arms > 1]
+    for reason in common:
+        title = "A trial has no result for any of its targets"
+        yield ReportWarning(severity=Severity.WARNING, title=title, text=reason)
+    for known in arm_summaries:
+        name = known.arm.name
+        if known.status is MeasurementStatus.UNMEASURED:
+            count = known.trials_total
+            text = (
+                f"None of its {count} {plural(count, 'trial')} is valid."
+                if count
+                else "None of its trials finished."
+            )
+            yield ReportWarning(
+                severity=Severity.PROBLEM, title=f"{name} was not measured", text=text
+            )
+        for broken in known.failures:
+            where = f" ({broken.stage})" if broken.stage else ""
+            how_often = (
+                f"{len(broken.trials)} of {known.trials_total}"
+                f" {plural(known.trials_total, 'trial')}"
+            )
+            if known.status is MeasurementStatus.MEASURED:
+                if broken.reason in common:
+                    continue
+                title = f"{name} has no result in {how_often}{where}"
+            else:
+                word = "failed" if known.status is MeasurementStatus.FAILED else "is invalid"
+                title = f"{name} {word}: {how_often}{where}"
+            yield ReportWarning(
+                severity=Severity.PROBLEM, title=title, text=broken.reason, detail=broken.stderr
+            )
+
+
+def _of_comparisons(comparisons: Sequence[Comparison]) -> Iterator[ReportWarning]:
+    invalid = [c for c in comparisons if c.verdict is Verdict.INVALID]
+    for reason in dict.fromkeys(c.remarks[0] for c in invalid if c.remarks):
+        names = [f"{c.arm} / {c.against}" for c in invalid if c.remarks[:1] == (reason,)]
+        which = "every pair" if len(names) == len(comparisons) else ", ".join(names)
+        text = f"{reason[:1].upper()}{reason[1:]}. Concerned: {which}."
+        yield ReportWarning(severity=Severity.PROBLEM, title="Verdicts withheld", text=text)
+    for found in comparisons:
+        against = [check for check in found.cross_checks if not check.agrees and check.ratio]
+        if against:
+            title = f"{found.arm} / {found.against} at {found.load.text}: a check disagrees"
+            text = "; ".join(
+                f"{check.name}: {check.ratio.text}" for check in against if check.ratio
+            )
+            yield ReportWarning(
+                severity=Severity.WARNING, title=title, text=f"{found.sentence}. {text}."
+            )
+
+
+def _of_the_aa_control(aa_control: Sequence[Comparison]) -> Iterator[ReportWarning]:
+    """The A/A control: two copies of one server in the same trials, at each load."""
+    for found in aa_control:
+        if found.ratio is None:
+            continue
+        text = f"{found.against} compared with a second copy of itself: {found.ratio.text}."
+        if found.proven:
+            title = f"A/A control failed at {found.load.text}"
+            text = f"{text} Smaller effects do not count in this run."
+            yield ReportWarning(severity=Severity.WARNING, title=title, text=text)
+        else:
+            title = f"A/A control at {found.load.text}"
+            yield ReportWarning(severity=Severity.NOTE, title=title, text=text)
+
+
+def _of_answers(run: Run, trials: Sequence[Trial]) -> Iterator[ReportWarning]:
+    """Arms whose responses differ from the baseline's: this is not equal work."""
+    answers = {
+        measurement.arm: measurement.response
+        for trial in trials
+        for measurement in trial.measurements
+        if measurement.response is not None
+    }
+    right = answers.get(run.baseline)
+    if right is None:
+        return
+    for name in sorted(answers):
+        given = answers[name]
+        differs = [
+            f"{what} {ours!r}, not {theirs!r}"
+            for what, ours, theirs in (
+                ("status", given.status, right.status),
+                ("content type", given.content_type, right.content_type),
+                ("a body size in bytes:", given.body_bytes, right.body_bytes),
+            )
+            if ours != theirs
+        ]
+        if not differs and given.body_sha256 != right.body_sha256:
+            differs = ["other bytes in the body"]
+        if differs:
+            title = f"{name} and {run.baseline} are not comparable"
+            text = f"{name} answers with {', '.join(differs)}."
+            yield ReportWarning(severity=Severity.WARNING, title=title, text=text)
+
+
+def _of_the_machine(run: Run, trials: tuple[Trial, ...]) -> Iterator[ReportWarning]:
+    """Loads at which the floor's cost changed from the first third of the blocks to the last."""
+    known = valid_trials(trials).with_slice_length(run.slice_ns)
+    for load in loads_of(run, trials):
+        sliced = known.at(load).paired(TrialKind.TIME_SLICED, run.floor) if run.floor else {}
+        costs = [log_cost(sliced[block], run.floor) for block in sorted(sliced)]
+        logs = [cost for cost in costs if cost is not None]
+        third = len(logs) // 3
+        if third < 2:
+            continue
+        first, last = logs[:third], logs[-third:]
+        moved = math.expm1(sum(last) / third - sum(first) / third)
+        if abs(moved) > DRIFT_MAX and estimate.welch(first, last) < DRIFT_ALPHA:
+            text = (
+                f"At {load.text} the floor's CPU time per request moved by {100 * moved:+.1f} %"
+                " from the first third of the blocks to the last. Ratios within a trial stand;"
+                " absolute values are an average over both."
+            )
+            yield ReportWarning(
+                severity=Severity.WARNING, title="The machine changed during the run", text=text
+            )
+
+
+def _of_the_condition(comparisons: Sequence[Comparison]) -> Iterator[ReportWarning]:
+    """Loads at which other programs used the cores."""
+    beside = [one for one in comparisons if one.condition is not Condition.QUIET]
+    seen: dict[Load, Comparison] = {}
+    for one in beside:
+        seen.setdefault(one.load, one)
+    if seen:
+        shares = ", ".join(
+            f"{100 * one.other_programs:.0f} % at {load.text}" for load, one in seen.items()
+        )
+        text = (
+            f"They used {shares} of the cores. Verdicts hold beside them; on quiet cores ratios are"
+            f" usually farther from 1, and latencies shorter.{_calm_text(seen.values())}"
+        )
+        title = "Other programs ran beside the measurement"
+        yield ReportWarning(severity=Severity.WARNING, title=title, text=text)
+
+
+def _calm_text(comparisons: Iterable[Comparison]) -> str:
+    """How much of the time slices was calm, by load, where that is known."""
+    known = [one for one in comparisons if one.calm_fraction is not None]
+    if not known:
+        return ""
+    parts = [f"{100 * (one.calm_fraction or 0):.0f} % at {one.load.text}" for one in known]
+    return (
+        " No other program delayed a target or the load generator in some rotations of the time"
+        f" slices ({', '.join(parts)}); where they are enough, costs are compared by them alone."
+    )
+
+
+def _of_rejections(trials: Sequence[Trial]) -> Iterator[ReportWarning]:
+    rejected = [trial for trial in trials if is_rejected(trial)]
+    if not rejected:
+        return
+    messages: dict[str, list[str]] = {}
+    for trial in rejected:
+        for check in trial.failed_checks:
+            if check.outcome is CheckOutcome.REJECT:
+                messages.setdefault(check.name, []).append(check.message)
+    causes = ", ".join(f"{name} {len(found)}" for name, found in sorted(messages.items()))
+    example = max(messages.values(), key=len)[0]
+    share = len(rejected) / len(trials)
+    several = "They give no result; most were repeated."
+    what = plural(len(rejected), "It gives no result.", several)
+    yield ReportWarning(
+        severity=Severity.WARNING if share > REJECTED_WARNING_MIN else Severity.NOTE,
+        title=f"{len(rejected)} of {len(trials)} {plural(len(trials), 'trial')}"
+        f" {plural(len(rejected), 'was', 'were')} rejected",
+        text=f"{what} By check: {causes}. For example: {example}.",
+    )
+
+
+def _of_warnings(trials: Sequence[Trial]) -> Iterator[ReportWarning]:
+    """One report warning per kind of check warning; bottlenecks are shown with the rate."""
+    seen: dict[str, list[tuple[str, FailedCheck]]] = {}
+    for trial in trials:
+        for check in trial.failed_checks:
+            if check.outcome is CheckOutcome.WARNING and check.name not in SAID_ELSEWHERE:
+                arm = check.arm or " + ".join(sorted(trial.arms))
+                seen.setdefault(check.name, []).append((arm, check))
+    for name, found in sorted(seen.items()):
+        counts = sorted(Counter(arm for arm, _ in found).items())
+        arms = ", ".join(f"{arm} ({times} of its trials)" for arm, times in counts)
+        yield ReportWarning(
+            severity=Severity.WARNING if name in INVALIDATING_CHECKS else Severity.NOTE,
+            title=TITLES.get(name, name),
+            text=f"{arms}. For example: {found[0][1].message}.",
+        )
+
+
+# With the rate, and with the condition of the verdicts.
+SAID_ELSEWHERE = {RATE_WARNING, "foreign"}
+
+# Check warnings that weaken a value of the report.
+INVALIDATING_CHECKS = {"rate-not-reached", "late-sends", "little", "drift", "generator-busy"}
+TITLES = {
+    "drift": "The cost drifted within the window",
+    "generator-busy": "The load generator was near its limit",
+    "late-sends": "Requests were sent late",
+    "little": "Some connections starved",
+    "no-keep-alive": "A connection was closed after every answer",
+    "overflows": "A listen queue overflowed at full load",
+    "steal": "The host took time from the cores (steal)",
+    "rate-not-reached": "The offered rate was not reached",
+    "reconnects": "Connections were closed and opened again",
+    "retransmits": "TCP retransmissions at full load",
+}
+
+
+def _of_rates(arm_summaries: Sequence[ArmSummary]) -> Iterator[ReportWarning]:
+    rates = [(s.arm.name, s.rate_rps.value) for s in arm_summaries if s.rate_rps is not None]
+    same = bottleneck.common_ceiling(rates)
+    if same:
+        yield ReportWarning(
+            severity=Severity.WARNING,
+            title="A common ceiling",
+            text=(
+                f"The closed-loop rates of {', '.join(same)} lie within 1 % of each other: more"
+                " likely the load generator or the kernel was the limit than the servers."
+            ),
+        )
+
+
+def _of_the_run(run: Run, arm_summaries: Sequence[ArmSummary]) -> Iterator[ReportWarning]:
+    for arm in arm_summaries:
+        if arm.status is MeasurementStatus.MEASURED and not any(p.cost_ns for p in arm.points):
+            title = f"The CPU time of {arm.arm.name} is unknown"
+            text = (
+                "It was not started by the lab, or too few trials are valid: no cost, no verdict."
+            )
+            yield ReportWarning(severity=Severity.WARNING, title=title, text=text)
+    if run.cores.shared:
+        yield ReportWarning(
+            severity=Severity.WARNING,
+            title="Servers and load generator shared cores",
+            text="Ratios between targets remain valid; absolute values do not.",
+        )
+    if not run.floor:
+        text = "Relative cost has no unit: no target can be compared with the least possible cost."
+        yield ReportWarning(
+            severity=Severity.WARNING, title="The floor was not measured", text=text
+        )
+    for unavailable in run.unavailable:
+        reason = f"{unavailable.reason[:1].upper()}{unavailable.reason[1:]}".rstrip(".")
+        text = f"{reason}. To add it: {unavailable.install_hint}"
+        yield ReportWarning(
+            severity=Severity.NOTE, title=f"{unavailable.name} is unavailable", text=text
+        )

@@ -1,0 +1,253 @@
+"""From one run's records to its rows in the index of runs."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+import msgspec
+
+from jissoku.inference.asked import comparison
+from jissoku.inference.comparison_input import ComparisonInput, loads_of
+from jissoku.inference.neighbours import neighbours
+from jissoku.inference.summary import excluded_arms, summarise
+from jissoku.inference.valid_trials import valid_trials
+from jissoku.model import (
+    Arm,
+    ArmSummary,
+    Load,
+    LoadPoint,
+    Machine,
+    Run,
+    Summary,
+    Trial,
+    Workload,
+)
+from jissoku.model.history import (
+    ArmRow,
+    BlockRow,
+    CheckRow,
+    RunRow,
+    RunRows,
+    StandingRow,
+    VerdictRow,
+)
+from jissoku.model.updated import updated
+from jissoku.model.wording import plural
+
+# Part of the index's name: raised when rows are computed differently, so that they are rebuilt.
+REVISION = 3
+
+
+def run_rows(key: str, run: Run, trials: Sequence[Trial], *, is_sweep: bool = False) -> RunRows:
+    """All rows of a run.
+
+    Args:
+        key: The run's key.
+        is_sweep: Whether it is a sweep, whose trials have different loads and no comparisons.
+    """
+    if is_sweep:
+        return RunRows(
+            runs=(_run_row(key, run, trials, None),),
+            arms=tuple(_arm_row(key, run, arm) for arm in run.arms),
+            blocks=(),
+            verdicts=(),
+            standings=(),
+            checks=tuple(_checks(key, trials)),
+        )
+    summary = summarise(run, trials, has_curves=False)
+    return RunRows(
+        runs=(_run_row(key, run, trials, summary),),
+        arms=tuple(_arm_row(key, run, arm) for arm in run.arms),
+        blocks=tuple(_blocks(key, run, tuple(trials))),
+        verdicts=tuple(_verdicts(key, summary)),
+        standings=tuple(_standings(key, summary)),
+        checks=tuple(_checks(key, trials)),
+    )
+
+
+def program_key(arm: Arm) -> str:
+    """Hash of an arm's program, equal in two runs of the same arm. Empty for an external server."""
+    program = arm.source_sha256 or arm.binary_sha256
+    if not program:
+        return ""
+    # Older records do not distinguish configurations, but by the arm's name.
+    return _hash(program, arm.version, arm.config_sha256 or arm.name, *arm.command)
+
+
+def workload_key(workload: Workload) -> str:
+    """Hash of the workload without its rate."""
+    return _hash(msgspec.json.encode(updated(workload, rate_rps=None)).decode())
+
+
+def machine_key(machine: Machine) -> str:
+    """Hash of the machine's class, without its software."""
+    return _hash(machine.cpu_model, str(machine.cores), str(machine.smt), machine.hypervisor)
+
+
+def _hash(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def _run_row(key: str, run: Run, trials: Sequence[Trial], summary: Summary | None) -> RunRow:
+    machine = run.machine
+    loads = run.loads if summary is None else loads_of(run, tuple(trials))
+    return RunRow(
+        run=key,
+        started_utc=run.started_utc,
+        verb=run.verb or ("sweep" if summary is None else "compare"),
+        mode=run.mode,
+        method=run.method,
+        machine=machine_key(machine),
+        machine_text=f"{machine.cpu_model}, {machine.cores} {plural(machine.cores, 'core')},"
+        f" {machine.hypervisor}",
+        machine_label=run.machine_label,
+        boot=run.boot,
+        kernel=machine.kernel,
+        governor=machine.governor,
+        turbo=machine.turbo,
+        clocksource=machine.clocksource,
+        jissoku=run.jissoku,
+        workload=workload_key(run.workload),
+        workload_text=_workload_text(run.workload),
+        path=run.workload.path,
+        connections=run.workload.connections,
+        server_cores=len(run.cores.server),
+        generator_cores=len(run.cores.generator),
+        shared=run.cores.shared,
+        baseline=run.baseline,
+        floor=run.floor,
+        experiment=run.experiment,
+        labels=msgspec.json.encode(run.labels, order="deterministic").decode(),
+        blocks_planned=run.blocks_planned,
+        blocks=0 if summary is None else summary.blocks,
+        trials=len(trials),
+        trials_valid=sum(any(map(trial.is_valid_for, trial.arms)) for trial in trials),
+        trials_rejected=0 if summary is None else summary.trials_rejected,
+        noise_floor=run.noise_floor,
+        verdicts=0 if summary is None else sum(one.proven for one in summary.comparisons),
+        headline="" if summary is None else summary.headline,
+        request=msgspec.json.encode(comparison(run, loads)).decode(),
+        condition=neighbours(trials).condition,
+    )
+
+
+def _connections_text(workload: Workload) -> str:
+    return f"{workload.connections} {plural(workload.connections, 'connection')}"
+
+
+def _workload_text(workload: Workload) -> str:
+    parts = [f"{workload.method} {workload.path}", _connections_text(workload)]
+    if count := len(workload.raw_requests):
+        parts[0] = f"{count} raw {plural(count, 'request')}"
+    if workload.websocket:
+        parts[0] = f"WebSocket {workload.path}"
+    if workload.pipeline > 1:
+        parts.append(f"{workload.pipeline} in flight")
+    if workload.connection_mode != "keep-alive":
+        parts.append("one request per connection")
+    if workload.transport != "tcp":
+        parts.append("Unix sockets")
+    if workload.headers:
+        parts.append(f"{len(workload.headers)} more header fields")
+    if workload.websocket:
+        parts.append(f"messages of {len(workload.message)} bytes")
+    elif workload.body:
+        parts.append(f"body of {len(workload.body)} bytes")
+    return ", ".join(parts)
+
+
+def _arm_row(key: str, run: Run, arm: Arm) -> ArmRow:
+    return ArmRow(
+        run=key,
+        arm=arm.name,
+        target=arm.target,
+        version=arm.version,
+        origin=arm.origin,
+        program=program_key(arm),
+        binary_sha256=arm.binary_sha256,
+        source_sha256=arm.source_sha256,
+        is_floor=arm.name == run.floor,
+        is_control=arm.name == run.aa_control,
+    )
+
+
+def _blocks(key: str, run: Run, trials: tuple[Trial, ...]) -> Iterator[BlockRow]:
+    """Rows of every pair of valid arms, with floor and A/A control."""
+    excluded = excluded_arms(run, trials)
+    evidence = ComparisonInput(run, valid_trials(trials), excluded, loads_of(run, trials))
+    names = sorted(arm.name for arm in run.arms if arm.name not in excluded)
+    for load in evidence.loads:
+        for arm, other in combinations(names, 2):
+            samples = evidence.cost_ratios(load, arm, other)
+            for block, log in sorted(samples.logs.items()):
+                yield BlockRow(
+                    run=key,
+                    arm=arm,
+                    other=other,
+                    rate_rps=load.rate_rps,
+                    level=load.level,
+                    source=samples.source,
+                    block=block,
+                    ln_ratio=log,
+                )
+
+
+def _verdicts(key: str, summary: Summary) -> Iterator[VerdictRow]:
+    for one in (*summary.comparisons, *summary.aa_control):
+        yield VerdictRow(
+            run=key,
+            arm=one.arm,
+            against=one.against,
+            metric=one.metric,
+            rate_rps=one.load.rate_rps,
+            level=one.load.level,
+            verdict=one.verdict,
+            proven=one.proven,
+            ratio=one.ratio.value if one.ratio else None,
+            low=one.ratio.low if one.ratio else None,
+            high=one.ratio.high if one.ratio else None,
+            p_holm=one.p_holm,
+            blocks_needed=one.blocks_needed,
+            sentence=one.sentence,
+        )
+
+
+def _standings(key: str, summary: Summary) -> Iterator[StandingRow]:
+    for known in summary.arm_summaries:
+        for point in known.points:
+            yield _standing(key, known, point)
+
+
+def _standing(key: str, known: ArmSummary, point: LoadPoint) -> StandingRow:
+    load: Load = point.load
+    multiple = point.relative_cost
+    latency = {one.label: one.median_ns for one in point.percentiles}
+    return StandingRow(
+        run=key,
+        arm=known.arm.name,
+        rate_rps=load.rate_rps,
+        level=load.level,
+        status=known.status,
+        rank=point.rank,
+        cost_ns=point.cost_ns.value if point.cost_ns else None,
+        multiple=multiple.value if multiple else None,
+        multiple_low=multiple.low if multiple else None,
+        multiple_high=multiple.high if multiple else None,
+        p50_ns=latency.get("p50"),
+        p99_ns=latency.get("p99"),
+        closed_loop_rps=known.rate_rps.value if known.rate_rps else None,
+        capacity_rps=known.capacity_rps.value if known.capacity_rps else None,
+        rss_bytes=known.rss_bytes,
+    )
+
+
+def _checks(key: str, trials: Sequence[Trial]) -> Iterator[CheckRow]:
+    for trial in trials:
+        for check in trial.failed_checks:
+            yield CheckRow(
+                run=key,
+                trial=trial.index,
+                arms=", ".join(trial.arms),
+                name=check.name,
+                outcome=check.outcome,
+            )

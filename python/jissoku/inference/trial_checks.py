@@ -1,0 +1,389 @@
+"""Checks of one trial, without access to the comparison.
+
+Wrong responses and inconsistent counts make the trial invalid. A load generator that was stopped
+rejects it, and it is repeated. Everything else attaches a warning that limits the use of its
+results: other programs on the cores are a condition of the result and never a reason to leave it
+out (`neighbours.py`).
+"""
+
+import math
+import statistics
+from collections.abc import Callable, Iterator
+
+from jissoku.inference import bottleneck, estimate
+from jissoku.model import (
+    ArmMeasurement,
+    Bottleneck,
+    CheckOutcome,
+    ConnectionMode,
+    FailedCheck,
+    MachineConditions,
+    Trial,
+    TrialKind,
+)
+from jissoku.model.wording import plural, times
+
+# /proc counts in steps of 10 ms. A difference of N steps may be N - 1 in truth, so a reading is
+# over a limit when it is so without one step.
+STEP_NS = 10_000_000
+
+# What the host takes of a busy core is missing from its rate. On the virtual machine of the records
+# it takes 1 to 8 % of most closed loops, whose rates vary by a tenth from block to block.
+STEAL_WARNING = 0.005
+STEAL_BUSY_MIN = 0.90
+# An even background takes from all arms alike. Beside an agent of a virtual machine that used 1.5
+# to 1.7 % of the core, log ratios at 5,000 requests/s had a standard deviation of 5 to 8 % over 33
+# trials; on an undisturbed core it is 4 to 9 %.
+FOREIGN_WARNING = 0.01
+# Of our own pages a tenth of that is too much.
+VIEWER_WARNING = 0.001
+# Lost segments that are repaired without a timeout cost about as much as others. A few in a hundred
+# thousand are lost or unaccounted for on loopback with bodies of 1 MiB.
+RETRANSMITS_MAX = 0.001
+# A load generator that waits for a core beside a busy program does so for some milliseconds at a
+# time. One that is stopped waits for nothing.
+STALL_NS_MIN = 100_000_000
+ACHIEVED_MIN = 0.99
+GENERATOR_BUSY_MAX = 0.80
+LAG_OF_P50_MAX = 0.10
+LAG_NS_MAX = 50_000
+LITTLE_OFF_MAX = 0.02
+LITTLE_OFF_MAX_MANY = 0.05
+LITTLE_MANY = 1000
+WINDOWS_APART_MAX = 0.01
+DRIFT_MAX = 0.02
+DRIFT_ALPHA = 0.01
+DRIFT_TURNS_MIN = 4
+
+# A kernel's threads beside a server that does its own work use a hundredth of this.
+KERNEL_SHARE_MIN = 0.25
+
+# Of a core, while others are under load. Servers with timers and garbage collection use 0.01 at
+# most in the kept records, one that polls without pause half a core.
+BACKGROUND_CORES_MAX = 0.1
+
+RATE_WARNING = "rate-bound"
+
+
+def trial_checks(trial: Trial) -> tuple[FailedCheck, ...]:
+    """The checks that `trial` failed; its present `failed_checks` are ignored.
+
+    Args:
+        trial: With measurements and conditions. A failed trial has none, and passes: there is
+            nothing to check.
+    """
+    if trial.failure is not None:
+        return ()
+    found = [
+        failed
+        for measurement in trial.measurements
+        for check in MEASUREMENT_CHECKS
+        for failed in check(trial, measurement)
+    ]
+    found += _same_window(trial)
+    found += _shared_cores(trial)
+    if trial.conditions is not None:
+        found += [failed for check in MACHINE_CHECKS for failed in check(trial, trial.conditions)]
+    return tuple(found)
+
+
+def _right_answers(_: Trial, measurement: ArmMeasurement) -> Iterator[FailedCheck]:
+    wrong = {kind: count for kind, count in sorted(measurement.errors.items()) if count}
+    if wrong:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in wrong.items())
+        yield _invalid(
+            "errors", f"{measurement.arm}: missing or wrong responses: {kinds}", measurement
+        )
+    if measurement.requests == 0:
+        yield _invalid(
+            "no-answers", f"{measurement.arm}: no response arrived in the window", measurement
+        )
+
+
+def _sound_accounts(trial: Trial, measurement: ArmMeasurement) -> Iterator[FailedCheck]:
+    latency = measurement.latency_ns
+    order = (latency.min, latency.p50, latency.p90, latency.p99, latency.p999, latency.max)
+    if measurement.requests and list(order) != sorted(order):
+        yield _invalid(
+            "latency-order",
+            f"{measurement.arm}: percentiles are not ascending: {order}",
+            measurement,
+        )
+    if measurement.requests and measurement.cpu_ns is not None and measurement.cpu_ns <= 0:
+        text = f"{measurement.arm}: {_responses(measurement)} used no CPU time of its own"
+        if _kernel_works(trial, measurement):
+            remark = (
+                "the kernel's threads did its work, charged to no process. Compare rates, or in"
+                " an experiment `total_cpu`: target, load generator and kernel threads"
+            )
+            yield _warn("no-cpu", f"{text}: {remark}", measurement)
+        else:
+            yield _invalid("no-cpu", f"{text}: the wrong process was watched", measurement)
+    if measurement.requests and measurement.bytes_received < measurement.requests:
+        received = measurement.bytes_received
+        text = (
+            f"{measurement.arm}: {received} {plural(received, 'byte')}"
+            f" cannot contain {_responses(measurement)}"
+        )
+        yield _invalid("bytes", text, measurement)
+
+
+def _responses(measurement: ArmMeasurement) -> str:
+    return f"{measurement.requests} {plural(measurement.requests, 'response')}"
+
+
+def _kernel_works(trial: Trial, measurement: ArmMeasurement) -> bool:
+    """Whether the kernel's threads did as much as a server, relative to the load generator."""
+    seen = trial.conditions
+    if (
+        seen is None
+        or seen.generator_busy_polls
+        or not seen.kernel_cpu_ns
+        or not seen.generator_cpu_cores
+    ):
+        return False
+    generator_ns = seen.generator_cpu_cores * measurement.duration_ns
+    return seen.kernel_cpu_ns >= KERNEL_SHARE_MIN * generator_ns
+
+
+def _connections(trial: Trial, measurement: ArmMeasurement) -> Iterator[FailedCheck]:
+    asked, opened = trial.workload.connections, measurement.connections_opened
+    if opened < asked:
+        were = plural(opened, "connection was", "connections were")
+        text = f"{measurement.arm}: {opened} {were} opened, of {asked}"
+        yield _invalid("connections", text, measurement)
+    elif trial.workload.connection_mode is ConnectionMode.CLOSE:
+        if opened < measurement.requests:
+            text = (
+                f"{measurement.arm}: {_responses(measurement)} on {opened}"
+                f" {plural(opened, 'connection')}, one request each expected"
+            )
+            yield _invalid("reuse", text, measurement)
+    elif measurement.requests > asked and opened >= measurement.requests:
+        yield _warn(
+            "no-keep-alive",
+            f"{measurement.arm}: closes the connection after every answer",
+            measurement,
+        )
+    elif opened > asked:
+        text = f"{measurement.arm}: closed connections: {opened} were opened for {asked}"
+        yield _warn("reconnects", text, measurement)
+
+
+def _little(trial: Trial, measurement: ArmMeasurement) -> Iterator[FailedCheck]:
+    """Little's law: in the closed loop, rate times mean latency is the number in flight."""
+    workload = trial.workload
+    if (
+        workload.rate_rps is not None
+        or workload.connection_mode is ConnectionMode.CLOSE
+        or not measurement.requests
+    ):
+        return
+    in_flight = workload.connections * workload.pipeline
+    seen = measurement.requests / measurement.duration_ns * measurement.latency_ns.mean
+    # What was in flight at an edge counts wholly or not at all, for as long as the longest took.
+    rounding = measurement.latency_ns.max / measurement.duration_ns
+    limit = LITTLE_OFF_MAX_MANY if in_flight > LITTLE_MANY else LITTLE_OFF_MAX
+    off = seen / in_flight - 1
+    if off > max(limit, rounding):
+        text = (
+            f"{measurement.arm}: rate x latency accounts for {seen:.1f} requests in flight of"
+            f" {in_flight}"
+        )
+        yield _invalid("little", text, measurement)
+    elif off < -max(limit, rounding):
+        text = (
+            f"{measurement.arm}: rate x latency accounts for only {seen:.1f} of {in_flight}"
+            f" requests in"
+            " flight: some connections starved, or the load generator was late"
+        )
+        yield _warn("little", text, measurement)
+
+
+def _pace(trial: Trial, measurement: ArmMeasurement) -> Iterator[FailedCheck]:
+    if measurement.rate_rps_offered is None or measurement.duration_ns <= 0:
+        return
+    achieved = measurement.requests / (measurement.active_ns / 1e9) / measurement.rate_rps_offered
+    if achieved < ACHIEVED_MIN:
+        text = (
+            f"{measurement.arm}: answered {_percent(achieved)} of the"
+            f" {measurement.rate_rps_offered:,.0f}"
+            " requests/s offered: its cost applies to a lower rate"
+        )
+        yield _warn("rate-not-reached", text, measurement)
+    if trial.kind is TrialKind.PAIRED:
+        return  # late sends spoil latencies, and a paired trial's are not used
+    limit = max(LAG_OF_P50_MAX * measurement.latency_ns.p50, LAG_NS_MAX)
+    if measurement.lag_ns_p99 is not None and measurement.lag_ns_p99 > limit:
+        text = (
+            f"{measurement.arm}: 1 % of the requests were sent at least"
+            f" {measurement.lag_ns_p99 / 1000:,.0f} us late: the latencies include this delay of"
+            " the load generator"
+        )
+        yield _warn("late-sends", text, measurement)
+
+
+def _drift(_: Trial, measurement: ArmMeasurement) -> Iterator[FailedCheck]:
+    """Does a request cost the same in both halves of the window? From the CPU time of each slice.
+
+    Costs are what is tested, not counts: an open loop offers the same rate whatever happens. A
+    difference of the halves counts where it is large enough and the costs follow a line.
+    """
+    turns = [math.log(cost) for cost in measurement.slice_cpu_ns if cost > 0]
+    half = len(turns) // 2
+    if half < DRIFT_TURNS_MIN:
+        return
+    first, second = turns[:half], turns[-half:]
+    off = statistics.fmean(second) - statistics.fmean(first)
+    if abs(off) > DRIFT_MAX and estimate.trend(turns) < DRIFT_ALPHA:
+        text = (
+            f"{measurement.arm}: the CPU time per request changed by"
+            f" {100 * math.expm1(off):+.1f} % from the window's first half to the second"
+        )
+        yield _warn("drift", text, measurement)
+
+
+def _same_window(trial: Trial) -> Iterator[FailedCheck]:
+    spans = [measurement.duration_ns for measurement in trial.measurements]
+    if len(spans) > 1 and max(spans) - min(spans) > WINDOWS_APART_MAX * max(spans):
+        text = f"the arms were not measured over the same window: {spans} ns"
+        yield FailedCheck(name="window", outcome=CheckOutcome.INVALID, message=text)
+
+
+def _is_busy(measurement: ArmMeasurement) -> bool:
+    return measurement.background_cores > BACKGROUND_CORES_MAX
+
+
+def busy_arms(trial: Trial) -> frozenset[str]:
+    """The arms that took so much time from the others that slices cannot compare them."""
+    return frozenset(measurement.arm for measurement in trial.measurements if _is_busy(measurement))
+
+
+def _shared_cores(trial: Trial) -> Iterator[FailedCheck]:
+    """An arm that works while the others are under load makes them wait, which batches requests.
+
+    Beside FastPySGI for ASGI, which polls without pause, our server used 1.08 times the CPU time of
+    the floor, and 1.5 times without it.
+    """
+    for measurement in trial.measurements:
+        if _is_busy(measurement):
+            text = (
+                f"{measurement.arm} used {measurement.background_cores:.2f} cores while other"
+                " targets were under load, and they waited for it: it cannot be compared in time"
+                " slices, and is measured alone"
+            )
+            yield FailedCheck(name="shared-cores", outcome=CheckOutcome.INVALID, message=text)
+
+
+def _steal(trial: Trial, seen: MachineConditions) -> Iterator[FailedCheck]:
+    """Steal is a loss only where the core had work all the time.
+
+    A virtual core that sleeps between requests waits for its host at every wake-up, and the kernel
+    counts that as steal: on one machine none while both cores were kept busy for 40 s, and up to
+    40 % at 5,000 requests/s. It is part of what a request costs there, for every arm alike.
+    """
+    if not _is_above(seen.steal_fraction, STEAL_WARNING, trial):
+        return
+    text = f"another machine took {_percent(seen.steal_fraction)} of the cores (steal)"
+    busy = seen.server_cores_busy_fraction
+    if busy is None or busy < STEAL_BUSY_MIN:
+        text = f"{text} at wake-ups of a core that sleeps between requests"
+    yield _warn("steal", text)
+
+
+def _foreign(trial: Trial, seen: MachineConditions) -> Iterator[FailedCheck]:
+    """A process counts as a whole, by the core on which it ran last: the fraction may exceed 1."""
+    fraction = seen.foreign_fraction
+    if fraction is None or not _is_above(fraction, FOREIGN_WARNING, trial):
+        return
+    text = f"other programs used {_percent(fraction)} of the time of the server's cores"
+    if fraction > 1:
+        text = (
+            f"other programs that ran on the server's cores used {fraction:.2f} times the time of"
+            " these cores, a part of it on other cores"
+        )
+    yield _warn("foreign", text)
+
+
+def _watched(trial: Trial, seen: MachineConditions) -> Iterator[FailedCheck]:
+    """Pages that follow a run are silent while load is sent; anything else is a fault of theirs."""
+    used = (seen.viewer_cpu_ns or 0) / trial.window_ns
+    if used > VIEWER_WARNING:
+        yield _warn("watched", f"`jissoku ui` used {100 * used:.2f} % of a core in the window")
+
+
+def _stall(trial: Trial, seen: MachineConditions) -> Iterator[FailedCheck]:
+    """A load generator that spins never sleeps: a long round is time in which it did not run.
+
+    Where it waited for a core, or the host for one, other programs are the reason. What remains is
+    a process that was stopped, which sent nothing.
+    """
+    stall = seen.longest_stall_ns if seen.generator_busy_polls else None
+    waited = (seen.generator_wait_fraction or 0.0) + (seen.steal_fraction or 0.0)
+    if stall is not None and stall - waited * trial.window_ns > STALL_NS_MIN:
+        yield _reject("stall", f"the load generator did not run for {stall / 1e6:.1f} ms")
+
+
+def _counters(_: Trial, seen: MachineConditions) -> Iterator[FailedCheck]:
+    lost, sent = seen.tcp_retransmits or 0, seen.tcp_segments
+    if seen.tcp_timeouts:
+        text = f"a TCP retransmission timer expired {times(seen.tcp_timeouts)}"
+        yield _warn("retransmits", text)
+    elif lost > RETRANSMITS_MAX * (sent or 0):
+        of = "" if sent is None else f"of {sent:,} "
+        yield _warn(
+            "retransmits",
+            f"{lost} {of}TCP {plural(sent or lost, 'segment')}"
+            f" {plural(lost, 'was', 'were')} retransmitted",
+        )
+    if seen.listen_overflows:
+        yield _warn("overflows", f"a listen queue overflowed {times(seen.listen_overflows)}")
+    if seen.major_faults:
+        yield _warn(
+            "major-faults", f"{seen.major_faults} major page {plural(seen.major_faults, 'fault')}"
+        )
+
+
+def _generator(trial: Trial, seen: MachineConditions) -> Iterator[FailedCheck]:
+    busy = seen.generator_busy_fraction
+    if trial.kind is TrialKind.CLOSED_LOOP:
+        held = bottleneck.bottleneck(seen)
+        if held is not Bottleneck.SERVER:
+            yield _warn(RATE_WARNING, f"{held}: this rate says nothing about the server's capacity")
+    elif not seen.generator_busy_polls and busy > GENERATOR_BUSY_MAX:
+        yield _warn(
+            "generator-busy",
+            f"the load generator's busiest thread ran {_percent(busy)} of the time",
+        )
+
+
+MEASUREMENT_CHECKS: tuple[Callable[[Trial, ArmMeasurement], Iterator[FailedCheck]], ...] = (
+    _right_answers, _sound_accounts, _connections, _little, _pace, _drift,
+)  # fmt: skip
+MACHINE_CHECKS: tuple[Callable[[Trial, MachineConditions], Iterator[FailedCheck]], ...] = (
+    _steal, _foreign, _watched, _stall, _counters, _generator,
+)  # fmt: skip
+
+
+def _is_above(fraction: float | None, limit: float, trial: Trial) -> bool:
+    """Whether a lost share of the cores' time is above a limit, whatever its rounding."""
+    return fraction is not None and fraction - STEP_NS / trial.window_ns > limit
+
+
+def _percent(fraction: float | None) -> str:
+    return "" if fraction is None else f"{100 * fraction:.1f} %"
+
+
+def _invalid(name: str, message: str, measurement: ArmMeasurement) -> FailedCheck:
+    return FailedCheck(
+        name=name, outcome=CheckOutcome.INVALID, message=message, arm=measurement.arm
+    )
+
+
+def _reject(name: str, message: str) -> FailedCheck:
+    return FailedCheck(name=name, outcome=CheckOutcome.REJECT, message=message)
+
+
+def _warn(name: str, message: str, measurement: ArmMeasurement | None = None) -> FailedCheck:
+    arm = measurement.arm if measurement else ""
+    return FailedCheck(name=name, outcome=CheckOutcome.WARNING, message=message, arm=arm)

@@ -1,0 +1,370 @@
+"""A calibration: runs every check of one tool, and records each when it has ended."""
+
+import datetime as dt
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from jissoku.errors import InputError
+from jissoku.inference.grading import score
+from jissoku.measure.machine import machine
+from jissoku.measure.scenario_runner import ScenarioRunner
+from jissoku.model import CoreAssignment
+from jissoku.model.calibration import (
+    CalibrationCheck,
+    Grade,
+    Scenario,
+    ScenarioResult,
+    ScenarioRun,
+    Score,
+    Scorecard,
+    ToolOptions,
+)
+from jissoku.model.load_tool import InstalledTool
+from jissoku.model.request_cost import LoadPoints
+from jissoku.model.updated import updated
+from jissoku.records.calibration import carried, read_cards, write_card
+from jissoku.report import scorecard
+from jissoku.system import toml_file
+from jissoku.system.cores import pin_process
+from jissoku.system.interruption import Interrupted, Interruption
+
+CHECKS = Path(__file__).parent / "checks"
+CELLS = Path(__file__).parent / "cost.toml"
+
+
+def read_checks(folder: Path = CHECKS) -> tuple[CalibrationCheck, ...]:
+    """Every check, in the order of their numbers."""
+    found = [toml_file.read(path, CalibrationCheck) for path in folder.glob("*.toml")]
+    return tuple(sorted(found, key=lambda check: order(check.id)))
+
+
+def select_checks(
+    checks: tuple[CalibrationCheck, ...], wanted: str
+) -> tuple[CalibrationCheck, ...]:
+    """The checks that a list such as `C1,C6-C9` names.
+
+    Raises:
+        InputError: It is not such a list, or names no existing check.
+    """
+    numbers: set[str] = set()
+    for part in wanted.upper().replace(" ", "").split(","):
+        first, dash, last = part.partition("-")
+        ids = [check.id.upper() for check in checks]
+        if not dash:
+            last = first
+        if first not in ids or last not in ids:
+            raise InputError(
+                f"{part!r} is not a check: checks are C1 to {checks[-1].id}, as in C1,C6-C9"
+            )
+        numbers |= set(ids[ids.index(first) : ids.index(last) + 1])
+    return tuple(check for check in checks if check.id.upper() in numbers)
+
+
+def order(name: str) -> tuple[int, str]:
+    """The sort key of a check's id: C11b comes after C11."""
+    digits = "".join(sign for sign in name if sign.isdigit())
+    return int(digits or 0), name
+
+
+def read_cells(path: Path = CELLS) -> LoadPoints:
+    """The loads of a data file under which the cost of a request is measured."""
+    return toml_file.read(path, LoadPoints)
+
+
+# Maximum repetitions of a void check, if there is time: the machine may have been busy.
+REPETITIONS = 2
+
+# Default time budget, as a multiple of the time without repetitions.
+BUDGET = 1.5
+
+# Characters that are kept of each end of a report.
+REPORT_CHARACTERS = 2000
+
+# Seconds to start and end oracle and tool in a run.
+OVERHEAD_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrationPlan:
+    """Configuration of a calibration.
+
+    Attributes:
+        folder: The folder of the tool's card.
+        allows: Permissions given by the user, such as `clock`.
+        budget_s: A check is repeated only if it would end within this time. None: 1.5 times the
+            time of all checks.
+    """
+
+    found: InstalledTool
+    checks: tuple[CalibrationCheck, ...]
+    mode: str
+    cores: CoreAssignment
+    folder: Path
+    version: str
+    allows: frozenset[str] = frozenset()
+    budget_s: float | None = None
+
+
+class CalibrationListener(Protocol):
+    """Receives progress."""
+
+    def starts(self, checks: int, seconds: float, budget_s: float) -> None:
+        """Receives the expected duration, and the longest one with repetitions."""
+
+    def begins(self, check: CalibrationCheck, done: int, total: int, seconds_left: float) -> None:
+        """Called when a check begins."""
+
+    def scored(self, score: Score) -> None:
+        """Called when a check has ended."""
+
+
+def calibrate(plan: CalibrationPlan, listener: CalibrationListener) -> Scorecard:
+    """Runs every check; each is written to the card on disk as soon as it has ended.
+
+    Results of earlier checks of the same tool in the folder stay on the card.
+
+    Returns:
+        A card with the checks of this session only.
+
+    Raises:
+        InputError: The folder cannot be written.
+        CalibrationError: The oracle failed.
+    """
+    card = Scorecard(
+        tool=plan.found.tool.name,
+        about=plan.found.tool.about,
+        version=plan.found.version,
+        jissoku=plan.version,
+        started_utc=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        mode=plan.mode,
+        machine=_machine(),
+        is_finished=False,
+    )
+    earlier = carried(plan.folder, card)
+    with Interruption() as interruption, pin_process(plan.cores.generator):
+        benchmark = ScenarioRunner(plan.found, plan.cores, interruption.waits_for)
+        session = _Calibration(plan, benchmark, interruption)
+        left = session.seconds()
+        budget_s = BUDGET * sum(left) if plan.budget_s is None else plan.budget_s
+        card = updated(card, budget_s=budget_s)
+        # Written first, so that an unwritable folder is reported immediately, and Ctrl-C leaves a
+        # card.
+        write_card(plan.folder, _merged(earlier, card))
+        listener.starts(len(plan.checks), sum(left), budget_s)
+        try:
+            for number, check in enumerate(plan.checks):
+                listener.begins(check, number, len(plan.checks), sum(left[number:]))
+                card = _with(card, session.check(check))
+                listener.scored(card.scores[-1])
+                write_card(plan.folder, _merged(earlier, card))
+            for later in session.repeat_failed(card, listener):
+                card = later
+                write_card(plan.folder, _merged(earlier, card))
+        except Interrupted:
+            return card
+    card = updated(card, is_finished=True)
+    write_card(plan.folder, _merged(earlier, card))
+    return card
+
+
+def write_page(folder: Path) -> Path:
+    page = folder / "scorecard.html"
+    page.write_text(scorecard.to_html(read_checks(), read_cards(folder)), encoding="utf-8")
+    return page
+
+
+def _with(card: Scorecard, found: Score) -> Scorecard:
+    """A card with a new score, which replaces the old one or is appended."""
+    scores = {score.check: score for score in card.scores} | {found.check: found}
+    return updated(card, scores=tuple(scores.values()))
+
+
+def _merged(earlier: tuple[Score, ...], card: Scorecard) -> Scorecard:
+    """A card with earlier scores of checks without a newer one, in the order of the checks."""
+    scores = {score.check: score for score in (*earlier, *card.scores)}
+    ordered = sorted(scores.values(), key=lambda score: order(score.check))
+    return updated(card, scores=tuple(ordered))
+
+
+class _Calibration:
+    """Runs scenarios, each only once: checks with the same scenario share its result."""
+
+    def __init__(
+        self, plan: CalibrationPlan, benchmark: ScenarioRunner, interruption: Interruption
+    ) -> None:
+        self._plan = plan
+        self._tool = plan.found.tool
+        self._runner = benchmark
+        self._interruption = interruption
+        self._known: dict[bytes, ScenarioResult] = {}
+        self._took_s: dict[bytes, float] = {}
+        self._made: dict[str, list[tuple[Scenario, bytes]]] = {}
+        self._began_s = time.monotonic()
+
+    def seconds(self) -> list[float]:
+        """Approximate duration of each check, without scenarios shared with earlier ones."""
+        seen: set[bytes] = set()
+        return [self._seconds(check, seen) for check in self._plan.checks]
+
+    def _seconds(self, check: CalibrationCheck, seen: set[bytes]) -> float:
+        if self._forbidden(check):
+            return 0.0
+        able = [s for s in check.setup if not self._tool.unsupported_reason(s.ask)]
+        new = [setup for setup in able if _key(setup, self._options(setup)) not in seen]
+        seen |= {_key(setup, self._options(setup)) for setup in able}
+        return sum(setup.seconds() + OVERHEAD_S for setup in new)
+
+    def _forbidden(self, check: CalibrationCheck) -> bool:
+        return bool(check.needs) and check.needs not in self._plan.allows
+
+    def repeat_failed(self, card: Scorecard, listener: CalibrationListener) -> Iterator[Scorecard]:
+        """Repeats the void checks while there is time; never one with a grade."""
+        assert card.budget_s is not None
+        for _ in range(REPETITIONS):
+            void = [it for it in self._plan.checks if _is_void(card, it)]
+            for number, check in enumerate(void):
+                left = [self._again_s(it) for it in void[number:]]
+                if time.monotonic() - self._began_s + left[0] > card.budget_s:
+                    card = _left_out(card, check)
+                    yield card
+                    continue
+                listener.begins(check, number, len(void), sum(left))
+                for key in self._void(check):
+                    del self._known[key]
+                found = self.check(check)
+                listener.scored(found)
+                card = _with(card, found)
+                yield card
+
+    def _void(self, check: CalibrationCheck) -> list[bytes]:
+        """The runs that made a check void; one may have been repeated for another check."""
+        made = {key: setup for setup, key in self._made.get(check.id, ()) if key in self._known}
+        named = {key: updated(self._known[key], setup=made[key].name) for key in made}
+        return [key for key, it in named.items() if score(check, {it.setup: it})[0] is Grade.VOID]
+
+    def _again_s(self, check: CalibrationCheck) -> float:
+        """Duration of a repetition: that of its void runs."""
+        return sum(self._took_s[key] for key in self._void(check))
+
+    def check(self, check: CalibrationCheck) -> Score:
+        """Runs a check's scenarios, and grades it."""
+        self._made[check.id] = []
+        if self._forbidden(check):
+            sentence = f"it needs leave to touch the machine's {check.needs}: --allow-{check.needs}"
+            return _ungraded(check, Grade.NOT_HERE, sentence)
+        outcomes: dict[str, ScenarioResult] = {}
+        reasons: list[str] = []
+        for setup in check.setup:
+            reason = self._tool.unsupported_reason(setup.ask)
+            if reason is not None:
+                reasons.append(reason)
+                continue
+            ask = self._options_at_load(setup, outcomes)
+            if ask is not None:
+                try:
+                    outcomes[setup.name] = self._outcome(setup, ask)
+                    self._made[check.id].append((setup, _key(setup, ask)))
+                except PermissionError as error:
+                    return _ungraded(check, Grade.NOT_HERE, f"the kernel refuses: {error.strerror}")
+        grade, evidence = score(check, outcomes)
+        sentence = reasons[0] if reasons else ""
+        if grade is Grade.NOT_OFFERED and not sentence:
+            sentence = self._tool.lacks.get(check.id, "its report has none of the values")
+        if grade is Grade.F and check.id in self._tool.deviates:
+            grade, sentence = Grade.B, f"documented: {self._tool.deviates[check.id]}"
+        if grade is Grade.VOID:
+            sentence = next((it.void for it in evidence if it.void), sentence)
+        runs = tuple(_run(setup, outcomes) for setup in check.setup if setup.name in outcomes)
+        return Score(
+            check=check.id,
+            title=check.title,
+            grade=grade,
+            sentence=sentence,
+            evidence=evidence,
+            runs=runs,
+        )
+
+    def _options_at_load(
+        self, setup: Scenario, outcomes: Mapping[str, ScenarioResult]
+    ) -> ToolOptions | None:
+        """Options for the tool; None if they depend on a missing measurement."""
+        ask = self._options(setup)
+        if not setup.share_of:
+            return ask
+        earlier = outcomes.get(setup.share_of)
+        capacity = earlier.names.get("oracle.rate_rps") if earlier else None
+        return None if capacity is None else ask | {"rate": max(1, round(setup.share * capacity))}
+
+    def _options(self, setup: Scenario) -> ToolOptions:
+        """Required options, and optional ones that the tool supports."""
+        able = {
+            k: v
+            for k, v in setup.wish.items()
+            if not self._tool.unsupported_reason(setup.ask | {k: v})
+        }
+        return setup.ask | able
+
+    def _outcome(self, setup: Scenario, ask: ToolOptions) -> ScenarioResult:
+        key = _key(setup, ask)
+        if key not in self._known:
+            self._interruption.check()
+            began_s = time.monotonic()
+            self._known[key] = self._runner.run(setup, ask)
+            self._took_s[key] = time.monotonic() - began_s
+            self._interruption.check()
+        return updated(self._known[key], setup=setup.name)
+
+
+def _is_void(card: Scorecard, check: CalibrationCheck) -> bool:
+    return any(it.check == check.id and it.grade == Grade.VOID for it in card.scores)
+
+
+def _left_out(card: Scorecard, check: CalibrationCheck) -> Scorecard:
+    """A card on which a void check is marked as not repeated for lack of time."""
+    if check.id in card.not_repeated:
+        return card
+    found = next(it for it in card.scores if it.check == check.id)
+    sentence = f"{found.sentence}; not repeated for lack of time"
+    card = _with(card, updated(found, sentence=sentence))
+    return updated(card, not_repeated=(*card.not_repeated, check.id))
+
+
+def _key(setup: Scenario, ask: ToolOptions) -> bytes:
+    """A key that is equal for scenarios that differ only in their names."""
+    parts = (setup.oracle, ask, setup.share_of and setup.share, setup.closed, setup.disturb)
+    return msgspec.json.encode(parts, order="sorted")
+
+
+def _ungraded(check: CalibrationCheck, grade: Grade, sentence: str) -> Score:
+    return Score(check=check.id, title=check.title, grade=grade, sentence=sentence)
+
+
+def _run(setup: Scenario, outcomes: Mapping[str, ScenarioResult]) -> ScenarioRun:
+    outcome = outcomes[setup.name]
+    return ScenarioRun(
+        setup=setup.name,
+        oracle=setup.oracle,
+        command=outcome.command,
+        exit_code=outcome.code,
+        account=dict(outcome.account),
+        figures=dict(outcome.names),
+        foreign=round(outcome.foreign, 4),
+        report=_short(outcome.report),
+    )
+
+
+def _short(report: str) -> str:
+    """A report without its middle, which has histograms."""
+    if len(report) <= 2 * REPORT_CHARACTERS:
+        return report
+    return f"{report[:REPORT_CHARACTERS]} ... {report[-REPORT_CHARACTERS:]}"
+
+
+def _machine() -> str:
+    here = machine()
+    return f"{here.cpu_model}, kernel {here.kernel}"

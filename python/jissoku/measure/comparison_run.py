@@ -1,0 +1,354 @@
+"""A campaign: a pilot determines the loads that each arm reaches, then blocks of trials follow.
+
+A block is, in random order: one start of all arms, measured in slices at each load (or paired
+trials of similar arms), and in some blocks each arm alone at each load, in the closed loop, and in
+a search for its capacity.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from jissoku import inference
+from jissoku.design import loads as grid, schedule
+from jissoku.design.capacity import FIRST_OF_CLOSED_LOOP, first_rate
+from jissoku.design.sampling_plan import SamplingPlan
+from jissoku.design.schedule import PlannedMeasurement, PlannedStart, PlannedTrial
+from jissoku.measure.compare_config import CompareConfig, external
+from jissoku.measure.progress import EtaEstimator, ProgressListener, trials_left
+from jissoku.measure.repeated_checks import RepeatedChecks, measurements, repeated_checks
+from jissoku.measure.servers import Servers, started_servers
+from jissoku.measure.trial_loop import FAILURES_MAX, RERUNS_MAX, TrialLoop
+from jissoku.measure.trial_runner import TrialRunner, TrialTiming
+from jissoku.model import (
+    SINGLE_RATE_FACTOR,
+    Load,
+    LoadLevel,
+    Method,
+    Run,
+    Trial,
+    TrialKind,
+)
+from jissoku.model.updated import updated
+from jissoku.model.wording import plural
+from jissoku.records import RunWriter
+
+# Time in which the idle targets are observed before the first request of a trial, in nanoseconds.
+IDLE_WATCH_NS = 200_000_000
+
+# The closed loop of the pilot, which determines the loads that an arm reaches.
+PILOT_BLOCK = 0
+
+
+class ComparisonRun:
+    """The state of one campaign: the remaining arms, and the recorded trials."""
+
+    def __init__(
+        self,
+        config: CompareConfig,
+        run: Run,
+        benchmark: TrialRunner,
+        store: RunWriter,
+        listener: ProgressListener,
+    ) -> None:
+        self.config = config
+        self.header = run
+        self.runner = benchmark
+        self.writer = store
+        self.progress = listener
+        self.failures: Counter[str] = Counter()
+        # Arms that take time from others in slices; they are compared by trials of each arm alone.
+        self.busy: set[str] = set()
+        self.capacities: dict[str, float] = {}
+        self.starts = 0
+        # The pilot is the closed loop of the first block.
+        self.first_closed_loop = 1
+        window_s = (config.plan.warmup_ns + config.plan.window_ns) / 1e9
+        eta = EtaEstimator(window_s, config.plan.seconds)
+        self.loop = TrialLoop(store, listener, eta)
+        self.trials = self.loop.trials
+        self.repeats: RepeatedChecks | None = None
+        self.external = external(config)
+        # With looks after every block: the arms that a load still needs, and the trials to come.
+        self.wanted: dict[Load, frozenset[str]] = {}
+        self.expected: Callable[[], Mapping[TrialKind, int]] | None = None
+
+    @property
+    def plan(self) -> SamplingPlan:
+        """How much is measured; an arm that is busy changes it."""
+        return self.config.plan
+
+    def run(self) -> None:
+        """Runs all steps in order."""
+        self.pilot()
+        done = 0
+        for index in self._indices():
+            for step in self._block(index):
+                self.run_step(step, index)
+            done = index + 1
+        self.repeat_checks(done)
+
+    def pilot(self) -> None:
+        """Measures each arm in the closed loop: its loads, and the first block of that kind."""
+        config = self.config
+        loads = config.given_loads
+        is_needed = self.plan.closed_loop_blocks > 0 or loads is None
+        if is_needed:
+            alone = {TrialKind.CLOSED_LOOP: [(name,) for name in config.names]}
+            for step in schedule.block(PILOT_BLOCK, (), alone, seed=config.seed):
+                self.run_step(step, PILOT_BLOCK)
+            self.add_capacities(grid.capacities_of(self.trials))
+        self.set_loads(loads)
+
+    def set_loads(self, loads: tuple[Load, ...] | None) -> None:
+        """Writes the loads into the header; None: those of the grid that enough arms reach."""
+        config = self.config
+        if loads is None:
+            names = [arm.name for arm in config.arms]
+            # A single load is one of all arms: of a server and its knobs, the slowest may be the
+            # server as it is.
+            needed = len(names) if config.one_load else 2
+            loads = grid.loads(
+                self.capacities, names, config.mode, len(config.cores.server), needed=needed
+            )
+            loads = self._fixed_load(loads) if config.one_load else loads
+        self.header = self.writer.update(updated(self.header, loads=loads))
+        text = "; ".join(load.text for load in loads)
+        self.progress.note(f"Loads: {text or 'none that two targets reach'}.")
+        for load in loads:
+            left_out = set(config.names) - set(self.reaching(load))
+            if left_out:
+                self.progress.note(f"Not at {load.text}: {', '.join(sorted(left_out))}.")
+
+    def add_capacities(self, rates: Mapping[str, float]) -> None:
+        """Keeps the best closed-loop rate of each arm, in requests per second."""
+        for name, rate in rates.items():
+            self.capacities[name] = max(rate, self.capacities.get(name, 0.0))
+        first = self.config.names[0]
+        if self.config.aa_control and first in self.capacities:
+            self.capacities[self.config.aa_control] = self.capacities[first]
+
+    def _fixed_load(self, loads: tuple[Load, ...]) -> tuple[Load, ...]:
+        """The heaviest load that every arm reaches, or else that two do."""
+        arm_count = len(self.config.arms)
+        common = [load for load in loads if len(self.reaching(load)) == arm_count]
+        return tuple((common or loads)[-1:])
+
+    def _indices(self) -> Iterator[int]:
+        """Block indices, until the result is precise enough or the mode's maximum is reached."""
+        effort = self.plan
+        half_width = effort.half_width.get(self.header.method, 0.0)
+        for index in range(effort.blocks_max):
+            beyond = index - effort.blocks
+            if effort.blocks_step and beyond >= 0 and beyond % effort.blocks_step == 0:
+                if inference.is_enough(self.header, self.trials, half_width):
+                    return
+                self.progress.note(
+                    f"{index} {plural(index, 'block was', 'blocks were')} not enough"
+                    f" for every pair; going on to {effort.next_look(index)}."
+                )
+            yield index
+
+    def repeat_checks(self, first: int) -> None:
+        """Further blocks of cross-checks, from an index on, where one does not agree."""
+        found = inference.contradicted(self.header, self.trials)
+        repeats = repeated_checks(self.header, self.plan, self.trials, found, first)
+        if repeats.starts:
+            pairs = sorted({f"{one.arm} / {one.against}" for one in found})
+            self.progress.note(
+                f"A cross-check does not agree for {', '.join(pairs)}: measuring"
+                f" {self.plan.repeated_check_blocks} more"
+                f" {plural(self.plan.repeated_check_blocks, 'block')} of it."
+            )
+        self.repeats = repeats
+        for step in repeats.starts:
+            self.run_step(step, step.planned.block)
+
+    def _block(self, index: int) -> Iterator[PlannedStart]:
+        effort, names = self.plan, self.config.names
+        alone = [(name,) for name in names]
+        kinds: dict[TrialKind, Sequence[tuple[str, ...]]] = dict(self.groups(index))
+        if index < effort.fixed_rate_blocks and any(load.rate_rps for load in self.header.loads):
+            kinds[TrialKind.FIXED_RATE] = alone
+        if index < effort.capacity_blocks and self.config.objective is not None:
+            kinds[TrialKind.CAPACITY] = [pair for pair in alone if pair[0] != self.config.floor]
+        elif self._has_closed_loop(index):
+            kinds[TrialKind.CLOSED_LOOP] = alone
+        is_sliced = self.header.method is Method.TIME_SLICED
+        checks = is_sliced and index < effort.cross_check_blocks
+        return schedule.block(index, self.header.loads, kinds, seed=self.config.seed, checks=checks)
+
+    def _has_closed_loop(self, index: int) -> bool:
+        """Whether arms are measured in the closed loop; the pilot was the first block's."""
+        return self.first_closed_loop <= index < self.plan.closed_loop_blocks
+
+    def groups(self, index: int) -> Iterator[tuple[TrialKind, Sequence[tuple[str, ...]]]]:
+        """Groups of arms measured together in this block, without unobservable arms."""
+        names = [arm.name for arm in self.config.arms if arm.name not in self.external]
+        if not self.config.paired_trials or len(names) < 2:
+            return
+        if self.header.method is Method.TIME_SLICED:
+            yield TrialKind.TIME_SLICED, [tuple(names)]
+        elif self.header.method is Method.PAIRED:
+            named = [name for name in names if name != self.config.aa_control]
+            control = self.config.aa_control if self.plan.has_control(index) else ""
+            yield TrialKind.PAIRED, schedule.baseline_first(named, control)
+            if index < self.plan.cross_check_blocks and not self.config.is_closed:
+                yield TrialKind.TIME_SLICED, [tuple(names)]
+
+    def run_step(self, step: PlannedStart, index: int) -> None:
+        """Starts the arms of a step and measures them at each load, with all arms that reach it."""
+        planned = self.usable(step.planned)
+        if planned is None:
+            return
+        workload = self.config.workload
+        left = list(self._parts(step, index))
+        # One start more than failures can need: after the one that finds busy arms.
+        for _ in range(FAILURES_MAX + 2):
+            self.progress.begins(f"{starting(planned)} in block {index + 1}")
+            with started_servers(self.runner, planned, workload) as servers:
+                self.starts += 1
+                servers.warm_up(planned, workload, self.plan)
+                if self.plan.horizon and self.config.given_loads is None:
+                    self.add_capacities(servers.rates)
+                while left:
+                    part = left.pop(0)
+                    if not self.measure(servers, planned, part, index):
+                        break
+                    if self.finds_busy_arms():
+                        left.insert(0, part)
+                        break
+            planned = self.usable(step.planned)
+            if not left or planned is None:
+                return
+
+    def _parts(self, step: PlannedStart, index: int) -> Iterator[PlannedMeasurement]:
+        """Every trial of a step, in their order."""
+        kind = step.planned.kind
+        if kind is TrialKind.CAPACITY and self._has_closed_loop(index):
+            yield PlannedMeasurement(kind=TrialKind.CLOSED_LOOP)
+        if kind in {TrialKind.CLOSED_LOOP, TrialKind.CAPACITY}:
+            yield PlannedMeasurement(kind=kind)
+            return
+        yield from measurements(step)
+
+    def finds_busy_arms(self) -> bool:
+        """Whether the last trial showed that an arm cannot be measured in slices."""
+        last = self.trials[-1:]  # None before the first trial, of which too few arms were left.
+        found = frozenset().union(*map(inference.busy_arms, last)) - self.busy
+        if found and self.header.method is Method.TIME_SLICED:
+            self.busy |= found
+            plan = updated(self.plan, fixed_rate_blocks=self.plan.blocks_max)
+            self.config = updated(self.config, plan=plan)
+            names = ", ".join(sorted(found))
+            self.progress.note(
+                f"{names}: works while others are under load, so it is compared by trials of each"
+                " target alone, in every block."
+            )
+            return True
+        return False
+
+    def usable(self, planned: PlannedTrial) -> PlannedTrial | None:
+        """A step without arms that failed too often or take time from others; None if too few."""
+        busy = self.busy if planned.kind is TrialKind.TIME_SLICED else ()
+        arms = tuple(
+            name for name in planned.arms if self.failures[name] < FAILURES_MAX and name not in busy
+        )
+        if len(arms) < (2 if planned.kind.is_paired else 1):
+            return None
+        return updated(planned, arms=arms)
+
+    def measure(
+        self, servers: Servers, planned: PlannedTrial, part: PlannedMeasurement, index: int
+    ) -> bool:
+        """Runs one trial, repeated if disturbed; whether the start can be used further."""
+        planned = updated(planned, kind=part.kind)
+        if part.load is not None:
+            reaching = set(self.reaching(part.load))
+            if part.kind.is_paired and not part.is_check and part.load in self.wanted:
+                reaching &= self.wanted[part.load]
+            arms = tuple(name for name in planned.arms if name in reaching)
+            planned = updated(planned, arms=arms)
+            if len(arms) < (2 if planned.kind.is_paired else 1):
+                return True
+        self.progress.begins(f"{measuring(planned, part.load)} in block {index + 1}")
+        # A disturbed search is not repeated, because it takes too long.
+        reruns = 0 if part.kind is TrialKind.CAPACITY else RERUNS_MAX
+        trial = self.loop.run(
+            planned.kind,
+            lambda: self._trial(servers, planned, part),
+            lambda: self._trials_left(index),
+            reruns,
+        )
+        if trial.failure is None:
+            return True
+        self.failures[trial.failure.arm] += 1
+        return False
+
+    def _trials_left(self, index: int) -> Mapping[TrialKind, int]:
+        if self.expected is not None:
+            return self.expected()
+        if self.repeats is not None:
+            return self.repeats.trials_left(self.trials)
+        names = [name for name in self.config.names if self.failures[name] < FAILURES_MAX]
+        return trials_left(self.config, self.header, names, self.trials, index)
+
+    def _trial(self, servers: Servers, planned: PlannedTrial, part: PlannedMeasurement) -> Trial:
+        trial = self._measured(servers, planned, part)
+        return updated(trial, start_index=self.starts)
+
+    def _measured(self, servers: Servers, planned: PlannedTrial, part: PlannedMeasurement) -> Trial:
+        config, effort, load = self.config, self.plan, part.load
+        if planned.kind is TrialKind.CAPACITY:
+            assert config.objective is not None, "a search is planned with an objective only"
+            first = self._first_rate(planned)
+            return servers.search(planned, config.workload, config.objective, first)
+        rate = None if load is None else load.rate_rps
+        if planned.kind is TrialKind.PAIRED and rate is not None:
+            rate = max(1, rate // SINGLE_RATE_FACTOR)
+        workload = updated(config.workload, rate_rps=rate)
+        if planned.kind is not TrialKind.TIME_SLICED or load is None:
+            settle_ns = effort.settle_ns if planned.kind is TrialKind.FIXED_RATE else 0
+            warmup_ns = max(effort.warmup_ns, settle_ns)
+            timing = TrialTiming(warmup_ns, effort.window(planned.kind))
+            return servers.measure(planned, workload, timing)
+        turns = effort.slice_length(load, is_check=part.is_check)
+        span_ns = effort.active_ns(load, is_check=part.is_check) * len(planned.arms)
+        trial = servers.measure(
+            planned,
+            workload,
+            TrialTiming(effort.settle_ns, span_ns, turns.length_ns, IDLE_WATCH_NS),
+        )
+        return updated(trial, slice_ns=turns.nominal_ns)
+
+    def _first_rate(self, planned: PlannedTrial) -> int:
+        """The first rate of a search: near the last result, or else near the closed loop's."""
+        (arm,) = planned.arms
+        known = [t.capacity for t in self.trials if t.capacity and t.arms == (arm,)]
+        met = [one.rate_rps for one in known if one.rate_rps]
+        near = met[-1] if met else FIRST_OF_CLOSED_LOOP * self.capacities.get(arm, 1_000.0)
+        return first_rate(near, planned.seed)
+
+    def reaching(self, load: Load) -> tuple[str, ...]:
+        """The arms that are measured at a load."""
+        names = [arm.name for arm in self.config.arms]
+        if load.level is LoadLevel.GIVEN:
+            return tuple(names)
+        return grid.reaching(load, self.capacities, names)
+
+
+def starting(planned: PlannedTrial) -> str:
+    """What is started, for the user."""
+    return f"starting {_named(planned.arms)}"
+
+
+def measuring(planned: PlannedTrial, load: Load | None) -> str:
+    """What is measured, for the user."""
+    if planned.kind is TrialKind.CAPACITY:
+        return f"searching the capacity of {_named(planned.arms)}"
+    if load is None:
+        return f"measuring {_named(planned.arms)} in a closed loop"
+    return f"measuring {_named(planned.arms)} at {load.text}"
+
+
+def _named(arms: Sequence[str]) -> str:
+    return " and ".join(arms) if len(arms) < 3 else f"{len(arms)} targets"

@@ -1,0 +1,355 @@
+"""An experiment: prepares its targets, runs a campaign per workload, and evaluates the claims.
+
+File -> arms -> prepared arms -> requirements of workloads -> plans that fit into the mode's minutes
+-> header -> benchmarks -> one campaign after the other, each in a folder inside the experiment's,
+and the counters of claims -> (a reader turns the records into results).
+"""
+
+import datetime as dt
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jissoku import inference, records
+from jissoku.design import budget, factors
+from jissoku.design.budget import WorkloadRequirements
+from jissoku.design.sampling_plan import SamplingPlan
+from jissoku.errors import TargetError
+from jissoku.inference.claim_quantities import WorkloadTrials
+from jissoku.inference.claims import ClaimData, evaluate_claims
+from jissoku.inference.inequality import Quantity, quantity
+from jissoku.inference.latency import FRACTIONS
+from jissoku.inference.published import compare_published
+from jissoku.measure import counting
+from jissoku.measure.compare import compare
+from jissoku.measure.compare_config import CompareConfig, LoadMode
+from jissoku.measure.machine import machine
+from jissoku.measure.progress import ProgressListener
+from jissoku.measure.trial_runner import PreparedArm
+from jissoku.model import (
+    ConnectionMode,
+    CoreAssignment,
+    CounterReadings,
+    Method,
+    Mode,
+    Recipe,
+    Transport,
+    UnavailableTarget,
+    Workload,
+)
+from jissoku.model.experiment import (
+    Experiment,
+    ExperimentHeader,
+    ExperimentResult,
+    TargetSpec,
+    WorkloadSpec,
+)
+from jissoku.model.updated import updated
+from jissoku.records import experiment as folders
+from jissoku.request import ExperimentRequest
+from jissoku.system.cores import available_cores
+from jissoku.targets import command
+from jissoku.targets.contract import capability
+from jissoku.targets.placeholders import BuildPaths
+from jissoku.targets.prepare import PreparedTarget, prepare
+
+# Metrics for which arms are measured in the same trials.
+COMPARED_METRICS = frozenset({"cost", *FRACTIONS})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExperimentConfig:
+    experiment: Experiment
+    recipes: Mapping[str, Recipe]
+    place: BuildPaths
+    mode: Mode
+    seed: int
+    cores: CoreAssignment
+    folder: Path
+    version: str
+    noise_floors: Mapping[Method, float] = field(default_factory=dict)
+    request: ExperimentRequest | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExperimentPlan:
+    """An experiment that can be started."""
+
+    config: ExperimentConfig
+    header: ExperimentHeader
+    comparisons: tuple[CompareConfig, ...]
+
+
+def plan(config: ExperimentConfig, listener: ProgressListener) -> ExperimentPlan:
+    """Prepares every target, and plans the time.
+
+    Raises:
+        InputError: A command of the file cannot be run.
+    """
+    experiment = config.experiment
+    ready, unavailable = _prepare_arms(config, listener)
+    fields = {s.name: _participants(s, ready, unavailable) for s in experiment.workload}
+    left_out = {name: _no_arms_reason(m) for name, (found, m) in fields.items() if not found}
+    selected = [s for s in experiment.workload if s.name not in left_out]
+    needs = {s.name: _requirements(experiment, s, len(fields[s.name][0])) for s in selected}
+    beside = counting.seconds(experiment)
+    efforts = budget.fit_time_budget(config.mode, needs, beside)
+    header = ExperimentHeader(
+        experiment=experiment,
+        jissoku=config.version,
+        started_utc=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        mode=config.mode,
+        seed=config.seed,
+        machine=machine(),
+        cores=config.cores,
+        workloads=tuple(needs),
+        skipped=left_out,
+        unavailable=unavailable,
+        minutes=budget.minutes([(needs[name], effort) for name, effort in efforts.items()], beside),
+    )
+    questions = tuple(
+        _compare_config(
+            config, setting, fields[setting.name], needs[setting.name], efforts[setting.name]
+        )
+        for setting in selected
+    )
+    return ExperimentPlan(config=config, header=header, comparisons=questions)
+
+
+def run(plan: ExperimentPlan, listener: ProgressListener) -> bool:
+    """Runs every workload; finished trials stay on disk.
+
+    Returns:
+        Whether it ran to its end.
+
+    Raises:
+        InputError: The folder holds an experiment already or cannot be written.
+    """
+    config = plan.config
+    watched = counting.counted_arms(config.experiment)
+    folders.write_header(config.folder, plan.header)
+    figures = counting.run_benchmarks(
+        config.experiment, config.recipes, config.place, config.cores, listener
+    )
+    folders.write_benchmarks(config.folder, figures)
+    for number, question in enumerate(plan.comparisons, start=1):
+        who = ", ".join(question.names)
+        total = len(plan.comparisons)
+        listener.note(f"Workload {number} of {total}, {question.folder.name}: {who}.")
+        if not compare(question, listener):
+            return False
+        arms = watched.get(question.folder.name, ())
+        if arms:
+            listener.note(f"Counting what a request does: {', '.join(arms)}.")
+            folders.write_counters(question.folder, _counted(question, arms))
+    folders.mark_finished(config.folder)
+    return True
+
+
+def placeholder_arms(experiment: Experiment, arms: Container[str]) -> tuple[str, ...]:
+    """Names of the claims about one of these arms."""
+    return tuple(
+        claim.name
+        for claim in experiment.claim
+        if any(one.arm in arms for one in counting.named(claim))
+    )
+
+
+def _counted(config: CompareConfig, arms: Container[str]) -> dict[str, CounterReadings]:
+    mine = [one for one in config.arms_prepared if one.arm.name in arms]
+    seed = f"{config.seed}/{config.folder.name}"
+    return counting.count_arms(mine, config.workload, config.cores, seed)
+
+
+def read_result(folder: Path) -> ExperimentResult:
+    """Evaluates an experiment from its records; the same records give the same results.
+
+    Raises:
+        InputError: A record is malformed.
+    """
+    header = folders.read_header(folder)
+    campaigns, summaries = {}, {}
+    for name in header.workloads:
+        if not (folder / name).is_dir():
+            continue
+        run, trials = records.read(folder / name)
+        counters = folders.read_counters(folder / name)
+        campaigns[name] = WorkloadTrials(run=run, trials=trials, counters=counters)
+        summaries[name] = inference.summarise(run, trials)
+    known = ClaimData(
+        header=header, workloads=campaigns, benchmarks=folders.read_benchmarks(folder)
+    )
+    return ExperimentResult(
+        header=header,
+        claims=evaluate_claims(known, header.experiment.claim),
+        published=tuple(compare_published(known)),
+        summaries=summaries,
+        is_finished=folders.is_finished(folder),
+    )
+
+
+def _prepare_arms(
+    config: ExperimentConfig, listener: ProgressListener
+) -> tuple[dict[str, PreparedArm], tuple[UnavailableTarget, ...]]:
+    """Every arm that can be started here; each recipe is prepared once."""
+    experiment = config.experiment
+    made: dict[str, PreparedTarget | UnavailableTarget] = {}
+    ready: dict[str, PreparedArm] = {}
+    unavailable: list[UnavailableTarget] = []
+    for spec in factors.arms(experiment.target, experiment.factor, experiment.design):
+        source = spec.recipe or spec.command
+        if source not in made:
+            listener.note(f"Preparing {source}.")
+            made[source] = _prepare_target(spec, config)
+        found = made[source]
+        if isinstance(found, UnavailableTarget):
+            unavailable.append(updated(found, name=spec.name))
+        else:
+            ready[spec.name] = _prepared_arm(spec, found)
+    return ready, tuple(unavailable)
+
+
+def _prepare_target(
+    spec: TargetSpec, config: ExperimentConfig
+) -> PreparedTarget | UnavailableTarget:
+    """A target that cannot be built is unavailable; the others run."""
+    if spec.command:
+        return command.from_command(f"{spec.name}={spec.command}", config.place)
+    recipe = config.recipes[spec.recipe]
+    try:
+        return prepare(recipe, config.place)
+    except TargetError as error:
+        return UnavailableTarget(name=spec.name, reason=str(error), install_hint=recipe.install)
+
+
+def _prepared_arm(spec: TargetSpec, prepared: PreparedTarget) -> PreparedArm:
+    """An arm with its changes applied; its description lists them."""
+    assert prepared.start is not None, "recipes and commands are started"
+    start, config = prepared.start, prepared.config
+    text = []
+    for change in spec.change:
+        if change.config:
+            config = tuple(
+                updated(one, text=one.text.replace(change.find, change.replace))
+                if one.name == change.config
+                else one
+                for one in config
+            )
+            text.append(f"{change.config}: {_short(change.find)} -> {_short(change.replace)}")
+        start = updated(
+            start,
+            command=(*start.command, *change.add),
+            environment=start.environment | change.environment,
+        )
+        text += [" ".join(change.add)] if change.add else []
+        text += [f"{key}={value}" for key, value in change.environment.items()]
+    changed = updated(prepared, start=start, config=config).with_upstream(spec.upstream)
+    arm = changed.arm(spec.name)
+    if text:
+        arm = updated(arm, description=f"{arm.description}\nChanged: {'; '.join(text)}.")
+    return PreparedArm(arm, changed)
+
+
+def _short(text: str) -> str:
+    return " ".join(text.split()) or "nothing"
+
+
+def _participants(
+    setting: WorkloadSpec, ready: Mapping[str, PreparedArm], missing: Iterable[UnavailableTarget]
+) -> tuple[tuple[PreparedArm, ...], tuple[UnavailableTarget, ...]]:
+    """The arms of one workload, and the reasons why others are excluded."""
+    unavailable = {one.name: one for one in missing}
+    wanted = setting.arms or (*ready, *unavailable)
+    participants, out = [], []
+    for name in wanted:
+        if name in unavailable:
+            out.append(unavailable[name])
+            continue
+        reason = _unable(setting, ready[name].prepared)
+        if reason:
+            result = "choose another path"
+            out.append(UnavailableTarget(name=name, reason=reason, install_hint=result))
+        else:
+            participants.append(ready[name])
+    return tuple(participants), tuple(out)
+
+
+def _unable(setting: WorkloadSpec, prepared: PreparedTarget) -> str:
+    asked = capability(setting.path)
+    if prepared.capabilities and asked is not None and asked not in prepared.capabilities:
+        return f"it does not serve {setting.path}"
+    if setting.unix and not prepared.listens_unix:
+        return "it cannot listen on a Unix socket"
+    return ""
+
+
+def _no_arms_reason(unavailable: Iterable[UnavailableTarget]) -> str:
+    return "; ".join(f"{one.name} is missing: {one.reason}" for one in unavailable)
+
+
+def _requirements(experiment: Experiment, setting: WorkloadSpec, arms: int) -> WorkloadRequirements:
+    """What claims and published values require of one workload."""
+    wanted = [
+        one
+        for one in _quantities(experiment)
+        if not one.is_benchmark and (one.workload or experiment.workload[0].name) == setting.name
+    ]
+    metrics = {one.metric for one in wanted if not one.is_count}
+    bursts = setting.closed_loop or setting.pipeline > 1
+    return WorkloadRequirements(
+        arms=arms,
+        compares_cost=bool(metrics & COMPARED_METRICS) and not bursts,
+        needs_closed_loop=bool(metrics - COMPARED_METRICS) or bursts,
+        settle_s=setting.settle_s,
+    )
+
+
+def _quantities(experiment: Experiment) -> list[Quantity]:
+    return counting.quantities(experiment) + [
+        quantity(row.quantity) for row in experiment.published if row.quantity
+    ]
+
+
+def _compare_config(
+    config: ExperimentConfig,
+    setting: WorkloadSpec,
+    field: tuple[tuple[PreparedArm, ...], tuple[UnavailableTarget, ...]],
+    need: WorkloadRequirements,
+    effort: SamplingPlan,
+) -> CompareConfig:
+    arms, unavailable = field
+    cores = config.cores
+    if setting.shared_cores:
+        cores = CoreAssignment(server=available_cores(), generator=available_cores(), shared=True)
+    return CompareConfig(
+        arms_prepared=arms,
+        floor=None,
+        unavailable=unavailable,
+        workload=Workload(
+            path=setting.path,
+            method=setting.method,
+            headers=tuple(setting.headers.items()),
+            body=b"x" * setting.body_size,
+            websocket=setting.websocket,
+            connections=setting.connections,
+            pipeline=setting.pipeline,
+            connection_mode=ConnectionMode.KEEP_ALIVE
+            if setting.keepalive
+            else ConnectionMode.CLOSE,
+            rate_rps=setting.rate,
+            transport=Transport.UNIX if setting.unix else Transport.TCP,
+        ),
+        mode=config.mode,
+        plan=effort,
+        seed=config.seed,
+        cores=cores,
+        folder=config.folder / setting.name,
+        version=config.version,
+        load_mode=LoadMode.CLOSED if setting.closed_loop else LoadMode.COMMON,
+        one_load=True,
+        noise_floors=config.noise_floors,
+        paired_trials=need.compares_cost or setting.closed_loop or setting.pipeline > 1,
+        verb="run",
+        experiment=config.experiment.name,
+        request=config.request,
+    )

@@ -1,0 +1,304 @@
+"""Explains a target's cost: one probe after the other, then the rules.
+
+Each probe has a fresh start of the target. No verdict uses these measurements, because the probes
+disturb the target.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+from jissoku.errors import TargetError
+from jissoku.explain import diff, findings
+from jissoku.inference.profile import user_functions
+from jissoku.measure.loadgen import LoadgenError, LoadSpec
+from jissoku.measure.probes import load, memory, syscalls, timer_scaling, wire
+from jissoku.measure.probes.client import ProbeError, RequestTarget
+from jissoku.measure.profiler import FREQUENCY_SHORT_HZ, ProfilerError, profile_load
+from jissoku.measure.tuning_target import TuningTarget
+from jissoku.model import Capability, CoreAssignment, Workload
+from jissoku.model.finding import Explanation
+from jissoku.model.observed import LoadObservation, Observations, ProbeFailure, TimerObservation
+from jissoku.model.profile_observation import ProfileObservation
+from jissoku.model.updated import updated
+from jissoku.system import cores
+from jissoku.system.interruption import Interrupted, Interruption
+from jissoku.system.processes import process_tree
+from jissoku.system.sockets import listener_pid
+from jissoku.targets import response
+from jissoku.targets.launch import Launcher
+from jissoku.targets.prepare import PreparedTarget
+from jissoku.targets.process import RunningTarget
+
+Seen = TypeVar("Seen")
+
+WARMUP_NS = 300_000_000
+WINDOW_NS = 1_500_000_000
+
+NAMES = {"wire": "the wire", "syscalls": "system calls"}
+
+# Two seconds of one busy core are two thousand samples.
+PROFILE_NS = 2_000_000_000
+
+# A few at a time with short delays, so that the timers are examined often.
+SHORT_DELAYS = Workload(path="/delay?ms=1", connections=8)
+DELAYS_WARMUP_NS = 100_000_000
+DELAYS_WINDOW_NS = 700_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainConfig:
+    """The target to observe, and the request.
+
+    Attributes:
+        floor: The floor, if it can answer the request; its cost is the kernel's part.
+        probes: Only these are used; empty: all.
+    """
+
+    prepared: PreparedTarget
+    workload: Workload
+    floor: PreparedTarget | None = None
+    seed: int = 0
+    probes: frozenset[str] = frozenset()
+
+
+def explain(question: ExplainConfig, note: Callable[[str], None]) -> Explanation | None:
+    """Observes a target with every probe, and diagnoses the causes.
+
+    Returns:
+        None if it was interrupted; all started processes are stopped.
+
+    Raises:
+        TargetError: It cannot be started, exits, or gives no successful answer.
+    """
+    with Interruption() as interruption:
+        try:
+            observed = _Observer(question, note, interruption).observe()
+        except Interrupted:
+            return None
+        except TargetError:
+            if interruption.asked:
+                return None
+            raise
+    found = findings(observed)
+    prepared = question.prepared
+    settings = [setting for finding in found for setting in finding.directives]
+    changes = [
+        diff(config.text, settings, prepared.name.partition("-")[0], config.name)
+        for config in prepared.config
+        if config.name.endswith(".conf")
+    ]
+    return Explanation(
+        target=prepared.name,
+        version=prepared.version,
+        path=question.workload.path,
+        observations=observed,
+        findings=found,
+        functions=user_functions(observed.profile) if observed.profile else (),
+        changes="".join(changes),
+    )
+
+
+def answering(knobs: TuningTarget, explanation: Explanation) -> TuningTarget:
+    """Only the knobs for diagnosed causes."""
+    causes = {finding.name for finding in explanation.findings}
+    chosen = tuple(knob for knob in knobs.knobs if causes & set(knob.for_findings))
+    return updated(knobs, knobs=chosen, skipped={})
+
+
+class _Observer:
+    """Starts the target for each probe, and stores observations and failures."""
+
+    def __init__(
+        self, config: ExplainConfig, note: Callable[[str], None], interruption: Interruption
+    ) -> None:
+        self._config = config
+        self._note = note
+        self._interruption = interruption
+        self._rng = random.Random(config.seed)
+        everything = cores.available_cores()
+        apart = cores.partition_cores(everything)
+        # The target may use every core, as in production: fewer workers than cores are detected.
+        self._cores = CoreAssignment(server=everything, generator=apart.generator, shared=True)
+        # Other load on a core then affects both copies alike.
+        self._one_core = apart.server[:1]
+        self._lost: list[ProbeFailure] = []
+
+    def observe(self) -> Observations:
+        of_wire = self._probe("wire", lambda up: wire.observe_wire(self._request_target(up)))
+        of_calls = self._probe(
+            "syscalls",
+            lambda up: syscalls.observe_syscalls(self._request_target(up), self._pids(up)),
+        )
+        of_load = self._probe("load", lambda up: self._load(up, self._config.workload))
+        of_profile = self._probe("functions", self._profile)
+        of_memory = self._probe(
+            "memory",
+            lambda up: memory.observe_memory(self._request_target(up), lambda: self._pids(up)),
+        )
+        of_timers = (
+            self._probe("timers", self._timers, on=self._one_core)
+            if self._can_probe_timers()
+            else None
+        )
+        of_floor = self._floor()
+        costs = {}
+        if self._is_wanted("syscalls"):
+            self._note("Looking at what calls cost here.")
+            costs = syscalls.syscall_costs()
+        return Observations(
+            wire=of_wire,
+            syscalls=of_calls,
+            load=of_load,
+            memory=of_memory,
+            profile=of_profile,
+            timers=of_timers,
+            floor_cpu_ns=of_floor.cpu_ns_per_request if of_floor else None,
+            floor_total_cpu_ns=of_floor.total_cpu_ns_per_request if of_floor else None,
+            syscall_cost_ns=costs,
+            failures=tuple(self._lost),
+        )
+
+    def _is_wanted(self, probe: str) -> bool:
+        return not self._config.probes or probe in self._config.probes
+
+    def _probe(
+        self, name: str, probe: Callable[[RunningTarget], Seen], on: tuple[int, ...] = ()
+    ) -> Seen | None:
+        if not self._is_wanted(name):
+            return None
+        self._note(f"Looking at {NAMES.get(name, name)}.")
+        with self._started(self._config.prepared, on or self._cores.server) as running:
+            try:
+                return probe(running)
+            except ProbeError as error:
+                self._interruption.check()
+                if not running.is_alive():
+                    message = f"{running.name} {running.exit_description()} while it was looked at"
+                    raise TargetError(message, stderr=running.output_tail()) from error
+                self._record_failure(NAMES.get(name, name), str(error), error.remedy)
+                return None
+
+    def _record_failure(self, probe: str, reason: str, result: str = "") -> None:
+        self._lost.append(ProbeFailure(probe=probe, reason=reason, hint=result))
+
+    @contextmanager
+    def _started(self, prepared: PreparedTarget, on: tuple[int, ...]) -> Iterator[RunningTarget]:
+        """Starts the target on some cores, with one worker for each."""
+        self._interruption.check()
+        launcher = Launcher(cores=on, rng=self._rng, give_up=lambda: self._interruption.asked)
+        with launcher.ready(prepared, self._config.workload) as running:
+            yield running
+            self._interruption.check()
+
+    def _request_target(self, running: RunningTarget, path: str | None = None) -> RequestTarget:
+        workload = self._config.workload
+        asked = updated(workload, path=workload.path if path is None else path)
+        return RequestTarget(
+            connect=running.address.connect,
+            request=response.request(running.address, asked),
+            method=asked.method,
+        )
+
+    @staticmethod
+    def _root(running: RunningTarget) -> int | None:
+        return running.pid or listener_pid(running.address)
+
+    def _pids(self, running: RunningTarget) -> set[int]:
+        return process_tree(self._root(running))
+
+    def _load(self, running: RunningTarget, workload: Workload) -> LoadObservation:
+        spec = self._spec(running, workload, WINDOW_NS)
+        return load.observe_load(spec, self._cores, started=self._interruption.waits_for)
+
+    def _profile(self, running: RunningTarget) -> ProfileObservation:
+        """Samples the target under the same load, in a longer window for enough samples."""
+        spec = self._spec(running, self._config.workload, PROFILE_NS)
+        try:
+            measured, samples = profile_load(
+                spec,
+                self._cores,
+                started=self._interruption.waits_for,
+                frequency=FREQUENCY_SHORT_HZ,
+            )
+        except (LoadgenError, ProfilerError) as error:
+            raise ProbeError(str(error)) from error
+        return ProfileObservation(
+            requests=measured.requests, cpu_ns=measured.cpu_ns or 0, samples=samples
+        )
+
+    def _spec(self, running: RunningTarget, workload: Workload, window_ns: int) -> LoadSpec:
+        return LoadSpec(
+            arms=(running.name,),
+            urls=(running.address.url(workload.path),),
+            roots=(self._root(running),),
+            body=None,
+            status=200,
+            workload=workload,
+            warmup_ns=WARMUP_NS,
+            window_ns=window_ns,
+            seed=self._config.seed,
+        )
+
+    def _can_probe_timers(self) -> bool:
+        """Whether the target supports delays; recipes declare it, other targets are tested."""
+        if not self._is_wanted("timers"):
+            return False
+        parts = self._config.prepared.capabilities
+        if parts and Capability.DELAY not in parts:
+            self._record_failure("timers", "the target does not serve /delay", "")
+            return False
+        return True
+
+    def _timers(self, running: RunningTarget) -> TimerObservation:
+        def asking(delay_ms: int) -> RequestTarget:
+            return self._request_target(running, f"/delay?ms={delay_ms}")
+
+        with ExitStack() as stack:
+            copy = self._copy(running, stack)
+            return timer_scaling.observe_timers(
+                timer_scaling.TimerProbe(asking=asking, load=lambda: self._cost(running, copy))
+            )
+
+    def _copy(self, running: RunningTarget, stack: ExitStack) -> RunningTarget | None:
+        """A second copy of the target; None if only one is possible, or for an external server."""
+        if running.pid is None:
+            return None
+        try:
+            return stack.enter_context(self._started(self._config.prepared, self._one_core))
+        except TargetError:
+            self._interruption.check()
+            return None
+
+    def _cost(self, running: RunningTarget, copy: RunningTarget | None) -> timer_scaling.LoadCost:
+        both = [running] if copy is None else [running, copy]
+        spec = LoadSpec(
+            arms=("target", "copy")[: len(both)],
+            urls=tuple(one.address.url(SHORT_DELAYS.path) for one in both),
+            roots=tuple(self._root(one) for one in both),
+            body=None,
+            status=200,
+            workload=SHORT_DELAYS,
+            warmup_ns=DELAYS_WARMUP_NS,
+            window_ns=DELAYS_WINDOW_NS,
+            seed=self._config.seed,
+        )
+        costs = load.observe_costs(spec, self._cores, started=self._interruption.waits_for)
+        return timer_scaling.LoadCost(target_ns=costs[0], control_ns=costs[-1] if copy else None)
+
+    def _floor(self) -> LoadObservation | None:
+        if not self._is_wanted("floor"):
+            return None
+        floor = self._config.floor
+        if floor is None:
+            self._record_failure("the floor", "it does not serve this path", "use / or /42")
+            return None
+        self._note("Looking at the floor.")
+        with self._started(floor, self._cores.server) as running:
+            try:
+                return self._load(running, self._config.workload)
+            except ProbeError as error:
+                self._record_failure("the floor", str(error))
+                return None

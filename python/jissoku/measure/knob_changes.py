@@ -1,0 +1,287 @@
+"""Targets of tuning: a recipe with its knobs, or the user's own configuration."""
+
+import difflib
+import os
+import re
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from jissoku.errors import InputError
+from jissoku.measure.selection import build_paths
+from jissoku.measure.tuning_target import TuningTarget
+from jissoku.model import (
+    ChangeKind,
+    ConfigFile,
+    Knob,
+    Recipe,
+    StartCommand,
+    UnavailableTarget,
+)
+from jissoku.model.updated import updated
+from jissoku.system.cores import available_cores
+from jissoku.targets import (
+    haproxy_config,
+    haproxy_sandbox,
+    nginx_config,
+    nginx_edit,
+    nginx_sandbox,
+)
+from jissoku.targets.nginx_config import Configuration
+from jissoku.targets.placeholders import require_no_placeholder
+from jissoku.targets.prepare import PreparedTarget, prepare
+
+ALREADY_SET = "is so already"
+
+# Limit of `nginx -V` in seconds, which normally prints immediately.
+ASK_LIMIT_S = 20.0
+
+
+def tuning_target(
+    recipe: Recipe, knobs: Sequence[Knob], *, config: Path | None, listen: str
+) -> TuningTarget:
+    """Prepares the target of a tuning.
+
+    Raises:
+        InputError: The recipe has no knobs or is unavailable, or the configuration is unusable.
+    """
+    base = prepare(recipe, build_paths())
+    if isinstance(base, UnavailableTarget):
+        raise InputError(base.sentence)
+    if config is None:
+        return target_of_recipe(recipe, knobs, base)
+    if recipe.name == "haproxy":
+        return target_of_haproxy_configuration(config, base, knobs, listen=listen)
+    if recipe.name != "nginx":
+        raise InputError(f"--config is for nginx and haproxy: no reader exists for {recipe.name}'s")
+    return target_of_configuration(config, base, knobs, prefix=_prefix(base), listen=listen)
+
+
+def target_of_configuration(
+    path: Path, base: PreparedTarget, knobs: Sequence[Knob], *, prefix: str, listen: str = ""
+) -> TuningTarget:
+    """The user's nginx configuration; it is only read.
+
+    Args:
+        base: nginx, prepared from its recipe.
+        prefix: The folder that relative paths of a configuration refer to, as nginx was built.
+        listen: The address that receives requests; empty: it is chosen.
+
+    Raises:
+        InputError: It is not a configuration, or cannot be run here.
+    """
+    original = nginx_config.read(path)
+    nginx_sandbox.require_http(original)
+    listen_address = nginx_sandbox.choose_listen_address(original, listen)
+    known = {knob.name: knob for knob in knobs}
+    tried, skipped = _applicable(original, knobs)
+
+    def switched(names: tuple[str, ...]) -> Configuration:
+        return _switched(original, [known[name] for name in names])
+
+    return TuningTarget(
+        name=f"nginx with {path}",
+        knobs=tried,
+        skipped=skipped,
+        prepared=lambda names: nginx_sandbox.prepared(
+            base, switched(names), listen_address, prefix
+        ),
+        diff=lambda names: original.diff(switched(names)),
+        sandbox=nginx_sandbox.describe_changes(listen_address),
+    )
+
+
+def target_of_haproxy_configuration(
+    path: Path, base: PreparedTarget, knobs: Sequence[Knob], *, listen: str = ""
+) -> TuningTarget:
+    """The user's HAProxy configuration; it is only read. `base` is prepared from HAProxy's recipe.
+
+    Raises:
+        InputError: It is not a configuration, or cannot be run here.
+    """
+    path = path.absolute()
+    original = haproxy_config.read(path)
+    require_no_placeholder(path, original)
+    chosen = haproxy_sandbox.choose_listen_address(path, original, listen)
+    known = {knob.name: knob for knob in knobs}
+    skipped = {
+        knob.name: why or ALREADY_SET
+        for knob in knobs
+        if (why := haproxy_config.unfit(original, knob))
+        or haproxy_config.switch(original, knob) == original
+    }
+
+    def switched(names: tuple[str, ...]) -> str:
+        return _lines_switched(original, [known[name] for name in names])
+
+    return TuningTarget(
+        name=f"haproxy with {path}",
+        knobs=tuple(knob for knob in knobs if knob.name not in skipped),
+        skipped=skipped,
+        prepared=lambda names: haproxy_sandbox.prepared(base, switched(names), chosen),
+        diff=lambda names: "".join(_lines(original, switched(names), str(path))),
+        sandbox=haproxy_sandbox.describe_changes(chosen),
+    )
+
+
+def target_of_recipe(recipe: Recipe, knobs: Sequence[Knob], base: PreparedTarget) -> TuningTarget:
+    """A recipe, whose knobs change its configuration, its environment or its command.
+
+    Raises:
+        InputError: It has no knobs.
+    """
+    if not knobs:
+        raise InputError(f"the recipe {recipe.name} has no knobs to try")
+    known = {knob.name: knob for knob in knobs}
+    skipped = {knob.name: why for knob in knobs if (why := _no_effect_reason(base, knob))}
+    return TuningTarget(
+        name=recipe.name,
+        knobs=tuple(knob for knob in knobs if knob.name not in skipped),
+        skipped=dict(sorted(skipped.items())),
+        prepared=lambda names: _prepared(base, [known[name] for name in names]),
+        diff=lambda names: _diff(base, _prepared(base, [known[name] for name in names])),
+    )
+
+
+def _prefix(base: PreparedTarget) -> str:
+    """The folder that relative paths of a configuration refer to, as nginx was built."""
+    command = [str(base.values["program"]), "-V"]
+    try:
+        said = subprocess.run(
+            command, capture_output=True, text=True, timeout=ASK_LIMIT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InputError(f"nginx does not report how it was built: {error}") from error
+    found = re.search(r"--prefix=(\S+)", said.stderr)
+    return found[1] if found else "/usr/local/nginx"
+
+
+def _applicable(
+    original: Configuration, knobs: Sequence[Knob]
+) -> tuple[tuple[Knob, ...], dict[str, str]]:
+    tried: list[Knob] = []
+    skipped: dict[str, str] = {}
+    for knob in knobs:
+        if why := nginx_edit.unfit(original, knob, len(available_cores())):
+            skipped[knob.name] = why
+        elif nginx_edit.switch(original, knob) == original:
+            skipped[knob.name] = ALREADY_SET
+        else:
+            tried.append(knob)
+    return tuple(tried), skipped
+
+
+def _no_effect_reason(base: PreparedTarget, knob: Knob) -> str:
+    """Why there are no knobs to test; empty if there are."""
+    if _names_directives([knob]):
+        reasons = [
+            nginx_edit.unfit(_configuration(config), knob, len(available_cores()))
+            for config in base.config
+            if _is_nginx(config)
+        ]
+        if reasons and all(reasons):
+            return reasons[0]
+    for config in base.config:
+        if config.name == haproxy_sandbox.NAME and (why := haproxy_config.unfit(config.text, knob)):
+            return why
+    is_so = _prepared(base, [knob]) == base or _follows(base, knob)
+    return ALREADY_SET if is_so else ""
+
+
+def _follows(base: PreparedTarget, knob: Knob) -> bool:
+    """Whether the recipe already derives the knob's value from the number of cores."""
+    texts = [config.text for config in base.config]
+    return any(
+        change.kind is ChangeKind.DIRECTIVE and f"{change.name} {{workers}};" in text
+        for change in knob.change
+        for text in texts
+    )
+
+
+def _switched(configuration: Configuration, knobs: Sequence[Knob]) -> Configuration:
+    for knob in knobs:
+        configuration = nginx_edit.switch(configuration, knob)
+    return configuration
+
+
+def _prepared(base: PreparedTarget, knobs: Sequence[Knob]) -> PreparedTarget:
+    assert base.start is not None, "a recipe has a command"
+    command, environment = base.start.command, dict(base.start.environment)
+    for change in (change for knob in knobs for change in knob.change):
+        if change.kind is ChangeKind.ENVIRONMENT:
+            environment[change.name] = change.value
+        elif change.kind is ChangeKind.ARGUMENT:
+            command = _with_arguments(command, tuple(change.value.split()))
+    return updated(
+        base,
+        start=StartCommand(command=command, environment=environment),
+        config=tuple(_with_knobs(config, knobs) for config in base.config),
+    )
+
+
+def _with_knobs(config: ConfigFile, knobs: Sequence[Knob]) -> ConfigFile:
+    if config.name == haproxy_sandbox.NAME:
+        return ConfigFile(name=config.name, text=_lines_switched(config.text, knobs))
+    if not _is_nginx(config) or not _names_directives(knobs):
+        return config
+    after = nginx_sandbox.within_cores(_switched(_configuration(config), knobs))
+    return ConfigFile(
+        name=config.name, text=nginx_sandbox.unescape_placeholders(after.texts[after.main])
+    )
+
+
+def _lines_switched(text: str, knobs: Sequence[Knob]) -> str:
+    for knob in knobs:
+        text = haproxy_config.switch(text, knob)
+    return text
+
+
+def _configuration(config: ConfigFile) -> Configuration:
+    """Our placeholders look like blocks in nginx's grammar, so they are escaped meanwhile."""
+    return Configuration({Path(config.name): nginx_sandbox.escape_placeholders(config.text)})
+
+
+def _is_nginx(config: ConfigFile) -> bool:
+    return config.name.endswith(".conf")
+
+
+def _names_directives(knobs: Sequence[Knob]) -> bool:
+    return any(change.kind in nginx_edit.EDITS for knob in knobs for change in knob.change)
+
+
+def _with_arguments(command: tuple[str, ...], words: tuple[str, ...]) -> tuple[str, ...]:
+    """A command with additional words; an existing flag gets the new value."""
+    if len(words) == 2 and words[0] in command[:-1]:
+        at = command.index(words[0])
+        return (*command[:at], *words, *command[at + 2 :])
+    return (*command, *words)
+
+
+def _diff(before: PreparedTarget, after: PreparedTarget) -> str:
+    """The diff of the configuration files, and of environment and command if they differ."""
+    parts: list[str] = []
+    for old, new in zip(before.config, after.config, strict=True):
+        parts += _lines(old.text, new.text, old.name)
+    for what, show in _SHOWN.items():
+        parts += _lines(show(before), show(after), what)
+    return "".join(parts)
+
+
+def _lines(old: str, new: str, name: str) -> list[str]:
+    both = (old.splitlines(keepends=True), new.splitlines(keepends=True))
+    return list(difflib.unified_diff(*both, name, f"{name} (proven)"))
+
+
+def _environment(prepared: PreparedTarget) -> str:
+    found = prepared.start.environment if prepared.start else {}
+    return "".join(f"{key}={value}{os.linesep}" for key, value in sorted(found.items()))
+
+
+def _command(prepared: PreparedTarget) -> str:
+    return " ".join(prepared.start.command) + os.linesep if prepared.start else ""
+
+
+_SHOWN: dict[str, Callable[[PreparedTarget], str]] = {
+    "environment": _environment,
+    "command": _command,
+}

@@ -1,0 +1,242 @@
+"""Progress of a run: listeners, the estimated remaining time, and events of another process."""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import psutil
+
+from jissoku.errors import InputError
+from jissoku.measure.compare_config import CompareConfig
+from jissoku.model import CheckOutcome, Method, Run, Trial, TrialKind
+from jissoku.model.event import Event, EventKind
+from jissoku.records.events import EVENTS_FILE, EventWriter, read_events
+
+# Assumed seconds to start, verify and stop a server, before the first trial of a kind has ended.
+OVERHEAD_S = 1.0
+
+
+class ProgressListener:
+    """Receives the progress of a run; this one does nothing with it."""
+
+    def note(self, text: str) -> None:
+        """Receives a sentence about the current step."""
+
+    def verdict(self, text: str) -> None:
+        """Receives a sentence about what has just been decided, which a table shows as well."""
+        self.note(text)
+
+    def begins(self, text: str) -> None:
+        """Receives what is started or measured from now on."""
+
+    def values(self, run: Run, trials: Sequence[Trial]) -> None:
+        """Receives all trials so far, when verdicts have been looked for in them."""
+
+    def trial(self, trial: Trial, done: int, total: int, seconds_left: float) -> None:
+        """Receives a finished trial, and the number and time of those left."""
+
+
+class EtaEstimator:
+    """Estimates the remaining time from the duration of each kind of trial."""
+
+    def __init__(self, window_s: float, limit_s: float = 0.0) -> None:
+        """The first trial begins.
+
+        Args:
+            window_s: Warm-up and window together, in seconds.
+            limit_s: The longest duration of the run, in seconds; 0: it has none.
+        """
+        self._guess_s = window_s + OVERHEAD_S
+        self._took_s: dict[TrialKind, list[float]] = defaultdict(list)
+        self._began = self._last = time.monotonic()
+        self._limit_s = limit_s
+
+    def ended(self, kind: TrialKind) -> None:
+        """A trial has ended; since the previous one its targets have also been started."""
+        now = time.monotonic()
+        self._took_s[kind].append(now - self._last)
+        self._last = now
+
+    def seconds(self, left: Mapping[TrialKind, int]) -> float:
+        """Estimated duration of the given numbers of trials, in seconds."""
+        needed_s = sum(count * self._typical(kind) for kind, count in left.items())
+        if not self._limit_s:
+            return needed_s
+        return min(needed_s, max(0.0, self._limit_s - (time.monotonic() - self._began)))
+
+    def _typical(self, kind: TrialKind) -> float:
+        took = self._took_s[kind]
+        return sum(took) / len(took) if took else self._guess_s
+
+
+class RecordedProgress(ProgressListener):
+    """Writes progress as events of the run, and passes it on."""
+
+    def __init__(self, listener: ProgressListener, events: EventWriter) -> None:
+        """`listener` receives the same progress."""
+        self._listener = listener
+        self._events = events
+
+    def note(self, text: str) -> None:
+        """Writes and passes on a sentence."""
+        self._write(text)
+        self._listener.note(text)
+
+    def verdict(self, text: str) -> None:
+        """Writes and passes on a sentence about what is decided."""
+        self._write(text)
+        self._listener.verdict(text)
+
+    def begins(self, text: str) -> None:
+        """Passes on what is measured from now on."""
+        self._listener.begins(text)
+
+    def values(self, run: Run, trials: Sequence[Trial]) -> None:
+        """Passes on the trials; others read them in the records."""
+        self._listener.values(run, trials)
+
+    def _write(self, text: str) -> None:
+        self._events.add(Event(kind=EventKind.NOTE, elapsed_s=self._events.elapsed_s(), text=text))
+
+    def trial(self, trial: Trial, done: int, total: int, seconds_left: float) -> None:
+        """Writes and passes on a trial."""
+        self._events.add(
+            Event(
+                kind=EventKind.TRIAL,
+                elapsed_s=self._events.elapsed_s(),
+                index=trial.index,
+                block=trial.block,
+                trial_kind=trial.kind,
+                arms=trial.arms,
+                rejected=any(c.outcome is CheckOutcome.REJECT for c in trial.failed_checks),
+                failure="" if trial.failure is None else trial.failure.reason,
+                done=done,
+                total=total,
+                seconds_left=round(seconds_left, 1),
+            )
+        )
+        self._listener.trial(trial, done, total, seconds_left)
+
+
+class SeriesProgress(ProgressListener):
+    """Progress over several campaigns, with the remaining time of all of them."""
+
+    def __init__(self, listener: ProgressListener, *, seconds: float, trials: int) -> None:
+        """Takes the estimate of all campaigns together; it is corrected as they end."""
+        self._listener = listener
+        self._seconds, self._trials = seconds, trials
+        self._done_s, self._done = 0.0, 0
+        self._campaign_s, self._campaign = 0.0, 0
+        self._started = time.monotonic()
+
+    def begin(self, seconds: float, trials: int) -> None:
+        """A campaign of this estimate begins."""
+        self._campaign_s, self._campaign = seconds, trials
+
+    def end(self, text: str) -> None:
+        self._done_s += self._campaign_s
+        self._done += self._campaign
+        self._listener.note(text)
+
+    def note(self, text: str) -> None:
+        """Suppresses notes of single campaigns."""
+
+    def begins(self, text: str) -> None:
+        """Passes on what is measured from now on."""
+        self._listener.begins(text)
+
+    def trial(self, trial: Trial, done: int, total: int, seconds_left: float) -> None:
+        """Shows a trial's end as one of all campaigns' trials."""
+        del seconds_left
+        done_s = self._done_s + self._campaign_s * done / max(1, total)
+        pace = (time.monotonic() - self._started) / done_s
+        beyond = max(0, total - self._campaign)  # Disturbed trials were repeated.
+        self._listener.trial(
+            trial,
+            self._done + done,
+            self._trials + beyond,
+            max(0.0, self._seconds - done_s) * pace,
+        )
+
+
+def trials_left(
+    config: CompareConfig,
+    header: Run,
+    names: Sequence[str],
+    trials: Sequence[Trial],
+    index: int,
+) -> dict[TrialKind, int]:
+    """Trials left until it is decided whether there are enough, by kind, without reruns.
+
+    Args:
+        config: Of the campaign.
+        header: Of its record, with the loads once they are known.
+        names: Arms that are still measured.
+        trials: Those so far.
+        index: Of the block.
+    """
+    plan, loads = config.plan, len(header.loads) or 1
+    blocks = plan.next_look(index)
+    foreseen: dict[TrialKind, int] = {
+        TrialKind.CLOSED_LOOP: len(names) * min(plan.closed_loop_blocks, blocks),
+        TrialKind.CAPACITY: len(names) * min(plan.capacity_blocks, blocks),
+        TrialKind.FIXED_RATE: len(names) * min(plan.fixed_rate_blocks, blocks) * loads,
+    }
+    if config.objective is None:
+        foreseen[TrialKind.CAPACITY] = 0
+    if not any(load.rate_rps for load in header.loads):
+        foreseen[TrialKind.FIXED_RATE] = 0
+    if header.method is Method.TIME_SLICED:
+        foreseen[TrialKind.TIME_SLICED] = loads * (blocks + min(plan.cross_check_blocks, blocks))
+    elif header.method is Method.PAIRED:
+        pairs = (len(config.arms) - 1) * blocks
+        if config.aa_control:
+            pairs -= sum(not plan.has_control(block) for block in range(blocks))
+        foreseen[TrialKind.PAIRED] = pairs * loads
+        foreseen[TrialKind.TIME_SLICED] = loads * min(plan.cross_check_blocks, blocks)
+    done = Counter(trial.kind for trial in trials if trial.attempt == 0)
+    return {kind: max(0, count - done[kind]) for kind, count in foreseen.items()}
+
+
+# Seconds between two reads of the file's end, because each wakes up a core in use.
+INTERVAL_S = 1.0
+
+
+def newest(root: Path) -> Path:
+    """The run with the newest events in a folder of runs.
+
+    Raises:
+        InputError: No run has events.
+    """
+    found = [path for path in root.rglob(EVENTS_FILE) if path.is_file()]
+    if not found:
+        raise InputError(f"{root} has no run with {EVENTS_FILE}: name the folder of a run")
+    return max(found, key=lambda path: path.stat().st_mtime_ns).parent
+
+
+def follow(folder: Path, interval_s: float = INTERVAL_S) -> Iterator[Event]:
+    """Yields all past and future events of a run, until it or its process ends.
+
+    Raises:
+        InputError: The folder has no events.
+    """
+    if not (folder / EVENTS_FILE).is_file():
+        raise InputError(f"{folder} has no {EVENTS_FILE}: it is no run, or one of an older version")
+    return _events(folder, interval_s)
+
+
+def _events(folder: Path, interval_s: float) -> Iterator[Event]:
+    offset, pid = 0, 0
+    while True:
+        is_alive = pid == 0 or psutil.pid_exists(pid)
+        events, offset = read_events(folder, offset)
+        for event in events:
+            pid = event.pid or pid
+            yield event
+            if event.kind is EventKind.END:
+                return
+        if not is_alive:
+            return
+        if not events:
+            time.sleep(interval_s)

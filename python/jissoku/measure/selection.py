@@ -1,0 +1,228 @@
+"""From target names on the command line to prepared arms."""
+
+import datetime as dt
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jissoku.errors import InputError
+from jissoku.measure.progress import ProgressListener
+from jissoku.measure.trial_runner import PreparedArm
+from jissoku.model import Origin, Recipe, Transport, UnavailableTarget
+from jissoku.request import ComparisonRequest, ProfileRequest, SweepRequest
+from jissoku.targets import catalogue, command, contract
+from jissoku.targets.contract import capability
+from jissoku.targets.placeholders import BuildPaths, default_cache
+from jissoku.targets.prepare import PreparedTarget, prepare
+from jissoku.targets.ready import require_reachable
+from jissoku.targets.release import prepare_version, split_version
+
+# Requests that name several targets.
+Request = ComparisonRequest | SweepRequest | ProfileRequest
+
+FLOOR = "floor"
+
+# Default targets: one of each kind, so that a run ends within minutes.
+DEFAULT_TARGETS = ("jissoku", "nginx-tuned", "go", "node", "uvicorn", "tornado", "http-server")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedSelection:
+    """Prepared targets, and unavailable ones."""
+
+    arms: tuple[PreparedArm, ...]
+    unavailable: tuple[UnavailableTarget, ...]
+    floor: str | None
+
+
+def build_paths() -> BuildPaths:
+    """The folders of built targets and of the contract's files, which are created."""
+    cache = default_cache()
+    return BuildPaths(cache=cache / "built", files=contract.make_files(cache / "files"))
+
+
+def prepare_targets(
+    wanted: Request, listener: ProgressListener, *, has_floor: bool = False
+) -> PreparedSelection:
+    """Prepares the named targets and the floor.
+
+    Args:
+        wanted: Default targets if it names none.
+        listener: For a note on each target.
+        has_floor: Whether the floor is added; then one target is enough.
+
+    Raises:
+        InputError: An unknown name, one name twice, a named target that is not available, or no
+            target at all.
+        TargetError: An external server cannot be reached.
+    """
+    known = _recipes(wanted)
+    where = build_paths()
+    words = _words(known, wanted)
+    required = {name for name, _ in map(_split, wanted.arms)}
+    versions = {name: split_version(target)[1] for name, target in words}
+    named = [
+        (name, catalogue.get_recipe(known, split_version(target)[0])) for name, target in words
+    ]
+    others = [command.from_command(text, where) for text in wanted.cmd]
+    others += [command.from_url(text) for text in wanted.url]
+    _check_names([name for name, _ in named] + [other.name for other in others])
+    _require_path(named, wanted.path)
+    for other in others:
+        if other.address is not None:
+            require_reachable(other.name, other.address)
+    upstream = wanted.upstream if isinstance(wanted, ComparisonRequest) else Transport.TCP
+    arms: list[PreparedArm] = []
+    unavailable: list[UnavailableTarget] = []
+    for name, recipe in named:
+        listener.note(f"Preparing {name}.")
+        version = versions[name]
+        found = prepare_version(recipe, version, where) if version else prepare(recipe, where)
+        if not isinstance(found, UnavailableTarget):
+            found = found.with_upstream(Transport(upstream))
+            arms.append(PreparedArm(found.arm(name), found))
+        elif name in required:
+            raise InputError(found.sentence)
+        else:
+            unavailable.append(found)
+    arms += [PreparedArm(found.arm(), found) for found in others]
+    floor = None
+    needs_floor = has_floor and not _is_without_floor(wanted)
+    if needs_floor:
+        floor = _with_floor(arms, known[FLOOR], where, wanted.path)
+    if wanted.unix:
+        _require_unix(arms)
+    if needs_floor and len(arms) < 2:
+        raise InputError(
+            "there is nothing to compare with: name two targets, see `jissoku targets`"
+        )
+    return PreparedSelection(arms=tuple(arms), unavailable=tuple(unavailable), floor=floor)
+
+
+def arm_names(wanted: Request, *, has_floor: bool) -> set[str]:
+    """The names that the arms will have; preparing them can take minutes.
+
+    Raises:
+        InputError: The catalogue cannot be read, or has no such group.
+    """
+    named = {name for name, _ in _words(_recipes(wanted), wanted)}
+    named |= {text.partition("=")[0] for text in (*wanted.cmd, *wanted.url)}
+    return named | {FLOOR} if has_floor and not _is_without_floor(wanted) else named
+
+
+def _recipes(wanted: Request) -> dict[str, Recipe]:
+    return catalogue.recipes(wanted.recipes)
+
+
+def _is_without_floor(wanted: Request) -> bool:
+    """The floor parses nothing, so it completes no handshake of a WebSocket."""
+    return isinstance(wanted, ComparisonRequest) and wanted.websocket
+
+
+def prepare_recipe(name: str, folders: Iterable[str]) -> PreparedTarget:
+    """Prepares one recipe's target.
+
+    Raises:
+        InputError: There is no such recipe, or it is unavailable here.
+        TargetError: It cannot be built; the message has the output.
+    """
+    recipe = catalogue.get_recipe(catalogue.recipes(folders), name)
+    found = prepare(recipe, build_paths())
+    if isinstance(found, UnavailableTarget):
+        raise InputError(found.sentence)
+    return found
+
+
+def prepare_external(*, command_text: str | None, url: str | None) -> PreparedTarget:
+    """Prepares a target that is given by its command or by its URL.
+
+    Raises:
+        InputError: It is malformed, or there is no such program.
+    """
+    if url is not None:
+        return command.from_url(url)
+    assert command_text is not None, "a target is a recipe, a command or a URL"
+    return command.from_command(command_text, build_paths())
+
+
+def floor_for(path: str) -> PreparedTarget | None:
+    """The floor, if it is available and answers the path."""
+    recipe = catalogue.recipes()[FLOOR]
+    asked = capability(path)
+    if asked is None or asked not in recipe.capabilities:
+        return None
+    found = prepare(recipe, build_paths())
+    return None if isinstance(found, UnavailableTarget) else found
+
+
+def _words(known: Mapping[str, Recipe], wanted: Request) -> list[tuple[str, str]]:
+    """Names and targets of the arms that are recipes."""
+    group = wanted.group if isinstance(wanted, ComparisonRequest) else ""
+    use_defaults = not (wanted.arms or group or wanted.cmd or wanted.url)
+    words = [_split(word) for word in (DEFAULT_TARGETS if use_defaults else wanted.arms)]
+    if group:
+        members = catalogue.group(known, group)
+        words += _group_members(known, members, wanted.path, {target for _, target in words})
+    return words
+
+
+def _group_members(
+    known: Mapping[str, Recipe], members: Iterable[str], path: str, named: Collection[str]
+) -> list[tuple[str, str]]:
+    """The members of a group that serve the path and are not named already."""
+    asked = capability(path)
+    found = [known[name] for name in members if name not in named]
+    able = (recipe for recipe in found if asked is None or asked in recipe.capabilities)
+    return [(recipe.name, recipe.name) for recipe in able]
+
+
+def _split(word: str) -> tuple[str, str]:
+    name, equals, target = word.partition("=")
+    # `granian@2.7.1` is the arm granian-2.7.1: an @ has a meaning in claims.
+    return (name, target) if equals else (word.replace("@", "-"), word)
+
+
+def _require_path(wanted: Iterable[tuple[str, Recipe]], path: str) -> None:
+    asked = capability(path)
+    for _, recipe in wanted:
+        if asked is not None and asked not in recipe.capabilities:
+            able = ", ".join(recipe.capabilities)
+            raise InputError(f"{recipe.name} cannot answer {path}: its parts are {able}")
+
+
+def _require_unix(arms: Iterable[PreparedArm]) -> None:
+    for arm in arms:
+        prepared = arm.prepared
+        if prepared.address is None and not prepared.listen.unix:
+            how = ": write {socket} into its command" if prepared.origin is Origin.COMMAND else ""
+            raise InputError(f"{arm.arm.name} cannot listen on a Unix socket{how}")
+
+
+def _check_names(names: Sequence[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"two arms are called {name!r}: write NAME=TARGET for one of them")
+
+
+def _with_floor(
+    arms: list[PreparedArm], recipe: Recipe, where: BuildPaths, path: str
+) -> str | None:
+    """Adds the floor unless it was named; it sends one response to every request."""
+    for arm in arms:
+        if arm.arm.target == FLOOR:
+            return arm.arm.name
+    asked = capability(path)
+    if asked is None or asked not in recipe.capabilities:
+        return None
+    found = prepare(recipe, where)
+    if isinstance(found, UnavailableTarget):
+        return None
+    arms.append(PreparedArm(found.arm(FLOOR), found))
+    return FLOOR
+
+
+def folder_for(*names: str) -> Path:
+    """Default directory of a run: `runs/`, by time (UTC) and targets."""
+    timestamp = dt.datetime.now(dt.UTC).strftime("%Y%m%d-%H%M%S")
+    who = "-".join(names)
+    return Path("runs") / f"{timestamp}-{who[:60].rstrip('-')}"

@@ -1,0 +1,241 @@
+"""A sweep: blocks in which every target runs once at every level, in random order.
+
+As a campaign with one more factor and without paired trials: the change of a target with the level
+is measured, and all levels are measured within one block.
+"""
+
+import datetime as dt
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from jissoku.design import levels as plan
+from jissoku.design.schedule import PlannedTrial
+from jissoku.errors import InputError, JissokuError
+from jissoku.measure import servers
+from jissoku.measure.machine import boot, machine, machine_label
+from jissoku.measure.progress import EtaEstimator, ProgressListener, RecordedProgress
+from jissoku.measure.requests import recorded
+from jissoku.measure.trial_loop import FAILURES_MAX, TrialLoop
+from jissoku.measure.trial_runner import PreparedArm, TrialRunner, TrialTiming
+from jissoku.model import (
+    Axis,
+    CoreAssignment,
+    Mode,
+    Run,
+    Sweep,
+    Trial,
+    TrialKind,
+    UnavailableTarget,
+    Workload,
+)
+from jissoku.model.updated import updated
+from jissoku.records import RunWriter, write_sweep
+from jissoku.records.events import EventWriter
+from jissoku.request import SweepRequest
+from jissoku.system.cores import pin_process
+from jissoku.system.interruption import Interrupted, Interruption
+from jissoku.targets.placeholders import placeholders
+
+# The closed loops of the pilot, which determine the offered rates.
+PILOT_BLOCK = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepConfig:
+    """Configuration of a run.
+
+    Attributes:
+        sweep: Without levels the lab chooses them, for rates after a pilot.
+        workload: The workload at every level, except the swept factor.
+    """
+
+    arms_prepared: tuple[PreparedArm, ...]
+    unavailable: tuple[UnavailableTarget, ...]
+    sweep: Sweep
+    workload: Workload
+    mode: Mode
+    window: TrialTiming
+    seed: int
+    cores: CoreAssignment
+    folder: Path
+    version: str
+    request: SweepRequest | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the arms, in order."""
+        return tuple(arm.arm.name for arm in self.arms_prepared)
+
+
+def run_sweep(config: SweepConfig, listener: ProgressListener) -> bool:
+    """Runs a sweep until it ends or is interrupted; its records are in the configured folder.
+
+    Returns:
+        Whether it ran to its end; every finished trial is on disk in any case.
+
+    Raises:
+        InputError: A target takes no number of workers although workers are swept, or the folder
+            holds a run already or cannot be written.
+        JissokuError: No target answered in the pilot, so that no rate is known.
+    """
+    if config.sweep.axis is Axis.WORKERS:
+        _must_take_workers(config)
+    run = _header(config)
+    with (
+        Interruption() as interruption,
+        pin_process(config.cores.generator),
+        RunWriter(config.folder, run) as store,
+        EventWriter(config.folder) as events,
+    ):
+        write_sweep(config.folder, config.sweep)
+        try:
+            _SweepRun(config, interruption, store, RecordedProgress(listener, events)).run()
+        except Interrupted:
+            store.stop_early("it was interrupted")
+            return False
+    return True
+
+
+class _SweepRun:
+    """The state of one sweep: the recorded trials, and the remaining targets."""
+
+    def __init__(
+        self,
+        config: SweepConfig,
+        interruption: Interruption,
+        store: RunWriter,
+        listener: ProgressListener,
+    ) -> None:
+        self.config = config
+        self.axis = config.sweep.axis
+        self.interruption = interruption
+        self.progress = listener
+        self.failures: Counter[tuple[str, int | None]] = Counter()
+        self.benches: dict[int, TrialRunner] = {}
+        self.eta = EtaEstimator((config.window.warmup_ns + config.window.window_ns) / 1e9)
+        self.loop = TrialLoop(store, listener, self.eta)
+        self.trials = self.loop.trials
+        self.planned = 0
+
+    def run(self) -> None:
+        """Runs the pilot if needed, then every block."""
+        config = self.config
+        levels = config.sweep.levels or self._piloted()
+        cells = len(config.names) * len(levels) * config.sweep.blocks
+        self.planned = len(self.trials) + cells
+        minutes = self.eta.seconds({self._kind: cells}) / 60
+        self.progress.note(
+            f"{len(levels)} levels of {self.axis}, {', '.join(f'{n:,}' for n in levels)}, in"
+            f" {config.sweep.blocks} blocks: about {max(1, round(minutes))} min."
+        )
+        for index in range(config.sweep.blocks):
+            for leveled in plan.block(index, config.names, levels, self._kind, seed=config.seed):
+                self._run(leveled.planned, leveled.level)
+
+    @property
+    def _kind(self) -> TrialKind:
+        return TrialKind.FIXED_RATE if self.axis is Axis.RATE else TrialKind.CLOSED_LOOP
+
+    def _piloted(self) -> tuple[int, ...]:
+        """Levels of rate: fractions of the slowest target's rate in a closed loop.
+
+        Disturbed trials are precise enough for this.
+        """
+        self.planned = len(self.config.names)
+        for leveled in plan.block(
+            PILOT_BLOCK, self.config.names, (0,), TrialKind.CLOSED_LOOP, seed=self.config.seed
+        ):
+            self._run(leveled.planned, None)
+        capacities = {
+            measurement.arm: measurement.requests / measurement.duration_ns * 1e9
+            for trial in self.trials
+            for measurement in trial.measurements
+        }
+        if not capacities:
+            first = next((t.failure.reason for t in self.trials if t.failure), "no trial counts")
+            raise JissokuError(f"no target could be measured in a closed loop: {first}")
+        return plan.rates_of(capacities)
+
+    def _run(self, planned: PlannedTrial, level: int | None) -> None:
+        """Runs one trial, repeated if disturbed, and records every attempt."""
+        name = planned.arms[0]
+        if self.failures[name, level] >= FAILURES_MAX:
+            self.planned -= 1
+            return
+        trial = self.loop.run(
+            planned.kind,
+            lambda: self._trial(planned, level),
+            lambda: self._trials_left(planned.kind),
+        )
+        if trial.failure is not None:
+            self.failures[name, level] += 1
+
+    def _trial(self, planned: PlannedTrial, level: int | None) -> Trial:
+        workload, window = self._workload(level), self.config.window
+        trial = servers.run_trial(self._bench(level), planned, workload, window)
+        return updated(trial, level=level)
+
+    def _trials_left(self, kind: TrialKind) -> dict[TrialKind, int]:
+        self.planned += self.trials[-1].attempt > 0
+        return {kind: max(0, self.planned - len(self.trials))}
+
+    def _workload(self, level: int | None) -> Workload:
+        work = self.config.workload
+        if level is None:
+            return updated(work, rate_rps=None)
+        if self.axis is Axis.CONNECTIONS:
+            return updated(work, connections=level, rate_rps=None)
+        if self.axis is Axis.RATE:
+            return updated(work, rate_rps=level)
+        return updated(work, rate_rps=None)
+
+    def _bench(self, level: int | None) -> TrialRunner:
+        """The trial runner, the same for all levels unless the level is a number of workers."""
+        cores, workers = self.config.cores, None
+        key = 0
+        if self.axis is Axis.WORKERS and level is not None:
+            # As many cores as workers, because more workers than cores would measure the scheduler.
+            cores = updated(cores, server=cores.server[:level])
+            key = workers = level
+        if key not in self.benches:
+            self.benches[key] = TrialRunner(
+                self.config.arms_prepared, cores, self.interruption, workers=workers
+            )
+        return self.benches[key]
+
+
+def _must_take_workers(question: SweepConfig) -> None:
+    for arm in question.arms_prepared:
+        prepared = arm.prepared
+        words = [config.text for config in prepared.config]
+        if prepared.start is not None:
+            words += [*prepared.start.command, *prepared.start.environment.values()]
+        if "workers" not in placeholders(words):
+            raise InputError(
+                f"{arm.arm.name} takes no number of workers: its command must say where"
+                " {workers} goes"
+            )
+
+
+def _header(config: SweepConfig) -> Run:
+    first = config.names[0]
+    return Run(
+        jissoku=config.version,
+        started_utc=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        seed=config.seed,
+        mode=config.mode,
+        reference=first,
+        baseline=first,
+        floor="",
+        arms=tuple(arm.arm for arm in config.arms_prepared),
+        workload=config.workload,
+        machine=machine(),
+        cores=config.cores,
+        unavailable=config.unavailable,
+        verb="sweep",
+        boot=boot(),
+        machine_label=machine_label(),
+        blocks_planned=config.sweep.blocks,
+        request=config.request and recorded(config.request),
+    )

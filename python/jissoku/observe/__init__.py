@@ -1,1 +1,0 @@
-"""Measurement: the load generator, cores, machine conditions, memory."""

@@ -1,0 +1,302 @@
+"""Calm rotations: chosen by the waiting alone, as wholes, and decided on where they are enough."""
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+
+import pytest
+from hypothesis import given, strategies as st
+
+from jissoku.inference import cost_verdicts, lacks_calm, summarise
+from jissoku.inference.bounds import bound_results
+from jissoku.inference.calm import calm_part, calm_rotations
+from jissoku.model import (
+    ArmMeasurement,
+    Comparison,
+    Condition,
+    Metric,
+    Run,
+    TimeSlice,
+    Trial,
+    TrialKind,
+)
+from jissoku.model.updated import updated
+from tests.inference import factories
+from tests.inference.factories import TURNS, TrueValues
+
+TRUTHS = {"a": TrueValues(cost_ns=5000), "b": TrueValues(cost_ns=9000)}
+SLICE_NS = 125_000_000
+CALM = (False,) * TURNS
+
+
+def one(requests: int = 2500, cpu_ns: int = 12_500_000, **changes: object) -> TimeSlice:
+    whole = TimeSlice(
+        requests=requests,
+        duration_ns=SLICE_NS,
+        wait_ns=300_000,
+        runs=2500,
+        generator_wait_ns=50_000,
+        rotation_ns=2 * SLICE_NS,
+        rotation_cpu_ns=cpu_ns,
+    )
+    return updated(whole, **changes)  # type: ignore[arg-type]
+
+
+def in_rotations(trial: Trial, disturbed: Sequence[bool], drawn: float = 1.0) -> Trial:
+    """The same trial with these rotations, in which the more expensive arms cost `drawn` times."""
+    if trial.kind is not TrialKind.TIME_SLICED:
+        return trial
+    least = min(measurement.cpu_ns or 0 for measurement in trial.measurements)
+
+    def measured(measurement: ArmMeasurement) -> ArmMeasurement:
+        cpu_ns = (measurement.cpu_ns or 0) // len(disturbed)
+        factor = drawn if (measurement.cpu_ns or 0) > 1.2 * least else 1.0
+        used = [round(cpu_ns * factor) if is_disturbed else cpu_ns for is_disturbed in disturbed]
+        slices = [
+            one(measurement.requests // len(disturbed), cpu, generator_wait_ns=wait)
+            for cpu, is_disturbed in zip(used, disturbed, strict=True)
+            for wait in [SLICE_NS // 4 if is_disturbed else 50_000]
+        ]
+        return updated(
+            measurement, cpu_ns=sum(used), slice_cpu_ns=tuple(used), slices=tuple(slices)
+        )
+
+    return updated(trial, measurements=tuple(map(measured, trial.measurements)))
+
+
+def beside_bursts(
+    run: Run,
+    calm_blocks: int = 9,
+    drawn: float = 0.7,
+    truths: Mapping[str, TrueValues] = TRUTHS,
+) -> tuple[Trial, ...]:
+    """Trials of which half of the rotations are disturbed, and all in the last blocks."""
+    half = (True, False) * (TURNS // 2)
+    return tuple(
+        factories.beside(
+            in_rotations(trial, half if trial.block < calm_blocks else (True,) * TURNS, drawn), 0.3
+        )
+        for trial in factories.trials(run, truths)
+    )
+
+
+def interval(found: Comparison) -> tuple[float, float, float]:
+    assert found.ratio is not None
+    return found.ratio.value, found.ratio.low, found.ratio.high
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_calm"),
+    [
+        ({}, True),
+        ({"wait_ns": SLICE_NS // 2}, False),
+        ({"generator_wait_ns": SLICE_NS // 50}, False),
+        ({"rotation_foreign_ns": SLICE_NS // 4}, True),  # of the kernel, and a tick of 10 ms
+        ({"rotation_foreign_ns": SLICE_NS}, False),
+        ({"rotation_foreign_ns": None}, True),
+        ({"wait_ns": 0, "generator_wait_ns": 0}, True),
+    ],
+)
+def test_a_rotation_is_calm_if_nothing_waited(changes: dict[str, int], *, is_calm: bool) -> None:
+    slices = (one(), one(**changes))
+    measured = factories.arm_measurement(
+        cpu_ns=25_000_000, slice_cpu_ns=(12_500_000,) * 2, slices=slices
+    )
+    trial = factories.trial(TrialKind.TIME_SLICED, measured, updated(measured, arm="b"))
+    assert calm_rotations(trial) == (True, is_calm)
+
+
+def test_a_target_that_waited_disturbs_the_rotation_of_all() -> None:
+    run = factories.sliced("ab")
+    (trial, *_) = factories.trials(run, TRUTHS)
+    calm = in_rotations(trial, CALM)
+    ours, theirs = calm.measurements
+    waited = updated(theirs.slices[3], wait_ns=SLICE_NS // 2)
+    slices = (*theirs.slices[:3], waited, *theirs.slices[4:])
+    part = calm_part(updated(calm, measurements=(ours, updated(theirs, slices=slices))))
+    assert part is not None
+    for whole, kept in zip(calm.measurements, part.measurements, strict=True):
+        assert kept.requests == whole.requests * 7 // 8
+        assert kept.slices == whole.slices[:3] + whole.slices[4:]
+        assert kept.duration_ns == 7 * 2 * SLICE_NS
+
+
+@given(
+    disturbed=st.lists(st.booleans(), min_size=TURNS, max_size=TURNS),
+    costs=st.lists(st.integers(1, 10**9), min_size=2 * TURNS, max_size=2 * TURNS),
+)
+def test_the_choice_does_not_depend_on_costs(disturbed: list[bool], costs: list[int]) -> None:
+    run = factories.sliced("ab")
+    trial = in_rotations(factories.trials(run, TRUTHS)[0], disturbed)
+    mine = iter(costs)
+
+    def costly(measurement: ArmMeasurement) -> ArmMeasurement:
+        used = tuple(next(mine) for _ in measurement.slices)
+        slices = [
+            updated(one, rotation_cpu_ns=cpu)
+            for one, cpu in zip(measurement.slices, used, strict=True)
+        ]
+        return updated(measurement, cpu_ns=sum(used), slice_cpu_ns=used, slices=tuple(slices))
+
+    other = updated(trial, measurements=tuple(map(costly, trial.measurements)))
+    assert calm_rotations(other) == calm_rotations(trial) == tuple(not one for one in disturbed)
+    part = calm_part(other)
+    assert (part is None) == (sum(calm_rotations(other)) < 2)
+    if part is not None:
+        assert len({len(measurement.slices) for measurement in part.measurements}) == 1
+        for measurement in part.measurements:
+            assert measurement.cpu_ns == sum(measurement.slice_cpu_ns)
+
+
+def test_what_is_not_counted_is_unknown() -> None:
+    (trial, *_) = factories.trials(factories.sliced("ab"), TRUTHS)
+    assert calm_rotations(trial) == ()
+    known = in_rotations(trial, CALM)
+    ours, theirs = known.measurements
+    last = ours.slices[-1]
+    for unknown in (
+        updated(last, wait_ns=None),
+        updated(last, generator_wait_ns=None),
+        updated(last, rotation_cpu_ns=None),
+    ):
+        less = updated(ours, slices=(*ours.slices[:-1], unknown))
+        assert calm_rotations(updated(known, measurements=(less, theirs))) == ()
+    # Processes that began in the window are in no rotation.
+    more = updated(ours, cpu_ns=(ours.cpu_ns or 0) * 11 // 10)
+    assert calm_part(updated(known, measurements=(more, theirs))) is None
+
+
+def test_where_disturbed_rotations_are_biased_the_calm_ones_are_right() -> None:
+    run = factories.sliced("ab")
+    (cost,) = summarise(run, beside_bursts(run)).by(Metric.COST)
+    assert cost.is_calm
+    assert cost.calm_fraction == 0.5
+    assert cost.ratio is not None
+    assert cost.other_ratio is not None
+    assert cost.ratio.low < 1.8 < cost.ratio.high
+    assert cost.other_ratio.high < 1.7
+    assert cost.condition is Condition.SHARED
+    assert cost.sentence.endswith("(proven), in time slices in which no other program delayed it")
+    assert any("of all rotations" in remark for remark in cost.remarks)
+
+
+@pytest.mark.parametrize(
+    ("calm_blocks", "ending"),
+    [
+        (9, "; all of it in time slices in which no other program delayed it."),
+        (2, "; all of it beside other programs that used 30 % of the cores."),
+    ],
+)
+def test_the_headline_of_several_targets_has_the_condition(calm_blocks: int, ending: str) -> None:
+    run = factories.sliced("abc")
+    truths = TRUTHS | {"c": TrueValues(cost_ns=12_000)}
+    found = summarise(run, beside_bursts(run, calm_blocks, truths=truths))
+    assert found.headline.endswith(ending)
+
+
+def test_with_too_few_calm_blocks_the_sentence_has_the_condition() -> None:
+    run = factories.sliced("ab")
+    found = summarise(run, beside_bursts(run, calm_blocks=5))
+    (cost,) = found.by(Metric.COST)
+    assert not cost.is_calm
+    assert cost.ratio is not None
+    assert cost.ratio.high < 1.7
+    assert cost.other_ratio is not None
+    assert cost.other_ratio.low < 1.8 < cost.other_ratio.high
+    assert cost.sentence.endswith("beside other programs that used 30 % of the cores")
+    assert any("of the calm rotations alone" in remark for remark in cost.remarks)
+    (warning,) = [w for w in found.warnings if "Other programs" in w.title]
+    assert "28 % at 20,000 requests/s" in warning.text
+
+
+def test_a_calm_run_says_nothing_of_it_and_is_decided_with_the_whole_error() -> None:
+    run = updated(factories.sliced("ab"), horizon=9)
+    trials = tuple(in_rotations(trial, CALM) for trial in factories.trials(run, TRUTHS))
+    (calm,) = summarise(run, trials).by(Metric.COST)
+    (plain,) = summarise(run, factories.trials(run, TRUTHS)).by(Metric.COST)
+    assert calm.is_calm
+    assert interval(calm) == pytest.approx(interval(plain))
+    assert calm.p_value == pytest.approx(plain.p_value, rel=1e-4)
+    assert calm.sentence == plain.sentence
+
+
+def test_two_estimates_that_are_looked_at_in_turn_share_the_error() -> None:
+    run = updated(factories.sliced("ab"), horizon=9)
+    early = beside_bursts(run, drawn=1.0)
+    late = tuple(
+        in_rotations(trial, (True,) * TURNS) if trial.block == 1 else trial for trial in early
+    )
+    (whole,) = summarise(run, early).by(Metric.COST)
+    (half,) = summarise(run, late).by(Metric.COST)
+    assert whole.is_calm
+    assert half.is_calm
+    assert whole.ratio is not None
+    assert half.ratio is not None
+    assert (whole.ratio.blocks, half.ratio.blocks) == (9, 8)
+    assert half.ratio.half_width > 1.05 * whole.ratio.half_width
+
+
+def test_more_blocks_may_have_calm_rotations_if_some_had() -> None:
+    run = factories.sliced("ab")
+    lacks = [
+        lacks_calm(one)
+        for trials in (
+            beside_bursts(run, calm_blocks=5),
+            beside_bursts(run, calm_blocks=0),
+            beside_bursts(run),
+            factories.trials(run, TRUTHS),
+        )
+        for one in summarise(run, trials).by(Metric.COST)
+    ]
+    assert lacks == [True, False, False, False]
+
+
+@pytest.mark.slow
+def test_equal_arms_are_rarely_called_different_at_any_look() -> None:
+    """Also where calm rotations become enough after some looks at all of them."""
+    rng, wrong, campaigns = random.Random(7), 0, 300
+    run = updated(factories.sliced("ab"), horizon=9)
+    equal = {"a": TrueValues(cost_ns=5000), "b": TrueValues(cost_ns=5000)}
+    load = factories.MIDDLE
+    for campaign in range(campaigns):
+        trials = []
+        plain = factories.trials(run, equal, seed=campaign, check_blocks=0, solo_blocks=0)
+        for trial in plain:
+            is_calm = rng.random() < 0.4
+            disturbed = [not is_calm or rng.random() < 0.3 for _ in range(TURNS)]
+            trials.append(noisy(in_rotations(trial, disturbed), rng))
+        found = [
+            cost_verdicts(run, trials[:blocks]).get(("b", "a", load)) for blocks in range(3, 10)
+        ]
+        wrong += any(one is not None and one.proven for one in found)
+    assert wrong / campaigns < 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / campaigns)
+
+
+def noisy(trial: Trial, rng: random.Random) -> Trial:
+    """With costs that differ from slice to slice."""
+
+    def measured(measurement: ArmMeasurement) -> ArmMeasurement:
+        used = [round(cpu * math.exp(rng.gauss(0, 0.03))) for cpu in measurement.slice_cpu_ns]
+        slices = [
+            updated(one, rotation_cpu_ns=cpu)
+            for one, cpu in zip(measurement.slices, used, strict=True)
+        ]
+        return updated(
+            measurement, cpu_ns=sum(used), slice_cpu_ns=tuple(used), slices=tuple(slices)
+        )
+
+    return updated(trial, measurements=tuple(map(measured, trial.measurements)))
+
+
+@pytest.mark.parametrize("horizon", [0, 9])
+def test_a_bound_rests_on_the_same_interval_as_the_verdict(horizon: int) -> None:
+    """Also where two estimates share the error, because the first blocks are not calm."""
+    run = updated(factories.sliced(["a", "b"]), horizon=horizon)
+    trials = [
+        trial if trial.block else in_rotations(trial, (True,) * TURNS)
+        for trial in beside_bursts(run)
+    ]
+    (shown,) = cost_verdicts(run, trials).values()
+    (found,) = bound_results(run, trials, [f"cost({shown.arm}) > 1 x cost({shown.against})"])
+    assert found.ratio is not None
+    assert (found.ratio.value, found.ratio.low, found.ratio.high) == pytest.approx(interval(shown))

@@ -1,0 +1,174 @@
+"""Intervals have their nominal coverage, and exact methods agree with enumeration."""
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, strategies as st
+from scipy import stats  # type: ignore[import-untyped]
+
+from jissoku.inference import decision, estimate
+
+LOGS = st.lists(st.floats(-1, 1, allow_nan=False), min_size=6, max_size=12)
+
+
+def test_the_t_interval_is_the_one_of_scipy() -> None:
+    logs = [0.01, 0.03, -0.01, 0.02, 0.015, 0.0]
+    ours = estimate.t_interval(logs, 0.9)
+    mean, sem = sum(logs) / 6, float(stats.sem(logs))
+    assert (ours.low, ours.high) == pytest.approx(stats.t.interval(0.9, 5, mean, sem))
+    assert estimate.t_test(logs) == pytest.approx(float(stats.ttest_1samp(logs, 0).pvalue))
+
+
+@pytest.mark.parametrize("logs", [[], [0.1]])
+def test_no_interval_is_had_from_fewer_than_two_blocks(logs: list[float]) -> None:
+    with pytest.raises(ValueError, match="at least 2"):
+        estimate.t_interval(logs)
+    assert estimate.geometric_mean(logs) is None
+
+
+def test_equal_blocks_have_no_spread_and_no_doubt() -> None:
+    assert estimate.t_test([0.25] * 6) == 0.0
+    assert estimate.t_test([0.0] * 6) == 1.0
+    assert estimate.t_interval([0.25] * 6).low == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "confidence", "left_out"),
+    # Quantiles of the signed-rank statistic: Hollander, Wolfe and Chicken, table A.4.
+    [(6, 0.95, 1), (9, 0.95, 6), (10, 0.95, 9), (6, 0.90, 3), (10, 0.90, 11)],
+)
+def test_the_wilcoxon_interval_leaves_out_what_the_tables_say(
+    blocks: int, confidence: float, left_out: int
+) -> None:
+    logs = [float(3**i) for i in range(blocks)]
+    walsh = sorted((a + b) / 2 for i, a in enumerate(logs) for b in logs[i:])
+    found = estimate.hodges_lehmann(logs, confidence)
+    assert found is not None
+    assert (found.low, found.high) == (walsh[left_out - 1], walsh[-left_out])
+
+
+def test_five_blocks_give_no_exact_interval() -> None:
+    assert estimate.hodges_lehmann([0.1, 0.2, 0.3, 0.4, 0.5]) is None
+
+
+def _flips(logs: list[float]) -> float:
+    seen = abs(sum(logs)) - 1e-9 * sum(map(abs, logs))
+    signs = list(itertools.product((1, -1), repeat=len(logs)))
+    hits = sum(abs(sum(s * x for s, x in zip(row, logs, strict=True))) >= seen for row in signs)
+    return hits / len(signs)
+
+
+@pytest.mark.slow
+@given(LOGS)
+def test_sign_flips_are_counted_exactly(logs: list[float]) -> None:
+    assert estimate.sign_flip(logs) == pytest.approx(_flips(logs))
+
+
+def test_the_smallest_sign_flip_p_of_nine_blocks() -> None:
+    assert estimate.sign_flip([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]) == 2 / 2**9
+
+
+def test_beyond_thirty_blocks_sign_flips_are_not_counted() -> None:
+    assert estimate.sign_flip([0.1] * 30) is not None
+    assert estimate.sign_flip([0.1] * 31) is None
+
+
+@pytest.mark.slow
+@given(LOGS)
+def test_the_p_value_is_the_one_of_scipy(logs: list[float]) -> None:
+    assume(max(logs) - min(logs) > 1e-6)
+    assert estimate.t_test(logs) == pytest.approx(stats.ttest_1samp(logs, 0).pvalue, abs=1e-9)
+
+
+@pytest.mark.slow
+@given(LOGS, LOGS)
+def test_two_samples_are_compared_as_scipy_does(ours: list[float], theirs: list[float]) -> None:
+    assume(max(ours) - min(ours) > 1e-6)
+    expected = stats.ttest_ind(ours, theirs, equal_var=False).pvalue
+    assert estimate.welch(ours, theirs) == pytest.approx(expected, abs=1e-9)
+
+
+@given(LOGS)
+def test_a_trend_is_the_slope_of_scipy(logs: list[float]) -> None:
+    assume(max(logs) - min(logs) > 1e-6)
+    expected = stats.linregress(range(len(logs)), logs).pvalue
+    assert estimate.trend(logs) == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_perfect_line_is_a_trend_and_a_level_is_none() -> None:
+    assert estimate.trend([1.0, 2.0, 3.0]) == pytest.approx(0.0, abs=1e-6)
+    assert estimate.trend([1.0, 1.0, 1.0]) == 1.0
+
+
+def test_constant_samples_are_alike_or_not() -> None:
+    assert estimate.welch([1.0, 1.0], [1.0, 1.0, 1.0]) == 1.0
+    assert estimate.welch([1.0, 1.0], [2.0, 2.0]) == 0.0
+
+
+@given(LOGS)
+def test_exchanging_the_arms_mirrors_the_interval(logs: list[float]) -> None:
+    for method in (estimate.t_interval, estimate.hodges_lehmann):
+        one, other = method(logs), method([-x for x in logs])
+        assert one is not None
+        assert other is not None
+        assert (one.low, one.high) == pytest.approx((-other.high, -other.low), abs=1e-12)
+
+
+def test_an_outlier_is_reported() -> None:
+    assert estimate.outliers([0.01, 0.012, 0.011, 0.009, 0.010, 0.5]) == (5,)
+    assert estimate.outliers([0.01, 0.02, 0.03, 0.04, 0.05, 0.06]) == ()
+
+
+@pytest.mark.parametrize("blocks", [6, 9, 20])
+def test_intervals_cover_the_truth_as_often_as_they_promise(blocks: int) -> None:
+    rng = random.Random(2026)
+    rounds, covered, covered_robust = 1000, 0, 0
+    for _ in range(rounds):
+        logs = [rng.gauss(0.02, 0.01) for _ in range(blocks)]
+        ours, robust = estimate.t_interval(logs), estimate.hodges_lehmann(logs)
+        assert robust is not None
+        covered += ours.low <= 0.02 <= ours.high
+        covered_robust += robust.low <= 0.02 <= robust.high
+    # 95 % of 1000 is 950 +- 7; five deviations are allowed.
+    assert covered == pytest.approx(0.95 * rounds, abs=35)
+    assert covered_robust >= 0.95 * rounds - 35
+
+
+def objections(blocks: int, spread: float, shift: float = 0.0) -> float:
+    """How often a check of some blocks objects at 1 % to a ratio of 12 blocks."""
+    rng = np.random.default_rng(blocks)
+    ours = rng.normal(0, 1, (400, 12))
+    theirs = rng.normal(shift, spread, (400, blocks))
+    pairs = zip(ours.tolist(), theirs.tolist(), strict=True)
+    return sum(not decision.agrees(*pair, comparisons=1) for pair in pairs) / len(ours)
+
+
+@pytest.mark.parametrize(("blocks", "spread"), [(2, 1.0), (2, 2.7), (3, 2.7), (6, 2.7), (6, 5.0)])
+def test_a_check_of_few_blocks_seldom_objects_to_an_equal_ratio(blocks: int, spread: float) -> None:
+    assert objections(blocks, spread) <= 0.025
+
+
+def test_a_spread_known_from_few_values_seldom_objects_to_an_equal_ratio() -> None:
+    rng = np.random.default_rng(6)
+    rounds, spread, values = 400, 8.0, 6
+    objected = 0
+    for _ in range(rounds):
+        changes = rng.normal(0, spread, values).tolist()
+        known = estimate.Spread(estimate.mean_and_sd(changes)[1], values - 1)
+        ours, theirs = rng.normal(0, 1, 20).tolist(), rng.normal(0, spread, 2).tolist()
+        objected += not decision.agrees(ours, theirs, 1, known)
+    assert objected <= 0.025 * rounds
+
+
+def test_the_better_a_spread_is_known_the_smaller_a_difference_is_noticed() -> None:
+    # Two blocks of one program alone, in a run whose baseline changed by 4.5 % within its blocks.
+    ours = [0.0177 + sign * 0.006 for sign in (-1, 1)] * 10
+    theirs = [-0.087, -0.097]
+    assert decision.agrees(ours, theirs, 1, estimate.Spread(0.045, 5))
+    assert not decision.agrees(ours, theirs, 1, estimate.Spread(0.045, 50))
+
+
+def test_a_check_of_two_blocks_notices_a_large_difference() -> None:
+    assert objections(2, 1.0, shift=27.0) >= 0.9

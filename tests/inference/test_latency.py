@@ -1,0 +1,144 @@
+"""Percentiles are reported where enough answers support them, and curves follow the histograms."""
+
+import math
+
+import numpy as np
+import pytest
+from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
+
+from jissoku.inference import estimate, latency, samples
+from jissoku.inference.valid_trials import valid_trials
+from jissoku.model import ArmMeasurement, Load, LoadLevel, Metric, TrialKind
+from jissoku.model.updated import updated
+from tests.inference import factories
+
+LIGHT = Load(rate_rps=1_000, level=LoadLevel.LIGHT)
+
+
+@pytest.mark.parametrize(
+    ("fraction", "requests", "expected"),
+    [(0.99, 10_000, True), (0.99, 9_999, False), (0.999, 100_000, True), (0.5, 199, False)],
+)
+def test_a_hundred_answers_must_lie_above(
+    *, fraction: float, requests: int, expected: bool
+) -> None:
+    assert latency.is_supported(fraction, requests) is expected
+
+
+def test_each_trial_gives_one_percentile_and_their_logs_are_averaged() -> None:
+    measurements = {}
+    product = 1.0
+    for block, median in enumerate((100_000, 110_000, 130_000)):
+        said, blob = factories.histogram(median, 1)
+        measurements[block] = factories.arm_measurement(latency_ns=said, histogram=blob)
+        product *= said.p50
+    found = {one.label: one for one in latency.percentiles(measurements)}
+    assert set(found) == {"p50", "p90", "p99", "p99.9"}
+    del measurements[2]
+    fewer = {one.label for one in latency.percentiles(measurements)}
+    assert fewer == {"p50", "p90", "p99"}, "two blocks, none of which supports p99.9 alone"
+    p50 = found["p50"]
+    assert p50.median_ns == pytest.approx(product ** (1 / 3))
+    assert p50.estimate_ns is not None
+    assert p50.estimate_ns.value == pytest.approx(product ** (1 / 3))
+    assert p50.estimate_ns.blocks == 3
+
+
+def test_one_trial_has_a_percentile_without_an_interval() -> None:
+    (p50, *_) = latency.percentiles({0: factories.arm_measurement()})
+    assert p50.estimate_ns is None
+    assert p50.median_ns == pytest.approx(factories.arm_measurement().latency_ns.p50)
+
+
+def test_the_curve_ascends_and_ends_where_support_does() -> None:
+    points = latency.curve([factories.arm_measurement()] * 3)
+    assert points[0].fraction == 0
+    assert points[-1].fraction == pytest.approx(0.995, abs=0.001)
+    assert [p.latency_ns for p in points] == sorted(p.latency_ns for p in points)
+    at_90 = min(points, key=lambda p: abs(p.fraction - 0.9))
+    assert at_90.latency_ns == pytest.approx(factories.arm_measurement().latency_ns.p90, rel=0.01)
+
+
+def test_nothing_measured_nothing_drawn() -> None:
+    assert latency.curve([]) == ()
+    assert latency.percentiles({}) == ()
+
+
+# A block of the light load in quick mode: 0.8 s at 1,000 requests/s.
+FEW = 800
+MEDIAN_NS, SIGMA = 120_000, 0.35
+Z99 = 2.3263478740408408
+TRUE_P99_NS = MEDIAN_NS * math.exp(SIGMA * Z99)
+
+
+def few(rng: np.random.Generator, block_sd: float, blocks: int = 9) -> dict[int, ArmMeasurement]:
+    """One measurement per block, each with too few responses for a p99 of its own."""
+    found = {}
+    for block in range(blocks):
+        shared = rng.normal(0, block_sd)
+        values = MEDIAN_NS * np.exp(shared + rng.normal(0, SIGMA, FEW))
+        kept = HdrHistogram(1, 60_000_000_000, 3)
+        for value in values.astype(int).tolist():
+            kept.record_value(value)
+        found[block] = factories.arm_measurement(requests=FEW, histogram=kept.encode().decode())
+    return found
+
+
+def test_all_blocks_together_support_what_none_does() -> None:
+    measurements = few(np.random.default_rng(1), 0.0)
+    logs = latency.log_percentiles(measurements, 0.99)
+    assert len(logs) == 9
+    value = estimate.geometric_mean(list(logs.values()))
+    assert value is not None
+    assert value.low < TRUE_P99_NS < value.high
+    assert value.half_width < 0.2
+    brief = {block: measurements[block] for block in list(measurements)[:6]}
+    assert latency.log_percentiles(brief, 0.99) == {}, "48 of 4,800 answers lie above"
+    blind = measurements | {4: updated(measurements[4], histogram="")}
+    assert latency.log_percentiles(blind, 0.99) == {}
+    two = {0: factories.arm_measurement(), 1: factories.arm_measurement()}
+    assert latency.log_pooled(two, 0.99) == {}, "two blocks"
+
+
+def test_a_percentile_that_is_not_recorded_comes_from_the_histogram() -> None:
+    measurement = next(iter(few(np.random.default_rng(5), 0.0).values()))
+    true_p95_ns = MEDIAN_NS * math.exp(SIGMA * 1.6448536)
+    assert latency.percentile_ns(measurement, 0.95) == pytest.approx(true_p95_ns, rel=0.1)
+    assert latency.percentile_ns(updated(measurement, histogram=""), 0.95) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block_sd", [0.0, 0.1])
+def test_the_interval_of_a_p99_of_all_blocks_covers_the_truth(block_sd: float) -> None:
+    """With and without blocks that differ as a whole, of which the p99 of all is a mixture's."""
+    rng = np.random.default_rng(20)
+    truth = math.log(MEDIAN_NS) + math.hypot(SIGMA, block_sd) * Z99
+    rounds, covered = 200, 0
+    for _ in range(rounds):
+        logs = list(latency.log_pooled(few(rng, block_sd), 0.99).values())
+        found = estimate.t_interval(logs)
+        covered += found.low <= truth <= found.high
+    # 95 % of 200 is 190 +- 3.1; four deviations are allowed below. A jackknife gives 170 to 180.
+    assert covered >= 190 - 4 * 3.1
+
+
+def test_pairs_are_read_in_the_same_way_on_both_sides() -> None:
+    """Block by block where both support it; else over all answers, for both."""
+    rng = np.random.default_rng(3)
+    slow, fast = few(rng, 0.0), few(rng, 0.0)
+    trials = [
+        factories.trial(
+            TrialKind.TIME_SLICED,
+            updated(slow[block], arm="slow"),
+            updated(fast[block], arm="fast"),
+            block=block,
+            index=block,
+        )
+        for block in slow
+    ]
+    known = valid_trials(trials)
+    pseudo = samples.log_latency_ratios(known, Metric.P99, "slow", "fast")
+    ours, theirs = (latency.log_pooled(side, 0.99) for side in (slow, fast))
+    assert pseudo == {block: ours[block] - theirs[block] for block in ours}
+    whole = samples.log_latency_ratios(known, Metric.P50, "slow", "fast")
+    assert set(whole.values()) == {0.0}, "each block's own, which are all the same here"

@@ -1,0 +1,213 @@
+"""A run that is looked at after every block: the order of its work, and what ends it."""
+
+import os
+import signal
+
+import pytest
+
+from jissoku import inference, records
+from jissoku.design.sampling_plan import SECOND
+from jissoku.inference.neighbours import Neighbours
+from jissoku.measure.anytime import FIRST_BLOCKS, has_time_for
+from jissoku.measure.compare import compare
+from jissoku.measure.compare_config import CompareConfig
+from jissoku.measure.reports import write_reports
+from jissoku.model import Comparison, Estimate, Load, LoadLevel, Metric, Trial, TrialKind, Verdict
+from jissoku.model.updated import updated
+from tests.measure.conftest import BRIEF, Asks, CollectingListener
+
+LIGHT = Load(rate_rps=100, level=LoadLevel.LIGHT)
+MEDIUM = Load(rate_rps=200, level=LoadLevel.MEDIUM)
+HEAVY = Load(rate_rps=300, level=LoadLevel.HEAVY)
+
+PLAN = updated(BRIEF, horizon=9, blocks_max=9, capacity_blocks=0, window_ns=SECOND // 20)
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def config(asks: Asks) -> CompareConfig:
+    found = asks({"one": "", "other": ""})
+    return updated(found, plan=PLAN, loads=(LIGHT, MEDIUM, HEAVY))
+
+
+def answers(
+    monkeypatch: pytest.MonkeyPatch, proven_after: int, verdict: Verdict = Verdict.HIGHER
+) -> None:
+    """Every pair counts as decided from this number of blocks on."""
+
+    def verdicts(_: object, trials: list[Trial]) -> dict[object, Comparison]:
+        return {
+            ("other", "one", load): Comparison(
+                arm="other", against="one", verdict=verdict, load=load, proven=True, sentence="So"
+            )
+            for load in (LIGHT, MEDIUM, HEAVY)
+            if len(blocks(trials, load)) >= proven_after
+        }
+
+    monkeypatch.setattr(inference, "cost_verdicts", verdicts)
+    monkeypatch.setattr(inference, "neighbours", lambda _: Neighbours())
+
+
+def blocks(trials: list[Trial], load: Load) -> list[int]:
+    """Blocks of the valid slices of a load, without those of the other length.
+
+    A busy machine may reject a trial, which is then repeated in its block.
+    """
+    return [
+        trial.block
+        for trial in trials
+        if trial.kind is TrialKind.TIME_SLICED
+        and trial.is_valid
+        and trial.load_rps == load.rate_rps
+        and trial.slice_ns == PLAN.slice_ns
+    ]
+
+
+def test_the_middle_load_comes_first_and_checks_come_last(
+    config: CompareConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers(monkeypatch, 3)
+    listener = CollectingListener()
+    assert compare(config, listener)
+    trials = listener.trials
+    assert {trial.load_rps for trial in trials[:3]} == {200}
+    middle, *others = (blocks(trials, load) for load in (MEDIUM, LIGHT, HEAVY))
+    assert len(middle) == 3
+    assert all(other[0] >= FIRST_BLOCKS and len(other) == 3 for other in others)
+    kinds = [trial.kind for trial in trials]
+    closed, alone = (kinds.index(kind) for kind in (TrialKind.CLOSED_LOOP, TrialKind.FIXED_RATE))
+    assert 9 <= closed < alone
+    assert any(trial.slice_ns == PLAN.check_slice_ns for trial in trials[closed:])
+    assert listener.notes.count("So.") == 3
+    run, kept = records.read(config.folder)
+    assert (run.horizon, kept) == (9, tuple(trials))
+
+
+def test_what_is_never_decided_ends_at_the_horizon(
+    config: CompareConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = updated(config, plan=updated(PLAN, horizon=4), loads=(MEDIUM,))
+    answers(monkeypatch, 100)
+    listener = CollectingListener()
+    assert compare(config, listener)
+    assert {trial.block for trial in listener.trials if trial.slice_ns == PLAN.slice_ns} == {
+        *range(4)
+    }
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(0.0, 3), (600.0, 4)])
+def test_what_a_limited_time_leaves_goes_to_ratios_that_lack_calm_rotations(
+    config: CompareConfig, monkeypatch: pytest.MonkeyPatch, seconds: float, expected: int
+) -> None:
+    config = updated(config, plan=updated(PLAN, horizon=4, seconds=seconds), loads=(MEDIUM,))
+    answers(monkeypatch, 3)
+    monkeypatch.setattr(inference, "lacks_calm", lambda _: True)
+    listener = CollectingListener()
+    assert compare(config, listener)
+    assert set(blocks(listener.trials, MEDIUM)) == {*range(expected)}
+
+
+@pytest.mark.parametrize(("seconds", "last"), [(0.0, 6), (500.0, 5)])
+def test_a_limited_time_is_not_spent_on_pairs_that_it_cannot_decide(
+    config: CompareConfig, monkeypatch: pytest.MonkeyPatch, seconds: float, last: int
+) -> None:
+    def verdicts(_: object, trials: list[Trial]) -> dict[object, Comparison]:
+        count = len(blocks(trials, MEDIUM))
+        ratio = Estimate(value=1.0, low=0.9, high=1.1, blocks=count, sd_log=0.1)
+        found = Comparison(
+            arm="other",
+            against="one",
+            verdict=Verdict.INCONCLUSIVE,
+            load=MEDIUM,
+            ratio=ratio,
+            is_out_of_reach=True,
+        )
+        return {("other", "one", MEDIUM): found} if count else {}
+
+    monkeypatch.setattr(inference, "cost_verdicts", verdicts)
+    plan = updated(PLAN, horizon=6, seconds=seconds)
+    listener = CollectingListener()
+    assert compare(updated(config, plan=plan, loads=(MEDIUM,)), listener)
+    assert len(blocks(listener.trials, MEDIUM)) == last
+
+
+def test_what_runs_and_the_values_so_far_are_passed_on(
+    config: CompareConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers(monkeypatch, 3)
+    listener = CollectingListener()
+    assert compare(updated(config, loads=(MEDIUM,)), listener)
+    assert listener.begun[:2] == [
+        "starting one and other in block 1",
+        f"measuring one and other at {MEDIUM.text} in block 1",
+    ]
+    assert listener.valued[:3] == [1, 2, 3], "trials at each look"
+    ends = [trial.elapsed_s for trial in listener.trials]
+    assert None not in ends
+    assert ends == sorted(ends, key=lambda end: end or 0.0)
+
+
+def test_a_limited_time_leaves_the_rest_as_it_is(
+    config: CompareConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers(monkeypatch, 100)
+    listener = CollectingListener()
+    assert compare(updated(config, plan=updated(PLAN, seconds=0.1)), listener)
+    assert len(blocks(listener.trials, MEDIUM)) <= 1
+    assert write_reports(config.folder) is not None
+
+
+def test_nothing_is_cross_checked_beside_other_programs(
+    config: CompareConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers(monkeypatch, 3)
+    monkeypatch.setattr(inference, "neighbours", lambda _: Neighbours(0.5))
+    listener = CollectingListener()
+    assert compare(config, listener)
+    assert not any(trial.kind is TrialKind.FIXED_RATE for trial in listener.trials)
+    assert "Other programs run beside it" in listener.notes[-1]
+
+
+def test_an_interrupted_run_keeps_its_verdicts(config: CompareConfig) -> None:
+    def interrupt(_: Trial) -> None:
+        if len(blocks(listener.trials, MEDIUM)) == FIRST_BLOCKS + 1:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    listener = CollectingListener(interrupt)
+    assert not compare(updated(config, loads=(MEDIUM,)), listener)
+    summary = write_reports(config.folder)
+    assert summary is not None
+    assert summary.by(Metric.COST)[0].ratio is not None  # type: ignore[union-attr]
+    titles = [warning.title for warning in summary.warnings]
+    assert "The run ended early" in titles
+    assert "The run is not finished" not in titles
+    assert any("After 3 blocks at 200 requests/s" in note for note in listener.notes)
+
+
+def test_without_loads_the_first_start_chooses_them(asks: Asks) -> None:
+    found = asks({"one": "", "other": ""})
+    listener = CollectingListener()
+    plan = updated(PLAN, seconds=0.1)
+    assert compare(updated(found, plan=plan), listener)
+    run, trials = records.read(found.folder)
+    assert run.loads
+    assert trials[0].kind is TrialKind.TIME_SLICED
+    assert set(trials[0].arms) == {"one", "other"}
+
+
+def test_an_arm_that_does_not_start_is_left_out_of_the_first_start(asks: Asks) -> None:
+    found = asks({"one": "", "other": "", "bad": "sys.exit(3)"})
+    listener = CollectingListener()
+    assert compare(updated(found, plan=updated(PLAN, seconds=0.1)), listener)
+    good = [trial for trial in listener.trials if trial.failure is None]
+    assert good
+    assert set(good[0].arms) == {"one", "other"}
+
+
+@pytest.mark.parametrize(
+    ("blocks", "left_s", "is_enough"), [(0, 66.1, True), (0, 65.0, False), (2, 22.1, True)]
+)
+def test_further_loads_are_begun_if_there_is_time_for_their_verdicts(
+    blocks: int, left_s: float, *, is_enough: bool
+) -> None:
+    assert has_time_for(3, blocks, 10.0, left_s) is is_enough

@@ -1,0 +1,68 @@
+"""How long the load generator may take before it counts as hanging."""
+
+import itertools
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from jissoku.measure import conditions, loadgen
+from jissoku.measure.loadgen import GRACE_S, LoadSpec, command, seconds_at_most
+from jissoku.model import CoreAssignment, Workload
+
+SECOND = 1_000_000_000
+
+PLAIN = LoadSpec(
+    arms=("a", "b", "c", "d"),
+    urls=("http://127.0.0.1:1/",) * 4,
+    roots=(1, 2, 3, 4),
+    body=None,
+    status=200,
+    workload=Workload(rate_rps=100),
+    warmup_ns=SECOND,
+    window_ns=2 * SECOND,
+    seed=1,
+)
+
+
+def test_a_window_may_take_twice_its_time() -> None:
+    assert seconds_at_most(PLAIN) == 2 * (1 + 2) + GRACE_S
+    assert seconds_at_most(replace(PLAIN, idle_watch_ns=SECOND)) == 2 * (1 + 1 + 2) + GRACE_S
+
+
+def test_a_window_of_slices_is_whole_cycles_after_half_a_one() -> None:
+    sliced = replace(PLAIN, warmup_ns=0, slice_ns=2 * SECOND)
+    # Each cycle is two slices for each of four targets.
+    assert seconds_at_most(sliced) == 2 * (8 + 16) + GRACE_S
+    assert seconds_at_most(replace(sliced, window_ns=17 * SECOND)) == 2 * (8 + 32) + GRACE_S
+    short = replace(sliced, slice_ns=SECOND // 100)
+    assert seconds_at_most(short) == 2 * (2 + 0.04) + GRACE_S
+    assert seconds_at_most(replace(short, warmup_ns=SECOND)) == 2 * (1 + 2 + 0.04) + GRACE_S
+
+
+def test_time_before_a_window_of_slices_is_asked_for_in_requests(tmp_path: Path) -> None:
+    cores = CoreAssignment(server=(0,), generator=(1,))
+    words = command(replace(PLAIN, warmup_ns=8 * SECOND, slice_ns=SECOND), tmp_path, cores)
+    asked = dict(itertools.pairwise(words))
+    # A quarter of 100 requests/s for 8 s.
+    assert (asked["--warmup"], asked["--warmup-requests"]) == ("0ns", "200")
+    assert dict(itertools.pairwise(command(PLAIN, tmp_path, cores)))["--warmup"] == f"{SECOND}ns"
+
+
+@pytest.mark.parametrize("first", ["stdout", "stderr"])
+def test_a_report_longer_than_a_pipe_is_read_in_any_order(first: str) -> None:
+    """The load generator writes its report before it closes its standard error, or after."""
+    size = 1 << 20
+    script = (
+        "import sys\n"
+        f"parts = [(sys.stdout, 'x' * {size}), (sys.stderr, 'y\\n' * {size})]\n"
+        f"for file, text in parts if {first == 'stdout'} else parts[::-1]: file.write(text)\n"
+    )
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        found = loadgen._monitor(process, conditions.snapshot([], ()), frozenset(), str)
+    assert len(found.report) == size
