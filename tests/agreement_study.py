@@ -17,7 +17,7 @@ from typing import TypeVar
 from jissoku import inference
 from jissoku.cli.messages import version_line
 from jissoku.cli.progress_display import ProgressDisplay
-from jissoku.design import loads as grid
+from jissoku.design import schedule as grid
 from jissoku.design.sampling_plan import MILLISECOND, SAMPLING_PLANS, SECOND
 from jissoku.design.schedule import PlannedTrial
 from jissoku.errors import InputError

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from jissoku import records
 from jissoku.inference import estimate
-from jissoku.inference.ratio_samples import fixed_rate_ratios
-from jissoku.inference.valid_trials import (
+from jissoku.inference.blocks import (
     ValidTrials,
+    fixed_rate_ratios,
     log_cost,
     log_differences,
     log_ratios,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from jissoku import inference, records
-from jissoku.inference.calm import calm_rotations
+from jissoku.inference.blocks import calm_rotations
 from jissoku.model import Metric
 from tests import browser
 from tests.conftest import JISSOKU, jissoku

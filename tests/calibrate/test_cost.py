@@ -11,8 +11,8 @@ from rich.console import Console
 
 from jissoku.cli import exit_codes
 from jissoku.cli.cost import calls_table, code, sentence, table
-from jissoku.inference.oracle_stats import ENTRY, Entries, Share, Window, share
-from jissoku.inference.request_cost import cost_result, overall
+from jissoku.inference.grading import cost_result, overall
+from jissoku.inference.tool_values import ENTRY, Entries, Share, Window, share
 from jissoku.measure.calibration import read_cells
 from jissoku.measure.paired_runs import invalid_reason
 from jissoku.measure.running_tool import read_tools

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from jissoku.inference.oracle_stats import ENTRY, NEVER, Entries, oracle_values
+from jissoku.inference.tool_values import ENTRY, NEVER, Entries, oracle_values
 
 ACCOUNT = {
     "requests": 0,

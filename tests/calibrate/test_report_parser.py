@@ -1,7 +1,7 @@
 import pytest
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 
-from jissoku.inference.report_parser import COUNT, rank, read_values
+from jissoku.inference.tool_values import COUNT, rank, read_values
 from jissoku.measure.running_tool import read_tools
 from jissoku.model.load_tool import FigurePattern
 

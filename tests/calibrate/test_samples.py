@@ -1,7 +1,7 @@
 import itertools
 import random
 
-from jissoku.inference.report_parser import sample_values
+from jissoku.inference.tool_values import sample_values
 from jissoku.model.calibration import CalibrationCheck, Scenario
 from jissoku.model.load_tool import Samples
 

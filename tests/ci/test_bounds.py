@@ -11,8 +11,8 @@ import pytest
 from jissoku.design.sampling_plan import SAMPLING_PLANS, deciding
 from jissoku.inference import summarise
 from jissoku.inference.bounds import bound_results, confirmed, cost_bounds, read_bound
+from jissoku.inference.compare import is_enough
 from jissoku.inference.expression import GrammarError
-from jissoku.inference.stopping import is_enough
 from jissoku.measure.ci import CiFiles, write_ci_files
 from jissoku.model import CounterReadings, Method, Mode, Run, Trial
 from jissoku.model.bound import BoundStatus

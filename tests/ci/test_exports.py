@@ -9,7 +9,7 @@ import pytest
 
 from jissoku.inference import summarise
 from jissoku.inference.bounds import bound_results
-from jissoku.inference.samples import block_costs
+from jissoku.inference.latency import block_costs
 from jissoku.model import Run, Trial
 from jissoku.model.bound import BoundResult
 from jissoku.model.updated import updated

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.design.bisection import bisect
+from jissoku.design.search import bisect
 from jissoku.errors import InputError, TargetError
 from jissoku.model.bound import BoundStatus
 from jissoku.targets.worktree import checkout, commits_between, resolve, subject

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jissoku.inference.occasions import machine_days
+from jissoku.inference.across_runs import machine_days
 from jissoku.model.history import RunRow
 from jissoku.model.updated import updated
 from jissoku.report.tables import days_table

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.inference.report_parser import read_values
+from jissoku.inference.tool_values import read_values
 from jissoku.measure.running_tool import read_tools
 from tests.conftest import Run
 

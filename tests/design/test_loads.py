@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from jissoku.design.loads import DECADE, HEAVY, LIGHT, LOAD_MAX, LOADS, MIDDLE, loads, reaching
+from jissoku.design.schedule import DECADE, HEAVY, LIGHT, LOAD_MAX, LOADS, MIDDLE, loads, reaching
 from jissoku.model import FULL_LOAD, Load, LoadLevel, Mode, rate_grid
 
 CAPACITIES = {"floor": 150_000.0, "nginx": 90_000.0, "node": 30_000.0, "tornado": 4_000.0}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jissoku.design.method import choose
+from jissoku.design.schedule import choose
 from jissoku.model import Arm, Method
 from tests.inference import factories
 

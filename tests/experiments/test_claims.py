@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from jissoku.inference.claim_quantities import WorkloadTrials
-from jissoku.inference.claims import ClaimData, evaluate_claims
+from jissoku.inference.claims import ClaimData, WorkloadTrials, evaluate_claims
 from jissoku.inference.published import compare_published
 from jissoku.model import (
     ArmMeasurement,

@@ -1,7 +1,7 @@
 import pytest
 
-from jissoku.design import budget, factors
-from jissoku.design.budget import WorkloadRequirements
+from jissoku.design import sampling_plan, variants
+from jissoku.design.sampling_plan import WorkloadRequirements
 from jissoku.model import Mode
 from jissoku.model.experiment import ConfigChange, Design, Factor, FactorLevel, TargetSpec
 
@@ -16,7 +16,7 @@ def factor(name: str, *levels: str) -> Factor:
 
 
 def names(design: Design, *given: Factor) -> list[str]:
-    return [arm.name for arm in factors.arms([BASE], given, design)]
+    return [arm.name for arm in variants.arms([BASE], given, design)]
 
 
 def test_one_at_a_time_has_the_base_each_level_and_all() -> None:
@@ -32,7 +32,7 @@ def test_a_full_design_has_every_combination() -> None:
 @pytest.mark.parametrize("count", range(1, 12))
 def test_a_fractional_design_is_balanced(count: int) -> None:
     given = [factor(f"f{index}", "") for index in range(count)]
-    runs = [(), *factors.combinations(given, Design.FRACTIONAL)]
+    runs = [(), *variants.factor_combinations(given, Design.FRACTIONAL)]
     size = len(runs)
     assert size <= 2 * count + 2
     on = [{f.name for f, _ in run} for run in runs]
@@ -44,13 +44,13 @@ def test_a_fractional_design_is_balanced(count: int) -> None:
 
 
 def test_an_arm_keeps_the_base_changes_first() -> None:
-    found = factors.arms([BASE], [factor("a", "1")], Design.ONE_AT_A_TIME)
+    found = variants.arms([BASE], [factor("a", "1")], Design.ONE_AT_A_TIME)
     assert [change.add for change in found[1].change] == [("base",), ("a", "1")]
 
 
 def test_factors_of_another_target_leave_it_alone() -> None:
     other = TargetSpec(name="other", recipe="other")
-    found = factors.arms([BASE, other], [factor("a", "")], Design.FULL)
+    found = variants.arms([BASE, other], [factor("a", "")], Design.FULL)
     assert [arm.name for arm in found] == ["it", "it+a", "other"]
 
 
@@ -62,13 +62,13 @@ def test_many_arms_get_less_each_and_never_too_few_blocks(mode: Mode) -> None:
         for i in range(4)
     }
     for needs in (few, many):
-        for effort in budget.fit_time_budget(mode, needs).values():
-            assert effort.blocks >= budget.BLOCKS_MIN
+        for effort in sampling_plan.fit_time_budget(mode, needs).values():
+            assert effort.blocks >= sampling_plan.BLOCKS_MIN
             assert effort.blocks_max == effort.blocks
             assert effort.blocks_step == 0
-    small = budget.fit_time_budget(mode, few)["one"]
-    assert budget.minutes([(few["one"], small)]) <= budget.MINUTES_MAX[mode]
-    large = budget.fit_time_budget(mode, many)["w0"]
+    small = sampling_plan.fit_time_budget(mode, few)["one"]
+    assert sampling_plan.minutes([(few["one"], small)]) <= sampling_plan.MINUTES_MAX[mode]
+    large = sampling_plan.fit_time_budget(mode, many)["w0"]
     assert (small.blocks, small.window_ns) > (large.blocks, large.window_ns)
 
 
@@ -76,11 +76,11 @@ def test_many_arms_get_less_each_and_never_too_few_blocks(mode: Mode) -> None:
     ("meets", "alone"), [(True, False), (False, True), (True, True)], ids=["met", "alone", "both"]
 )
 def test_only_what_claims_ask_for_is_measured(*, meets: bool, alone: bool) -> None:
-    effort = budget.fit_time_budget(
+    effort = sampling_plan.fit_time_budget(
         Mode.QUICK,
         {"one": WorkloadRequirements(arms=4, compares_cost=meets, needs_closed_loop=alone)},
     )["one"]
-    assert (effort.closed_loop_blocks >= budget.BLOCKS_MIN) is alone
+    assert (effort.closed_loop_blocks >= sampling_plan.BLOCKS_MIN) is alone
     assert (effort.closed_loop_blocks == 0) is not alone
-    checks = budget.CHECK_BLOCKS if meets else 0
+    checks = sampling_plan.CHECK_BLOCKS if meets else 0
     assert (effort.fixed_rate_blocks, effort.cross_check_blocks) == (checks, checks)

@@ -1,7 +1,6 @@
 import pytest
 
-from jissoku.inference.expression import GrammarError
-from jissoku.inference.inequality import Quantity, parse, quantity
+from jissoku.inference.expression import GrammarError, Quantity, parse, quantity
 
 
 def test_a_ratio_is_held_against_a_bound() -> None:

@@ -6,13 +6,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from jissoku.inference.across_runs import breaks, difference, obstacles, unchanged_arms
-from jissoku.inference.asked import comparison
-from jissoku.inference.occasions import observed_tau, occasions
+from jissoku.inference.across_runs import (
+    breaks,
+    difference,
+    observed_tau,
+    obstacles,
+    occasions,
+    race,
+    run_difference,
+    unchanged_arms,
+)
 from jissoku.inference.pooling import next_machine, pair_ratio
-from jissoku.inference.run_difference import race, run_difference
-from jissoku.inference.run_rows import run_rows
-from jissoku.inference.target_history import machine_ratios, target_history
+from jissoku.inference.run_rows import comparison, run_rows
+from jissoku.inference.series import machine_ratios, target_history
 from jissoku.measure.requests import workload as requested
 from jissoku.model import (
     ConnectionMode,

@@ -8,10 +8,9 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from jissoku.inference import series_changes
-from jissoku.inference.pooling import LogRatio
-from jissoku.inference.series_changes import OCCASIONS_MIN, find_steps
-from jissoku.inference.target_history import target_history
+from jissoku.inference import pooling
+from jissoku.inference.pooling import OCCASIONS_MIN, LogRatio, find_steps
+from jissoku.inference.series import target_history
 from jissoku.model.history import IndexedRun
 from jissoku.model.history_answer import Control, Series
 from jissoku.report.suspicions import suspicion_text, suspicions
@@ -192,11 +191,8 @@ def test_lengths_that_cannot_reach_a_step_are_left_out() -> None:
         values = np.array([rng.gauss(step * (number >= 20), 0.007) for number in range(40)])
         weights = np.array([rng.uniform(0.5, 2) for _ in values])
         values -= weights @ values / weights.sum()
-        height, _ = series_changes._best(values, weights)
+        height, _ = pooling._best(values, weights)
         order = np.random.default_rng(1)
         places = order.permuted(np.tile(np.arange(40), (200, 1)), axis=1).T
-        every = [
-            series_changes._best(values[column], weights[column])[0] >= height
-            for column in places.T
-        ]
-        assert series_changes._exceeding(values[places], weights[places], height) == sum(every)
+        every = [pooling._best(values[column], weights[column])[0] >= height for column in places.T]
+        assert pooling._exceeding(values[places], weights[places], height) == sum(every)

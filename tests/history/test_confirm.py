@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from jissoku.errors import InputError
-from jissoku.inference.run_difference import confirmation
+from jissoku.inference.across_runs import confirmation
 from jissoku.model import Origin
 from jissoku.model.history import IndexedRun
 from jissoku.model.updated import updated

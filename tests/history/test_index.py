@@ -14,10 +14,9 @@ from jissoku import records
 from jissoku.errors import InputError
 from jissoku.history import schema
 from jissoku.history.index import HistoryIndex
-from jissoku.inference.occasions import observed_tau
-from jissoku.inference.run_difference import run_difference
+from jissoku.inference.across_runs import observed_tau, run_difference
 from jissoku.inference.run_rows import REVISION, run_rows
-from jissoku.inference.target_history import target_history
+from jissoku.inference.series import target_history
 from jissoku.measure.history import find_run, open_history
 from jissoku.measure.run_history import History
 from jissoku.model import Method

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jissoku.errors import InputError
-from jissoku.inference.target_history import machine_ratios, target_history
+from jissoku.inference.series import machine_ratios, target_history
 from jissoku.measure.history import open_history
 from jissoku.measure.publish import write_history
 from jissoku.model.history import IndexedRun

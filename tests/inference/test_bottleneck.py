@@ -2,7 +2,7 @@
 
 import pytest
 
-from jissoku.inference import bottleneck
+from jissoku.inference import checks
 from jissoku.model import Bottleneck
 from jissoku.model.updated import updated
 from tests.inference.factories import QUIET
@@ -35,8 +35,8 @@ def test_bounds(
         generator_busy_polls=spins,
         server_cores_busy_fraction=server,
     )
-    assert bottleneck.bottleneck(seen) is expected
-    assert bottleneck.common_bottleneck([seen, seen, seen]) is expected
+    assert checks.bottleneck(seen) is expected
+    assert checks.common_bottleneck([seen, seen, seen]) is expected
 
 
 def test_one_odd_trial_does_not_change_the_stamp() -> None:
@@ -47,11 +47,11 @@ def test_one_odd_trial_does_not_change_the_stamp() -> None:
         server_cores_busy_fraction=1.0,
     )
     odd = updated(usual, server_cores_busy_fraction=0.6)
-    assert bottleneck.common_bottleneck([usual, odd, usual]) is Bottleneck.SERVER
-    assert bottleneck.common_bottleneck([]) is Bottleneck.UNKNOWN
+    assert checks.common_bottleneck([usual, odd, usual]) is Bottleneck.SERVER
+    assert checks.common_bottleneck([]) is Bottleneck.UNKNOWN
 
 
 def test_three_rates_within_a_per_cent_share_a_ceiling() -> None:
     rates = [("a", 100.0), ("b", 100.5), ("c", 100.9), ("d", 120.0)]
-    assert bottleneck.common_ceiling(rates) == ("a", "b", "c")
-    assert bottleneck.common_ceiling(rates[1:]) == ()
+    assert checks.common_ceiling(rates) == ("a", "b", "c")
+    assert checks.common_ceiling(rates[1:]) == ()

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from jissoku.inference import cost_verdicts, lacks_calm, summarise
+from jissoku.inference.blocks import calm_part, calm_rotations
 from jissoku.inference.bounds import bound_results
-from jissoku.inference.calm import calm_part, calm_rotations
 from jissoku.model import (
     ArmMeasurement,
     Comparison,

@@ -4,8 +4,8 @@ import math
 
 from hypothesis import assume, given, settings, strategies as st
 
-from jissoku.design.capacity import first_rate, highest_met, next_rate
-from jissoku.inference import samples, summarise
+from jissoku.design.search import first_rate, highest_met, next_rate
+from jissoku.inference import latency, summarise
 from jissoku.model import Capacity, CapacityStep, Metric, Trial, TrialKind, Workload
 from jissoku.model.updated import updated
 from tests.inference import factories
@@ -38,7 +38,7 @@ def test_no_capacity_ratio_has_an_interval_narrower_than_its_steps(
     summary = summarise(run, trials)
     (pair,) = summary.by(Metric.CAPACITY)
     assert pair.ratio is not None
-    step = samples.search_resolution(trials, "b", "a")
+    step = latency.search_resolution(trials, "b", "a")
     assert step > 0
     assert math.log(pair.ratio.high / pair.ratio.low) >= 2 * step - 1e-9
     for known in summary.arm_summaries:

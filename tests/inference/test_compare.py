@@ -4,12 +4,10 @@ import math
 
 import pytest
 
-from jissoku.inference import decision, stopping, summarise
-from jissoku.inference.compare import compare, observed_noise, pairs, ranked_arms
-from jissoku.inference.comparison_input import ComparisonInput, loads_of
+from jissoku.inference import decision, half_widths, summarise
+from jissoku.inference.blocks import ComparisonInput, loads_of, valid_trials
+from jissoku.inference.compare import compare, comparison_input, observed_noise, pairs, ranked_arms
 from jissoku.inference.decision import Decided
-from jissoku.inference.summary import comparison_input
-from jissoku.inference.valid_trials import valid_trials
 from jissoku.model import (
     Comparison,
     CrossCheckName,
@@ -428,7 +426,7 @@ def test_an_arm_without_a_verdict_is_no_reason_to_measure_on() -> None:
         updated(trial, failed_checks=(factories.invalid("c"),)) if "c" in trial.arms else trial
         for trial in factories.trials(run, truths(a=5000, b=5000, c=5000), blocks=10)
     ]
-    assert set(stopping.half_widths(run, trials)) == {("b", "a", factories.MIDDLE)}
+    assert set(half_widths(run, trials)) == {("b", "a", factories.MIDDLE)}
 
 
 def test_the_a_a_control_counts_for_latency_too() -> None:

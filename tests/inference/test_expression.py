@@ -6,7 +6,7 @@ from jissoku.inference.expression import (
     Operation,
     Reference,
     UnreportedValue,
-    parse,
+    parse_formula,
     value,
 )
 
@@ -50,7 +50,7 @@ def test_only_arithmetic_is_evaluated(text: str) -> None:
 
 
 def test_a_reference_keeps_the_subject_as_it_is_written() -> None:
-    assert parse("2 * cost(nginx+all-x @ one file) > p50( a )") == Comparison(
+    assert parse_formula("2 * cost(nginx+all-x @ one file) > p50( a )") == Comparison(
         (
             Operation("*", 2.0, Reference("cost", "nginx+all-x", "one file")),
             Reference("p50", "a"),

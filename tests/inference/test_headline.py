@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from jissoku.inference import summarise
-from jissoku.inference.headline import join_names
+from jissoku.inference.sentences import join_names
 from jissoku.model import Load, LoadLevel, Summary
 from tests.inference import factories
 from tests.inference.factories import MIDDLE, QUIETEST, TrueValues

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 
-from jissoku.inference import estimate, latency, samples
-from jissoku.inference.valid_trials import valid_trials
+from jissoku.inference import estimate, latency
+from jissoku.inference.blocks import valid_trials
 from jissoku.model import ArmMeasurement, Load, LoadLevel, Metric, TrialKind
 from jissoku.model.updated import updated
 from tests.inference import factories
@@ -137,8 +137,8 @@ def test_pairs_are_read_in_the_same_way_on_both_sides() -> None:
         for block in slow
     ]
     known = valid_trials(trials)
-    pseudo = samples.log_latency_ratios(known, Metric.P99, "slow", "fast")
+    pseudo = latency.log_latency_ratios(known, Metric.P99, "slow", "fast")
     ours, theirs = (latency.log_pooled(side, 0.99) for side in (slow, fast))
     assert pseudo == {block: ours[block] - theirs[block] for block in ours}
-    whole = samples.log_latency_ratios(known, Metric.P50, "slow", "fast")
+    whole = latency.log_latency_ratios(known, Metric.P50, "slow", "fast")
     assert set(whole.values()) == {0.0}, "each block's own, which are all the same here"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from statsmodels.stats.multitest import multipletests  # type: ignore[import-untyped]
 
-from jissoku.inference import decision, multiplicity
+from jissoku.inference import decision
 from jissoku.model import Comparison, Verdict
 
 HOLM = [
@@ -21,9 +21,7 @@ HOLM = [
 
 @pytest.mark.parametrize(("given", "expected"), HOLM)
 def test_holm(given: list[float | None], expected: list[float | None]) -> None:
-    assert list(multiplicity.holm(given)) == [
-        p if p is None else pytest.approx(p) for p in expected
-    ]
+    assert list(decision.holm(given)) == [p if p is None else pytest.approx(p) for p in expected]
 
 
 @pytest.mark.slow
@@ -31,12 +29,12 @@ def test_holm(given: list[float | None], expected: list[float | None]) -> None:
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_holm_is_the_one_of_statsmodels(p_values: list[float]) -> None:
     expected = multipletests(p_values, method="holm")[1]
-    assert multiplicity.holm(p_values) == pytest.approx(tuple(expected))
+    assert decision.holm(p_values) == pytest.approx(tuple(expected))
 
 
 @pytest.mark.parametrize(("pairs", "confidence"), [(0, 0.95), (1, 0.95), (5, 0.99), (10, 0.995)])
 def test_confidence_grows_with_the_number_of_comparisons(pairs: int, confidence: float) -> None:
-    assert multiplicity.confidence(pairs) == pytest.approx(confidence)
+    assert decision.confidence(pairs) == pytest.approx(confidence)
 
 
 @pytest.mark.slow

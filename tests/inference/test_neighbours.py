@@ -3,7 +3,7 @@
 import pytest
 
 from jissoku.inference import summarise
-from jissoku.inference.neighbours import neighbours
+from jissoku.inference.blocks import neighbours
 from jissoku.model import Condition, CrossCheckName, Metric, Trial, TrialKind
 from jissoku.model.updated import updated
 from tests.inference import factories

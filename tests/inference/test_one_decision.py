@@ -15,15 +15,15 @@ PACKAGE = Path(__file__).parents[2] / "python" / "jissoku"
 # By the name of a function as it is called: in which module of `inference`, and how often.
 CALLS = {
     # The interval of a mean of logarithms at a look, and the rule of a verdict that widens it.
-    "looks.interval": {"verdict.py": 1},
-    "rule.interval": {"decision.py": 1, "verdict.py": 1},
+    "looks.interval": {"decision.py": 1},
+    "rule.interval": {"decision.py": 2},
     # Of a value that no verdict rests on, such as an arm's cost: the other use of Student's t.
-    "t_interval_from": {"estimate.py": 1, "looks.py": 1},
+    "t_interval_from": {"estimate.py": 2},
     "t_interval": {"estimate.py": 1},
     "looks.p_value": {"decision.py": 1},
     "looks.p_equal": {"decision.py": 1},
-    "sequential.critical": {"looks.py": 1, "sequential.py": 1},
-    "sequential.p_value": {"looks.py": 1},
+    "estimate.critical": {"estimate.py": 2},
+    "estimate.p_value": {"estimate.py": 1},
     # The verdict of one pair.
     "decision.judge": {"decision.py": 1},
     # Costs and other metrics of `compare` (so of `tune` and `explain --verify`), rates at full load
@@ -76,8 +76,8 @@ def test_a_verdict_is_reached_in_one_place(name: str) -> None:
 def test_every_family_is_corrected_by_the_same_function() -> None:
     assert calls("decision.settle") == SETTLED
     # Across runs a change is at most suspected, and suspicions are a family of their own.
-    across_runs = {"target_history.py": 1}
-    assert calls("multiplicity.holm") == {"decision.py": 2} | across_runs
+    across_runs = {"series.py": 1}
+    assert calls("decision.holm") == {"decision.py": 2} | across_runs
 
 
 def test_who_decides_leaves_out_the_same_arms() -> None:

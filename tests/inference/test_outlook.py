@@ -5,9 +5,9 @@ import math
 import pytest
 
 from jissoku.inference import decision, summarise
-from jissoku.inference.block_durations import BlockDurations
+from jissoku.inference.blocks import BlockDurations
 from jissoku.inference.decision import decide, settle
-from jissoku.inference.looks import Looks
+from jissoku.inference.estimate import Looks
 from jissoku.model import Comparison, Estimate, Load, LoadLevel, Metric, TrialKind, Verdict
 from jissoku.model.updated import updated
 from jissoku.model.verdict_text import outlook, time_text

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from jissoku.inference.headline import ranks
+from jissoku.inference.sentences import ranks
 
 TABLE = [
     ("abc", "ab ac bc", [1, 2, 3]),

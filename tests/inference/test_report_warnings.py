@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from jissoku.inference.report_warnings import report_warnings
+from jissoku.inference.sentences import report_warnings
 from jissoku.model import (
     CheckOutcome,
     FailedCheck,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import special, stats  # type: ignore[import-untyped]
 
-from jissoku.inference import sequential
-from jissoku.inference.looks import Looks
+from jissoku.inference import estimate
+from jissoku.inference.estimate import Looks
 
 # Simulated with 400,000 campaigns (docs/METHODOLOGY.md, "Looks after every block").
 LONG = {
@@ -19,7 +19,7 @@ SHORT = {3: 6.51, 4: 5.56, 5: 4.62, 6: 4.03, 7: 3.68, 8: 3.45, 9: 3.28}
 
 @pytest.mark.parametrize(("table", "horizon"), [(SHORT, 9), (LONG, 40)])
 def test_the_boundaries_are_the_simulated_ones(table: dict[int, float], horizon: int) -> None:
-    found = sequential.boundaries(tuple(table), horizon, 0.05)
+    found = estimate.boundaries(tuple(table), horizon, 0.05)
     assert found == {n: pytest.approx(bound, rel=0.012) for n, bound in table.items()}
 
 
@@ -36,7 +36,7 @@ def statistics(horizon: int, campaigns: int, *, heavy: bool = False) -> np.ndarr
 
 def alarms(t: np.ndarray, horizon: int, alpha: float) -> float:
     """Part of the campaigns that cross a boundary at any look."""
-    bounds = [sequential.critical(n, horizon, alpha) for n in range(1, horizon + 1)]
+    bounds = [estimate.critical(n, horizon, alpha) for n in range(1, horizon + 1)]
     return float((t > bounds).any(axis=1).mean())
 
 
@@ -56,23 +56,23 @@ def test_heavy_tails_cause_no_more_alarms() -> None:
 
 def test_a_run_of_one_look_is_students_t() -> None:
     expected = stats.t.ppf(1 - 0.05 / 2, 2)
-    assert sequential.critical(3, 3, 0.05) == pytest.approx(expected)
+    assert estimate.critical(3, 3, 0.05) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("horizon", [9, 40])
 def test_a_p_value_is_the_level_whose_boundary_is_met(horizon: int) -> None:
     for blocks in (3, 5, 9):
-        for alpha in sequential.ALPHAS[1:]:
-            t = sequential.critical(blocks, horizon, alpha)
-            assert sequential.p_value(t, blocks, horizon) == pytest.approx(alpha, rel=0.02)
-        assert sequential.p_value(0.1, blocks, horizon) == 1.0
+        for alpha in estimate.ALPHAS[1:]:
+            t = estimate.critical(blocks, horizon, alpha)
+            assert estimate.p_value(t, blocks, horizon) == pytest.approx(alpha, rel=0.02)
+        assert estimate.p_value(0.1, blocks, horizon) == 1.0
         nominal = 2 * special.stdtr(blocks - 1, -1e4)
-        assert nominal < sequential.p_value(1e4, blocks, horizon) <= 1e-4
-    assert sequential.p_value(1e9, 2, horizon) == 1.0
+        assert nominal < estimate.p_value(1e4, blocks, horizon) <= 1e-4
+    assert estimate.p_value(1e9, 2, horizon) == 1.0
 
 
 def test_p_values_fall_with_the_distance() -> None:
-    found = [sequential.p_value(t, 5, 9) for t in np.linspace(0, 400, 500)]
+    found = [estimate.p_value(t, 5, 9) for t in np.linspace(0, 400, 500)]
     assert found == sorted(found, reverse=True)
 
 
@@ -92,6 +92,6 @@ def test_equality_is_shown_by_two_one_sided_tests() -> None:
 
 def test_an_interval_of_a_look_has_its_boundary() -> None:
     found = Looks(9).interval(0.1, 0.02, 4, 0.95)
-    half = sequential.critical(4, 9, 0.05) * 0.02 / 2
+    half = estimate.critical(4, 9, 0.05) * 0.02 / 2
     assert (found.low, found.high) == pytest.approx((0.1 - half, 0.1 + half))
     assert math.isinf(Looks(9).interval(0.1, 0.02, 2).high)

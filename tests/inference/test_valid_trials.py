@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from jissoku.inference.comparison_input import ComparisonInput, loads_of
-from jissoku.inference.valid_trials import log_cost, log_ratios, valid_trials
+from jissoku.inference.blocks import ComparisonInput, loads_of, log_cost, log_ratios, valid_trials
 from jissoku.model import Load, LoadLevel, Method, TrialKind, Workload
 from jissoku.model.updated import updated
 from tests.inference import factories

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from jissoku.inference import estimate
-from jissoku.inference.estimate import Interval
-from jissoku.inference.looks import VERDICT_BLOCKS_MIN, Looks
-from jissoku.inference.verdict import Rule, blocks_needed, classify, judge
+from jissoku.inference.decision import Rule, blocks_needed, classify, judge
+from jissoku.inference.estimate import VERDICT_BLOCKS_MIN, Interval, Looks
 from jissoku.model import Verdict
 from jissoku.model.updated import updated
 

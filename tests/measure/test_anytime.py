@@ -7,7 +7,7 @@ import pytest
 
 from jissoku import inference, records
 from jissoku.design.sampling_plan import SECOND
-from jissoku.inference.neighbours import Neighbours
+from jissoku.inference.blocks import Neighbours
 from jissoku.measure.anytime import FIRST_BLOCKS, has_time_for
 from jissoku.measure.compare import compare
 from jissoku.measure.compare_config import CompareConfig

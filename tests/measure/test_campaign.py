@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from jissoku import inference, records, report
-from jissoku.inference.ratio_samples import select_ratio_source
-from jissoku.inference.valid_trials import valid_trials
+from jissoku.inference.blocks import select_ratio_source, valid_trials
 from jissoku.measure.compare import compare
 from jissoku.model import (
     Comparison,

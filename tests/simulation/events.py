@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from jissoku import inference
-from jissoku.design import screening as combinations
+from jissoku.design import variants as combinations
 from jissoku.design.sampling_plan import SAMPLING_PLANS
 from jissoku.inference import ablation, claims
-from jissoku.inference.claim_quantities import WorkloadTrials
-from jissoku.inference.looks import VERDICT_BLOCKS_MIN
+from jissoku.inference.claims import WorkloadTrials
+from jissoku.inference.estimate import VERDICT_BLOCKS_MIN
 from jissoku.model import (
     ChangeKind,
     Comparison,

@@ -14,7 +14,7 @@ import pytest
 from scipy import stats as distributions  # type: ignore[import-untyped]
 
 from jissoku import inference
-from jissoku.inference import ablation, decision, estimate, multiplicity, sequential
+from jissoku.inference import ablation, decision, estimate
 from jissoku.model import Comparison, Metric, Run, Trial, Verdict
 from tests.simulation.counts import outside, simulated
 from tests.simulation.scenarios import SCENARIOS, Bound
@@ -33,7 +33,7 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 def without_holm(patch: pytest.MonkeyPatch) -> None:
     """Every p-value for itself."""
-    patch.setattr(multiplicity, "holm", tuple)
+    patch.setattr(decision, "holm", tuple)
 
 
 def normal_quantiles(patch: pytest.MonkeyPatch) -> None:
@@ -83,7 +83,7 @@ def looks_for_free(patch: pytest.MonkeyPatch) -> None:
     def critical(blocks: int, _: int, alpha: float) -> float:
         return float(distributions.t.ppf(1 - alpha / 2, blocks - 1)) if blocks > 2 else math.inf
 
-    patch.setattr(sequential, "critical", critical)
+    patch.setattr(estimate, "critical", critical)
 
 
 # What is broken: (the scenario that has to see it, in how many campaigns).

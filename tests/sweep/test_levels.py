@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from jissoku.design.levels import LEVELS_MIN, block, levels_of, rates_of, validated
+from jissoku.design.schedule import LEVELS_MIN, level_block, levels_of, rates_of, validated
 from jissoku.errors import InputError
 from jissoku.model import Axis, TrialKind
 
@@ -41,8 +41,8 @@ def test_a_block_holds_every_cell_once_in_an_order_of_its_own() -> None:
     names, levels = ("a", "b"), (1, 2, 4, 8, 16, 32)
     orders = []
     for index in range(4):
-        found = list(block(index, names, levels, TrialKind.CLOSED_LOOP, seed=7))
-        assert found == list(block(index, names, levels, TrialKind.CLOSED_LOOP, seed=7))
+        found = list(level_block(index, names, levels, TrialKind.CLOSED_LOOP, seed=7))
+        assert found == list(level_block(index, names, levels, TrialKind.CLOSED_LOOP, seed=7))
         cells = [(one.planned.arms[0], one.level) for one in found]
         assert sorted(cells) == [(name, level) for name in names for level in levels]
         orders.append(tuple(cells))

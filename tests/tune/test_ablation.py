@@ -3,7 +3,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from jissoku.design import screening as plan
+from jissoku.design import variants as plan
 from jissoku.inference import ablation
 from jissoku.inference.ablation import KnobEvidence
 from jissoku.model import (

@@ -1,6 +1,6 @@
 import pytest
 
-from jissoku.design import screening as plan
+from jissoku.design import variants as plan
 from jissoku.inference import ablation
 from jissoku.measure import full_load as stage, knob_changes
 from jissoku.model import (

@@ -2,8 +2,8 @@ import math
 
 import pytest
 
-from jissoku.design import screening
-from jissoku.design.screening import BASELINE
+from jissoku.design import variants
+from jissoku.design.variants import BASELINE
 from jissoku.inference import ablation, ablation as stats
 from jissoku.model import CounterReadings, Decision, Method, Trial
 from tests.inference import factories
@@ -14,7 +14,7 @@ from tests.tune.test_ablation import KNOB
 @pytest.mark.parametrize("count", [6, 7, 11, 12, 17])
 def test_every_knob_is_on_in_half_and_every_pair_in_a_quarter(count: int) -> None:
     knobs = [f"k{index}" for index in range(count)]
-    found = screening.combinations(knobs)
+    found = variants.screening_runs(knobs)
     assert (found[0].name, found[0].knobs) == (BASELINE, ())
     assert len({one.name for one in found}) == len(found)
     size = 12 if count <= 11 else 2 ** math.ceil(math.log2(count + 1))
@@ -27,7 +27,7 @@ def test_every_knob_is_on_in_half_and_every_pair_in_a_quarter(count: int) -> Non
 
 
 def seen(effects: dict[str, float], blocks: int = 2) -> dict[str, object]:
-    combinations = screening.combinations(list(effects))
+    combinations = variants.screening_runs(list(effects))
     run = factories.run([one.name for one in combinations], method=Method.PAIRED)
     truths = {
         one.name: TrueValues(cost_ns=10_000 * math.prod(effects[knob] for knob in one.knobs))

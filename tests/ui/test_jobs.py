@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from jissoku.cli.commands import jissoku
-from jissoku.design.budget import MINUTES_MAX
+from jissoku.design.sampling_plan import MINUTES_MAX
 from jissoku.errors import InputError
 from jissoku.model import Mode
 from jissoku.model.event import EventKind

@@ -2,7 +2,7 @@
 
 import random
 
-from jissoku.inference.run_difference import run_difference
+from jissoku.inference.across_runs import run_difference
 from jissoku.model import Load, LoadLevel
 from jissoku.model.history_answer import Tau
 from jissoku.model.updated import updated

@@ -9,7 +9,7 @@ from jissoku.cli import exit_codes, shared_options
 from jissoku.cli.machine_lock import lock_machine
 from jissoku.cli.messages import version_line
 from jissoku.cli.progress_display import ProgressDisplay
-from jissoku.design.bisection import Bisection, bisect as halve
+from jissoku.design.search import Bisection, bisect as halve
 from jissoku.errors import InputError
 from jissoku.inference.bounds import check_arms
 from jissoku.measure.commits import (

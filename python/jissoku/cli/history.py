@@ -13,7 +13,7 @@ from jissoku.cli import exit_codes
 from jissoku.cli.messages import print_message
 from jissoku.errors import InputError
 from jissoku.history import queries
-from jissoku.inference.target_history import machine_ratios
+from jissoku.inference.series import machine_ratios
 from jissoku.measure.history import open_history
 from jissoku.measure.publish import write_history
 from jissoku.measure.run_history import History

@@ -10,7 +10,7 @@ from jissoku.cli.machine_lock import lock_machine
 from jissoku.cli.messages import version_line
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.cli.write_reports import write_report
-from jissoku.design import levels as plan
+from jissoku.design import schedule as plan
 from jissoku.design.sampling_plan import SAMPLING_PLANS
 from jissoku.errors import InputError
 from jissoku.measure.requests import seed, workload

@@ -1,10 +1,12 @@
-"""The order of trials: randomised blocks, determined by the seed alone."""
+"""Methods, loads and levels of a run, and the order of its trials, determined by the seed alone."""
 
+import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from jissoku.model import Load, TrialKind
+from jissoku.errors import InputError
+from jissoku.model import Arm, Axis, Load, LoadLevel, Method, Mode, Trial, TrialKind, rate_grid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,3 +98,188 @@ def block(
         yield PlannedStart(
             planned=planned, loads=tuple(mine), is_check=checks and kind is TrialKind.TIME_SLICED
         )
+
+
+# Three parameters are fitted: with fewer levels any data fit.
+LEVELS_MIN = 6
+
+CONNECTIONS = (1, 2, 4, 8, 16, 32, 64, 128)
+
+# Above this number of workers only powers of two are measured.
+WORKERS_ALL = 8
+
+# Parts of the slowest target's closed-loop rate. The last ones are beyond what it can answer, so
+# that the end of the climb is seen and not guessed.
+CAPACITY_FRACTIONS = (0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95, 1.1)
+
+
+@dataclass(frozen=True, slots=True)
+class LevelTrial:
+    planned: PlannedTrial
+    level: int
+
+
+def validated(levels: Sequence[int]) -> tuple[int, ...]:
+    """The same levels, ascending.
+
+    Raises:
+        InputError: They are too few for a fit, not positive, or one is named twice.
+    """
+    if len(set(levels)) != len(levels):
+        raise InputError("--levels names a level twice")
+    if any(level < 1 for level in levels):
+        raise InputError("--levels: a level is a whole number from 1")
+    if len(levels) < LEVELS_MIN:
+        raise InputError(
+            f"--levels gives {len(levels)}: name at least {LEVELS_MIN}, a model with three"
+            f" parameters"
+            " fits any fewer points"
+        )
+    return tuple(sorted(levels))
+
+
+def levels_of(axis: Axis, cores: int) -> tuple[int, ...]:
+    """Default levels; empty for rates, which depend on the targets.
+
+    Args:
+        axis: The factor.
+        cores: How many cores the server has. Levels of workers beyond them are measured, so that
+            the cost of too many is seen, and never fitted.
+    """
+    if axis is Axis.CONNECTIONS:
+        return CONNECTIONS
+    if axis is Axis.RATE:
+        return ()
+    most = max(cores, LEVELS_MIN)
+    doubling = tuple(2**power for power in range(3, most.bit_length()) if 2**power <= most)
+    return tuple(sorted({*range(1, min(most, WORKERS_ALL) + 1), *doubling, most}))
+
+
+def rates_of(capacities: Mapping[str, float]) -> tuple[int, ...]:
+    """Rates common to all targets, from each one's closed-loop rate; ascending.
+
+    Raises:
+        ValueError: No capacity is known.
+    """
+    slowest = min(capacities.values())
+    return tuple(sorted({_two_digits(slowest * load) for load in CAPACITY_FRACTIONS}))
+
+
+def _two_digits(rate: float) -> int:
+    scale = 10 ** max(0, math.floor(math.log10(rate)) - 1) if rate > 1 else 1
+    return max(1, round(rate / scale) * scale)
+
+
+def level_block(
+    index: int, names: Sequence[str], levels: Sequence[int], kind: TrialKind, *, seed: int
+) -> Iterator[LevelTrial]:
+    """The trials of one block: every target at every level once, in a random order.
+
+    A drift within a block then affects all levels alike.
+    """
+    rng = random.Random(f"{seed}/sweep/{index}")
+    cells = [(name, level) for name in names for level in levels]
+    rng.shuffle(cells)
+    for name, level in cells:
+        yield LevelTrial(
+            PlannedTrial(block=index, kind=kind, arms=(name,), seed=rng.getrandbits(31)), level
+        )
+
+
+# Requests per second for each core of the server. The pilot only says which of these an arm can
+# reach; it never moves them.
+LIGHT, MIDDLE, HEAVY = 1_000, 5_000, 20_000
+LOADS = {
+    Mode.QUICK: ((LIGHT, LoadLevel.LIGHT), (MIDDLE, LoadLevel.MEDIUM), (HEAVY, LoadLevel.HEAVY)),
+    Mode.STANDARD: tuple(
+        (
+            rate,
+            LoadLevel.LIGHT
+            if rate < MIDDLE
+            else LoadLevel.MEDIUM
+            if rate < HEAVY
+            else LoadLevel.HEAVY,
+        )
+        for rate in rate_grid(LIGHT, 100_000)
+    ),
+}
+
+# An arm reaches a rate that is at most this part of its closed-loop rate: full load is asked for at
+# 85 to 90 %, and a pilot that errs by a tenth moves no arm from one grid point to the next.
+LOAD_MAX = 0.9
+
+# If too few arms reach the light load, all rates are divided by this factor.
+DECADE = 10
+
+
+def capacities_of(trials: Sequence[Trial]) -> dict[str, float]:
+    """Closed-loop rate of each arm, in requests per second; the best of its attempts.
+
+    Disturbed trials are precise enough for this.
+    """
+    found: dict[str, float] = {}
+    for trial in trials:
+        for measurement in trial.measurements:
+            rate = measurement.requests / measurement.duration_ns * 1e9
+            found[measurement.arm] = max(rate, found.get(measurement.arm, 0.0))
+    return found
+
+
+def loads(
+    capacities: Mapping[str, float], arms: Sequence[str], mode: Mode, cores: int, *, needed: int = 2
+) -> tuple[Load, ...]:
+    """The loads of a run, lightest first: those of the mode that enough arms reach.
+
+    Args:
+        capacities: Closed-loop rate of each arm alone, in requests per second.
+        arms: The compared arms.
+        cores: Of the server; rates of the grid are for each of them.
+        needed: Number of arms that have to reach a load, at most all whose capacity is known.
+    """
+    known = sorted((rate for name in arms if (rate := capacities.get(name, 0.0)) > 0), reverse=True)
+    if len(known) < 2:
+        return ()
+    reached = known[min(needed, len(known)) - 1] * LOAD_MAX
+    # An integer, because a factor that is divided again and again is no longer exact, and a rate
+    # that ends in a half would be rounded either way.
+    divisor = 1
+    while reached < LIGHT * cores / divisor:
+        divisor *= DECADE
+    asked = [
+        Load(rate_rps=max(1, round(rate * cores / divisor)), level=level)
+        for rate, level in LOADS[mode]
+    ]
+    return tuple(load for load in asked if load.rate_rps and load.rate_rps <= reached)
+
+
+def reaching(load: Load, capacities: Mapping[str, float], arms: Sequence[str]) -> tuple[str, ...]:
+    """The arms that are measured at a load; all of them if capacities are unknown."""
+    rate = load.rate_rps
+    if rate is None:
+        return tuple(arms)
+    return tuple(name for name in arms if capacities.get(name, float("inf")) * LOAD_MAX >= rate)
+
+
+def choose(
+    arms: Sequence[Arm], *, is_closed: bool, asked: Method | None = None
+) -> tuple[Method, str]:
+    """Paired trials for arms that run the same program, time-sliced trials for all others.
+
+    Two copies of one program in similar configurations disturb each other equally, so the
+    disturbance of a paired trial cancels; two different programs change each other's batching and
+    pre-emption. In a closed loop each slice would begin and end in a burst, so different programs
+    run it alone.
+
+    Args:
+        arms: All of the run, floor and A/A control among them.
+        is_closed: Whether each connection sends its next request right after a response.
+        asked: The user's choice, which overrides the rule.
+    """
+    if asked is not None:
+        return asked, "given on the command line"
+    programs = {arm.binary_sha256 or arm.name for arm in arms}
+    if len(programs) == 1 and len({arm.target for arm in arms}) == 1:
+        return Method.PAIRED, "all arms run the same program of one recipe"
+    if is_closed:
+        return Method.SINGLE, "a closed loop cannot be time-sliced"
+    return Method.TIME_SLICED, "the arms run different programs"

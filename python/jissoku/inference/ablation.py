@@ -9,18 +9,17 @@ import numpy as np
 from scipy import stats  # type: ignore[import-untyped]
 
 from jissoku.inference import decision
-from jissoku.inference.compare import compare
-from jissoku.inference.comparison_input import ComparisonInput, loads_of
-from jissoku.inference.decision import Decided
-from jissoku.inference.ratio_samples import select_ratio_source
-from jissoku.inference.summary import excluded_arms
-from jissoku.inference.valid_trials import (
+from jissoku.inference.blocks import (
+    ComparisonInput,
     ValidTrials,
+    loads_of,
     log_differences,
     measurement_of,
+    select_ratio_source,
     valid_trials,
 )
-from jissoku.inference.verdict import MINIMUM_EFFECT_OF_METRIC
+from jissoku.inference.compare import compare, excluded_arms
+from jissoku.inference.decision import MINIMUM_EFFECT_OF_METRIC, Decided
 from jissoku.model import (
     ArmMeasurement,
     Comparison,

@@ -13,17 +13,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from jissoku.inference import decision, estimate
-from jissoku.inference.claim_quantities import (
-    Held,
-    WorkloadTrials,
-    generator_held,
-    log_ratio_sample,
-)
-from jissoku.inference.compare import observed_noise
+from jissoku.inference.claims import Held, WorkloadTrials, generator_held, log_ratio_sample
+from jissoku.inference.compare import excluded_arms, observed_noise
 from jissoku.inference.decision import Decided
-from jissoku.inference.expression import GrammarError
-from jissoku.inference.inequality import MEASURED, Inequality, Quantity, parse
-from jissoku.inference.summary import excluded_arms
+from jissoku.inference.expression import MEASURED, GrammarError, Inequality, Quantity, parse
 from jissoku.model import Comparison, Metric, Run, Trial
 from jissoku.model.bound import BoundResult, BoundStatus
 from jissoku.model.updated import updated

@@ -1,25 +1,151 @@
-"""Compares arms by CPU time, latency and capacity: ratios, and whether they are proven."""
+"""Compares the arms of a run: which count, their ratios, cross-checks, and whether it is enough."""
 
 import math
-from collections.abc import Sequence
-from itertools import combinations
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
 
-from jissoku.inference import decision, estimate, samples
-from jissoku.inference.comparison_input import ComparisonInput
-from jissoku.inference.cross_checks import cross_checks
-from jissoku.inference.decision import Decided
-from jissoku.inference.ratio_samples import RatioSamples
-from jissoku.inference.verdict import MINIMUM_EFFECT_OF_METRIC, minimum_effect_of
+from jissoku.inference import checks, decision, estimate, latency
+from jissoku.inference.blocks import (
+    PAIRED_KINDS,
+    BlockDurations,
+    ComparisonInput,
+    RatioSamples,
+    ValidTrials,
+    fixed_rate_ratios,
+    is_quiet,
+    loads_of,
+    log_cost,
+    log_ratios,
+    valid_trials,
+)
+from jissoku.inference.checks import is_rejected
+from jissoku.inference.decision import MINIMUM_EFFECT_OF_METRIC, Decided, minimum_effect_of
+from jissoku.inference.estimate import VERDICT_BLOCKS_MIN, Looks
 from jissoku.model import (
     FULL_LOAD,
+    CheckOutcome,
     Comparison,
+    Condition,
+    CrossCheck,
+    CrossCheckName,
     EvidenceSource,
+    FailureSummary,
     Load,
+    LoadLevel,
+    MeasurementStatus,
     Method,
     Metric,
     Run,
+    Trial,
+    TrialKind,
     Verdict,
 )
+from jissoku.model.updated import updated
+
+
+@dataclass(frozen=True, slots=True)
+class ArmOutcome:
+    """An arm's trials."""
+
+    status: MeasurementStatus
+    failures: tuple[FailureSummary, ...]
+    valid: int
+    total: int
+
+
+def arm_outcome(
+    trials: Sequence[Trial], arm: str, blocks_min: int = VERDICT_BLOCKS_MIN
+) -> ArmOutcome:
+    """Whether an arm has values, and what went wrong with it.
+
+    An arm that broke, and has fewer blocks than a verdict needs, has no values at all: the trials
+    in which a failing target did not fail are not a fair sample of it.
+
+    Args:
+        blocks_min: As many blocks as a verdict of the run needs.
+    """
+    ours = [trial for trial in trials if arm in trial.arms]
+    kind = _main_kind(ours)
+    blocks = {t.block for t in ours if t.kind is kind and t.is_valid_for(arm)}
+    failures = [t for t in ours if t.failure is not None and t.failure.arm == arm]
+    wrong = [trial for trial in ours if _invalid_reasons(trial, arm)]
+    status = MeasurementStatus.MEASURED if blocks else MeasurementStatus.UNMEASURED
+    if len(blocks) < blocks_min:
+        if (not blocks and failures) or any(trial.kind is kind for trial in failures):
+            status = MeasurementStatus.FAILED
+        elif (not blocks and wrong) or any(trial.kind is kind for trial in wrong):
+            status = MeasurementStatus.INVALID
+    counted = sum(trial.is_valid_for(arm) for trial in ours)
+    return ArmOutcome(status, _failures(failures, wrong, arm), counted, len(ours))
+
+
+def _main_kind(ours: Sequence[Trial]) -> TrialKind:
+    """The conditions of most blocks of an arm; the others are cross-checks."""
+    blocks = {kind: {trial.block for trial in ours if trial.kind is kind} for kind in TrialKind}
+    return max(TrialKind, key=lambda kind: len(blocks[kind]))
+
+
+def _invalid_reasons(trial: Trial, arm: str) -> list[str]:
+    return [
+        check.message
+        for check in trial.failed_checks
+        if check.outcome is CheckOutcome.INVALID and check.arm in ("", arm)
+    ]
+
+
+def _failures(
+    failures: Iterable[Trial], wrong: Iterable[Trial], arm: str
+) -> tuple[FailureSummary, ...]:
+    """Each reason once, with all its trials and the target's last output."""
+    found: dict[tuple[str, str], FailureSummary] = {}
+    for trial in failures:
+        if trial.failure is not None:
+            key = (str(trial.failure.stage), trial.failure.reason)
+            _add(found, key, trial, trial.failure.stderr)
+    for trial in wrong:
+        for reason in _invalid_reasons(trial, arm):
+            _add(found, ("", reason), trial, "")
+    return tuple(found.values())
+
+
+def _add(
+    found: dict[tuple[str, str], FailureSummary], key: tuple[str, str], trial: Trial, stderr: str
+) -> None:
+    known = found.get(key, FailureSummary(stage=key[0], reason=key[1]))
+    found[key] = updated(known, stderr=stderr or known.stderr, trials=(*known.trials, trial.index))
+
+
+def comparison_input(run: Run, trials: Sequence[Trial]) -> ComparisonInput:
+    """What verdicts are decided from, the same for every question about a run."""
+    return ComparisonInput(
+        run,
+        valid_trials(trials),
+        excluded_arms(run, trials),
+        loads_of(run, tuple(trials)),
+        durations=BlockDurations(trials, run.slice_ns),
+    )
+
+
+def excluded_arms(run: Run, trials: Sequence[Trial]) -> dict[str, tuple[Verdict, str]]:
+    found = {}
+    counts = _outcomes(run, trials)
+    uneven = checks.uneven_rejection(trials, [arm.name for arm in run.arms])
+    for name, known in counts.items():
+        reason = known.failures[0].reason if known.failures else ""
+        if known.status is MeasurementStatus.FAILED:
+            found[name] = (Verdict.FAILED, f"{name}: {reason}")
+        elif known.status is MeasurementStatus.INVALID:
+            found[name] = (Verdict.INVALID, reason)
+        elif name in uneven:
+            found[name] = (Verdict.INVALID, f"{name}: {uneven[name]}")
+    return found
+
+
+def _outcomes(run: Run, trials: Sequence[Trial]) -> dict[str, ArmOutcome]:
+    least = Looks(run.horizon).first
+    return {arm.name: arm_outcome(trials, arm.name, least) for arm in run.arms}
+
 
 # One pair: (candidate, the arm that it is compared with).
 Pair = tuple[str, str]
@@ -177,11 +303,11 @@ def _compare_metric(
     resolution = 0.0
     if load is None:
         trials = evidence.valid_trials.trials
-        logs = samples.log_capacity_ratios(trials, arm, against)
-        resolution = samples.search_resolution(trials, arm, against)
+        logs = latency.log_capacity_ratios(trials, arm, against)
+        resolution = latency.search_resolution(trials, arm, against)
         source, load, block_s = EvidenceSource.SINGLE, FULL_LOAD, evidence.search_s()
     else:
-        logs = samples.log_latency_ratios(evidence.at(load), metric, arm, against)
+        logs = latency.log_latency_ratios(evidence.at(load), metric, arm, against)
         is_sliced = evidence.run.method is Method.TIME_SLICED
         source = EvidenceSource.TIME_SLICED if is_sliced else EvidenceSource.SINGLE
         block_s = evidence.block_s(source, load)
@@ -201,3 +327,147 @@ def _compare_metric(
         other_programs=seen.share,
     )
     return decision.decide(blank, logs, evidence.looks, resolution=resolution, block_s=block_s)
+
+
+def cross_checks(
+    evidence: ComparisonInput, found: Comparison, pair: RatioSamples, comparisons: int
+) -> tuple[CrossCheck, ...]:
+    """Every check that the run's records allow; none for arms that were measured alone.
+
+    A check beside other programs is a missing one: short, and of few blocks, it would show what the
+    machine did in other moments.
+
+    Args:
+        comparisons: Of the run; a check is as strict as they ask.
+    """
+    if pair.source is EvidenceSource.SINGLE:
+        return ()
+    alone = _spread_alone(evidence, found, pair.source)
+    return tuple(
+        CrossCheck(
+            name=name,
+            ratio=estimate.geometric_mean(list(logs.values())),
+            agrees=decision.agrees(
+                list(pair.logs.values()),
+                list(logs.values()),
+                comparisons,
+                alone if name is CrossCheckName.ALONE else None,
+            ),
+        )
+        for name, logs in _other_methods(evidence, found, pair.source)
+        if logs
+    )
+
+
+def _other_methods(
+    evidence: ComparisonInput, found: Comparison, source: EvidenceSource
+) -> Iterator[tuple[CrossCheckName, Mapping[int, float]]]:
+    run, readings = evidence.run, evidence.valid_trials.at(found.load).only(is_quiet)
+    other = _sliced(readings.with_slice_length(run.check_slice_ns), found)
+    if source is EvidenceSource.TIME_SLICED:
+        yield CrossCheckName.OTHER_SLICE, other
+    else:
+        yield CrossCheckName.TIME_SLICED, _sliced(readings.with_slice_length(run.slice_ns), found)
+    yield CrossCheckName.ALONE, fixed_rate_ratios(readings, found.arm, found.against).logs
+
+
+def _sliced(readings: ValidTrials, found: Comparison) -> Mapping[int, float]:
+    trials = readings.paired(TrialKind.TIME_SLICED, found.arm, found.against)
+    return log_ratios(trials, found.arm, found.against)
+
+
+def _spread_alone(
+    evidence: ComparisonInput, found: Comparison, source: EvidenceSource
+) -> estimate.Spread | None:
+    """The least spread of ln(ratio) between blocks with each arm alone; None if it is not known.
+
+    There each arm meets another start and other moments of the machine than the other one. What
+    that changes is known where an arm has two trials in a block, as the baseline has with an A/A
+    control: in 36 runs of one program 9 % from block to block, where the ratios of arms
+    alone varied by 8 %, and those of paired trials by 0.9 %.
+    """
+    kind = PAIRED_KINDS.get(source, TrialKind.PAIRED)
+    readings = evidence.at(found.load)
+    changes = [
+        change
+        for arm in (found.arm, found.against)
+        for change in _changes(arm, readings.with_arm(kind, arm))
+    ]
+    if len(changes) < 2:
+        return None
+    return estimate.Spread(estimate.mean_and_sd(changes)[1], len(changes) - 1)
+
+
+def _changes(arm: str, trials: Iterable[Trial]) -> Iterator[float]:
+    """ln(cost / cost in the trial before) of an arm, where both trials are of one block."""
+    for before, after in pairwise(trials):
+        first, second = log_cost(before, arm), log_cost(after, arm)
+        if before.block == after.block and first is not None and second is not None:
+            yield second - first
+
+
+# Sources with both arms in one trial; a pair from two paired trials is as precise as these two.
+JOINT_SOURCES = {EvidenceSource.TIME_SLICED, EvidenceSource.PAIRED}
+
+# One pair at one load: (candidate, the arm that it is compared with, load).
+Question = tuple[str, str, Load]
+
+
+def half_widths(run: Run, trials: Sequence[Trial]) -> dict[Question, float]:
+    """The 95 % half-width of each pair's cost ratio at each load, as a natural logarithm.
+
+    Without arms that have no verdict, pairs that have fewer valid blocks than an interval needs,
+    and in a paired run pairs that have no common trial.
+    """
+    return {
+        pair: math.log(one.ratio.high / one.ratio.low) / 2
+        for pair, one in cost_verdicts(run, trials).items()
+        if one.ratio and (one.source in JOINT_SOURCES or run.method is Method.SINGLE)
+    }
+
+
+def is_enough(run: Run, trials: Sequence[Trial], half_width_max: float) -> bool:
+    """Whether every pair has the required precision, or more blocks would give none an interval.
+
+    Without any interval nothing is known of the precision. If that is because trials with both arms
+    were rejected, further blocks may give one, and it is not enough.
+
+    The light load is ignored if there are others: most of the cost of a request there is waking up,
+    which varies by a tenth from block to block.
+
+    In a run that is looked at once, check only at the numbers of blocks of the mode (10, 15, 20,
+    ...): a check after every block reduces the coverage of the interval (0.916 instead of
+    0.93-0.95, simulated).
+    """
+    found = half_widths(run, trials)
+    if not found:
+        return not any(trial.kind.is_paired and is_rejected(trial) for trial in trials)
+    asked = {key: width for key, width in found.items() if key[2].level is not LoadLevel.LIGHT}
+    return max((asked or found).values()) <= half_width_max
+
+
+def lacks_calm(found: Comparison) -> bool:
+    """Whether a ratio is one beside other programs, and more blocks may have enough calm rotations.
+
+    It asks for the waiting alone, like the choice between the two.
+    """
+    beside = found.condition is not Condition.QUIET
+    return beside and not found.is_calm and bool(found.calm_fraction)
+
+
+def cost_verdicts(run: Run, trials: Sequence[Trial]) -> Mapping[Question, Comparison]:
+    """The comparisons by cost of a run so far, of those pairs and loads that have any."""
+    settled = compare_costs(comparison_input(run, trials))
+    return {(one.arm, one.against, one.load): one for one in settled if one.metric is Metric.COST}
+
+
+def contradicted(run: Run, trials: Sequence[Trial]) -> tuple[Comparison, ...]:
+    """The comparisons of a run with a cross-check that does not agree, by its trials so far."""
+    evidence = comparison_input(run, trials)
+    asked = [(*pair, load) for load in evidence.loads for pair in pairs(run)]
+    decided = (compare_cost(evidence, *one, len(asked)) for one in asked)
+    return tuple(
+        one.found
+        for one in decided
+        if one and not all(check.agrees for check in one.found.cross_checks)
+    )

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Iterator
 
-from jissoku.inference import claim_quantities, estimate
+from jissoku.inference import claims, estimate
 from jissoku.inference.claims import ClaimData
-from jissoku.inference.inequality import Quantity, quantity
+from jissoku.inference.expression import Quantity, quantity
 from jissoku.model import Estimate
 from jissoku.model.experiment import PublishedComparison, PublishedFigure
 
@@ -39,7 +39,7 @@ def _level(known: ClaimData, wanted: Quantity | None) -> Estimate | None:
         return None
     if _name(known, wanted) not in known.workloads:
         return None
-    found = claim_quantities.logs(known.workloads[_name(known, wanted)].valid_trials, wanted)
+    found = claims.logs(known.workloads[_name(known, wanted)].valid_trials, wanted)
     return estimate.geometric_mean(list(found.values()))
 
 
@@ -49,7 +49,7 @@ def _ratio(known: ClaimData, ours: Quantity | None, head: Quantity | None) -> Es
         return None
     one, other = _name(known, ours), _name(known, head)
     if one == other and one in known.workloads:
-        found = claim_quantities.log_ratio_sample(known.workloads[one], [ours], [head])
+        found = claims.log_ratio_sample(known.workloads[one], [ours], [head])
         return estimate.geometric_mean(list(found.logs.values()))
     above, below = _level(known, ours), _level(known, head)
     if above is None or below is None:

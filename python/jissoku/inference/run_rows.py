@@ -1,24 +1,28 @@
-"""From one run's records to its rows in the index of runs."""
+"""From one run's records to its rows in the index of runs, with the request that repeats it."""
 
 import hashlib
+import shlex
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 import msgspec
 
-from jissoku.inference.asked import comparison
-from jissoku.inference.comparison_input import ComparisonInput, loads_of
-from jissoku.inference.neighbours import neighbours
-from jissoku.inference.summary import excluded_arms, summarise
-from jissoku.inference.valid_trials import valid_trials
+from jissoku.inference.blocks import ComparisonInput, loads_of, neighbours, valid_trials
+from jissoku.inference.compare import excluded_arms
+from jissoku.inference.summary import summarise
 from jissoku.model import (
+    FULL_LOAD,
     Arm,
     ArmSummary,
+    ConnectionMode,
     Load,
     LoadPoint,
     Machine,
+    Mode,
+    Origin,
     Run,
     Summary,
+    Transport,
     Trial,
     Workload,
 )
@@ -33,6 +37,8 @@ from jissoku.model.history import (
 )
 from jissoku.model.updated import updated
 from jissoku.model.wording import plural
+from jissoku.request import ComparisonRequest
+from jissoku.request.options import is_complete
 
 # Part of the index's name: raised when rows are computed differently, so that they are rebuilt.
 REVISION = 3
@@ -251,3 +257,61 @@ def _checks(key: str, trials: Sequence[Trial]) -> Iterator[CheckRow]:
                 name=check.name,
                 outcome=check.outcome,
             )
+
+
+# Characters of a request body that a command contains.
+BODY_MAX = 200
+
+
+def comparison(run: Run, loads: Sequence[Load]) -> ComparisonRequest:
+    """The recorded request; of older runs, and of other commands', what the header says of it.
+
+    `loads` are those with trials, which older headers do not have. COMMAND, URL and FILE stand for
+    what a header does not have.
+    """
+    if isinstance(run.request, ComparisonRequest):
+        return run.request
+    arms = [arm for arm in run.arms if arm.name not in {run.floor, run.aa_control}]
+    words = {origin: tuple(_word(arm) for arm in arms if arm.origin is origin) for origin in Origin}
+    workload = run.workload
+    return ComparisonRequest(
+        arms=words[Origin.RECIPE],
+        cmd=words[Origin.COMMAND],
+        url=words[Origin.URL],
+        quick=run.mode is Mode.QUICK,
+        path=workload.path,
+        method=workload.method,
+        header=workload.headers,
+        body=_body(workload),
+        raw=("FILE",) * len(workload.raw_requests),
+        websocket=workload.websocket,
+        connections=workload.connections,
+        rate=workload.rate_rps,
+        # A pipeline is a closed loop.
+        closed_loop=tuple(loads) == (FULL_LOAD,) and workload.pipeline == 1,
+        pipeline=workload.pipeline,
+        keepalive=workload.connection_mode is not ConnectionMode.CLOSE,
+        unix=workload.transport is Transport.UNIX,
+    )
+
+
+def _word(arm: Arm) -> str:
+    if arm.origin is Origin.RECIPE:
+        return arm.name if arm.name == arm.target else f"{arm.name}={arm.target}"
+    if arm.origin is Origin.URL:
+        return f"{arm.name}=URL"
+    command = shlex.join(arm.command)
+    is_known = command and is_complete(ComparisonRequest(cmd=(command,)))
+    return f"{arm.name}={command if is_known else 'COMMAND'}"
+
+
+def _body(workload: Workload) -> str | None:
+    """The body as it may be given, or a name for its file."""
+    if not workload.body:
+        return None
+    try:
+        text = workload.body.decode()
+    except UnicodeDecodeError:
+        return "@FILE"
+    is_short = len(text) <= BODY_MAX and text.isprintable() and not text.startswith("@")
+    return text if is_short else "@FILE"

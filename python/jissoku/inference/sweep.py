@@ -4,10 +4,10 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from jissoku.inference import bottleneck, estimate, latency, run_checks, scalability
-from jissoku.inference.arm_summary import arm_outcome
-from jissoku.inference.trial_checks import ACHIEVED_MIN, GENERATOR_BUSY_MAX
-from jissoku.inference.valid_trials import measurement_of
+from jissoku.inference import checks, estimate, latency, scalability
+from jissoku.inference.blocks import measurement_of
+from jissoku.inference.checks import ACHIEVED_MIN, GENERATOR_BUSY_MAX
+from jissoku.inference.compare import arm_outcome
 from jissoku.model import (
     Arm,
     ArmMeasurement,
@@ -46,7 +46,7 @@ def summarise(run: Run, sweep: Sweep, trials: Sequence[Trial]) -> SweepSummary:
         warnings=tuple(_warnings(run, sweep, targets)),
         trials_total=len(trials),
         trials_valid=sum(trial.is_valid for trial in trials),
-        trials_rejected=sum(map(run_checks.is_rejected, trials)),
+        trials_rejected=sum(map(checks.is_rejected, trials)),
     )
 
 
@@ -152,7 +152,7 @@ def _level_result(
 def _bottleneck(sweep: Sweep, trials: Sequence[Trial]) -> Bottleneck:
     if sweep.axis is Axis.RATE:
         return Bottleneck.UNKNOWN
-    return bottleneck.common_bottleneck(trial.conditions for trial in trials if trial.conditions)
+    return checks.common_bottleneck(trial.conditions for trial in trials if trial.conditions)
 
 
 def _remarks(run: Run, sweep: Sweep, level: int, trials: Sequence[Trial]) -> Iterator[str]:

@@ -13,9 +13,8 @@ from threading import Thread
 
 from jissoku import inference
 from jissoku.design import schedule
-from jissoku.design.loads import MIDDLE
-from jissoku.design.schedule import PlannedMeasurement, PlannedStart, PlannedTrial
-from jissoku.inference.stopping import Question
+from jissoku.design.schedule import MIDDLE, PlannedMeasurement, PlannedStart, PlannedTrial
+from jissoku.inference.compare import Question
 from jissoku.measure.comparison_run import ComparisonRun, starting
 from jissoku.measure.servers import started_servers
 from jissoku.measure.trial_loop import FAILURES_MAX

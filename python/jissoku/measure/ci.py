@@ -8,7 +8,7 @@ from pathlib import Path
 from jissoku import inference, records
 from jissoku.errors import InputError
 from jissoku.inference.bounds import bound_results
-from jissoku.inference.samples import block_costs
+from jissoku.inference.latency import block_costs
 from jissoku.model.bound import BoundResult, BoundStatus
 from jissoku.records.run_folder import trials_sha256
 from jissoku.report.bounds import comment

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from jissoku import inference
-from jissoku.design import method as methods
+from jissoku.design import schedule
 from jissoku.design.sampling_plan import SamplingPlan
 from jissoku.measure.capacity import Objective
 from jissoku.measure.machine import boot, machine, machine_label
@@ -125,7 +125,7 @@ def external(config: CompareConfig) -> frozenset[str]:
 
 def run_header(config: CompareConfig) -> Run:
     """The header of its record; the loads may be known only after the pilot."""
-    method, reason = methods.choose(config.arms, is_closed=config.is_closed, asked=config.method)
+    method, reason = schedule.choose(config.arms, is_closed=config.is_closed, asked=config.method)
     if not config.paired_trials:
         method, reason = Method.SINGLE, "the question is not about the cost of a request"
     baseline = config.names[0]

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from jissoku import inference
-from jissoku.design import loads as grid, schedule
-from jissoku.design.capacity import FIRST_OF_CLOSED_LOOP, first_rate
+from jissoku.design import schedule
 from jissoku.design.sampling_plan import SamplingPlan
 from jissoku.design.schedule import PlannedMeasurement, PlannedStart, PlannedTrial
+from jissoku.design.search import FIRST_OF_CLOSED_LOOP, first_rate
 from jissoku.measure.compare_config import CompareConfig, external
 from jissoku.measure.progress import EtaEstimator, ProgressListener, trials_left
 from jissoku.measure.repeated_checks import RepeatedChecks, measurements, repeated_checks
@@ -96,7 +96,7 @@ class ComparisonRun:
             alone = {TrialKind.CLOSED_LOOP: [(name,) for name in config.names]}
             for step in schedule.block(PILOT_BLOCK, (), alone, seed=config.seed):
                 self.run_step(step, PILOT_BLOCK)
-            self.add_capacities(grid.capacities_of(self.trials))
+            self.add_capacities(schedule.capacities_of(self.trials))
         self.set_loads(loads)
 
     def set_loads(self, loads: tuple[Load, ...] | None) -> None:
@@ -107,7 +107,7 @@ class ComparisonRun:
             # A single load is one of all arms: of a server and its knobs, the slowest may be the
             # server as it is.
             needed = len(names) if config.one_load else 2
-            loads = grid.loads(
+            loads = schedule.loads(
                 self.capacities, names, config.mode, len(config.cores.server), needed=needed
             )
             loads = self._fixed_load(loads) if config.one_load else loads
@@ -333,7 +333,7 @@ class ComparisonRun:
         names = [arm.name for arm in self.config.arms]
         if load.level is LoadLevel.GIVEN:
             return tuple(names)
-        return grid.reaching(load, self.capacities, names)
+        return schedule.reaching(load, self.capacities, names)
 
 
 def starting(planned: PlannedTrial) -> str:

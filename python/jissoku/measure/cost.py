@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from jissoku.inference import oracle_stats
-from jissoku.inference.oracle_stats import Window, share
-from jissoku.inference.request_cost import unsupported_reason, with_results
+from jissoku.inference import tool_values
+from jissoku.inference.grading import unsupported_reason, with_results
+from jissoku.inference.tool_values import Window, share
 from jissoku.measure.machine import machine
 from jissoku.measure.oracle import Oracle
 from jissoku.measure.paired_runs import AFTER_S, Cost, PairedRuns, invalid_reason, tool_measurement
@@ -88,7 +88,7 @@ class SyscallRuns:
                 void = str(failed)
             code = wait_for_exit(one, self._waits_for)
             oracle.end()
-            seen = share(oracle_stats.entries_of((folder / "log").read_bytes()), window)[0]
+            seen = share(tool_values.entries_of((folder / "log").read_bytes()), window)[0]
             side = tool_measurement(one, code, seen, Cost())
         return SyscallCounts(
             cell=cell.name,

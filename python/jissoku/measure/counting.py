@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterable, Mapping
 
 from jissoku.errors import TargetError
-from jissoku.inference.inequality import BENCHMARK, Quantity, parse
+from jissoku.inference.expression import BENCHMARK, Quantity, parse
 from jissoku.measure import counters
 from jissoku.measure.probes import syscalls
 from jissoku.measure.probes.client import ProbeError, RequestTarget

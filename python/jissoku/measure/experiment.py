@@ -11,13 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from jissoku import inference, records
-from jissoku.design import budget, factors
-from jissoku.design.budget import WorkloadRequirements
-from jissoku.design.sampling_plan import SamplingPlan
+from jissoku.design import sampling_plan, variants
+from jissoku.design.sampling_plan import SamplingPlan, WorkloadRequirements
 from jissoku.errors import TargetError
-from jissoku.inference.claim_quantities import WorkloadTrials
-from jissoku.inference.claims import ClaimData, evaluate_claims
-from jissoku.inference.inequality import Quantity, quantity
+from jissoku.inference.claims import ClaimData, WorkloadTrials, evaluate_claims
+from jissoku.inference.expression import Quantity, quantity
 from jissoku.inference.latency import FRACTIONS
 from jissoku.inference.published import compare_published
 from jissoku.measure import counting
@@ -93,7 +91,7 @@ def plan(config: ExperimentConfig, listener: ProgressListener) -> ExperimentPlan
     selected = [s for s in experiment.workload if s.name not in left_out]
     needs = {s.name: _requirements(experiment, s, len(fields[s.name][0])) for s in selected}
     beside = counting.seconds(experiment)
-    efforts = budget.fit_time_budget(config.mode, needs, beside)
+    efforts = sampling_plan.fit_time_budget(config.mode, needs, beside)
     header = ExperimentHeader(
         experiment=experiment,
         jissoku=config.version,
@@ -105,7 +103,9 @@ def plan(config: ExperimentConfig, listener: ProgressListener) -> ExperimentPlan
         workloads=tuple(needs),
         skipped=left_out,
         unavailable=unavailable,
-        minutes=budget.minutes([(needs[name], effort) for name, effort in efforts.items()], beside),
+        minutes=sampling_plan.minutes(
+            [(needs[name], effort) for name, effort in efforts.items()], beside
+        ),
     )
     questions = tuple(
         _compare_config(
@@ -196,7 +196,7 @@ def _prepare_arms(
     made: dict[str, PreparedTarget | UnavailableTarget] = {}
     ready: dict[str, PreparedArm] = {}
     unavailable: list[UnavailableTarget] = []
-    for spec in factors.arms(experiment.target, experiment.factor, experiment.design):
+    for spec in variants.arms(experiment.target, experiment.factor, experiment.design):
         source = spec.recipe or spec.command
         if source not in made:
             listener.note(f"Preparing {source}.")

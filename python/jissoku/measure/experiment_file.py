@@ -5,10 +5,9 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from jissoku.design.factors import arms
+from jissoku.design.variants import arms
 from jissoku.errors import InputError
-from jissoku.inference.expression import GrammarError
-from jissoku.inference.inequality import Quantity, parse, quantity
+from jissoku.inference.expression import GrammarError, Quantity, parse, quantity
 from jissoku.measure.counting import SYSCALL_BENCHMARK
 from jissoku.model import Recipe
 from jissoku.model.experiment import (

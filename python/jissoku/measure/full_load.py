@@ -6,8 +6,8 @@ new blocks. Both campaigns have the warning "shared cores".
 """
 
 from jissoku import records
-from jissoku.design import screening as plan
-from jissoku.design.screening import BASELINE, PROVEN
+from jissoku.design import variants as plan
+from jissoku.design.variants import BASELINE, PROVEN
 from jissoku.inference import ablation
 from jissoku.inference.ablation import KnobEvidence
 from jissoku.measure.compare import compare

@@ -5,8 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from jissoku.errors import InputError, JissokuError
-from jissoku.inference.occasions import observed_tau
-from jissoku.inference.run_difference import run_difference
+from jissoku.inference.across_runs import observed_tau, run_difference
 from jissoku.measure.found_runs import FoundRuns
 from jissoku.measure.run_history import History
 from jissoku.model.history import IndexedRun

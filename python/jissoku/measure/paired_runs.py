@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jissoku.inference import oracle_stats, report_parser
+from jissoku.inference import tool_values
 from jissoku.inference.grading import FOREIGN_MAX
-from jissoku.inference.oracle_stats import Share, Window, share
+from jissoku.inference.tool_values import Share, Window, share
 from jissoku.measure.foreign_cpu import ForeignCpuMonitor
 from jissoku.measure.oracle import Oracle
 from jissoku.measure.running_tool import (
@@ -97,7 +97,7 @@ class PairedRuns:
             codes = [wait_for_exit(one, self._waits_for) for one in running]
             account = oracle.end()
             foreign = watch.foreign_fraction()
-            shares = share(oracle_stats.entries_of((folder / "log").read_bytes()), window)
+            shares = share(tool_values.entries_of((folder / "log").read_bytes()), window)
             sides = [
                 tool_measurement(*it) for it in zip(running, codes, shares, costs, strict=False)
             ]
@@ -169,7 +169,7 @@ def tool_measurement(
 ) -> ToolMeasurement:
     """The stored result of a generator that has ended."""
     report = (one.folder / "report").read_text(encoding="utf-8", errors="replace")
-    figures = report_parser.read_values(one.found.tool.read, report)
+    figures = tool_values.read_values(one.found.tool.read, report)
     errors = [number for name, number in figures.items() if name.startswith("errors")]
     command = " ".join(one.words)
     here = local_strings(one.found, one.filled)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jissoku import records
-from jissoku.design.loads import HEAVY, LIGHT, MIDDLE
+from jissoku.design.schedule import HEAVY, LIGHT, MIDDLE
 from jissoku.errors import TargetError
 from jissoku.measure import loadgen, profiler
 from jissoku.measure.loadgen import LoadgenError, LoadSpec

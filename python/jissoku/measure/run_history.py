@@ -8,17 +8,16 @@ from dataclasses import dataclass
 from jissoku.errors import JissokuError
 from jissoku.history import queries
 from jissoku.history.index import HistoryIndex, Present
-from jissoku.inference.occasions import (
+from jissoku.inference.across_runs import (
     Occasion,
     first_of_occasions,
     machine_days,
     occasions,
+    run_difference,
     started,
     tau_of_neighbours,
 )
-from jissoku.inference.run_difference import run_difference
-from jissoku.inference.series_points import series_plans
-from jissoku.inference.target_history import finished_series, planned_series
+from jissoku.inference.series import finished_series, planned_series, series_plans
 from jissoku.model.history import IndexedRun
 from jissoku.model.history_answer import MachineDay, RunDifference, Series, Tau
 from jissoku.model.updated import updated

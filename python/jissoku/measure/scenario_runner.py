@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jissoku.inference import oracle_stats, report_parser
+from jissoku.inference import tool_values
 from jissoku.measure.foreign_cpu import ForeignCpuMonitor
 from jissoku.measure.oracle import Oracle, placeholder_values
 from jissoku.measure.running_tool import end_session, local_strings, scrub, start_session
@@ -77,14 +77,14 @@ class ScenarioRunner:
                     ran = self._tool(setup, ask, oracle.holes, folder)
                     account = oracle.end()
                 foreign = watch.foreign_fraction()
-                entries = oracle_stats.entries_of((folder / "log").read_bytes())
-                names = oracle_stats.oracle_values(
+                entries = tool_values.entries_of((folder / "log").read_bytes())
+                names = tool_values.oracle_values(
                     entries, account, float(ask.get("timeout_s", 1e9))
                 )
                 account = {k: v for k, v in account.items() if k not in ("arrivals", "in_flight")}
             raw = self._logged(folder)
         names |= {f"asked.{k}": float(v) for k, v in ask.items() if isinstance(v, int | float)}
-        figures = report_parser.read_values(self.found.tool.read, ran.report) | raw
+        figures = tool_values.read_values(self.found.tool.read, ran.report) | raw
         names |= {f"tool.{name}": number for name, number in figures.items()}
         names |= {
             "tool.exit": float(-1 if ran.code is None else ran.code),
@@ -128,7 +128,7 @@ class ScenarioRunner:
         if wanted is None or not (folder / wanted.file).is_file():
             return {}
         with (folder / wanted.file).open(newline="", encoding="utf-8") as lines:
-            return report_parser.sample_values(wanted, lines)
+            return tool_values.sample_values(wanted, lines)
 
     def _one(
         self, words: list[str], folder: Path, limit_s: float, disturb: Disturbance | None

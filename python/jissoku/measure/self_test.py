@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jissoku.design.loads import LOADS
+from jissoku.design.schedule import LOADS
 from jissoku.errors import JissokuError, TargetError
 from jissoku.inference import self_test as bounds
 from jissoku.inference.self_test import BoundCheck

@@ -8,7 +8,7 @@ from pathlib import Path
 from jissoku import inference, records
 from jissoku.design.sampling_plan import SAMPLING_PLANS, SamplingPlan
 from jissoku.errors import JissokuError
-from jissoku.inference.run_checks import is_rejected
+from jissoku.inference.checks import is_rejected
 from jissoku.measure.compare import compare
 from jissoku.measure.compare_config import CompareConfig
 from jissoku.measure.progress import SeriesProgress

@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from jissoku.design import capacity as search
+from jissoku.design import search
 from jissoku.design.sampling_plan import SamplingPlan
 from jissoku.design.schedule import PlannedTrial
 from jissoku.measure import capacity

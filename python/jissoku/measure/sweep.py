@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from jissoku.design import levels as plan
+from jissoku.design import schedule as plan
 from jissoku.design.schedule import PlannedTrial
 from jissoku.errors import InputError, JissokuError
 from jissoku.measure import servers
@@ -130,7 +130,9 @@ class _SweepRun:
             f" {config.sweep.blocks} blocks: about {max(1, round(minutes))} min."
         )
         for index in range(config.sweep.blocks):
-            for leveled in plan.block(index, config.names, levels, self._kind, seed=config.seed):
+            for leveled in plan.level_block(
+                index, config.names, levels, self._kind, seed=config.seed
+            ):
                 self._run(leveled.planned, leveled.level)
 
     @property
@@ -143,7 +145,7 @@ class _SweepRun:
         Disturbed trials are precise enough for this.
         """
         self.planned = len(self.config.names)
-        for leveled in plan.block(
+        for leveled in plan.level_block(
             PILOT_BLOCK, self.config.names, (0,), TrialKind.CLOSED_LOOP, seed=self.config.seed
         ):
             self._run(leveled.planned, None)

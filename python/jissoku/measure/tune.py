@@ -10,9 +10,9 @@ on blocks that no choice was based on. Knobs that are judged by the rate at full
 from collections.abc import Sequence
 
 from jissoku import records
-from jissoku.design import screening
+from jissoku.design import variants
 from jissoku.design.sampling_plan import SamplingPlan
-from jissoku.design.screening import BASELINE, KNOBS_MIN, PROVEN, Combination
+from jissoku.design.variants import BASELINE, KNOBS_MIN, PROVEN, Combination
 from jissoku.errors import TargetError
 from jissoku.inference import ablation
 from jissoku.inference.ablation import USER_US, KnobEvidence, trial_counters
@@ -85,21 +85,19 @@ class _Tuner:
             if not finished or not self.names:
                 return text
         finished, alone = self._campaign(
-            "alone", screening.one_at_a_time_and_all(self.names), self.config.plan
+            "alone", variants.one_at_a_time_and_all(self.names), self.config.plan
         )
         # The load and the cost of each arm alone are known: these blocks have pairs only.
         brief = updated(self.config.plan, closed_loop_blocks=0, fixed_rate_blocks=0)
         without: dict[str, Comparison] = {}
         if finished and len(self.names) > 1:
-            finished, without = self._campaign(
-                "without", screening.leave_one_out(self.names), brief
-            )
+            finished, without = self._campaign("without", variants.leave_one_out(self.names), brief)
         found = [self._findings(knob, counts, alone, without) for knob in self.knobs]
         results = ablation.decide_knobs(found)
         text = updated(
             text,
             results=(*results, *text.results),
-            all_together=alone.get(screening.ALL),
+            all_together=alone.get(variants.ALL),
             finished=finished,
         )
         return self._confirmed(text) if finished else text
@@ -107,7 +105,7 @@ class _Tuner:
     def _screened(self, counts: dict[str, CounterReadings]) -> tuple[bool, tuple[KnobResult, ...]]:
         """Excludes knobs without an effect; the rest is tested as without screening."""
         fit = tuple(name for name in self.names if counts[name].requests)
-        combinations = screening.combinations(fit)
+        combinations = variants.screening_runs(fit)
         self.progress.note(f"A first look at {len(fit)} knobs in {len(combinations)} runs.")
         brief = updated(
             self.config.plan,
@@ -135,7 +133,7 @@ class _Tuner:
         self.progress.note(f"Proving {', '.join(accepted)} together on fresh blocks.")
         fresh = updated(self.config, seed=self.config.seed + 1)
         self.config = fresh
-        finished, found = self._campaign("proof", screening.confirmation(accepted), fresh.plan)
+        finished, found = self._campaign("proof", variants.confirmation(accepted), fresh.plan)
         bundle = found.get(PROVEN)
         same = ablation.same_answers(self.trials, (BASELINE, PROVEN))
         is_proven = bundle is not None and same and ablation.is_confirmed(bundle)
@@ -158,11 +156,11 @@ class _Tuner:
         alone: dict[str, Comparison],
         without: dict[str, Comparison],
     ) -> KnobEvidence:
-        arm = screening.name_alone(knob.name)
+        arm = variants.name_alone(knob.name)
         return KnobEvidence(
             knob=knob,
             alone=alone[arm],
-            leave_one_out=without.get(screening.name_leave_one_out(knob.name)),
+            leave_one_out=without.get(variants.name_leave_one_out(knob.name)),
             base=self._with_trials(counts[BASELINE], BASELINE),
             switched=self._with_trials(counts[knob.name], arm),
             same_answers=ablation.same_answers(self.trials, (BASELINE, arm)),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from jissoku.design.sampling_plan import SamplingPlan
-from jissoku.design.screening import Combination
+from jissoku.design.variants import Combination
 from jissoku.measure.compare_config import CompareConfig
 from jissoku.measure.trial_runner import PreparedArm
 from jissoku.model import CoreAssignment, Knob, Load, Method, Mode, Workload

@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jissoku.design.budget import MINUTES_MAX, comparison_seconds
-from jissoku.design.loads import LOADS
-from jissoku.design.sampling_plan import SAMPLING_PLANS
+from jissoku.design.sampling_plan import MINUTES_MAX, SAMPLING_PLANS, comparison_seconds
+from jissoku.design.schedule import LOADS
 from jissoku.model import Load, LoadLevel, Mode
 from jissoku.model.updated import updated
 from jissoku.system.processes import seconds_since

@@ -8,7 +8,7 @@ from threading import Lock
 from typing import Any
 
 from jissoku.errors import InputError
-from jissoku.inference.target_history import machine_ratios
+from jissoku.inference.series import machine_ratios
 from jissoku.measure.found_runs import FoundRuns
 from jissoku.measure.history import open_history
 from jissoku.measure.run_history import History

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from jissoku.inference.occasions import latest_noise_floor
+from jissoku.inference.across_runs import latest_noise_floor
 from jissoku.model.history import IndexedRun, RunRow
 from jissoku.model.history_answer import (
     ArmChange,

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from jissoku.design.budget import MINUTES_MAX
+from jissoku.design.sampling_plan import MINUTES_MAX
 from jissoku.errors import InputError
 from jissoku.measure.selection import folder_for
 from jissoku.records.experiment import is_experiment

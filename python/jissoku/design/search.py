@@ -1,10 +1,12 @@
-"""The rates of a capacity search: up until the objective is violated, then between."""
+"""Searches with few measurements: the capacity of a target, and the commit that changed it."""
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from jissoku.model import CapacityStep
+from jissoku.model.bound import BoundStatus
 
 # The capacity is near the closed loop's rate; a search that starts below it needs a few steps up.
 # Each step is twice the previous one, as a logarithm, so that a distant capacity is found, too.
@@ -49,3 +51,52 @@ def highest_met(steps: Sequence[CapacityStep]) -> int | None:
     """The highest rate that met the objective below every rate that did not; None for none."""
     broken = min((step.rate_rps for step in steps if not step.is_met), default=math.inf)
     return max((s.rate_rps for s in steps if s.is_met and s.rate_rps < broken), default=None)
+
+
+# How often an undecided step is measured again, with more blocks.
+ATTEMPTS_MAX = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Bisection:
+    """The first commit with the property is after `good`, and `bad` at the latest.
+
+    Attributes:
+        good: Index of the last commit that is known to be good; -1 is the one before all.
+        bad: Index of the first commit that is known to be bad; None if not even the last one is.
+        undecided: Index of the commit at which measurements did not decide; None otherwise.
+        steps: Measurements that were made.
+    """
+
+    good: int
+    bad: int | None
+    undecided: int | None
+    steps: int
+
+
+def bisect(commits: Sequence[str], judge: Callable[[str, int], BoundStatus]) -> Bisection:
+    """Halves the range of commits until one is left, or one cannot be decided.
+
+    Args:
+        commits: After the good one, oldest first; the last one is assumed to be bad.
+        judge: Measures a commit against the good one; its second argument counts the attempts.
+    """
+    good, bad, steps = -1, len(commits), 0
+    place = len(commits) - 1  # Whether the last one is bad at all comes first.
+    while good + 1 < bad:
+        status = BoundStatus.UNDECIDED
+        for attempt in range(ATTEMPTS_MAX):
+            steps += 1
+            status = judge(commits[place], attempt)
+            if status is not BoundStatus.UNDECIDED:
+                break
+        if status is BoundStatus.UNDECIDED:
+            return Bisection(good, bad if bad < len(commits) else None, place, steps)
+        if status is BoundStatus.EXCEEDED:
+            bad = place
+        elif place == len(commits) - 1:
+            return Bisection(place, None, None, steps)
+        else:
+            good = place
+        place = (good + bad) // 2
+    return Bisection(good, bad, None, steps)

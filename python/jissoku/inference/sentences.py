@@ -1,21 +1,23 @@
-"""Warnings that qualify the results of a run."""
+"""A run in sentences: its headline, ranks and advice, and warnings that qualify its results."""
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from jissoku.inference import bottleneck, estimate
-from jissoku.inference.comparison_input import loads_of
-from jissoku.inference.run_checks import is_rejected
-from jissoku.inference.trial_checks import RATE_WARNING
-from jissoku.inference.valid_trials import log_cost, valid_trials
+from jissoku.inference import checks, estimate
+from jissoku.inference.blocks import loads_of, log_cost, valid_trials
+from jissoku.inference.checks import RATE_WARNING, is_rejected
+from jissoku.inference.compare import ranked_arms
+from jissoku.inference.decision import beside, format_ratio
 from jissoku.model import (
     ArmSummary,
     CheckOutcome,
+    Comparison,
     Condition,
     FailedCheck,
     Load,
     MeasurementStatus,
+    Metric,
     ReportWarning,
     Run,
     Severity,
@@ -23,8 +25,243 @@ from jissoku.model import (
     TrialKind,
     Verdict,
 )
-from jissoku.model.summary import Comparison
 from jissoku.model.wording import plural
+
+
+def headline(
+    run: Run,
+    arm_summaries: Sequence[ArmSummary],
+    comparisons: Sequence[Comparison],
+    main: Load | None,
+) -> str:
+    """The result of the comparison in one sentence.
+
+    `standings` come cheapest first at the main load. With two arms there is one comparison a
+    load, and the main load's is the answer; with more, the ends of the ranking are.
+    """
+    costs = [one for one in comparisons if one.metric is Metric.COST]
+    here = [one for one in costs if one.load == main]
+    has_figures = any(known.status is MeasurementStatus.MEASURED for known in arm_summaries)
+    if len(here) == 1 and has_figures and here[0].verdict is not Verdict.INVALID:
+        return "; ".join((here[0].sentence, *_changes(costs, main))) + "."
+    ranked = [
+        s for s in arm_summaries if (point := s.at(main)) is not None and point.rank is not None
+    ]
+    if not ranked or main is None:
+        return _nothing(run, arm_summaries, costs)
+    parts = (
+        *_first_and_last(ranked, here, main),
+        *_changes(costs, main),
+        *_conditions(here),
+        *_without_result(arm_summaries),
+    )
+    return "; ".join(parts) + "."
+
+
+def _first_and_last(
+    ranked: Sequence[ArmSummary], costs: Sequence[Comparison], main: Load
+) -> Iterator[str]:
+    leaders = [s.arm.name for s in ranked if (p := s.at(main)) is not None and p.rank == 1]
+    rest = [s for s in ranked if s.arm.name not in leaders]
+    at = f"At {main.text}"
+    if not rest:
+        yield f"{at} {join_names(leaders)} are not separated by CPU time per request"
+        return
+    first, second = leaders[0], rest[0].arm.name
+    found = _between(costs, first, second)
+    if len(leaders) > 1:
+        yield (
+            f"{at} none is proven to use less CPU time per request than {join_names(leaders)},"
+            " which are not separated"
+        )
+    elif found is not None and found.verdict.is_slight:
+        # No more is proven than the verdict between the first two says.
+        yield (
+            f"{at} {first} uses slightly less CPU time per request than {second}, the next of"
+            f" {len(ranked)} (proven)"
+        )
+    else:
+        yield f"{at} {first} uses the least CPU time per request of {len(ranked)} (proven)"
+    yield f"next is {_ratio_text(second, found, first)}"
+    if len(rest) > 1:
+        last = rest[-1].arm.name
+        yield f"last is {_ratio_text(last, _between(costs, first, last), first)}"
+
+
+def _changes(costs: Sequence[Comparison], main: Load | None) -> Iterator[str]:
+    """Pairs whose order is proven the other way round at another load."""
+    at_main = {(c.arm, c.against): c for c in costs if c.load == main}
+    found: dict[str, list[str]] = {}
+    for other in costs:
+        mine = at_main.get((other.arm, other.against))
+        if mine is None or other.load == main or not (mine.proven and other.proven):
+            continue
+        assert mine.ratio is not None, "a proven comparison has a ratio"
+        assert other.ratio is not None, "a proven comparison has a ratio"
+        if (mine.ratio.value > 1) != (other.ratio.value > 1):
+            less = other.arm if other.ratio.value < 1 else other.against
+            more = other.against if less == other.arm else other.arm
+            found.setdefault(other.load.text, []).append(f"{less} uses less than {more}")
+    for load, orders in found.items():
+        yield f"the order changes with the load: at {load} {', '.join(orders)}"
+
+
+def _conditions(costs: Sequence[Comparison]) -> Iterator[str]:
+    """What ran beside the measurement, unless all ratios are without its delays."""
+    found = {one.is_calm: beside(one) for one in costs}
+    text = found.get(False) or found.get(True) or ""
+    if text:
+        yield f"all of it {text.removeprefix(', ')}"
+
+
+def _without_result(arm_summaries: Sequence[ArmSummary]) -> Iterator[str]:
+    broken = [s.arm.name for s in arm_summaries if s.status is not MeasurementStatus.MEASURED]
+    if broken:
+        yield f"{join_names(broken)} has no result"
+
+
+def _between(costs: Sequence[Comparison], one: str, other: str) -> Comparison | None:
+    return next((c for c in costs if {c.arm, c.against} == {one, other}), None)
+
+
+def _ratio_text(name: str, found: Comparison | None, leader: str) -> str:
+    if found is None or found.ratio is None:
+        return name
+    ratio = found.ratio if found.arm == name else found.ratio.inverse
+    return f"{name} with {format_ratio(ratio)} the CPU time of {leader}"
+
+
+def _nothing(run: Run, arm_summaries: Sequence[ArmSummary], costs: Sequence[Comparison]) -> str:
+    broken = [
+        s.arm.name
+        for s in arm_summaries
+        if s.status in (MeasurementStatus.FAILED, MeasurementStatus.INVALID)
+    ]
+    if broken and len(broken) == len(run.arms):
+        return "No target has a valid result: all failed."
+    if broken:
+        return f"No ranking: {join_names(broken)} has no valid result."
+    reasons = {c.remarks[:1] for c in costs if c.verdict is Verdict.INVALID}
+    if len(reasons) == 1:
+        (reason,) = reasons.pop() or ("the trials are invalid",)
+        return f"No verdict: {reason}."
+    return "No ranking: too few trials are valid."
+
+
+def join_names(found: Sequence[str]) -> str:
+    """As in `a, b and c`."""
+    return found[0] if len(found) == 1 else f"{', '.join(found[:-1])} and {found[-1]}"
+
+
+def ranks(ordered: Sequence[str], is_apart: Callable[[str, str], bool]) -> dict[str, int]:
+    """One more than the number of arms that are proven to be better.
+
+    An arm is proven to be better than another if their comparison shows it, or if a third is proven
+    to lie between them. So the order of ranks never contradicts a proven comparison, and arms of
+    which none is proven to be better share a rank.
+
+    Args:
+        ordered: Names, the best first.
+        is_apart: Whether the comparison of two arms shows a difference, with all comparisons
+            counted.
+    """
+    better: dict[str, set[str]] = {}
+    for index, name in enumerate(ordered):
+        above = [other for other in ordered[:index] if is_apart(other, name)]
+        better[name] = set(above).union(*(better[other] for other in above))
+    return {name: 1 + len(better[name]) for name in ordered}
+
+
+BETTER = {
+    Metric.COST: "Least CPU time per request",
+    Metric.P99: "Shortest p99 latency",
+    Metric.CAPACITY: "Highest capacity",
+}
+
+# Pairs that are named where nothing was decided; the rest is counted.
+UNDECIDED_NAMED = 4
+
+
+def advice(
+    run: Run,
+    arm_summaries: Sequence[ArmSummary],
+    comparisons: Sequence[Comparison],
+    loads: Sequence[Load],
+) -> tuple[str, ...]:
+    """Names the best of each metric at each load; nothing where fewer than two were measured."""
+    field = [
+        s.arm.name
+        for s in arm_summaries
+        if s.arm.name in ranked_arms(run) and s.status is MeasurementStatus.MEASURED
+    ]
+    if len(field) < 2:
+        return ()
+    return (
+        *_at_loads(Metric.COST, loads, field, comparisons),
+        *_at_loads(Metric.P99, loads, field, comparisons),
+        *_overall(Metric.CAPACITY, field, comparisons),
+        *_unreached(arm_summaries, field),
+        *_undecided(comparisons),
+    )
+
+
+def _at_loads(
+    metric: Metric, loads: Sequence[Load], field: Sequence[str], comparisons: Sequence[Comparison]
+) -> Iterator[str]:
+    """One sentence for all loads; those with the same answer are named together."""
+    found: dict[str, list[str]] = {}
+    for load in loads:
+        here = [c for c in comparisons if c.metric is metric and c.load == load]
+        best = _best(here, field)
+        if best:
+            found.setdefault(best, []).append(load.text)
+    if found:
+        text = "; ".join(f"{best} at {join_names(at)}" for best, at in found.items())
+        yield f"{BETTER[metric]}: {text}."
+
+
+def _overall(
+    metric: Metric, field: Sequence[str], comparisons: Sequence[Comparison]
+) -> Iterator[str]:
+    best = _best([c for c in comparisons if c.metric is metric], field)
+    if best:
+        yield f"{BETTER[metric]}: {best}."
+
+
+def _best(comparisons: Sequence[Comparison], field: Sequence[str]) -> str:
+    """The arms not proven worse than another; empty where no difference is proven."""
+    mine = [c for c in comparisons if c.ratio]
+    known = [name for name in field if any(name in {c.arm, c.against} for c in mine)]
+    worse = {_worse(c) for c in mine if c.proven}
+    best = [name for name in known if name not in worse]
+    if not best or len(best) == len(known):
+        return ""
+    return join_names(best) + (" (no difference shown)" if len(best) > 1 else "")
+
+
+def _worse(found: Comparison) -> str:
+    assert found.ratio is not None, "a proven comparison has a ratio"
+    is_arm = (found.ratio.value > 1) == found.metric.less_is_better
+    return found.arm if is_arm else found.against
+
+
+def _unreached(arm_summaries: Sequence[ArmSummary], field: Sequence[str]) -> Iterator[str]:
+    for known in arm_summaries:
+        if known.arm.name in field and known.unreached:
+            yield f"{known.arm.name} does not reach {known.unreached[0].text}."
+
+
+def _undecided(comparisons: Sequence[Comparison]) -> Iterator[str]:
+    found = [
+        f"{c.arm} / {c.against} at {c.load.text}"
+        for c in comparisons
+        if c.metric is Metric.COST and c.verdict in {Verdict.INCONCLUSIVE, Verdict.DISPUTED}
+    ]
+    if found:
+        more = len(found) - UNDECIDED_NAMED
+        text = ", ".join(found[:UNDECIDED_NAMED]) + (f" and {more} more" if more > 0 else "")
+        yield f"Not decided by CPU time per request: {text}."
+
 
 REJECTED_WARNING_MIN = 0.05
 
@@ -274,7 +511,7 @@ TITLES = {
 
 def _of_rates(arm_summaries: Sequence[ArmSummary]) -> Iterator[ReportWarning]:
     rates = [(s.arm.name, s.rate_rps.value) for s in arm_summaries if s.rate_rps is not None]
-    same = bottleneck.common_ceiling(rates)
+    same = checks.common_ceiling(rates)
     if same:
         yield ReportWarning(
             severity=Severity.WARNING,

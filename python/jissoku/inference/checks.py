@@ -1,16 +1,19 @@
-"""Checks of one trial, without access to the comparison.
+"""Checks of trials and of a run as a whole, and what a rate was bound by.
 
-Wrong responses and inconsistent counts make the trial invalid. A load generator that was stopped
+Wrong responses and inconsistent counts make a trial invalid. A load generator that was stopped
 rejects it, and it is repeated. Everything else attaches a warning that limits the use of its
 results: other programs on the cores are a condition of the result and never a reason to leave it
-out (`neighbours.py`).
+out.
 """
 
 import math
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from jissoku.inference import bottleneck, estimate
+import numpy as np
+from scipy import stats  # type: ignore[import-untyped]
+
+from jissoku.inference import estimate
 from jissoku.model import (
     ArmMeasurement,
     Bottleneck,
@@ -22,6 +25,61 @@ from jissoku.model import (
     TrialKind,
 )
 from jissoku.model.wording import plural, times
+
+SERVER_BUSY_MIN = 0.95
+GENERATOR_BOUND_MIN = 0.90
+
+# Three different servers within this of each other more likely share a ceiling than a talent.
+CEILING_WITHIN = 0.01
+CEILING_ARMS_MIN = 3
+
+
+def bottleneck(conditions: MachineConditions) -> Bottleneck:
+    """What one trial's rate was bound by.
+
+    A load generator thread at 90 % is the limit itself, whatever the server does. One
+    that busy-polls is always busy, whatever the load.
+    """
+    if (
+        not conditions.generator_busy_polls
+        and conditions.generator_busy_fraction >= GENERATOR_BOUND_MIN
+    ):
+        return Bottleneck.GENERATOR
+    if conditions.server_cores_busy_fraction is None:
+        return Bottleneck.UNKNOWN
+    if conditions.server_cores_busy_fraction >= SERVER_BUSY_MIN:
+        return Bottleneck.SERVER
+    return Bottleneck.NEITHER
+
+
+def common_bottleneck(trials: Iterable[MachineConditions]) -> Bottleneck:
+    """What several trials of one arm were bound by, judged by their medians."""
+    known = list(trials)
+    if not known:
+        return Bottleneck.UNKNOWN
+    busy = [c.server_cores_busy_fraction for c in known if c.server_cores_busy_fraction is not None]
+    return bottleneck(
+        MachineConditions(
+            generator_busy_fraction=statistics.median(c.generator_busy_fraction for c in known),
+            generator_busy_polls=any(c.generator_busy_polls for c in known),
+            server_cores_busy_fraction=statistics.median(busy) if busy else None,
+        )
+    )
+
+
+def common_ceiling(rates: Sequence[tuple[str, float]]) -> tuple[str, ...]:
+    """Names of three or more arms whose closed-loop rates agree suspiciously well; or none.
+
+    Args:
+        rates: (name, requests per second), in any order.
+    """
+    ordered = sorted(rates, key=lambda pair: pair[1])
+    best: tuple[str, ...] = ()
+    for index, (_, low) in enumerate(ordered):
+        near = tuple(name for name, rate in ordered[index:] if rate <= low * (1 + CEILING_WITHIN))
+        best = max(best, near, key=len)
+    return best if len(best) >= CEILING_ARMS_MIN else ()
+
 
 # /proc counts in steps of 10 ms. A difference of N steps may be N - 1 in truth, so a reading is
 # over a limit when it is so without one step.
@@ -347,7 +405,7 @@ def _counters(_: Trial, seen: MachineConditions) -> Iterator[FailedCheck]:
 def _generator(trial: Trial, seen: MachineConditions) -> Iterator[FailedCheck]:
     busy = seen.generator_busy_fraction
     if trial.kind is TrialKind.CLOSED_LOOP:
-        held = bottleneck.bottleneck(seen)
+        held = bottleneck(seen)
         if held is not Bottleneck.SERVER:
             yield _warn(RATE_WARNING, f"{held}: this rate says nothing about the server's capacity")
     elif not seen.generator_busy_polls and busy > GENERATOR_BUSY_MAX:
@@ -387,3 +445,58 @@ def _reject(name: str, message: str) -> FailedCheck:
 def _warn(name: str, message: str, measurement: ArmMeasurement | None = None) -> FailedCheck:
     arm = measurement.arm if measurement else ""
     return FailedCheck(name=name, outcome=CheckOutcome.WARNING, message=message, arm=arm)
+
+
+ALPHA = 0.05
+
+
+def is_rejected(trial: Trial) -> bool:
+    """Whether the trial was spoilt by something other than its targets."""
+    return trial.failure is None and any(
+        check.outcome is CheckOutcome.REJECT for check in trial.failed_checks
+    )
+
+
+def uneven_rejection(trials: Sequence[Trial], arms: Sequence[str]) -> Mapping[str, str]:
+    """Arms whose trials were rejected more or less often than the others', each with the counts.
+
+    Rejection must be blind: an arm that provokes it would be measured in its best moments only.
+    Each arm is held against the rest, with their number taken into account, and only within trials
+    of one kind and load: long windows are disturbed more often, and not every arm reaches every
+    load. Arms that take part in every trial have no rest.
+    """
+    ended = [trial for trial in trials if trial.kind.is_cost and trial.failure is None]
+    strata: dict[object, list[Trial]] = {}
+    for trial in ended:
+        strata.setdefault((trial.kind, trial.load_rps, trial.window_ns), []).append(trial)
+    found = {}
+    for arm in arms:
+        tables = [table for one in strata.values() if (table := _table(one, arm))]
+        if tables and _p_value(tables) < ALPHA / len(arms):
+            ours, of_ours, rest, of_rest = np.sum(tables, axis=0)
+            found[arm] = (
+                f"{ours} of {of_ours} of its trials of cost {plural(ours, 'was', 'were')}"
+                " rejected, of the"
+                " others'"
+                f" {rest} of {of_rest}: rejection depends on the target"
+            )
+    return found
+
+
+def _table(trials: Sequence[Trial], arm: str) -> tuple[int, int, int, int] | None:
+    """(rejected, all) with the arm, and the same without it; None where that says nothing."""
+    ours = [is_rejected(trial) for trial in trials if arm in trial.arms]
+    rest = [is_rejected(trial) for trial in trials if arm not in trial.arms]
+    rejected = sum(ours) + sum(rest)
+    return (sum(ours), len(ours), sum(rest), len(rest)) if ours and rest and rejected else None
+
+
+def _p_value(tables: Sequence[tuple[int, int, int, int]]) -> float:
+    """Fisher's exact test over several tables: all margins are given, rejections are counted."""
+    chances = np.ones(1)
+    for ours, of_ours, rest, of_rest in tables:
+        counts = np.arange(of_ours + 1)
+        given = of_ours + of_rest, ours + rest, of_ours
+        chances = np.convolve(chances, stats.hypergeom.pmf(counts, *given))
+    seen = chances[sum(ours for ours, *_ in tables)]
+    return float(chances[chances <= seen * (1 + 1e-7)].sum())

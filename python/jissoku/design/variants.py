@@ -1,0 +1,183 @@
+"""Variants of targets: combinations of factors in experiments, and of knobs in `tune`."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from jissoku.model.experiment import ConfigChange, Design, Factor, FactorLevel, TargetSpec
+
+FactorCombination = tuple[tuple[Factor, FactorLevel], ...]
+
+
+def arms(
+    specs: Sequence[TargetSpec], factors: Sequence[Factor], design: Design
+) -> tuple[TargetSpec, ...]:
+    """Every unchanged target, each followed by its variants.
+
+    A variant is named after its differences: `nginx+cache`, `nginx+workers=2`; with every factor of
+    a one-at-a-time design at once it is `nginx+all`.
+    """
+    found: list[TargetSpec] = []
+    for spec in specs:
+        found.append(spec)
+        mine = [factor for factor in factors if factor.target == spec.name]
+        found += [_varied(spec, c, mine, design) for c in factor_combinations(mine, design)]
+    return tuple(found)
+
+
+def factor_combinations(factors: Sequence[Factor], design: Design) -> Iterator[FactorCombination]:
+    if not factors:
+        return
+    match design:
+        case Design.FULL:
+            yield from _full(factors)
+        case Design.ONE_AT_A_TIME:
+            yield from (((factor, level),) for factor in factors for level in factor.level)
+            if len(factors) > 1:
+                yield tuple((factor, factor.level[-1]) for factor in factors)
+        case Design.FRACTIONAL:
+            yield from _fractional(factors)
+
+
+def _full(factors: Sequence[Factor]) -> Iterator[FactorCombination]:
+    choices = [[None, *factor.level] for factor in factors]
+    for chosen in itertools.product(*choices):
+        pairs = zip(factors, chosen, strict=True)
+        combination = tuple((factor, level) for factor, level in pairs if level is not None)
+        if combination:
+            yield combination
+
+
+def _fractional(factors: Sequence[Factor]) -> Iterator[FactorCombination]:
+    """The smallest regular two-level design in which no two factors share a column.
+
+    Columns are the products of basic ones (Box, Hunter and Hunter, Statistics for Experimenters,
+    chapter 6), so every factor is on in half of the runs, and each pair of factors in a quarter;
+    effects of single factors are mixed with those of pairs. The run with all factors off is the
+    base itself.
+    """
+    runs = 2
+    while runs <= len(factors):
+        runs *= 2
+    # Basic columns first: with as many factors as basic columns the design is the full one.
+    columns = sorted(range(1, runs), key=lambda mask: (mask.bit_count(), mask))
+    for run in range(1, runs):
+        combination = tuple(
+            (factor, factor.level[-1])
+            for factor, mask in zip(factors, columns, strict=False)
+            if (run & mask).bit_count() % 2
+        )
+        if combination:
+            yield combination
+
+
+def _varied(
+    spec: TargetSpec, combination: FactorCombination, factors: Sequence[Factor], design: Design
+) -> TargetSpec:
+    everything = len(combination) == len(factors) > 1 and design is Design.ONE_AT_A_TIME
+    labels = [f"{f.name}={level.name}" if level.name else f.name for f, level in combination]
+    changes: list[ConfigChange] = [change for _, level in combination for change in level.change]
+    return TargetSpec(
+        name=f"{spec.name}+{'all' if everything else '+'.join(labels)}",
+        recipe=spec.recipe,
+        command=spec.command,
+        change=(*spec.change, *changes),
+        upstream=spec.upstream,
+        substitutes=spec.substitutes,
+    )
+
+
+BASELINE = "as it is"
+ALL = "all"
+PROVEN = "proven"
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """An arm's name and the knobs that are switched in it."""
+
+    name: str
+    knobs: tuple[str, ...]
+
+
+def one_at_a_time_and_all(knobs: Sequence[str]) -> tuple[Combination, ...]:
+    """The unchanged target as the baseline, then each knob alone, then all of them together."""
+    found = [Combination(BASELINE, ())]
+    found += [Combination(name_alone(knob), (knob,)) for knob in knobs]
+    if len(knobs) > 1:
+        found.append(Combination(ALL, tuple(knobs)))
+    return tuple(found)
+
+
+def leave_one_out(knobs: Sequence[str]) -> tuple[Combination, ...]:
+    """All together, which is the baseline, then all but each; nothing for a single knob."""
+    if len(knobs) < 2:
+        return ()
+    found = [Combination(ALL, tuple(knobs))]
+    for left_out in knobs:
+        rest = tuple(knob for knob in knobs if knob != left_out)
+        found.append(Combination(name_leave_one_out(left_out), rest))
+    return tuple(found)
+
+
+def one_at_a_time(knobs: Sequence[str]) -> tuple[Combination, ...]:
+    """The unchanged target, which is the baseline, and each knob alone."""
+    return (
+        Combination(BASELINE, ()),
+        *(Combination(name_alone(knob), (knob,)) for knob in knobs),
+    )
+
+
+def increment(before: Sequence[str], more: Sequence[str]) -> tuple[Combination, ...]:
+    """The knobs accepted so far, which are the baseline, and the same with additional ones."""
+    return (Combination(BASELINE, tuple(before)), Combination(PROVEN, (*before, *more)))
+
+
+def confirmation(knobs: Sequence[str]) -> tuple[Combination, ...]:
+    """The unchanged target and all accepted knobs: on blocks that no choice was based on."""
+    return (Combination(BASELINE, ()), Combination(PROVEN, tuple(knobs)))
+
+
+def name_alone(knob: str) -> str:
+    return f"with {knob}"
+
+
+def name_leave_one_out(knob: str) -> str:
+    """Name of the arm with every knob but this one."""
+    return f"all but {knob}"
+
+
+# With this many knobs or fewer, each is tried alone without screening.
+KNOBS_MIN = 6
+
+# Plackett and Burman (Biometrika 33, 1946): the first row of their design of 12 runs, of which the
+# others are shifts; the twelfth run has everything off, and is the configuration as it is.
+TWELVE = "++-+++---+-"
+
+
+def screening_runs(knobs: Sequence[str]) -> tuple[Combination, ...]:
+    """The unchanged target, which is the baseline, and the runs of a balanced design.
+
+    Up to 11 knobs have 12 runs, more of them the next power of two (products of basic columns): no
+    two knobs share a column, so effects are not confounded pairwise.
+    """
+    rows = _twelve() if len(knobs) <= len(TWELVE) else _regular(len(knobs))
+    found = [Combination(BASELINE, ())]
+    for number, row in enumerate(rows, start=1):
+        chosen = tuple(knob for knob, is_on in zip(knobs, row, strict=False) if is_on)
+        found.append(Combination(f"run {number}", chosen))
+    return tuple(one for one in found if one.knobs or one.name == BASELINE)
+
+
+def _twelve() -> list[list[bool]]:
+    first = [sign == "+" for sign in TWELVE]
+    return [first[-shift:] + first[:-shift] if shift else first for shift in range(len(first))]
+
+
+def _regular(count: int) -> list[list[bool]]:
+    runs = 2
+    while runs <= count:
+        runs *= 2
+    return [
+        [(run & column).bit_count() % 2 == 1 for column in range(1, runs)] for run in range(1, runs)
+    ]
