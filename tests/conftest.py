@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from jissoku import cli
-from jissoku.system import address, quiet_cores
+from jissoku.system import address, cores
 from jissoku.system.measurement_lock import PATH_VARIABLE
 
 # Limit of a separate process in seconds, also on a busy machine.
@@ -41,7 +41,7 @@ def pytest_configure() -> None:
     folder = tempfile.mkdtemp(prefix="jissoku-tests-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     os.environ[PATH_VARIABLE] = f"{folder}/lock"
-    quiet_cores.LIMIT_S = 0.0
+    cores.QUIET_LIMIT_S = 0.0
     # Parallel workers draw ports from the same seeds: each has a range of its own.
     worker, workers = (os.environ.get(f"PYTEST_XDIST_WORKER{end}", "") for end in ("", "_COUNT"))
     if worker:

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from jissoku.conformance.applications import Answer, MismatchError, compare
-from jissoku.conformance.websockets import expanded
+from jissoku.conformance.applications import Answer, MismatchError, compare, expanded
 from tests.apps.app_cases import read_cases
 from tests.conftest import Run
 

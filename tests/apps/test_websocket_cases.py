@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jissoku.conformance.websockets import encoded, expanded, judge_websocket_case
+from jissoku.conformance.applications import encoded, expanded, judge_websocket_case
 from jissoku.system.address import Address
 from tests.apps.app_cases import read_cases
 from tests.apps.conftest import port_of, serve

@@ -24,7 +24,7 @@ from jissoku.model.request_cost import (
     ToolPair,
 )
 from jissoku.model.updated import updated
-from jissoku.system.cpu_time import CpuTime, cpu_time
+from jissoku.system.processes import CpuTime, cpu_time
 
 TOOLS = read_tools()
 CELLS = read_cells()

@@ -6,8 +6,7 @@ import pytest
 
 from jissoku.measure import foreign_cpu
 from jissoku.measure.foreign_cpu import ForeignCpuMonitor, others_ticks, steal_ticks
-from jissoku.system.cpu_time import core_times
-from jissoku.system.processes import ProcessStat, all_processes
+from jissoku.system.processes import ProcessStat, all_processes, core_times
 
 TEXT = """cpu  10 0 10 100 5 0 0 0 0 0
 cpu0 1000 100 200 9999 777 10 20 70 300 0

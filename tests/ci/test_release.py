@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from jissoku.errors import InputError, TargetError
+from jissoku.targets.command import from_release, is_release
 from jissoku.targets.placeholders import BuildPaths, fill_text
-from jissoku.targets.release import from_release, is_release
 from tests.conftest import Run
 
 pytestmark = pytest.mark.slow

@@ -4,26 +4,26 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.conformance.case import Level
-from jissoku.conformance.gateway.case import (
+from jissoku.conformance.case import (
     End,
     ExpectedAnswer,
     ExpectedRequest,
     GatewayCase,
+    Level,
     Outcome,
     ServerKind,
     Step,
     read_gateway_cases,
 )
-from jissoku.conformance.gateway.judge import GatewayVerdict, judge_gateway
-from jissoku.conformance.gateway.request_reader import (
+from jissoku.conformance.exchange import GatewayObservation
+from jissoku.conformance.judge import GatewayVerdict, judge_gateway
+from jissoku.conformance.messages import (
     MalformedRequest,
     ReceivedRequest,
     RequestReader,
+    Response,
 )
-from jissoku.conformance.gateway.run_case import GatewayObservation
-from jissoku.conformance.gateway.upstream import UpstreamConnection
-from jissoku.conformance.responses import Response
+from jissoku.conformance.upstream import UpstreamConnection
 from jissoku.errors import InputError
 
 POST = (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.conformance.gateway.counted_load import (
+from jissoku.conformance.counted_load import (
     CountedClient,
     CountingUpstream,
     Counts,

@@ -5,7 +5,7 @@ import pytest
 from jissoku.conformance.case import AlsoAllowed, Case, Ends, Level, Request, Rule
 from jissoku.conformance.exchange import ObservedExchange
 from jissoku.conformance.judge import CaseVerdict, Judgement, judge, worst
-from jissoku.conformance.responses import Response
+from jissoku.conformance.messages import Response
 from jissoku.model.updated import updated
 
 ANSWERED = Case(

@@ -2,8 +2,7 @@
 
 import pytest
 
-from jissoku.conformance.gateway.mutation import mutated_requests
-from jissoku.conformance.gateway.stream_readers import Reading, read_alike, stream_readers
+from jissoku.conformance.stream_readers import Reading, mutated_requests, read_alike, stream_readers
 
 GET = b"GET //a HTTP/1.1\r\nHost: a\r\n\r\n"
 POST = b"POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jissoku.conformance.responses import MalformedResponse, Reader
+from jissoku.conformance.messages import MalformedResponse, Reader
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.conformance.gateway.counted_load import CountedClient, Counts, add_doubled, until
+from jissoku.conformance.counted_load import CountedClient, Counts, add_doubled, until
 from jissoku.system.address import Address
 from tests.endurance.conftest import print_line, serving
 from tests.serving.server_process import PATIENCE_S, Served, spawn

@@ -9,7 +9,7 @@ import pytest
 from jissoku import records
 from jissoku.measure.compare import compare
 from jissoku.model import CheckOutcome, TrialStage
-from jissoku.system import kernel_threads
+from jissoku.system import processes
 from jissoku.targets import process as target_process
 from tests.measure.conftest import Asks, CollectingListener
 
@@ -33,7 +33,7 @@ class StopOnce:
 
     def __init__(self) -> None:
         self.stopped = 0
-        self._read = kernel_threads.cpu_ns
+        self._read = processes.kernel_cpu_ns
 
     def cpu_ns(self) -> dict[int, int]:
         for process in load_generators():
@@ -48,7 +48,7 @@ def test_a_load_generator_that_was_stopped_costs_its_trial(
     asks: Asks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stop = StopOnce()
-    monkeypatch.setattr(kernel_threads, "cpu_ns", stop.cpu_ns)
+    monkeypatch.setattr(processes, "kernel_cpu_ns", stop.cpu_ns)
     config = asks({"one": "", "other": ""}, rate_rps=200)
     assert compare(config, CollectingListener())
     assert stop.stopped == 1

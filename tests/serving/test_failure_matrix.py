@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
-from jissoku.conformance.gateway.case import ServerKind
-from jissoku.conformance.gateway.upstream import Upstream
+from jissoku.conformance.case import ServerKind
+from jissoku.conformance.upstream import Upstream
 from jissoku.model import Transport
 from tests.serving.origin import Origin
 from tests.serving.scripted_server import ScriptedServer

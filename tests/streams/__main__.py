@@ -22,9 +22,8 @@ from jissoku.model import Workload
 from jissoku.model.updated import updated
 from jissoku.request import ComparisonRequest
 from jissoku.system.cores import core_assignment, pin_process
-from jissoku.system.cpu_time import cpu_time
 from jissoku.system.measurement_lock import measurement_lock
-from jissoku.system.processes import process_tree
+from jissoku.system.processes import cpu_time, process_tree
 from jissoku.targets.launch import Launcher
 from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.process import RunningTarget

@@ -8,8 +8,13 @@ import msgspec
 import pytest
 
 from jissoku.errors import InputError
-from jissoku.system.load_window import LOAD_NS_MAX, load_seconds_left, load_window
-from jissoku.system.measurement_lock import Holder, measurement_lock
+from jissoku.system.measurement_lock import (
+    LOAD_NS_MAX,
+    Holder,
+    load_seconds_left,
+    load_window,
+    measurement_lock,
+)
 
 HOUR_NS = 3_600_000_000_000
 

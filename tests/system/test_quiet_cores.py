@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.system.cpu_time import core_times
-from jissoku.system.quiet_cores import QuietCores, first_quiet, idle_fraction
+from jissoku.system.cores import QuietCores, first_quiet, idle_fraction
+from jissoku.system.processes import core_times
 
 #                user nice system idle iowait irq softirq steal guest guest_nice
 Row = tuple[int, int, int, int, int, int, int, int, int, int]

@@ -2,8 +2,7 @@ import os
 import socket
 from pathlib import Path
 
-from jissoku.system.address import Address
-from jissoku.system.sockets import listener_pid
+from jissoku.system.address import Address, listener_pid
 
 
 def test_a_listener_of_ours_is_found() -> None:

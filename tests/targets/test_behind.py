@@ -8,7 +8,7 @@ import pytest
 from jissoku.errors import InputError
 from jissoku.model import Transport, Workload
 from jissoku.system.processes import process_tree
-from jissoku.targets import process, ready, recipe
+from jissoku.targets import catalogue, launch, process
 from jissoku.targets.placeholders import BuildPaths
 from jissoku.targets.prepare import PreparedTarget, prepare
 from tests import relay_proxy
@@ -23,14 +23,14 @@ LATE = "signal.sigtimedwait([signal.SIGUSR1], 0.5); listener = listen()"
 @pytest.fixture
 def relay(tmp_path: Path, place: BuildPaths) -> PreparedTarget:
     path = relay_proxy.write_recipe(tmp_path / "recipes") / "relay.toml"
-    found = prepare(recipe.read(path), place)
+    found = prepare(catalogue.read(path), place)
     assert isinstance(found, PreparedTarget)
     return found
 
 
 def test_it_serves_and_is_not_counted(relay: PreparedTarget) -> None:
     with process.start(relay, placed()) as running:
-        answer = ready.wait_until_ready(running, Workload())
+        answer = launch.wait_until_ready(running, Workload())
         assert answer.body == b"Hello, World!"
         behind = running.behind
         assert behind is not None
@@ -52,7 +52,7 @@ def test_a_proxy_is_ready_only_when_the_server_behind_it_listens(
         process.start(at_once, placed(seed=2)) as gateway,
     ):
         gateway.behind = behind
-        ready.wait_until_ready(gateway, Workload())
+        launch.wait_until_ready(gateway, Workload())
         assert behind.output_bytes() > 0
 
 
@@ -60,11 +60,11 @@ def test_a_proxy_is_ready_only_when_the_server_behind_it_listens(
 def test_other_servers_may_be_given(relay: PreparedTarget) -> None:
     assert relay.behind is not None
     with process.start(relay.behind, placed(seed=2)) as server:
-        ready.wait_until_ready(server, Workload())
+        launch.wait_until_ready(server, Workload())
         options = replace(placed(), upstreams=(server.address,))
         with process.start(relay, options) as running:
             assert running.behind is None
-            assert ready.wait_until_ready(running, Workload()).status == 200
+            assert launch.wait_until_ready(running, Workload()).status == 200
 
 
 def test_a_proxy_without_unix_sockets_says_so(relay: PreparedTarget) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jissoku.model import Capability, UnavailableTarget, Workload
-from jissoku.targets import catalogue, contract, process, ready, response
+from jissoku.targets import catalogue, contract, launch, process, response
 from jissoku.targets.placeholders import BuildPaths
 from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.process import RunningTarget
@@ -95,7 +95,7 @@ def prepared(request: pytest.FixtureRequest, place: BuildPaths) -> PreparedTarge
 @pytest.fixture(scope="module")
 def running(prepared: PreparedTarget) -> Iterator[RunningTarget]:
     with process.start(prepared, placed()) as running:
-        ready.wait_until_ready(running, Workload())
+        launch.wait_until_ready(running, Workload())
         yield running
         check_stop(prepared, running)
 
@@ -204,7 +204,7 @@ def test_it_keeps_a_delayed_answer_back(
 
 
 def connected(running: RunningTarget) -> socket.socket:
-    ready.wait_until_ready(running, Workload())
+    launch.wait_until_ready(running, Workload())
     return running.address.connect(response.REQUEST_LIMIT_S)
 
 
@@ -216,7 +216,7 @@ def test_it_serves_a_unix_socket_and_leaves_nothing(prepared: PreparedTarget) ->
     right = contract.expected_response(path)
     assert right is not None
     with process.start(prepared, placed(unix=True, workers=2)) as running:
-        response.check_response(ready.wait_until_ready(running, Workload(path=path)), right)
+        response.check_response(launch.wait_until_ready(running, Workload(path=path)), right)
         assert running._child is not None
         session, folder = running._child.session, running._child.folder
         assert session.members()
@@ -228,5 +228,5 @@ def test_it_serves_a_unix_socket_and_leaves_nothing(prepared: PreparedTarget) ->
 def test_several_workers_stop_on_request_and_free_their_port(prepared: PreparedTarget) -> None:
     """With one worker it is checked at the end of the fixture `running`."""
     with process.start(prepared, placed(workers=2)) as running:
-        ready.wait_until_ready(running, Workload())
+        launch.wait_until_ready(running, Workload())
         check_stop(prepared, running)

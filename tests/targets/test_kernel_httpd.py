@@ -14,7 +14,7 @@ import pytest
 from jissoku.model import UnavailableTarget, Workload
 from jissoku.model.updated import updated
 from jissoku.system.address import free_port
-from jissoku.targets import catalogue, contract, process, ready, response
+from jissoku.targets import catalogue, contract, launch, process, response
 from jissoku.targets.placeholders import APPS, BuildPaths
 from jissoku.targets.prepare import PreparedTarget, missing_requirement, prepare
 from jissoku.targets.process import LaunchOptions, RunningTarget
@@ -50,7 +50,7 @@ def started(prepared: PreparedTarget) -> RunningTarget:
     cores = tuple(sorted(os.sched_getaffinity(0)))
     placement = LaunchOptions(port=free_port(random.Random()), cores=cores, workers=1, seed=1)
     found = process.start(prepared, placement)
-    ready.wait_until_ready(found, Workload())
+    launch.wait_until_ready(found, Workload())
     return found
 
 

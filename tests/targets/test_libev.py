@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from jissoku.model import UnavailableTarget, Workload
-from jissoku.targets import catalogue, process, ready, response
+from jissoku.targets import catalogue, launch, process, response
 from jissoku.targets.placeholders import BuildPaths
 from jissoku.targets.prepare import prepare
 from jissoku.targets.process import RunningTarget
@@ -29,7 +29,7 @@ def running(place: BuildPaths) -> Iterator[RunningTarget]:
     if isinstance(found, UnavailableTarget):
         pytest.skip(f"{found.name} is not available here: {found.reason}; {found.install_hint}")
     with process.start(found, placed()) as running:
-        ready.wait_until_ready(running, Workload())
+        launch.wait_until_ready(running, Workload())
         yield running
 
 

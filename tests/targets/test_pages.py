@@ -5,7 +5,7 @@ import json
 import pytest
 
 from jissoku.model import UnavailableTarget, Workload
-from jissoku.targets import catalogue, process, ready, response
+from jissoku.targets import catalogue, launch, process, response
 from jissoku.targets.placeholders import BuildPaths
 from tests.targets.conftest import placed, prepared_or_skipped
 
@@ -29,7 +29,7 @@ def pages_of(name: str, interface: str, place: BuildPaths) -> dict[str, bytes]:
         pytest.skip(f"{prepared.name} is not available here: {prepared.reason}")
     found = {}
     with process.start(prepared, placed()) as running:
-        ready.wait_until_ready(running, Workload())
+        launch.wait_until_ready(running, Workload())
         for path, kind in PAGES[interface].items():
             given = response.send_request(running.address, Workload(path=path))
             fields = {field.lower(): value for field, value in given.fields}

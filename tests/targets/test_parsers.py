@@ -11,7 +11,7 @@ import pytest
 
 from jissoku.model import UnavailableTarget, Workload
 from jissoku.model.updated import updated
-from jissoku.targets import catalogue, process, ready
+from jissoku.targets import catalogue, launch, process
 from jissoku.targets.placeholders import APPS, BuildPaths, find_program
 from jissoku.targets.prepare import PreparedTarget
 from tests.targets.conftest import placed, prepared_or_skipped
@@ -69,7 +69,7 @@ def answers(prepared: PreparedTarget, parser: str, sizes: int) -> bytes:
     start = updated(prepared.start, command=(*prepared.start.command, "--parser", parser))
     chosen = updated(prepared, start=start)
     with process.start(chosen, placed()) as running:
-        ready.wait_until_ready(running, Workload())
+        launch.wait_until_ready(running, Workload())
         where = (running.address.host, running.address.port)
         with socket.create_connection(where, timeout=10) as connection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -8,8 +8,8 @@ from jissoku.errors import InputError
 from jissoku.model import UnavailableTarget
 from jissoku.model.run import short_version
 from jissoku.targets import catalogue
+from jissoku.targets.command import pinned, prepare_version, split_version
 from jissoku.targets.placeholders import BuildPaths
-from jissoku.targets.release import pinned, prepare_version, split_version
 
 
 @pytest.mark.parametrize("name", ["granian-wsgi", "waitress", "meinheld", "nginx-wsgi"])

@@ -9,7 +9,7 @@ import pytest
 
 from jissoku.errors import TargetError
 from jissoku.model import Workload
-from jissoku.targets import process, ready
+from jissoku.targets import launch, process
 from jissoku.targets.command import from_command, from_url
 from jissoku.targets.placeholders import BuildPaths
 from jissoku.targets.process import LaunchOptions, RunningTarget
@@ -48,7 +48,7 @@ def is_refused(running: RunningTarget) -> bool:
 
 def test_a_target_leads_a_session_of_its_own(starts: Starts) -> None:
     with starts(PLAIN) as running:
-        ready.wait_until_ready(running, Workload())
+        launch.wait_until_ready(running, Workload())
         assert running.pid is not None
         assert os.getsid(running.pid) == running.pid
         assert running.is_alive()
@@ -69,7 +69,7 @@ serve(listen()) if os.getpid() == os.getsid(0) else signal.pause()
 """
     with process.start(script(place, tmp_path, code), placement) as running:
         assert os.sched_getaffinity(0) == home
-        ready.wait_until_ready(running, Workload())
+        launch.wait_until_ready(running, Workload())
         for pid in members(running):
             assert os.sched_getaffinity(pid) == set(placement.cores)
     assert set(running.output_tail().split("\n")) <= {str(set(placement.cores)), ""}
@@ -79,7 +79,7 @@ def test_a_target_may_open_as_many_files_as_the_machine_lets_it(starts: Starts) 
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     code = "import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE)[0], flush=True)\n"
     with starts(code + PLAIN) as running:
-        ready.wait_until_ready(running, Workload())
+        launch.wait_until_ready(running, Workload())
         limit = int(running.output_tail())
     assert limit >= before[0]
     assert limit >= min(before[1], process.FILES_OPEN_MAX)
@@ -119,7 +119,7 @@ def test_options_of_the_users_shell_do_not_reach_a_command(
 def test_a_target_that_dies_is_noticed_with_its_own_words(starts: Starts) -> None:
     with starts("sys.exit('no licence found')") as running:
         with pytest.raises(TargetError, match="mine exited with code 1 before it answered") as died:
-            ready.wait_until_ready(running, Workload())
+            launch.wait_until_ready(running, Workload())
         assert died.value.stderr == "no licence found\n"
     assert running.output_tail() == "no licence found\n"
 
@@ -129,7 +129,7 @@ def test_a_target_that_is_killed_is_noticed_with_the_signal(starts: Starts) -> N
         starts("os.kill(os.getpid(), signal.SIGSEGV)") as running,
         pytest.raises(TargetError, match="mine was killed by SIGSEGV before it answered"),
     ):
-        ready.wait_until_ready(running, Workload())
+        launch.wait_until_ready(running, Workload())
 
 
 def test_only_the_end_of_stderr_is_kept(starts: Starts) -> None:
@@ -176,7 +176,7 @@ def test_a_target_that_ignores_sigterm_is_killed(
 ) -> None:
     monkeypatch.setattr("jissoku.system.process_session.STOP_LIMIT_NS", 1_000_000)
     with starts("signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + PLAIN) as running:
-        ready.wait_until_ready(running, Workload())
+        launch.wait_until_ready(running, Workload())
         assert running.stop() is False
     assert running.exit_description() == "was killed by SIGKILL"
     assert not members(running)
@@ -195,14 +195,14 @@ signal.signal(signal.SIGTERM, respawn)
 
 def test_a_process_that_is_forked_while_others_end_is_asked_to_end_too(starts: Starts) -> None:
     with starts(RESPAWNING + PLAIN) as running:
-        ready.wait_until_ready(running, Workload())
+        launch.wait_until_ready(running, Workload())
         assert running.stop() is True
         assert not members(running)
 
 
 def test_stopping_twice_does_nothing_the_second_time(starts: Starts) -> None:
     with starts(PLAIN) as running:
-        ready.wait_until_ready(running, Workload())
+        launch.wait_until_ready(running, Workload())
         assert running.stop() is True
         assert running.stop() is True
 
@@ -210,7 +210,7 @@ def test_stopping_twice_does_nothing_the_second_time(starts: Starts) -> None:
 def test_a_stopped_target_stops_too(starts: Starts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("jissoku.system.process_session.STOP_LIMIT_NS", 1_000_000)
     with starts(PLAIN) as running:
-        ready.wait_until_ready(running, Workload())
+        launch.wait_until_ready(running, Workload())
         assert running.pid is not None
         os.kill(running.pid, signal.SIGSTOP)
         assert running.stop() is False
@@ -256,7 +256,7 @@ serve(listener)
     path.write_text(SERVER + code)
     prepared = from_command(f"mine={sys.executable} {path} {{socket}}", place)
     with process.start(prepared, placed(unix=True)) as running:
-        assert ready.wait_until_ready(running, Workload()).body == b"Hello, World!"
+        assert launch.wait_until_ready(running, Workload()).body == b"Hello, World!"
         assert running.address.url("/x") == f"unix:{running.address.socket}:/x"
     assert not Path(running.address.socket).exists()
 
@@ -272,8 +272,8 @@ def test_the_folder_of_a_start_goes_with_it(
 
 def test_a_url_is_neither_started_nor_stopped(starts: Starts, placement: LaunchOptions) -> None:
     with starts(PLAIN) as theirs:
-        ready.wait_until_ready(theirs, Workload())
+        launch.wait_until_ready(theirs, Workload())
         with process.start(from_url(f"found={theirs.address.url()}"), placement) as found:
             assert found.pid is None
-            assert ready.wait_until_ready(found, Workload()).body == b"Hello, World!"
+            assert launch.wait_until_ready(found, Workload()).body == b"Hello, World!"
         assert theirs.is_alive()

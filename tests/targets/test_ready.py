@@ -4,7 +4,7 @@ import pytest
 
 from jissoku.errors import TargetError
 from jissoku.model import Workload
-from jissoku.targets import process, ready
+from jissoku.targets import launch, process
 from jissoku.targets.command import from_url
 from jissoku.targets.process import LaunchOptions
 from tests.targets.conftest import Starts
@@ -14,7 +14,7 @@ SHORT_NS = 50_000_000
 
 def test_a_target_is_ready_when_it_answers(starts: Starts) -> None:
     with starts("serve(listen())") as running:
-        assert ready.wait_until_ready(running, Workload()).body == b"Hello, World!"
+        assert launch.wait_until_ready(running, Workload()).body == b"Hello, World!"
 
 
 def test_a_target_that_never_listens_is_an_error(starts: Starts) -> None:
@@ -22,7 +22,7 @@ def test_a_target_that_never_listens_is_an_error(starts: Starts) -> None:
         starts("print('thinking', flush=True); signal.pause()") as running,
         pytest.raises(TargetError) as failed,
     ):
-        ready.wait_until_ready(running, Workload(path="/x"), SHORT_NS)
+        launch.wait_until_ready(running, Workload(path="/x"), SHORT_NS)
     assert str(failed.value) == (
         "mine gave no good answer to GET /x within 0.05 s: connection refused"
     )
@@ -31,10 +31,10 @@ def test_a_target_that_never_listens_is_an_error(starts: Starts) -> None:
 def test_a_target_that_accepts_and_is_silent_is_an_error(
     starts: Starts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ready, "REQUEST_LIMIT_S", 0.05)
+    monkeypatch.setattr(launch, "REQUEST_LIMIT_S", 0.05)
     code = "kept = listen().accept(); print('here', flush=True); signal.pause()"
     with starts(code) as running, pytest.raises(TargetError) as failed:
-        ready.wait_until_ready(running, Workload(), give_up=lambda: running.output_bytes() > 0)
+        launch.wait_until_ready(running, Workload(), give_up=lambda: running.output_bytes() > 0)
     assert str(failed.value) == "waiting for mine was given up: timed out"
 
 
@@ -57,24 +57,24 @@ while True:
     print("answered", flush=True)
 """
     with starts(code) as running, pytest.raises(TargetError) as failed:
-        ready.wait_until_ready(running, Workload(), give_up=lambda: running.output_bytes() > 0)
+        launch.wait_until_ready(running, Workload(), give_up=lambda: running.output_bytes() > 0)
     assert text in str(failed.value)
 
 
 def test_waiting_can_be_given_up(starts: Starts) -> None:
     asked = iter([False, False, True])
     with starts("signal.pause()") as running, pytest.raises(TargetError, match="was given up"):
-        ready.wait_until_ready(running, Workload(), give_up=lambda: next(asked))
+        launch.wait_until_ready(running, Workload(), give_up=lambda: next(asked))
     assert next(asked, None) is None
 
 
 def test_an_external_server_that_refuses_connections_is_not_waited_for(
     tmp_path: Path, placement: LaunchOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ready, "REFUSED_LIMIT_NS", 0)
+    monkeypatch.setattr(launch, "REFUSED_LIMIT_NS", 0)
     theirs = from_url(f"theirs=unix:{tmp_path}/absent.sock")
     with process.start(theirs, placement) as running, pytest.raises(TargetError) as failed:
-        ready.wait_until_ready(running, Workload())
+        launch.wait_until_ready(running, Workload())
     assert str(failed.value) == (
         f"theirs cannot be reached at unix:{tmp_path}/absent.sock:/: no such file or directory;"
         " start it first"

@@ -4,7 +4,7 @@ import pytest
 
 from jissoku.errors import InputError
 from jissoku.model import Capability
-from jissoku.targets import recipe
+from jissoku.targets import catalogue
 
 RIGHT = """description = "What it is."
 limitations = "Nothing."
@@ -41,7 +41,7 @@ def write(folder: Path, text: str, name: str = "mine.toml") -> Path:
 
 
 def test_a_recipe_is_named_for_its_file(tmp_path: Path) -> None:
-    found = recipe.read(write(tmp_path, RIGHT))
+    found = catalogue.read(write(tmp_path, RIGHT))
     assert found.name == "mine"
     assert found.capabilities == (Capability.HELLO, Capability.FILES)
     assert found.start.environment == {"WORKERS": "{workers}"}
@@ -73,7 +73,7 @@ def test_an_invalid_recipe_is_reported_with_file_line_and_key(
 ) -> None:
     assert old in RIGHT
     with pytest.raises(InputError) as refused:
-        recipe.read(write(tmp_path, RIGHT.replace(old, new, 1)))
+        catalogue.read(write(tmp_path, RIGHT.replace(old, new, 1)))
     message = str(refused.value)
     assert message.startswith(f"mine.toml, {place}: "), message
     assert why in message
@@ -81,4 +81,4 @@ def test_an_invalid_recipe_is_reported_with_file_line_and_key(
 
 def test_a_name_that_no_table_could_hold_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="small letters, digits and hyphens"):
-        recipe.read(write(tmp_path, RIGHT, "My Server.toml"))
+        catalogue.read(write(tmp_path, RIGHT, "My Server.toml"))

@@ -21,7 +21,7 @@ from tests.targets.conftest import SERVER, script
 LAB = """
 import subprocess, sys
 from pathlib import Path
-from jissoku.targets import contract, process, ready
+from jissoku.targets import contract, launch, process
 from jissoku.targets.command import from_command
 from jissoku.targets.placeholders import BuildPaths
 from jissoku.targets.process import LaunchOptions
@@ -31,7 +31,7 @@ place = BuildPaths(cache=folder / "cache", files=contract.make_files(folder / "f
 prepared = from_command(f"mine={sys.executable} {folder}/target.py {{port}}", place)
 placement = LaunchOptions(port=int(sys.argv[2]), cores=(int(sys.argv[3]),), workers=1, seed=1)
 running = process.start(prepared, placement)
-ready.wait_until_ready(running, Workload())
+launch.wait_until_ready(running, Workload())
 beside = subprocess.Popen(["sleep", "600"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 print(running.pid, beside.pid, running._child.folder, flush=True)
 sys.stdin.read()

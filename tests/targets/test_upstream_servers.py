@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jissoku.system.address import Address
-from jissoku.targets import nginx_config, process, user_configuration
+from jissoku.targets import haproxy_config, nginx_config, nginx_sandbox, process
 from jissoku.targets.placeholders import BuildPaths
 from tests.targets.conftest import placed, script
 
@@ -55,7 +55,7 @@ backend app
 def test_nginx(tmp_path: Path) -> None:
     file = tmp_path / "nginx.conf"
     file.write_text(NGINX)
-    found = user_configuration.of_nginx(nginx_config.read(file))
+    found = nginx_sandbox.upstreams(nginx_config.read(file))
     assert found == (
         Address(port=9001),
         Address(socket="/run/app.sock"),
@@ -71,7 +71,7 @@ def test_nginx(tmp_path: Path) -> None:
 
 
 def test_haproxy() -> None:
-    assert user_configuration.of_haproxy(HAPROXY) == (
+    assert haproxy_config.upstreams(HAPROXY) == (
         Address(port=9001),
         Address(socket="/run/app.sock"),
         Address(socket="/run/other.sock"),

@@ -11,7 +11,7 @@ from jissoku.errors import InputError
 from jissoku.measure.knob_changes import target_of_haproxy_configuration
 from jissoku.model import ChangeKind, Knob, KnobChange, Origin
 from jissoku.system.address import free_port
-from jissoku.targets import catalogue, haproxy_config, haproxy_sandbox
+from jissoku.targets import catalogue, haproxy_config
 from jissoku.targets.prepare import PreparedTarget
 
 HAPROXY = shutil.which("haproxy", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
@@ -62,8 +62,8 @@ def change(name: str, value: str, where: str = "defaults", default: str = "") ->
 
 
 def moved(text: str = TEXT, wanted: str = "") -> str:
-    chosen = haproxy_sandbox.choose_listen_address(Path("f"), text, wanted)
-    return haproxy_sandbox.moved(text, chosen)
+    chosen = haproxy_config.choose_listen_address(Path("f"), text, wanted)
+    return haproxy_config.moved(text, chosen)
 
 
 def test_lines_are_replaced_wherever_proxies_have_them() -> None:
@@ -116,13 +116,13 @@ def test_the_sandbox_has_its_own_addresses_and_leaves_the_rest() -> None:
 def test_an_address_that_only_redirects_is_not_chosen(
     wanted: str, expected: tuple[str, bool]
 ) -> None:
-    chosen = haproxy_sandbox.choose_listen_address(Path("f"), TEXT, wanted)
+    chosen = haproxy_config.choose_listen_address(Path("f"), TEXT, wanted)
     assert (chosen.address, chosen.is_tls) == expected
 
 
 def test_an_unknown_address_is_refused() -> None:
     with pytest.raises(InputError, match=r"at '\*:81'; there are: \*:80, :8080,:8081, \*:443"):
-        haproxy_sandbox.choose_listen_address(Path("f"), TEXT, "*:81")
+        haproxy_config.choose_listen_address(Path("f"), TEXT, "*:81")
 
 
 @pytest.mark.parametrize(

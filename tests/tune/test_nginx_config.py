@@ -6,7 +6,7 @@ import pytest
 
 from jissoku.errors import InputError
 from jissoku.model import ChangeKind, Knob, KnobChange
-from jissoku.targets import nginx_config, nginx_edit
+from jissoku.targets import nginx_config
 from jissoku.targets.nginx_config import Configuration
 
 PATCH = shutil.which("patch") or ""
@@ -78,7 +78,7 @@ def test_words_are_read_without_their_quotes(shop: Path) -> None:
 
 def test_a_directive_is_set_wherever_it_stands_and_nothing_else_changes(shop: Path) -> None:
     original = nginx_config.read(shop)
-    switched = nginx_edit.switch(original, sets("keepalive_requests", "1000"))
+    switched = nginx_config.switch(original, sets("keepalive_requests", "1000"))
     assert lines_of(original.diff(switched)) == [
         "-    keepalive_requests 10; sendfile on;",
         "+    keepalive_requests 1000; sendfile on;",
@@ -98,12 +98,12 @@ def test_a_directive_that_stands_nowhere_is_put_into_its_block(
     shop: Path, knob: Knob, line: str
 ) -> None:
     original = nginx_config.read(shop)
-    assert lines_of(original.diff(nginx_edit.switch(original, knob))) == [line]
+    assert lines_of(original.diff(nginx_config.switch(original, knob))) == [line]
 
 
 def test_what_is_so_already_is_left_alone(shop: Path) -> None:
     original = nginx_config.read(shop)
-    assert nginx_edit.switch(original, sets("sendfile", "on")) == original
+    assert nginx_config.switch(original, sets("sendfile", "on")) == original
     assert original.diff(original) == ""
 
 
@@ -111,7 +111,7 @@ def test_words_are_added_to_logs_that_are_written_and_not_buffered(shop: Path) -
     original = nginx_config.read(shop)
     change = KnobChange(kind=ChangeKind.APPEND, name="access_log", value="buffer=64k flush=1s")
     knob = Knob(name="log", why="It is tested.", counter="write", change=(change,))
-    assert lines_of(original.diff(nginx_edit.switch(original, knob))) == [
+    assert lines_of(original.diff(nginx_config.switch(original, knob))) == [
         "-    access_log /var/log/shop.log plain;",
         "+    access_log /var/log/shop.log plain buffer=64k flush=1s;",
     ]
@@ -130,7 +130,7 @@ def test_a_log_without_a_format_gets_its_default_one(text: str, wanted: str) -> 
     change = KnobChange(kind=ChangeKind.APPEND, name="access_log", value="buffer=64k")
     knob = Knob(name="log", why="It is tested.", counter="write", change=(change,))
     file = Path("nginx.conf")
-    found = nginx_edit.switch(Configuration({file: f"http {{ {text} }}\n"}), knob)
+    found = nginx_config.switch(Configuration({file: f"http {{ {text} }}\n"}), knob)
     assert found.texts[file] == f"http {{ {wanted} }}\n"
 
 
@@ -147,14 +147,14 @@ def test_what_is_so_by_itself_is_not_set(text: str, wanted: str) -> None:
         kind=ChangeKind.DIRECTIVE, where="events", name="it", value="off", default="off"
     )
     knob = Knob(name="it", why="It is tested.", counter="write", change=(change,))
-    assert nginx_edit.switch(Configuration({file: text}), knob).texts[file] == wanted
+    assert nginx_config.switch(Configuration({file: text}), knob).texts[file] == wanted
 
 
 def test_a_block_of_one_line_stays_one() -> None:
     file = Path("nginx.conf")
     change = KnobChange(kind=ChangeKind.DIRECTIVE, where="events", name="multi_accept", value="on")
     knob = Knob(name="many", why="It is tested.", counter="epoll_wait", change=(change,))
-    found = nginx_edit.switch(Configuration({file: "events { use epoll; }\nhttp {}\n"}), knob)
+    found = nginx_config.switch(Configuration({file: "events { use epoll; }\nhttp {}\n"}), knob)
     assert found.texts[file] == "events { multi_accept on; use epoll; }\nhttp {}\n"
 
 
@@ -164,7 +164,7 @@ def test_the_diff_can_be_applied(tmp_path: Path, end: str) -> None:
     path = tmp_path / "nginx.conf"
     path.write_text(f"events {{}}\nhttp {{ sendfile off; }}{end}")
     original = nginx_config.read(path)
-    switched = nginx_edit.switch(original, sets("sendfile", "on"))
+    switched = nginx_config.switch(original, sets("sendfile", "on"))
     subprocess.run([PATCH, "-s", str(path)], input=original.diff(switched), text=True, check=True)
     assert path.read_text() == switched.texts[path]
 

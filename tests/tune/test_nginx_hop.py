@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from jissoku.model import Knob
-from jissoku.targets import catalogue, nginx_config, nginx_edit
+from jissoku.targets import catalogue, nginx_config
 from jissoku.targets.nginx_config import Configuration
 from tests.tune.test_nginx_config import lines_of
 
@@ -22,13 +22,13 @@ VERSION = "proxy_http_version 1.1;"
 def switched(text: str, knob: Knob = HOP) -> str:
     """What becomes of an http block that holds this."""
     configuration = Configuration({FILE: f"http {{ {text} }}\n"})
-    once = nginx_edit.switch(configuration, knob)
-    assert nginx_edit.switch(once, knob) == once, "a second time changes something"
+    once = nginx_config.switch(configuration, knob)
+    assert nginx_config.switch(once, knob) == once, "a second time changes something"
     return once.texts[FILE].removeprefix("http { ").removesuffix(" }\n")
 
 
 def unfit(text: str, knob: Knob = HOP, cores: int = 2) -> str:
-    return nginx_edit.unfit(Configuration({FILE: text}), knob, cores)
+    return nginx_config.unfit(Configuration({FILE: text}), knob, cores)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_it_stands_behind_the_method_and_comments_stay() -> None:
 }
 """
     original = Configuration({FILE: text})
-    assert lines_of(original.diff(nginx_edit.switch(original, HOP))) == [
+    assert lines_of(original.diff(nginx_config.switch(original, HOP))) == [
         "+        keepalive 64;",
         "-    server { location / { proxy_pass http://app; } }",
         f"+    server {{ location / {{ {EMPTY} {VERSION} proxy_pass http://app; }} }}",
@@ -125,6 +125,6 @@ def test_included_fields_count_and_their_file_stays(tmp_path: Path) -> None:
     location = "location / { include params; proxy_pass http://app; }"
     main.write_text(f"events {{}}\nhttp {{ {UPSTREAM} server {{ {location} }} }}\n")
     original = nginx_config.read(main)
-    found = nginx_edit.switch(original, HOP)
+    found = nginx_config.switch(original, HOP)
     assert f"location / {{ {EMPTY} {VERSION} include params;" in found.texts[main]
     assert found.texts[tmp_path / "params"] == "proxy_set_header Host h;\n"

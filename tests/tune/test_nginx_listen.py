@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.targets import nginx_edit, nginx_sandbox, process
+from jissoku.targets import nginx_config, nginx_sandbox, process
 from jissoku.targets.nginx_config import Configuration
 from tests.tune.test_nginx_hop import FILE, KNOBS, switched, unfit
 
@@ -37,7 +37,7 @@ def test_a_line_that_two_servers_include_is_left_alone(tmp_path: Path) -> None:
     both.write_text("listen 80;\n")
     server = f"server {{ include {both}; }}"
     texts = {main: f"http {{ {server} {server} server {{ listen 81; }} }}\n", both: "listen 80;\n"}
-    found = nginx_edit.switch(Configuration(texts), REUSEPORT)
+    found = nginx_config.switch(Configuration(texts), REUSEPORT)
     assert found.texts[both] == "listen 80;\n"
     assert "listen 81 reuseport;" in found.texts[main]
 
@@ -69,8 +69,8 @@ def test_without_an_address_there_is_nothing_to_add_to() -> None:
 def test_a_pinning_of_somebodys_own_stays() -> None:
     text = "worker_processes 2; worker_cpu_affinity 01 10; http {}\n"
     original = Configuration({FILE: text})
-    assert nginx_edit.switch(original, AFFINITY) == original
-    found = nginx_edit.switch(Configuration({FILE: "worker_processes 2; http {}\n"}), AFFINITY)
+    assert nginx_config.switch(original, AFFINITY) == original
+    found = nginx_config.switch(Configuration({FILE: "worker_processes 2; http {}\n"}), AFFINITY)
     assert found.texts[FILE].startswith("worker_cpu_affinity auto;\n")
     kept = nginx_sandbox.within_cores(found).texts[FILE]
     assert nginx_sandbox.unescape_placeholders(kept).startswith(

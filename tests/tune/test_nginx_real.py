@@ -14,7 +14,7 @@ from jissoku.measure import knob_changes
 from jissoku.model import UnavailableTarget, Workload
 from jissoku.system.address import free_port
 from jissoku.system.cores import available_cores
-from jissoku.targets import catalogue, process, ready, response
+from jissoku.targets import catalogue, launch, process, response
 from jissoku.targets.placeholders import BuildPaths
 from jissoku.targets.prepare import prepare
 from jissoku.targets.process import LaunchOptions
@@ -56,7 +56,7 @@ def test_it_answers_the_same_with_every_knob(name: str, path: str, tmp_path: Pat
         rng = random.Random(str((name, switched)))
         placement = LaunchOptions(port=free_port(rng), cores=available_cores(), workers=1, seed=1)
         with process.start(tuned.prepared(switched), placement) as running:
-            found: response.TargetResponse = ready.wait_until_ready(running, Workload(path=path))
+            found: response.TargetResponse = launch.wait_until_ready(running, Workload(path=path))
             bodies.append((found.status, found.body))
     assert bodies[0] == bodies[1]
     assert bodies[0][0] == 200

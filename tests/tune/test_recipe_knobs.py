@@ -14,7 +14,7 @@ from jissoku.measure.tuning_target import TuningTarget
 from jissoku.model import ChangeKind, Knob, Objective, Origin, Recipe, UnavailableTarget, Workload
 from jissoku.system.address import free_port
 from jissoku.system.cores import available_cores
-from jissoku.targets import catalogue, nginx_edit, process, ready
+from jissoku.targets import catalogue, launch, nginx_config, process
 from jissoku.targets.placeholders import BuildPaths, fill_text
 from jissoku.targets.prepare import PreparedTarget, prepare
 from jissoku.targets.process import LaunchOptions
@@ -125,7 +125,7 @@ def test_every_knob_predicts_a_counter_that_can_be_had(name: str) -> None:
 
 
 def edits_configurations(knob: Knob) -> bool:
-    kinds = {*nginx_edit.EDITS, ChangeKind.LINE}
+    kinds = {*nginx_config.EDITS, ChangeKind.LINE}
     return all(change.kind in kinds for change in knob.change)
 
 
@@ -187,4 +187,4 @@ def test_one_answer_for_a_connection_is_what_it_says(tmp_path: Path) -> None:
             port=free_port(random.Random(str(knobs))), cores=available_cores(), workers=1, seed=1
         )
         with process.start(made.prepared(knobs), placement) as running:
-            assert ready.wait_until_ready(running, Workload()).keeps_alive is keeps
+            assert launch.wait_until_ready(running, Workload()).keeps_alive is keeps

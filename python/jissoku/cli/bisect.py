@@ -27,8 +27,7 @@ from jissoku.records.run_folder import RUN_FILE, check_new
 from jissoku.report.bounds import bound_sentence
 from jissoku.request import BisectionRequest, asking
 from jissoku.system import cores
-from jissoku.targets.command import read_command
-from jissoku.targets.worktree import build_words, commits_between, resolve, subject
+from jissoku.targets.command import build_words, commits_between, read_command, resolve, subject
 
 
 @click.command()

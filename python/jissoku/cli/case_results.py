@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from jissoku.cli import exit_codes
-from jissoku.conformance import Case, CaseVerdict
-from jissoku.conformance.gateway import GatewayCase, GatewayVerdict
+from jissoku.conformance.case import Case, GatewayCase
+from jissoku.conformance.judge import CaseVerdict, GatewayVerdict
 from jissoku.errors import InputError
 from jissoku.measure.conformance import CaseResult
 from jissoku.measure.gateway_conformance import GatewayResult

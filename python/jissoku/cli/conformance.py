@@ -13,8 +13,8 @@ from jissoku.cli import exit_codes
 from jissoku.cli.case_results import choose_cases, print_results
 from jissoku.cli.conformance_options import ConformanceOptions
 from jissoku.cli.gateway_conformance import gateway_conformance
-from jissoku.conformance import CaseVerdict, read_all
-from jissoku.conformance.case import BUILTIN_CASES
+from jissoku.conformance.case import BUILTIN_CASES, read_all
+from jissoku.conformance.judge import CaseVerdict
 from jissoku.errors import InputError
 from jissoku.measure.app_conformance import AppCaseResult, run_app_cases
 from jissoku.measure.conformance import CaseResult, ConformanceConfig, run_cases

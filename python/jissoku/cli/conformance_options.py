@@ -6,7 +6,7 @@ from typing import Annotated
 import click
 import msgspec
 
-from jissoku.conformance import SplitMode
+from jissoku.conformance.case import SplitMode
 from jissoku.measure.gateway_counts import GatewayCount
 from jissoku.request import shared
 from jissoku.request.options import option

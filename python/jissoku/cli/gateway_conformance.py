@@ -4,8 +4,8 @@ from jissoku.cli import exit_codes
 from jissoku.cli.case_results import choose_cases, print_results
 from jissoku.cli.conformance_options import ConformanceOptions
 from jissoku.cli.gateway_counts import gateway_counts
-from jissoku.conformance.gateway import GatewayVerdict, read_gateway_cases
-from jissoku.conformance.gateway.case import BUILTIN_GATEWAY_CASES
+from jissoku.conformance.case import BUILTIN_GATEWAY_CASES, read_gateway_cases
+from jissoku.conformance.judge import GatewayVerdict
 from jissoku.errors import InputError
 from jissoku.measure.gateway_conformance import (
     GatewayConfig,

@@ -1,10 +1,14 @@
-"""Protocol cases as data: bytes to send, and how a server has to interpret them.
+"""Protocol cases as data, of servers and of reverse proxies.
 
-The format is described in `README.md` beside this file; the parser's tests in Rust read the same
-files.
+Of a server: bytes to send, and how it has to interpret them. Of a proxy: what a client sends and
+what its upstream server answers.
+
+The formats are described in `README.md` and `gateway/README.md` beside this file; the parser's
+tests in Rust read the same files.
 """
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -231,3 +235,246 @@ def _case(row: _Row, file: _File, path: Path) -> Case:
         raise InputError(
             f"{path.name}, case {row.name}: write bytes as U+0000 to U+00FF"
         ) from error
+
+
+BUILTIN_GATEWAY_CASES = Path(__file__).parent / "gateway" / "cases"
+
+METHOD = re.compile(r"(?:^|\n)([A-Z]+) \S+ HTTP/1\.[01]\r\n")
+
+
+class Do(StrEnum):
+    """An action on a connection; the last two are the upstream's."""
+
+    FIN = "fin"  # ends the own direction, and reads on
+    RST = "rst"
+    CLOSE = "close"
+    TUNNEL = "tunnel"  # the bytes after it are not HTTP
+    CONTINUE = "continue"  # sends 100 (Continue) if the request expects it
+
+
+class Await(StrEnum):
+    """What a step waits for. Client: the first four; upstream: the last three."""
+
+    ANSWER = "answer"
+    INTERIM = "interim"
+    FORWARDED = "forwarded"
+    END = "end"
+    HEAD = "head"
+    REQUEST = "request"
+
+
+class ServerKind(StrEnum):
+    SCRIPTED = "scripted"
+    REFUSED = "refused"  # does not listen
+    FULL = "full"  # listens, accepts nothing, and its queue is full
+
+
+class End(StrEnum):
+    """The state of a connection after a case."""
+
+    OPEN = "open"
+    CLOSED = "closed"
+    ANY = "any"
+
+
+class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One step of a script; exactly one of the keys is given."""
+
+    send: str | None = None
+    wait: Await | None = None
+    wait_ms: int | None = None
+    do: Do | None = None
+
+
+class ExpectedRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What is required of one forwarded request; nothing is required of what is absent.
+
+    Attributes:
+        fields: Pairs of name and value that are there.
+        order: Values of one field in their order, joined by `, `: pairs of name and value.
+        raw_has: Byte sequences of it, or of what follows it on its connection.
+        connection: `same` as the request before it, or `fresh`.
+        is_complete: Whether its body ended; None: either.
+    """
+
+    method: str = ""
+    target: str = ""
+    version: str = "1.1"
+    has: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+    fields: tuple[tuple[str, str], ...] = ()
+    order: tuple[tuple[str, str], ...] = ()
+    body: str | None = None
+    body_size: int | None = None
+    raw_has: tuple[str, ...] = ()
+    raw_lacks: tuple[str, ...] = ()
+    connection: str = ""
+    is_complete: bool | None = True
+
+
+class ExpectedAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What is required of one final answer at the client.
+
+    Attributes:
+        is_cut: It ends visibly before its end (RFC 9112 section 8).
+        interim: Statuses of the interim answers before it; None: any.
+    """
+
+    status: tuple[int, ...] = ()
+    version: str = "1.1"
+    has: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+    fields: tuple[tuple[str, str], ...] = ()
+    body: str | None = None
+    body_size: int | None = None
+    raw_has: tuple[str, ...] = ()
+    raw_lacks: tuple[str, ...] = ()
+    is_cut: bool = False
+    interim: tuple[int, ...] | None = None
+
+
+class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One outcome that a case permits.
+
+    Attributes:
+        forwarded: Requests that reach the upstream servers, in order; None: nothing is required.
+        got: Final answers at the client, in order; None: nothing is required.
+        end: The client's connection afterwards.
+        upstream_end: The connection of the last forwarded request afterwards.
+        why: Shown where the standard allows this outcome besides the required one.
+    """
+
+    forwarded: tuple[ExpectedRequest, ...] | None = None
+    got: tuple[ExpectedAnswer, ...] | None = None
+    end: End = End.ANY
+    upstream_end: End = End.ANY
+    why: str = ""
+
+
+class GatewayCase(msgspec.Struct, frozen=True, kw_only=True):
+    """One case, ready to be run.
+
+    Attributes:
+        group: The title of its file.
+        why: What goes wrong for users where it is violated.
+        client: The steps of the client.
+        answers: What the upstream sends for each request, in the order of their arrival.
+        script: Steps of the upstream for each connection, in the order in which they are accepted;
+            connections without steps take from `answers`, then send a plain 200.
+        servers: The kinds of servers behind the proxy.
+        outcome: The required outcome.
+        also: Other outcomes that the standard allows.
+        repeat: How often it is run, on a new client connection each time.
+    """
+
+    name: str
+    group: str
+    clause: str
+    level: Level
+    why: str
+    client: tuple[Step, ...]
+    answers: tuple[str, ...]
+    script: tuple[tuple[Step, ...], ...]
+    servers: tuple[ServerKind, ...]
+    outcome: Outcome
+    also: tuple[Outcome, ...]
+    repeat: int
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods of the requests, which decide whether an answer has a body."""
+        return METHOD.findall("".join(step.send or "" for step in self.client))
+
+
+class _GatewayRow(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    name: str
+    clause: str
+    why: str = ""
+    level: Level = Level.MUST
+    send: str = ""
+    client: tuple[Step, ...] = ()
+    answer: str = ""
+    answers: tuple[str, ...] = ()
+    script: tuple[tuple[Step, ...], ...] = ()
+    servers: tuple[ServerKind, ...] = (ServerKind.SCRIPTED,)
+    forwarded: tuple[ExpectedRequest, ...] | None = None
+    got: tuple[ExpectedAnswer, ...] | None = None
+    end: End = End.ANY
+    upstream_end: End = End.ANY
+    also: tuple[Outcome, ...] = ()
+    fill: Fill | None = None
+    repeat: int = 1
+
+
+class _GatewayFile(msgspec.Struct, forbid_unknown_fields=True):
+    title: str
+    case: list[_GatewayRow]
+
+
+def read_gateway_cases(folder: Path = BUILTIN_GATEWAY_CASES) -> tuple[GatewayCase, ...]:
+    """Reads every file of a folder, in the order of their names.
+
+    Raises:
+        InputError: A file cannot be read, has an unknown key, or a name is used twice.
+    """
+    return read_folder(folder, _read_gateway)
+
+
+def _read_gateway(path: Path) -> Iterator[GatewayCase]:
+    file = toml_file.read(path, _GatewayFile)
+    for row in file.case:
+        if bool(row.send) is bool(row.client):
+            raise InputError(f"{path.name}, case {row.name}: give `send` or `client`, not both")
+        yield _gateway_case(row, file.title)
+
+
+def _gateway_case(row: _GatewayRow, group: str) -> GatewayCase:
+    def filled(text: str) -> str:
+        return text.replace("@", row.fill.filling) if row.fill else text
+
+    def step(given: Step) -> Step:
+        return given if given.send is None else Step(send=filled(given.send))
+
+    return GatewayCase(
+        name=row.name,
+        group=group,
+        clause=row.clause,
+        level=row.level,
+        why=row.why,
+        client=tuple(map(step, row.client)) or (Step(send=filled(row.send)),),
+        answers=tuple(map(filled, row.answers or ((row.answer,) if row.answer else ()))),
+        script=tuple(tuple(map(step, steps)) for steps in row.script),
+        servers=row.servers,
+        outcome=Outcome(
+            forwarded=row.forwarded, got=row.got, end=row.end, upstream_end=row.upstream_end
+        ),
+        also=row.also,
+        repeat=row.repeat,
+    )
+
+
+# Pieces of a case that is sent byte by byte, at most: a long one is sent in larger steps.
+PIECES_MAX = 400
+
+
+class SplitMode(StrEnum):
+    """How a case is sent."""
+
+    WHOLE = "whole"
+    SPLITS = "splits"
+    BYTES = "bytes"
+
+
+def split_points(size: int, sending: SplitMode, line_end: int = -1) -> Iterator[tuple[int, ...]]:
+    """Yields the places to cut at, once for each time that a case is to be sent.
+
+    `line_end` is the offset of the first CR: a split between it and its LF is the one that parsers
+    most often mishandle.
+    """
+    yield ()
+    if sending is SplitMode.SPLITS:
+        places = {1, size // 4, line_end + 1, size // 2, size * 3 // 4, size - 2, size - 1}
+        yield from ((place,) for place in sorted(places) if 0 < place < size)
+    elif sending is SplitMode.BYTES:
+        stride = size // PIECES_MAX + 1
+        yield tuple(range(stride, size, stride))

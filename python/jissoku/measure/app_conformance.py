@@ -5,8 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jissoku.conformance.applications import BUILTIN_CASES, judge_case, read_cases
-from jissoku.conformance.websockets import expanded, judge_websocket_case
+from jissoku.conformance.applications import (
+    BUILTIN_CASES,
+    expanded,
+    judge_case,
+    judge_websocket_case,
+    read_cases,
+)
 from jissoku.errors import InputError
 from jissoku.model import Workload
 from jissoku.model.recipe import StartCommand

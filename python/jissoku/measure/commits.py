@@ -20,8 +20,15 @@ from jissoku.model.updated import updated
 from jissoku.request import BisectionRequest
 from jissoku.system.interruption import Interrupted
 from jissoku.targets import command
-from jissoku.targets.release import check_release, from_release, is_release
-from jissoku.targets.worktree import build_words, checkout, resolve, run_build
+from jissoku.targets.command import (
+    build_words,
+    check_release,
+    checkout,
+    from_release,
+    is_release,
+    resolve,
+    run_build,
+)
 
 GOOD, CANDIDATE = "good", "candidate"
 

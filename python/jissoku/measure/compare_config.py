@@ -28,7 +28,7 @@ from jissoku.model import (
 )
 from jissoku.records import noise_floor
 from jissoku.request import AnyRequest
-from jissoku.system.sockets import listener_pid
+from jissoku.system.address import listener_pid
 from jissoku.targets.placeholders import default_cache
 
 

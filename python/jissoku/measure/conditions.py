@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jissoku.system.cpu_time import core_times
 from jissoku.system.processes import (
     PROC,
     TICK_NS,
     ProcessStat,
     all_processes,
+    core_times,
     is_kernel_thread,
     process_tree,
 )

@@ -9,26 +9,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from jissoku.conformance import (
-    Case,
-    CaseVerdict,
-    Judgement,
-    SplitMode,
-    judge,
-    run_case,
-    split_points,
-    worst,
-)
+from jissoku.conformance.case import Case, SplitMode, split_points
+from jissoku.conformance.exchange import run_case
+from jissoku.conformance.judge import CaseVerdict, Judgement, judge, worst
 from jissoku.errors import TargetError
 from jissoku.model import Workload
 from jissoku.model.wording import times
 from jissoku.system.cores import available_cores
 from jissoku.system.interruption import Interrupted, Interruption
 from jissoku.targets import response
-from jissoku.targets.launch import Launcher
+from jissoku.targets.launch import Launcher, require_reachable
 from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.process import RunningTarget
-from jissoku.targets.ready import require_reachable
 
 # Limit of restarts of a target that exits repeatedly.
 RESTARTS_MAX = 5

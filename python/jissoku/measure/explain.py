@@ -24,9 +24,9 @@ from jissoku.model.observed import LoadObservation, Observations, ProbeFailure, 
 from jissoku.model.profile_observation import ProfileObservation
 from jissoku.model.updated import updated
 from jissoku.system import cores
+from jissoku.system.address import listener_pid
 from jissoku.system.interruption import Interrupted, Interruption
 from jissoku.system.processes import process_tree
-from jissoku.system.sockets import listener_pid
 from jissoku.targets import response
 from jissoku.targets.launch import Launcher
 from jissoku.targets.prepare import PreparedTarget

@@ -4,11 +4,12 @@ import os
 import time
 from collections.abc import Collection, Mapping
 
-from jissoku.system.cpu_time import CoreTimes, core_times
 from jissoku.system.processes import (
     TICK_NS,
+    CoreTimes,
     Processes,
     all_processes,
+    core_times,
     is_kernel_thread,
     process_tree,
 )

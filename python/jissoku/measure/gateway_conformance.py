@@ -9,24 +9,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from jissoku.conformance import SplitMode
-from jissoku.conformance.gateway import (
-    GatewayCase,
-    GatewayVerdict,
-    Upstream,
-    judge_gateway,
-    run_gateway_case,
-)
-from jissoku.conformance.gateway.case import ServerKind
-from jissoku.conformance.gateway.judge import GatewayJudgement, worst_of
+from jissoku.conformance.case import GatewayCase, ServerKind, SplitMode
+from jissoku.conformance.exchange import run_gateway_case
+from jissoku.conformance.judge import GatewayJudgement, GatewayVerdict, judge_gateway, worst_of
+from jissoku.conformance.upstream import Upstream
 from jissoku.model import Transport, Workload
 from jissoku.model.wording import times
 from jissoku.system.cores import available_cores
 from jissoku.system.interruption import Interrupted, Interruption
-from jissoku.targets.launch import Launcher
+from jissoku.targets.launch import Launcher, wait_for_listener
 from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.process import RunningTarget
-from jissoku.targets.ready import wait_for_listener
 
 # Limit of restarts of a proxy that exits repeatedly.
 RESTARTS_MAX = 5

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from jissoku.conformance.gateway.counted_load import (
+from jissoku.conformance.counted_load import (
     CountedClient,
     CountingUpstream,
     Counts,
@@ -17,17 +17,15 @@ from jissoku.conformance.gateway.counted_load import (
     in_rounds,
     until,
 )
-from jissoku.conformance.gateway.mutation import mutated_requests
-from jissoku.conformance.gateway.request_reader import MalformedRequest, RequestReader
-from jissoku.conformance.gateway.stream_readers import difference, stream_readers
+from jissoku.conformance.messages import MalformedRequest, RequestReader
+from jissoku.conformance.stream_readers import difference, mutated_requests, stream_readers
 from jissoku.model import Transport, Workload
 from jissoku.system.address import HOST, Address
 from jissoku.system.cores import available_cores
 from jissoku.system.interruption import Interruption
-from jissoku.targets.launch import Launcher
+from jissoku.targets.launch import Launcher, wait_for_listener
 from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.process import RunningTarget
-from jissoku.targets.ready import wait_for_listener
 
 CLIENTS = 64
 

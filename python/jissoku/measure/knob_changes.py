@@ -20,13 +20,7 @@ from jissoku.model import (
 )
 from jissoku.model.updated import updated
 from jissoku.system.cores import available_cores
-from jissoku.targets import (
-    haproxy_config,
-    haproxy_sandbox,
-    nginx_config,
-    nginx_edit,
-    nginx_sandbox,
-)
+from jissoku.targets import haproxy_config, nginx_config, nginx_sandbox
 from jissoku.targets.nginx_config import Configuration
 from jissoku.targets.placeholders import require_no_placeholder
 from jissoku.targets.prepare import PreparedTarget, prepare
@@ -102,7 +96,7 @@ def target_of_haproxy_configuration(
     path = path.absolute()
     original = haproxy_config.read(path)
     require_no_placeholder(path, original)
-    chosen = haproxy_sandbox.choose_listen_address(path, original, listen)
+    chosen = haproxy_config.choose_listen_address(path, original, listen)
     known = {knob.name: knob for knob in knobs}
     skipped = {
         knob.name: why or ALREADY_SET
@@ -118,9 +112,9 @@ def target_of_haproxy_configuration(
         name=f"haproxy with {path}",
         knobs=tuple(knob for knob in knobs if knob.name not in skipped),
         skipped=skipped,
-        prepared=lambda names: haproxy_sandbox.prepared(base, switched(names), chosen),
+        prepared=lambda names: haproxy_config.prepared(base, switched(names), chosen),
         diff=lambda names: "".join(_lines(original, switched(names), str(path))),
-        sandbox=haproxy_sandbox.describe_changes(chosen),
+        sandbox=haproxy_config.describe_changes(chosen),
     )
 
 
@@ -162,9 +156,9 @@ def _applicable(
     tried: list[Knob] = []
     skipped: dict[str, str] = {}
     for knob in knobs:
-        if why := nginx_edit.unfit(original, knob, len(available_cores())):
+        if why := nginx_config.unfit(original, knob, len(available_cores())):
             skipped[knob.name] = why
-        elif nginx_edit.switch(original, knob) == original:
+        elif nginx_config.switch(original, knob) == original:
             skipped[knob.name] = ALREADY_SET
         else:
             tried.append(knob)
@@ -175,14 +169,14 @@ def _no_effect_reason(base: PreparedTarget, knob: Knob) -> str:
     """Why there are no knobs to test; empty if there are."""
     if _names_directives([knob]):
         reasons = [
-            nginx_edit.unfit(_configuration(config), knob, len(available_cores()))
+            nginx_config.unfit(_configuration(config), knob, len(available_cores()))
             for config in base.config
             if _is_nginx(config)
         ]
         if reasons and all(reasons):
             return reasons[0]
     for config in base.config:
-        if config.name == haproxy_sandbox.NAME and (why := haproxy_config.unfit(config.text, knob)):
+        if config.name == haproxy_config.NAME and (why := haproxy_config.unfit(config.text, knob)):
             return why
     is_so = _prepared(base, [knob]) == base or _follows(base, knob)
     return ALREADY_SET if is_so else ""
@@ -200,7 +194,7 @@ def _follows(base: PreparedTarget, knob: Knob) -> bool:
 
 def _switched(configuration: Configuration, knobs: Sequence[Knob]) -> Configuration:
     for knob in knobs:
-        configuration = nginx_edit.switch(configuration, knob)
+        configuration = nginx_config.switch(configuration, knob)
     return configuration
 
 
@@ -220,7 +214,7 @@ def _prepared(base: PreparedTarget, knobs: Sequence[Knob]) -> PreparedTarget:
 
 
 def _with_knobs(config: ConfigFile, knobs: Sequence[Knob]) -> ConfigFile:
-    if config.name == haproxy_sandbox.NAME:
+    if config.name == haproxy_config.NAME:
         return ConfigFile(name=config.name, text=_lines_switched(config.text, knobs))
     if not _is_nginx(config) or not _names_directives(knobs):
         return config
@@ -246,7 +240,7 @@ def _is_nginx(config: ConfigFile) -> bool:
 
 
 def _names_directives(knobs: Sequence[Knob]) -> bool:
-    return any(change.kind in nginx_edit.EDITS for knob in knobs for change in knob.change)
+    return any(change.kind in nginx_config.EDITS for knob in knobs for change in knob.change)
 
 
 def _with_arguments(command: tuple[str, ...], words: tuple[str, ...]) -> tuple[str, ...]:

@@ -30,8 +30,8 @@ from jissoku.model import (
 )
 from jissoku.model.updated import updated
 from jissoku.model.wording import plural
-from jissoku.system import background, kernel_threads, processes, threads
-from jissoku.system.load_window import load_window
+from jissoku.system import background, processes
+from jissoku.system.measurement_lock import load_window
 
 # The schema of the output of `jissoku load --json`.
 Report = dict[str, Any]
@@ -73,7 +73,7 @@ class _Waiting:
     def read(cls, targets: Sequence[int], generator: int) -> "_Waiting":
         """The counters of now."""
         now = time.monotonic_ns()
-        return cls(now, threads.waited_ns(targets), threads.waited_ns([generator]))
+        return cls(now, processes.waited_ns(targets), processes.waited_ns([generator]))
 
     def until(self, later: "_Waiting") -> "_Waiting":
         """What was added between two readings."""
@@ -226,14 +226,14 @@ def _monitor(
     for line in process.stderr:
         if line.startswith("window open"):
             on_window("open")
-            opened = kernel_threads.cpu_ns()
+            opened = processes.kernel_cpu_ns()
             waiting = _Waiting.read(targets, process.pid)
             viewed_ns = background.cpu_ns(watching)
         elif line.startswith("window close"):
             on_window("close")
             waiting = waiting.until(_Waiting.read(targets, process.pid))
             viewer_cpu_ns = max(0, background.cpu_ns(watching) - viewed_ns)
-            kernel_cpu_ns = kernel_threads.spent_ns(opened, kernel_threads.cpu_ns())
+            kernel_cpu_ns = processes.kernel_spent_ns(opened, processes.kernel_cpu_ns())
             rss = {root: processes.rss_bytes(pids) for root, pids in before.targets.items()}
         elif not line.startswith("window "):
             complaint.append(line.strip())

@@ -32,8 +32,7 @@ from jissoku.model.calibration import Scenario
 from jissoku.model.load_tool import InstalledTool
 from jissoku.model.request_cost import LoadPoint, ToolMeasurement, ToolPair
 from jissoku.model.wording import plural
-from jissoku.system.cpu_time import cpu_time
-from jissoku.system.processes import process_tree
+from jissoku.system.processes import cpu_time, process_tree
 
 # Seconds for the start of the second one while the first one runs, and after the window.
 SECOND_STARTS_S = 1.5

@@ -18,9 +18,9 @@ from jissoku.model import CoreAssignment, Machine, Workload
 from jissoku.model.profile import Profile
 from jissoku.model.updated import updated
 from jissoku.model.wording import plural
+from jissoku.system.address import listener_pid
 from jissoku.system.interruption import Interrupted, Interruption
 from jissoku.system.processes import process_tree
-from jissoku.system.sockets import listener_pid
 from jissoku.targets.launch import Launcher
 from jissoku.targets.process import RunningTarget
 

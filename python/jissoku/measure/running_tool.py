@@ -18,7 +18,7 @@ from jissoku.measure.oracle import HIGHEST_PRIORITY, Oracle
 from jissoku.model.load_tool import InstalledTool, Tool
 from jissoku.model.request_cost import LoadPoint
 from jissoku.system import toml_file
-from jissoku.system.sockets import sockets_of
+from jissoku.system.address import sockets_of
 
 # Limit for a generator to open its connections, and the interval of checks meanwhile.
 CONNECT_S = 10.0

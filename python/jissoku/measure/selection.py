@@ -11,11 +11,11 @@ from jissoku.measure.trial_runner import PreparedArm
 from jissoku.model import Origin, Recipe, Transport, UnavailableTarget
 from jissoku.request import ComparisonRequest, ProfileRequest, SweepRequest
 from jissoku.targets import catalogue, command, contract
+from jissoku.targets.command import prepare_version, split_version
 from jissoku.targets.contract import capability
+from jissoku.targets.launch import require_reachable
 from jissoku.targets.placeholders import BuildPaths, default_cache
 from jissoku.targets.prepare import PreparedTarget, prepare
-from jissoku.targets.ready import require_reachable
-from jissoku.targets.release import prepare_version, split_version
 
 # Requests that name several targets.
 Request = ComparisonRequest | SweepRequest | ProfileRequest

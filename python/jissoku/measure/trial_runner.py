@@ -22,11 +22,11 @@ from jissoku.model import (
     TrialStage,
     Workload,
 )
+from jissoku.system.address import listener_pid
+from jissoku.system.cores import QuietCores
 from jissoku.system.interruption import Interruption
 from jissoku.system.processes import has_generated_code, process_tree
-from jissoku.system.quiet_cores import QuietCores
-from jissoku.system.sockets import listener_pid
-from jissoku.targets import ready
+from jissoku.targets import launch
 from jissoku.targets.launch import Launcher, expected_response, verify
 from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.process import RunningTarget
@@ -152,7 +152,7 @@ class TrialRunner:
             TrialFailed: It does not answer, or differently.
         """
         try:
-            first = ready.wait_until_ready(
+            first = launch.wait_until_ready(
                 running, workload, give_up=lambda: self._interruption.asked
             )
         except TargetError as error:

@@ -1,8 +1,11 @@
-"""One measurement at a time on a machine: a lock file that names its holder.
+"""One measurement at a time on a machine: a lock file that names its holder, and the load it sends.
 
 The lock is flock(2) on a file that every user of the machine can open. The kernel releases it when
 the holder ends, however it ends. Python opens files with O_CLOEXEC, so no target and no load
 generator inherits the descriptor, and with it the lock.
+
+The holder writes the end of each load into the file: before it, and after it, when nothing of that
+is measured. A reader, which is silent meanwhile, neither waits nor locks.
 """
 
 import contextlib
@@ -10,6 +13,7 @@ import datetime as dt
 import fcntl
 import os
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +21,8 @@ from pathlib import Path
 import msgspec
 
 from jissoku.errors import InputError, JissokuError
+from jissoku.model.updated import updated
+from jissoku.system.processes import PROC
 
 FILE_NAME = "jissoku-measurement.lock"
 
@@ -169,3 +175,62 @@ def _refusal(holder: Holder | None) -> str:
         f" since {holder.since_utc} UTC. Two at once would disturb each other: try again when it"
         f" has ended, or end it with `kill -INT {holder.pid}`"
     )
+
+
+# No load lasts longer: a later end is of another boot, whose clock was ahead.
+LOAD_NS_MAX = 600_000_000_000
+
+
+@contextmanager
+def load_window(lasts_ns: int, path: Path | None = None) -> Iterator[None]:
+    """Announces that load is sent during the block; nothing if this process has no lock.
+
+    Args:
+        lasts_ns: About how long. A reader that waits for the end reads again then.
+        path: The lock file; None: the machine's.
+    """
+    found = _own_file(path)
+    if found is None:
+        yield
+        return
+    file, holder = found
+    with contextlib.suppress(OSError):
+        _overwrite(file, updated(holder, load_until_ns=time.monotonic_ns() + lasts_ns))
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            _overwrite(file, holder)
+
+
+def load_seconds_left(path: Path | None = None) -> float:
+    """Seconds until the load ends that is being sent now; 0 if there is none."""
+    try:
+        holder = read_holder(path or lock_path())
+    except (OSError, JissokuError):
+        return 0.0
+    if holder is None or not holder.load_until_ns:
+        return 0.0
+    left_ns = holder.load_until_ns - time.monotonic_ns()
+    is_load = 0 < left_ns <= LOAD_NS_MAX and (PROC / str(holder.pid)).exists()
+    return left_ns / 1e9 if is_load else 0.0
+
+
+def _own_file(path: Path | None) -> tuple[Path, Holder] | None:
+    with contextlib.suppress(OSError, JissokuError):
+        file = path or lock_path()
+        holder = read_holder(file)
+        if holder is not None and holder.pid == os.getpid():
+            return file, updated(holder, load_until_ns=0)
+    return None
+
+
+def _overwrite(file: Path, holder: Holder) -> None:
+    """Overwrites the holder in one call; a shorter one is followed by spaces."""
+    text = msgspec.json.encode(holder)
+    descriptor = os.open(file, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        size = os.fstat(descriptor).st_size
+        os.pwrite(descriptor, text.ljust(size - 1) + b"\n", 0)
+    finally:
+        os.close(descriptor)

@@ -11,9 +11,8 @@ import signal
 from dataclasses import dataclass
 from time import monotonic_ns
 
-from jissoku.system.address import Address
+from jissoku.system.address import Address, listening_sockets, sockets_of
 from jissoku.system.processes import all_processes, environment, process_tree
-from jissoku.system.sockets import listening_sockets, sockets_of
 
 # Seconds between SIGTERM and SIGKILL, and for the kernel to remove killed processes.
 STOP_LIMIT_NS = 10_000_000_000

@@ -1,4 +1,4 @@
-"""Processes as listed in /proc, and which of them belong to a target.
+"""Processes as listed in /proc: their CPU time and threads, and which of them belong to a target.
 
 `process_tree` defines the processes of a target whose CPU time, memory, threads and system calls
 are measured. The load generator's `--watch` applies the same rule in Rust. More processes may have
@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from jissoku.model.observed import ProcessInfo, ThreadUsage
 
 PROC = Path("/proc")
 PAGE_SIZE = resource.getpagesize()
@@ -191,3 +193,208 @@ def _belongs(pid: int, root: int, processes: Processes) -> bool:
         seen.add(pid)
         pid = processes[pid].parent
     return False
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTime:
+    """Counters of some processes, since the start of each."""
+
+    run_ns: dict[int, int]
+    user_ticks: int
+    system_ticks: int
+
+    def __add__(self, other: "CpuTime") -> "CpuTime":
+        """The sum of both, if they are of different processes."""
+        return CpuTime(
+            self.run_ns | other.run_ns,
+            self.user_ticks + other.user_ticks,
+            self.system_ticks + other.system_ticks,
+        )
+
+    def lacks(self, before: "CpuTime") -> bool:
+        """Whether a process of the earlier reading has ended, so that its time is missing."""
+        return not before.run_ns.keys() <= self.run_ns.keys()
+
+    def run_ns_since(self, before: "CpuTime") -> int:
+        """CPU nanoseconds between two readings; a new process starts at zero."""
+        return sum(self.run_ns.values()) - sum(before.run_ns.values())
+
+    def ticks_since(self, before: "CpuTime") -> tuple[int, int]:
+        """Ticks in user code and in the kernel between two readings."""
+        return self.user_ticks - before.user_ticks, self.system_ticks - before.system_ticks
+
+
+def cpu_time(pids: set[int]) -> CpuTime:
+    """Reads the counters of processes; processes that have ended are skipped."""
+    run_ns: dict[int, int] = {}
+    user = system = 0
+    for pid in pids:
+        try:
+            stat, used_ns = read_stat(PROC / str(pid)), cpu_ns(pid)
+        except OSError:
+            continue
+        run_ns[pid] = used_ns
+        user += stat.user_ticks
+        system += stat.system_ticks
+    return CpuTime(run_ns, user, system)
+
+
+STAT = Path("/proc/stat")
+
+
+@dataclass(frozen=True, slots=True)
+class CoreTimes:
+    """Ticks of one core since boot; `steal` is time that the host gave to other guests."""
+
+    user: int
+    nice: int
+    system: int
+    idle: int
+    iowait: int
+    irq: int
+    softirq: int
+    steal: int
+
+    @property
+    def busy(self) -> int:
+        """Ticks used by processes and the kernel of this machine, without steal time."""
+        return self.user + self.nice + self.system + self.irq + self.softirq
+
+
+def core_times(text: str | None = None) -> dict[int, CoreTimes]:
+    """Every core's times, by its number.
+
+    Args:
+        text: Of /proc/stat; read now if not given.
+    """
+    text = STAT.read_text() if text is None else text
+    rows = (line.split() for line in text.splitlines() if line.startswith("cpu"))
+    return {int(row[0][3:]): CoreTimes(*map(int, row[1:9])) for row in rows if row[0] != "cpu"}
+
+
+PARENT_NAME = "kthreadd"
+
+
+def kernel_cpu_ns() -> dict[int, int]:
+    """CPU nanoseconds of each so far."""
+    return {pid: used for pid in _kernel_threads() if (used := _used(pid)) is not None}
+
+
+def kernel_spent_ns(before: Mapping[int, int], after: Mapping[int, int]) -> int | None:
+    """CPU nanoseconds of all between two readings; the time of a thread that ended is missing.
+
+    None if none of them is visible, as in a container.
+    """
+    if not before:
+        return None
+    return sum(used - before.get(pid, 0) for pid, used in after.items())
+
+
+def _kernel_threads() -> list[int]:
+    folder = PROC / str(KERNEL_THREADS_PARENT) / "task" / str(KERNEL_THREADS_PARENT)
+    try:
+        if (folder / "comm").read_text().strip() != PARENT_NAME:
+            return []
+        return [int(pid) for pid in (folder / "children").read_text().split()]
+    except OSError:
+        return []
+
+
+def _used(pid: int) -> int | None:
+    try:
+        return cpu_ns(pid)
+    except OSError:
+        return None  # It has ended.
+
+
+# Fields of /proc/PID/task/TID/schedstat (proc_pid_schedstat): on a core, ready for one.
+RAN, WAITED = 0, 1
+
+
+def thread_usage(pids: Iterable[int]) -> tuple[ThreadUsage, ...]:
+    """Every thread with its counters since its start."""
+    found = []
+    for pid in sorted(pids):
+        for task in sorted((PROC / str(pid) / "task").glob("[0-9]*")):
+            try:
+                found.append(_thread(pid, task))
+            except OSError:
+                continue  # It ended meanwhile.
+    return tuple(found)
+
+
+def waited_ns(pids: Iterable[int]) -> int | None:
+    """How long all threads of some processes were ready and had no core, since their starts.
+
+    None if this kernel does not count it, or none of the threads is there any more.
+    """
+    found = []
+    for pid in pids:
+        for task in (PROC / str(pid) / "task").glob("[0-9]*"):
+            try:
+                found.append(int((task / "schedstat").read_text().split()[WAITED]))
+            except OSError:
+                continue  # It ended meanwhile, or the file does not exist.
+    return sum(found) if found else None
+
+
+def usage_between(
+    before: Iterable[ThreadUsage], after: Iterable[ThreadUsage]
+) -> tuple[ThreadUsage, ...]:
+    """The difference of two readings; a new thread starts at zero."""
+    old = {thread.tid: thread for thread in before}
+    return tuple(_less(thread, old.get(thread.tid)) for thread in after)
+
+
+def process_infos(pids: Iterable[int]) -> tuple[ProcessInfo, ...]:
+    found = []
+    for pid in sorted(pids):
+        folder = PROC / str(pid)
+        try:
+            executable = str((folder / "exe").readlink())
+            words = (folder / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+            maps = (folder / "maps").read_text(errors="replace").splitlines()
+        except OSError:
+            continue
+        rows = (line.split(maxsplit=5) for line in maps)
+        mapped = {row[5] for row in rows if len(row) == 6 and "x" in row[1] and row[5][0] == "/"}
+        found.append(
+            ProcessInfo(
+                pid=pid,
+                executable=executable,
+                arguments=tuple(word.decode(errors="replace") for word in words),
+                libraries=tuple(sorted(mapped)),
+            )
+        )
+    return tuple(found)
+
+
+def _thread(pid: int, task: Path) -> ThreadUsage:
+    times = (task / "schedstat").read_text().split()
+    rows = (line.partition(":") for line in (task / "status").read_text().splitlines())
+    status = {name: value.strip() for name, _, value in rows}
+    return ThreadUsage(
+        pid=pid,
+        tid=int(task.name),
+        name=status["Name"],
+        cpu_ns=int(times[RAN]),
+        wait_ns=int(times[WAITED]),
+        switches_voluntary=int(status["voluntary_ctxt_switches"]),
+        switches_involuntary=int(status["nonvoluntary_ctxt_switches"]),
+        core=read_stat(task).core,
+    )
+
+
+def _less(after: ThreadUsage, before: ThreadUsage | None) -> ThreadUsage:
+    if before is None:
+        return after
+    return ThreadUsage(
+        pid=after.pid,
+        tid=after.tid,
+        name=after.name,
+        cpu_ns=after.cpu_ns - before.cpu_ns,
+        wait_ns=after.wait_ns - before.wait_ns,
+        switches_voluntary=after.switches_voluntary - before.switches_voluntary,
+        switches_involuntary=after.switches_involuntary - before.switches_involuntary,
+        core=after.core,
+    )

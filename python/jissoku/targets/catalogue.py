@@ -1,12 +1,171 @@
-"""All recipes: built-in ones, and those in the user's folders."""
+"""Recipes: reads a file, refuses one that is invalid; and all of them, built-in and the user's."""
 
 import difflib
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from jissoku.errors import InputError
-from jissoku.model import Recipe
-from jissoku.targets import recipe as recipe_file
+from jissoku.model import ChangeKind, Recipe
+from jissoku.system import toml_file
+from jissoku.system.toml_file import Keys
+from jissoku.targets.placeholders import MEANINGS, placeholders
+
+# Known before a target is started: the placeholders of preparation steps and version commands.
+OF_ONE_UPSTREAM = {"upstream_port", "upstream_socket", "upstream_index"}
+LATE = frozenset(MEANINGS) - OF_ONE_UPSTREAM
+EARLY = LATE - {"port", "socket", "listen", "workers", "mask", "files", "run", "upstreams"}
+
+# Kinds of changes whose directive needs no name.
+UNNAMED_CHANGES = {ChangeKind.ARGUMENT, ChangeKind.LISTEN, ChangeKind.UPSTREAM}
+
+# The blocks into which a missing directive can be inserted.
+BLOCKS = ("main", "events", "http", "global", "defaults")
+
+
+def read(path: Path) -> Recipe:
+    """Reads a recipe; its name is the file's.
+
+    Raises:
+        InputError: The file cannot be read or is not TOML, or a key is missing, unknown or
+            invalid: one sentence with file name, line and key.
+    """
+    recipe = toml_file.read(path, Recipe, name=path.stem)
+    for keys, message in _mistakes(recipe):
+        raise toml_file.mistake(path.name, path.read_text(encoding="utf-8"), keys, message)
+    return recipe
+
+
+def _mistakes(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
+    yield from _empty(recipe)
+    yield from _pattern("version", recipe.version.pattern, "version")
+    if recipe.sources is not None:
+        yield from _pattern("sources", recipe.sources.pattern, "hash")
+    yield from _placeholders(recipe)
+    for index, config in enumerate(recipe.config):
+        path = Path(config.name)
+        if path.is_absolute() or not path.name or ".." in path.parts:
+            yield ("config", index, "name"), "must be a path below {run}"
+    yield from _knobs(recipe)
+
+
+def _empty(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", recipe.name):
+        yield ("description",), "the file's name must be small letters, digits and hyphens"
+    for key in ("description", "limitations", "install", "program"):
+        if not getattr(recipe, key).strip():
+            yield (key,), "must not be empty"
+    if not recipe.capabilities:
+        yield ("capabilities",), "must name at least one part of the contract"
+    if len(set(recipe.capabilities)) != len(recipe.capabilities):
+        yield ("capabilities",), "names a part twice"
+    commands: list[tuple[Keys, tuple[str, ...]]] = [
+        (("version", "command"), recipe.version.command),
+        (("start", "command"), recipe.start.command),
+        (("listen", "tcp"), recipe.listen.tcp),
+    ]
+    if recipe.sources is not None:
+        commands.append((("sources", "command"), recipe.sources.command))
+    commands += [(("build", i, "command"), s.command) for i, s in enumerate(recipe.build)]
+    for keys, words in commands:
+        if not words:
+            yield keys, "must not be empty"
+
+
+def _knobs(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
+    names: set[str] = set()
+    for index, knob in enumerate(recipe.knob):
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", knob.name) or knob.name in names:
+            yield ("knob", index, "name"), "must be small letters, digits and _, and no other's"
+        names.add(knob.name)
+        for key in ("why", "counter"):
+            if not getattr(knob, key).strip():
+                yield ("knob", index, key), "must not be empty"
+        if not knob.change:
+            yield ("knob", index, "change"), "must hold at least one change"
+        for change in knob.change:
+            if (change.kind in UNNAMED_CHANGES) is bool(change.name):
+                without = ", ".join(sorted(UNNAMED_CHANGES))
+                yield ("knob", index, "change"), f"has a name, unless it is of: {without}"
+            if change.where not in BLOCKS:
+                allowed = ", ".join(BLOCKS)
+                yield ("knob", index, "change"), f"is made in one of these blocks: {allowed}"
+
+
+def _pattern(key: str, pattern: str, what: str) -> Iterator[tuple[Keys, str]]:
+    try:
+        groups = re.compile(pattern).groups
+    except re.error as error:
+        yield (key, "pattern"), f"is not a regular expression: {error}"
+        return
+    if not groups:
+        yield (key, "pattern"), f"must have a group around the {what}"
+
+
+def _placeholders(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
+    early: list[tuple[Keys, tuple[str, ...]]] = [
+        (("program",), (recipe.program,)),
+        (("binary",), (recipe.binary,)),
+        (("version", "command"), recipe.version.command),
+        (("probe",), recipe.probe),
+    ]
+    if recipe.sources is not None:
+        early.append((("sources", "command"), recipe.sources.command))
+    for index, step in enumerate(recipe.build):
+        early.append((("build", index, "command"), step.command))
+    late: list[tuple[Keys, tuple[str, ...]]] = [
+        (("start", "command"), recipe.start.command),
+        (("listen", "tcp"), recipe.listen.tcp),
+        (("listen", "unix"), recipe.listen.unix),
+    ]
+    for key, value in recipe.start.environment.items():
+        late.append((("start", "environment", key), (value,)))
+    for known, places in ((EARLY, early), (LATE, late)):
+        for keys, words in places:
+            for placeholder in sorted(placeholders(words) - known):
+                yield keys, f"{{{placeholder}}} is not known here; known are {_listed(known)}"
+    texts = [config.text for config in recipe.config]
+    used = placeholders([*recipe.start.command, *recipe.start.environment.values(), *texts])
+    if "listen" not in used:
+        yield ("start", "command"), "must say where {listen} goes, here or in a config"
+    yield from _forward(recipe, used)
+    if "port" not in placeholders(recipe.listen.tcp):
+        yield ("listen", "tcp"), "must contain {port}"
+    if recipe.listen.unix and "socket" not in placeholders(recipe.listen.unix):
+        yield ("listen", "unix"), "must contain {socket}"
+
+
+def _forward(recipe: Recipe, used: set[str]) -> Iterator[tuple[Keys, str]]:
+    forward = recipe.forward
+    if (forward is not None) is not ("upstreams" in used):
+        yield (
+            ("start", "command"),
+            "{upstreams} goes with [forward], and [forward] with {upstreams}",
+        )
+    if forward is None:
+        return
+    for key, words, needed in (
+        ("tcp", forward.tcp, "upstream_port"),
+        ("unix", forward.unix, "upstream_socket"),
+    ):
+        unknown = placeholders([words]) - OF_ONE_UPSTREAM
+        if unknown or (words and needed not in placeholders([words])):
+            yield (
+                ("forward", key),
+                f"must contain {{{needed}}}, and no more than {{upstream_index}}",
+            )
+    if forward.listen is not None:
+        for key, said, needed in (
+            ("tcp", forward.listen.tcp, "port"),
+            ("unix", forward.listen.unix, "socket"),
+        ):
+            if said and placeholders(said) != {needed}:
+                yield ("forward", "listen", key), f"must contain {{{needed}}}, and no more"
+
+
+def _listed(names: frozenset[str]) -> str:
+    return ", ".join(f"{{{name}}}" for name in sorted(names))
+
 
 BUILTIN_RECIPES = Path(__file__).parent / "recipes"
 
@@ -22,7 +181,7 @@ def recipes(extra_folders: Iterable[str | Path] = ()) -> dict[str, Recipe]:
         for path in _files(folder):
             if path.stem in found:
                 raise InputError(f"{path.name}: there is a recipe {path.stem!r} already; rename it")
-            found[path.stem] = recipe_file.read(path)
+            found[path.stem] = read(path)
     return found
 
 

@@ -1,17 +1,25 @@
-"""Targets without a recipe: `--cmd 'NAME=./my-server --port {port}'` and `--url NAME=http://...`."""
+"""Targets without a recipe of their own: `--cmd` and `--url`, another version, and a commit."""
 
 import hashlib
+import os
 import re
 import shlex
-from dataclasses import dataclass
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jissoku.errors import InputError
-from jissoku.model import ListenArguments, Origin, StartCommand
+from jissoku.errors import InputError, TargetError
+from jissoku.model import ListenArguments, Origin, Recipe, StartCommand, UnavailableTarget
+from jissoku.model.run import short_version
+from jissoku.model.updated import updated
 from jissoku.system import address
 from jissoku.targets import provenance
-from jissoku.targets.placeholders import BuildPaths, find_program, placeholders
-from jissoku.targets.prepare import PreparedTarget
+from jissoku.targets.placeholders import APPS, BuildPaths, find_program, placeholders, search_path
+from jissoku.targets.prepare import PREPARE_LIMIT_S, PreparedTarget, prepare
 
 # Text that the shell takes literally, and text in which it expands variables only.
 QUOTED = re.compile(r"'[^']*'|\\.|\"(?P<expanded>(?:[^\"\\]|\\.)*)\"", re.DOTALL)
@@ -147,3 +155,289 @@ def _hash_of_files(program: Path, words: tuple[str, ...], folder: Path) -> str:
     files = [program, *(folder / word for word in words[1:] if (folder / word).is_file())]
     together = hashlib.sha256("".join(provenance.sha256(file) for file in files).encode())
     return f"sha256 {together.hexdigest()[:16]}"
+
+
+WHEEL = ".whl"
+
+# A name and an exact version, as pip reads them.
+PINNED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9][A-Za-z0-9.+!_-]*")
+
+# The folder's programs and modules take precedence over those of this Python, and over those of the
+# working directory, which `python -m` would put first.
+ENVIRONMENT: Mapping[str, str] = {
+    "PYTHONPATH": "{site}",
+    "PYTHONSAFEPATH": "1",
+    "PATH": "{site}/bin:{path}",
+}
+
+
+def is_release(text: str) -> bool:
+    """Whether a text is a wheel's path or `PACKAGE==VERSION`."""
+    return text.endswith(WHEEL) or PINNED.fullmatch(text) is not None
+
+
+def check_release(release: str) -> None:
+    """Refuses a wheel that is not there, before anything is built.
+
+    Raises:
+        InputError: There is no such file.
+    """
+    if release.endswith(WHEEL) and not Path(release).is_file():
+        raise InputError(f"--baseline {release}: there is no such wheel")
+
+
+def from_release(text: str, release: str, place: BuildPaths) -> PreparedTarget:
+    """Prepares `NAME=COMMAND` to be run with a release.
+
+    Args:
+        text: As for `--cmd`.
+        release: A wheel's path, or `PACKAGE==VERSION` of the package index.
+        place: Where releases are kept between runs.
+
+    Raises:
+        InputError: There is no such wheel, or the command is malformed.
+        TargetError: It cannot be installed; `stderr` is what pip reported.
+    """
+    site = _installed(release, place)
+    prepared = from_command(text, place)
+    assert prepared.start is not None, "a command starts"
+    named = Path(release).name
+    return replace(
+        prepared,
+        version=f"{named}, {prepared.version}",
+        start=updated(prepared.start, environment=dict(ENVIRONMENT)),
+        values=prepared.values | {"site": str(site), "path": search_path()},
+        # The release is part of the program: two of them are different arms.
+        source_sha256=hashlib.sha256(f"{site.name} {prepared.version}".encode()).hexdigest(),
+    )
+
+
+def _installed(release: str, place: BuildPaths) -> Path:
+    """The release's folder, named by the wheel's content or by package and version."""
+    check_release(release)
+    key = release
+    if release.endswith(WHEEL):
+        wheel = Path(release).absolute()
+        release, key = str(wheel), provenance.sha256(wheel)
+    site = place.cache / "releases" / hashlib.sha256(key.encode()).hexdigest()[:16]
+    site.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        done = subprocess.run(
+            [sys.executable, str(APPS / "install.py"), str(site.absolute()), release],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=PREPARE_LIMIT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise TargetError(f"pip took longer than {PREPARE_LIMIT_S:g} s for {release}") from error
+    if done.returncode:
+        said = done.stdout.decode(errors="replace")[-2000:]
+        raise TargetError(f"{Path(release).name} cannot be installed", stderr=said)
+    return site.absolute()
+
+
+VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*")
+
+
+def split_version(target: str) -> tuple[str, str]:
+    """The recipe's name and the version asked for; the version is empty where none is named.
+
+    Raises:
+        InputError: The text after the @ is not a version.
+    """
+    name, at, version = target.partition("@")
+    if at and not VERSION.fullmatch(version):
+        raise InputError(f"{target!r}: write TARGET@VERSION, such as granian-wsgi@2.7.1")
+    return name, version
+
+
+def prepare_version(
+    recipe: Recipe, version: str, place: BuildPaths
+) -> PreparedTarget | UnavailableTarget:
+    """Prepares a recipe's target in this version, beside others of it.
+
+    Raises:
+        TargetError: As `prepare`; a version that does not exist fails to install.
+    """
+    other = pinned(recipe, version)
+    apart = replace(place, cache=place.cache / f"{recipe.name}@{version}")
+    found = prepare(recipe, place) if other is None else prepare(other, apart)
+    if isinstance(found, UnavailableTarget) or short_version(found.version) == version:
+        return found
+    return UnavailableTarget(
+        name=f"{recipe.name}@{version}",
+        reason=f"its recipe uses the installed version, which is {found.version}",
+        install_hint=f"--cmd '{recipe.name}-{version}=...' with a command that starts that version",
+    )
+
+
+def pinned(recipe: Recipe, version: str) -> Recipe | None:
+    """The recipe with another version of the package that its first step installs.
+
+    None where no step names a version, because the recipe uses the installed program. Further
+    packages of the step stay unchanged.
+    """
+    words = [word for step in recipe.build for word in step.command]
+    package, equals, given = next((w for w in words if "==" in w), "").partition("==")
+    if not equals:
+        return None
+
+    def other(word: str) -> str:
+        word = f"{package}=={version}" if word == f"{package}=={given}" else word
+        return word.replace(f"-{given}.dist-info", f"-{version}.dist-info")
+
+    return updated(
+        recipe,
+        binary=other(recipe.binary),
+        build=tuple(
+            updated(step, command=tuple(map(other, step.command))) for step in recipe.build
+        ),
+    )
+
+
+BUILD_LIMIT_S = 1800.0
+
+OF_HOOKS = ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE")
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """A commit on disk.
+
+    Attributes:
+        commit: Its full hash.
+        folder: The folder in it that corresponds to the user's.
+    """
+
+    commit: str
+    folder: Path
+
+
+def resolve(ref: str) -> str:
+    """The commit that a ref names in the repository around the working directory.
+
+    Raises:
+        InputError: There is no repository, or no such commit.
+    """
+    words = ("--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+    return _git("rev-parse", *words, what=ref)
+
+
+def commits_between(good: str, bad: str) -> tuple[str, ...]:
+    """Commits after `good` up to `bad`, oldest first, along the first parents.
+
+    Raises:
+        InputError: `good` is no ancestor of `bad`.
+    """
+    if good == bad:
+        return ()
+    span = f"{good}..{bad}"
+    listed = _git("rev-list", "--first-parent", "--reverse", span, what=span)
+    found = tuple(listed.split())
+    parents = _git("log", "-1", "--format=%P", found[0], what=span).split() if found else []
+    if parents[:1] != [good]:
+        reason = f"{good[:12]} is no ancestor of {bad[:12]} along the first parents"
+        raise InputError(f"{reason}{_shallow_hint()}")
+    return found
+
+
+def subject(commit: str) -> str:
+    """The first line of a commit's message."""
+    return _git("log", "-1", "--format=%s", commit, what=commit)
+
+
+@contextmanager
+def checkout(ref: str, build: str) -> Iterator[Checkout]:
+    """Checks a ref out in a worktree of its own, builds it, and removes it when left.
+
+    Args:
+        ref: A branch, tag or commit.
+        build: The command that builds it, without a shell; empty: none.
+
+    Raises:
+        InputError: As `resolve`.
+        TargetError: The build failed; `stderr` has its output.
+    """
+    commit = resolve(ref)
+    inside = _git("rev-parse", "--show-prefix", what=ref)
+    with tempfile.TemporaryDirectory(prefix="jissoku-worktree-") as scratch:
+        folder = Path(scratch) / "tree"
+        try:
+            _git("worktree", "add", "--quiet", "--detach", str(folder), commit, what=ref)
+            found = Checkout(commit, folder / inside)
+            run_build(build, found.folder)
+            yield found
+        finally:
+            with suppress(InputError):  # Interrupted before the worktree existed.
+                _git("worktree", "remove", "--force", str(folder), what=ref)
+
+
+def build_words(build: str) -> list[str]:
+    """The words of a build command; none if it is empty.
+
+    Raises:
+        InputError: As `plain_words`.
+    """
+    return plain_words(build, "--build")
+
+
+def run_build(build: str, folder: Path) -> None:
+    """Runs a build command in a folder.
+
+    Raises:
+        InputError: As `build_words`.
+        TargetError: It failed; `stderr` has its output.
+    """
+    words = build_words(build)
+    if not words:
+        return
+    done = _run_in(words, folder, BUILD_LIMIT_S)
+    if done.returncode:
+        raise TargetError(
+            f"the build {build!r} exited with {done.returncode}",
+            stderr=done.stdout.decode(errors="replace")[-2000:],
+        )
+
+
+def _git(*words: str, what: str) -> str:
+    done = _run_in(["git", *words], Path(), 300.0)
+    said = done.stdout.decode(errors="replace").strip()
+    if done.returncode:
+        reason = said.splitlines()[0] if said else "no such commit"
+        raise InputError(f"git {words[0]} {what} failed: {reason}{_shallow_hint()}")
+    return said
+
+
+def _shallow_hint() -> str:
+    """What to do if the repository around the working directory has only a part of its history."""
+    done = _run_in(["git", "rev-parse", "--is-shallow-repository"], Path(), 300.0)
+    if done.returncode or done.stdout.strip() != b"true":
+        return ""
+    return (
+        ". This clone is shallow: fetch the whole history with `git fetch --unshallow`, or in a"
+        " GitHub workflow with `fetch-depth: 0` of actions/checkout"
+    )
+
+
+def _run_in(
+    words: Sequence[str], folder: Path, limit_s: float
+) -> subprocess.CompletedProcess[bytes]:
+    # A hook that runs us has set these for its own repository.
+    environment = {name: text for name, text in os.environ.items() if name not in OF_HOOKS}
+    try:
+        return subprocess.run(
+            words,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=limit_s,
+            check=False,
+        )
+    except OSError as error:
+        raise TargetError(f"{words[0]} cannot be run: {error.strerror}") from error
+    except subprocess.TimeoutExpired as error:
+        raise TargetError(f"{words[0]} took longer than {limit_s:g} s") from error

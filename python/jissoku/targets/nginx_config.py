@@ -2,13 +2,15 @@
 
 crossplane, by the makers of nginx, checks the files and splits them into words. It does not report
 a word's position in its line, which is determined here, word by word. An edit replaces a directive
-or inserts text next to it; every other byte stays.
+or inserts text next to it; every other byte stays. Edits: knobs, listen parameters, keep-alive to
+upstream servers.
 """
 
 import difflib
 import glob
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +18,7 @@ import crossplane  # type: ignore[import-untyped]
 from crossplane.errors import NgxParserBaseException  # type: ignore[import-untyped]
 
 from jissoku.errors import InputError
+from jissoku.model import ChangeKind, Knob, KnobChange
 
 # nginx rejects a file that includes itself; here the recursion only has to be bounded.
 INCLUDES_DEEP_MAX = 10
@@ -227,3 +230,348 @@ class _Closing:
         word = next(self._words)
         self.end = word.end
         return word
+
+
+INDENT = "    "
+
+
+def replaced(directive: Directive, text: str) -> Edit:
+    """Replaces a directive by `text`; empty text removes it."""
+    return Edit(file=directive.file, start=directive.start, end=directive.end, text=text)
+
+
+def extended(configuration: Configuration, directive: Directive, words: str) -> Edit:
+    """Appends words to a simple directive; its other words stay as written."""
+    kept = configuration.texts[directive.file][directive.start : directive.end - 1].rstrip()
+    return replaced(directive, f"{kept} {words};")
+
+
+def inserted(configuration: Configuration, block: Directive | None, text: str) -> Edit:
+    """Inserts a line at the beginning of a block, or of the main file."""
+    if block is None:
+        return Edit(file=configuration.main, start=0, end=0, text=f"{text}\n")
+    assert block.body is not None, "only a block is inserted into"
+    indent = _indent(configuration, block)
+    lead = " " if indent is None else f"\n{indent}"
+    return Edit(file=block.file, start=block.body, end=block.body, text=f"{lead}{text}")
+
+
+def appended(configuration: Configuration, block: Directive, text: str) -> Edit:
+    indent = _indent(configuration, block)
+    if not block.inner:
+        return inserted(configuration, block, text)
+    at = block.inner[-1].end
+    # A comment on the last line stays on it.
+    line_end = configuration.texts[block.file].find("\n", at, block.end - 1)
+    if indent is not None and line_end >= 0:
+        return Edit(file=block.file, start=line_end, end=line_end, text=f"\n{indent}{text}")
+    return Edit(file=block.file, start=at, end=at, text=f" {text}")
+
+
+def _indent(configuration: Configuration, block: Directive) -> str | None:
+    """The indentation of a block's lines; None for a block on one line."""
+    assert block.body is not None, "only a block has lines"
+    if not block.inner:
+        return INDENT
+    before = configuration.texts[block.file][block.body : block.inner[0].start]
+    return (before.rpartition("\n")[2] or INDENT) if "\n" in before else None
+
+
+VERSION = "proxy_http_version"
+HEADER = "proxy_set_header"
+EMPTY = f'{HEADER} Connection "";'
+
+# Values that prevent keep-alive, which are replaced. Any other value is intended by the user, for
+# example for WebSockets, and its location is left unchanged.
+VERSION_OLD = "1.0"
+CLOSE = "close"
+
+CONDITIONS = frozenset({"if", "limit_except"})
+
+Place = tuple[Path, int]
+
+
+# Enables keep-alive between nginx and its upstream servers. All of three settings are needed:
+# `keepalive` in the upstream block, HTTP/1.1, and no `Connection: close`, which nginx sends by
+# default (ngx_http_upstream_module).
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyRoute:
+    """A proxy_pass to an upstream: the blocks around it, and the upstream's block."""
+
+    enclosing: tuple[Directive, ...]
+    upstream: Directive
+
+
+def proxy_routes(configuration: Configuration) -> Iterator[ProxyRoute]:
+    """All proxy_pass directives that name an upstream block."""
+    upstreams = {
+        directive.words[0]: directive
+        for above, directive in configuration.walk()
+        if directive.name == "upstream" and [one.name for one in above] == ["http"]
+    }
+    for above, directive in configuration.walk():
+        if directive.name == "proxy_pass" and above and above[0].name == "http":
+            scheme, _, rest = directive.words[0].partition("://")
+            name = rest.partition("/")[0]
+            if scheme in {"http", "https"} and name in upstreams:
+                yield ProxyRoute(_settable(above), upstreams[name])
+
+
+def _settable(above: tuple[Directive, ...]) -> tuple[Directive, ...]:
+    """Without `if` and `limit_except`, which may have a proxy_pass but none of the settings."""
+    last = max(index for index, block in enumerate(above) if block.name not in CONDITIONS)
+    return above[: last + 1]
+
+
+def enable_keepalive(configuration: Configuration, change: KnobChange) -> Iterator[Edit]:
+    """Enables keep-alive for every upstream, with `value` idle connections per worker."""
+    inner = _children(configuration)
+    for hop in proxy_routes(configuration):
+        header = _header(configuration, hop.enclosing, inner)
+        if header is None:
+            continue
+        yield from header
+        yield from _version(configuration, hop.enclosing, inner)
+        if not _named(inner, hop.upstream, "keepalive"):
+            # After the load balancing method, which it has to follow.
+            yield appended(configuration, hop.upstream, f"keepalive {change.value};")
+
+
+def _header(
+    configuration: Configuration,
+    above: Sequence[Directive],
+    inner: Mapping[Place, Sequence[Directive]],
+) -> list[Edit] | None:
+    """The edit that clears the Connection field; None where it is set already.
+
+    Fields are inherited only by blocks that set none, so another one goes next to existing ones.
+    """
+    for block in reversed(above):
+        fields = _named(inner, block, HEADER)
+        if not fields:
+            continue
+        mine = [one for one in fields if one.words[0].lower() == "connection"]
+        if not mine:
+            return [inserted(configuration, block, EMPTY)]
+        if any(one.words[1].lower() not in {"", CLOSE} for one in mine):
+            return None
+        return [replaced(one, EMPTY) for one in mine if one.words[1]]
+    return [inserted(configuration, above[-1], EMPTY)]
+
+
+def _version(
+    configuration: Configuration,
+    above: Sequence[Directive],
+    inner: Mapping[Place, Sequence[Directive]],
+) -> Iterator[Edit]:
+    wanted = f"{VERSION} 1.1;"
+    for block in reversed(above):
+        for stands in _named(inner, block, VERSION):
+            if stands.words[0] == VERSION_OLD:
+                yield replaced(stands, wanted)
+            return
+    yield inserted(configuration, above[-1], wanted)
+
+
+def _children(configuration: Configuration) -> dict[Place, list[Directive]]:
+    """The directives of each block, with those of included files."""
+    found: dict[Place, list[Directive]] = defaultdict(list)
+    for above, directive in configuration.walk():
+        if above:
+            found[above[-1].file, above[-1].start].append(directive)
+    return found
+
+
+def _named(
+    inner: Mapping[Place, Sequence[Directive]], block: Directive, name: str
+) -> list[Directive]:
+    return [one for one in inner.get((block.file, block.start), ()) if one.name == name]
+
+
+# Parameters of the socket (ngx_http_core_module), as opposed to those of its protocol.
+OF_SOCKET = (
+    "accept_filter=",
+    "backlog=",
+    "bind",
+    "deferred",
+    "fastopen=",
+    "ipv6only=",
+    "rcvbuf=",
+    "reuseport",
+    "setfib=",
+    "so_keepalive=",
+    "sndbuf=",
+)
+EVERYWHERE = ("*", "0.0.0.0")  # noqa: S104 - read, and never bound to
+PORT = "80"
+
+
+# Adds a parameter to the listen addresses of an nginx configuration, once to each. Several servers
+# may share an address; then nginx takes the socket's parameters from one of their listen
+# directives, and refuses a second that has any ("duplicate listen options").
+
+
+def addresses(configuration: Configuration) -> Mapping[str, Sequence[Directive]]:
+    """The listen directives of each TCP address."""
+    found: dict[str, list[Directive]] = defaultdict(list)
+    for above, directive in configuration.walk():
+        is_http = bool(above) and above[0].name == "http"
+        if directive.name != "listen" or not is_http or not directive.words:
+            continue
+        if directive.words[0].startswith("unix:") or "quic" in directive.words:
+            continue
+        found[_address(directive.words[0])].append(directive)
+    return found
+
+
+def add_listen_parameter(configuration: Configuration, change: KnobChange) -> Iterator[Edit]:
+    """Adds a parameter to every address without it, next to other parameters of the socket."""
+    for directives in addresses(configuration).values():
+        if any(change.value in one.words for one in directives):
+            continue
+        # A line that is included in two servers would set the parameter twice.
+        often = Counter((one.file, one.start) for one in directives)
+        single = [one for one in directives if often[one.file, one.start] == 1]
+        chosen = [one for one in directives if _sets_socket(one)] or single
+        if chosen and chosen[0] in single:
+            yield extended(configuration, chosen[0], change.value)
+
+
+def _address(word: str) -> str:
+    """An address as nginx reads it: a bare number is a port, a bare host has port 80."""
+    if word.isdigit():
+        return f"*:{word}"
+    host, colon, port = word.rpartition(":")
+    if not colon or word.endswith("]"):
+        host, port = word, PORT
+    return f"{'*' if host in EVERYWHERE else host}:{port}"
+
+
+def _sets_socket(directive: Directive) -> bool:
+    return any(word.startswith(OF_SOCKET) for word in directive.words[1:])
+
+
+MAIN = "main"
+
+# One worker per core: nginx's keyword, and the lab's placeholder, escaped or not.
+AS_MANY_AS_CORES = frozenset({"auto", "{workers}", "\x01workers\x02"})
+
+
+def switch(configuration: Configuration, knob: Knob) -> Configuration:
+    """The configuration with a knob switched; unchanged if it is set already."""
+    for change in knob.change:
+        if change.kind in EDITS:
+            configuration = configuration.edited(EDITS[change.kind](configuration, change))
+    return configuration
+
+
+def unfit(configuration: Configuration, knob: Knob, cores: int) -> str:
+    """Why a knob has no effect here, as the end of a sentence; empty if it has one."""
+    if not all(change.kind in EDITS for change in knob.change):
+        return "is not a directive"
+    if _workers(configuration, cores) < knob.workers_min:
+        return "is for several workers, and there is one"
+    if knob.needs and not _is_set(configuration, knob.needs):
+        return f"needs `{knob.needs}`, which is not set"
+    for change in knob.change:
+        if change.kind is ChangeKind.UPSTREAM and not any(proxy_routes(configuration)):
+            return "is for requests that are passed on to an upstream block, and there are none"
+        if change.kind is ChangeKind.LISTEN and not addresses(configuration):
+            return "is for a listen directive with a TCP address, and there is none"
+    return ""
+
+
+def _is_set(configuration: Configuration, directive: str) -> bool:
+    return any(
+        directive in {found.name, " ".join((found.name, *found.words))}
+        for _, found in configuration.walk()
+    )
+
+
+def _workers(configuration: Configuration, cores: int) -> int:
+    found = 1
+    for above, directive in configuration.walk():
+        if directive.name == "worker_processes" and not above:
+            (word,) = directive.words
+            found = cores if word in AS_MANY_AS_CORES else int(word)
+    return found
+
+
+def setting(configuration: Configuration, change: KnobChange) -> Iterator[Edit]:
+    """Sets a directive wherever it occurs within a block, else in the block itself.
+
+    A directive in an inner block hides the outer one, so setting only the outer one would do
+    nothing.
+    """
+    stands = False
+    block = None
+    for above, directive in configuration.walk():
+        names = [outer.name for outer in above]
+        if directive.name == change.where and not above:
+            block = directive
+        if directive.name != change.name or not _within(names, change.where):
+            continue
+        stands = stands or names == _path(change.where)
+        if " ".join(directive.words) != change.value:
+            yield replaced(directive, f"{change.name} {change.value};")
+    if (
+        not stands
+        and change.value != change.default
+        and (block is not None or change.where == MAIN)
+    ):
+        yield inserted(configuration, block, f"{change.name} {change.value};")
+
+
+def _appending(configuration: Configuration, change: KnobChange) -> Iterator[Edit]:
+    """Adds words to a directive that is not off and has none of their names yet."""
+    added = [word for word in change.value.split() if "=" in word]
+    names = tuple(word.partition("=")[0] + "=" for word in added)
+    for _, directive in configuration.walk():
+        if directive.name != change.name or directive.words[:1] == ("off",):
+            continue
+        if any(word.startswith(names) for word in directive.words):
+            continue
+        if change.name == "access_log" and not _is_plain_file(directive):
+            continue
+        # Its second word is the name of a format, even if it looks like a parameter.
+        named = "combined " if change.name == "access_log" and len(directive.words) == 1 else ""
+        yield extended(configuration, directive, f"{named}{change.value}")
+
+
+def _missing(configuration: Configuration, change: KnobChange) -> Iterator[Edit]:
+    """Sets a directive in its block, unless it is set there already."""
+    stands = any(
+        directive.name == change.name and _within([outer.name for outer in above], change.where)
+        for above, directive in configuration.walk()
+    )
+    if not stands:
+        yield from setting(configuration, change)
+
+
+def _is_plain_file(log: Directive) -> bool:
+    """Only a log to a file without variables in its name can be buffered (ngx_http_log_module)."""
+    return (
+        bool(log.words)
+        and not log.words[0].startswith(("syslog:", "/dev/"))
+        and ("$" not in log.words[0])
+    )
+
+
+def _path(where: str) -> list[str]:
+    return [] if where == MAIN else [where]
+
+
+def _within(names: list[str], where: str) -> bool:
+    return names == [] if where == MAIN else names[:1] == [where]
+
+
+# All kinds of changes that are made to the text of a configuration.
+EDITS: dict[ChangeKind, Callable[[Configuration, KnobChange], Iterator[Edit]]] = {
+    ChangeKind.DIRECTIVE: setting,
+    ChangeKind.APPEND: _appending,
+    ChangeKind.MISSING: _missing,
+    ChangeKind.LISTEN: add_listen_parameter,
+    ChangeKind.UPSTREAM: enable_keepalive,
+}

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from jissoku.model import ConfigFile
+from jissoku.system.address import Address
 from jissoku.targets import user_configuration
-from jissoku.targets.nginx_config import Configuration, Directive, Edit
-from jissoku.targets.nginx_edit import inserted, replaced
+from jissoku.targets.nginx_config import Configuration, Directive, Edit, inserted, replaced
 from jissoku.targets.placeholders import MEANINGS, require_no_placeholder
 from jissoku.targets.prepare import PreparedTarget
-from jissoku.targets.user_configuration import ListenAddress, of_user
+from jissoku.targets.user_configuration import ListenAddress, of_user, tcp_address
 
 TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 CACHES = frozenset({f"{name}_cache_path" for name in ("proxy", "fastcgi", "uwsgi", "scgi")})
@@ -140,7 +140,7 @@ def prepared(
             ),
             ConfigFile(name="logs/README", text="Logs of one trial.\n"),
         ),
-        upstreams=user_configuration.of_nginx(configuration),
+        upstreams=upstreams(configuration),
     )
 
 
@@ -257,3 +257,38 @@ def _is_http(above: tuple[Directive, ...]) -> bool:
 
 def _run(name: str) -> str:
     return f"{OPEN}run{CLOSE}/{name}"
+
+
+# Directives of nginx that forward a request (ngx_http_proxy_module and its siblings).
+PASSES = frozenset({"fastcgi_pass", "grpc_pass", "proxy_pass", "scgi_pass", "uwsgi_pass"})
+DEFAULT_PORTS = {"https": 443, "grpcs": 443}
+
+
+def upstreams(configuration: Configuration) -> tuple[Address, ...]:
+    """Addresses of `server` in upstream blocks, and of directives that forward to an address."""
+    found: dict[Address, None] = {}
+    for above, directive in configuration.walk():
+        if not directive.words:
+            continue
+        if directive.name == "server" and above and above[-1].name == "upstream":
+            scheme, text = "", directive.words[0]
+        elif directive.name in PASSES:
+            scheme, text = _without_scheme(directive.words[0])
+        else:
+            continue
+        if (one := _nginx_address(text, DEFAULT_PORTS.get(scheme, 80))) is not None:
+            found[one] = None
+    return tuple(found)
+
+
+def _without_scheme(word: str) -> tuple[str, str]:
+    scheme, separator, rest = word.partition("://")
+    return (scheme, rest) if separator else ("", word)
+
+
+def _nginx_address(text: str, default_port: int) -> Address | None:
+    """An address as nginx writes it: `host:port/path`, or `unix:/path:/path`."""
+    if text.startswith("unix:"):
+        path = text.removeprefix("unix:").partition(":")[0]
+        return Address(socket=path) if path.startswith("/") else None
+    return tcp_address(text.partition("/")[0], default_port)

@@ -17,10 +17,9 @@ from typing import IO, Self
 
 from jissoku.errors import TargetError
 from jissoku.model import StartCommand, Transport
-from jissoku.system.address import Address, free_port
+from jissoku.system.address import Address, free_port, listener_pids
 from jissoku.system.process_session import ProcessSession
 from jissoku.system.processes import start_ticks
-from jissoku.system.sockets import listener_pids
 from jissoku.targets.placeholders import fill, fill_text, search_path
 from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.supervisor import supervisor

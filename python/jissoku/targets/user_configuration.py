@@ -1,7 +1,7 @@
 """A user's own configuration as a target: its text, its address, and the servers behind it."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,8 +9,6 @@ from jissoku.errors import InputError
 from jissoku.model import ConfigFile, ListenArguments, Origin, StartCommand
 from jissoku.model.updated import updated
 from jissoku.system.address import HOST, Address
-from jissoku.targets import haproxy_config
-from jissoku.targets.nginx_config import Configuration
 from jissoku.targets.prepare import PreparedTarget
 
 
@@ -86,69 +84,16 @@ def of_user(  # noqa: PLR0913 - each is a property of the program
     )
 
 
-# Directives of nginx that forward a request (ngx_http_proxy_module and its siblings).
-PASSES = frozenset({"fastcgi_pass", "grpc_pass", "proxy_pass", "scgi_pass", "uwsgi_pass"})
-DEFAULT_PORTS = {"https": 443, "grpcs": 443}
-
-# HAProxy: prefixes of an address (configuration manual, 11.1), and directives that have one.
-FAMILIES = re.compile(r"^(?:stream\+)?(?:ipv4|ipv6|tcp|tcp4|tcp6)@")
-HAPROXY_SERVERS = {"server": 2, "server-template": 3}
-
-_HOST_AND_PORT = re.compile(r"^(\[[0-9a-fA-F:]+\]|[\w.-]+)(?::(\d+))?$")
-
-
 # The servers that a user's configuration forwards to, as far as it names them by address. They run
 # as the user started them. The lab needs to know their processes only: their CPU time is neither
 # the proxy's nor that of foreign programs. Names that only the proxy can resolve, and addresses
 # with variables, are left out.
 
 
-def of_nginx(configuration: Configuration) -> tuple[Address, ...]:
-    """Addresses of `server` in upstream blocks, and of directives that forward to an address."""
-    found: dict[Address, None] = {}
-    for above, directive in configuration.walk():
-        if not directive.words:
-            continue
-        if directive.name == "server" and above and above[-1].name == "upstream":
-            scheme, text = "", directive.words[0]
-        elif directive.name in PASSES:
-            scheme, text = _without_scheme(directive.words[0])
-        else:
-            continue
-        if (one := _nginx_address(text, DEFAULT_PORTS.get(scheme, 80))) is not None:
-            found[one] = None
-    return tuple(found)
+_HOST_AND_PORT = re.compile(r"^(\[[0-9a-fA-F:]+\]|[\w.-]+)(?::(\d+))?$")
 
 
-def of_haproxy(text: str) -> tuple[Address, ...]:
-    """Addresses of `server` and `server-template` lines; those without a port are left out."""
-    found = dict.fromkeys(_haproxy_addresses(text))
-    return tuple(one for one in found if one is not None)
-
-
-def _haproxy_addresses(text: str) -> Iterator[Address | None]:
-    for line in haproxy_config.lines(text):
-        position = HAPROXY_SERVERS.get(line.words[0]) if line.words else None
-        if position is None or line.opens or len(line.words) <= position:
-            continue
-        address = FAMILIES.sub("", line.words[position]).removeprefix("unix@")
-        yield Address(socket=address) if address.startswith("/") else _tcp(address)
-
-
-def _without_scheme(word: str) -> tuple[str, str]:
-    scheme, separator, rest = word.partition("://")
-    return (scheme, rest) if separator else ("", word)
-
-
-def _nginx_address(text: str, default_port: int) -> Address | None:
-    """An address as nginx writes it: `host:port/path`, or `unix:/path:/path`."""
-    if text.startswith("unix:"):
-        path = text.removeprefix("unix:").partition(":")[0]
-        return Address(socket=path) if path.startswith("/") else None
-    return _tcp(text.partition("/")[0], default_port)
-
-
-def _tcp(text: str, default_port: int = 0) -> Address | None:
+def tcp_address(text: str, default_port: int = 0) -> Address | None:
     found = _HOST_AND_PORT.match(text)
     port = int(found[2] or default_port) if found else 0
     if found is None or not 0 < port < 1 << 16:

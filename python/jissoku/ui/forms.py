@@ -24,8 +24,8 @@ from jissoku.request import (
     to_argv,
 )
 from jissoku.request.options import local_texts
+from jissoku.targets.command import split_version
 from jissoku.targets.contract import capability
-from jissoku.targets.release import split_version
 from jissoku.ui.answers import WORD
 from jissoku.ui.estimates import (
     Span,

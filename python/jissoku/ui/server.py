@@ -17,7 +17,7 @@ import jissoku
 from jissoku.errors import InputError
 from jissoku.system.background import background_cores, call_in_idle_class, registered_viewer
 from jissoku.system.cores import available_cores, pin_process
-from jissoku.system.load_window import load_seconds_left
+from jissoku.system.measurement_lock import load_seconds_left
 from jissoku.ui.access import Access
 from jissoku.ui.app import application
 from jissoku.ui.indexer import Indexer

@@ -10,11 +10,9 @@ from itertools import pairwise
 from threading import Lock
 
 from jissoku.errors import InputError
-from jissoku.system.address import Address
-from jissoku.system.cpu_time import CpuTime, cpu_time
+from jissoku.system.address import Address, listener_pid
 from jissoku.system.measurement_lock import is_measuring
-from jissoku.system.processes import process_tree, start_ticks
-from jissoku.system.sockets import listener_pid
+from jissoku.system.processes import CpuTime, cpu_time, process_tree, start_ticks
 
 # What a page shows, and how often it reads.
 SPAN_S = 120

@@ -8,7 +8,7 @@ from time import monotonic_ns
 from typing import Self
 
 from jissoku.errors import JissokuError
-from jissoku.system.sockets import duplicate, tcp_info
+from jissoku.system.address import duplicate, tcp_info
 
 # Limit for one answer.
 ANSWER_LIMIT_S = 5.0

@@ -8,7 +8,7 @@ from jissoku.measure.loadgen import LoadgenError, LoadSpec
 from jissoku.measure.probes.client import ProbeError
 from jissoku.model import CoreAssignment
 from jissoku.model.observed import LoadObservation
-from jissoku.system import threads
+from jissoku.system import processes
 from jissoku.system.processes import process_tree
 
 Started = Callable[[subprocess.Popen[str]], object]
@@ -22,7 +22,7 @@ def observe_load(spec: LoadSpec, cores: CoreAssignment, *, started: Started) -> 
     """
     root = spec.roots[0]
     pids = process_tree(root)
-    before = threads.thread_usage(pids)
+    before = processes.thread_usage(pids)
     try:
         measurements, conditions = loadgen.run_load(spec, cores, started=started)
     except LoadgenError as error:
@@ -42,11 +42,11 @@ def observe_load(spec: LoadSpec, cores: CoreAssignment, *, started: Started) -> 
         generator_busy_fraction=conditions.generator_busy_fraction,
         tcp_retransmits=conditions.tcp_retransmits,
         listen_overflows=conditions.listen_overflows,
-        threads=threads.diff(before, threads.thread_usage(pids)),
+        threads=processes.usage_between(before, processes.thread_usage(pids)),
         # Not between the two readings: the load generator starts after the first one, which takes
         # seconds when other processes use its core.
         threads_ns=spec.warmup_ns + measurement.duration_ns,
-        processes=threads.process_infos(pids),
+        processes=processes.process_infos(pids),
         generator_cpu_cores=conditions.generator_cpu_cores,
         kernel_cpu_ns=conditions.kernel_cpu_ns,
     )

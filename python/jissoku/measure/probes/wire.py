@@ -6,7 +6,7 @@ from time import monotonic_ns
 
 from jissoku.measure.probes.client import Client, ProbeError, RequestTarget
 from jissoku.model.observed import WireObservation
-from jissoku.system.sockets import duplicate, tcp_info
+from jissoku.system.address import duplicate, tcp_info
 
 # Enough to distinguish a wait at each request from a single one.
 SAMPLES = 40

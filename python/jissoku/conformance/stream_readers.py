@@ -1,24 +1,88 @@
-"""Reads what a proxy sent on one connection, with several parsers of requests.
+"""Mutated requests, drawn from a seed, and what several parsers read of what a proxy sent for them.
 
-Each returns the complete requests in order. A parser that rejects a request stops there, which is
-safe. If two parsers continue and find different requests, request smuggling is possible.
+Each parser returns the complete requests in order. A parser that rejects a request stops there,
+which is safe. If two parsers continue and find different requests, request smuggling is possible.
 """
 
 import importlib.util
 import itertools
-import struct
+import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
 from io import BytesIO
 from typing import Any
-from urllib.parse import unquote_to_bytes
 
-from jissoku.conformance.gateway.request_reader import (
-    MalformedRequest,
-    ReceivedRequest,
-    RequestReader,
+from jissoku.conformance.messages import MalformedRequest, RequestReader
+
+# `%` is replaced by the number of the request between two letters, which no change makes another
+# request's.
+INNER = b"GET /m/%/in HTTP/1.1\r\nHost: a.example\r\n\r\n"
+LENGTH = b"Content-Length: 47\r\n"
+CHUNKED = b"Transfer-Encoding: chunked\r\n"
+POST = b"POST /m/% HTTP/1.1\r\nHost: a.example\r\n"
+GET = b"GET /m/% HTTP/1.1\r\nHost: a.example\r\n\r\n"
+
+BASES = (
+    GET,
+    POST + LENGTH + b"\r\n" + INNER,
+    POST + CHUNKED + b"\r\n5\r\nhello\r\n0\r\n\r\n",
+    POST + CHUNKED + b"\r\n2f\r\n" + INNER + b"\r\n0\r\n\r\n",
+    POST + b"Content-Length: 5\r\nConnection: keep-alive, X-A\r\nX-A: 1\r\n\r\nhello",
+    GET + INNER,
+    b"OPTIONS /m/% HTTP/1.0\r\nHost: a.example\r\nConnection: keep-alive\r\n\r\n",
 )
+
+TOKENS = (
+    *(b"\r\n", b"\n", b"\r", b"\x00", b"\x0b", b"\x0c", b"\x85", b"\xa0", b" ", b"\t", b":", b","),
+    *(b";", b"0", b"1", b"+", b"-", b"0x", b"_", b"\r\n ", b"\r\n\r\n", b"0\r\n\r\n", b";a=b"),
+    *(b"chunked", b"identity", b"gzip, ", b"HTTP/1.0", b"HTTP/1.1", b"\r\nX: y"),
+    LENGTH,
+    CHUNKED,
+    b"Content-Length: 0\r\n",
+    b"Content_Length: 9\r\n",
+    b"Transfer-Encoding : chunked\r\n",
+    b"Transfer-Encoding:\x0bchunked\r\n",
+    b"Connection: Content-Length\r\n",
+    b"Connection: close\r\n",
+    b"Expect: 100-continue\r\n",
+    b"Upgrade: websocket\r\nConnection: Upgrade\r\n",
+    b"Host: b.example\r\n",
+)
+
+CHANGES_MAX = 3
+
+
+def mutated_requests(count: int, seed: int) -> Iterator[bytes]:
+    """Yields `count` requests; the same for the same seed."""
+    rng = random.Random(seed)
+    for number in range(count):
+        data = rng.choice(BASES)
+        for _ in range(rng.randint(1, CHANGES_MAX)):
+            data = _changed(data, rng)
+        yield data.replace(b"%", b"q%05dq" % number)
+
+
+def _changed(data: bytes, rng: random.Random) -> bytes:
+    at = rng.randrange(len(data) + 1)
+    kind = rng.randrange(6)
+    if kind == 0:
+        return data[:at] + rng.choice(TOKENS) + data[at:]
+    if kind == 1:
+        # At the start of a line most tokens have a meaning.
+        lines = data.split(b"\r\n")
+        lines.insert(rng.randrange(len(lines)), rng.choice(TOKENS).removesuffix(b"\r\n"))
+        return b"\r\n".join(lines)
+    if kind == 2:
+        return data[:at] + data[at + rng.randint(1, 3) :]
+    if kind == 3:
+        return data[:at] + bytes([rng.randrange(256)]) + data[at + 1 :]
+    if kind == 4:
+        lines = data.split(b"\r\n")
+        lines.insert(rng.randrange(len(lines)), rng.choice(lines))
+        return b"\r\n".join(lines)
+    return data[:at] + data[at : at + 1].swapcase() + data[at + 1 :]
+
 
 # Method, target and body.
 Request = tuple[str, str, bytes]
@@ -231,77 +295,3 @@ def read_http_server(data: bytes) -> Reading:
         if isinstance(request, str):
             return Reading(requests=tuple(found), refused=request)
         found.append(request)
-
-
-HEADER = struct.Struct("<BHB")
-SIZE = struct.Struct("<H")
-
-# Fields of HTTP whose variables have no prefix.
-FIELDS = {"CONTENT_TYPE": "Content-Type", "CONTENT_LENGTH": "Content-Length"}
-
-
-# Parses requests that a proxy forwards in the uwsgi protocol.
-# https://uwsgi-docs.readthedocs.io/en/latest/Protocol.html: a header of four bytes, CGI variables
-# (RFC 3875 section 4.1), and the body. A packet is judged by the cases for HTTP, so its variables
-# become the fields that they were made of.
-
-
-def packet_head(data: bytes) -> tuple[ReceivedRequest, int] | None:
-    """The request of a packet and its size without the body; None if it is incomplete.
-
-    Raises:
-        MalformedRequest: It is no packet of a request, or its variables contradict each other.
-    """
-    if len(data) < HEADER.size:
-        return None
-    modifier, length, _ = HEADER.unpack_from(data)
-    if modifier != 0:
-        raise MalformedRequest(f"a packet has the modifier {modifier}")
-    size = HEADER.size + length
-    if len(data) < size:
-        return None
-    pairs = list(_pairs(data[HEADER.size : size]))
-    variables = dict(pairs)
-    try:
-        method, target = variables["REQUEST_METHOD"], variables["REQUEST_URI"]
-        path, protocol = variables["PATH_INFO"], variables["SERVER_PROTOCOL"]
-        variables["CONTENT_LENGTH"]
-    except KeyError as error:
-        raise MalformedRequest(f"a packet has no {error.args[0]}") from error
-    if not protocol.startswith("HTTP/1."):
-        raise MalformedRequest(f"SERVER_PROTOCOL reads {protocol[:20]!r}")
-    if unquote_to_bytes(target.partition("?")[0].encode("latin-1")).decode("latin-1") != path:
-        raise MalformedRequest(f"PATH_INFO is {path[:60]!r} and REQUEST_URI {target[:60]!r}")
-    request = ReceivedRequest(
-        method=method,
-        target=target,
-        version=protocol.removeprefix("HTTP/"),
-        fields=tuple(_fields(pairs)),
-    )
-    return request, size
-
-
-def _pairs(content: bytes) -> Iterator[tuple[str, str]]:
-    texts = []
-    at = 0
-    while at < len(content):
-        if at + SIZE.size > len(content):
-            raise MalformedRequest("a packet ends within a length")
-        (length,) = SIZE.unpack_from(content, at)
-        at += SIZE.size
-        if at + length > len(content):
-            raise MalformedRequest("a variable is longer than its packet")
-        texts.append(content[at : at + length].decode("latin-1"))
-        at += length
-    if len(texts) % 2:
-        raise MalformedRequest(f"{texts[-1][:60]} has no value")
-    yield from zip(texts[::2], texts[1::2], strict=True)
-
-
-def _fields(pairs: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    for name, value in pairs:
-        if name in FIELDS:
-            if value:
-                yield FIELDS[name], value
-        elif name.startswith("HTTP_") and name.removeprefix("HTTP_") not in FIELDS:
-            yield name.removeprefix("HTTP_").replace("_", "-").title(), value

@@ -18,16 +18,24 @@ from time import monotonic
 from types import TracebackType
 from typing import Self
 
-from jissoku.conformance.exchange import SplitMode, split_points
-from jissoku.conformance.gateway.case import Await, Do, End, GatewayCase, ServerKind, Step
-from jissoku.conformance.gateway.request_reader import (
+from jissoku.conformance.case import (
+    Await,
+    Do,
+    End,
+    GatewayCase,
+    ServerKind,
+    SplitMode,
+    Step,
+    split_points,
+)
+from jissoku.conformance.messages import (
     HeadReader,
     MalformedRequest,
     ReceivedRequest,
     RequestReader,
     http_head,
+    packet_head,
 )
-from jissoku.conformance.gateway.stream_readers import packet_head
 from jissoku.model import Transport, UpstreamProtocol
 from jissoku.system.address import HOST, Address
 
