@@ -21,10 +21,9 @@ from jissoku.design import schedule as grid
 from jissoku.design.sampling_plan import MILLISECOND, SAMPLING_PLANS, SECOND
 from jissoku.design.schedule import PlannedTrial
 from jissoku.errors import InputError
-from jissoku.measure.compare_config import CompareConfig, run_header
+from jissoku.measure.comparison import CompareConfig, run_header
 from jissoku.measure.selection import prepare_targets
-from jissoku.measure.servers import Servers, started_servers
-from jissoku.measure.trial_runner import TrialRunner, TrialTiming
+from jissoku.measure.trial import Servers, TrialRunner, TrialTiming, started_servers
 from jissoku.model import Load, LoadLevel, Method, Mode, Trial, TrialKind, Workload
 from jissoku.model.updated import updated
 from jissoku.records import RunWriter

@@ -20,7 +20,7 @@ from scipy import stats as distributions  # type: ignore[import-untyped]
 
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.measure.selection import prepare_targets
-from jissoku.measure.trial_runner import PreparedArm
+from jissoku.measure.trial import PreparedArm
 from jissoku.model import Workload
 from jissoku.request import ComparisonRequest
 from jissoku.system import processes

@@ -11,8 +11,7 @@ import pytest
 
 from jissoku import inference, records
 from jissoku.inference.self_test import BoundCheck, BoundState, check_detection
-from jissoku.measure.self_test import SelfTestResult, bound_checks
-from jissoku.measure.self_test_series import CampaignResult, SeriesResults
+from jissoku.measure.self_test import CampaignResult, SelfTestResult, SeriesResults, bound_checks
 from jissoku.model import Load, LoadLevel, Metric
 
 RECORDS = Path(__file__).parent.parent / "records"

@@ -14,8 +14,8 @@ from jissoku.cli.cost import calls_table, code, sentence, table
 from jissoku.inference.grading import cost_result, overall
 from jissoku.inference.tool_values import ENTRY, Entries, Share, Window, share
 from jissoku.measure.calibration import read_cells
-from jissoku.measure.paired_runs import invalid_reason
-from jissoku.measure.running_tool import read_tools
+from jissoku.measure.cost import invalid_reason
+from jissoku.measure.oracle import read_tools
 from jissoku.model.request_cost import (
     CostRecord,
     LoadPoint,

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from jissoku.inference.grading import external_cause
-from jissoku.measure.running_tool import scrub
+from jissoku.measure.oracle import scrub
 from jissoku.model.calibration import ScenarioResult
 
 MS = 1_000_000

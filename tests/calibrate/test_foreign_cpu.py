@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from jissoku.measure import foreign_cpu
-from jissoku.measure.foreign_cpu import ForeignCpuMonitor, others_ticks, steal_ticks
+from jissoku.measure import oracle
+from jissoku.measure.oracle import ForeignCpuMonitor, others_ticks, steal_ticks
 from jissoku.system.processes import ProcessStat, all_processes, core_times
 
 TEXT = """cpu  10 0 10 100 5 0 0 0 0 0
@@ -73,6 +73,6 @@ def test_what_others_ran_meanwhile_is_a_part_of_the_cores_time(
 ) -> None:
     # No core of the machine has this number, so that what its host takes is left out.
     tables = iter([{1: process(0, (0, ran, 0, 0), core=9999)} for ran in (70, 70 + others)])
-    monkeypatch.setattr(foreign_cpu, "all_processes", lambda: next(tables))
+    monkeypatch.setattr(oracle, "all_processes", lambda: next(tables))
     monitor = ForeignCpuMonitor((9999,))
     assert (monitor.foreign_fraction() > 0) is is_seen

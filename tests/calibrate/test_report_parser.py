@@ -2,7 +2,7 @@ import pytest
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 
 from jissoku.inference.tool_values import COUNT, rank, read_values
-from jissoku.measure.running_tool import read_tools
+from jissoku.measure.oracle import read_tools
 from jissoku.model.load_tool import FigurePattern
 
 WRK = """Running 2s test @ http://127.0.0.1:1/

@@ -9,8 +9,7 @@ from click.testing import CliRunner
 
 from jissoku.cli.calibrate import calibrate as verb
 from jissoku.errors import InputError
-from jissoku.measure.calibration import CalibrationPlan, calibrate, read_checks
-from jissoku.measure.scenario_runner import ScenarioRunner
+from jissoku.measure.calibration import CalibrationPlan, ScenarioRunner, calibrate, read_checks
 from jissoku.model import CoreAssignment
 from jissoku.model.calibration import (
     CalibrationCheck,

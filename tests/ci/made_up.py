@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from jissoku.measure.compare_config import CompareConfig, run_header
+from jissoku.measure.comparison import CompareConfig, run_header
 from jissoku.measure.progress import ProgressListener
 from jissoku.model.updated import updated
 from jissoku.records import RunWriter

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.measure.compare_config import CompareConfig
+from jissoku.measure.comparison import CompareConfig
 from tests.ci.made_up import BASE_NS, campaign
 from tests.ci.server_repository import COMMAND, git, server_repository
 from tests.conftest import Run
@@ -123,7 +123,7 @@ def bisected(
         work = float(git(repository, "show", f"{config.labels['commit']}:work"))
         return {"candidate": BASE_NS + work}
 
-    monkeypatch.setattr(import_module("jissoku.measure.commits"), "compare", campaign(costs))
+    monkeypatch.setattr(import_module("jissoku.measure.ci"), "compare", campaign(costs))
     done = run(
         [
             "bisect",

@@ -4,8 +4,8 @@ import pytest
 
 from jissoku.design.sampling_plan import SamplingPlan
 from jissoku.inference.bounds import needs_closed_loop
-from jissoku.measure import commits
-from jissoku.measure.comparison_request import sampling_plan
+from jissoku.measure import ci
+from jissoku.measure.comparison import sampling_plan
 from jissoku.request import ComparisonRequest, from_argv
 from tests.ci.test_bounds import BOUND
 
@@ -60,7 +60,7 @@ def test_without_a_baseline_a_bound_on_cost_does_not_lengthen_a_run() -> None:
     ],
 )
 def test_an_undecided_step_of_bisect_is_measured_in_more_blocks(bound: str, most: int) -> None:
-    first, second = (commits.sampling_plan(bound, attempt) for attempt in (0, 1))
+    first, second = (ci.commit_plan(bound, attempt) for attempt in (0, 1))
     assert (first.blocks_max, second.blocks_max) == (10, most)
     if needs_closed_loop([bound]):
         assert (first.closed_loop_blocks, second.closed_loop_blocks) == (10, most)

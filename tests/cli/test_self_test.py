@@ -13,7 +13,7 @@ from jissoku.cli.self_test import SelfTestOptions, _config, exit_code, read_load
 from jissoku.inference import decision, self_test as bounds
 from jissoku.inference.self_test import BoundState
 from jissoku.measure.progress import SeriesProgress
-from jissoku.measure.self_test_series import SelfTestPlan, slowed
+from jissoku.measure.self_test import SelfTestPlan, slowed
 from jissoku.model import (
     Comparison,
     Estimate,

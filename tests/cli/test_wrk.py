@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jissoku.inference.tool_values import read_values
-from jissoku.measure.running_tool import read_tools
+from jissoku.measure.oracle import read_tools
 from tests.conftest import Run
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from jissoku.errors import InputError, TargetError
-from jissoku.measure import counters, counting
+from jissoku.measure import counting
 from jissoku.measure.progress import ProgressListener
 from jissoku.model import CoreAssignment, CounterReadings
 from jissoku.model.experiment import (
@@ -71,12 +71,12 @@ def test_a_bench_that_fails_leaves_its_reason(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "one", "one -3", "One 3", "one 0", "one 1.2.3"])
 def test_what_is_no_figure_is_refused(text: str) -> None:
     with pytest.raises(TargetError, match="a name and a number above 0"):
-        counters.parse_output("micro", text)
+        counting.parse_output("micro", text)
 
 
 def test_a_missing_program_is_an_error() -> None:
     with pytest.raises(TargetError, match="cannot be run"):
-        counters.run_round("micro", [f"{sys.executable}-is-not-there"])
+        counting.run_round("micro", [f"{sys.executable}-is-not-there"])
 
 
 def test_what_was_counted_and_printed_comes_back_from_disk(tmp_path: Path) -> None:

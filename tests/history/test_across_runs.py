@@ -19,7 +19,7 @@ from jissoku.inference.across_runs import (
 from jissoku.inference.pooling import next_machine, pair_ratio
 from jissoku.inference.run_rows import comparison, run_rows
 from jissoku.inference.series import machine_ratios, target_history
-from jissoku.measure.requests import workload as requested
+from jissoku.measure.selection import workload as requested
 from jissoku.model import (
     ConnectionMode,
     Load,

@@ -17,8 +17,7 @@ from jissoku.history.index import HistoryIndex
 from jissoku.inference.across_runs import observed_tau, run_difference
 from jissoku.inference.run_rows import REVISION, run_rows
 from jissoku.inference.series import target_history
-from jissoku.measure.history import find_run, open_history
-from jissoku.measure.run_history import History
+from jissoku.measure.history import History, find_run, open_history
 from jissoku.model import Method
 from jissoku.model.updated import updated
 from jissoku.report.history_text import difference_text, history_text

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from jissoku.design.sampling_plan import SECOND, SamplingPlan
-from jissoku.measure.compare_config import CompareConfig
+from jissoku.measure.comparison import CompareConfig
 from jissoku.measure.progress import ProgressListener
-from jissoku.measure.trial_runner import PreparedArm
+from jissoku.measure.trial import PreparedArm
 from jissoku.model import Mode, Run, Trial, Workload
 from jissoku.system import cores
 from jissoku.targets import contract

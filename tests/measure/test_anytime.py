@@ -8,9 +8,8 @@ import pytest
 from jissoku import inference, records
 from jissoku.design.sampling_plan import SECOND
 from jissoku.inference.blocks import Neighbours
-from jissoku.measure.anytime import FIRST_BLOCKS, has_time_for
-from jissoku.measure.compare import compare
-from jissoku.measure.compare_config import CompareConfig
+from jissoku.measure.compare import FIRST_BLOCKS, compare, has_time_for
+from jissoku.measure.comparison import CompareConfig
 from jissoku.measure.reports import write_reports
 from jissoku.model import Comparison, Estimate, Load, LoadLevel, Metric, Trial, TrialKind, Verdict
 from jissoku.model.updated import updated

@@ -1,6 +1,6 @@
 import pytest
 
-from jissoku.measure.compare_config import run_header
+from jissoku.measure.comparison import run_header
 from jissoku.model import Method
 from jissoku.model.updated import updated
 from tests.measure.conftest import Asks

@@ -3,7 +3,7 @@ from collections import Counter
 import pytest
 
 from jissoku.design.schedule import PlannedStart
-from jissoku.measure.repeated_checks import RepeatedChecks, measurements, repeated_checks
+from jissoku.measure.comparison_run import RepeatedChecks, measurements, repeated_checks
 from jissoku.model import Comparison, Load, Method, Run, Trial, TrialKind, Verdict
 from jissoku.model.updated import updated
 from tests.inference import factories

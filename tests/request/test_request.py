@@ -12,7 +12,7 @@ from hypothesis import given, strategies as st
 from jissoku.cli.commands import jissoku as commands
 from jissoku.cli.compare import Output, compare
 from jissoku.errors import InputError
-from jissoku.measure.requests import recorded, workload
+from jissoku.measure.selection import recorded, workload
 from jissoku.model.updated import updated
 from jissoku.report import method
 from jissoku.request import KINDS, AnyRequest, ComparisonRequest, SweepRequest, from_argv, to_argv

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from jissoku.measure import counters
-from jissoku.measure.probes.client import ProbeError, RequestTarget
+from jissoku.measure import counting
+from jissoku.measure.client import ProbeError, RequestTarget
 from jissoku.system.address import Address
 from jissoku.system.strace import counts_by_name
 
@@ -65,7 +65,7 @@ def test_connections_and_segments_are_counted_by_the_client(
     target: RequestTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jissoku.system.strace.shutil.which", lambda _: None)
-    found = counters.count_requests(1, target)
+    found = counting.count_requests(1, target)
     assert found.per_request["connections"] == 0.25
     # On a busy machine the kernel may send one of them again, to probe for a loss (RFC 8985).
     assert found.per_request["segments"] == pytest.approx(2.0, abs=0.1)
@@ -79,14 +79,14 @@ def test_a_server_may_close_without_a_word(
     target: RequestTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("jissoku.system.strace.shutil.which", lambda _: None)
-    found = counters.count_requests(1, target)
-    assert found.requests == counters.REQUESTS
+    found = counting.count_requests(1, target)
+    assert found.requests == counting.REQUESTS
     assert found.per_request["connections"] == 1.0
 
 
 def test_a_server_that_is_not_there_has_no_counters() -> None:
     with pytest.raises(ProbeError, match="was not answered"):
-        counters.count_requests(1, asking(Address(socket="/nowhere/to/be/found.sock")))
+        counting.count_requests(1, asking(Address(socket="/nowhere/to/be/found.sock")))
 
 
 def asking(address: Address) -> RequestTarget:

@@ -2,7 +2,7 @@ import pytest
 
 from jissoku.design import variants as plan
 from jissoku.inference import ablation
-from jissoku.measure import full_load as stage, knob_changes
+from jissoku.measure import knob_changes, tune as stage
 from jissoku.model import (
     CoreAssignment,
     Metric,
@@ -91,9 +91,9 @@ def test_with_one_core_nothing_is_tried_and_a_sentence_says_so(
     )
     workers = [knob for knob in recipe.knob if knob.name == "worker_processes"]
     tuned = updated(knob_changes.target_of_recipe(recipe, recipe.knob, base), knobs=tuple(workers))
-    monkeypatch.setattr("jissoku.measure.full_load.available_cores", lambda: (0,))
+    monkeypatch.setattr("jissoku.measure.tune.available_cores", lambda: (0,))
     text = TuningResult(target="it", path="/", jissoku="1", seed=1, results=())
-    found = stage.tune(tuned, None, text, None)  # type: ignore[arg-type]
+    found = stage.tune_full_load(tuned, None, text, None)  # type: ignore[arg-type]
     assert [result.sentence for result in found.results] == ["there is one core only"]
 
 

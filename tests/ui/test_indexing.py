@@ -13,7 +13,7 @@ from threading import Event, Semaphore, current_thread
 import pytest
 
 from jissoku.errors import InputError
-from jissoku.measure import found_runs
+from jissoku.measure import history
 from jissoku.model.history import RunRows
 from jissoku.records.find import run_key
 from jissoku.system.measurement_lock import PATH_VARIABLE, is_measuring, measurement_lock
@@ -43,7 +43,7 @@ class Reader:
         if current_thread().name == "indexer":
             self.begun.append(folder)
             assert self.permits.acquire(timeout=LIMIT_S)
-        return found_runs.rows_of(key, folder)
+        return history.rows_of(key, folder)
 
 
 @pytest.fixture

@@ -11,13 +11,15 @@ from pathlib import Path
 
 from jissoku.inference.self_test import BoundCheck
 from jissoku.measure.progress import ProgressListener, SeriesProgress
-from jissoku.measure.self_test import SelfTestConfig, own_target, self_test_loads
-from jissoku.measure.self_test_series import (
+from jissoku.measure.self_test import (
     EFFORT,
     CampaignResult,
     CampaignRunner,
+    SelfTestConfig,
     TestCampaign,
     equal_pair,
+    own_target,
+    self_test_loads,
 )
 from jissoku.model import Load
 from tests.viewer_study import bounds

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from jissoku.errors import JissokuError
-from jissoku.measure import self_test_series
+from jissoku.measure import self_test
 from jissoku.measure.progress import ProgressListener
-from jissoku.measure.self_test import SelfTestConfig
-from jissoku.measure.self_test_series import CampaignResult
+from jissoku.measure.self_test import CampaignResult, SelfTestConfig
 from jissoku.model import (
     Comparison,
     CoreAssignment,
@@ -68,13 +67,13 @@ class Campaigns:
         self.folder = folder
         type(self).ran = []
 
-    def place(self, series: str, campaign: self_test_series.TestCampaign, index: int) -> Path:
+    def place(self, series: str, campaign: self_test.TestCampaign, index: int) -> Path:
         return self.folder / series / str(campaign.load.level) / str(index)
 
     def run(
         self,
         series: str,
-        campaigns: Sequence[self_test_series.TestCampaign],
+        campaigns: Sequence[self_test.TestCampaign],
         indices: Iterable[int],
     ) -> Iterator[CampaignResult]:
         for index in indices:

@@ -12,21 +12,15 @@ from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.design.search import Bisection, bisect as halve
 from jissoku.errors import InputError
 from jissoku.inference.bounds import check_arms
-from jissoku.measure.commits import (
-    CANDIDATE,
-    GOOD,
-    CommitQuestion,
-    Interrupted,
-    compare_commits,
-)
-from jissoku.measure.requests import seed, workload
-from jissoku.measure.selection import folder_for
+from jissoku.measure.ci import CANDIDATE, GOOD, CommitQuestion, compare_commits
+from jissoku.measure.selection import folder_for, seed, workload
 from jissoku.model.bound import BoundStatus
 from jissoku.model.wording import plural
 from jissoku.records.run_folder import RUN_FILE, check_new
 from jissoku.report.bounds import bound_sentence
 from jissoku.request import BisectionRequest, asking
 from jissoku.system import cores
+from jissoku.system.interruption import Interrupted
 from jissoku.targets.command import build_words, commits_between, read_command, resolve, subject
 
 

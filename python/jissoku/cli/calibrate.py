@@ -21,7 +21,7 @@ from jissoku.measure.calibration import (
     select_checks,
     write_page,
 )
-from jissoku.measure.running_tool import find_tool, read_tools
+from jissoku.measure.oracle import find_tool, read_tools
 from jissoku.model.calibration import CalibrationCheck, Score, Scorecard
 from jissoku.report.scorecard import evidence, totals
 from jissoku.system import cores

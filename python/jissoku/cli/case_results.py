@@ -15,8 +15,7 @@ from jissoku.cli import exit_codes
 from jissoku.conformance.case import Case, GatewayCase
 from jissoku.conformance.judge import CaseVerdict, GatewayVerdict
 from jissoku.errors import InputError
-from jissoku.measure.conformance import CaseResult
-from jissoku.measure.gateway_conformance import GatewayResult
+from jissoku.measure.conformance import CaseResult, GatewayResult
 from jissoku.model import Transport
 from jissoku.targets.prepare import PreparedTarget
 

@@ -16,15 +16,22 @@ from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.cli.write_reports import write_profile_report, write_report
 from jissoku.errors import InputError
 from jissoku.inference.bounds import check_arms, confirmed
-from jissoku.measure.causes import find_causes
-from jissoku.measure.ci import CiFiles, any_exceeded, check_folders, judge, write_ci_files
-from jissoku.measure.commits import BASE, baseline, check_commands, check_ref
+from jissoku.measure.ci import (
+    BASE,
+    CiFiles,
+    any_exceeded,
+    baseline,
+    check_commands,
+    check_folders,
+    check_ref,
+    find_causes,
+    judge,
+    write_ci_files,
+)
 from jissoku.measure.compare import compare as run_campaign
-from jissoku.measure.compare_config import CompareConfig
-from jissoku.measure.comparison_request import check_request, compare_config, profiled_pair
+from jissoku.measure.comparison import CompareConfig, check_request, compare_config, profiled_pair
 from jissoku.measure.profile import profile
-from jissoku.measure.requests import workload
-from jissoku.measure.selection import arm_names, prepare_targets
+from jissoku.measure.selection import arm_names, prepare_targets, workload
 from jissoku.model.bound import BoundResult, BoundStatus
 from jissoku.model.updated import updated
 from jissoku.records.run_folder import RUN_FILE, check_new

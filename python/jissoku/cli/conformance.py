@@ -16,8 +16,13 @@ from jissoku.cli.gateway_conformance import gateway_conformance
 from jissoku.conformance.case import BUILTIN_CASES, read_all
 from jissoku.conformance.judge import CaseVerdict
 from jissoku.errors import InputError
-from jissoku.measure.app_conformance import AppCaseResult, run_app_cases
-from jissoku.measure.conformance import CaseResult, ConformanceConfig, run_cases
+from jissoku.measure.conformance import (
+    AppCaseResult,
+    CaseResult,
+    ConformanceConfig,
+    run_app_cases,
+    run_cases,
+)
 from jissoku.measure.selection import prepare_external, prepare_recipe
 from jissoku.model.wording import plural
 from jissoku.request import asking

@@ -15,7 +15,7 @@ from jissoku.cli.messages import version_line
 from jissoku.errors import InputError
 from jissoku.measure.calibration import read_cells
 from jissoku.measure.cost import CostPlan, measure
-from jissoku.measure.running_tool import find_tool
+from jissoku.measure.oracle import find_tool
 from jissoku.model import Estimate
 from jissoku.model.load_tool import Tool
 from jissoku.model.request_cost import CostRecord, CostResult, LoadPoints, SyscallCounts, ToolPair

@@ -10,7 +10,7 @@ from rich.table import Table
 from jissoku.cli import exit_codes
 from jissoku.cli.messages import print_message
 from jissoku.errors import InputError
-from jissoku.measure.health import State, run_health_checks
+from jissoku.measure.machine import State, run_health_checks
 from jissoku.report.tables import HEADER, days_table
 
 MARKS = {

@@ -14,10 +14,14 @@ from jissoku.errors import InputError
 from jissoku.measure.explain import ExplainConfig, answering, explain as look
 from jissoku.measure.knob_changes import tuning_target
 from jissoku.measure.reports import write_explanation
-from jissoku.measure.requests import workload
-from jissoku.measure.selection import floor_for, folder_for, prepare_external, prepare_recipe
-from jissoku.measure.tune import tune
-from jissoku.measure.tuning_target import TuningTarget
+from jissoku.measure.selection import (
+    floor_for,
+    folder_for,
+    prepare_external,
+    prepare_recipe,
+    workload,
+)
+from jissoku.measure.tune import TuningTarget, tune
 from jissoku.model.finding import Explanation
 from jissoku.model.updated import updated
 from jissoku.report.explanation import to_json, to_text

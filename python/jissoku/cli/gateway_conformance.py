@@ -7,11 +7,7 @@ from jissoku.cli.gateway_counts import gateway_counts
 from jissoku.conformance.case import BUILTIN_GATEWAY_CASES, read_gateway_cases
 from jissoku.conformance.judge import GatewayVerdict
 from jissoku.errors import InputError
-from jissoku.measure.gateway_conformance import (
-    GatewayConfig,
-    GatewayResult,
-    run_gateway_cases,
-)
+from jissoku.measure.conformance import GatewayConfig, GatewayResult, run_gateway_cases
 from jissoku.measure.gateway_counts import GatewayCount
 from jissoku.measure.selection import prepare_recipe
 from jissoku.model import Transport, UpstreamProtocol

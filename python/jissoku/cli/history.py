@@ -14,9 +14,8 @@ from jissoku.cli.messages import print_message
 from jissoku.errors import InputError
 from jissoku.history import queries
 from jissoku.inference.series import machine_ratios
-from jissoku.measure.history import open_history
+from jissoku.measure.history import History, open_history
 from jissoku.measure.publish import write_history
-from jissoku.measure.run_history import History
 from jissoku.model.history_answer import Series
 from jissoku.records import dismissals
 from jissoku.report import history_text

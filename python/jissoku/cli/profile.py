@@ -11,10 +11,8 @@ from jissoku.cli.messages import version_line
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.cli.write_reports import write_profile_report
 from jissoku.errors import InputError
-from jissoku.measure.profile import ProfileConfig, profile as run_profile
-from jissoku.measure.reports import TARGETS_MAX
-from jissoku.measure.requests import seed, workload
-from jissoku.measure.selection import folder_for, prepare_targets
+from jissoku.measure.profile import TARGETS_MAX, ProfileConfig, profile as run_profile
+from jissoku.measure.selection import folder_for, prepare_targets, seed, workload
 from jissoku.request import ProfileRequest, asking
 from jissoku.system.cores import core_assignment
 

@@ -12,11 +12,10 @@ from jissoku.cli.messages import version_line
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.cli.write_reports import warn_unfinished
 from jissoku.measure import experiment as story, experiment_file
-from jissoku.measure.compare_config import noise_floors
+from jissoku.measure.comparison import noise_floors
 from jissoku.measure.experiment import ExperimentConfig, ExperimentPlan
 from jissoku.measure.reports import write_experiment_reports
-from jissoku.measure.requests import seed
-from jissoku.measure.selection import build_paths, folder_for
+from jissoku.measure.selection import build_paths, folder_for, seed
 from jissoku.model import MeasurementStatus, Mode, Recipe
 from jissoku.model.experiment import ClaimStatus, ExperimentResult
 from jissoku.request import ExperimentRequest, asking

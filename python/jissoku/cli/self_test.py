@@ -18,8 +18,7 @@ from jissoku.inference import self_test as bounds
 from jissoku.inference.self_test import BoundCheck, BoundState
 from jissoku.measure import self_test as campaigns
 from jissoku.measure.selection import folder_for
-from jissoku.measure.self_test import OWN_TARGET, SelfTestConfig
-from jissoku.measure.self_test_series import SeriesResults
+from jissoku.measure.self_test import OWN_TARGET, SelfTestConfig, SeriesResults
 from jissoku.model import LoadLevel, Method
 from jissoku.model.noise_floor import NoiseFloor
 from jissoku.records import noise_floor

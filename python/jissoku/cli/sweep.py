@@ -13,10 +13,9 @@ from jissoku.cli.write_reports import write_report
 from jissoku.design import schedule as plan
 from jissoku.design.sampling_plan import SAMPLING_PLANS
 from jissoku.errors import InputError
-from jissoku.measure.requests import seed, workload
-from jissoku.measure.selection import folder_for, prepare_targets
+from jissoku.measure.selection import folder_for, prepare_targets, seed, workload
 from jissoku.measure.sweep import SweepConfig, run_sweep
-from jissoku.measure.trial_runner import TrialTiming
+from jissoku.measure.trial import TrialTiming
 from jissoku.model import Axis, CoreAssignment, Mode, Sweep
 from jissoku.request import SweepRequest, asking
 from jissoku.system.cores import core_assignment

@@ -12,13 +12,11 @@ from jissoku.cli.messages import version_line
 from jissoku.cli.progress_display import ProgressDisplay
 from jissoku.design.sampling_plan import SAMPLING_PLANS
 from jissoku.errors import InputError
-from jissoku.measure.compare_config import noise_floors
+from jissoku.measure.comparison import noise_floors
 from jissoku.measure.knob_changes import tuning_target
 from jissoku.measure.reports import write_tuning
-from jissoku.measure.requests import seed, workload
-from jissoku.measure.selection import folder_for
-from jissoku.measure.tune import tune as run_tuning
-from jissoku.measure.tuning_target import TuningConfig
+from jissoku.measure.selection import folder_for, seed, workload
+from jissoku.measure.tune import TuningConfig, tune as run_tuning
 from jissoku.model import Decision, Knob, Mode, Recipe, TuningResult
 from jissoku.request import ExplanationRequest, TuningRequest, asking
 from jissoku.system import cores

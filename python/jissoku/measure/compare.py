@@ -1,14 +1,358 @@
-"""`compare`: a run with a fixed number of blocks, or one that ends when its verdicts are there."""
+"""A run whose verdicts are looked for after every block, and that ends when they are there.
 
-from jissoku.measure.anytime import AnytimeRun
-from jissoku.measure.compare_config import CompareConfig, run_header
-from jissoku.measure.comparison_run import ComparisonRun
+The cost of a request at the middle load comes first: three blocks of it are the first table. Then
+come the other loads, with the arms that an undecided pair needs, then capacity and the closed loop,
+and last the cross-checks.
+"""
+
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from threading import Thread
+
+from jissoku import inference
+from jissoku.design import schedule
+from jissoku.design.schedule import MIDDLE, PlannedMeasurement, PlannedStart, PlannedTrial
+from jissoku.inference.compare import Question
+from jissoku.measure.comparison import CompareConfig, run_header
+from jissoku.measure.comparison_run import ComparisonRun, starting
 from jissoku.measure.progress import ProgressListener, RecordedProgress
-from jissoku.measure.trial_runner import TrialRunner
+from jissoku.measure.trial import FAILURES_MAX, TrialRunner, started_servers
+from jissoku.model import Comparison, Condition, Load, LoadLevel, Method, TrialKind, Verdict
+from jissoku.model.updated import updated
+from jissoku.model.wording import plural
 from jissoku.records import RunWriter
 from jissoku.records.events import EventWriter
 from jissoku.system.cores import pin_process
 from jissoku.system.interruption import Interrupted, Interruption
+
+# Blocks of each load before anything can be decided, and of the first table.
+FIRST_BLOCKS = 3
+
+# In a limited time a pair that needs more blocks than the run may have is given up after this many:
+# before, its spread is too uncertain.
+BLOCKS_FOR_FORECAST = 5
+
+# Parts of a limited time at whose ends costs, and all but the cross-checks, are left as they are.
+COSTS_UNTIL, SEARCHES_UNTIL = 0.75, 0.95
+
+# A further load adds about this part of a block at one load, whose targets have to start anyway.
+FURTHER_LOAD = 0.6
+
+# The first start of all arms is given up after this many failures, and each arm is started alone.
+FIRST_STARTS_MAX = 4
+
+# No number of blocks decides these.
+WITHOUT_ANSWER = {Verdict.FAILED, Verdict.INVALID, Verdict.DISPUTED}
+
+
+class AnytimeRun(ComparisonRun):
+    """The state of such a run."""
+
+    def run(self) -> None:
+        """Runs all steps in the order of their importance."""
+        self._started = time.monotonic()
+        # It takes a second, while the first targets start.
+        Thread(target=inference.compute_looks, args=(self.plan.horizon,), daemon=True).start()
+        self._took_s: dict[TrialKind, float] = {}
+        self._reported: set[Question] = set()
+        self._has_table = False
+        self._block_s = 0.0
+        self.first_closed_loop = 0
+        self.expected = self._trials_expected
+        # The numbers of blocks at which each load is likely to be decided.
+        self._goals: dict[Load, int] = {}
+        self._lacking: dict[Question, int] = {}
+        first = self._begin()
+        self._measure_costs(first)
+        self._measure_capacities()
+        self._check()
+
+    def _begin(self) -> int:
+        """Determines the loads; returns the index of the first block that is still to be measured.
+
+        The warm-ups of all arms on one start say which loads each of them reaches, and the first
+        block is measured on that start.
+        """
+        if self.config.given_loads is not None:
+            self.set_loads(self.config.given_loads)
+            return 0
+        if self.header.method is Method.TIME_SLICED and self._first_start():
+            self._report()
+            return 1
+        self.first_closed_loop = 1
+        self.pilot()
+        return 0
+
+    def _first_start(self) -> bool:
+        """Starts all arms, chooses the loads, and measures the first block; whether that worked."""
+        (kind, (names,)), *_ = [*self.groups(0)] or [(TrialKind.TIME_SLICED, [()])]
+        order = random.Random(f"{self.config.seed}/block/0")
+        arms = list(names)
+        order.shuffle(arms)
+        asked = PlannedTrial(block=0, kind=kind, arms=tuple(arms), seed=order.getrandbits(31))
+        for _ in range(FIRST_STARTS_MAX):
+            planned = self.usable(asked)
+            if planned is None:
+                return False
+            self.progress.begins(f"{starting(planned)} to choose the loads")
+            with started_servers(self.runner, planned, self.config.workload) as servers:
+                self.starts += 1
+                servers.warm_up(planned, self.config.workload, self.plan)
+                if not servers.is_broken and not self.header.loads:
+                    self.add_capacities(servers.rates)
+                    self.set_loads(None)
+                    if not self.header.loads:
+                        return False
+                part = PlannedMeasurement(kind=kind, load=self._main_load())
+                if self.measure(servers, planned, part, 0) and not self.finds_busy_arms():
+                    return True
+        return bool(self.header.loads)
+
+    def _main_load(self) -> Load:
+        """The middle load, which the first table is of."""
+        loads = self.header.loads
+        middle = [load for load in loads if load.level is LoadLevel.MEDIUM]
+        if middle:
+            return middle[0]
+        if loads:
+            return loads[len(loads) // 2]
+        return Load(rate_rps=MIDDLE * len(self.config.cores.server), level=LoadLevel.MEDIUM)
+
+    def _measure_costs(self, first: int) -> None:
+        index = first
+        while loads := self._loads_left(index):
+            steps = list(self._cost_steps(index, loads))
+            began = time.monotonic()
+            done = sum(self._timed(step, index, COSTS_UNTIL) for step in steps)
+            if len(loads) == 1:
+                self._block_s = time.monotonic() - began
+            if done == 0 or done < len(steps):
+                break
+            index += 1
+            self._report()
+        self.wanted = {}
+
+    def _cost_steps(self, index: int, loads: Sequence[Load]) -> Iterator[PlannedStart]:
+        kinds: dict[TrialKind, Sequence[tuple[str, ...]]] = {}
+        for kind, groups in self.groups(index):
+            if kind is TrialKind.TIME_SLICED and self.header.method is not Method.TIME_SLICED:
+                continue  # That is a cross-check.
+            kinds[kind] = [self._needed(group, loads) for group in groups]
+        if self.busy:
+            kinds[TrialKind.FIXED_RATE] = [(name,) for name in self.config.names]
+        return schedule.block(index, loads, kinds, seed=self.config.seed)
+
+    def _needed(self, group: tuple[str, ...], loads: Sequence[Load]) -> tuple[str, ...]:
+        if self.header.method is not Method.TIME_SLICED:
+            return group
+        wanted = set().union(*(self.wanted.get(load, set(group)) for load in loads))
+        return tuple(name for name in group if name in wanted)
+
+    def _loads_left(self, index: int) -> list[Load]:
+        """The loads of the next block, with an undecided pair; sets the arms that each needs."""
+        if not any(True for _ in self.groups(index)):
+            return []
+        still_open = self._open()
+        found = []
+        for load in self.header.loads:
+            blocks = self._blocks(load)
+            arms = {
+                name for arm, against, at in still_open if at == load for name in (arm, against)
+            }
+            if not arms or blocks >= self.plan.horizon:
+                self._goals[load] = blocks
+                continue
+            lacking = [self._lacking.get(one, FIRST_BLOCKS) for one in still_open if one[2] == load]
+            self._goals[load] = min(self.plan.horizon, blocks + max(lacking))
+            extra = {self.config.floor or "", self.config.aa_control}
+            self.wanted[load] = frozenset(arms | extra if blocks < FIRST_BLOCKS else arms)
+            found.append(load)
+        main = self._main_load()
+        if main in found and (index < FIRST_BLOCKS or not self._has_time_for(found)):
+            return [main]
+        return found
+
+    def _has_time_for(self, loads: Sequence[Load]) -> bool:
+        """Whether other loads than the main one can have their first verdicts in a limited time."""
+        others = [load for load in loads if self._blocks(load) < FIRST_BLOCKS]
+        if not self.plan.seconds or not others:
+            return True
+        left_s = COSTS_UNTIL * self.plan.seconds - (time.monotonic() - self._started)
+        return has_time_for(len(loads), min(map(self._blocks, others)), self._block_s, left_s)
+
+    def _blocks(self, load: Load) -> int:
+        """How many blocks of a load are measured, without cross-checks."""
+        sliced = self.header.method is Method.TIME_SLICED
+        kind = TrialKind.TIME_SLICED if sliced else TrialKind.PAIRED
+        return len(
+            {
+                trial.block
+                for trial in self.trials
+                if trial.kind is kind
+                and trial.load_rps == load.rate_rps
+                and (not sliced or trial.slice_ns == self.header.slice_ns)
+            }
+        )
+
+    def _open(self) -> list[Question]:
+        """Pairs and loads without an answer, of the arms that can have one.
+
+        What a limited time leaves when there are none goes to ratios that lack calm rotations.
+        """
+        if self.plan.precision:
+            widths = inference.half_widths(self.header, self.trials)
+            return [one for one in self._questions() if widths.get(one, 1e9) > self.plan.precision]
+        found = inference.cost_verdicts(self.header, self.trials)
+        self._lacking = {one: found[one].blocks_needed or self.plan.horizon for one in found}
+        left = [
+            one
+            for one in self._questions()
+            if not (_is_answered(found.get(one)) or self._is_hopeless(found.get(one)))
+        ]
+        if left or not self.plan.seconds:
+            return left
+        return [one for one in self._questions() if inference.lacks_calm(found[one])]
+
+    def _is_hopeless(self, found: Comparison | None) -> bool:
+        """Whether a limited time is better spent on others: the blocks of the run are too few."""
+        if not self.plan.seconds or found is None or found.ratio is None:
+            return False
+        return found.is_out_of_reach and found.ratio.blocks >= BLOCKS_FOR_FORECAST
+
+    def _questions(self) -> Iterator[Question]:
+        for load in self.header.loads:
+            here = {
+                name
+                for name in self.reaching(load)
+                if self.failures[name] < FAILURES_MAX and name not in self.external
+            }
+            for arm, against in inference.pairs(self.header):
+                if {arm, against} <= here:
+                    yield arm, against, load
+
+    def _report(self) -> None:
+        """Shows what is newly decided about the baseline, and how much is."""
+        found = inference.cost_verdicts(self.header, self.trials)
+        if self._blocks(self._main_load()) == FIRST_BLOCKS and not self._has_table:
+            self._has_table = True
+            self._show_first_table(found)
+        new = [key for key, one in found.items() if one.is_decided and key not in self._reported]
+        self._reported.update(new)
+        for key in new:
+            if key[1] == self.header.baseline:
+                self.progress.verdict(f"{found[key].sentence}.")
+        if new:
+            asked = list(self._questions())
+            decided = sum(_is_answered(found.get(one)) for one in asked)
+            self.progress.verdict(
+                f"{decided} of {len(asked)} {plural(len(asked), 'comparison')} of cost"
+                f" {plural(decided, 'is', 'are')} decided."
+            )
+        self.progress.values(self.header, self.trials)
+
+    def _show_first_table(self, found: Mapping[Question, Comparison]) -> None:
+        """What three blocks at one load say of each arm against the baseline, proven or not."""
+        main, baseline = self._main_load(), self.header.baseline
+        ratios = [
+            f"{arm} {one.ratio.text}"
+            for (arm, against, load), one in found.items()
+            if (against, load) == (baseline, main) and one.ratio is not None
+        ]
+        if ratios:
+            self.progress.verdict(
+                f"After {FIRST_BLOCKS} blocks at {main.text}, multiples of the CPU time per request"
+                f" of {baseline}: {', '.join(ratios)}."
+            )
+
+    def _measure_capacities(self) -> None:
+        """Searches of each arm, and its closed loop on the same start."""
+        plan = self.plan
+        searches = plan.capacity_blocks if self.config.objective is not None else 0
+        for index in range(max(searches, plan.closed_loop_blocks)):
+            is_searched = index < searches
+            names = [
+                name for name in self.config.names if not is_searched or name != self.config.floor
+            ]
+            kind = TrialKind.CAPACITY if is_searched else TrialKind.CLOSED_LOOP
+            alone: dict[TrialKind, Sequence[tuple[str, ...]]] = {kind: [(one,) for one in names]}
+            for step in schedule.block(index, (), alone, seed=self.config.seed + 1):
+                if not self._timed(step, index, SEARCHES_UNTIL):
+                    return
+
+    def _check(self) -> None:
+        """Cross-checks by another slice length and of each arm alone."""
+        plan, loads = self.plan, self.header.loads
+        if inference.neighbours(self.trials).condition is not Condition.QUIET:
+            self.progress.note(
+                "Other programs run beside it: cross-checks need quiet cores and are left out."
+            )
+            return
+        blocks = max(plan.cross_check_blocks, plan.fixed_rate_blocks)
+        for index in range(blocks):
+            kinds: dict[TrialKind, Sequence[tuple[str, ...]]] = {}
+            names = tuple(arm.name for arm in self.config.arms if arm.name not in self.external)
+            if index < plan.cross_check_blocks and len(names) > 1 and not self.config.is_closed:
+                kinds[TrialKind.TIME_SLICED] = [names]
+            if index < plan.fixed_rate_blocks and not self.busy:
+                kinds[TrialKind.FIXED_RATE] = [(name,) for name in self.config.names]
+            for step in schedule.block(index, loads, kinds, seed=self.config.seed + 2):
+                is_sliced = step.planned.kind is TrialKind.TIME_SLICED
+                only = is_sliced and self.header.method is Method.TIME_SLICED
+                if not self._timed(updated(step, only_checks=only), index, 1.0):
+                    return
+        if not plan.seconds:
+            self.repeat_checks(blocks)
+
+    def _timed(self, step: PlannedStart, index: int, until: float) -> bool:
+        """Runs a step if a limited time lasts for one more of its kind; whether it ran."""
+        kind, began = step.planned.kind, time.monotonic()
+        ends = began - self._started + self._took_s.get(kind, 0.0)
+        if self.plan.seconds and ends > until * self.plan.seconds:
+            return False
+        self.run_step(step, index)
+        self._took_s[kind] = time.monotonic() - began
+        return True
+
+    def _trials_expected(self) -> Mapping[TrialKind, int]:
+        """Trials that follow if undecided pairs take as many blocks as they say."""
+        plan, names, loads = self.plan, len(self.config.names), self.header.loads
+        done = Counter(trial.kind for trial in self.trials if trial.attempt == 0)
+        costs = sum(
+            max(0, self._goals.get(load, FIRST_BLOCKS) - self._blocks(load)) for load in loads
+        )
+        is_sliced = self.header.method is Method.TIME_SLICED
+        checks = len(loads) * plan.cross_check_blocks
+        alone = names * len(loads) * plan.fixed_rate_blocks
+        found = {
+            TrialKind.TIME_SLICED if is_sliced else TrialKind.PAIRED: costs,
+            TrialKind.CLOSED_LOOP: names * plan.closed_loop_blocks - done[TrialKind.CLOSED_LOOP],
+            TrialKind.FIXED_RATE: alone - done[TrialKind.FIXED_RATE],
+        }
+        if self.config.objective is not None:
+            searches = names * plan.capacity_blocks
+            found[TrialKind.CAPACITY] = searches - done[TrialKind.CAPACITY]
+        if done[TrialKind.FIXED_RATE] < alone:
+            found[TrialKind.TIME_SLICED] = found.get(TrialKind.TIME_SLICED, 0) + checks
+        return {kind: max(0, count) for kind, count in found.items()}
+
+
+def has_time_for(loads: int, blocks: int, block_s: float, left_s: float) -> bool:
+    """Whether the time left is enough for the first verdicts at some loads.
+
+    Args:
+        loads: How many of them.
+        blocks: Blocks that the further ones have already.
+        block_s: Duration of a block at one load, in seconds.
+        left_s: The time left, in seconds.
+    """
+    each_s = block_s * (1 + FURTHER_LOAD * (loads - 1))
+    return (FIRST_BLOCKS - blocks) * each_s <= left_s
+
+
+def _is_answered(found: Comparison | None) -> bool:
+    return found is not None and (found.is_decided or found.verdict in WITHOUT_ANSWER)
 
 
 def compare(config: CompareConfig, listener: ProgressListener) -> bool:

@@ -7,20 +7,27 @@ a search for its capacity.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from jissoku import inference
 from jissoku.design import schedule
 from jissoku.design.sampling_plan import SamplingPlan
 from jissoku.design.schedule import PlannedMeasurement, PlannedStart, PlannedTrial
 from jissoku.design.search import FIRST_OF_CLOSED_LOOP, first_rate
-from jissoku.measure.compare_config import CompareConfig, external
-from jissoku.measure.progress import EtaEstimator, ProgressListener, trials_left
-from jissoku.measure.repeated_checks import RepeatedChecks, measurements, repeated_checks
-from jissoku.measure.servers import Servers, started_servers
-from jissoku.measure.trial_loop import FAILURES_MAX, RERUNS_MAX, TrialLoop
-from jissoku.measure.trial_runner import TrialRunner, TrialTiming
+from jissoku.measure.comparison import CompareConfig, external
+from jissoku.measure.progress import EtaEstimator, ProgressListener
+from jissoku.measure.trial import (
+    FAILURES_MAX,
+    RERUNS_MAX,
+    Servers,
+    TrialLoop,
+    TrialRunner,
+    TrialTiming,
+    started_servers,
+)
 from jissoku.model import (
     SINGLE_RATE_FACTOR,
+    Comparison,
     Load,
     LoadLevel,
     Method,
@@ -31,6 +38,63 @@ from jissoku.model import (
 from jissoku.model.updated import updated
 from jissoku.model.wording import plural
 from jissoku.records import RunWriter
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedChecks:
+    """The starts of all further blocks, and how many trials there were before them."""
+
+    starts: tuple[PlannedStart, ...]
+    trials_before: int
+
+    def trials_left(self, trials: Sequence[Trial]) -> Mapping[TrialKind, int]:
+        """Trials of these starts that are left, by kind, without reruns.
+
+        Args:
+            trials: All of the run.
+        """
+        asked = Counter(start.planned.kind for start in self.starts for _ in start.loads)
+        done = Counter(trial.kind for trial in trials[self.trials_before :] if trial.attempt == 0)
+        return {kind: max(0, count - done[kind]) for kind, count in asked.items()}
+
+
+def repeated_checks(
+    run: Run, plan: SamplingPlan, trials: Sequence[Trial], found: Sequence[Comparison], first: int
+) -> RepeatedChecks:
+    """Plans blocks of every cross-check, of the arms and loads of these comparisons alone.
+
+    Args:
+        run: With its loads.
+        plan: Of the run.
+        trials: All so far.
+        found: Comparisons with a cross-check that does not agree.
+        first: The index of the first of the blocks.
+    """
+    names = {name for one in found for name in (one.arm, one.against)}
+    arms = tuple(arm.name for arm in run.arms if arm.name in names)
+    loads = tuple(load for load in run.loads if any(one.load == load for one in found))
+    kinds: dict[TrialKind, Sequence[tuple[str, ...]]] = {
+        TrialKind.TIME_SLICED: [arms],
+        TrialKind.FIXED_RATE: [(name,) for name in arms],
+    }
+    only_checks = run.method is Method.TIME_SLICED
+    blocks = range(first, first + plan.repeated_check_blocks) if arms and loads else ()
+    starts = tuple(
+        updated(start, only_checks=only_checks and start.planned.kind is TrialKind.TIME_SLICED)
+        for index in blocks
+        for start in schedule.block(index, loads, kinds, seed=run.seed)
+    )
+    return RepeatedChecks(starts, len(trials))
+
+
+def measurements(start: PlannedStart) -> Iterator[PlannedMeasurement]:
+    """What is measured at the loads of a start, in their order."""
+    for load in start.loads:
+        if not start.only_checks:
+            yield PlannedMeasurement(kind=start.planned.kind, load=load)
+        if start.only_checks or start.is_check:
+            yield PlannedMeasurement(kind=start.planned.kind, load=load, is_check=True)
+
 
 # Time in which the idle targets are observed before the first request of a trial, in nanoseconds.
 IDLE_WATCH_NS = 200_000_000
@@ -352,3 +416,42 @@ def measuring(planned: PlannedTrial, load: Load | None) -> str:
 
 def _named(arms: Sequence[str]) -> str:
     return " and ".join(arms) if len(arms) < 3 else f"{len(arms)} targets"
+
+
+def trials_left(
+    config: CompareConfig,
+    header: Run,
+    names: Sequence[str],
+    trials: Sequence[Trial],
+    index: int,
+) -> dict[TrialKind, int]:
+    """Trials left until it is decided whether there are enough, by kind, without reruns.
+
+    Args:
+        config: Of the campaign.
+        header: Of its record, with the loads once they are known.
+        names: Arms that are still measured.
+        trials: Those so far.
+        index: Of the block.
+    """
+    plan, loads = config.plan, len(header.loads) or 1
+    blocks = plan.next_look(index)
+    foreseen: dict[TrialKind, int] = {
+        TrialKind.CLOSED_LOOP: len(names) * min(plan.closed_loop_blocks, blocks),
+        TrialKind.CAPACITY: len(names) * min(plan.capacity_blocks, blocks),
+        TrialKind.FIXED_RATE: len(names) * min(plan.fixed_rate_blocks, blocks) * loads,
+    }
+    if config.objective is None:
+        foreseen[TrialKind.CAPACITY] = 0
+    if not any(load.rate_rps for load in header.loads):
+        foreseen[TrialKind.FIXED_RATE] = 0
+    if header.method is Method.TIME_SLICED:
+        foreseen[TrialKind.TIME_SLICED] = loads * (blocks + min(plan.cross_check_blocks, blocks))
+    elif header.method is Method.PAIRED:
+        pairs = (len(config.arms) - 1) * blocks
+        if config.aa_control:
+            pairs -= sum(not plan.has_control(block) for block in range(blocks))
+        foreseen[TrialKind.PAIRED] = pairs * loads
+        foreseen[TrialKind.TIME_SLICED] = loads * min(plan.cross_check_blocks, blocks)
+    done = Counter(trial.kind for trial in trials if trial.attempt == 0)
+    return {kind: max(0, count - done[kind]) for kind, count in foreseen.items()}

@@ -20,10 +20,10 @@ from jissoku.inference.latency import FRACTIONS
 from jissoku.inference.published import compare_published
 from jissoku.measure import counting
 from jissoku.measure.compare import compare
-from jissoku.measure.compare_config import CompareConfig, LoadMode
+from jissoku.measure.comparison import CompareConfig, LoadMode
 from jissoku.measure.machine import machine
 from jissoku.measure.progress import ProgressListener
-from jissoku.measure.trial_runner import PreparedArm
+from jissoku.measure.trial import PreparedArm
 from jissoku.model import (
     ConnectionMode,
     CoreAssignment,

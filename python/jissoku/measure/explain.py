@@ -13,11 +13,11 @@ from typing import TypeVar
 from jissoku.errors import TargetError
 from jissoku.explain import diff, findings
 from jissoku.inference.profile import user_functions
+from jissoku.measure import probes
+from jissoku.measure.client import ProbeError, RequestTarget
 from jissoku.measure.loadgen import LoadgenError, LoadSpec
-from jissoku.measure.probes import load, memory, syscalls, timer_scaling, wire
-from jissoku.measure.probes.client import ProbeError, RequestTarget
 from jissoku.measure.profiler import FREQUENCY_SHORT_HZ, ProfilerError, profile_load
-from jissoku.measure.tuning_target import TuningTarget
+from jissoku.measure.tune import TuningTarget
 from jissoku.model import Capability, CoreAssignment, Workload
 from jissoku.model.finding import Explanation
 from jissoku.model.observed import LoadObservation, Observations, ProbeFailure, TimerObservation
@@ -127,16 +127,16 @@ class _Observer:
         self._lost: list[ProbeFailure] = []
 
     def observe(self) -> Observations:
-        of_wire = self._probe("wire", lambda up: wire.observe_wire(self._request_target(up)))
+        of_wire = self._probe("wire", lambda up: probes.observe_wire(self._request_target(up)))
         of_calls = self._probe(
             "syscalls",
-            lambda up: syscalls.observe_syscalls(self._request_target(up), self._pids(up)),
+            lambda up: probes.observe_syscalls(self._request_target(up), self._pids(up)),
         )
         of_load = self._probe("load", lambda up: self._load(up, self._config.workload))
         of_profile = self._probe("functions", self._profile)
         of_memory = self._probe(
             "memory",
-            lambda up: memory.observe_memory(self._request_target(up), lambda: self._pids(up)),
+            lambda up: probes.observe_memory(self._request_target(up), lambda: self._pids(up)),
         )
         of_timers = (
             self._probe("timers", self._timers, on=self._one_core)
@@ -147,7 +147,7 @@ class _Observer:
         costs = {}
         if self._is_wanted("syscalls"):
             self._note("Looking at what calls cost here.")
-            costs = syscalls.syscall_costs()
+            costs = probes.syscall_costs()
         return Observations(
             wire=of_wire,
             syscalls=of_calls,
@@ -211,7 +211,7 @@ class _Observer:
 
     def _load(self, running: RunningTarget, workload: Workload) -> LoadObservation:
         spec = self._spec(running, workload, WINDOW_NS)
-        return load.observe_load(spec, self._cores, started=self._interruption.waits_for)
+        return probes.observe_load(spec, self._cores, started=self._interruption.waits_for)
 
     def _profile(self, running: RunningTarget) -> ProfileObservation:
         """Samples the target under the same load, in a longer window for enough samples."""
@@ -258,8 +258,8 @@ class _Observer:
 
         with ExitStack() as stack:
             copy = self._copy(running, stack)
-            return timer_scaling.observe_timers(
-                timer_scaling.TimerProbe(asking=asking, load=lambda: self._cost(running, copy))
+            return probes.observe_timers(
+                probes.TimerProbe(asking=asking, load=lambda: self._cost(running, copy))
             )
 
     def _copy(self, running: RunningTarget, stack: ExitStack) -> RunningTarget | None:
@@ -272,7 +272,7 @@ class _Observer:
             self._interruption.check()
             return None
 
-    def _cost(self, running: RunningTarget, copy: RunningTarget | None) -> timer_scaling.LoadCost:
+    def _cost(self, running: RunningTarget, copy: RunningTarget | None) -> probes.LoadCost:
         both = [running] if copy is None else [running, copy]
         spec = LoadSpec(
             arms=("target", "copy")[: len(both)],
@@ -285,8 +285,8 @@ class _Observer:
             window_ns=DELAYS_WINDOW_NS,
             seed=self._config.seed,
         )
-        costs = load.observe_costs(spec, self._cores, started=self._interruption.waits_for)
-        return timer_scaling.LoadCost(target_ns=costs[0], control_ns=costs[-1] if copy else None)
+        costs = probes.observe_costs(spec, self._cores, started=self._interruption.waits_for)
+        return probes.LoadCost(target_ns=costs[0], control_ns=costs[-1] if copy else None)
 
     def _floor(self) -> LoadObservation | None:
         if not self._is_wanted("floor"):

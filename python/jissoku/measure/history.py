@@ -1,16 +1,324 @@
-"""The index of runs, brought up to date and opened."""
+"""The index of runs, brought up to date and opened: lists, series and comparisons."""
 
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from jissoku import records
 from jissoku.errors import InputError, JissokuError
-from jissoku.inference.across_runs import observed_tau, run_difference
-from jissoku.measure.found_runs import FoundRuns
-from jissoku.measure.run_history import History
-from jissoku.model.history import IndexedRun
-from jissoku.model.history_answer import RunDifference
+from jissoku.history import queries
+from jissoku.history.folders import FolderCache
+from jissoku.history.index import HistoryIndex, Present
+from jissoku.inference.across_runs import (
+    Occasion,
+    first_of_occasions,
+    machine_days,
+    observed_tau,
+    occasions,
+    run_difference,
+    started,
+    tau_of_neighbours,
+)
+from jissoku.inference.run_rows import REVISION, run_rows
+from jissoku.inference.series import finished_series, planned_series, series_plans
+from jissoku.model.history import IndexedRun, RunRows
+from jissoku.model.history_answer import MachineDay, RunDifference, Series, Tau
+from jissoku.model.updated import updated
 from jissoku.model.wording import plural
+from jissoku.records.find import find_runs
+from jissoku.report.sanitize import clean
+from jissoku.targets.placeholders import default_cache
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What an index was opened over.
+
+    Attributes:
+        present: By key of a run its folder, and why it is unfinished.
+        broken: Folders whose records cannot be read, a sentence each.
+    """
+
+    present: Present
+    broken: tuple[str, ...]
+
+
+class History:
+    """An open index. What is computed from all runs is kept, so that a second question is fast.
+
+    Attributes:
+        index: Of these and other runs.
+        session: A connection to it that shows the runs that were found.
+        state: Its input.
+        is_damaged: Whether something could not be read.
+    """
+
+    def __init__(self, index: HistoryIndex, state: State, before: "History | None" = None) -> None:
+        """Opens the index.
+
+        Args:
+            index: Of these and other runs.
+            state: What to show.
+            before: A history of other runs: headers that it has read are not read again.
+
+        Raises:
+            JissokuError: The index is damaged.
+        """
+        self.index = index
+        self.state = state
+        with index.reading():
+            self.session = index.connect(state.present)
+        weakref.finalize(self, self.session.close)
+        self.is_damaged = False
+        self._before = before.headers_read if before else {}
+        self._headers: tuple[IndexedRun, ...] | None = None
+        self._by_key: dict[str, IndexedRun] = {}
+        self._occasions: tuple[Occasion, ...] | None = None
+        self._taus: dict[str, Tau] = {}
+        self._series: dict[str, tuple[Series, ...]] = {}
+
+    @property
+    def broken(self) -> tuple[str, ...]:
+        """Folders whose records cannot be read, a sentence each."""
+        return self.state.broken
+
+    @property
+    def headers_read(self) -> Mapping[str, IndexedRun]:
+        """By key the headers that were read so far: all, or none."""
+        return self._by_key
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """The block reads of the database.
+
+        Raises:
+            JissokuError: The index is damaged, and was removed.
+        """
+        try:
+            with self.index.reading():
+                yield
+        except JissokuError:
+            self.is_damaged = True
+            raise
+
+    def runs(self) -> tuple[IndexedRun, ...]:
+        """All runs, earliest first, with all their measurements: for few runs."""
+        headers = self.headers()
+        with self.reading():
+            logs = queries.logs_of(self.session, self._by_key)
+        return tuple(updated(run, logs=logs.get(run.row.run, {})) for run in headers)
+
+    def headers(self) -> tuple[IndexedRun, ...]:
+        """All runs, earliest first, without their measurements; read once."""
+        if self._headers is None:
+            self._headers = self._read_headers()
+            self._by_key = {run.row.run: run for run in self._headers}
+            self._before = {}
+        return self._headers
+
+    def targets(self) -> tuple[str, ...]:
+        with self.reading():
+            return queries.targets(self.session)
+
+    def series(self, target: str) -> tuple[Series, ...]:
+        """A target's cost over time, a series for each question; computed once."""
+        if target not in self._series:
+            self._series[target] = self._read_series(target)
+        return self._series[target]
+
+    def machine_days(self) -> tuple[MachineDay, ...]:
+        """What disturbed trials, by day and class of machines, earliest first."""
+        rows = [run.row for run in self.headers()]
+        with self.reading():
+            return tuple(machine_days(rows, queries.rejections(self.session)))
+
+    def difference(self, first: str, second: str) -> RunDifference:
+        """Compares two runs, given by key, relative to arms that are the same program in both.
+
+        Raises:
+            KeyError: There is no run of a key.
+        """
+        self.headers()
+        earlier, later = sorted((self._by_key[first], self._by_key[second]), key=started)
+        tau = self.tau(later.row.machine)
+        measured = self._measured({first, second})
+        return run_difference(measured[earlier.row.run], measured[later.row.run], tau)
+
+    def tau(self, machine: str) -> Tau:
+        """Rule 4, of a class of machines; computed once."""
+        if machine not in self._taus:
+            like = [found for found in self.occasions() if found[0].row.machine == machine]
+            groups = first_of_occasions(like)
+            keys = {run.row.run for group in groups for run in group}
+            with self.reading():
+                means = queries.means_of(self.session, keys)
+            self._taus[machine] = tau_of_neighbours(
+                [updated(run, means=means.get(run.row.run, {})) for run in group]
+                for group in groups
+            )
+        return self._taus[machine]
+
+    def occasions(self) -> tuple[Occasion, ...]:
+        """All runs by occasion, without their measurements; grouped once."""
+        if self._occasions is None:
+            self._occasions = occasions(self.headers())
+        return self._occasions
+
+    def _read_series(self, target: str) -> tuple[Series, ...]:
+        plans = series_plans(self.occasions(), target)
+        arms = {plan.arm for plan in plans}
+        units = {unit for plan in plans for unit in plan.units.values()}
+        with self.reading():
+            planned = planned_series(plans, queries.ratios_of(self.session, arms, units))
+            needed = {key for one in planned for key in one.runs}
+            means = queries.means_of(self.session, needed, units)
+        taus = {plan.last[-1].row.machine for plan in plans}
+        measured = {key: updated(self._by_key[key], means=means.get(key, {})) for key in needed}
+        measured |= self._measured({key for one in planned for key in one.beside_changes})
+        return finished_series(planned, measured, {one: self.tau(one) for one in taus})
+
+    def _measured(self, keys: Collection[str]) -> dict[str, IndexedRun]:
+        with self.reading():
+            logs = queries.logs_of(self.session, keys)
+        return {key: updated(self._by_key[key], logs=logs.get(key, {})) for key in keys}
+
+    def _read_headers(self) -> tuple[IndexedRun, ...]:
+        present, before = self.state.present, self._before
+        new = present.keys() - before.keys()
+        kept = [_placed(before[key], *present[key]) for key in present if key in before]
+        with self.reading():
+            fresh = queries.headers(self.session, present, new if kept else None) if new else ()
+        return tuple(sorted([*kept, *fresh], key=lambda run: (run.row.started_utc, run.row.run)))
+
+
+def _placed(run: IndexedRun, folder: str, unfinished: str) -> IndexedRun:
+    if (run.folder, run.unfinished) == (folder, unfinished):
+        return run
+    return updated(run, folder=folder, unfinished=unfinished)
+
+
+class FoundRuns:
+    """The runs below some folders as they are now, beside an index that may not have all of them.
+
+    Attributes:
+        index: Of these and other runs.
+        present: By key of a run its folder, and why it is unfinished.
+        broken: Folders whose records cannot be read, a sentence each.
+    """
+
+    def __init__(
+        self, roots: Sequence[Path], cache: Path | None = None, before: History | None = None
+    ) -> None:
+        """Looks for them.
+
+        Args:
+            roots: Folders of runs.
+            cache: Folder of the index; default: the user's cache.
+            before: A history opened before, of which `opened` uses what is the same.
+
+        Raises:
+            InputError: A folder does not exist.
+        """
+        is_usable = before is not None and not before.is_damaged
+        self._before = before if is_usable else None
+        self.index = index_in(cache)
+        self._roots = tuple(roots)
+        self.present, self.broken = _present(roots, FolderCache(cache or default_cache()))
+
+    def new(self) -> list[str]:
+        """Keys of the runs that the index does not have."""
+        known = self.index.known()
+        return [key for key in self.present if key not in known]
+
+    def add(self, keys: Iterable[str]) -> None:
+        """Adds runs to the index; those that cannot be read are left out.
+
+        Raises:
+            JissokuError: The index cannot be written.
+        """
+        batch = []
+        for key in keys:
+            try:
+                batch.append(rows_of(key, self.present[key][0]))
+            except InputError as error:
+                self.leave_out(key, str(error))
+        self.index.add(batch)
+
+    def leave_out(self, key: str, reason: str) -> None:
+        """Takes out a run whose records cannot be read."""
+        self.broken.append(clean(f"{self.present.pop(key)[0]} is left out: {reason}"))
+
+    def check_any(self) -> None:
+        """Refuses to show nothing.
+
+        Raises:
+            InputError: There is no run.
+        """
+        if not self.present:
+            more = f" ({self.broken[0]})" if self.broken else ""
+            where = clean(", ".join(map(str, self._roots)))
+            raise InputError(
+                f"{where} holds no run that can be read{more}: `jissoku compare` makes one"
+            )
+
+    def opened(self) -> History:
+        """The index over those runs that it has; the one opened before, if nothing has changed.
+
+        Raises:
+            JissokuError: The index is damaged.
+        """
+        known = self.index.known()
+        present = {key: place for key, place in self.present.items() if key in known}
+        state = State(present, tuple(self.broken))
+        if self._before is not None and self._before.state == state:
+            return self._before
+        return History(self.index, state, self._before)
+
+
+def index_in(cache: Path | None = None) -> HistoryIndex:
+    """The index of this version in a cache; default: the user's cache."""
+    return HistoryIndex(cache or default_cache(), REVISION)
+
+
+def rows_of(key: str, folder: str) -> RunRows:
+    """The rows of a run.
+
+    Raises:
+        InputError: Its records cannot be read.
+    """
+    place = Path(folder)
+    try:
+        run, trials = records.read(place)
+        return run_rows(key, run, trials, is_sweep=records.read_sweep(place) is not None)
+    except (ValueError, KeyError, ArithmeticError) as error:
+        raise InputError(str(error)) from error
+
+
+def _present(
+    roots: Sequence[Path], folders: FolderCache
+) -> tuple[dict[str, tuple[str, str]], list[str]]:
+    """By key the folder of each run and why it is unfinished; and what cannot be read."""
+    present: dict[str, tuple[str, str]] = {}
+    broken = []
+    for root in roots:
+        if not root.is_dir():
+            raise InputError(f"{root} is not a folder: name a folder of runs with --records")
+        known = folders.read(root)
+        found = find_runs(root, known)
+        if found != known:
+            folders.write(root, found)
+        above = "" if root == Path() else f"{root}/" if root != Path("/") else "/"
+        for place, entry in found.items():
+            if entry.run:
+                folder = f"{above}{place}" if place else str(root)
+                present.setdefault(entry.run, (folder, entry.unfinished))
+            elif entry.problem:
+                broken.append(clean(f"{root / place} cannot be read: {entry.problem}"))
+    return present, broken
+
 
 # Runs per part, so that an interrupted indexing continues where it stopped.
 BATCH = 50

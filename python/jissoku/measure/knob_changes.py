@@ -9,7 +9,7 @@ from pathlib import Path
 
 from jissoku.errors import InputError
 from jissoku.measure.selection import build_paths
-from jissoku.measure.tuning_target import TuningTarget
+from jissoku.measure.tune import TuningTarget
 from jissoku.model import (
     ChangeKind,
     ConfigFile,

@@ -1,14 +1,19 @@
-"""The properties of the machine that affect results, without anything that identifies it."""
+"""The properties of the machine that affect results, and those that disturb measurements."""
 
 import hashlib
 import os
 import platform
-from collections.abc import Mapping
+import resource
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 import psutil
 
 from jissoku.model import Machine
+from jissoku.system import cores
 from jissoku.system.cores import available_cores, siblings
 
 UNKNOWN = "unknown"
@@ -77,3 +82,151 @@ def _turbo() -> str:
     if boost != UNKNOWN:
         return "on" if boost == "1" else "off"
     return UNKNOWN
+
+
+class State(StrEnum):
+    FINE = "fine"
+    WARN = "warning"  # results are valid, but less precise or less general
+    BAD = "bad"  # absolute values from this machine are not reliable
+
+
+@dataclass(frozen=True, slots=True)
+class HealthCheck:
+    """One inspected property, its value, and the remedy if it is unsuitable."""
+
+    name: str
+    state: State
+    observed: str
+    advice: str = ""
+
+
+# Needed for 10,000 connections, on both sides.
+DESCRIPTORS_WANTED = 20_000
+PORTS_WANTED = 20_000
+
+WATCH_S = 1.0
+BUSY_MAX = 0.05
+STEAL_MAX = 0.005
+BACKLOG_WANTED = 1024
+WAITING_MAX = 1000
+TIME_WAIT = "06"  # state of a connection in /proc/net/tcp
+
+Look = Callable[[], tuple[State, str]]
+
+
+def run_health_checks() -> Iterator[HealthCheck]:
+    """Inspects everything; takes about a second, in which it measures the CPU use of others."""
+    for name, look, advice in HEALTH_CHECKS:
+        state, seen = look()
+        yield HealthCheck(name, state, seen, "" if state is State.FINE else advice)
+
+
+def _cores() -> tuple[State, str]:
+    found = cores.partition_cores(cores.available_cores())
+    server, generator = (",".join(map(str, side)) for side in (found.server, found.generator))
+    if found.shared:
+        return State.BAD, "server and load generator share one core"
+    return State.FINE, f"server on {server}, load generator on {generator}"
+
+
+def _smt() -> tuple[State, str]:
+    if any(len(cores.siblings(core)) > 1 for core in cores.available_cores()):
+        return State.WARN, "physical cores have two threads, kept on one side"
+    return State.FINE, "no two cores share a physical one"
+
+
+def _matches(value: str, wanted: str) -> tuple[State, str]:
+    return (State.FINE if value == wanted else State.WARN), value
+
+
+def _others() -> tuple[State, str]:
+    before, started = psutil.cpu_times(), time.monotonic()
+    time.sleep(WATCH_S)
+    after = psutil.cpu_times()
+    span = (time.monotonic() - started) * (psutil.cpu_count() or 1)
+    idle = after.idle - before.idle + after.iowait - before.iowait
+    steal = max(0.0, after.steal - before.steal) / span
+    busy = min(1.0, max(0.0, 1 - idle / span))
+    text = f"{busy:.0%} busy, {steal:.1%} stolen"
+    if steal > STEAL_MAX:
+        return State.BAD, text
+    if busy > BUSY_MAX:
+        return State.WARN, f"{text}; most CPU time so far: {', '.join(_busiest())}"
+    return State.FINE, text
+
+
+def _busiest() -> list[str]:
+    found = []
+    for process in psutil.process_iter(["name", "cpu_times"]):
+        times = process.info["cpu_times"]
+        if times is not None:
+            found.append((times.user + times.system, process.info["name"]))
+    return [name for _, name in sorted(found, reverse=True)[:3]]
+
+
+def _descriptors() -> tuple[State, str]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    state = State.FINE if soft >= DESCRIPTORS_WANTED else State.WARN
+    return state, f"{soft:,}, of {hard:,} allowed"
+
+
+def _ports() -> tuple[State, str]:
+    first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    count = last - first + 1
+    return (State.FINE if count >= PORTS_WANTED else State.WARN), f"{count:,} ({first}-{last})"
+
+
+def _waiting() -> tuple[State, str]:
+    tables = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+    rows = [row for table in tables if table.exists() for row in table.read_text().splitlines()]
+    count = sum(row.split()[3] == TIME_WAIT for row in rows)
+    return (State.FINE if count < WAITING_MAX else State.WARN), f"{count:,}"
+
+
+def _backlog() -> tuple[State, str]:
+    size = int(Path("/proc/sys/net/core/somaxconn").read_text())
+    return (State.FINE if size >= BACKLOG_WANTED else State.WARN), f"{size:,}"
+
+
+def _uring() -> tuple[State, str]:
+    try:
+        switch = Path("/proc/sys/kernel/io_uring_disabled").read_text().strip()
+    except OSError:
+        return State.WARN, UNKNOWN
+    return (State.FINE, "allowed") if switch == "0" else (State.WARN, "switched off")
+
+
+HEALTH_CHECKS: tuple[tuple[str, Look, str], ...] = (
+    ("cores", _cores, "use a machine with two physical cores; ratios only"),
+    ("SMT", _smt, "for absolute values: echo off > /sys/devices/system/cpu/smt/control"),
+    (
+        "frequency governor",
+        lambda: _matches(machine().governor, "performance"),
+        "cpupower frequency-set -g performance; where the host decides, rely on ratios only",
+    ),
+    (
+        "turbo",
+        lambda: _matches(machine().turbo, "off"),
+        "turn it off in the firmware; where the host decides, rely on ratios only",
+    ),
+    (
+        "virtual machine",
+        lambda: _matches(machine().hypervisor, "none seen"),
+        "absolute values vary with other guests; rely on ratios, see `jissoku self-test`",
+    ),
+    (
+        "other work",
+        _others,
+        "ratios beside other programs are nearer to 1, and every verdict says so",
+    ),
+    ("open files", _descriptors, f"for many connections: ulimit -n {DESCRIPTORS_WANTED}"),
+    ("local ports", _ports, "sysctl -w net.ipv4.ip_local_port_range='1024 65000'"),
+    ("in TIME_WAIT", _waiting, "wait a minute before measuring how connections are made"),
+    ("listen backlog", _backlog, "sysctl -w net.core.somaxconn=4096"),
+    (
+        "clock",
+        lambda: _matches(machine().clocksource, "tsc"),
+        "reading it costs a system call, which the load generator pays",
+    ),
+    ("io_uring", _uring, "sysctl -w kernel.io_uring_disabled=0; the floor uses epoll meanwhile"),
+)

@@ -1,16 +1,83 @@
-"""The oracle's process: its start, its address, and its report at the end."""
+"""The oracle, and the load generators that run against it."""
 
 import os
+import re
+import shutil
+import signal
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import msgspec
 
-from jissoku.errors import JissokuError
+from jissoku.errors import InputError, JissokuError
 from jissoku.model.calibration import Scenario
+from jissoku.model.load_tool import InstalledTool, Tool
+from jissoku.model.request_cost import LoadPoint
+from jissoku.system import toml_file
+from jissoku.system.address import sockets_of
+from jissoku.system.processes import (
+    TICK_NS,
+    CoreTimes,
+    Processes,
+    all_processes,
+    core_times,
+    is_kernel_thread,
+    process_tree,
+)
+
+
+class ForeignCpuMonitor:
+    """Adds up the CPU time of foreign processes on some cores until `foreign_fraction` is called.
+
+    From the clocks of processes, not of cores, whose busy time is sampled at the kernel's tick:
+    an oracle that wakes up a thousand times a second for an evenly paced load does so at the same
+    position between two ticks, which once appeared as 37 % of another process.
+    """
+
+    def __init__(self, cores: Collection[int]) -> None:
+        """`cores` are those that the oracle and the tool run on."""
+        self._cores = cores
+        self._start = time.monotonic()
+        self._before = self._others_s()
+
+    def foreign_fraction(self) -> float:
+        """The fraction of the cores' time used by foreign processes and by other guests."""
+        span = (time.monotonic() - self._start) * len(self._cores)
+        return max(0.0, self._others_s() - self._before) / max(span, 1e-9)
+
+    def _others_s(self) -> float:
+        ticks = steal_ticks(core_times(), self._cores)
+        return (ticks + others_ticks(all_processes(), os.getpid(), self._cores)) * TICK_NS / 1e9
+
+
+def others_ticks(processes: Processes, us: int, cores: Collection[int]) -> int:
+    """Ticks so far of all processes except the kernel's and the descendants of `us`.
+
+    A process that ends adds its time to its parent's, so that the sum loses none.
+    """
+    ours = process_tree(us, processes)
+    ticks = 0
+    for pid, stat in processes.items():
+        if stat.core not in cores or is_kernel_thread(pid, stat):
+            continue
+        if pid == us:
+            ticks += stat.cpu_ticks
+        elif pid not in ours:
+            ticks += stat.cpu_ticks + stat.children_user_ticks + stat.children_system_ticks
+    return ticks
+
+
+def steal_ticks(times: Mapping[int, CoreTimes], cores: Collection[int]) -> int:
+    """Steal time of `cores`, in ticks."""
+    return sum(times[core].steal for core in cores if core in times)
+
 
 # Limit for its start, which allocates memory for two million requests.
 START_S = 20.0
@@ -126,3 +193,167 @@ def placeholder_values(url: str, socket_path: Path) -> dict[str, str]:
         return {"url": "http://localhost/", "socket": str(socket_path), "host": "", "port": ""}
     host, _, port = url.removeprefix("http://").rpartition(":")
     return {"url": f"{url}/", "host": host, "port": port, "socket": ""}
+
+
+# Limit for a generator to open its connections, and the interval of checks meanwhile.
+CONNECT_S = 10.0
+LOOK_S = 0.02
+
+# Limit until all of its connections have sent a request.
+SETTLE_S = 0.25
+
+# Limit for a generator to end and to print its report.
+TOOL_END_S = 25.0
+
+# Interval of checks for an interruption during a window, on a core that is in use by it.
+NOTICE_S = 0.25
+
+
+class ToolFailed(Exception):  # noqa: N818 - it voids a window, and is not an error
+    """A generator failed; the message says which, and how."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningTool:
+    """A generator that was started."""
+
+    found: InstalledTool
+    process: subprocess.Popen[Any]
+    folder: Path
+    words: list[str]
+    filled: Mapping[str, str]
+
+
+def start(
+    found: InstalledTool, cell: LoadPoint, duration_s: int, folder: Path, oracle: Oracle
+) -> RunningTool:
+    folder.mkdir()
+    otherwise = cell.otherwise.get(found.tool.name)
+    files = found.tool.ask.files | (otherwise.files if otherwise else {})
+    for name, text in files.items():
+        written = text.replace("{url}", oracle.holes["url"])
+        (folder / name).write_text(written, encoding="utf-8")
+    filled = oracle.holes | {
+        "program": found.program,
+        "python": sys.executable,
+        "folder": str(folder),
+    }
+    words = found.tool.command(cell.options_for(found.tool) | {"duration_s": duration_s}, filled)
+    words += [word.format_map(filled) for word in (otherwise.words if otherwise else ())]
+    return RunningTool(found, start_session(words, folder), folder, words, filled)
+
+
+def wait_for_connections(one: RunningTool, wanted: int, check: Callable[[], object]) -> None:
+    """Waits until a generator has opened its connections and they have sent requests.
+
+    Raises:
+        Failed: It did not do so in time.
+    """
+    deadline = time.monotonic() + CONNECT_S
+    while len(sockets_of(one.process.pid)) < wanted:
+        if time.monotonic() > deadline or one.process.poll() is not None:
+            raise ToolFailed(f"{one.found.tool.name} did not open its {wanted} connections")
+        check()
+        time.sleep(LOOK_S)
+    wait(SETTLE_S, check)
+
+
+def wait(seconds: float, check: Callable[[], object]) -> None:
+    """Waits; returns early on interruption."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        check()
+        time.sleep(min(left, NOTICE_S))
+
+
+def wait_for_exit(
+    one: RunningTool, waits_for: Callable[[subprocess.Popen[Any]], object]
+) -> int | None:
+    """How a generator ended; None if it has to be killed."""
+    waits_for(one.process)
+    try:
+        return one.process.wait(TOOL_END_S)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def start_session(words: list[str], folder: Path) -> subprocess.Popen[bytes]:
+    """Starts a tool as the leader of a new session; its output goes to the file `report`.
+
+    If permitted, it has the highest priority on its core. A real-time class would keep other
+    processes out, but threads of one tool would then not be scheduled as in normal use.
+    """
+    with (folder / "report").open("wb") as report:
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=report,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+            start_new_session=True,
+        )
+    with suppress(PermissionError, ProcessLookupError):
+        os.setpriority(os.PRIO_PGRP, process.pid, HIGHEST_PRIORITY)
+    return process
+
+
+def end_session(process: subprocess.Popen[Any]) -> None:
+    """Ends the remaining processes of a tool's session."""
+    with suppress(ProcessLookupError):  # It has ended, as expected.
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def local_strings(found: InstalledTool, filled: Mapping[str, str]) -> dict[str, str]:
+    """Values that must not be in a record, and their replacements."""
+    here = {value: f"{{{name}}}" for name, value in filled.items() if len(value) > 4}
+    return here | {found.program: found.tool.name, sys.executable: "python"}
+
+
+def scrub(text: str, here: Mapping[str, str]) -> str:
+    """Replaces values by names, except a port that is part of a longer number."""
+    for value, name in here.items():
+        text = re.sub(rf"(?<!\d){re.escape(value)}(?!\d)", name, text)
+    return text
+
+
+TOOLS = Path(__file__).parent / "tools"
+
+# Limit for a program to print its version, in seconds.
+VERSION_S = 20
+
+
+def read_tools(folder: Path = TOOLS) -> dict[str, Tool]:
+    found = [toml_file.read(path, Tool) for path in sorted(folder.glob("*.toml"))]
+    return {tool.name: tool for tool in found}
+
+
+def find_tool(tool: Tool, home: Path) -> InstalledTool:
+    """Finds a tool on the search path, or in the folder of its installation command.
+
+    Raises:
+        InputError: It is not installed, or does not report its version.
+    """
+    places = [str(home / "bin"), os.environ.get("PATH", os.defpath)]
+    beside = home / tool.get.program
+    program = (
+        str(beside)
+        if beside.is_file()
+        else shutil.which(tool.get.program, path=os.pathsep.join(places))
+    )
+    if tool.get.program == "{python}":
+        program = sys.executable
+    how = tool.get.how.format(tools=home)
+    if program is None:
+        raise InputError(f"{tool.name} is not installed: {how}")
+    words = [word.format(program=program, python=sys.executable) for word in tool.get.version]
+    try:
+        text = subprocess.run(words, capture_output=True, text=True, timeout=VERSION_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise InputError(f"{tool.name} does not run here: {error}") from error
+    version = re.search(tool.get.pattern, text.stdout + text.stderr)
+    if version is None:
+        raise InputError(
+            f"{tool.name} does not report its version, so it may be another program: {how}"
+        )
+    return InstalledTool(tool=tool, program=program, version=version[1])

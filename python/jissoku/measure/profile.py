@@ -13,7 +13,7 @@ from jissoku.measure import loadgen, profiler
 from jissoku.measure.loadgen import LoadgenError, LoadSpec
 from jissoku.measure.machine import machine
 from jissoku.measure.progress import ProgressListener
-from jissoku.measure.trial_runner import PreparedArm
+from jissoku.measure.trial import PreparedArm
 from jissoku.model import CoreAssignment, Machine, Workload
 from jissoku.model.profile import Profile
 from jissoku.model.updated import updated
@@ -31,6 +31,9 @@ WARMUP_NS = 500_000_000
 # Fraction of the closed loop's rate. Below saturation the cost of a request is comparable with
 # trials of `compare`, and the load generator sends on schedule.
 LOAD_MAX = 0.6
+
+# Number of profiles of a difference.
+TARGETS_MAX = 2
 
 # With these Node writes the names of compiled functions to a file for the sampler; a JVM writes
 # them on the sampler's request, and keeps frame pointers only with this option.

@@ -11,7 +11,7 @@ import msgspec
 from jissoku.errors import JissokuError
 from jissoku.measure import loadgen
 from jissoku.measure.loadgen import LoadSpec
-from jissoku.measure.probes.load import Started
+from jissoku.measure.probes import Started
 from jissoku.model import ArmMeasurement, CoreAssignment
 from jissoku.model.profile import Samples
 

@@ -1,15 +1,14 @@
 """Progress of a run: listeners, the estimated remaining time, and events of another process."""
 
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import psutil
 
 from jissoku.errors import InputError
-from jissoku.measure.compare_config import CompareConfig
-from jissoku.model import CheckOutcome, Method, Run, Trial, TrialKind
+from jissoku.model import CheckOutcome, Run, Trial, TrialKind
 from jissoku.model.event import Event, EventKind
 from jissoku.records.events import EVENTS_FILE, EventWriter, read_events
 
@@ -158,45 +157,6 @@ class SeriesProgress(ProgressListener):
             self._trials + beyond,
             max(0.0, self._seconds - done_s) * pace,
         )
-
-
-def trials_left(
-    config: CompareConfig,
-    header: Run,
-    names: Sequence[str],
-    trials: Sequence[Trial],
-    index: int,
-) -> dict[TrialKind, int]:
-    """Trials left until it is decided whether there are enough, by kind, without reruns.
-
-    Args:
-        config: Of the campaign.
-        header: Of its record, with the loads once they are known.
-        names: Arms that are still measured.
-        trials: Those so far.
-        index: Of the block.
-    """
-    plan, loads = config.plan, len(header.loads) or 1
-    blocks = plan.next_look(index)
-    foreseen: dict[TrialKind, int] = {
-        TrialKind.CLOSED_LOOP: len(names) * min(plan.closed_loop_blocks, blocks),
-        TrialKind.CAPACITY: len(names) * min(plan.capacity_blocks, blocks),
-        TrialKind.FIXED_RATE: len(names) * min(plan.fixed_rate_blocks, blocks) * loads,
-    }
-    if config.objective is None:
-        foreseen[TrialKind.CAPACITY] = 0
-    if not any(load.rate_rps for load in header.loads):
-        foreseen[TrialKind.FIXED_RATE] = 0
-    if header.method is Method.TIME_SLICED:
-        foreseen[TrialKind.TIME_SLICED] = loads * (blocks + min(plan.cross_check_blocks, blocks))
-    elif header.method is Method.PAIRED:
-        pairs = (len(config.arms) - 1) * blocks
-        if config.aa_control:
-            pairs -= sum(not plan.has_control(block) for block in range(blocks))
-        foreseen[TrialKind.PAIRED] = pairs * loads
-        foreseen[TrialKind.TIME_SLICED] = loads * min(plan.cross_check_blocks, blocks)
-    done = Counter(trial.kind for trial in trials if trial.attempt == 0)
-    return {kind: max(0, count - done[kind]) for kind, count in foreseen.items()}
 
 
 # Seconds between two reads of the file's end, because each wakes up a core in use.

@@ -11,9 +11,8 @@ import msgspec
 
 from jissoku import records
 from jissoku.errors import InputError
-from jissoku.measure.history import open_history
+from jissoku.measure.history import History, open_history
 from jissoku.measure.reports import report_text, write_texts
-from jissoku.measure.run_history import History
 from jissoku.model.history import IndexedRun
 from jissoku.report.history_html import index_html, report_file, target_file, target_html
 from jissoku.targets.provenance import redact

@@ -9,6 +9,7 @@ from jissoku import inference, records, report
 from jissoku.errors import InputError
 from jissoku.inference.profile import difference, summarise
 from jissoku.measure.experiment import read_result
+from jissoku.measure.profile import TARGETS_MAX
 from jissoku.model import Run, Summary, SweepSummary, Trial, TuningResult
 from jissoku.model.experiment import ExperimentResult
 from jissoku.model.finding import Explanation
@@ -172,9 +173,6 @@ def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
 
 # The unit of the values of a flame graph.
 UNIT = "ps per request"
-
-# Number of profiles of a difference.
-TARGETS_MAX = 2
 
 
 class DrawFlameGraph(Protocol):

@@ -1,21 +1,78 @@
-"""From target names on the command line to prepared arms."""
+"""From a request to prepared arms, the workload and the seed."""
 
 import datetime as dt
+import re
+import secrets
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
 
 from jissoku.errors import InputError
 from jissoku.measure.progress import ProgressListener
-from jissoku.measure.trial_runner import PreparedArm
-from jissoku.model import Origin, Recipe, Transport, UnavailableTarget
-from jissoku.request import ComparisonRequest, ProfileRequest, SweepRequest
+from jissoku.measure.trial import PreparedArm
+from jissoku.model import ConnectionMode, Origin, Recipe, Transport, UnavailableTarget, Workload
+from jissoku.request import AnyRequest, ComparisonRequest, ProfileRequest, SweepRequest
+from jissoku.request.options import with_local_texts
 from jissoku.targets import catalogue, command, contract
 from jissoku.targets.command import prepare_version, split_version
-from jissoku.targets.contract import capability
+from jissoku.targets.contract import capability, read_raw_requests
 from jissoku.targets.launch import require_reachable
 from jissoku.targets.placeholders import BuildPaths, default_cache
 from jissoku.targets.prepare import PreparedTarget, prepare
+from jissoku.targets.provenance import redact
+
+Kind = TypeVar("Kind", bound=msgspec.Struct)
+
+# The host of a URL, unless it is this machine's own.
+HOST = re.compile(r"(?<=://)(?!127\.|localhost\b|\[::1\])[^/:?#\s]+(?=[:/?#\s]|$)")
+
+# Fields of a workload that requests have under the same name.
+SAME = ("path", "method", "websocket", "connections", "pipeline")
+
+
+def workload(request: AnyRequest) -> Workload:
+    """The requests to send; of what a kind of request does not ask for, the default.
+
+    Raises:
+        InputError: A file cannot be read.
+    """
+    given: dict[str, Any] = {one: getattr(request, one) for one in SAME if hasattr(request, one)}
+    keepalive = getattr(request, "keepalive", True)
+    raw = tuple(map(Path, getattr(request, "raw", ())))
+    return Workload(
+        **given,
+        headers=getattr(request, "header", ()),
+        body=_body(getattr(request, "body", None)),
+        raw_requests=read_raw_requests(raw, keepalive=keepalive),
+        connection_mode=ConnectionMode.KEEP_ALIVE if keepalive else ConnectionMode.CLOSE,
+        rate_rps=getattr(request, "rate", None),
+        transport=Transport.UNIX if getattr(request, "unix", False) else Transport.TCP,
+    )
+
+
+def seed(given: int | None) -> int:
+    """The given seed, or a drawn one."""
+    return secrets.randbelow(2**31) if given is None else given
+
+
+def recorded(request: Kind) -> Kind:
+    """The request without paths, hosts and names of this machine, because records are published."""
+    return with_local_texts(request, lambda text: HOST.sub("HOST", redact(text)))
+
+
+def _body(given: str | None) -> bytes:
+    if given is None:
+        return b""
+    if not given.startswith("@"):
+        return given.encode()
+    try:
+        return Path(given[1:]).read_bytes()
+    except OSError as error:
+        raise InputError(f"--body {given}: {error.strerror}") from error
+
 
 # Requests that name several targets.
 Request = ComparisonRequest | SweepRequest | ProfileRequest

@@ -6,31 +6,363 @@ pair must agree (METHODOLOGY, "The lab tests itself"). The noise floor is stored
 """
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from jissoku import inference, records
+from jissoku.design.sampling_plan import SAMPLING_PLANS, SamplingPlan
 from jissoku.design.schedule import LOADS
 from jissoku.errors import JissokuError, TargetError
 from jissoku.inference import self_test as bounds
+from jissoku.inference.checks import is_rejected
 from jissoku.inference.self_test import BoundCheck
-from jissoku.measure.compare_config import noise_file
+from jissoku.measure.compare import compare
+from jissoku.measure.comparison import CompareConfig, noise_file
 from jissoku.measure.machine import machine
 from jissoku.measure.progress import ProgressListener, SeriesProgress
 from jissoku.measure.selection import build_paths
-from jissoku.measure.self_test_series import (
-    EFFORT,
-    INJECTED_DIFFERENT,
-    INJECTED_SAME,
-    CampaignRunner,
-    SelfTestPlan,
-    SeriesResults,
+from jissoku.measure.trial import PreparedArm
+from jissoku.model import (
+    Comparison,
+    CoreAssignment,
+    Load,
+    LoadLevel,
+    Method,
+    Metric,
+    Mode,
+    Summary,
+    Trial,
+    UnavailableTarget,
+    Workload,
 )
-from jissoku.model import CoreAssignment, Load, LoadLevel, Method, Mode, UnavailableTarget
 from jissoku.model.noise_floor import NoiseFloor
+from jissoku.model.updated import updated
 from jissoku.records import noise_floor
 from jissoku.targets import catalogue
 from jissoku.targets.prepare import PreparedTarget, prepare
+
+# Of quick mode, without what has no part in the bounds: pilot, checks and capacity searches.
+EFFORT = updated(
+    SAMPLING_PLANS[Mode.QUICK],
+    closed_loop_blocks=0,
+    fixed_rate_blocks=0,
+    cross_check_blocks=0,
+    capacity_blocks=0,
+)
+
+# What a start takes beside its windows: idle cores awaited, targets started, verified, warmed and
+# ended. As measured on two virtual cores. One whose runtime compiles takes as long again for each
+# arm, and its own warm-up.
+START_S = 0.9
+
+# Idle time before a time-sliced trial in which targets are observed.
+IDLE_WATCH_S = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestPair:
+    """Two arms, by name; the second one is the baseline."""
+
+    arm: tuple[str, PreparedTarget]
+    against: tuple[str, PreparedTarget]
+
+
+def equal_pair(prepared: PreparedTarget) -> TestPair:
+    """A target and a second copy of it."""
+    name = prepared.name
+    return TestPair(arm=(f"{name} again", prepared), against=(name, prepared))
+
+
+def slowed(prepared: PreparedTarget, busy_ns: int, effect: float) -> tuple[str, PreparedTarget]:
+    """Our server with a busy loop before each response, and its name."""
+    assert prepared.start is not None, "a recipe has a command"
+    command = (*prepared.start.command, "--busy-ns", str(busy_ns))
+    start = updated(prepared.start, command=command)
+    return f"{prepared.name} {100 * effect:+.0f}%", updated(prepared, start=start)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestCampaign:
+    """One campaign that is planned.
+
+    Attributes:
+        method: Asked for; None lets the lab's rule decide.
+    """
+
+    pair: TestPair
+    load: Load
+    method: Method | None = None
+
+    @property
+    def seconds(self) -> float:
+        """About how long it takes."""
+        if self.method is not Method.TIME_SLICED:
+            return self.trials * (START_S + (EFFORT.warmup_ns + EFFORT.window_ns) / 1e9)
+        asked_ns = EFFORT.active_ns_by_level.get(self.load.level, EFFORT.window_ns)
+        compiling = sum(
+            bool(prepared.compiles) for _, prepared in (self.pair.arm, self.pair.against)
+        )
+        started_s = START_S + compiling * (START_S + EFFORT.compile_ns / 1e9)
+        return EFFORT.blocks * (started_s + IDLE_WATCH_S + 2 * asked_ns / 1e9)
+
+    @property
+    def trials(self) -> int:
+        """Of it, without any that the machine disturbs."""
+        return EFFORT.blocks * (2 if self.method is Method.SINGLE else 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignResult:
+    """What a campaign came to.
+
+    Attributes:
+        cost_ns: CPU time per request of the pair's baseline.
+        steal: Part of the server cores' time that the host took, on average over its trials.
+        trials: That did not fail.
+        rejected: Of these, that the machine disturbed.
+    """
+
+    comparison: Comparison
+    cost_ns: float | None
+    steal: float | None
+    trials: int = 0
+    rejected: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CampaignRunner:
+    """Runs campaigns; each leaves its records in a folder of its own."""
+
+    folder: Path
+    seed: int
+    cores: CoreAssignment
+    version: str
+    progress: SeriesProgress
+
+    def run(
+        self, series: str, campaigns: Sequence[TestCampaign], indices: Iterable[int] | None = None
+    ) -> Iterator[CampaignResult]:
+        """What each campaign found, as soon as it has ended; nothing of one without a comparison.
+
+        Args:
+            series: The name of their folder.
+            campaigns: All of the series.
+            indices: Which of them are run; all by default.
+
+        Raises:
+            KeyboardInterrupt: On request; what was finished is on disk.
+        """
+        for index in range(len(campaigns)) if indices is None else indices:
+            campaign = campaigns[index]
+            folder = self.place(series, campaign, index)
+            config = self._question(campaign, folder, f"{self.seed}/{folder.parent.name}/{index}")
+            self.progress.begin(campaign.seconds, campaign.trials)
+            if not compare(config, self.progress):
+                raise KeyboardInterrupt
+            run, trials = records.read(folder)
+            summary = inference.summarise(run, trials)
+            costs = summary.by(Metric.COST)
+            if costs:
+                yield CampaignResult(
+                    comparison=costs[0],
+                    cost_ns=_cost_ns(summary, campaign),
+                    steal=_steal(trials),
+                    trials=sum(trial.failure is None for trial in trials),
+                    rejected=sum(map(is_rejected, trials)),
+                )
+            # Last: an interruption after this line loses nothing that it names.
+            text = costs[0].sentence if costs else "no trial counted"
+            self.progress.end(f"{series}, {index + 1} of {len(campaigns)}: {text}.")
+
+    def place(self, series: str, campaign: TestCampaign, index: int) -> Path:
+        """The folder of a campaign's records."""
+        return self.folder / f"{series}-{campaign.load.level}".replace(" ", "-") / f"{index:02}"
+
+    def _question(self, campaign: TestCampaign, folder: Path, seed: str) -> CompareConfig:
+        pair = campaign.pair
+        arms = [
+            PreparedArm(prepared.arm(name), prepared) for name, prepared in (pair.against, pair.arm)
+        ]
+        return CompareConfig(
+            arms_prepared=tuple(arms),
+            floor=None,
+            unavailable=(),
+            workload=Workload(),
+            mode=Mode.QUICK,
+            plan=_effort(campaign),
+            seed=random.Random(seed).getrandbits(31),
+            cores=self.cores,
+            folder=folder,
+            version=self.version,
+            paired_trials=campaign.method is not Method.SINGLE,
+            method=campaign.method,
+            loads=(campaign.load,),
+            verb="self-test",
+        )
+
+
+def _effort(campaign: TestCampaign) -> SamplingPlan:
+    is_single = campaign.method is Method.SINGLE
+    return updated(EFFORT, fixed_rate_blocks=EFFORT.blocks if is_single else 0)
+
+
+def _cost_ns(summary: Summary, campaign: TestCampaign) -> float | None:
+    name, _ = campaign.pair.against
+    known = next(s for s in summary.arm_summaries if s.arm.name == name)
+    point = known.at(campaign.load)
+    return point.cost_ns.value if point is not None and point.cost_ns else None
+
+
+def _steal(trials: Sequence[Trial]) -> float | None:
+    seen = [t.conditions.steal_fraction for t in trials if t.conditions is not None]
+    known = [steal for steal in seen if steal is not None]
+    return sum(known) / len(known) if known else None
+
+
+# jissoku is compared with the first of these that is available.
+DIFFERENT_TARGETS = ("nginx-tuned", "go")
+
+# Ratio minus one.
+INJECTED_SAME = 0.02
+INJECTED_DIFFERENT = 0.05
+
+# Campaigns of equal arms per campaign of this kind.
+INJECTED_SHARE = 2
+UNLIKE_SHARE = 5
+SINGLE_SHARE = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesResults:
+    """The results of the campaigns at one load, added as they end."""
+
+    load: Load
+    paired: list[CampaignResult] = field(default_factory=list)
+    paired_injected: list[CampaignResult] = field(default_factory=list)
+    time_sliced: list[CampaignResult] = field(default_factory=list)
+    single: list[CampaignResult] = field(default_factory=list)
+    unlike: list[CampaignResult] = field(default_factory=list)
+    unlike_injected: list[CampaignResult] = field(default_factory=list)
+
+    @property
+    def all(self) -> tuple[CampaignResult, ...]:
+        like, unlike = (*self.paired, *self.paired_injected), (*self.unlike, *self.unlike_injected)
+        return (*like, *self.time_sliced, *self.single, *unlike)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfTestPlan:
+    """The campaigns at one load, in order; our server is the first target."""
+
+    targets: tuple[PreparedTarget, ...]
+    campaigns: int
+
+    @property
+    def ours(self) -> PreparedTarget:
+        """Our server, the only one into which work can be injected."""
+        return self.targets[0]
+
+    @property
+    def other(self) -> PreparedTarget | None:
+        """The target that our server is compared with."""
+        known = {one.name: one for one in self.targets}
+        return next((known[name] for name in DIFFERENT_TARGETS if name in known), None)
+
+    def expected(self, load: Load) -> Iterator[TestCampaign]:
+        """All campaigns, for an estimate; injected work does not change their duration."""
+        like = TestCampaign(pair=equal_pair(self.ours), load=load)
+        yield from [like] * (self.campaigns + self._share(INJECTED_SHARE))
+        yield from self._equal(load)
+        yield from self._single(load)
+        if self.other is not None:
+            sliced = TestCampaign(pair=equal_pair(self.ours), load=load, method=Method.TIME_SLICED)
+            yield from [sliced] * (2 * self._unlike)
+
+    def run(self, runner: CampaignRunner, result: SeriesResults) -> None:
+        """Runs them, and stores their results."""
+        load, ours = result.load, self.ours
+        like = TestCampaign(pair=equal_pair(ours), load=load)
+        for found in runner.run("like arms", [like] * self.campaigns):
+            result.paired.append(found)
+        pair = TestPair(
+            arm=slowed(ours, _busy_ns(result.paired, INJECTED_SAME), INJECTED_SAME),
+            against=(ours.name, ours),
+        )
+        injected = [TestCampaign(pair=pair, load=load)] * self._share(INJECTED_SHARE)
+        for found in runner.run("like arms injected", injected):
+            result.paired_injected.append(found)
+        for found in runner.run("time-sliced", list(self._equal(load))):
+            result.time_sliced.append(found)
+        for found in runner.run("single-target", list(self._single(load))):
+            result.single.append(found)
+        if self.other is not None:
+            self._run_unlike(runner, result, self.other)
+
+    def _run_unlike(
+        self, runner: CampaignRunner, result: SeriesResults, other: PreparedTarget
+    ) -> None:
+        """Campaigns with and without injected work in alternation, so that conditions are equal."""
+        mine = [found for found in result.time_sliced if found.comparison.against == self.ours.name]
+        arms = {
+            "unlike": (self.ours.name, self.ours),
+            "unlike injected": slowed(
+                self.ours, _busy_ns(mine, INJECTED_DIFFERENT), INJECTED_DIFFERENT
+            ),
+        }
+        plain, injected = (
+            runner.run(
+                name,
+                [
+                    TestCampaign(
+                        pair=TestPair(arm=arm, against=(other.name, other)),
+                        load=result.load,
+                        method=Method.TIME_SLICED,
+                    )
+                ]
+                * self._unlike,
+            )
+            for name, arm in arms.items()
+        )
+        for _ in range(self._unlike):
+            result.unlike.extend(_next(plain))
+            result.unlike_injected.extend(_next(injected))
+
+    @property
+    def _unlike(self) -> int:
+        """Number of campaigns of each kind with different programs: at least two."""
+        return max(2, self._share(UNLIKE_SHARE))
+
+    def _equal(self, load: Load) -> Iterator[TestCampaign]:
+        for index in range(self.campaigns):
+            pair = equal_pair(self.targets[index % len(self.targets)])
+            yield TestCampaign(pair=pair, load=load, method=Method.TIME_SLICED)
+
+    def _single(self, load: Load) -> Iterator[TestCampaign]:
+        for _ in range(self._share(SINGLE_SHARE)):
+            yield TestCampaign(pair=equal_pair(self.ours), load=load, method=Method.SINGLE)
+
+    def _share(self, part: int) -> int:
+        return max(1, self.campaigns // part)
+
+
+def _next(found: Iterator[CampaignResult]) -> tuple[CampaignResult, ...]:
+    one = next(found, None)
+    return () if one is None else (one,)
+
+
+def _busy_ns(found: Sequence[CampaignResult], effect: float) -> int:
+    """Injected CPU time per request in nanoseconds: the fraction `effect` of a request's cost.
+
+    Raises:
+        JissokuError: No campaign measured that cost.
+    """
+    costs = [one.cost_ns for one in found if one.cost_ns is not None]
+    if not costs:
+        raise JissokuError("no campaign of jissoku has a cost: no difference can be injected")
+    return round(effect * sum(costs) / len(costs))
+
 
 OWN_TARGET = "jissoku"
 

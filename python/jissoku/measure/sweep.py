@@ -12,12 +12,17 @@ from pathlib import Path
 from jissoku.design import schedule as plan
 from jissoku.design.schedule import PlannedTrial
 from jissoku.errors import InputError, JissokuError
-from jissoku.measure import servers
 from jissoku.measure.machine import boot, machine, machine_label
 from jissoku.measure.progress import EtaEstimator, ProgressListener, RecordedProgress
-from jissoku.measure.requests import recorded
-from jissoku.measure.trial_loop import FAILURES_MAX, TrialLoop
-from jissoku.measure.trial_runner import PreparedArm, TrialRunner, TrialTiming
+from jissoku.measure.selection import recorded
+from jissoku.measure.trial import (
+    FAILURES_MAX,
+    PreparedArm,
+    TrialLoop,
+    TrialRunner,
+    TrialTiming,
+    run_trial,
+)
 from jissoku.model import (
     Axis,
     CoreAssignment,
@@ -175,7 +180,7 @@ class _SweepRun:
 
     def _trial(self, planned: PlannedTrial, level: int | None) -> Trial:
         workload, window = self._workload(level), self.config.window
-        trial = servers.run_trial(self._bench(level), planned, workload, window)
+        trial = run_trial(self._bench(level), planned, workload, window)
         return updated(trial, level=level)
 
     def _trials_left(self, kind: TrialKind) -> dict[TrialKind, int]:

@@ -4,36 +4,215 @@ Counters come first, in separate trials. Of many knobs a screening design exclud
 have no effect. Then three campaigns, each with its records in a separate folder: `alone` relative
 to the unchanged configuration, `without` relative to all knobs together, and `proof`, which decides
 on blocks that no choice was based on. Knobs that are judged by the rate at full load follow
-(`jissoku.measure.full_load`).
+(`tune_full_load`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from jissoku import records
-from jissoku.design import variants
+from jissoku.design import variants, variants as plan
 from jissoku.design.sampling_plan import SamplingPlan
 from jissoku.design.variants import BASELINE, KNOBS_MIN, PROVEN, Combination
 from jissoku.errors import TargetError
 from jissoku.inference import ablation
 from jissoku.inference.ablation import USER_US, KnobEvidence, trial_counters
-from jissoku.measure import full_load
 from jissoku.measure.compare import compare
+from jissoku.measure.comparison import CompareConfig, LoadMode
 from jissoku.measure.counting import count_arm
 from jissoku.measure.progress import ProgressListener
-from jissoku.measure.tuning_target import TuningConfig, TuningTarget
+from jissoku.measure.trial import PreparedArm
 from jissoku.model import (
     Comparison,
+    CoreAssignment,
     CounterReadings,
     Decision,
     Knob,
     KnobResult,
+    Load,
+    Method,
+    Mode,
     Objective,
     Run,
     Trial,
     TrialKind,
     TuningResult,
+    Workload,
 )
 from jissoku.model.updated import updated
+from jissoku.request import AnyRequest
+from jissoku.system.cores import available_cores
+from jissoku.targets.prepare import PreparedTarget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuningTarget:
+    """The target of a tuning, and its knobs.
+
+    Attributes:
+        name: Description for the report.
+        knobs: The knobs to test.
+        skipped: Knobs that are not tested, each with the reason.
+        prepared: Prepares the target with these knobs switched.
+        diff: The change from the unchanged configuration to one with these knobs switched.
+    """
+
+    name: str
+    knobs: tuple[Knob, ...]
+    prepared: Callable[[tuple[str, ...]], PreparedTarget]
+    diff: Callable[[tuple[str, ...]], str]
+    skipped: dict[str, str] = field(default_factory=dict)
+    sandbox: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuningConfig:
+    """Configuration of a tuning; the fields are those of a comparison's.
+
+    Attributes:
+        loads: The loads of comparisons; if empty, the first campaign chooses one.
+    """
+
+    workload: Workload
+    mode: Mode
+    plan: SamplingPlan
+    seed: int
+    cores: CoreAssignment
+    folder: Path
+    version: str
+    request: AnyRequest | None = None
+    loads: tuple[Load, ...] = ()
+    noise_floors: Mapping[Method, float] = field(default_factory=dict)
+
+    def compare_config(
+        self, name: str, target: TuningTarget, combinations: Sequence[Combination]
+    ) -> CompareConfig:
+        """A campaign of these combinations, with its records in a folder of this name."""
+        return CompareConfig(
+            arms_prepared=tuple(_prepared_arm(target, one) for one in combinations),
+            floor=None,
+            unavailable=(),
+            workload=self.workload,
+            mode=self.mode,
+            plan=self.plan,
+            seed=self.seed,
+            cores=self.cores,
+            folder=self.folder / name,
+            version=self.version,
+            loads=self.loads,
+            one_load=True,
+            noise_floors=self.noise_floors,
+            verb="tune",
+            request=self.request,
+        )
+
+
+def _prepared_arm(target: TuningTarget, combination: Combination) -> PreparedArm:
+    prepared = target.prepared(combination.knobs)
+    return PreparedArm(prepared.arm(combination.name), prepared)
+
+
+# A single check, after enough blocks for the variation of trials that run one after the other.
+FULL_LOAD_BLOCKS_MIN = 12
+
+
+def tune_full_load(
+    target: TuningTarget, config: TuningConfig, text: TuningResult, listener: ProgressListener
+) -> TuningResult:
+    """Adds the results of these knobs to those of the others.
+
+    Raises:
+        InputError: The folder holds a run already or cannot be written.
+    """
+    knobs = tuple(knob for knob in target.knobs if knob.objective is Objective.RATE)
+    if not knobs or not text.finished:
+        return text
+    if len(available_cores()) < 2:
+        alone = tuple(
+            KnobResult(knob=knob, decision=Decision.UNDECIDED, sentence="there is one core only")
+            for knob in knobs
+        )
+        return updated(text, results=(*text.results, *alone))
+    return _FullLoadStage(target, config, listener).run(knobs, text)
+
+
+class _FullLoadStage:
+    def __init__(
+        self, target: TuningTarget, config: TuningConfig, listener: ProgressListener
+    ) -> None:
+        self.target = target
+        everything = available_cores()
+        blocks = max(FULL_LOAD_BLOCKS_MIN, config.plan.blocks)
+        self.config = updated(
+            config,
+            cores=CoreAssignment(server=everything, generator=everything, shared=True),
+            workload=updated(config.workload, rate_rps=None),
+            plan=updated(
+                config.plan,
+                blocks=blocks,
+                blocks_max=blocks,
+                blocks_step=0,
+                closed_loop_blocks=blocks,
+            ),
+        )
+        self.progress = listener
+
+    def run(self, knobs: tuple[Knob, ...], text: TuningResult) -> TuningResult:
+        """Tests each alone, then the accepted ones together with those accepted before."""
+        names = tuple(knob.name for knob in knobs)
+        self.progress.note(f"At full load, on shared cores: {', '.join(names)}.")
+        finished, run, trials = self._campaign("full-load", plan.one_at_a_time(names))
+        found = [self._findings(knob, run, trials) for knob in knobs]
+        results = ablation.decide_knobs(found)
+        text = updated(text, results=(*text.results, *results), finished=text.finished and finished)
+        accepted = tuple(r.knob.name for r in results if r.decision is Decision.ACCEPTED)
+        return self._proven(text, accepted) if finished and accepted else text
+
+    def _proven(self, text: TuningResult, accepted: tuple[str, ...]) -> TuningResult:
+        self.progress.note(f"Proving {', '.join(accepted)} at full load on fresh blocks.")
+        self.config = updated(self.config, seed=self.config.seed + 2)
+        combinations = plan.increment(text.kept, accepted)
+        finished, run, trials = self._campaign("full-load-proof", combinations)
+        bundle = self._comparison(PROVEN, run, trials)
+        same = ablation.same_answers(trials, (BASELINE, PROVEN))
+        kept = (*text.kept, *accepted) if same and ablation.is_confirmed(bundle) else text.kept
+        return updated(
+            text,
+            full_load=bundle,
+            kept=kept,
+            proven=bool(kept),
+            diff=self.target.diff(kept) if kept else "",
+            finished=text.finished and finished,
+        )
+
+    def _findings(self, knob: Knob, run: Run, trials: tuple[Trial, ...]) -> KnobEvidence:
+        arm = plan.name_alone(knob.name)
+        return KnobEvidence(
+            knob=knob,
+            alone=self._comparison(arm, run, trials),
+            leave_one_out=None,
+            base=ablation.counters(trials, BASELINE),
+            switched=ablation.counters(trials, arm),
+            same_answers=ablation.same_answers(trials, (BASELINE, arm)),
+        )
+
+    def _comparison(self, arm: str, run: Run, trials: tuple[Trial, ...]) -> Comparison:
+        found = ablation.rates_against_baseline(run, trials)[arm]
+        return ablation.with_generator_doubt(found, ablation.generator_headroom(run, trials))
+
+    def _campaign(
+        self, name: str, combinations: tuple[plan.Combination, ...]
+    ) -> tuple[bool, Run, tuple[Trial, ...]]:
+        config = updated(
+            self.config.compare_config(name, self.target, combinations),
+            paired_trials=False,
+            load_mode=LoadMode.CLOSED,
+        )
+        finished = compare(config, self.progress)
+        run, trials = records.read(config.folder)
+        return finished, run, tuple(trials)
+
 
 # Blocks of a screening design: each knob is on in half of all runs, so two suffice.
 SCREEN_BLOCKS = 2
@@ -74,7 +253,7 @@ class _Tuner:
         )
         if self.names:
             text = self._by_cost(text)
-        return full_load.tune(self.target, self.config, text, self.progress)
+        return tune_full_load(self.target, self.config, text, self.progress)
 
     def _by_cost(self, text: TuningResult) -> TuningResult:
         self.progress.note("Counting what a request does, with each knob.")

@@ -12,7 +12,7 @@ from threading import Condition, Thread
 from typing import Self
 
 from jissoku.errors import InputError, JissokuError
-from jissoku.measure.found_runs import index_in, rows_of
+from jissoku.measure.history import index_in, rows_of
 from jissoku.model.history import RunRows
 from jissoku.system.background import enter_idle_class
 from jissoku.system.measurement_lock import is_measuring

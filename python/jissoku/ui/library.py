@@ -9,9 +9,7 @@ from typing import Any
 
 from jissoku.errors import InputError
 from jissoku.inference.series import machine_ratios
-from jissoku.measure.found_runs import FoundRuns
-from jissoku.measure.history import open_history
-from jissoku.measure.run_history import History
+from jissoku.measure.history import FoundRuns, History, open_history
 from jissoku.model.history import IndexedRun
 from jissoku.model.history_answer import MachineDay, MachineRatio, RunDifference, Series
 from jissoku.records.experiment import is_experiment, is_finished

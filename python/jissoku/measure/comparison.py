@@ -1,0 +1,316 @@
+"""The configuration of a comparison, from its request, and the header of its record."""
+
+import datetime as dt
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from jissoku import inference
+from jissoku.design import schedule
+from jissoku.design.sampling_plan import SAMPLING_PLANS, SamplingPlan, anytime, deciding
+from jissoku.errors import InputError
+from jissoku.inference.bounds import cost_bounds, needs_closed_loop
+from jissoku.measure.machine import boot, machine, machine_label
+from jissoku.measure.profile import TARGETS_MAX, ProfileConfig
+from jissoku.measure.selection import FLOOR, PreparedSelection, folder_for, recorded, seed, workload
+from jissoku.measure.trial import Objective, PreparedArm
+from jissoku.model import (
+    FULL_LOAD,
+    Arm,
+    CoreAssignment,
+    EvidenceSource,
+    Load,
+    LoadLevel,
+    Method,
+    Mode,
+    Run,
+    UnavailableTarget,
+    Workload,
+)
+from jissoku.model.updated import updated
+from jissoku.records import noise_floor
+from jissoku.request import AnyRequest, ComparisonRequest
+from jissoku.system.address import listener_pid
+from jissoku.system.cores import core_assignment
+from jissoku.targets.placeholders import default_cache
+
+
+class LoadMode(StrEnum):
+    """The rate of requests during a comparison."""
+
+    COMMON = "at fixed rates"
+    CLOSED = "as fast as they are answered"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareConfig:
+    """Configuration of a run.
+
+    Attributes:
+        arms_prepared: The baseline first; with the floor unless it is unavailable.
+        floor: Name of the floor's arm, or None.
+        workload: Its rate is None when arms are compared on the grid of loads.
+        aa_control: Name of a second copy of the baseline: the A/A control.
+        load_mode: Whether requests are evenly spaced (open loop), or sent in a closed loop.
+        plan: The sampling plan of the mode, with the user's changes.
+        paired_trials: False: every arm is always measured alone, for questions that are not about
+            cost.
+        method: The user's choice of method; None: the rule decides.
+        loads: The user's choice of loads; empty: those of the mode.
+        one_load: Only the heaviest load that every arm reaches, if no load was given.
+        objective: The objective of a capacity search; None: no capacity is measured.
+        noise_floors: Of this machine, by method, if measured by `jissoku self-test`.
+        verb: The command.
+        request: What was asked; None: by a command that does not record it.
+        labels: The user's labels of the run.
+        experiment: The experiment that the run is a workload of.
+    """
+
+    arms_prepared: tuple[PreparedArm, ...]
+    floor: str | None
+    unavailable: tuple[UnavailableTarget, ...]
+    workload: Workload
+    mode: Mode
+    plan: SamplingPlan
+    seed: int
+    cores: CoreAssignment
+    folder: Path
+    version: str
+    load_mode: LoadMode = LoadMode.COMMON
+    aa_control: str = ""
+    paired_trials: bool = True
+    method: Method | None = None
+    loads: tuple[Load, ...] = ()
+    one_load: bool = False
+    objective: Objective | None = None
+    noise_floors: Mapping[Method, float] = field(default_factory=dict)
+    verb: str = "compare"
+    labels: Mapping[str, str] = field(default_factory=dict)
+    experiment: str = ""
+    request: AnyRequest | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the arms, in order, without the A/A control."""
+        names = (arm.arm.name for arm in self.arms_prepared)
+        return tuple(name for name in names if name != self.aa_control)
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """The arms, as written into the header."""
+        return tuple(arm.arm for arm in self.arms_prepared)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether arms are compared in a closed loop: a burst cannot be spaced evenly."""
+        return self.load_mode is LoadMode.CLOSED or self.workload.pipeline > 1
+
+    @property
+    def given_loads(self) -> tuple[Load, ...] | None:
+        """The loads, if they do not depend on a pilot run."""
+        if self.loads:
+            return self.loads
+        if self.workload.rate_rps is not None:
+            return (Load(rate_rps=self.workload.rate_rps, level=LoadLevel.GIVEN),)
+        if self.is_closed or not self.paired_trials:
+            return (FULL_LOAD,)
+        return None
+
+
+def external(config: CompareConfig) -> frozenset[str]:
+    """External servers whose process was not found, so that their CPU time is unknown."""
+    return frozenset(
+        arm.arm.name
+        for arm in config.arms_prepared
+        if arm.prepared.address is not None and listener_pid(arm.prepared.address) is None
+    )
+
+
+def run_header(config: CompareConfig) -> Run:
+    """The header of its record; the loads may be known only after the pilot."""
+    method, reason = schedule.choose(config.arms, is_closed=config.is_closed, asked=config.method)
+    if not config.paired_trials:
+        method, reason = Method.SINGLE, "the question is not about the cost of a request"
+    baseline = config.names[0]
+    return Run(
+        jissoku=config.version,
+        started_utc=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        seed=config.seed,
+        mode=config.mode,
+        reference=baseline,
+        baseline=baseline,
+        floor=config.floor or "",
+        arms=config.arms,
+        workload=config.workload,
+        machine=machine(),
+        cores=config.cores,
+        unavailable=config.unavailable,
+        aa_control=config.aa_control,
+        method=method,
+        method_reason=reason,
+        loads=config.given_loads or (),
+        slice_ns=config.plan.slice_ns,
+        check_slice_ns=config.plan.check_slice_ns,
+        minimum_effect=inference.minimum_effect_of(EvidenceSource(method), config.mode),
+        objective=config.objective.text if config.objective else "",
+        noise_floor=config.noise_floors.get(method),
+        verb=config.verb,
+        boot=boot(),
+        machine_label=machine_label(),
+        labels=dict(config.labels),
+        blocks_planned=config.plan.blocks_max,
+        experiment=config.experiment,
+        horizon=config.plan.horizon,
+        request=config.request and recorded(config.request),
+    )
+
+
+def noise_file() -> Path:
+    """The user's file of noise floors."""
+    return default_cache() / noise_floor.FILE_NAME
+
+
+def noise_floors() -> dict[Method, float]:
+    """The noise floors of this machine, by method; empty before `jissoku self-test`."""
+    return noise_floor.known(noise_file(), machine())
+
+
+# Window of each target's profile: some thousand samples at a tenth of a core.
+PROFILE_NS = 20_000_000_000
+
+
+def check_request(request: ComparisonRequest) -> None:
+    """Refuses options that exclude each other.
+
+    Raises:
+        InputError: Two of them do.
+    """
+    burst = "--closed-loop" if request.closed_loop else "--pipeline" if _is_burst(request) else ""
+    early = "--for" if request.time_limit else "--precision" if request.precision else ""
+    fixed = "--blocks" if request.blocks is not None else "--fail-if" if request.fail_if else burst
+    if early and fixed:
+        raise InputError(f"{early} and {fixed} exclude each other: the number of blocks is fixed")
+    if request.rate is not None and burst:
+        raise InputError(f"-R and {burst} exclude each other")
+    if request.confirm and not request.fail_if:
+        raise InputError("--confirm requires --fail-if: it confirms that a bound is exceeded")
+    if request.raw and (request.header or request.body or request.method != "GET"):
+        raise InputError("--raw is the whole request: leave out -m, -H and --body")
+    not_of_websockets = {
+        "--raw": request.raw,
+        "-m": request.method != "GET",
+        "--pipeline": request.pipeline > 1,
+        "--no-keepalive": not request.keepalive,
+    }
+    for name, is_given in not_of_websockets.items():
+        if request.websocket and is_given:
+            raise InputError(f"--websocket and {name} exclude each other")
+
+
+def compare_config(
+    request: ComparisonRequest,
+    field: PreparedSelection,
+    *,
+    folder: Path | None,
+    version: str,
+    is_pair: bool,
+) -> CompareConfig:
+    """The configuration of a campaign.
+
+    Args:
+        request: Without contradictions.
+        field: The targets, prepared.
+        folder: Of its records; None: a new one.
+        version: Of jissoku.
+        is_pair: Two builds of one program, which are alike: one load, and an A/A control.
+    """
+    mode = _mode(request)
+    compared = [one.arm.name for one in field.arms if one.arm.name != FLOOR]
+    arms, aa_control = field.arms, ""
+    if mode is Mode.STANDARD or is_pair:
+        first = arms[0]
+        aa_control = f"{first.arm.name} again"
+        arms = (*arms, PreparedArm(first.prepared.arm(aa_control), first.prepared))
+    method = Method(request.pairing) if request.pairing else Method.PAIRED if is_pair else None
+    config = CompareConfig(
+        request=request,
+        arms_prepared=arms,
+        aa_control=aa_control,
+        floor=field.floor,
+        unavailable=field.unavailable,
+        workload=workload(request),
+        mode=mode,
+        plan=sampling_plan(request, is_pair=is_pair),
+        seed=seed(request.seed),
+        cores=core_assignment(request.server_cores, request.generator_cores),
+        folder=folder or folder_for(*compared),
+        version=version,
+        noise_floors=noise_floors(),
+        load_mode=LoadMode.CLOSED if request.closed_loop else LoadMode.COMMON,
+        method=method,
+        one_load=is_pair,
+        labels=dict(request.label),
+        objective=None if _is_burst(request) else Objective.parse(request.objective),
+    )
+    if external(config):  # Only trials of each target alone say something of such a server.
+        return updated(config, plan=updated(config.plan, horizon=0))
+    return config
+
+
+def profiled_pair(config: CompareConfig) -> ProfileConfig:
+    """Profiles of two targets, each alone, at the comparison's rate if it has one.
+
+    Raises:
+        InputError: There are not two.
+    """
+    arms = tuple(
+        arm for arm in config.arms_prepared if arm.arm.name not in {FLOOR, config.aa_control}
+    )
+    if len(arms) != TARGETS_MAX:
+        raise InputError("--profile explains the difference of two targets: name two")
+    return ProfileConfig(
+        arms=arms,
+        workload=config.workload,
+        cores=config.cores,
+        window_ns=PROFILE_NS,
+        seed=config.seed,
+        folder=config.folder,
+        version=config.version,
+    )
+
+
+def sampling_plan(request: ComparisonRequest, *, is_pair: bool) -> SamplingPlan:
+    """How many blocks of which trials are measured; `is_pair` as of `compare_config`."""
+    plan, blocks = SAMPLING_PLANS[_mode(request)], request.blocks
+    if request.check_blocks is not None:
+        checks = request.check_blocks
+        plan = updated(plan, fixed_rate_blocks=checks, cross_check_blocks=checks)
+    bounds = cost_bounds(request.fail_if) if is_pair else ()
+    plan = deciding(plan, bounds)
+    if blocks is not None:
+        solo = min(plan.closed_loop_blocks, blocks)
+        plan = updated(plan, blocks=blocks, blocks_max=blocks, closed_loop_blocks=solo)
+    if _is_burst(request) or needs_closed_loop(request.fail_if):
+        return updated(plan, closed_loop_blocks=plan.blocks_max)
+    if blocks is None and not request.fail_if:
+        return anytime(
+            plan,
+            _mode(request),
+            seconds=request.time_limit or 0.0,
+            precision=math.log1p(request.precision or 0.0),
+        )
+    if bounds and len(bounds) == len(request.fail_if):
+        # No bound depends on full load, and its trials would take a fifth of the time.
+        return updated(plan, closed_loop_blocks=0, capacity_blocks=0)
+    return plan
+
+
+def _is_burst(request: ComparisonRequest) -> bool:
+    """Whether requests are not evenly spaced."""
+    return request.closed_loop or request.pipeline > 1
+
+
+def _mode(request: ComparisonRequest) -> Mode:
+    return Mode.QUICK if request.quick else Mode.STANDARD

@@ -1,0 +1,536 @@
+"""Probes of a running target. Each disturbs it, so none is used in a measurement."""
+
+import http.client
+import os
+import resource
+import socket
+import statistics
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from time import monotonic_ns, sleep
+
+from jissoku.measure import loadgen
+from jissoku.measure.client import (
+    ANSWER_LIMIT_S,
+    Client,
+    ProbeError,
+    RequestTarget,
+    close_clients,
+    open_clients,
+)
+from jissoku.measure.loadgen import LoadgenError, LoadSpec
+from jissoku.model import CoreAssignment
+from jissoku.model.observed import (
+    LoadObservation,
+    MemoryObservation,
+    SyscallObservation,
+    TimerObservation,
+    WireObservation,
+)
+from jissoku.model.wording import plural
+from jissoku.system import processes, strace, strace as trace
+from jissoku.system.address import duplicate, tcp_info
+from jissoku.system.processes import process_tree
+from jissoku.system.strace import StraceError
+
+IDLE_CONNECTIONS = 400
+
+# With fewer connections the memory of each is too uncertain, because memory is counted in pages.
+IDLE_CONNECTIONS_MIN = 50
+
+
+def observe_memory(asking: RequestTarget, pids: Callable[[], set[int]]) -> MemoryObservation:
+    """Opens many connections, sends one request on each, and leaves them idle.
+
+    Raises:
+        ProbeError: Its processes cannot be found, or it holds only a few connections.
+    """
+    # The first answers of a process allocate pages that are independent of connections.
+    close_clients(open_clients(asking, 1))
+    before = processes.rss_bytes(pids())
+    if not before:
+        raise ProbeError(
+            "its processes cannot be found", result="run it here, as a recipe or with --cmd"
+        )
+    clients = open_clients(asking, IDLE_CONNECTIONS)
+    try:
+        held = sum(client.socket is not None for client in clients)
+        after = processes.rss_bytes(pids())
+    finally:
+        close_clients(clients)
+    if held < IDLE_CONNECTIONS_MIN:
+        raise ProbeError(
+            f"it keeps no more than {held} {plural(held, 'connection')}",
+            result="see what closes them",
+        )
+    return MemoryObservation(connections=held, rss_bytes_before=before, rss_bytes_after=after)
+
+
+Started = Callable[[subprocess.Popen[str]], object]
+
+
+def observe_load(spec: LoadSpec, cores: CoreAssignment, *, started: Started) -> LoadObservation:
+    """Loads one arm, and reads the target's threads before and after.
+
+    Raises:
+        ProbeError: No answer was counted.
+    """
+    root = spec.roots[0]
+    pids = process_tree(root)
+    before = processes.thread_usage(pids)
+    try:
+        measurements, conditions = loadgen.run_load(spec, cores, started=started)
+    except LoadgenError as error:
+        raise ProbeError(f"the load generator measured nothing: {error}") from error
+    pids = process_tree(root)
+    measurement = measurements[0]
+    return LoadObservation(
+        connections=spec.workload.connections,
+        cores=len(cores.server),
+        requests=measurement.requests,
+        duration_ns=measurement.duration_ns,
+        cpu_ns=measurement.cpu_ns,
+        cpu_user_fraction=measurement.cpu_user_fraction,
+        latency_ns_p50=measurement.latency_ns.p50,
+        latency_ns_p99=measurement.latency_ns.p99,
+        rate_rps_offered=measurement.rate_rps_offered,
+        generator_busy_fraction=conditions.generator_busy_fraction,
+        tcp_retransmits=conditions.tcp_retransmits,
+        listen_overflows=conditions.listen_overflows,
+        threads=processes.usage_between(before, processes.thread_usage(pids)),
+        # Not between the two readings: the load generator starts after the first one, which takes
+        # seconds when other processes use its core.
+        threads_ns=spec.warmup_ns + measurement.duration_ns,
+        processes=processes.process_infos(pids),
+        generator_cpu_cores=conditions.generator_cpu_cores,
+        kernel_cpu_ns=conditions.kernel_cpu_ns,
+    )
+
+
+def observe_costs(spec: LoadSpec, cores: CoreAssignment, *, started: Started) -> tuple[float, ...]:
+    """Runs one load and returns each arm's CPU time per request in nanoseconds.
+
+    Raises:
+        ProbeError: No answer was counted, or an arm's CPU time cannot be read.
+    """
+    try:
+        measurements, _ = loadgen.run_load(spec, cores, started=started)
+    except LoadgenError as error:
+        raise ProbeError(f"the load generator measured nothing: {error}") from error
+    found = [
+        measurement.cpu_ns / measurement.requests
+        for measurement in measurements
+        if measurement.cpu_ns is not None
+    ]
+    if len(found) < len(measurements):
+        raise ProbeError("its CPU time cannot be read", result="run it here")
+    return tuple(found)
+
+
+# Enough to distinguish a wait at each request from a single one.
+SAMPLES = 40
+
+# A limit of requests per connection above this costs too little to be reported.
+ANSWERS_MAX = 1_001
+CLOSE_LIMIT_NS = 3_000_000_000
+
+
+def observe_wire(asking: RequestTarget) -> WireObservation:
+    """Sends one request at a time.
+
+    Raises:
+        ProbeError: A request was not answered.
+    """
+    try:
+        plain, segments, size = _series(asking, acknowledges=False)
+        prompt: tuple[int, ...] = ()
+        if segments:
+            prompt, _, _ = _series(asking, acknowledges=True)
+        until, asked = _until_close(asking)
+        return WireObservation(
+            latency_ns=plain,
+            latency_ns_acknowledged=prompt,
+            segments=segments,
+            segment_size=_segment_size(asking),
+            answer_size=size,
+            answers_until_close=until,
+            answers_asked=asked,
+        )
+    except (OSError, http.client.HTTPException) as error:
+        raise ProbeError(f"a single client got no answer: {error}") from error
+
+
+def _series(
+    asking: RequestTarget, *, acknowledges: bool
+) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    latencies, segments, size = [], [], 0
+    with Client(asking) as client:
+        for _ in range(SAMPLES):
+            opened = client.opened
+            connection = client.open()
+            before = _segments(connection) if client.opened == opened else 0
+            started = monotonic_ns()
+            if acknowledges:
+                _acknowledge(connection)
+            client.send()
+            if acknowledges:
+                # Sending has re-enabled delayed acknowledgements.
+                _acknowledge(connection)
+            is_same = client.socket is connection
+            # The duplicate stays open after an answer that ends the connection, for its counters.
+            with duplicate(client.socket or connection) as kept:
+                size, _ = client.receive()
+                latencies.append(monotonic_ns() - started)
+                after = _segments(kept)
+            if before is not None and after is not None and is_same:
+                segments.append(after - before)
+    return tuple(latencies), tuple(segments), size
+
+
+def _until_close(asking: RequestTarget) -> tuple[int | None, int]:
+    """The number of responses after which a connection ended, and the number of requests."""
+    deadline = monotonic_ns() + CLOSE_LIMIT_NS
+    with Client(asking) as client:
+        for count in range(1, ANSWERS_MAX + 1):
+            try:
+                if client.request().is_last:
+                    return count, count
+            except (http.client.RemoteDisconnected, ConnectionError):
+                if count == 1:
+                    raise
+                return count - 1, count
+            if client.opened > 1:  # It was closed without an announcement.
+                return count - 1, count
+            if monotonic_ns() > deadline:
+                return None, count
+    return None, ANSWERS_MAX
+
+
+def _segment_size(asking: RequestTarget) -> int:
+    with Client(asking) as client:
+        info = tcp_info(client.open())
+        return info.segment_bytes if info else 0
+
+
+def _segments(connection: socket.socket) -> int | None:
+    info = tcp_info(connection)
+    return info.data_segments_received if info else None
+
+
+def _acknowledge(connection: socket.socket) -> None:
+    if connection.family != socket.AF_UNIX:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+
+
+CONNECTIONS = 16
+ROUNDS = 50
+
+# Connections that are opened one at a time, to count the workers that wake up for each.
+ISOLATED_CONNECTIONS = 200
+
+
+def observe_syscalls(asking: RequestTarget, pids: Iterable[int]) -> SyscallObservation:
+    """Traces a target while it answers: first on open connections, then on new ones.
+
+    Raises:
+        ProbeError: strace is not installed or may not attach, or the target did not answer.
+    """
+    pids = sorted(pids)
+    if not pids:
+        raise ProbeError(
+            "its processes cannot be found", result="run it here, as a recipe or with --cmd"
+        )
+    try:
+        seen, requests, connections, slowdown = _steady(asking, pids)
+        lone = _isolated(asking, pids)
+    except (OSError, http.client.HTTPException) as error:
+        raise ProbeError(f"no answer while it was traced: {error}") from error
+    everything, again = trace.counts(seen)
+    return SyscallObservation(
+        requests=requests,
+        connections=connections,
+        counts=dict(everything),
+        eagain=dict(again),
+        empty_waits=trace.empty_waits(seen),
+        opened=dict(trace.paths(seen, trace.OPENS)),
+        path_queries=dict(trace.paths(seen, trace.PATH_QUERIES)),
+        logged=dict(trace.written(seen)),
+        upstream_connections=trace.upstream_connections(seen),
+        isolated_connections=ISOLATED_CONNECTIONS,
+        spurious_wakeups=trace.spurious_wakeups(lone),
+        slowdown=slowdown,
+    )
+
+
+def _steady(asking: RequestTarget, pids: list[int]) -> tuple[list[trace.Call], int, int, float]:
+    clients = open_clients(asking, CONNECTIONS)
+    try:
+        plain_ns = _rounds(clients)
+        before = sum(client.opened for client in clients)
+        with _traced(pids) as seen:
+            traced_ns = _rounds(clients)
+        connections = sum(client.opened for client in clients) - before
+    finally:
+        close_clients(clients)
+    if not seen:
+        raise ProbeError(
+            "strace traced no call",
+            result="look again, unless the kernel answers in its place",
+        )
+    return seen, len(clients) * ROUNDS, connections, traced_ns / plain_ns
+
+
+def _rounds(clients: list[Client]) -> int:
+    """Sends rounds of requests, one on each connection; returns the duration."""
+    started = monotonic_ns()
+    for _ in range(ROUNDS):
+        for client in clients:
+            client.send()
+        for client in clients:
+            try:
+                client.receive()
+            except (http.client.RemoteDisconnected, ConnectionError):
+                client.close()
+                client.request()
+    return monotonic_ns() - started
+
+
+def _isolated(asking: RequestTarget, pids: list[int]) -> list[trace.Call]:
+    with _traced(pids) as seen:
+        for _ in range(ISOLATED_CONNECTIONS):
+            with Client(asking) as client:
+                client.request()
+    return seen
+
+
+@contextmanager
+def _traced(pids: list[int]) -> Iterator[list[trace.Call]]:
+    """Traces all threads of some processes; the list is filled when the trace ends."""
+    seen: list[trace.Call] = []
+    try:
+        with strace.traced(pids, strace.CALLS) as found:
+            yield seen
+    except StraceError as error:
+        raise ProbeError(str(error), result=error.hint) from error
+    seen += trace.calls(found.text.splitlines())
+
+
+PRICING_ROUNDS = 9
+CALLS = 2_000
+
+# Of the empty call, whose cost is the smallest, so that the clock's resolution does not matter.
+EMPTY_CALLS = 50_000
+
+# Fewer, because each leaves a port in TIME_WAIT.
+PRICED_CONNECTIONS = 50
+
+
+# Measures what system calls cost on this machine: a loop of calls, minus the loop without them. The
+# cost of a call includes the interpreter's overhead for it, and is an upper bound.
+
+
+def empty_syscall_ns() -> float:
+    """The cost of a system call that does nothing: entering the kernel and returning, in ns.
+
+    Both functions are built into the interpreter, take nothing and return a number, so their
+    difference is the call alone.
+    """
+    return max(1.0, _cost(os.getppid, EMPTY_CALLS) - _cost(sys.getrecursionlimit, EMPTY_CALLS))
+
+
+def syscall_costs() -> dict[str, float]:
+    """Measures frequent system calls.
+
+    Returns:
+        Nanoseconds per call by its name, and per connection under `connection`.
+    """
+    listener = socket.create_server(("127.0.0.1", 0))
+    client = socket.create_connection(listener.getsockname())
+    accepted, _ = listener.accept()
+    null = os.open(os.devnull, os.O_WRONLY)
+    accepted.settimeout(0)
+    try:
+        functions: dict[str, Callable[[], object]] = {
+            "getpid": os.getppid,
+            "getpeername": accepted.getpeername,
+            "getsockname": accepted.getsockname,
+            "fstat": lambda: os.fstat(null),
+            "openat": lambda: os.close(os.open(sys.executable, os.O_RDONLY)),
+            "newfstatat": lambda: os.stat(sys.executable),  # noqa: PTH116 - the call itself is measured
+            "setsockopt": lambda: accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+            "getsockopt": lambda: accepted.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR),
+            "write": lambda: os.write(null, b"x"),
+        }
+        empty = _cost(lambda: None)
+        costs = {name: max(0.0, _cost(call) - empty) for name, call in functions.items()}
+        return costs | {"connection": _cost(lambda: _connect(listener), PRICED_CONNECTIONS)}
+    finally:
+        os.close(null)
+        for each in (client, accepted, listener):
+            each.close()
+
+
+def _connect(listener: socket.socket) -> None:
+    """Opens and closes a connection, both ends of it."""
+    client = socket.socket()
+    client.connect(listener.getsockname())
+    accepted, _ = listener.accept()
+    # The client closes first, so that TIME_WAIT holds its port and not the listener's.
+    client.close()
+    accepted.close()
+
+
+def _cost(function: Callable[[], object], count: int = CALLS) -> float:
+    """Nanoseconds per call in the cheapest round: other load on the machine only adds to it."""
+    costs = []
+    for _ in range(PRICING_ROUNDS):
+        started = monotonic_ns()
+        for _ in range(count):
+            function()
+        costs.append((monotonic_ns() - started) / count)
+    return min(costs)
+
+
+# Connections that are held open, first idle and then with a waiting request.
+HELD = 16_000
+HELD_MIN = 1_000
+HELD_DELAY_MS = 60_000
+
+# Bytes that are read of a response whose rest is not needed.
+ANSWER_SIZE_MAX = 65_536
+
+# Descriptors for everything else.
+SPARE = 200
+
+# The median of this many loads is used: while twenty other processes competed for two virtual
+# cores, the cost in one load, relative to the copy's, was 0.96 to 1.10 with timers in a wheel.
+LOADS = 5
+
+# To detect whether delays are supported, and the resolution of the timer.
+ISOLATED_DELAY_MS = 20
+ISOLATED_REQUESTS = 10
+NS_PER_MS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadCost:
+    """CPU time per request of a few connections that request short delays.
+
+    Attributes:
+        control_ns: That of a second copy of the target under the same load at the same time,
+            without other connections: other load of the machine affects both. None without a copy.
+    """
+
+    target_ns: float
+    control_ns: float | None
+
+    @property
+    def relative(self) -> float:
+        """Relative to the copy's, or absolute without a copy."""
+        return self.target_ns / (self.control_ns or 1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimerProbe:
+    """How a delay is requested.
+
+    Attributes:
+        asking: The probing client's request for a response delayed by this many milliseconds.
+        load: Loads the target and its copy.
+    """
+
+    asking: Callable[[int], RequestTarget]
+    load: Callable[[], LoadCost]
+
+
+def observe_timers(waiting: TimerProbe) -> TimerObservation:
+    """Requests delayed responses: alone, with many idle connections, and with waiting requests.
+
+    Raises:
+        ProbeError: The target has no delayed response, or holds too few connections.
+    """
+    late = _lateness_ns(waiting)
+    asking = waiting.asking(HELD_DELAY_MS)
+    with _held(waiting.asking(0)) as connections:
+        idle = _median(waiting)
+        for connection in connections:
+            connection.sendall(asking.request)
+        busy = _median(waiting)
+        return TimerObservation(
+            waiting=len(connections),
+            cpu_ns_idle=idle.target_ns,
+            cpu_ns_waiting=busy.target_ns,
+            control_ns_idle=idle.control_ns or 0.0,
+            control_ns_waiting=busy.control_ns or 0.0,
+            lateness_ns=late,
+        )
+
+
+def _median(waiting: TimerProbe) -> LoadCost:
+    costs = sorted((waiting.load() for _ in range(LOADS)), key=lambda cost: cost.relative)
+    return costs[len(costs) // 2]
+
+
+@contextmanager
+def _held(asking: RequestTarget) -> Iterator[list[socket.socket]]:
+    """Opens many idle connections, as many as the limit of descriptors allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    count = min(HELD, hard - SPARE)
+    if count < HELD_MIN:
+        raise ProbeError(f"only {hard:,} descriptors are allowed", result="ulimit -n 20000")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, count + SPARE), hard))
+    try:
+        with ExitStack() as stack:
+            yield [stack.enter_context(_idle_connection(asking)) for _ in range(count)]
+    except OSError as error:
+        raise ProbeError(f"it does not hold {count:,} connections: {error}") from error
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def _idle_connection(asking: RequestTarget) -> socket.socket:
+    """Opens a connection with one request, because servers soon close one without any."""
+    connection = asking.connect(ANSWER_LIMIT_S)
+    # Closed with a reset, so that thousands of ports are not left in TIME_WAIT.
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.sendall(asking.request)
+    connection.recv(ANSWER_SIZE_MAX)
+    return connection
+
+
+def _lateness_ns(waiting: TimerProbe) -> int:
+    """The lateness of a delayed answer, minus that of our own sleep of the same length."""
+    delay_ns = ISOLATED_DELAY_MS * NS_PER_MS
+    at_once, waited, slept = [], [], []
+    try:
+        with (
+            Client(waiting.asking(0)) as prompt,
+            Client(waiting.asking(ISOLATED_DELAY_MS)) as delayed,
+        ):
+            for _ in range(ISOLATED_REQUESTS):
+                at_once.append(prompt.request_again().latency_ns)
+                waited.append(delayed.request_again().latency_ns)
+                slept.append(_slept_ns(delay_ns))
+    except (OSError, http.client.HTTPException) as error:
+        raise ProbeError(f"/delay?ms={ISOLATED_DELAY_MS} is not answered: {error}") from error
+    if statistics.median(waited) < delay_ns:
+        raise ProbeError(
+            "it has no /delay?ms=N that waits", result="serve that part of the contract"
+        )
+    if statistics.median(at_once) >= delay_ns:
+        raise ProbeError(
+            f"its answers take {statistics.median(at_once) / NS_PER_MS:.0f} ms when no delay is "
+            "given on the command line",
+            result="take away what delays them",
+        )
+    return max(0, int(statistics.median(waited) - statistics.median(slept)))
+
+
+def _slept_ns(delay_ns: int) -> int:
+    started = monotonic_ns()
+    sleep(delay_ns / 1e9)
+    return monotonic_ns() - started
