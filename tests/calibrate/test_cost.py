@@ -16,7 +16,7 @@ from jissoku.inference.tool_values import ENTRY, Entries, Share, Window, share
 from jissoku.measure.calibration import read_cells
 from jissoku.measure.cost import invalid_reason
 from jissoku.measure.oracle import read_tools
-from jissoku.model.request_cost import (
+from jissoku.model.calibration import (
     CostRecord,
     LoadPoint,
     SyscallCounts,

@@ -9,7 +9,7 @@ from jissoku.errors import InputError
 from jissoku.measure.calibration import read_cells
 from jissoku.measure.cost import CostPlan, measure
 from jissoku.measure.oracle import find_tool, read_tools
-from jissoku.model.request_cost import CostRecord, SyscallCounts, ToolPair
+from jissoku.model.calibration import CostRecord, SyscallCounts, ToolPair
 from jissoku.model.updated import updated
 from jissoku.system import cores
 from jissoku.targets.placeholders import default_cache

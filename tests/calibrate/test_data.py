@@ -8,8 +8,7 @@ import pytest
 from jissoku.errors import InputError
 from jissoku.measure.calibration import read_checks, select_checks
 from jissoku.measure.oracle import read_tools
-from jissoku.model.calibration import CalibrationCheck
-from jissoku.model.load_tool import Tool
+from jissoku.model.calibration import CalibrationCheck, Tool
 
 CHECKS = read_checks()
 TOOLS = read_tools()

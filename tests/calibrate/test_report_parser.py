@@ -3,7 +3,7 @@ from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 
 from jissoku.inference.tool_values import COUNT, rank, read_values
 from jissoku.measure.oracle import read_tools
-from jissoku.model.load_tool import FigurePattern
+from jissoku.model.calibration import FigurePattern
 
 WRK = """Running 2s test @ http://127.0.0.1:1/
   3 threads and 100 connections

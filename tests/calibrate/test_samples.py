@@ -2,8 +2,7 @@ import itertools
 import random
 
 from jissoku.inference.tool_values import sample_values
-from jissoku.model.calibration import CalibrationCheck, Scenario
-from jissoku.model.load_tool import Samples
+from jissoku.model.calibration import CalibrationCheck, Samples, Scenario
 
 WANTED = Samples(file="raw.csv", start="due_ns", end="done_ns", where={"kind": "ok"})
 

@@ -13,17 +13,21 @@ from jissoku.measure.calibration import CalibrationPlan, ScenarioRunner, calibra
 from jissoku.model import CoreAssignment
 from jissoku.model.calibration import (
     CalibrationCheck,
+    CommandLine,
     Disturbance,
     Expectation,
+    FigurePattern,
+    Installation,
+    InstalledTool,
     Scenario,
     ScenarioResult,
     Score,
+    Tool,
     ToolOptions,
 )
-from jissoku.model.load_tool import CommandLine, FigurePattern, Installation, InstalledTool, Tool
 from jissoku.model.updated import updated
 from jissoku.records.calibration import read_cards
-from jissoku.report.scorecard import to_html
+from jissoku.report.page import scorecard_html
 from jissoku.system.cores import available_cores
 
 # It sends one request less than requested, like a tool that rounds.
@@ -241,8 +245,8 @@ def test_checks_of_another_time_stay_on_the_card(plan: CalibrationPlan) -> None:
 
 def test_the_page_shows_every_tool_and_needs_nothing_else(plan: CalibrationPlan) -> None:
     card = calibrate(plan, Listener())
-    page = to_html(read_checks(), [card])
-    assert page == to_html(read_checks(), [card])
+    page = scorecard_html(read_checks(), [card])
+    assert page == scorecard_html(read_checks(), [card])
     assert "made-up" in page
     assert "not testable here" in page
     assert "http://" not in page.replace("http://www.w3.org", "")

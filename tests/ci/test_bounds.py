@@ -15,12 +15,10 @@ from jissoku.inference.compare import is_enough
 from jissoku.inference.expression import GrammarError
 from jissoku.measure.ci import CiFiles, write_ci_files
 from jissoku.model import CounterReadings, Method, Mode, Run, Trial
-from jissoku.model.bound import BoundStatus
+from jissoku.model.summary import BoundStatus
 from jissoku.model.updated import updated
 from jissoku.records import RunWriter
-from jissoku.report.bounds import LENGTH_MAX, MARKER, bound_sentence, comment
-from jissoku.report.causes import causes
-from jissoku.report.exports import FORMATS
+from jissoku.report.bounds import FORMATS, LENGTH_MAX, MARKER, bound_sentence, causes, comment
 from tests.inference import factories
 from tests.inference.factories import Noise, TrueValues
 

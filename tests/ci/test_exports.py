@@ -11,9 +11,9 @@ from jissoku.inference import summarise
 from jissoku.inference.bounds import bound_results
 from jissoku.inference.latency import block_costs
 from jissoku.model import Run, Trial
-from jissoku.model.bound import BoundResult
+from jissoku.model.summary import BoundResult
 from jissoku.model.updated import updated
-from jissoku.report.exports import FORMATS
+from jissoku.report.bounds import FORMATS
 from tests.ci.test_bounds import BOUND, measured
 from tests.inference.factories import Noise
 

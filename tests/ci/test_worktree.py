@@ -6,7 +6,7 @@ import pytest
 
 from jissoku.design.search import bisect
 from jissoku.errors import InputError, TargetError
-from jissoku.model.bound import BoundStatus
+from jissoku.model.summary import BoundStatus
 from jissoku.targets.command import checkout, commits_between, resolve, subject
 from tests.ci.server_repository import git
 from tests.conftest import Run

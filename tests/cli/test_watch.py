@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.model.event import Event, EventKind
-from jissoku.model.trial import TrialKind
+from jissoku.model.trial import Event, EventKind, TrialKind
 from jissoku.model.updated import updated
-from jissoku.records.events import EventWriter
+from jissoku.records.run_folder import EventWriter
 from tests.conftest import Run
 
 LINES = [

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from jissoku.model.observed import (
+from jissoku.model.explanation import (
     LoadObservation,
     MemoryObservation,
     Observations,

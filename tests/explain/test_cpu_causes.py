@@ -9,8 +9,7 @@ import pytest
 from jissoku.explain import findings
 from jissoku.explain.cpu_causes import CPU_CAUSES
 from jissoku.inference.profile import user_functions
-from jissoku.model.finding import Explanation
-from jissoku.model.observed import Observations, ProcessInfo
+from jissoku.model.explanation import Explanation, Observations, ProcessInfo
 from jissoku.model.profile import Frame
 from jissoku.model.updated import updated
 from jissoku.report.explanation import to_json, to_text

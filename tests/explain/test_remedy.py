@@ -1,7 +1,7 @@
 """Settings as a diff of a configuration."""
 
 from jissoku.explain import diff
-from jissoku.model.finding import SuggestedDirective
+from jissoku.model.explanation import SuggestedDirective
 
 CONFIG = """\
 worker_processes 1;

@@ -3,8 +3,7 @@
 import pytest
 
 from jissoku.explain import findings
-from jissoku.model.finding import Explanation
-from jissoku.model.observed import Observations
+from jissoku.model.explanation import Explanation, Observations
 from jissoku.model.updated import updated
 from jissoku.report.explanation import to_text
 from tests.explain import factories

@@ -3,8 +3,13 @@
 import pytest
 
 from jissoku.explain import RULES, findings
-from jissoku.model.finding import Finding
-from jissoku.model.observed import MemoryObservation, Observations, ProcessInfo, TimerObservation
+from jissoku.model.explanation import (
+    Finding,
+    MemoryObservation,
+    Observations,
+    ProcessInfo,
+    TimerObservation,
+)
 from jissoku.model.updated import updated
 from tests.explain import factories
 

@@ -29,7 +29,7 @@ from jissoku.model import Run
 from jissoku.model.history import BlockRow, RunRows
 from jissoku.model.updated import updated
 from jissoku.records import RunWriter
-from jissoku.records.find import run_key
+from jissoku.records.run_folder import run_key
 from jissoku.ui.library import Library
 from jissoku.ui.pages import ReadingPages
 from jissoku.ui.render import Pages

@@ -29,8 +29,7 @@ from jissoku.model import (
     Transport,
     Workload,
 )
-from jissoku.model.history import IndexedRun
-from jissoku.model.history_answer import Control, Tau
+from jissoku.model.history import Control, IndexedRun, Tau
 from jissoku.model.updated import updated
 from jissoku.request import ComparisonRequest, command_line
 from jissoku.request.options import is_complete

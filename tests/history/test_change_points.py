@@ -11,9 +11,8 @@ import pytest
 from jissoku.inference import pooling
 from jissoku.inference.pooling import OCCASIONS_MIN, LogRatio, find_steps
 from jissoku.inference.series import target_history
-from jissoku.model.history import IndexedRun
-from jissoku.model.history_answer import Control, Series
-from jissoku.report.suspicions import suspicion_text, suspicions
+from jissoku.model.history import Control, IndexedRun, Series
+from jissoku.report.history import suspicion_text, suspicions
 from tests.history.factories import indexed
 
 COSTS = {"a": 1.0, "floor": 0.0, "go": 0.7, "node": 1.4}

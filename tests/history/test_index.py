@@ -20,7 +20,7 @@ from jissoku.inference.series import target_history
 from jissoku.measure.history import History, find_run, open_history
 from jissoku.model import Method
 from jissoku.model.updated import updated
-from jissoku.report.history_text import difference_text, history_text
+from jissoku.report.history import difference_text, history_text
 from tests.conftest import Run
 from tests.history.factories import write_run
 from tests.inference import factories

@@ -13,16 +13,17 @@ from jissoku.measure.history import open_history
 from jissoku.measure.publish import write_history
 from jissoku.model.history import IndexedRun
 from jissoku.model.updated import updated
-from jissoku.report.boards import boards
-from jissoku.report.history_html import (
+from jissoku.report.history import (
+    boards,
+    history_text,
     index_html,
+    machines_text,
     report_file,
     series_figure,
     series_sentences,
     target_file,
     target_html,
 )
-from jissoku.report.history_text import history_text, machines_text
 from tests.history.factories import indexed
 from tests.history.test_index import record
 from tests.report.drawing import of_class

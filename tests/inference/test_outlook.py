@@ -10,7 +10,7 @@ from jissoku.inference.decision import decide, settle
 from jissoku.inference.estimate import Looks
 from jissoku.model import Comparison, Estimate, Load, LoadLevel, Metric, TrialKind, Verdict
 from jissoku.model.updated import updated
-from jissoku.model.verdict_text import outlook, time_text
+from jissoku.model.wording import outlook, time_text
 from tests.inference import factories
 from tests.inference.factories import Noise, TrueValues
 

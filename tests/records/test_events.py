@@ -7,8 +7,8 @@ import pytest
 
 from jissoku.errors import InputError
 from jissoku.measure.progress import follow, newest
-from jissoku.model.event import Event, EventKind
-from jissoku.records.events import EVENTS_FILE, EventWriter, read_events
+from jissoku.model.trial import Event, EventKind
+from jissoku.records.run_folder import EVENTS_FILE, EventWriter, read_events
 
 
 def note(text: str) -> Event:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from jissoku.model.history import FolderEntry
-from jissoku.records import find
-from jissoku.records.find import find_runs, run_folders, run_key
+from jissoku.records import run_folder
+from jissoku.records.run_folder import find_runs, run_folders, run_key
 
 Entries = dict[str, FolderEntry]
 
@@ -58,7 +58,7 @@ def test_a_link_to_a_folder_is_not_followed(root: Path) -> None:
 def test_what_has_not_changed_is_not_read(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = find_runs(root)
     read: list[str] = []
-    monkeypatch.setattr(find, "_read", lambda folder, *_: read.append(folder))
+    monkeypatch.setattr(run_folder, "_read", lambda folder, *_: read.append(folder))
     assert find_runs(root, known) == known
     assert read == []
 

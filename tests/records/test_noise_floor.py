@@ -5,7 +5,7 @@ import pytest
 
 from jissoku.errors import JissokuError
 from jissoku.model import Method
-from jissoku.model.noise_floor import NoiseFloor
+from jissoku.model.run import NoiseFloor
 from jissoku.model.updated import updated
 from jissoku.records import noise_floor
 from jissoku.records.noise_floor import CAMPAIGNS_MIN

@@ -4,8 +4,7 @@ import pytest
 
 from jissoku.model import Metric, Summary, Verdict
 from jissoku.model.updated import updated
-from jissoku.report.brief import brief
-from jissoku.report.text import plain
+from jissoku.report.terminal import brief, plain
 from tests.report import fixture
 
 WIDTH, HEIGHT = 80, 40

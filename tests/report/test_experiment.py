@@ -4,7 +4,7 @@ import pytest
 
 from jissoku.model.experiment import ClaimStatus
 from jissoku.model.updated import updated
-from jissoku.report import experiment, experiment_chart as chart
+from jissoku.report import experiment
 from tests.report import drawing
 from tests.report.drawing import Mark
 from tests.report.outcome import CLAIMS, outcome
@@ -27,14 +27,18 @@ def test_all_answers_are_met() -> None:
 
 def drawn(name: str) -> tuple[list[str], list[Mark]]:
     """Names of the rows, and the marks in them."""
-    figure = {"claims": chart.claims, "published": chart.published}[name](outcome())
+    figure = {"claims": experiment.claims_chart, "published": experiment.published_chart}[name](
+        outcome()
+    )
     assert figure is not None
     return drawing.labels(figure, "name"), drawing.marks(figure)
 
 
 def bound(name: str) -> float:
     """Where the dotted line is."""
-    figure = {"claims": chart.claims, "published": chart.published}[name](outcome())
+    figure = {"claims": experiment.claims_chart, "published": experiment.published_chart}[name](
+        outcome()
+    )
     assert figure is not None
     (line,) = drawing.of_class(figure, "reference")
     return drawing.place(line, "x1")
@@ -82,6 +86,6 @@ def test_published_ratios_stand_beside_ours() -> None:
 
 def test_without_a_figure_there_is_no_plot_and_no_script() -> None:
     bare = updated(outcome(CLAIMS[5:7]), published=())
-    assert chart.claims(bare) is None
-    assert chart.published(bare) is None
+    assert experiment.claims_chart(bare) is None
+    assert experiment.published_chart(bare) is None
     assert "<script" not in experiment.to_html(bare)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from jissoku.model import Metric, Summary, Verdict
-from jissoku.model.verdict_text import verdict_text
+from jissoku.model.wording import verdict_text
 from jissoku.report import to_html, to_json, to_text
 from tests.report import fixture
 

@@ -9,7 +9,7 @@ from jissoku.model import ReportWarning, Severity, Summary
 from jissoku.model.updated import updated
 from jissoku.report import to_html, to_json, to_text
 from jissoku.report.bounds import comment
-from jissoku.report.sanitize import clean, sanitized
+from jissoku.report.format import clean, sanitized
 from tests.report import fixture
 
 EVIL = "</script><img src=x onerror=alert(1)>`|*[a](b)\x1b[2J\x07\n# not a heading"

@@ -7,24 +7,14 @@ import pytest
 
 from jissoku.model import ArmSummary, MeasurementStatus, Metric, Summary, Verdict
 from jissoku.model.updated import updated
-from jissoku.report import (
-    charts,
-    curves,
-    line_plots,
-    method,
-    metric_words,
-    tables,
-    to_html,
-    to_text,
-    verdicts,
-)
+from jissoku.report import charts, method, plots, tables, to_html, to_text, verdicts
 from jissoku.report.svg import Chart
 from tests.report import drawing, fixture
 from tests.report.factories import ARMS
 
 
 def drawn(summary: Summary) -> Chart:
-    figure = curves.costs(summary)
+    figure = charts.costs(summary)
     assert figure is not None
     return figure
 
@@ -77,19 +67,19 @@ def test_labels_at_the_ends_of_lines_do_not_touch() -> None:
     assert set(found) == {"floor", "jissoku", "nginx", "nginx-tuned", "go", "node", "tornado"}
     places = sorted(found[name] for name in ("floor", "jissoku", "nginx", "nginx-tuned", "go"))
     gaps = [lower - upper for upper, lower in pairwise(places)]
-    assert min(gaps) > line_plots.LABEL_DISTANCE - 0.2
+    assert min(gaps) > plots.LABEL_DISTANCE - 0.2
 
 
 def test_one_load_has_no_curve() -> None:
-    assert curves.costs(fixture.two()) is None
+    assert charts.costs(fixture.two()) is None
     assert "costs" not in {figure.name for figure in charts.charts(fixture.two())}
 
 
 def test_a_check_that_disagrees_is_marked_with_both_figures() -> None:
     summary = fixture.race()
-    (found,) = (c for c in summary.comparisons if metric_words.disagreements(c))
-    (doubt,) = metric_words.disagreements(found)
-    assert doubt.startswith(metric_words.WARNING)
+    (found,) = (c for c in summary.comparisons if verdicts.disagreements(c))
+    (doubt,) = verdicts.disagreements(found)
+    assert doubt.startswith(verdicts.WARNING)
     assert "time-sliced 2.04" in doubt
     assert "each alone 1.63" in doubt
     for text in (to_text(summary), to_html(summary)):
@@ -107,8 +97,8 @@ def test_many_loads_are_shortened_for_the_terminal() -> None:
 @pytest.mark.parametrize("metric", Metric)
 def test_more_is_worse_but_of_capacity(metric: Metric) -> None:
     expected = "better" if metric is Metric.CAPACITY else "worse"
-    assert metric_words.tone(metric, Verdict.HIGHER) == expected
-    assert metric_words.tone(metric, Verdict.EQUAL) == "same"
+    assert verdicts.tone(metric, Verdict.HIGHER) == expected
+    assert verdicts.tone(metric, Verdict.EQUAL) == "same"
 
 
 def test_cpu_is_never_called_fast_or_slow() -> None:

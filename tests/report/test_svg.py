@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from jissoku.report import charts, experiment_chart, line_plots, svg, to_html
+from jissoku.report import charts, experiment, plots, svg, to_html
 from jissoku.report.svg import Chart, even_labels, scale, ticks
 from tests.report import drawing, fixture
 from tests.report.outcome import outcome
@@ -15,7 +15,7 @@ FIGURES = {
     **{f"{name}: {f.name}": f for name, make in fixture.ALL.items() for f in charts.charts(make())},
     **{
         f"experiment: {f.name}": f
-        for f in (experiment_chart.claims(outcome()), experiment_chart.published(outcome()))
+        for f in (experiment.claims_chart(outcome()), experiment.published_chart(outcome()))
         if f is not None
     },
 }
@@ -64,8 +64,8 @@ def test_the_numbers_stand_beside(figure: Chart) -> None:
 def test_nothing_is_drawn_outside_of_the_plot(figure: Chart) -> None:
     assert all(0 <= mark.x <= 1 for mark in drawing.marks(figure))
     for line in drawing.curves(figure).values():
-        assert len(line) <= line_plots.POINTS_MAX
-        assert all(0 <= x <= 1 and 0 <= y <= line_plots.INSIDE for x, y in line)
+        assert len(line) <= plots.POINTS_MAX
+        assert all(0 <= x <= 1 and 0 <= y <= plots.INSIDE for x, y in line)
 
 
 def test_every_class_and_shape_is_known() -> None:
@@ -136,8 +136,8 @@ def test_labels_of_an_axis_have_the_same_number_of_decimals(
 
 def test_a_curve_keeps_its_shape_with_few_points() -> None:
     curve = [(x / 999, 150 + 100 * math.sin(x / 80)) for x in range(1000)]
-    kept = line_plots.simplified(curve)
-    assert 20 < len(kept) <= line_plots.POINTS_MAX
+    kept = plots.simplified(curve)
+    assert 20 < len(kept) <= plots.POINTS_MAX
     assert kept[0] == curve[0]
     assert kept[-1] == curve[-1]
     assert set(kept) <= set(curve)
@@ -146,7 +146,7 @@ def test_a_curve_keeps_its_shape_with_few_points() -> None:
 
 def test_a_short_curve_is_kept_as_it_is() -> None:
     curve = [(0.0, 1.0), (0.5, 7.0), (1.0, 2.0)]
-    assert line_plots.simplified(curve) == curve
+    assert plots.simplified(curve) == curve
 
 
 def test_text_from_outside_stays_text() -> None:

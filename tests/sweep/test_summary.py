@@ -8,7 +8,7 @@ from jissoku.inference import summarise_sweep
 from jissoku.model import Axis, CoreAssignment, MeasurementStatus, SweepSummary, TrialKind
 from jissoku.model.updated import updated
 from jissoku.report import sweep_to_html, sweep_to_json, sweep_to_text
-from jissoku.report.sweep_chart import sweep_figures
+from jissoku.report.sweep import sweep_figures
 from tests.inference import factories as campaigns
 from tests.report import drawing
 from tests.sweep import factories

@@ -21,7 +21,7 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
-from jissoku.model.event import EventKind
+from jissoku.model.trial import EventKind
 from tests import browser
 from tests.ui.conftest import RECORDS
 from tests.ui.in_browser.conftest import FLAGS

@@ -14,8 +14,7 @@ from typing import Self
 import msgspec
 
 from jissoku.cli.ui import _check
-from jissoku.model.event import Event, EventKind
-from jissoku.model.trial import TrialKind
+from jissoku.model.trial import Event, EventKind, TrialKind
 from jissoku.ui.jobs import Job
 from jissoku.ui.server import UiConfig, pages_in_thread
 from tests.ui.conftest import LIMIT_S, Client, client_of

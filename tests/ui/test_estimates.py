@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jissoku.model import Mode
-from jissoku.model.event import EventKind
+from jissoku.model.trial import EventKind
 from jissoku.model.updated import updated
 from jissoku.system.processes import start_ticks
 from jissoku.ui.estimates import (

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jissoku.measure.reports import experiment_text, report_text
-from jissoku.model.event import EventKind
+from jissoku.model.trial import EventKind
 from jissoku.ui.jobs import JobQueue
 from jissoku.ui.library import Library
 from jissoku.ui.pages import ReadingPages

@@ -15,7 +15,7 @@ import pytest
 from jissoku.errors import InputError
 from jissoku.measure import history
 from jissoku.model.history import RunRows
-from jissoku.records.find import run_key
+from jissoku.records.run_folder import run_key
 from jissoku.system.measurement_lock import PATH_VARIABLE, is_measuring, measurement_lock
 from jissoku.ui import indexer, library
 from jissoku.ui.server import UiConfig, pages_in_thread

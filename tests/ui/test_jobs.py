@@ -13,7 +13,7 @@ from jissoku.cli.commands import jissoku
 from jissoku.design.sampling_plan import MINUTES_MAX
 from jissoku.errors import InputError
 from jissoku.model import Mode
-from jissoku.model.event import EventKind
+from jissoku.model.trial import EventKind
 from jissoku.model.updated import updated
 from jissoku.ui.jobs import JobQueue, JobState
 from jissoku.ui.runner import Runner, is_alive

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jissoku import inference
-from jissoku.model.event import EventKind
+from jissoku.model.trial import EventKind
 from jissoku.records import RunWriter
 from jissoku.report import LiveTable, live_table
 from jissoku.report.format import TIMES

@@ -9,7 +9,7 @@ from threading import Timer
 import msgspec
 import pytest
 
-from jissoku.model.event import EventKind
+from jissoku.model.trial import EventKind
 from jissoku.system.background import viewer_pids
 from jissoku.system.measurement_lock import PATH_VARIABLE, Holder
 from jissoku.ui.streams import LOOK_S

@@ -4,9 +4,9 @@ import random
 
 from jissoku.inference.across_runs import run_difference
 from jissoku.model import Load, LoadLevel
-from jissoku.model.history_answer import Tau
+from jissoku.model.history import Tau
 from jissoku.model.updated import updated
-from jissoku.report.history_text import difference_text
+from jissoku.report.history import difference_text
 from jissoku.ui.page_data import changes_table, pair_facts
 from tests.history.factories import LOAD, indexed
 

@@ -14,7 +14,7 @@ from jissoku.errors import InputError
 from jissoku.inference.bounds import check_arms
 from jissoku.measure.ci import CANDIDATE, GOOD, CommitQuestion, compare_commits
 from jissoku.measure.selection import folder_for, seed, workload
-from jissoku.model.bound import BoundStatus
+from jissoku.model.summary import BoundStatus
 from jissoku.model.wording import plural
 from jissoku.records.run_folder import RUN_FILE, check_new
 from jissoku.report.bounds import bound_sentence

@@ -23,7 +23,7 @@ from jissoku.measure.calibration import (
 )
 from jissoku.measure.oracle import find_tool, read_tools
 from jissoku.model.calibration import CalibrationCheck, Score, Scorecard
-from jissoku.report.scorecard import evidence, totals
+from jissoku.report.page import evidence, totals
 from jissoku.system import cores
 from jissoku.targets.placeholders import default_cache
 

@@ -32,12 +32,11 @@ from jissoku.measure.compare import compare as run_campaign
 from jissoku.measure.comparison import CompareConfig, check_request, compare_config, profiled_pair
 from jissoku.measure.profile import profile
 from jissoku.measure.selection import arm_names, prepare_targets, workload
-from jissoku.model.bound import BoundResult, BoundStatus
+from jissoku.model.summary import BoundResult, BoundStatus
 from jissoku.model.updated import updated
 from jissoku.records.run_folder import RUN_FILE, check_new
-from jissoku.report.bounds import bound_sentence
-from jissoku.report.exports import FORMATS
-from jissoku.report.history_text import difference_text
+from jissoku.report.bounds import FORMATS, bound_sentence
+from jissoku.report.history import difference_text
 from jissoku.request import ComparisonRequest, asking
 from jissoku.request.options import option
 from jissoku.request.param_types import Written

@@ -9,10 +9,10 @@ from jissoku.cli.compare import compare
 from jissoku.errors import JissokuError
 from jissoku.measure.ci import judge
 from jissoku.measure.selection import folder_for
-from jissoku.model.bound import BoundStatus
-from jissoku.model.history_answer import Confirmation
+from jissoku.model.history import Confirmation
+from jissoku.model.summary import BoundStatus
 from jissoku.report.bounds import bound_sentence
-from jissoku.report.suspicions import Suspicion, suspicion_text
+from jissoku.report.history import Suspicion, suspicion_text
 from jissoku.request import to_argv
 
 ANSWERS = {

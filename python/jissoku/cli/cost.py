@@ -17,8 +17,14 @@ from jissoku.measure.calibration import read_cells
 from jissoku.measure.cost import CostPlan, measure
 from jissoku.measure.oracle import find_tool
 from jissoku.model import Estimate
-from jissoku.model.load_tool import Tool
-from jissoku.model.request_cost import CostRecord, CostResult, LoadPoints, SyscallCounts, ToolPair
+from jissoku.model.calibration import (
+    CostRecord,
+    CostResult,
+    LoadPoints,
+    SyscallCounts,
+    Tool,
+    ToolPair,
+)
 from jissoku.system import cores
 
 # Next to the scorecards, whose page is generated from all records in their folder.

@@ -7,7 +7,7 @@ import click
 from jissoku.cli import exit_codes, shared_options
 from jissoku.cli.messages import print_message
 from jissoku.measure.history import find_run, open_history
-from jissoku.report.history_text import difference_text
+from jissoku.report.history import difference_text
 
 
 @click.command()

@@ -22,7 +22,7 @@ from jissoku.measure.selection import (
     workload,
 )
 from jissoku.measure.tune import TuningTarget, tune
-from jissoku.model.finding import Explanation
+from jissoku.model.explanation import Explanation
 from jissoku.model.updated import updated
 from jissoku.report.explanation import to_json, to_text
 from jissoku.request import ExplanationRequest, asking

@@ -16,12 +16,14 @@ from jissoku.history import queries
 from jissoku.inference.series import machine_ratios
 from jissoku.measure.history import History, open_history
 from jissoku.measure.publish import write_history
-from jissoku.model.history_answer import Series
+from jissoku.model.history import Series
 from jissoku.records import dismissals
-from jissoku.report import history_text
-from jissoku.report.suspicions import (
+from jissoku.report.history import (
     dismissed_text,
     divided,
+    history_text,
+    machines_text,
+    runs_text,
     suspicion_text,
     suspicions,
     with_key,
@@ -103,7 +105,7 @@ def history(**given: Any) -> int:
     elif options.changes or options.confirm:
         return _changes(found, options.target, roots, confirm=options.confirm)
     elif options.target is None:
-        click.echo(history_text.runs_text(found.headers()), nl=False)
+        click.echo(runs_text(found.headers()), nl=False)
     else:
         _print_target(found, options.target, machines=options.machines)
     return exit_codes.OK
@@ -112,9 +114,9 @@ def history(**given: Any) -> int:
 def _print_target(found: History, target: str, *, machines: bool) -> None:
     series = _series(found, target)
     if machines:
-        click.echo(history_text.machines_text(machine_ratios(series)), nl=False)
+        click.echo(machines_text(machine_ratios(series)), nl=False)
     else:
-        click.echo(history_text.history_text(target, series), nl=False)
+        click.echo(history_text(target, series), nl=False)
 
 
 def _series(found: History, target: str) -> tuple[Series, ...]:

@@ -14,7 +14,7 @@ from rich.segment import ControlType, Segment
 from rich.table import Table
 from rich.text import Text
 
-from jissoku.model.verdict_text import time_text
+from jissoku.model.wording import time_text
 from jissoku.report import LiveState, LiveTable
 
 BAR_WIDTH = 24

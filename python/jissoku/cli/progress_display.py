@@ -11,9 +11,9 @@ from jissoku import inference
 from jissoku.cli.live_view import LiveView
 from jissoku.measure.progress import ProgressListener
 from jissoku.model import Run, Trial
-from jissoku.model.verdict_text import time_text
+from jissoku.model.wording import time_text
 from jissoku.report import live_table
-from jissoku.report.sanitize import clean, sanitized
+from jissoku.report.format import clean, sanitized
 
 QUIET_S = 15.0
 

@@ -20,7 +20,7 @@ from jissoku.measure import self_test as campaigns
 from jissoku.measure.selection import folder_for
 from jissoku.measure.self_test import OWN_TARGET, SelfTestConfig, SeriesResults
 from jissoku.model import LoadLevel, Method
-from jissoku.model.noise_floor import NoiseFloor
+from jissoku.model.run import NoiseFloor
 from jissoku.records import noise_floor
 from jissoku.request import asking
 from jissoku.request.options import option

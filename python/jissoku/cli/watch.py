@@ -9,7 +9,7 @@ from rich.markup import escape
 from jissoku import records
 from jissoku.cli import exit_codes
 from jissoku.measure.progress import follow, newest
-from jissoku.model.event import Event, EventKind
+from jissoku.model.trial import Event, EventKind
 
 
 @click.command()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from jissoku.model import CapacityStep
-from jissoku.model.bound import BoundStatus
+from jissoku.model.summary import BoundStatus
 
 # The capacity is near the closed loop's rate; a search that starts below it needs a few steps up.
 # Each step is twice the previous one, as a logarithm, so that a distant capacity is found, too.

@@ -25,8 +25,7 @@ from jissoku.explain import (
 )
 from jissoku.explain.config_diff import diff
 from jissoku.explain.cpu_causes import CPU_CAUSES
-from jissoku.model.finding import Finding
-from jissoku.model.observed import Observations
+from jissoku.model.explanation import Finding, Observations
 
 __all__ = ["RULES", "diff", "findings"]
 

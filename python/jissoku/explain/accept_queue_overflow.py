@@ -1,7 +1,6 @@
 """Connections arrive at a full accept queue."""
 
-from jissoku.model.finding import Finding, SuggestedDirective
-from jissoku.model.observed import Observations
+from jissoku.model.explanation import Finding, Observations, SuggestedDirective
 from jissoku.model.wording import plural
 
 

@@ -1,8 +1,7 @@
 """Something is written to a file for each request."""
 
 from jissoku.explain.phrasing import format_saving, top_paths
-from jissoku.model.finding import Finding, SuggestedDirective
-from jissoku.model.observed import Observations
+from jissoku.model.explanation import Finding, Observations, SuggestedDirective
 
 PER_REQUEST_MIN = 0.5
 

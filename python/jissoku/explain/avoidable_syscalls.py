@@ -2,8 +2,7 @@
 
 from jissoku.explain import open_per_request
 from jissoku.explain.phrasing import format_saving, format_time
-from jissoku.model.finding import Finding
-from jissoku.model.observed import Observations, SyscallObservation
+from jissoku.model.explanation import Finding, Observations, SyscallObservation
 
 PER_REQUEST_MIN = 0.5
 

@@ -2,8 +2,7 @@
 
 from jissoku.explain import delayed_acknowledgement
 from jissoku.explain.phrasing import format_time
-from jissoku.model.finding import Finding
-from jissoku.model.observed import Observations
+from jissoku.model.explanation import Finding, Observations
 
 # A wait in whole milliseconds is late by one, and a busy machine by another.
 LATE_NS_MAX = 5_000_000

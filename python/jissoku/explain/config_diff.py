@@ -4,7 +4,7 @@ import difflib
 import re
 from collections.abc import Iterable
 
-from jissoku.model.finding import SuggestedDirective
+from jissoku.model.explanation import SuggestedDirective
 
 INDENT = "    "
 

@@ -1,8 +1,7 @@
 """Connections are closed after few responses, so that each bears part of the cost of a new one."""
 
 from jissoku.explain.phrasing import format_saving
-from jissoku.model.finding import Finding, SuggestedDirective
-from jissoku.model.observed import Observations
+from jissoku.model.explanation import Finding, Observations, SuggestedDirective
 from jissoku.model.wording import plural
 
 # A connection costs as much as a few requests; spread over more answers it is below the noise.

@@ -1,7 +1,7 @@
 """Causes found in a profile, each with the functions that show it."""
 
 from jissoku.explain.cpu_share import CpuCause, Signature
-from jissoku.model.finding import SuggestedDirective
+from jissoku.model.explanation import SuggestedDirective
 
 # Only what runs at a start: the first function of a program is on the stack of all that it does.
 START = CpuCause(

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from jissoku.explain.phrasing import format_time
-from jissoku.model.finding import Finding, SuggestedDirective
-from jissoku.model.observed import Observations
+from jissoku.model.explanation import Finding, Observations, SuggestedDirective
 from jissoku.model.profile import Frame
 from jissoku.model.profile_observation import CpuShare, ProfileObservation
 

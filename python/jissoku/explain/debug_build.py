@@ -3,8 +3,7 @@
 from pathlib import PurePosixPath
 
 from jissoku.explain.cpu_share import SAMPLES_MIN, Signature
-from jissoku.model.finding import Finding
-from jissoku.model.observed import Observations, ProcessInfo
+from jissoku.model.explanation import Finding, Observations, ProcessInfo
 
 SANITIZERS = ("libasan.so", "libtsan.so", "libubsan.so", "liblsan.so", "vgpreload")
 FLAGS = frozenset(["--inspect", "--debug", "--reload", "-Xdev", "--dev"])

@@ -3,8 +3,7 @@
 import statistics
 
 from jissoku.explain.phrasing import format_time
-from jissoku.model.finding import Finding, SuggestedDirective
-from jissoku.model.observed import Observations
+from jissoku.model.explanation import Finding, Observations, SuggestedDirective
 
 # Linux delays an acknowledgement by 40 ms at the least (TCP_DELACK_MIN).
 STALL_NS = 30_000_000

@@ -1,7 +1,6 @@
 """The load generator, not the target, limits the rate."""
 
-from jissoku.model.finding import Finding, FindingScope
-from jissoku.model.observed import Observations
+from jissoku.model.explanation import Finding, FindingScope, Observations
 
 BUSY_MIN = 0.9
 

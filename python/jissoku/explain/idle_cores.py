@@ -1,7 +1,6 @@
 """Fewer threads work than there are cores."""
 
-from jissoku.model.finding import Finding, SuggestedDirective
-from jissoku.model.observed import Observations
+from jissoku.model.explanation import Finding, Observations, SuggestedDirective
 from jissoku.model.wording import plural
 
 # A thread with less CPU time than this fraction of the busiest one's is not a worker.

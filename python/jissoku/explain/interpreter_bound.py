@@ -4,8 +4,7 @@ import re
 from pathlib import PurePosixPath
 
 from jissoku.explain.cpu_causes import INTERPRETER_LOCK
-from jissoku.model.finding import Finding
-from jissoku.model.observed import LoadObservation, Observations
+from jissoku.model.explanation import Finding, LoadObservation, Observations
 from jissoku.model.profile_observation import ProfileObservation
 
 INTERPRETERS = re.compile(r"(python|pypy|ruby|perl|php|node|lua)[\d.]*(-fpm)?")

@@ -1,8 +1,7 @@
 """The kernel does the work, so the CPU time of the target's processes is meaningless."""
 
 from jissoku.explain.phrasing import format_small_time, format_time
-from jissoku.model.finding import Finding, FindingScope
-from jissoku.model.observed import Observations
+from jissoku.model.explanation import Finding, FindingScope, Observations
 
 
 def diagnose(observed: Observations) -> Finding | None:

@@ -1,8 +1,7 @@
 """The cost of a request grows with the number of other waiting requests."""
 
 from jissoku.explain.phrasing import format_time
-from jissoku.model.finding import Finding
-from jissoku.model.observed import Observations, TimerObservation
+from jissoku.model.explanation import Finding, Observations, TimerObservation
 
 # Waiting connections cost a little through their memory; a scanned list costs in proportion to
 # their number. With 16,000 of them medians grew 1.63 to 1.97 times with a list, and 1.00 to 1.06

@@ -1,7 +1,6 @@
 """An idle connection uses much memory."""
 
-from jissoku.model.finding import Finding
-from jissoku.model.observed import Observations
+from jissoku.model.explanation import Finding, Observations
 
 BYTES_MAX = 32 * 1024
 

@@ -1,6 +1,6 @@
 """Values in sentences, and savings relative to the total cost of a request."""
 
-from jissoku.model.observed import Observations
+from jissoku.model.explanation import Observations
 
 # Below this a value in microseconds would read as 0.0.
 SAVING_NS_MIN = 100

@@ -1,8 +1,7 @@
 """The load exceeds the capacity, so requests wait in a queue."""
 
 from jissoku.explain.phrasing import format_time
-from jissoku.model.finding import Finding, FindingScope
-from jissoku.model.observed import Observations
+from jissoku.model.explanation import Finding, FindingScope, Observations
 
 ACHIEVED_MIN = 0.99
 

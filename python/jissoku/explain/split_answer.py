@@ -4,8 +4,7 @@ import statistics
 
 from jissoku.explain import delayed_acknowledgement
 from jissoku.explain.phrasing import per_request
-from jissoku.model.finding import Finding, SuggestedDirective
-from jissoku.model.observed import Observations
+from jissoku.model.explanation import Finding, Observations, SuggestedDirective
 
 SENDS = ("write", "writev", "sendto", "sendmsg", "sendfile")
 

@@ -2,8 +2,7 @@
 
 from jissoku.explain.open_per_request import PER_REQUEST_MIN
 from jissoku.explain.phrasing import format_saving, top_paths
-from jissoku.model.finding import Finding, SuggestedDirective
-from jissoku.model.observed import Observations
+from jissoku.model.explanation import Finding, Observations, SuggestedDirective
 
 
 def diagnose(observed: Observations) -> Finding | None:

@@ -1,7 +1,6 @@
 """Several workers wake up for each connection, and all but one find none."""
 
-from jissoku.model.finding import Finding, SuggestedDirective
-from jissoku.model.observed import Observations
+from jissoku.model.explanation import Finding, Observations, SuggestedDirective
 
 # On a busy machine 13 to 15 % were measured with an injected thundering herd (a worker whose
 # listener is empty again when it runs goes back to sleep inside the kernel), and 4 % with Go, whose

@@ -1,8 +1,7 @@
 """Each request opens a connection to another process."""
 
 from jissoku.explain.phrasing import format_saving
-from jissoku.model.finding import Finding, SuggestedDirective
-from jissoku.model.observed import Observations
+from jissoku.model.explanation import Finding, Observations, SuggestedDirective
 
 PER_REQUEST_MIN = 0.5
 

@@ -13,8 +13,7 @@ from jissoku.errors import InputError
 from jissoku.history.index import HistoryIndex, Present
 from jissoku.history.schema import NAMES, as_struct
 from jissoku.model import Load
-from jissoku.model.history import ArmRow, IndexedRun, Pair, PairMean, RunRow, load_of
-from jissoku.model.history_answer import RatioColumns
+from jissoku.model.history import ArmRow, IndexedRun, Pair, PairMean, RatioColumns, RunRow, load_of
 
 Logs = dict[Load, dict[Pair, dict[int, float]]]
 Means = dict[Load, dict[Pair, PairMean]]

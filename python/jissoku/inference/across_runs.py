@@ -17,13 +17,15 @@ import msgspec
 
 from jissoku.inference.pooling import LogRatio, log_ratio, pair_ratio, tau_of_unchanged
 from jissoku.model import Load, Origin
-from jissoku.model.history import ArmRow, IndexedRun, RunRow
-from jissoku.model.history_answer import (
+from jissoku.model.history import (
     ArmChange,
+    ArmRow,
     Confirmation,
     Control,
+    IndexedRun,
     MachineDay,
     RunDifference,
+    RunRow,
     Tau,
 )
 from jissoku.model.run import short_version

@@ -18,7 +18,7 @@ from jissoku.inference.compare import excluded_arms, observed_noise
 from jissoku.inference.decision import Decided
 from jissoku.inference.expression import MEASURED, GrammarError, Inequality, Quantity, parse
 from jissoku.model import Comparison, Metric, Run, Trial
-from jissoku.model.bound import BoundResult, BoundStatus
+from jissoku.model.summary import BoundResult, BoundStatus
 from jissoku.model.updated import updated
 
 # What a metric's unit measures. A rate and a time have reciprocal units, but no bound needs both.

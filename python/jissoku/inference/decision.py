@@ -24,8 +24,7 @@ from jissoku.model import (
 )
 from jissoku.model.summary import ALPHA
 from jissoku.model.updated import updated
-from jissoku.model.verdict_text import outlook, verdict_text
-from jissoku.model.wording import too_few_blocks
+from jissoku.model.wording import outlook, too_few_blocks, verdict_text
 
 
 def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:

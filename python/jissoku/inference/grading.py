@@ -12,9 +12,19 @@ from jissoku.inference import estimate
 from jissoku.inference.expression import UnreportedValue, value
 from jissoku.inference.tool_values import QUANTILES
 from jissoku.model import Estimate
-from jissoku.model.calibration import CalibrationCheck, Evidence, Expectation, Grade, ScenarioResult
-from jissoku.model.load_tool import Tool
-from jissoku.model.request_cost import CostRecord, CostResult, LoadPoint, ToolMeasurement, ToolPair
+from jissoku.model.calibration import (
+    CalibrationCheck,
+    CostRecord,
+    CostResult,
+    Evidence,
+    Expectation,
+    Grade,
+    LoadPoint,
+    ScenarioResult,
+    Tool,
+    ToolMeasurement,
+    ToolPair,
+)
 from jissoku.model.updated import updated
 
 # A run in which others used more of the cores than this proves nothing about times.

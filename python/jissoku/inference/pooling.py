@@ -16,8 +16,7 @@ import numpy.typing as npt
 from scipy import optimize, special  # type: ignore[import-untyped]
 
 from jissoku.model import Load
-from jissoku.model.history import IndexedRun
-from jissoku.model.history_answer import Change, PooledRatio, Tau
+from jissoku.model.history import Change, IndexedRun, PooledRatio, Tau
 
 Numbers = npt.NDArray[np.float64]
 

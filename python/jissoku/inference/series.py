@@ -43,16 +43,18 @@ from jissoku.inference.pooling import (
     within_occasions,
 )
 from jissoku.model import Load
-from jissoku.model.history import ArmRow, IndexedRun, load_of
-from jissoku.model.history_answer import (
+from jissoku.model.history import (
     ArmChange,
+    ArmRow,
     Control,
+    IndexedRun,
     MachineRatio,
     PooledRatio,
     RatioColumns,
     Series,
     SeriesPoint,
     Tau,
+    load_of,
 )
 from jissoku.model.updated import updated
 

@@ -11,7 +11,7 @@ import numpy as np
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from jissoku.model.load_tool import FigurePattern, Samples
+from jissoku.model.calibration import FigurePattern, Samples
 
 # The format of `jissoku oracle --log`.
 ENTRY = np.dtype([

@@ -34,6 +34,8 @@ from jissoku.model.calibration import (
     CalibrationCheck,
     Disturbance,
     Grade,
+    InstalledTool,
+    LoadPoints,
     Scenario,
     ScenarioResult,
     ScenarioRun,
@@ -41,11 +43,9 @@ from jissoku.model.calibration import (
     Scorecard,
     ToolOptions,
 )
-from jissoku.model.load_tool import InstalledTool
-from jissoku.model.request_cost import LoadPoints
 from jissoku.model.updated import updated
 from jissoku.records.calibration import carried, read_cards, write_card
-from jissoku.report import scorecard
+from jissoku.report.page import scorecard_html
 from jissoku.system import toml_file
 from jissoku.system.cores import pin_process
 from jissoku.system.interruption import Interrupted, Interruption
@@ -353,7 +353,7 @@ def calibrate(plan: CalibrationPlan, listener: CalibrationListener) -> Scorecard
 
 def write_page(folder: Path) -> Path:
     page = folder / "scorecard.html"
-    page.write_text(scorecard.to_html(read_checks(), read_cards(folder)), encoding="utf-8")
+    page.write_text(scorecard_html(read_checks(), read_cards(folder)), encoding="utf-8")
     return page
 
 

@@ -19,13 +19,11 @@ from jissoku.measure.progress import ProgressListener
 from jissoku.measure.selection import build_paths
 from jissoku.measure.trial import PreparedArm
 from jissoku.model import CoreAssignment, Method, Mode, Workload
-from jissoku.model.bound import BoundResult, BoundStatus
 from jissoku.model.profile import ProfileDifference
+from jissoku.model.summary import BoundResult, BoundStatus
 from jissoku.model.updated import updated
 from jissoku.records.run_folder import trials_sha256
-from jissoku.report.bounds import comment
-from jissoku.report.causes import Causes, causes
-from jissoku.report.exports import FORMATS
+from jissoku.report.bounds import FORMATS, Causes, causes, comment
 from jissoku.request import BisectionRequest
 from jissoku.system.interruption import Interrupted
 from jissoku.targets import command

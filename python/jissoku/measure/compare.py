@@ -23,7 +23,7 @@ from jissoku.model import Comparison, Condition, Load, LoadLevel, Method, TrialK
 from jissoku.model.updated import updated
 from jissoku.model.wording import plural
 from jissoku.records import RunWriter
-from jissoku.records.events import EventWriter
+from jissoku.records.run_folder import EventWriter
 from jissoku.system.cores import pin_process
 from jissoku.system.interruption import Interrupted, Interruption
 

@@ -30,12 +30,12 @@ from jissoku.measure.oracle import (
     wait_for_exit,
 )
 from jissoku.model import CoreAssignment
-from jissoku.model.calibration import Scenario
-from jissoku.model.load_tool import InstalledTool
-from jissoku.model.request_cost import (
+from jissoku.model.calibration import (
     CostRecord,
+    InstalledTool,
     LoadPoint,
     LoadPoints,
+    Scenario,
     SyscallCounts,
     ToolMeasurement,
     ToolPair,

@@ -19,8 +19,13 @@ from jissoku.measure.loadgen import LoadgenError, LoadSpec
 from jissoku.measure.profiler import FREQUENCY_SHORT_HZ, ProfilerError, profile_load
 from jissoku.measure.tune import TuningTarget
 from jissoku.model import Capability, CoreAssignment, Workload
-from jissoku.model.finding import Explanation
-from jissoku.model.observed import LoadObservation, Observations, ProbeFailure, TimerObservation
+from jissoku.model.explanation import (
+    Explanation,
+    LoadObservation,
+    Observations,
+    ProbeFailure,
+    TimerObservation,
+)
 from jissoku.model.profile_observation import ProfileObservation
 from jissoku.model.updated import updated
 from jissoku.system import cores

@@ -24,12 +24,11 @@ from jissoku.inference.across_runs import (
 )
 from jissoku.inference.run_rows import REVISION, run_rows
 from jissoku.inference.series import finished_series, planned_series, series_plans
-from jissoku.model.history import IndexedRun, RunRows
-from jissoku.model.history_answer import MachineDay, RunDifference, Series, Tau
+from jissoku.model.history import IndexedRun, MachineDay, RunDifference, RunRows, Series, Tau
 from jissoku.model.updated import updated
 from jissoku.model.wording import plural
-from jissoku.records.find import find_runs
-from jissoku.report.sanitize import clean
+from jissoku.records.run_folder import find_runs
+from jissoku.report.format import clean
 from jissoku.targets.placeholders import default_cache
 
 

@@ -17,9 +17,7 @@ from typing import Any, Self
 import msgspec
 
 from jissoku.errors import InputError, JissokuError
-from jissoku.model.calibration import Scenario
-from jissoku.model.load_tool import InstalledTool, Tool
-from jissoku.model.request_cost import LoadPoint
+from jissoku.model.calibration import InstalledTool, LoadPoint, Scenario, Tool
 from jissoku.system import toml_file
 from jissoku.system.address import sockets_of
 from jissoku.system.processes import (

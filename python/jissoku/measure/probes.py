@@ -24,7 +24,7 @@ from jissoku.measure.client import (
 )
 from jissoku.measure.loadgen import LoadgenError, LoadSpec
 from jissoku.model import CoreAssignment
-from jissoku.model.observed import (
+from jissoku.model.explanation import (
     LoadObservation,
     MemoryObservation,
     SyscallObservation,

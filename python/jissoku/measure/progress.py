@@ -9,8 +9,8 @@ import psutil
 
 from jissoku.errors import InputError
 from jissoku.model import CheckOutcome, Run, Trial, TrialKind
-from jissoku.model.event import Event, EventKind
-from jissoku.records.events import EVENTS_FILE, EventWriter, read_events
+from jissoku.model.trial import Event, EventKind
+from jissoku.records.run_folder import EVENTS_FILE, EventWriter, read_events
 
 # Assumed seconds to start, verify and stop a server, before the first trial of a kind has ended.
 OVERHEAD_S = 1.0

@@ -14,7 +14,7 @@ from jissoku.errors import InputError
 from jissoku.measure.history import History, open_history
 from jissoku.measure.reports import report_text, write_texts
 from jissoku.model.history import IndexedRun
-from jissoku.report.history_html import index_html, report_file, target_file, target_html
+from jissoku.report.history import index_html, report_file, target_file, target_html
 from jissoku.targets.provenance import redact
 
 

@@ -12,7 +12,7 @@ from jissoku.measure.experiment import read_result
 from jissoku.measure.profile import TARGETS_MAX
 from jissoku.model import Run, Summary, SweepSummary, Trial, TuningResult
 from jissoku.model.experiment import ExperimentResult
-from jissoku.model.finding import Explanation
+from jissoku.model.explanation import Explanation
 from jissoku.model.profile import Profile, ProfileDifference
 from jissoku.records.run_folder import trials_sha256
 from jissoku.report import experiment as experiment_report

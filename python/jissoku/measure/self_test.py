@@ -37,7 +37,7 @@ from jissoku.model import (
     UnavailableTarget,
     Workload,
 )
-from jissoku.model.noise_floor import NoiseFloor
+from jissoku.model.run import NoiseFloor
 from jissoku.model.updated import updated
 from jissoku.records import noise_floor
 from jissoku.targets import catalogue

@@ -36,7 +36,7 @@ from jissoku.model import (
 )
 from jissoku.model.updated import updated
 from jissoku.records import RunWriter, write_sweep
-from jissoku.records.events import EventWriter
+from jissoku.records.run_folder import EventWriter
 from jissoku.request import SweepRequest
 from jissoku.system.cores import pin_process
 from jissoku.system.interruption import Interrupted, Interruption

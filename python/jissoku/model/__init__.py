@@ -17,25 +17,36 @@ from jissoku.model.recipe import (
     VersionQuery,
 )
 from jissoku.model.run import (
+    FULL_LOAD,
     Arm,
+    ConnectionMode,
     CoreAssignment,
+    Load,
+    LoadLevel,
     Machine,
     Method,
     Mode,
     Origin,
+    RawRequest,
     Run,
+    Transport,
     UnavailableTarget,
+    Workload,
+    rate_grid,
 )
 from jissoku.model.summary import (
     ArmSummary,
     BlockValue,
     Bottleneck,
     Comparison,
+    CounterReadings,
     CrossCheck,
     CrossCheckName,
+    Decision,
     Estimate,
     EvidenceSource,
     FailureSummary,
+    KnobResult,
     LoadPoint,
     MeasurementStatus,
     Metric,
@@ -44,6 +55,7 @@ from jissoku.model.summary import (
     ReportWarning,
     Severity,
     Summary,
+    TuningResult,
     Verdict,
     more_blocks,
 )
@@ -73,17 +85,6 @@ from jissoku.model.trial import (
     TrialKind,
     TrialStage,
     VerifiedResponse,
-)
-from jissoku.model.tuning import CounterReadings, Decision, KnobResult, TuningResult
-from jissoku.model.workload import (
-    FULL_LOAD,
-    ConnectionMode,
-    Load,
-    LoadLevel,
-    RawRequest,
-    Transport,
-    Workload,
-    rate_grid,
 )
 
 __all__ = [

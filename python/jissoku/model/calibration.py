@@ -1,11 +1,13 @@
-"""Checks of a load generator: scenarios with known behaviour, expected values, and results."""
+"""Load generators: how each is run and read, checks of it, and the cost of its requests."""
 
+import math
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Literal
 
 import msgspec
 
+from jissoku.model.summary import Estimate
 from jissoku.model.updated import updated
 
 # Parameters of a load, by name: `connections = 64`.
@@ -218,3 +220,355 @@ class Scorecard(msgspec.Struct, frozen=True, kw_only=True):
     scores: tuple[Score, ...] = ()
     budget_s: float | None = None
     not_repeated: tuple[str, ...] = ()
+
+
+class FigurePattern(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The place of a value in a report.
+
+    Attributes:
+        pattern: The first group is a number, a second one its unit. Every match is added up.
+        path: Names and numbers through JSON, as in `targets/0/errors/timeout`; several are added
+            up, and so are the numbers of an object or of a list. `name=p99` finds it in a list of
+            objects.
+        highest: Of several paths, the highest counts instead of their sum.
+        quantile: The value at `path` is a histogram (HdrHistogram V2, base64); its quantile, or -1
+            for its number of samples.
+        scale: Factor of the number.
+        absent: The value if it is missing, because some tools print no line for zero.
+    """
+
+    pattern: str = ""
+    path: str | tuple[str, ...] = ""
+    quantile: float | None = None
+    highest: bool = False
+    scale: float = 1.0
+    absent: float | None = None
+
+
+class Samples(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A tool's log of requests, and its columns.
+
+    Attributes:
+        file: A file of comma-separated values in the run's folder, with a line of names on top.
+        start: The column from which a latency counts, in nanoseconds.
+        end: The column up to which.
+        due: The column with the time at which a request was due, even if it failed.
+        where: Columns that must have these values; other lines are not answered requests.
+    """
+
+    file: str
+    start: str
+    end: str
+    due: str = ""
+    where: dict[str, str] = {}
+
+
+class Installation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The installation of a tool.
+
+    Attributes:
+        program: Its name on the search path, or its path in the folder of tools.
+        how: The command that installs it.
+        version: The command that prints its version, which shows that it runs.
+        pattern: Finds the version, as its first group.
+    """
+
+    program: str
+    how: str
+    version: tuple[str, ...]
+    pattern: str
+
+
+class CommandLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The command line of a tool.
+
+    Attributes:
+        always: The command's beginning.
+        say: Words for each parameter, in this order; `reuse` applies unless each request has a
+            new connection (`one_shot`).
+        last: The command's end.
+        then: A second command whose output is the report.
+        requires: Parameters that it cannot do without.
+        excludes: Pairs of parameters that it does not support together.
+        files: Written into the run's folder before it starts.
+    """
+
+    always: tuple[str, ...]
+    say: dict[str, tuple[str, ...]]
+    last: tuple[str, ...]
+    then: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    excludes: tuple[tuple[str, str], ...] = ()
+    files: dict[str, str] = {}
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One load generator.
+
+    Attributes:
+        about: A description of the tool.
+        read: The place of each value in its report.
+        samples: Its log of all requests, if it can write one.
+        lacks: Why a parameter or a value is missing.
+        deviates: Deviations that its documentation names: a sentence by a check's id. Such a
+            failure is graded B.
+    """
+
+    name: str
+    about: str
+    get: Installation
+    ask: CommandLine
+    read: dict[str, FigurePattern]
+    samples: Samples | None = None
+    lacks: dict[str, str] = {}
+    deviates: dict[str, str] = {}
+
+    def unsupported_reason(self, ask: ToolOptions) -> str | None:
+        """Why the tool does not support these parameters; None if it does."""
+        for thing in ask:
+            if thing not in self.ask.say and thing not in ("about_s", "unix"):
+                return self.lacks.get(thing, f"{self.name} does not support {thing}")
+        if "unix" in ask and "unix" not in self.ask.say:
+            return self.lacks.get("unix", f"{self.name} has no Unix sockets")
+        for thing in self.ask.requires:
+            if thing not in ask:
+                return self.lacks.get(f"without {thing}", f"{self.name} requires {thing}")
+        for one, other in self.ask.excludes:
+            if one in ask and other in ask:
+                return f"{self.name} does not support {one} and {other} together"
+        return None
+
+    def command(self, ask: ToolOptions, values: Mapping[str, str]) -> list[str]:
+        """The command line for these parameters; `values` replace the placeholders."""
+        everything = dict(values) | _option_values(ask)
+        if "one_shot" not in ask:
+            ask = ask | {"reuse": True}
+        words = list(self.ask.always)
+        for thing, spelling in self.ask.say.items():
+            if thing in ask:
+                words += spelling
+        words += self.ask.last
+        return [word.format_map(everything) for word in words]
+
+
+class InstalledTool(msgspec.Struct, frozen=True, kw_only=True):
+    """An installed tool."""
+
+    tool: Tool
+    program: str
+    version: str
+
+
+def _option_values(ask: ToolOptions) -> dict[str, Any]:
+    """The parameters of a load, in the units that tools use."""
+    words = dict(ask)
+    for thing in ("duration_s", "timeout_s"):
+        if thing in ask:
+            words[thing] = _plain(float(ask[thing]))
+            words[thing.replace("_s", "_whole_s")] = max(1, round(float(ask[thing])))
+            words[thing.replace("_s", "_ms")] = round(float(ask[thing]) * 1000)
+    if "rate" in ask:
+        words["rate"] = round(float(ask["rate"]))
+        words["rate_per_connection"] = _plain(float(ask["rate"]) / ask.get("connections", 1))
+        if "duration_s" in ask:
+            words["rate_times_duration"] = round(float(ask["rate"]) * float(ask["duration_s"]))
+    return words
+
+
+def _plain(number: float) -> str:
+    """A number without a zero fraction, because some tools reject `3.0`."""
+    return f"{number:g}"
+
+
+COST_SCHEMA = "jissoku.cost/2"
+
+# Two rates further apart than this are not the same work.
+RATES_APART_MAX = 0.02
+
+
+class CommandOverride(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a parameter without an option is set for one tool.
+
+    Attributes:
+        instead_of: The parameter that its description does not offer.
+        words: The end of its command line.
+        files: Written into the run's folder before it starts.
+    """
+
+    instead_of: str
+    words: tuple[str, ...]
+    files: dict[str, str] = {}
+
+
+class LoadPoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One kind of load.
+
+    Attributes:
+        oracle: Options of `jissoku oracle`.
+        ask: Options that both generators must support.
+        otherwise: By the name of a tool.
+    """
+
+    name: str
+    oracle: dict[str, Any]
+    ask: ToolOptions
+    otherwise: dict[str, CommandOverride] = {}
+
+    def options_for(self, tool: Tool) -> ToolOptions:
+        """Options for the tool; a single thread if supported."""
+        text = self.ask | ({"threads": 1} if "threads" in tool.ask.say else {})
+        if tool.name in self.otherwise:
+            text = {k: v for k, v in text.items() if k != self.otherwise[tool.name].instead_of}
+        return text
+
+    def unsupported_reason(self, tool: Tool) -> str | None:
+        """Why the tool does not support this load; None if it does."""
+        return tool.unsupported_reason(self.options_for(tool) | {"duration_s": 1})
+
+
+class LoadPoints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The data file: durations and loads."""
+
+    window_s: float
+    cell: tuple[LoadPoint, ...]
+
+    def over_unix(self) -> "LoadPoints":
+        """The same over Unix sockets."""
+        over = (updated(it, ask=it.ask | {"unix": True}) for it in self.cell)
+        return updated(self, cell=tuple(over))
+
+
+class ToolMeasurement(msgspec.Struct, frozen=True, kw_only=True):
+    """One generator in one window.
+
+    Attributes:
+        answers: Answers of the oracle to this generator within the window.
+        connections: Connections with an answer within the window.
+        cpu_ns: CPU nanoseconds of its processes meanwhile.
+        ticks: Ticks in user code and in the kernel, as the kernel counts them.
+        errors: From its report; None if the report has none.
+    """
+
+    tool: str
+    answers: int
+    connections: int
+    cpu_ns: int
+    ticks: tuple[int, int]
+    errors: float | None
+    exit_code: int | None
+    command: str
+    report: str
+
+    @property
+    def cost_ns(self) -> float:
+        """CPU time of an answer."""
+        return self.cpu_ns / self.answers
+
+
+class ToolPair(msgspec.Struct, frozen=True, kw_only=True):
+    """Both generators in the same window.
+
+    Attributes:
+        round: From 0; each round measures every cell once.
+        first: Index of the side that was started first.
+        sides: The tool, and the one that it is compared with.
+        foreign: The fraction of the cores' time that foreign processes used meanwhile.
+        late_ns: Lateness of the oracle at the 99th percentile, which affects both.
+        void: Why it is invalid; empty if it is valid.
+    """
+
+    cell: str
+    round: int
+    first: int
+    window_ns: int
+    sides: tuple[ToolMeasurement, ToolMeasurement]
+    foreign: float
+    late_ns: int
+    void: str = ""
+
+    @property
+    def log_ratio(self) -> float:
+        """ln(CPU time per answer of the tool / CPU time per answer of the other)."""
+        return math.log(self.sides[0].cost_ns / self.sides[1].cost_ns)
+
+    @property
+    def are_rates_apart(self) -> bool:
+        """Whether the rates of the two differ: the pair is valid, with a warning."""
+        one, other = (side.answers for side in self.sides)
+        return abs(math.log(one / other)) > math.log1p(RATES_APART_MAX)
+
+
+class SyscallCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """System calls of one generator in a window of its own, in which nothing was timed.
+
+    Attributes:
+        answers: Answers of the oracle within the window.
+        counts: Calls by name.
+        void: Why they are invalid; empty if they are valid.
+    """
+
+    cell: str
+    tool: str
+    window_ns: int
+    answers: int
+    counts: dict[str, int]
+    void: str = ""
+
+    def per_answer(self) -> dict[str, float]:
+        """Calls per answer by name, the most frequent first; empty if they are invalid."""
+        if self.void or not self.answers:
+            return {}
+        ordered = sorted(self.counts.items(), key=lambda it: (-it[1], it[0]))
+        return {name: count / self.answers for name, count in ordered}
+
+
+class CostResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a cell.
+
+    Attributes:
+        ratio: The tool's cost over the other's; None from fewer than two valid pairs.
+        cost_ns: Geometric mean of each, per answer.
+        rates_rps: Mean of each.
+        user_fractions: Fraction of user code of each; None from too few ticks.
+        apart: Pairs whose rates differ by more than 2 %.
+        unsupported_reason: Why there are no pairs.
+    """
+
+    cell: str
+    pairs: int = 0
+    void: int = 0
+    apart: int = 0
+    ratio: Estimate | None = None
+    cost_ns: tuple[float, float] | None = None
+    rates_rps: tuple[float, float] | None = None
+    user_fractions: tuple[float | None, float | None] = (None, None)
+    unsupported_reason: str = ""
+
+
+class CostRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """All measurements of one generator compared with another.
+
+    Attributes:
+        overall: Geometric mean over the cells; its blocks are the rounds in which all of them
+            are valid.
+        calls: Of each tool under each load, counted after the pairs.
+        calls_reason: Why there are none.
+    """
+
+    schema: str = COST_SCHEMA
+    tool: str
+    against: str
+    versions: tuple[str, str]
+    jissoku: str
+    started_utc: str
+    machine: str
+    transport: str
+    rounds: int
+    window_s: float
+    is_finished: bool
+    cells: tuple[LoadPoint, ...]
+    figures: tuple[CostResult, ...] = ()
+    overall: Estimate | None = None
+    pairs: tuple[ToolPair, ...] = ()
+    calls: tuple[SyscallCounts, ...] = ()
+    calls_reason: str = ""

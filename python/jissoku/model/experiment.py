@@ -4,9 +4,8 @@ from enum import StrEnum
 
 import msgspec
 
-from jissoku.model.run import CoreAssignment, Machine, Mode, UnavailableTarget
+from jissoku.model.run import CoreAssignment, Machine, Mode, Transport, UnavailableTarget
 from jissoku.model.summary import CrossCheck, Estimate, Summary
-from jissoku.model.workload import Transport
 
 SCHEMA = "jissoku.experiment/2"
 RESULT_SCHEMA = "jissoku.outcome/1"

@@ -5,8 +5,7 @@ The record of `jissoku profile`. Files and libraries have their last path compon
 
 import msgspec
 
-from jissoku.model.run import CoreAssignment, Machine
-from jissoku.model.workload import Workload
+from jissoku.model.run import CoreAssignment, Machine, Workload
 
 SCHEMA = "jissoku.profile/1"
 

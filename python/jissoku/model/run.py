@@ -1,12 +1,135 @@
-"""The header of a run: arms, machine and method, written before the first trial."""
+"""What was asked of a run: workload, arms, machine and method; and the noise of machines."""
 
 import re
 from enum import StrEnum
 
 import msgspec
 
-from jissoku.model.workload import Load, Workload
 from jissoku.request import AnyRequest
+
+# What a WebSocket sends if nothing else is asked for.
+MESSAGE = b"a message of thirty-two bytes..."
+
+
+class ConnectionMode(StrEnum):
+    """Whether connections are reused."""
+
+    KEEP_ALIVE = "keep-alive"
+    CLOSE = "close"
+
+
+class Transport(StrEnum):
+    """Transport of the connections."""
+
+    TCP = "tcp"
+    UNIX = "unix"
+
+
+class RawRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A complete request, byte for byte.
+
+    Attributes:
+        text: All its bytes; `{PATH}` and `{HOST}` are replaced by the target's.
+    """
+
+    name: str
+    text: bytes
+
+
+class Workload(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests, connections and rate.
+
+    Attributes:
+        raw_requests: Sent in rotation on each connection, instead of a request made of method,
+            headers and body; all of them have the same expected answer.
+        path: Path and query, as in the request line.
+        headers: Fields beside Host, as (name, value), in order.
+        body: The request body; empty: none.
+        websocket: Each connection becomes a WebSocket, on which messages are sent in place of
+            requests, and the target has to send each back; a message is the body, or 32 bytes.
+        connections: Connections per arm.
+        pipeline: Requests in flight on one connection.
+        rate_rps: Requests per second and arm, evenly spaced (open loop); None is the closed loop,
+            in which each connection sends its next request after the response.
+        transport: The transport of targets that support both.
+    """
+
+    path: str = "/"
+    method: str = "GET"
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+    websocket: bool = False
+    raw_requests: tuple[RawRequest, ...] = ()
+    connections: int = 64
+    pipeline: int = 1
+    connection_mode: ConnectionMode = ConnectionMode.KEEP_ALIVE
+    rate_rps: int | None = None
+    transport: Transport = Transport.TCP
+
+    @property
+    def message(self) -> bytes:
+        """The message of a WebSocket."""
+        return self.body or MESSAGE
+
+    @property
+    def is_text(self) -> bool:
+        """Whether that message is a text; else it is binary."""
+        try:
+            self.message.decode()
+        except UnicodeDecodeError:
+            return False
+        return True
+
+
+STEPS = (1, 2, 5)
+
+
+# A load: the request rate during a measurement, from a fixed grid. CPU time per request depends on
+# the rate. All runs use the same grid of rates (1-2-5), so that two runs are comparable; arms are
+# compared at a rate that both reach, never at different rates.
+
+
+class LoadLevel(StrEnum):
+    """Name of a load."""
+
+    LIGHT = "light"
+    MEDIUM = "medium"
+    HEAVY = "heavy"
+    GIVEN = "given"  # the rate given with -R
+    FULL = "full"  # the closed loop
+
+
+class Load(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests per second to the server's cores while one arm is under load.
+
+    Attributes:
+        rate_rps: None: closed loop.
+        level: Light, middle or heavy for rates of the grid.
+    """
+
+    rate_rps: int | None
+    level: LoadLevel
+
+    @property
+    def text(self) -> str:
+        """As in `5,000 requests/s (medium load)`."""
+        if self.rate_rps is None:
+            return "full load (closed loop)"
+        text = f"{self.rate_rps:,} requests/s"
+        return text if self.level is LoadLevel.GIVEN else f"{text} ({self.level} load)"
+
+
+FULL_LOAD = Load(rate_rps=None, level=LoadLevel.FULL)
+
+
+def rate_grid(low_rps: int, high_rps: int) -> tuple[int, ...]:
+    """The rates 1, 2, 5 times a power of ten from `low_rps` to `high_rps`, both included."""
+    found = []
+    scale = 1
+    while scale <= high_rps:
+        found += [step * scale for step in STEPS if low_rps <= step * scale <= high_rps]
+        scale *= 10
+    return tuple(found)
 
 
 class Origin(StrEnum):
@@ -170,3 +293,42 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     horizon: int = 0
     request: AnyRequest | None = None
     schema: str = SCHEMA
+
+
+NOISE_SCHEMA = "jissoku.noise/2"
+
+
+class NoiseFloor(msgspec.Struct, frozen=True, kw_only=True):
+    """The noise floor of one method on one machine.
+
+    Attributes:
+        noise_floor: 95 % of the ratios of campaigns of equal arms differ from 1 by at most this.
+        campaigns: Number of campaigns; `blocks` is the number of blocks of each.
+        block_sd_log: Standard deviation of one block's log ratio.
+        measured_utc: Date of the measurement, for display only.
+        jissoku: Version that measured it.
+    """
+
+    noise_floor: float
+    campaigns: int
+    blocks: int
+    block_sd_log: float
+    measured_utc: str
+    jissoku: str
+
+
+class MachineNoise(msgspec.Struct, frozen=True, kw_only=True):
+    """One machine: its identifying properties, and its noise floors."""
+
+    cpu_model: str
+    cores: int
+    kernel: str
+    hypervisor: str
+    methods: dict[Method, NoiseFloor] = msgspec.field(default_factory=dict)
+
+
+class NoiseFloors(msgspec.Struct, frozen=True, kw_only=True):
+    """Every machine of a user, by its fingerprint."""
+
+    schema: str = NOISE_SCHEMA
+    machines: dict[str, MachineNoise] = msgspec.field(default_factory=dict)

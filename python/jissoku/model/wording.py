@@ -1,4 +1,9 @@
-"""Nouns and verbs that agree with a number, for all sentences with one."""
+"""Words shared by all sentences: nouns that agree with a number, and verdicts."""
+
+import math
+from collections.abc import Sequence
+
+from jissoku.model.summary import Comparison, Metric, Verdict, more_blocks
 
 
 def plural(number: int, one: str, several: str = "") -> str:
@@ -19,3 +24,92 @@ def trials_count(valid: int, total: int) -> str:
 def too_few_blocks(number: int) -> str:
     """The beginning of a sentence about the blocks that would be needed."""
     return f"{number} {plural(number, 'block is', 'blocks are')} too few"
+
+
+def join_names(names: Sequence[str]) -> str:
+    """As in `a, b and c`."""
+    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
+
+
+# A lower figure, and a higher one.
+DIFFERENCES = {
+    Metric.COST: ("uses less CPU", "uses more CPU"),
+    Metric.P50: ("answers sooner", "answers later"),
+    Metric.P99: ("answers sooner", "answers later"),
+    Metric.CAPACITY: ("takes fewer requests", "takes more requests"),
+    Metric.TIME: ("needs less time", "needs more time"),
+}
+
+
+def verdict_text(metric: Metric, verdict: Verdict) -> str:
+    """As in `uses less CPU`; verdicts other than differences are the same for every metric."""
+    if not verdict.is_difference:
+        return str(verdict)
+    lower, higher = DIFFERENCES[metric]
+    return (lower if verdict.is_lower else higher) + (", slightly" if verdict.is_slight else "")
+
+
+# Above this a factor is easier to read than a distance in per cent.
+PER_CENT_MAX = 100
+
+# Times are rounded up to the step of the first row that they do not exceed, in seconds.
+ROUNDING_S = ((60, 5), (600, 10), (math.inf, 60))
+
+
+def outlook(comparison: Comparison) -> str:
+    """What would decide an undecided comparison: a time, or else a number of blocks.
+
+    Where the run does not last for it, how close the two are. Empty where nothing can be said.
+    """
+    if comparison.is_decided:
+        return ""
+    is_open = comparison.verdict is Verdict.INCONCLUSIVE
+    if distance := distance_text(comparison):
+        closer = f"closer than {distance}"
+        return f"practically equal or {closer}" if is_open else closer
+    more = more_text(comparison)
+    return more and f"{more} may {'decide' if is_open else 'prove it'}"
+
+
+def more_text(comparison: Comparison) -> str:
+    """As in `about 40 s more` and `3 more blocks`; empty where the run does not last for it."""
+    if not comparison.blocks_needed or comparison.is_out_of_reach:
+        return ""
+    if comparison.seconds_needed is None:
+        return more_blocks(comparison.blocks_needed)
+    return f"about {time_text(comparison.seconds_needed)} more"
+
+
+def distance_text(comparison: Comparison) -> str:
+    """How far from 1 a ratio out of reach may be, as in `4 %`; empty where it can be decided."""
+    if not comparison.is_out_of_reach or comparison.ratio is None:
+        return ""
+    return _distance(comparison.ratio.low, comparison.ratio.high)
+
+
+def time_text(seconds: float) -> str:
+    """As in `40 s`, `1 min 20 s` and `12 min`; never less than the time."""
+    step = next(step for limit, step in ROUNDING_S if seconds <= limit)
+    whole = max(step, math.ceil(seconds / step) * step)
+    minutes, rest = divmod(whole, 60)
+    parts = [f"{minutes} min"] * (minutes > 0) + [f"{rest} s"] * (rest > 0)
+    return " ".join(parts)
+
+
+def distance_percent(low: float, high: float) -> float:
+    """How far from 1 a ratio between these may be, in per cent; infinite if `low` is 0 or less."""
+    return 100 * (max(high, 1 / low) - 1) if low > 0 else math.inf
+
+
+def rounded_up(percent: float) -> int:
+    """To whole per cent, without the error of the last bit."""
+    return math.ceil(percent - 1e-9)
+
+
+def _distance(low: float, high: float) -> str:
+    """The distance in per cent, or as a factor if it may be far."""
+    percent = distance_percent(low, high)
+    if percent < PER_CENT_MAX:
+        return f"{rounded_up(percent)} %"
+    factor = max(high, 1 / low) if low > 0 else math.inf
+    return f"a factor of {math.ceil(10 * factor) / 10:g}" if math.isfinite(factor) else "any factor"

@@ -5,8 +5,7 @@ from pathlib import Path
 import msgspec
 
 from jissoku.errors import InputError
-from jissoku.model.calibration import Score, Scorecard
-from jissoku.model.request_cost import CostRecord
+from jissoku.model.calibration import CostRecord, Score, Scorecard
 from jissoku.records import files
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from jissoku.errors import InputError
-from jissoku.model.history_answer import Dismissal
+from jissoku.model.history import Dismissal
 
 FILE_NAME = "dismissed.jsonl"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from jissoku.errors import InputError, JissokuError
 from jissoku.model import Machine, Method
-from jissoku.model.noise_floor import MachineNoise, NoiseFloor, NoiseFloors
+from jissoku.model.run import MachineNoise, NoiseFloor, NoiseFloors
 from jissoku.model.updated import updated
 from jissoku.records import files
 

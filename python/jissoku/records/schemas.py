@@ -10,13 +10,12 @@ from typing import Any
 import msgspec
 
 from jissoku.model import CounterReadings, Run, Summary, Sweep, SweepSummary, Trial, TuningResult
-from jissoku.model.calibration import Scorecard
+from jissoku.model.calibration import CostRecord, Scorecard
 from jissoku.model.experiment import BenchmarkOutput, ExperimentHeader, ExperimentResult
-from jissoku.model.finding import Explanation
-from jissoku.model.history_answer import Dismissal
-from jissoku.model.noise_floor import NoiseFloors
+from jissoku.model.explanation import Explanation
+from jissoku.model.history import Dismissal
 from jissoku.model.profile import Profile
-from jissoku.model.request_cost import CostRecord
+from jissoku.model.run import NoiseFloors
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

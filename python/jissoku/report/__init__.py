@@ -1,12 +1,10 @@
 """Renders a summary: terminal, JSON, HTML. Nothing is computed or read here."""
 
-from jissoku.report.brief import brief
-from jissoku.report.html import to_html
-from jissoku.report.json import to_json
+from jissoku.report.format import to_json
 from jissoku.report.live import LiveState, LiveTable, live_table
-from jissoku.report.sweep_html import sweep_to_html
-from jissoku.report.sweep_text import sweep_renderable, sweep_to_json, sweep_to_text
-from jissoku.report.text import renderable, to_text
+from jissoku.report.page import to_html
+from jissoku.report.sweep import sweep_renderable, sweep_to_html, sweep_to_json, sweep_to_text
+from jissoku.report.terminal import brief, renderable, to_text
 from jissoku.report.tuning import tuning_to_json, tuning_to_text
 
 __all__ = [

@@ -1,15 +1,106 @@
-"""Bounds as sentences, and as Markdown for a job's summary or a comment on a pull request."""
+"""Bounds of continuous integration: sentences, comments in Markdown, causes, other formats."""
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from xml.sax.saxutils import escape as xml_escape, quoteattr
 
-from jissoku.model import Comparison, Metric, Summary, more_blocks
-from jissoku.model.bound import BoundResult, BoundStatus
+from jissoku.model import Comparison, CounterReadings, Load, Metric, Summary, more_blocks
+from jissoku.model.profile import ProfileDifference
+from jissoku.model.summary import BoundResult, BoundStatus
 from jissoku.report import method, tables, verdicts
-from jissoku.report.causes import Causes
-from jissoku.report.format import load_mark, ratio
-from jissoku.report.markdown import escape, table_lines
-from jissoku.report.sanitize import sanitized
-from jissoku.report.tables import Table
+from jissoku.report.explanation import CALLS_MIN
+from jissoku.report.format import (
+    Table,
+    clean,
+    escape,
+    load_mark,
+    ratio,
+    rounded,
+    sanitized,
+    table_lines,
+)
+from jissoku.report.profile import difference_cells
+
+# Rows of functions.
+FUNCTIONS_MAX = 8
+
+BY_FUNCTION = "--profile breaks the difference down by function."
+
+
+@dataclass(frozen=True, slots=True)
+class Causes:
+    """Differences of two arms, as tables and sentences.
+
+    Attributes:
+        counts: System calls, connections, segments and bytes per request that differ.
+        functions: Functions whose CPU time differs, largest first.
+        remarks: What else is known, or why something is not.
+    """
+
+    counts: Table
+    functions: Table
+    remarks: tuple[str, ...]
+
+
+def causes(
+    arm: str,
+    against: str,
+    readings: Mapping[str, CounterReadings],
+    change: ProfileDifference | None,
+) -> Causes:
+    """Tables of the differences.
+
+    Args:
+        arm: That uses more.
+        against: That it is compared with.
+        readings: Of both, by name.
+        change: Of their profiles, `against` first; None if they were not profiled.
+    """
+    more, less = readings[arm], readings[against]
+    reason = more.syscalls_reason or less.syscalls_reason
+    counts = () if reason else tuple(_different(more.per_request, less.per_request))
+    functions = change.functions if change else ()
+    certain = [difference_cells(row) for row in functions if row.is_certain]
+    return Causes(
+        counts=Table(header=("per request", clean(arm), clean(against)), rows=counts),
+        functions=Table(
+            header=(
+                "µs per request",
+                "95 % interval",
+                "of all",
+                "before",
+                "after",
+                "function",
+                "in",
+            ),
+            rows=tuple(tuple(map(clean, cells)) for cells in certain[:FUNCTIONS_MAX]),
+        ),
+        remarks=tuple(_remarks(reason, has_counts=bool(counts), change=change)),
+    )
+
+
+def _different(
+    more: Mapping[str, float], less: Mapping[str, float]
+) -> Iterator[tuple[str, str, str]]:
+    """The largest differences first."""
+    values = {name: (more.get(name, 0.0), less.get(name, 0.0)) for name in {*more, *less}}
+    ordered = sorted(values.items(), key=lambda one: (-abs(one[1][0] - one[1][1]), one[0]))
+    for name, (here, there) in ordered:
+        if abs(here - there) >= CALLS_MIN:
+            yield clean(name), f"{here:,.2f}", f"{there:,.2f}"
+
+
+def _remarks(reason: str, *, has_counts: bool, change: ProfileDifference | None) -> Iterator[str]:
+    if reason:
+        yield f"System calls were not counted: {clean(reason)}."
+    elif not has_counts:
+        yield "System calls, segments and bytes per request are the same in both."
+    if change is None:
+        yield BY_FUNCTION
+    elif not any(row.is_certain for row in change.functions):
+        yield "Samples of both prove a difference of no function."
+
 
 # Marks a comment, so that a later one replaces it.
 MARKER = "<!-- jissoku -->"
@@ -120,3 +211,116 @@ def _bounds(found: Sequence[BoundResult]) -> Table:
         (one.text, WORDS[one.status], ratio(one.ratio), one.reason or "-") for one in found
     )
     return Table(header=("fails if", "result", "ratio", "reason"), rows=rows)
+
+
+# CPU nanoseconds per request of each block, by load and arm.
+BlockCosts = Mapping[tuple[Load, str], Sequence[float]]
+
+
+def benchstat(summary: Summary, costs: BlockCosts, found: Sequence[BoundResult]) -> str:
+    """Go benchmark lines, one per block and arm; benchstat does not pair them by block.
+
+    benchstat chooses by the keys `/arm` and `/load`. The load is last, because a number after the
+    last hyphen of a name would be GOMAXPROCS.
+    """
+    del summary, found
+    lines = [
+        f"BenchmarkCost/arm={_word(arm)}/load={_load(load)} 1 {value:.1f} cpu-ns/req"
+        for (load, arm), values in costs.items()
+        for value in values
+    ]
+    return "\n".join(["Unit cpu-ns/req better=lower", *lines]) + "\n"
+
+
+def bencher(summary: Summary, costs: BlockCosts, found: Sequence[BoundResult]) -> str:
+    """Bencher Metric Format: value with both ends of the interval."""
+    del costs, found
+    results: dict[str, dict[str, dict[str, float]]] = {}
+    for known in summary.arm_summaries:
+        for point in known.points:
+            if point.cost_ns is None:
+                continue
+            cost = point.cost_ns
+            results[f"{known.arm.name} at {_load(point.load)}"] = {
+                "cpu-ns-per-request": {
+                    "value": cost.value, "lower_value": cost.low, "upper_value": cost.high,
+                },
+            }  # fmt: skip
+    return _json(results)
+
+
+def github_action_benchmark(
+    summary: Summary, costs: BlockCosts, found: Sequence[BoundResult]
+) -> str:
+    """The format `customSmallerIsBetter` of github-action-benchmark."""
+    del costs, found
+    entries = [
+        {
+            "name": f"{known.arm.name} at {_load(point.load)}",
+            "unit": "CPU ns/request",
+            "value": point.cost_ns.value,
+            "range": f"{point.cost_ns.low:.0f}-{point.cost_ns.high:.0f}",
+            "extra": known.arm.version,
+        }
+        for known in summary.arm_summaries
+        for point in known.points
+        if point.cost_ns is not None
+    ]
+    return _json(entries)
+
+
+def otava(summary: Summary, costs: BlockCosts, found: Sequence[BoundResult]) -> str:
+    """CSV with one row per run, for Apache Otava: append the second line to its file."""
+    del costs, found
+    names = ["time", "commit"]
+    values = [summary.run.started_utc, summary.run.labels.get("commit", "")]
+    for known in summary.arm_summaries:
+        for point in known.points:
+            if point.cost_ns is not None:
+                names.append(f"{known.arm.name}_{_load(point.load)}_cpu_ns".replace(",", " "))
+                values.append(f"{point.cost_ns.value:.1f}")
+    return f"{','.join(names)}\n{','.join(value.replace(',', ' ') for value in values)}\n"
+
+
+def junit(summary: Summary, costs: BlockCosts, found: Sequence[BoundResult]) -> str:
+    """JUnit XML, a test case per bound: exceeded is a failure, undecided is skipped."""
+    del costs
+    cases = []
+    for one in found:
+        inner = ""
+        if one.status is BoundStatus.EXCEEDED:
+            inner = f"<failure message={quoteattr(bound_sentence(one))}/>"
+        elif one.status is BoundStatus.UNDECIDED:
+            inner = f"<skipped message={quoteattr(bound_sentence(one))}/>"
+        cases.append(f'<testcase classname="jissoku" name={quoteattr(one.text)}>{inner}</testcase>')
+    failures = sum(one.status is BoundStatus.EXCEEDED for one in found)
+    skipped = sum(one.status is BoundStatus.UNDECIDED for one in found)
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        f'<testsuite name="jissoku" tests="{len(found)}" failures="{failures}"'
+        f' skipped="{skipped}">\n'
+        + "".join(f"{case}\n" for case in cases)
+        + f"<system-out>{xml_escape(summary.headline)}</system-out>\n</testsuite>\n"
+    )
+
+
+FORMATS: dict[str, Callable[[Summary, BlockCosts, Sequence[BoundResult]], str]] = {
+    "benchstat": benchstat,
+    "bencher": bencher,
+    "github-action-benchmark": github_action_benchmark,
+    "otava": otava,
+    "junit": junit,
+}
+
+
+def _json(value: object) -> str:
+    return json.dumps(rounded(value), indent=2, ensure_ascii=False) + "\n"
+
+
+def _load(load: Load) -> str:
+    return "closed-loop" if load.rate_rps is None else f"{load.rate_rps}rps"
+
+
+def _word(name: str) -> str:
+    """Without the spaces that end a benchmark's name, and the slashes that end a key's value."""
+    return "-".join(name.replace("/", "-").split())

@@ -1,4 +1,4 @@
-"""Figures with one row per arm, and the list of all figures of a comparison."""
+"""The charts of a comparison: rows of arms, lines over the rate, distributions of latency."""
 
 import math
 from collections.abc import Sequence
@@ -6,11 +6,20 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from jissoku.model import ArmSummary, Bottleneck, Estimate, Summary
-from jissoku.report import curves, format as fmt, row_plots, svg, tables
-from jissoku.report.row_plots import Row
-from jissoku.report.svg import Chart, Scale, Tick, arm_style, scale
-from jissoku.report.tables import Table
+from jissoku.model import (
+    ArmSummary,
+    Bottleneck,
+    Estimate,
+    Load,
+    LoadLevel,
+    LoadPoint,
+    QuantilePoint as CurvePoint,
+    Summary,
+)
+from jissoku.report import format as fmt, plots, svg, tables
+from jissoku.report.format import Table
+from jissoku.report.plots import Axes, Line, Point, Row
+from jissoku.report.svg import Chart, Scale, Tick, arm_shape, arm_style, scale
 
 SHARES = Scale(
     low=0,
@@ -23,7 +32,7 @@ SHARES = Scale(
 def charts(summary: Summary) -> tuple[Chart, ...]:
     """All charts that have values, in reading order."""
     makers = (
-        curves.costs, relative_costs, blocks, curves.latencies, p99, capacities, rates, splits,
+        costs, relative_costs, blocks, latencies, p99, capacities, rates, splits,
         memory,
     )  # fmt: skip
     return tuple(figure for make in makers if (figure := make(summary)) is not None)
@@ -40,7 +49,7 @@ def relative_costs(summary: Summary) -> Chart | None:
         Row(
             name=s.arm.name,
             label="1" if s.arm.name == summary.unit else fmt.ratio(e),
-            marks=row_plots.dot(axis, e),
+            marks=plots.dot(axis, e),
             style=arm_style(summary, s.arm.name),
         )
         for s, e in drawn
@@ -53,7 +62,7 @@ def relative_costs(summary: Summary) -> Chart | None:
         name="multiples",
         title=f"CPU per request at {load.text}",
         caption=caption,
-        drawing=row_plots.draw("multiples", rows, axis, reference=1.0),
+        drawing=plots.draw_rows("multiples", rows, axis, reference=1.0),
         numbers=tables.costs(summary, load),
     )
 
@@ -95,7 +104,7 @@ def blocks(summary: Summary) -> Chart | None:
         name="blocks",
         title="Every block",
         caption=caption,
-        drawing=row_plots.draw("blocks", rows, axis, reference=0.0),
+        drawing=plots.draw_rows("blocks", rows, axis, reference=0.0),
         numbers=tables.blocks(summary),
     )
 
@@ -120,7 +129,7 @@ class _Blocks:
     def marks(self, axis: Scale) -> Markup:
         """The mean's interval, and the blocks from the first one on top to the last one below."""
         last = max(block for block, _ in self.values) or 1
-        band = row_plots.band(axis, self.away(self.mean.low), self.away(self.mean.high))
+        band = plots.band(axis, self.away(self.mean.low), self.away(self.mean.high))
         values = (
             svg.tag(
                 "use",
@@ -150,7 +159,7 @@ def p99(summary: Summary) -> Chart | None:
         Row(
             name=name,
             label=fmt.interval(e, "duration"),
-            marks=row_plots.dot(axis, e),
+            marks=plots.dot(axis, e),
             style=arm_style(summary, name),
         )
         for name, e in found
@@ -163,7 +172,7 @@ def p99(summary: Summary) -> Chart | None:
         name="p99",
         title=f"p99 latency at {load.text}",
         caption=caption,
-        drawing=row_plots.draw("p99", rows, axis),
+        drawing=plots.draw_rows("p99", rows, axis),
         numbers=tables.latencies(summary, load),
     )
 
@@ -179,8 +188,7 @@ def splits(summary: Summary) -> Chart | None:
             Row(
                 name=known.arm.name,
                 label=f"{fmt.percent(known.user_fraction)} user",
-                marks=row_plots.bar(SHARES, 0, user, "user")
-                + row_plots.bar(SHARES, user, 100, "system"),
+                marks=plots.bar(SHARES, 0, user, "user") + plots.bar(SHARES, user, 100, "system"),
             )
         )
     if not rows:
@@ -195,7 +203,7 @@ def splits(summary: Summary) -> Chart | None:
         name="splits",
         title="Where the CPU time goes",
         caption=caption,
-        drawing=legend + row_plots.draw("splits", rows, SHARES),
+        drawing=legend + plots.draw_rows("splits", rows, SHARES),
         numbers=tables.splits(summary),
     )
 
@@ -256,14 +264,14 @@ def _rates(
         Row(
             name=one.known.arm.name,
             label=one.label,
-            marks=row_plots.dot(axis, one.value, is_open=one.is_open),
+            marks=plots.dot(axis, one.value, is_open=one.is_open),
             style=arm_style(summary, one.known.arm.name),
             tooltip=f"{one.known.arm.name}: {fmt.interval(one.value, 'rate')}",
         )
         for one in drawn
     ]
     name, title, caption = words
-    drawing = row_plots.draw(name, rows, axis)
+    drawing = plots.draw_rows(name, rows, axis)
     return Chart(name=name, title=title, caption=caption, drawing=drawing, numbers=numbers)
 
 
@@ -276,7 +284,7 @@ def memory(summary: Summary) -> Chart | None:
         Row(
             name=name,
             label=fmt.size(size),
-            marks=row_plots.bar(axis, 0, size / 2**20),
+            marks=plots.bar(axis, 0, size / 2**20),
             style=arm_style(summary, name),
         )
         for name, size in sizes
@@ -286,6 +294,159 @@ def memory(summary: Summary) -> Chart | None:
         name="memory",
         title="Memory",
         caption=caption,
-        drawing=row_plots.draw("memory", rows, axis),
+        drawing=plots.draw_rows("memory", rows, axis),
         numbers=tables.memory(summary),
     )
+
+
+# Percentiles on the axis of latencies, as one in N responses that took longer.
+PERCENTILES = {
+    1: "min", 2: "50 %", 4: "75 %", 10: "90 %", 20: "95 %", 100: "99 %", 1e3: "99.9 %",
+    1e4: "99.99 %",
+}  # fmt: skip
+MINOR = {1, 4, 20}
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    known: ArmSummary
+    points: tuple[LoadPoint, ...]
+
+
+def costs(summary: Summary) -> Chart | None:
+    """CPU per request over the rate, one line per arm; None with a single rate."""
+    drawn = [
+        _Line(known, points)
+        for known in summary.arm_summaries
+        if (points := tuple(p for p in known.points if p.cost_ns and p.load.rate_rps))
+    ]
+    loads = sorted(
+        {p.load for line in drawn for p in line.points}, key=lambda load: load.rate_rps or 0
+    )
+    if len(loads) < 2:
+        return None
+    lines = [_cost_line(summary, line) for line in drawn]
+    ends = [end for line in lines for p in line.points for end in (p.low, p.high) if end]
+    axes = Axes(
+        x=_rate_axis(loads),
+        y=scale(ends, fmt.duration_mark, is_log=True),
+        title="requests per second",
+    )
+    caption = (
+        "Server CPU per request at each rate, requests per second on the server's cores, both axes"
+        " logarithmic; bars are 95 % intervals. A line ends at the highest load that its target"
+        " reached. Lower is better; lines that cross mean that the order depends on the load."
+    )
+    return Chart(
+        name="costs",
+        title="CPU per request by load",
+        caption=caption,
+        drawing=plots.draw_lines("costs", lines, axes),
+        numbers=tables.costs(summary),
+    )
+
+
+def _cost_line(summary: Summary, line: _Line) -> Line:
+    name = line.known.arm.name
+    points = tuple(
+        Point(
+            x=p.load.rate_rps,
+            y=p.cost_ns.value,
+            low=p.cost_ns.low,
+            high=p.cost_ns.high,
+            text=f"{fmt.interval(p.cost_ns, 'duration')} at {fmt.load_mark(p.load)}",
+        )
+        for p in line.points
+        if p.cost_ns and p.load.rate_rps
+    )
+    return Line(
+        name=name,
+        style=arm_style(summary, name),
+        shape=arm_shape(summary, name),
+        path=tuple((p.x, p.y) for p in points),
+        points=points,
+    )
+
+
+def _rate_axis(loads: Sequence[Load]) -> Scale:
+    """A logarithmic axis with one tick per load, and the level's name below it."""
+    rates = [load.rate_rps or 1 for load in loads]
+    air = (rates[-1] / rates[0]) ** 0.05
+    return Scale(
+        low=rates[0] / air,
+        high=rates[-1] * air,
+        is_log=True,
+        ticks=tuple(
+            Tick(value=rate, label=fmt.rate_mark(rate), note=_note(load))
+            for rate, load in zip(rates, loads, strict=True)
+        ),
+    )
+
+
+def _note(load: Load) -> str:
+    return (
+        str(load.level)
+        if load.level in {LoadLevel.LIGHT, LoadLevel.MEDIUM, LoadLevel.HEAVY}
+        else ""
+    )
+
+
+def latencies(summary: Summary) -> Chart | None:
+    """Percentile curves at the main load, on log axes."""
+    drawn = [
+        (s.arm.name, p)
+        for s, p in tables.measured_at(summary, summary.main_load)
+        if p.latency_curve
+    ]
+    if not drawn or summary.main_load is None:
+        return None
+    lines = [_latency_line(summary, name, point) for name, point in drawn]
+    heights = [y for line in lines for _, y in line.path]
+    reach = 1.02 * max(x for line in lines for x, _ in line.path)
+    ticks = tuple(
+        Tick(value=at, label=text, is_minor=at in MINOR)
+        for at, text in PERCENTILES.items()
+        if at <= reach
+    )
+    axes = Axes(
+        x=Scale(low=1, high=reach, is_log=True, ticks=ticks), y=scale(heights, fmt.duration_mark)
+    )
+    caption = (
+        f"Time to the whole answer at {summary.main_load.text}, counted from the time at which the"
+        " request was due. Each point is the median over trials; a curve ends where fewer than a"
+        " hundred answers lie above it. Lower is better."
+    )
+    return Chart(
+        name="latencies",
+        title="Latency",
+        caption=caption,
+        drawing=plots.draw_lines("latencies", lines, axes),
+        numbers=tables.latencies(summary),
+    )
+
+
+def _latency_line(summary: Summary, name: str, known: LoadPoint) -> Line:
+    """The curve as a line, with marks at the points nearest to the axis's ticks."""
+    curve = [p for p in known.latency_curve if p.latency_ns > 0]
+    marked = {
+        min(range(len(curve)), key=lambda index: abs(math.log(_reach(curve[index]) / at)))
+        for at in PERCENTILES
+        if at > 1 and curve and at <= 1.02 * _reach(curve[-1])
+    }
+    return Line(
+        name=name,
+        style=arm_style(summary, name),
+        shape=arm_shape(summary, name),
+        path=tuple((_reach(p), p.latency_ns) for p in curve),
+        points=tuple(_point(curve[index]) for index in sorted(marked)),
+    )
+
+
+def _reach(point: CurvePoint) -> float:
+    """One in N responses took longer."""
+    return 1 / (1 - point.fraction)
+
+
+def _point(found: CurvePoint) -> Point:
+    text = f"{100 * found.fraction:.4g} % within {fmt.duration(found.latency_ns)}"
+    return Point(x=_reach(found), y=found.latency_ns, text=text)

@@ -5,16 +5,18 @@ from collections.abc import Iterator
 
 import msgspec
 
-from jissoku.model.finding import Explanation, Finding, FindingScope
-from jissoku.model.observed import (
+from jissoku.model.explanation import (
+    Explanation,
+    Finding,
+    FindingScope,
     LoadObservation,
     Observations,
     SyscallObservation,
     WireObservation,
 )
 from jissoku.model.wording import plural
+from jissoku.report.format import clean
 from jissoku.report.profile import shortened
-from jissoku.report.sanitize import clean
 
 # Calls rarer than this per request belong to connections or timers.
 CALLS_MIN = 0.01

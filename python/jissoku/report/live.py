@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from jissoku.model import ArmSummary, Comparison, Estimate, Load, Metric, Summary
-from jissoku.model.verdict_text import distance_percent, rounded_up
+from jissoku.model.wording import distance_percent, rounded_up
 from jissoku.report import format as fmt, tables
 
 # Above this a width says only that nothing is known, in per cent.

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from jissoku.model import ConnectionMode, CrossCheckName, LoadLevel, Method, Run, Summary, Transport
-from jissoku.model.wording import plural, trials_count
+from jissoku.model.wording import join_names, plural, trials_count
 from jissoku.report import format as fmt
-from jissoku.report.metric_words import WARNING, join_names
+from jissoku.report.verdicts import WARNING
 from jissoku.request import command_line
 
 METHOD_TEXTS = {

@@ -8,7 +8,11 @@ from hashlib import sha256
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from jissoku.report import svg
+from jissoku.model import Severity, Summary
+from jissoku.model.calibration import CalibrationCheck, Score, Scorecard
+from jissoku.model.wording import outlook
+from jissoku.report import charts, method, svg, tables, verdicts
+from jissoku.report.format import Table, sanitized
 from jissoku.report.svg import Chart
 
 # A factor, or the interval behind it.
@@ -89,3 +93,101 @@ def _environment() -> Environment:
 def together(text: str) -> str:
     """Replaces the spaces of an interval by non-breaking ones."""
     return INTERVAL.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), text)
+
+
+def to_html(summary: Summary, trials_sha256: str = "") -> str:
+    """The whole page; the same summary always gives the same bytes.
+
+    Args:
+        summary: What is reported.
+        trials_sha256: Of the trials' file, for paper; empty: it is not named.
+    """
+    summary = sanitized(summary)
+    return render(
+        "report.html.j2",
+        figures=charts.charts(summary),
+        record=trials_sha256,
+        summary=summary,
+        run=summary.run,
+        names=_ranked_arms(summary),
+        alarms=[warning for warning in summary.warnings if warning.severity is not Severity.NOTE],
+        notes=[warning for warning in summary.warnings if warning.severity is Severity.NOTE],
+        loads=tables.at_loads(summary),
+        facts=tables.facts(summary),
+        against=_against(summary),
+        grids=verdicts.grids(summary),
+        pairs=_pairs(summary),
+        matrix_names=verdicts.matrix_names(summary),
+        matrix=verdicts.pair_matrix(summary),
+        controls=verdicts.controls(summary),
+        measured=method.describe_method(summary),
+        machine=method.machine(summary.run),
+        asked=method.describe_load(summary.run),
+        trials=method.trials(summary),
+    )
+
+
+def _against(summary: Summary) -> list[tuple[str, list[str], list[str], bool]]:
+    """(sentence, remarks, checks that disagree, says no more than its cell), for the baseline."""
+    return [
+        (
+            c.sentence,
+            list(c.remarks if c.ratio else ()),
+            list(verdicts.disagreements(c)),
+            bool(c.ratio) and not c.remarks and not outlook(c),
+        )
+        for metric in verdicts.METRIC_NAMES
+        for c in verdicts.against(summary, metric)
+    ]
+
+
+def _pairs(summary: Summary) -> list[tuple[str, Table]]:
+    found = [(title, verdicts.pairs(summary.by(m))) for m, title in verdicts.METRIC_NAMES.items()]
+    return [(title, table) for title, table in found if table.rows]
+
+
+def _ranked_arms(summary: Summary) -> str:
+    names = [arm.name for arm in summary.run.arms if arm.name != summary.run.floor]
+    return ", ".join(names or [arm.name for arm in summary.run.arms])
+
+
+# Marks of the grades, which do not depend on colour alone.
+MARKS = {
+    "A": ("a", "A"),
+    "B": ("b", "B"),
+    "F": ("f", "F"),
+    "void": ("void", "void"),
+    "not offered": ("none", "\N{EN DASH}"),
+    "not testable here": ("none", "n/t"),
+    "info": ("info", "info"),
+}
+
+
+def scorecard_html(checks: Sequence[CalibrationCheck], cards: Sequence[Scorecard]) -> str:
+    """The whole page; the same cards give the same bytes."""
+    environment = Environment(
+        loader=PackageLoader("jissoku.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    page = environment.get_template("scorecard.html.j2")
+    by_tool = {card.tool: {score.check: score for score in card.scores} for card in cards}
+    return page.render(checks=checks, cards=cards, scores=by_tool, marks=MARKS, totals=totals)
+
+
+def totals(card: Scorecard) -> str:
+    """The number of checks of each grade."""
+    graded = [score.grade for score in card.scores]
+    words = [f"{graded.count(grade)} {grade}" for grade in ("A", "B", "F", "void")]
+    return ", ".join(word for word in words if not word.startswith("0 ")) or "nothing graded"
+
+
+def evidence(score: Score) -> str:
+    for grade in ("F", "B"):
+        for found in score.evidence:
+            if found.grade == grade:
+                return f"{found.what}: {found.got}, expected {found.expected} ({found.setup})"
+    return score.sentence

@@ -19,7 +19,7 @@ from jissoku.model.profile import (
 )
 from jissoku.model.wording import plural
 from jissoku.report import page
-from jissoku.report.tables import Table
+from jissoku.report.format import Table
 
 FUNCTIONS = 20
 OTHERS = 8

@@ -13,7 +13,7 @@ from math import ceil
 from markupsafe import Markup
 
 from jissoku.model import Summary
-from jissoku.report.tables import Table
+from jissoku.report.format import Table
 
 # What a point may look like, drawn around 0, 0; `crossed` is for strokes only.
 SHAPES = {

@@ -13,19 +13,12 @@ from jissoku.model import (
     Percentile,
     Summary,
 )
-from jissoku.model.history_answer import MachineDay
+from jissoku.model.history import MachineDay
+from jissoku.model.wording import join_names
 from jissoku.report import format as fmt
-from jissoku.report.metric_words import join_names
+from jissoku.report.format import Table
 
 PERCENTILES = ("p50", "p90", "p99", "p99.9")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """A header and rows of the same length; the first column is left-aligned."""
-
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

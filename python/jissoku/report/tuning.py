@@ -5,10 +5,8 @@ from collections.abc import Iterator
 import msgspec
 
 from jissoku.model import Comparison, Decision, KnobResult, Objective, TuningResult
-from jissoku.model.verdict_text import verdict_text
-from jissoku.report.format import NOTHING, ratio, significant
-from jissoku.report.json import rounded
-from jissoku.report.sanitize import sanitized
+from jissoku.model.wording import verdict_text
+from jissoku.report.format import NOTHING, ratio, rounded, sanitized, significant
 
 SHARED = "shared cores: at full load, the target and the load generator on all of them"
 

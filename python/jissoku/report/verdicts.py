@@ -1,12 +1,57 @@
-"""Comparisons as tables: every pair with its checks, and grids of arms by loads."""
+"""Comparisons in words and as tables: every pair with its checks, and grids of arms by loads."""
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
-from jissoku.model import Comparison, CrossCheckName, Load, Metric, Summary
-from jissoku.model.verdict_text import verdict_text
-from jissoku.report import format as fmt, metric_words
-from jissoku.report.tables import Table
+from jissoku.model import Comparison, CrossCheckName, Load, Metric, Summary, Verdict
+from jissoku.model.wording import verdict_text
+from jissoku.report import format as fmt
+from jissoku.report.format import Table
+
+METRIC_NAMES = {
+    Metric.COST: "CPU per request",
+    Metric.P50: "p50 latency",
+    Metric.P99: "p99 latency",
+    Metric.CAPACITY: "Capacity",
+    Metric.TIME: "Time per answer",
+}
+AT_LOADS = (Metric.COST, Metric.P50, Metric.P99)
+OVERALL = (Metric.CAPACITY, Metric.TIME)
+
+TONES = {
+    Verdict.EQUAL: "same",
+    Verdict.INCONCLUSIVE: "open",
+    Verdict.DISPUTED: "open",
+    Verdict.INVALID: "broken",
+    Verdict.FAILED: "broken",
+}
+WARNING = "\N{WARNING SIGN}"
+
+
+def tone(metric: Metric, answer: Verdict) -> str:
+    """Better, worse, same, open or broken: the class for the style sheet's colours."""
+    if not answer.is_difference:
+        return TONES[answer]
+    return "better" if answer.is_lower is metric.less_is_better else "worse"
+
+
+def disagreements(comparison: Comparison) -> tuple[str, ...]:
+    """One sentence per check that contradicts the ratio, with both values."""
+    return tuple(
+        f"{WARNING} {comparison.source} {fmt.ratio(comparison.ratio)},"
+        f" but {check.name} {fmt.ratio(check.ratio)}"
+        for check in comparison.cross_checks
+        if not check.agrees
+    )
+
+
+def cross_check_text(comparison: Comparison, name: CrossCheckName) -> str:
+    """The ratio of a check, marked if it disagrees; a dash without the check."""
+    for found in comparison.cross_checks:
+        if found.name is name:
+            mark = "" if found.agrees else f"{WARNING} "
+            return mark + fmt.ratio(found.ratio)
+    return fmt.NOTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +117,11 @@ def _has(comparison: Comparison, name: CrossCheckName) -> bool:
 
 
 def _row(found: Comparison, checked: Sequence[CrossCheckName]) -> tuple[str, ...]:
-    doubt = f" {metric_words.WARNING}" if metric_words.disagreements(found) else ""
+    doubt = f" {WARNING}" if disagreements(found) else ""
     return (
         found.arm,
         found.against,
-        fmt.NOTHING if found.metric in metric_words.OVERALL else fmt.offered(found.load),
+        fmt.NOTHING if found.metric in OVERALL else fmt.offered(found.load),
         fmt.ratio(found.ratio),
         verdict_text(found.metric, found.verdict) + doubt,
         "yes" if found.is_decided else "no",
@@ -85,7 +130,7 @@ def _row(found: Comparison, checked: Sequence[CrossCheckName]) -> tuple[str, ...
         _p(found.p_holm),
         _p(found.p_sign_flip),
         fmt.ratio(found.robust),
-        *(metric_words.cross_check_text(found, name) for name in checked),
+        *(cross_check_text(found, name) for name in checked),
     )
 
 
@@ -100,7 +145,7 @@ def controls(summary: Summary) -> Table:
     rows = tuple(
         (
             fmt.offered(found.load),
-            metric_words.METRIC_NAMES[found.metric],
+            METRIC_NAMES[found.metric],
             fmt.ratio(found.ratio),
             verdict_text(found.metric, found.verdict),
         )
@@ -116,10 +161,10 @@ def grids(summary: Summary) -> tuple[Grid, ...]:
     """
     names = [s.arm.name for s in summary.arm_summaries]
     if len(summary.loads) < 2:
-        found = [_of_metrics(summary, names, tuple(metric_words.METRIC_NAMES))]
+        found = [_of_metrics(summary, names, tuple(METRIC_NAMES))]
     else:
-        found = [_over_loads(summary, names, metric) for metric in metric_words.AT_LOADS]
-        found.append(_of_metrics(summary, names, metric_words.OVERALL))
+        found = [_over_loads(summary, names, metric) for metric in AT_LOADS]
+        found.append(_of_metrics(summary, names, OVERALL))
     return tuple(grid for grid in found if grid.rows)
 
 
@@ -127,7 +172,7 @@ def _of_metrics(summary: Summary, names: Sequence[str], metrics: Sequence[Metric
     known = [metric for metric in metrics if against(summary, metric)]
     cells = {(c.arm, m): cell(c) for m in known for c in against(summary, m)}
     rows = _rows(names, [[cells.get((name, m), Cell()) for m in known] for name in names])
-    header = tuple(metric_words.METRIC_NAMES[metric] for metric in known)
+    header = tuple(METRIC_NAMES[metric] for metric in known)
     if len(header) == 1:
         return Grid(title=header[0], header=("",), rows=rows)
     return Grid(title="", header=header, rows=rows)
@@ -139,7 +184,7 @@ def _over_loads(summary: Summary, names: Sequence[str], metric: Metric) -> Grid:
     cells = {(c.arm, c.load): cell(c) for c in known}
     rows = _rows(names, [[cells.get((name, load), Cell()) for load in loads] for name in names])
     header = tuple(map(fmt.load_mark, loads))
-    return Grid(title=metric_words.METRIC_NAMES[metric], header=header, rows=rows)
+    return Grid(title=METRIC_NAMES[metric], header=header, rows=rows)
 
 
 def _rows(
@@ -154,13 +199,13 @@ def cell(comparison: Comparison, *, mirrored: bool = False) -> Cell:
     ratio, answer = comparison.ratio, comparison.verdict
     if mirrored:
         ratio, answer = ratio and ratio.inverse, answer.inverted
-    doubts = metric_words.disagreements(comparison)
+    doubts = disagreements(comparison)
     return Cell(
         ratio=fmt.ratio(ratio) if ratio else "",
         verdict=verdict_text(comparison.metric, answer),
         proven=comparison.is_decided,
         disputed=bool(doubts),
-        tone=metric_words.tone(comparison.metric, answer),
+        tone=tone(comparison.metric, answer),
         sentence=". ".join((comparison.sentence, *comparison.remarks, *doubts)),
     )
 

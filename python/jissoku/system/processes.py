@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from jissoku.model.observed import ProcessInfo, ThreadUsage
+from jissoku.model.explanation import ProcessInfo, ThreadUsage
 
 PROC = Path("/proc")
 PAGE_SIZE = resource.getpagesize()

@@ -5,11 +5,9 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from jissoku.model.history_answer import Series
+from jissoku.model.history import Series
 from jissoku.model.updated import updated
-from jissoku.report.boards import Board
-from jissoku.report.history_text import no_confirmation
-from jissoku.report.suspicions import Suspicion, suspicions
+from jissoku.report.history import Board, Suspicion, no_confirmation, suspicions
 from jissoku.request import ComparisonRequest, command_line, to_argv
 from jissoku.request.options import is_complete, local_texts
 

@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from jissoku.errors import InputError
 from jissoku.records import dismissals
-from jissoku.report.suspicions import suspicions, with_key
+from jissoku.report.history import suspicions, with_key
 from jissoku.ui.library import Library
 from jissoku.ui.posted import FormError, posted
 from jissoku.ui.render import Pages

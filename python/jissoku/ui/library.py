@@ -10,8 +10,7 @@ from typing import Any
 from jissoku.errors import InputError
 from jissoku.inference.series import machine_ratios
 from jissoku.measure.history import FoundRuns, History, open_history
-from jissoku.model.history import IndexedRun
-from jissoku.model.history_answer import MachineDay, MachineRatio, RunDifference, Series
+from jissoku.model.history import IndexedRun, MachineDay, MachineRatio, RunDifference, Series
 from jissoku.records.experiment import is_experiment, is_finished
 from jissoku.ui.indexer import Indexer, Indexing
 from jissoku.ui.runs_table import ListedRun, listed_run

@@ -14,11 +14,10 @@ import msgspec
 from jissoku import inference, records
 from jissoku.errors import InputError
 from jissoku.model import Summary
-from jissoku.model.event import Event, EventKind
-from jissoku.records.events import EVENTS_FILE, read_events
+from jissoku.model.trial import Event, EventKind
+from jissoku.records.run_folder import EVENTS_FILE, read_events
 from jissoku.report import LiveTable, live_table
-from jissoku.report.format import ratio, unit_name
-from jissoku.report.sanitize import clean, sanitized
+from jissoku.report.format import clean, ratio, sanitized, unit_name
 
 # Of longer outputs of a command the end is shown.
 LOG_SHOWN = 8000

@@ -14,24 +14,29 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from jissoku.inference.across_runs import latest_noise_floor
-from jissoku.model.history import IndexedRun, RunRow
-from jissoku.model.history_answer import (
+from jissoku.model.history import (
     ArmChange,
     Change,
     Dismissal,
+    IndexedRun,
     MachineDay,
     MachineRatio,
     RunDifference,
+    RunRow,
     Series,
 )
-from jissoku.report.boards import Board
-from jissoku.report.format import TIMES, load_mark, offered
-from jissoku.report.history_text import change_word, control_text, day, multiple, percent
-from jissoku.report.json import value_json
+from jissoku.report.format import TIMES, Table, clean, load_mark, offered, value_json
+from jissoku.report.history import (
+    Board,
+    Suspicion,
+    change_word,
+    control_text,
+    day,
+    multiple,
+    percent,
+)
 from jissoku.report.live import LiveTable
-from jissoku.report.sanitize import clean
-from jissoku.report.suspicions import Suspicion
-from jissoku.report.tables import Table, days_table, noise_text
+from jissoku.report.tables import days_table, noise_text
 from jissoku.ui.estimates import JobTimes
 from jissoku.ui.jobs import Job, JobState
 from jissoku.ui.library import CheckCount, FoundExperiment

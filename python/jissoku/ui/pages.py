@@ -12,20 +12,25 @@ from starlette.routing import Route
 
 from jissoku.errors import InputError
 from jissoku.measure.reports import experiment_text
-from jissoku.model.history_answer import Series
+from jissoku.model.history import Series
 from jissoku.records import dismissals
 from jissoku.records.noise_floor import CAMPAIGNS_MIN
 from jissoku.report import page
-from jissoku.report.boards import BOARDS_LEAD, HEADER, boards
-from jissoku.report.history_html import POINTS_MAX, series_figure, series_sentences
-from jissoku.report.history_text import (
+from jissoku.report.format import clean
+from jissoku.report.history import (
+    BOARD_HEADER,
+    BOARDS_LEAD,
+    POINTS_MAX,
+    boards,
     change_sentence,
     confirming_requests,
+    divided,
     machines_sentences,
+    series_figure,
+    series_sentences,
+    suspicions,
     tau_sentence,
 )
-from jissoku.report.sanitize import clean
-from jissoku.report.suspicions import divided, suspicions
 from jissoku.ui.answers import (
     RerunForm,
     answer_of_suspicion,
@@ -208,7 +213,7 @@ class ReadingPages:
                 (one, RerunForm(request_of_board(one))) for one in found if not one.is_of_one_target
             ],
             alone=[one for one in found if one.is_of_one_target],
-            header=HEADER,
+            header=BOARD_HEADER,
             lead=BOARDS_LEAD,
         )
 

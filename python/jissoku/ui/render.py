@@ -9,9 +9,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from jissoku.report import page, svg
-from jissoku.report.format import TIMES
-from jissoku.report.history_text import KEY_LENGTH, day, multiple, percent
-from jissoku.report.sanitize import clean
+from jissoku.report.format import TIMES, clean
+from jissoku.report.history import KEY_LENGTH, day, multiple, percent
 from jissoku.request import ComparisonRequest
 from jissoku.ui.answers import RerunForm
 from jissoku.ui.guard import SESSION

@@ -8,10 +8,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from jissoku.report import format as fmt, time_plots
+from jissoku.report import format as fmt, plots
+from jissoku.report.format import Table
+from jissoku.report.plots import Axis
 from jissoku.report.svg import Chart
-from jissoku.report.tables import Table
-from jissoku.report.time_plots import Axis
 from jissoku.ui.page_data import Value, data, is_json_requested
 from jissoku.ui.render import Pages
 from jissoku.ui.server_metrics import SPAN_S, Rates, WatchedServer
@@ -143,7 +143,7 @@ def _charts(rates: Sequence[Rates], number: int) -> Iterator[Chart]:
             name=name,
             title=figure.title,
             caption="",
-            drawing=time_plots.draw(
+            drawing=plots.draw_times(
                 name, values, Axis(span_s=SPAN_S, reach=figure.reach, label=figure.text)
             ),
             numbers=Table(header=(), rows=()),

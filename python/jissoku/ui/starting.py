@@ -16,7 +16,7 @@ from jissoku.design.sampling_plan import MINUTES_MAX
 from jissoku.errors import InputError
 from jissoku.measure.selection import folder_for
 from jissoku.records.experiment import is_experiment
-from jissoku.records.find import run_folders, run_key
+from jissoku.records.run_folder import run_folders, run_key
 from jissoku.request import ComparisonRequest, from_argv
 from jissoku.ui.answers import WORD, form_values
 from jissoku.ui.catalogue import CatalogueReader

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from jissoku.model import Recipe, UnavailableTarget
-from jissoku.model.event import EventKind
+from jissoku.model.trial import EventKind
 from jissoku.ui import catalogue
 from tests.ui.in_browser.page import NARROW, WIDE, Open, check_page, path_of
 from tests.ui.measurement import Measured, event, trial, wait_for

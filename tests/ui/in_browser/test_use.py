@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.model.event import EventKind
+from jissoku.model.trial import EventKind
 from jissoku.system.measurement_lock import PATH_VARIABLE, measurement_lock
 from jissoku.ui import library
 from tests.serving.server_process import ask

@@ -1,7 +1,7 @@
-"""The report for a terminal."""
+"""The report for a terminal: the whole one, and the short one for a screen of 80 x 40."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich import box
@@ -10,18 +10,18 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from jissoku.model import (
-    Comparison,
-    Load,
-    Metric,
-    Severity,
-    Summary,
-    Verdict,
+from jissoku.model import ArmSummary, Comparison, Load, Metric, Severity, Summary, Verdict
+from jissoku.model.wording import (
+    distance_text,
+    join_names,
+    more_text,
+    outlook,
+    plural,
+    verdict_text,
 )
-from jissoku.model.verdict_text import outlook, verdict_text
-from jissoku.report import format as fmt, method, metric_words, tables, verdicts
-from jissoku.report.metric_words import join_names
-from jissoku.report.sanitize import sanitized
+from jissoku.report import format as fmt, method, tables, verdicts
+from jissoku.report.format import Table, sanitized
+from jissoku.report.live import width, with_width
 
 STYLES = {Severity.PROBLEM: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
 DETAIL_LINES_MAX = 8
@@ -134,7 +134,7 @@ def _loads(summary: Summary, width: int) -> list[RenderableType]:
     return found
 
 
-def _drawn(numbers: tables.Table, width: int, first: int) -> RenderableType:
+def _drawn(numbers: Table, width: int, first: int) -> RenderableType:
     """A table; of a narrow one only the first columns."""
     shown = range(len(numbers.header)) if width >= WIDTH_FOR_ALL else range(first)
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
@@ -159,7 +159,7 @@ def _verdicts(summary: Summary) -> list[RenderableType]:
         Metric.P50: (summary.main_load,),
         Metric.P99: (summary.main_load,),
     }
-    for metric, title in metric_words.METRIC_NAMES.items():
+    for metric, title in verdicts.METRIC_NAMES.items():
         text = [
             comparison
             for comparison in verdicts.against(summary, metric)
@@ -182,7 +182,7 @@ def _verdict_rows(text: Sequence[Comparison]) -> RenderableType:
     for found in text:
         if found.ratio is not None:
             said = verdict_text(found.metric, found.verdict)
-            load = "" if found.metric in metric_words.OVERALL else fmt.offered(found.load)
+            load = "" if found.metric in verdicts.OVERALL else fmt.offered(found.load)
             cells = (f"{INDENT}{found.arm}", load, fmt.ratio(found.ratio))
             drawn.add_row(
                 *map(Text, cells), Text(said, style=_colour(found)), Text(_certainty(found))
@@ -193,7 +193,7 @@ def _verdict_rows(text: Sequence[Comparison]) -> RenderableType:
 def _certainty(found: Comparison) -> str:
     """Whether a verdict is proven, what would decide, and whether a check disagrees."""
     text = "proven" if found.is_decided else outlook(found)
-    return f"{text} {metric_words.WARNING}".lstrip() if metric_words.disagreements(found) else text
+    return f"{text} {verdicts.WARNING}".lstrip() if verdicts.disagreements(found) else text
 
 
 def _remarks(comparisons: Sequence[Comparison]) -> list[RenderableType]:
@@ -206,11 +206,11 @@ def _remarks(comparisons: Sequence[Comparison]) -> list[RenderableType]:
             text.highlight_words([f": {one.verdict}"], _colour(one))
             found.append(Padding(text, (0, 0, 0, 2)))
             continue
-        at = "" if one.metric in metric_words.OVERALL else f" at {fmt.offered(one.load)}"
-        for remark in (*one.remarks, *metric_words.disagreements(one)):
+        at = "" if one.metric in verdicts.OVERALL else f" at {fmt.offered(one.load)}"
+        for remark in (*one.remarks, *verdicts.disagreements(one)):
             shared.setdefault((at, remark), []).append(one.arm)
     for (at, remark), arms in shared.items():
-        style = "yellow" if remark.startswith(metric_words.WARNING) else "dim"
+        style = "yellow" if remark.startswith(verdicts.WARNING) else "dim"
         found.append(Padding(Text(f"{join_names(arms)}{at}: {remark}", style=style), (0, 0, 0, 2)))
     return found
 
@@ -218,7 +218,7 @@ def _remarks(comparisons: Sequence[Comparison]) -> list[RenderableType]:
 def _colour(comparison: Comparison) -> str:
     if comparison.verdict is Verdict.DISPUTED:
         return "yellow"
-    tone = metric_words.tone(comparison.metric, comparison.verdict)
+    tone = verdicts.tone(comparison.metric, comparison.verdict)
     return {"better": "green", "worse": "magenta", "broken": "bold red"}.get(tone, "")
 
 
@@ -228,3 +228,148 @@ def _controls(summary: Summary) -> list[RenderableType]:
         return []
     text = ", ".join(f"{fmt.ratio(c.ratio)} at {fmt.offered(c.load)}" for c in summary.aa_control)
     return [Text(f"A/A control, {summary.run.baseline} against itself: {text}."), Text("")]
+
+
+def without_figure(comparison: Comparison) -> str:
+    """The verdict of a pair that has no ratio and that nothing would decide."""
+    return "" if comparison.ratio or comparison.blocks_needed else f"({comparison.verdict})"
+
+
+# Pairs and warnings beyond these are in the report.
+UNDECIDED_MAX = 4
+WARNINGS_MAX = 5
+
+# What is written of undecided pairs, each under its title.
+UNDECIDED = (
+    ("Undecided, with what would decide:", more_text),
+    ("Practically equal or closer than this, for which the run is too short:", distance_text),
+    ("Without a figure:", without_figure),
+)
+
+
+def brief(summary: Summary) -> RenderableType:
+    """For a rich console."""
+    return BriefReport(sanitized(summary))
+
+
+@dataclass(frozen=True, slots=True)
+class BriefReport:
+    """Lays out the short report."""
+
+    summary: Summary
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        summary = self.summary
+        yield Text(summary.headline, style="bold")
+        yield Text("")
+        yield self._table()
+        yield Text(self._legend(), style="dim")
+        yield from self._undecided()
+        yield from self._warnings()
+
+    def _table(self) -> RenderableType:
+        summary = self.summary
+        main = summary.main_load
+        drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+        drawn.add_column("target", overflow="fold")
+        loads = shown_loads(summary)
+        for load in loads:
+            drawn.add_column(fmt.offered(load), justify="right", no_wrap=True)
+        for name in ("\N{MICRO SIGN}s", "p99"):
+            drawn.add_column(name, justify="right", no_wrap=True)
+        if summary.run.objective:
+            drawn.add_column("capacity", justify="right", no_wrap=True)
+        for known in summary.arm_summaries:
+            point = known.at(main)
+            cells = [known.arm.name, *(self._cost(known, load) for load in loads)]
+            cells.append(fmt.micro_value(point.cost_ns) if point else fmt.NOTHING)
+            cells.append(tables.percentile(point, "p99") if point else fmt.NOTHING)
+            if summary.run.objective:
+                cells.append(_capacity(known))
+            drawn.add_row(*map(Text, cells))
+        return drawn
+
+    def _cost(self, known: ArmSummary, load: Load) -> str:
+        """Rank, and ratio to the baseline with its interval."""
+        point, name = known.at(load), known.arm.name
+        if point is None or point.cost_ns is None:
+            return fmt.NOTHING
+        rank = "" if point.rank is None else f"{point.rank} "
+        if name == self.summary.run.baseline:
+            return f"{rank}1"
+        found = tables.against_baseline(self.summary, name, Metric.COST, load)
+        ratio = found.ratio if found else None
+        if ratio is None and name == self.summary.run.floor:
+            return tables.multiple_of_baseline(self.summary, point) or fmt.NOTHING
+        return f"{rank}{with_width(ratio)}" if ratio else fmt.NOTHING
+
+    def _legend(self) -> str:
+        summary = self.summary
+        at = "" if summary.main_load is None else f" at {fmt.offered(summary.main_load)}"
+        text = (
+            f"CPU per request at each rate: rank, and multiple of {summary.run.baseline} with its"
+            f" 95 % interval; \N{MICRO SIGN}s and p99{at}{self._p99_requests()}."
+        )
+        if summary.run.objective:
+            text += f" Capacity: rank, and requests/s with {summary.run.objective}."
+        return text
+
+    def _p99_requests(self) -> str:
+        """On how many answers the values of p99 rest."""
+        counts = [
+            one.requests
+            for known in self.summary.arm_summaries
+            if (point := known.at(self.summary.main_load)) is not None
+            for one in point.percentiles
+            if one.label == "p99" and one.requests
+        ]
+        if not counts:
+            return ""
+        least, most = min(counts), max(counts)
+        return (
+            f", of {least:,} requests" if least == most else f", of {least:,} to {most:,} requests"
+        )
+
+    def _undecided(self) -> Iterator[RenderableType]:
+        """Pairs without an answer by cost or capacity: what would decide, or how close they are."""
+        costs = [one for one in self.summary.by(Metric.COST) if not one.is_decided]
+        searched = [
+            one
+            for one in self.summary.by(Metric.CAPACITY)
+            if one.ratio is not None and not one.is_decided
+        ]
+        lost: set[str] = set()
+        for title, text in UNDECIDED:
+            known = {one: text(one) for one in (*costs, *searched)}
+            pairs: dict[str, list[str]] = {}
+            for one, said in known.items():
+                if said:
+                    place = "capacity" if one.metric is Metric.CAPACITY else fmt.offered(one.load)
+                    pairs.setdefault(f"{one.arm} / {one.against}", []).append(f"{place} {said}")
+            if pairs:
+                yield Text("")
+                yield Text(title, style="bold")
+                shown = list(pairs.items())[:UNDECIDED_MAX]
+                yield Text("; ".join(f"{pair} at {', '.join(at)}" for pair, at in shown))
+                lost |= set(list(pairs)[UNDECIDED_MAX:])
+        if lost:
+            yield Text(f"And {len(lost)} more {plural(len(lost), 'pair')}: see the report.")
+
+    def _warnings(self) -> Iterator[RenderableType]:
+        """Titles of problems and warnings; their texts are in the report, and with --verbose."""
+        found = [one for one in self.summary.warnings if one.severity is not Severity.NOTE]
+        if not found:
+            return
+        yield Text("")
+        for one in found[:WARNINGS_MAX]:
+            yield Text(f"{one.severity}: {one.title}", style=STYLES[one.severity])
+        if (more := len(found) - WARNINGS_MAX) > 0:
+            yield Text(f"and {more} more {plural(more, 'warning')}: see the report.")
+
+
+def _capacity(known: ArmSummary) -> str:
+    found = known.capacity_rps
+    if found is None:
+        return fmt.NOTHING
+    rank = "" if known.capacity_rank is None else f"{known.capacity_rank} "
+    return f"{rank}{fmt.significant(found.value, 2)}{width(found)}"

@@ -1,13 +1,119 @@
-"""Plots of lines over two axes: named at their ends, and by a legend on a narrow page."""
+"""Plots as static SVG: rows of targets, lines over two axes, and one value over time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import hypot
 
 from markupsafe import Markup
 
+from jissoku.model import Estimate
 from jissoku.report import svg
-from jissoku.report.svg import Scale
+from jissoku.report.svg import Scale, scale
+
+# Pixels: from the top to the middle of the first row, from one row to the next, below the last.
+ROWS_TOP, PITCH, PITCH_TALL, ROWS_BOTTOM = 26, 40, 52, 18
+AXIS = 24
+
+# Characters of a name and a figure that stand in one line of a narrow page.
+LINE_MAX = 42
+
+BAR, BAND = 14, 18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row.
+
+    Attributes:
+        style: Class of the marks' colour.
+        tooltip: Text of the marks; by default the name and the label.
+        since: What separates it from the row above: a dotted line with this tooltip.
+    """
+
+    name: str
+    label: str
+    marks: Markup
+    style: str = ""
+    tooltip: str = ""
+    since: str = ""
+
+
+def draw_rows(
+    name: str, rows: Sequence[Row], scale: Scale, reference: float | None = None
+) -> Markup:
+    """The plot, first row on top.
+
+    Args:
+        name: The figure's.
+        rows: At least one.
+        scale: The axis below.
+        reference: A value with a dotted line from top to bottom.
+    """
+    names = [svg.shortened(row.name) for row in rows]
+    is_tall = any(len(n) + len(row.label) > LINE_MAX for n, row in zip(names, rows, strict=True))
+    pitch = PITCH_TALL if is_tall else PITCH
+    height = ROWS_TOP + pitch * (len(rows) - 1) + ROWS_BOTTOM
+    parts = [svg.vertical(scale.at(tick.value), height, "grid") for tick in scale.ticks]
+    if reference is not None:
+        parts.append(svg.vertical(scale.at(reference), height, "reference"))
+    parts += [
+        _separation(row.since, ROWS_TOP + pitch * index - pitch / 2)
+        for index, row in enumerate(rows)
+        if row.since and index
+    ]
+    parts += [
+        _row(short, row, ROWS_TOP + pitch * index)
+        for index, (short, row) in enumerate(zip(names, rows, strict=True))
+    ]
+    parts += [
+        svg.text(
+            tick.label,
+            svg.tick_style(scale.at(tick.value), is_minor=tick.is_minor),
+            svg.percent(scale.at(tick.value)),
+            height + AXIS - 8,
+        )
+        for tick in scale.ticks
+    ]
+    description = "; ".join(_described(row) for row in rows)
+    room = svg.room(max(map(len, names)) + 2, max(len(row.label) for row in rows) + 2)
+    style = f"rows {'tall ' if is_tall else ''}{room}"
+    return svg.plot(name, description, style, height + AXIS, *parts)
+
+
+def _separation(label: str, y: float) -> Markup:
+    return svg.titled(label, svg.tag("line", class_="reference", x2="100%", y1=y, y2=y))
+
+
+def _described(row: Row) -> str:
+    return f"{f'{row.since}; ' if row.since else ''}{row.name}: {row.label}"
+
+
+def _row(short: str, row: Row, y: float) -> Markup:
+    return svg.titled(
+        row.tooltip or f"{row.name}: {row.label}",
+        svg.tag("line", class_="guide", x2="100%"),
+        row.marks,
+        svg.text(short, "name"),
+        svg.text(row.label, "value", "100%"),
+        style=row.style,
+        shift=f"translate(0 {svg.number(y)})",
+    )
+
+
+def dot(scale: Scale, estimate: Estimate, *, is_open: bool = False) -> Markup:
+    ends = svg.interval(scale.at(estimate.low), scale.at(estimate.high))
+    return ends + svg.mark("dot", scale.at(estimate.value), is_open=is_open)
+
+
+def bar(scale: Scale, low: float, high: float, style: str = "") -> Markup:
+    """A box from one value to another."""
+    return svg.bar(scale.at(low), scale.at(high), BAR, style)
+
+
+def band(scale: Scale, low: float, high: float) -> Markup:
+    """An interval as a broad faint box."""
+    return svg.bar(scale.at(low), scale.at(high), BAND, "band")
+
 
 # Pixels: above the plot, of the plot itself, and of a line of text below it.
 TOP, INSIDE, LINE = 10, 310, 18
@@ -56,7 +162,7 @@ class Axes:
     title: str = ""
 
 
-def draw(name: str, lines: Sequence[Line], axes: Axes) -> Markup:
+def draw_lines(name: str, lines: Sequence[Line], axes: Axes) -> Markup:
     notes = any(tick.note for tick in axes.x.ticks)
     height = TOP + INSIDE + LINE * (1 + notes + bool(axes.title)) + 6
     labels = [svg.shortened(line.name, 20) for line in lines]
@@ -208,3 +314,66 @@ def _overlap(lower: Sequence[float], upper: Sequence[float]) -> bool:
 def _even(cluster: Sequence[float]) -> list[float]:
     first = sum(cluster) / len(cluster) - LABEL_DISTANCE * (len(cluster) - 1) / 2
     return [first + LABEL_DISTANCE * index for index in range(len(cluster))]
+
+
+# Pixels: above the plot, of the plot itself, and of the text below it.
+TOP, TIMES_INSIDE, LINE = 10, 96, 18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """What a plot shows.
+
+    Attributes:
+        span_s: Seconds before now; an even number of minutes.
+        reach: The axis of values contains this one.
+        label: A value's text.
+    """
+
+    span_s: int
+    reach: float
+    label: Callable[[float], str]
+
+
+def draw_times(name: str, values: Sequence[tuple[float, float]], shown: Axis) -> Markup:
+    """The plot; the element with the id `NAME-title` is its title.
+
+    Args:
+        name: Unique on its page.
+        values: Pairs of seconds before now, and a value; oldest first, at least one.
+        shown: The axes.
+    """
+    span_s, label = shown.span_s, shown.label
+    heights = [shown.reach, *(value for _, value in values)]
+    axis = scale(heights, label, is_log=False, from_zero=True)
+    ticks = [tick for tick in axis.ticks if not tick.is_minor]
+
+    def down(value: float) -> float:
+        return round(TIMES_INSIDE * (1 - axis.at(value)), 1)
+
+    places = [(1 - ago_s / span_s, down(value)) for ago_s, value in values if ago_s <= span_s]
+    parts = []
+    for tick in ticks:
+        y = down(tick.value)
+        parts.append(svg.tag("line", class_="grid", x2="100%", y1=y, y2=y))
+        parts.append(svg.text(tick.label, "tick down", "-10", y))
+    for fraction, text in _times(span_s):
+        style = svg.tick_style(fraction, is_minor=False)
+        parts.append(svg.vertical(fraction, TIMES_INSIDE, "grid"))
+        parts.append(svg.text(text, style, svg.percent(fraction), TIMES_INSIDE + LINE))
+    if len(places) > 1:
+        parts.append(svg.tag("g", svg.curve(simplified(places), TIMES_INSIDE, name), class_="c0"))
+    newest = label(values[-1][1])
+    highest = label(max(value for _, value in values))
+    return svg.plot(
+        name,
+        f"now {newest}; at most {highest} in the last {span_s // 60} minutes",
+        f"lines {svg.room(max(len(tick.label) for tick in ticks) + 2, 2)}",
+        TOP + TIMES_INSIDE + LINE + 6,
+        svg.tag("g", *parts, transform=f"translate(0 {TOP})"),
+    )
+
+
+def _times(span_s: int) -> list[tuple[float, str]]:
+    minutes = span_s // 60
+    return [(0.0, f"{minutes} min ago"), (0.5, f"{minutes / 2:g} min"), (1.0, "now")]

@@ -1,0 +1,564 @@
+"""Results across runs: as text, as boards, and as static pages."""
+
+import hashlib
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import pairwise
+
+from jissoku.errors import InputError
+from jissoku.model import Estimate
+from jissoku.model.history import (
+    ArmChange,
+    Change,
+    Control,
+    Dismissal,
+    IndexedRun,
+    MachineRatio,
+    PooledRatio,
+    RunDifference,
+    Series,
+    SeriesPoint,
+    Tau,
+)
+from jissoku.model.wording import plural
+from jissoku.report import page, plots
+from jissoku.report.format import TIMES, Table, clean, load_mark
+from jissoku.report.plots import Row
+from jissoku.report.svg import Chart, even_labels, scale
+from jissoku.request import ComparisonRequest, command_line
+
+MINUS = "\N{MINUS SIGN}"
+KEY_LENGTH = 8
+DATE_LENGTH = 16
+
+
+def runs_text(runs: Sequence[IndexedRun]) -> str:
+    """A line for each run, the newest last, with its headline below it."""
+    lines = []
+    for run in runs:
+        row = run.row
+        arms = ", ".join(arm.arm for arm in run.arms if not (arm.is_floor or arm.is_control))
+        head = f"{day(row.started_utc)}  {row.run[:KEY_LENGTH]}  {row.verb:<8} {arms}"
+        lines.append(f"{head}  ({row.workload_text})")
+        lines.append(f"    {run.folder}")
+        if row.headline:
+            lines.append(f"    {row.headline}")
+        if run.unfinished:
+            lines.append(f"    incomplete: {run.unfinished}")
+    # The name of a folder may be no text.
+    return "\n".join(map(clean, lines)) + "\n"
+
+
+def history_text(target: str, found: Sequence[Series]) -> str:
+    if not found:
+        return (
+            f"No run compares {target} with an arm whose program is known: `jissoku compare"
+            f" {target}` makes one, with the floor beside it.\n"
+        )
+    return "\n".join("\n".join(_series(one)) + "\n" for one in found)
+
+
+def machines_text(found: Sequence[MachineRatio]) -> str:
+    """A row for each class of machines."""
+    if not found:
+        return "The target was measured on one class of machines only.\n"
+    lines = []
+    for one in found:
+        lines.append(f"{one.target} / {one.anchor}, {load_mark(one.load)}, {one.workload_text}")
+        lines += [f"  {multiple(ratio)}  {machine}" for machine, ratio in one.rows]
+        lines += [f"  {sentence}" for sentence in machines_sentences(one)]
+    return "\n".join(lines) + "\n"
+
+
+def machines_sentences(one: MachineRatio) -> tuple[str, str]:
+    """Rule 7: on how many machines the same is shown, and what is expected of another one."""
+    above = sum(ratio.low > 0 for _, ratio in one.rows)
+    below = sum(ratio.high < 0 for _, ratio in one.rows)
+    word, shown = ("more", above) if above >= below else ("less", below)
+    count = len(one.rows)
+    if one.next_machine is None:
+        ahead = f"{count} machines: no statement about another one"
+    else:
+        low, high = math.exp(one.next_machine.next_low), math.exp(one.next_machine.next_high)
+        ahead = f"another machine: {low:.2f} to {high:.2f} {TIMES} (95 %)"
+    return f"{word} than {one.anchor} on {shown} of {count} machines", ahead
+
+
+def difference_text(found: RunDifference) -> str:
+    """Two runs side by side, or why they are not comparable and the command that compares them."""
+    return "\n".join(_difference(found)) + "\n"
+
+
+def _series(one: Series) -> Iterator[str]:
+    yield (
+        f"{one.arm} / {one.anchor}: CPU time per request, {load_mark(one.load)},"
+        f" {one.workload_text}, {one.machine_text}"
+    )
+    width = max(len(point.version) for point in one.points)
+    for point in one.points:
+        if point.since:
+            yield f"    {change_sentence(point.since)}"
+        if point.breaks:
+            yield f"    -- {'; '.join(point.breaks)} --"
+        count = len(point.runs)
+        runs = f"{count} run{'s' if count > 1 else ''}"
+        version = f"{point.version:<{width}}"
+        yield f"  {day(point.started_utc)}  {version}  {multiple(point.ratio)}  {runs}"
+        if point.since and point.since.is_suspected:
+            yield f"    {answer_text(point.since, one.race)}"
+    yield f"  {pooled_sentence(one.pooled)}"
+    yield f"  {tau_sentence(one.tau)}"
+
+
+def _difference(found: RunDifference) -> Iterator[str]:
+    pair = zip(("Earlier", "Later"), found.runs, found.folders, found.unfinished, strict=True)
+    for which, row, folder, unfinished in pair:
+        yield f"{which}: {day(row.started_utc)}  {row.run[:KEY_LENGTH]}  {clean(folder)}"
+        yield f"  {row.workload_text}; {row.machine_text}; {row.method} trials"
+        if unfinished:
+            yield f"  incomplete: {clean(unfinished)}"
+    if found.breaks:
+        yield f"Changed besides the targets: {'; '.join(found.breaks)}."
+    for which, names in zip(("earlier", "later"), found.only, strict=True):
+        if names:
+            yield f"Only in the {which} run: {', '.join(names)}."
+    if found.obstacles:
+        yield f"Not comparable: {'; '.join(found.obstacles)}."
+        yield f"This command compares them: {command_line(found.race)}"
+        return
+    yield f"The same program in both: {', '.join(found.unchanged)}."
+    for change in sorted(found.changes, key=lambda one: one.is_same):
+        yield f"  {change_sentence(change)}"
+    yield tau_sentence(found.tau)
+    if requests := confirming_requests(found):
+        yield f"A suspicion is proven by a run of both: {'; '.join(map(command_line, requests))}"
+
+
+def confirming_requests(found: RunDifference) -> tuple[ComparisonRequest, ...]:
+    """Comparisons that measure what two runs leave open; none if nothing is open.
+
+    Arms whose two programs cannot be named apart are measured by the run of all arms of both.
+    """
+    if found.obstacles:
+        return (found.race,)
+    suspected = [change for change in found.changes if change.is_suspected]
+    requests = [
+        change.confirmation.request if change.confirmation else found.race for change in suspected
+    ]
+    return tuple(dict.fromkeys(requests))
+
+
+def change_sentence(one: ArmChange) -> str:
+    """As in `nginx 1.22.1 -> 1.26.3, 5,000/s: -3.0 % [-5.1, -0.9] through go: suspected; ...`."""
+    before, after = one.versions
+    versions = f" {before} -> {after}" if before != after else ""
+    if before == after and not one.is_same:
+        versions = " (another program of the same version)"
+    several = " over {} and {} occasions".format(*one.occasions) if sum(one.occasions) > 2 else ""
+    return (
+        f"{one.arm}{versions}, {load_mark(one.load)}: {percent(one.change)} through"
+        f" {', '.join(one.anchors)}{several}: {change_word(one)}; {control_text(one)}"
+    )
+
+
+def answer_text(change: ArmChange, again: ComparisonRequest) -> str:
+    """The command that proves a suspicion, or why there is none; `again` adds an occasion."""
+    if change.confirmation is not None:
+        return f"to confirm: {command_line(change.confirmation.request)}"
+    line = command_line(again)
+    return f"{no_confirmation(change)}, and cannot be measured together; another occasion: {line}"
+
+
+def no_confirmation(change: ArmChange) -> str:
+    """Why no command measures both programs of a change; empty if one does."""
+    if change.confirmation is not None:
+        return ""
+    return "the program is the same" if change.is_same else "the two programs have no other names"
+
+
+def change_word(one: ArmChange) -> str:
+    if one.control is Control.MOVED and not one.is_same:
+        return "no verdict"
+    if one.is_suspected:
+        return f"a change{' of the same program' if one.is_same else ''} is suspected"
+    return "the same program" if one.is_same else "no change shown"
+
+
+def control_text(one: ArmChange) -> str:
+    if one.control is Control.ABSENT or one.control_change is None:
+        return "unchecked, without a second unchanged arm"
+    moved = percent(one.control_change)
+    if one.control is Control.MOVED:
+        return f"unchanged arms moved by {moved}, so the runs differ in kind"
+    return f"unchanged arms moved by at most {moved}, as chance allows"
+
+
+def pooled_sentence(pooled: PooledRatio | None) -> str:
+    """The pooled result of all occasions of the newest version."""
+    if pooled is None:
+        return (
+            "One occasion of this program in these surroundings: another one, after a restart or on"
+            " another day, shows how far it holds."
+        )
+    mean, low, high, next_low, next_high = (
+        math.exp(value)
+        for value in (pooled.mean, pooled.low, pooled.high, pooled.next_low, pooled.next_high)
+    )
+    said = "each says so" if pooled.is_confirmed else "not each of them shows a difference"
+    return (
+        f"{pooled.occasions} occasions: {mean:.3f} {TIMES} [{low:.3f}, {high:.3f}], {said};"
+        f" another one lies between {next_low:.2f} and {next_high:.2f} {TIMES} (95 %)."
+    )
+
+
+def tau_sentence(tau: Tau) -> str:
+    """The variation of a ratio between occasions without a change."""
+    share = f"{100 * tau.value:.1f} %"
+    if tau.pairs:
+        return (
+            f"Between occasions a ratio of unchanged arms varies by {share} ({tau.pairs}"
+            f" {plural(tau.pairs, 'pair')})."
+        )
+    return f"Between occasions a ratio of unchanged arms is assumed to vary by {share}."
+
+
+def percent(change: Change) -> str:
+    """As in `+1.8 % [+1.2, +2.4]`."""
+    mean, low, high = (100 * math.expm1(value) for value in (change.mean, change.low, change.high))
+    return f"{mean:+.1f} % [{low:+.1f}, {high:+.1f}]".replace("-", MINUS)
+
+
+def multiple(change: Change) -> str:
+    """As in `1.310 x [1.282, 1.339]`."""
+    mean, low, high = (math.exp(value) for value in (change.mean, change.low, change.high))
+    return f"{mean:.3f} {TIMES} [{low:.3f}, {high:.3f}]"
+
+
+def day(started_utc: str) -> str:
+    """Date and time to the minute."""
+    return started_utc[:DATE_LENGTH].replace("T", " ")
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """A suspected change in a series, between two neighbouring points."""
+
+    series: Series
+    before: SeriesPoint
+    point: SeriesPoint
+    change: ArmChange
+
+    @property
+    def key(self) -> str:
+        """12 hexadecimal digits: the same as long as the records are, whatever comes later."""
+        one = self.series
+        facts = (one.target, one.arm, one.anchor, one.load.text, one.workload_text, one.machine)
+        text = "\n".join((*facts, self.point.runs[0]))
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+    @property
+    def is_known(self) -> bool:
+        """Whether a change at this place is known."""
+        return bool(self.point.breaks) or not self.change.is_same
+
+    @property
+    def cause(self) -> str:
+        """The time of the change, and the known changes at that time."""
+        between = f"between {day(self.before.started_utc)} and {day(self.point.started_utc)}"
+        known = [] if self.change.is_same else ["the target's program"]
+        return f"{between}: {'; '.join([*known, *self.point.breaks]) or 'no known cause'}"
+
+    @property
+    def answer(self) -> str:
+        """The command that would confirm it."""
+        return answer_text(self.change, self.series.race)
+
+
+def suspicions(found: Sequence[Series]) -> tuple[Suspicion, ...]:
+    """Every suspected change, those with a known cause first, then by time."""
+    every = [
+        Suspicion(series, before, point, point.since)
+        for series in found
+        for before, point in pairwise(series.points)
+        if point.since and point.since.is_suspected
+    ]
+    return tuple(sorted(every, key=lambda one: (not one.is_known, one.point.started_utc)))
+
+
+def divided(
+    found: Sequence[Suspicion], dismissed: Mapping[str, Dismissal]
+) -> tuple[tuple[Suspicion, ...], tuple[tuple[Suspicion, Dismissal], ...]]:
+    """Those that are open, and those that are dismissed, each with its reason."""
+    return (
+        tuple(one for one in found if one.key not in dismissed),
+        tuple((one, dismissed[one.key]) for one in found if one.key in dismissed),
+    )
+
+
+def with_key(found: Sequence[Suspicion], key: str) -> Suspicion:
+    """The suspicion of a key.
+
+    Raises:
+        InputError: There is none.
+    """
+    for one in found:
+        if one.key == key:
+            return one
+    raise InputError(f"no suspected change has the key {key!r}: jissoku history --changes")
+
+
+def suspicion_text(one: Suspicion) -> str:
+    """The change, its known causes, the command that would confirm it, and its key."""
+    dismiss = f"to dismiss: jissoku history --dismiss {one.key} --reason TEXT"
+    return f"{change_sentence(one.change)}\n    {one.cause}\n    {one.answer}\n    {dismiss}"
+
+
+def dismissed_text(one: Suspicion, dismissed: Dismissal) -> str:
+    """A dismissed change, and why it was dismissed."""
+    sentence = change_sentence(one.change)
+    return f"Dismissed: {sentence}\n    {day(dismissed.dismissed_utc)}: {dismissed.reason}"
+
+
+BOARDS_LEAD = (
+    "CPU time per request as a multiple of an arm that stays the same. Each table is one question:"
+    " workload, rate, class of machine and anchor are the same in all its rows, and different in"
+    " every other table."
+)
+
+BOARD_HEADER = ("target", "multiple, newest occasion", "version", "occasions", "newest")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Board:
+    """Targets with the same workload, load, class of machine and anchor.
+
+    Attributes:
+        title: The question; no other board has it.
+        series: One per row, the lowest multiple first. The order is no ranking, because only a
+            run of both shows whether two rows differ.
+    """
+
+    title: str
+    series: tuple[Series, ...]
+
+    @property
+    def is_of_one_target(self) -> bool:
+        """Whether it has nothing to compare."""
+        return len(self.series) == 1
+
+    @property
+    def rows(self) -> tuple[tuple[str, ...], ...]:
+        """A text per column of `HEADER` for each series."""
+        return tuple(_board_row(one) for one in self.series)
+
+    @property
+    def table(self) -> Table:
+        return Table(header=BOARD_HEADER, rows=self.rows)
+
+
+def boards(series: Sequence[Series]) -> tuple[Board, ...]:
+    """A board for each question, those with most targets first."""
+    found: dict[tuple[str, int | None], list[Series]] = defaultdict(list)
+    for one in series:
+        found[one.question, one.load.rate_rps].append(one)
+    groups = [sorted(group, key=lambda one: _newest(one).ratio.mean) for group in found.values()]
+    every = [
+        Board(title=title, series=tuple(group))
+        for title, group in zip(_titles([group[0] for group in groups]), groups, strict=True)
+    ]
+    return tuple(sorted(every, key=lambda one: (-len(one.series), one.title)))
+
+
+def _titles(firsts: Sequence[Series]) -> list[str]:
+    """A title for each question; those that would be equal say more, and are numbered at last."""
+    titles = [
+        f"{one.workload_text}, {load_mark(one.load)}, multiple of {one.anchor} ({one.machine_text})"
+        for one in firsts
+    ]
+    counts = Counter(titles)
+    titles = [
+        f"{title}, {one.anchor_version}, {one.method} trials" if counts[title] > 1 else title
+        for title, one in zip(titles, firsts, strict=True)
+    ]
+    counts, seen = Counter(titles), Counter[str]()
+    numbered = []
+    for title in titles:
+        seen[title] += 1
+        numbered.append(f"{title}, {seen[title]}" if counts[title] > 1 else title)
+    return numbered
+
+
+def _board_row(one: Series) -> tuple[str, ...]:
+    newest = _newest(one)
+    return (
+        one.arm,
+        multiple(newest.ratio),
+        newest.version,
+        str(len(one.points)),
+        day(newest.started_utc),
+    )
+
+
+def _newest(one: Series) -> SeriesPoint:
+    return one.points[-1]
+
+
+# Longer series are shown by their newest points.
+POINTS_MAX = 60
+
+# Changes of the surroundings in a sentence.
+BREAKS_MAX = 3
+
+
+def index_html(runs: Sequence[IndexedRun], series: Sequence[Series], command: str) -> str:
+    """The first page: boards, targets and runs, newest first.
+
+    Args:
+        runs: All of them.
+        series: Of all targets.
+        command: Rebuilds the pages from the records.
+    """
+    return page.render(
+        "history.html.j2",
+        figures=(),
+        heading="Runs and targets",
+        lead=BOARDS_LEAD,
+        links=[(name, target_file(name)) for name in sorted({one.target for one in series})],
+        parts=[(one.title, one.table) for one in boards(series)],
+        changes=[_suspicion(one) for one in suspicions(series)],
+        sections=(),
+        runs=_runs(runs),
+        command=command,
+    )
+
+
+def target_html(target: str, series: Sequence[Series], command: str) -> str:
+    """A target's page: a chart for each series, and the results across runs."""
+    figures = [series_figure(one, number) for number, one in enumerate(series)]
+    return page.render(
+        "history.html.j2",
+        figures=tuple(figures),
+        heading=target,
+        lead=(
+            "Each row is an occasion: runs of one boot without a long pause. A change between two"
+            " occasions is a suspicion at most; the command below it measures both together."
+        ),
+        links=[("All runs and targets", "index.html")],
+        parts=(),
+        changes=None,
+        sections=list(zip(figures, map(series_sentences, series), strict=True)),
+        runs=None,
+        command=command,
+    )
+
+
+def target_file(target: str) -> str:
+    """The file of a target's page; a name that is not a valid file name is hashed."""
+    plain = re.sub(r"[^A-Za-z0-9._-]", "-", target)
+    suffix = "" if plain == target else "-" + sha256(target.encode()).hexdigest()[:8]
+    return f"target-{plain}{suffix}.html"
+
+
+def report_file(run: str) -> str:
+    return f"run-{run[:16]}.html"
+
+
+def series_figure(one: Series, number: int) -> Chart:
+    """A row for each occasion of a series; `number` distinguishes figures of a page."""
+    points = one.points[-POINTS_MAX:]
+    estimates = [_estimate(point.ratio) for point in points]
+    ends = [end for e in estimates for end in (e.low, e.high)]
+    axis = even_labels(scale(ends, lambda v: f"{v:g} {TIMES}"))
+    rows = [
+        Row(
+            name=f"{day(point.started_utc)} {point.version}",
+            label=multiple(point.ratio),
+            marks=plots.dot(axis, estimate),
+            style="c0",
+            tooltip=f"{point.version}: {multiple(point.ratio)}",
+            since="; ".join(point.breaks),
+        )
+        for point, estimate in zip(points, estimates, strict=True)
+    ]
+    is_broken = any(point.breaks for point in points[1:])
+    return Chart(
+        name=f"series-{number}",
+        title=series_title(one),
+        caption=f"{one.workload_text}; {one.machine_text}. CPU time per request: dot and 95 %"
+        " interval of one occasion, oldest on top. Further left is better."
+        + (" A dotted line: something besides the target changed." if is_broken else ""),
+        drawing=plots.draw_rows(f"series-{number}", rows, axis),
+        numbers=points_table(points),
+    )
+
+
+def series_title(one: Series) -> str:
+    return f"{one.arm} / {one.anchor}, {load_mark(one.load)}"
+
+
+def points_table(points: Sequence[SeriesPoint]) -> Table:
+    """A row for each occasion."""
+    return Table(
+        header=("occasion", "version", "multiple", "runs", "changed besides the target"),
+        rows=tuple(_occasion_row(point) for point in points),
+    )
+
+
+def _occasion_row(point: SeriesPoint) -> tuple[str, ...]:
+    keys = ", ".join(key[:KEY_LENGTH] for key in point.runs)
+    changed = "; ".join(point.breaks) or "-"
+    return (day(point.started_utc), point.version, multiple(point.ratio), keys, changed)
+
+
+def series_sentences(one: Series) -> list[str]:
+    """Suspected changes with known causes, tested changes, and pooled results."""
+    tested = [point.since for point in one.points if point.since]
+    return [
+        *(sentence for found in suspicions([one]) for sentence in _suspicion(found)),
+        *(f"{change_sentence(since)}." for since in tested if not since.is_suspected),
+        *_breaks(one),
+        pooled_sentence(one.pooled),
+        tau_sentence(one.tau),
+    ]
+
+
+def _breaks(one: Series) -> list[str]:
+    """Rule 8: what else changed, the newest ones."""
+    points = [point for point in one.points if point.breaks]
+    if not points:
+        return []
+    listed = [
+        f"{'; '.join(point.breaks)} ({day(point.started_utc)})" for point in points[-BREAKS_MAX:]
+    ]
+    earlier = f", and {len(points) - BREAKS_MAX} more before" if len(points) > BREAKS_MAX else ""
+    return [f"Changed besides the target: {', '.join(listed)}{earlier}."]
+
+
+def _suspicion(one: Suspicion) -> tuple[str, str]:
+    return (
+        f"{change_sentence(one.change)}; {one.cause}.",
+        f"{one.answer[0].upper()}{one.answer[1:]}",
+    )
+
+
+def _estimate(change: Change) -> Estimate:
+    value, low, high = (math.exp(one) for one in (change.mean, change.low, change.high))
+    return Estimate(value=value, low=low, high=high, blocks=0, sd_log=0.0)
+
+
+def _runs(runs: Sequence[IndexedRun]) -> list[tuple[str, str, str, str, str]]:
+    """(date, file of the report, key, arms, headline), newest first."""
+    return [
+        (
+            day(run.row.started_utc),
+            report_file(run.row.run),
+            run.row.run[:KEY_LENGTH],
+            ", ".join(arm.arm for arm in run.arms if not (arm.is_floor or arm.is_control)),
+            f"{run.row.headline} {f'Incomplete: {run.unfinished}.' if run.unfinished else ''}",
+        )
+        for run in reversed(runs)
+    ]
