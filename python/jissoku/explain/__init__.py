@@ -1,61 +1,49 @@
-"""From observations to causes: rules, each a pure function that returns one finding or none."""
+"""From observations to causes, and what their remedies change in a configuration."""
 
-from collections.abc import Callable
+import difflib
+import re
+from collections.abc import Iterable
 
-from jissoku.explain import (
-    accept_queue_overflow,
-    access_log,
-    avoidable_syscalls,
-    coarse_timers,
-    connection_close,
-    debug_build,
-    delayed_acknowledgement,
-    generator_bound,
-    idle_cores,
-    interpreter_bound,
-    kernel_threads,
-    linear_timers,
-    memory_per_connection,
-    open_per_request,
-    queueing,
-    split_answer,
-    stat_per_request,
-    thundering_herd,
-    upstream_no_keepalive,
-)
-from jissoku.explain.config_diff import diff
-from jissoku.explain.cpu_causes import CPU_CAUSES
-from jissoku.model.explanation import Finding, Observations
+from jissoku.explain.causes import CAUSES
+from jissoku.explain.cpu_causes import cpu_findings
+from jissoku.explain.rules import RULES
+from jissoku.model.explanation import Finding, Observations, SuggestedDirective
 
-__all__ = ["RULES", "diff", "findings"]
-
-Rule = Callable[[Observations], Finding | None]
-
-# The causes that usually cost most come first.
-RULES: tuple[Rule, ...] = (
-    debug_build.diagnose,
-    idle_cores.diagnose,
-    delayed_acknowledgement.diagnose,
-    connection_close.diagnose,
-    upstream_no_keepalive.diagnose,
-    *(cause.diagnose for cause in CPU_CAUSES),
-    interpreter_bound.diagnose,
-    open_per_request.diagnose,
-    stat_per_request.diagnose,
-    access_log.diagnose,
-    linear_timers.diagnose,
-    coarse_timers.diagnose,
-    split_answer.diagnose,
-    avoidable_syscalls.diagnose,
-    thundering_herd.diagnose,
-    memory_per_connection.diagnose,
-    accept_queue_overflow.diagnose,
-    queueing.diagnose,
-    generator_bound.diagnose,
-    kernel_threads.diagnose,
-)
+INDENT = "    "
 
 
 def findings(observed: Observations) -> tuple[Finding, ...]:
     """All causes that the observations support, those that usually cost most first."""
-    return tuple(finding for rule in RULES if (finding := rule(observed)) is not None)
+    found = [finding for rule in RULES if (finding := rule(observed)) is not None]
+    found += cpu_findings(observed.profile)
+    order = list(CAUSES)
+    return tuple(sorted(found, key=lambda finding: order.index(finding.name)))
+
+
+def diff(config: str, settings: Iterable[SuggestedDirective], program: str, name: str) -> str:
+    """The changes to a file of this name as a diff; empty if none is needed or known.
+
+    Settings for other programs than `program` are ignored.
+    """
+    changed = config
+    for setting in settings:
+        if setting.program == program:
+            changed = _with(changed, setting)
+    lines = difflib.unified_diff(
+        config.splitlines(keepends=True), changed.splitlines(keepends=True), name, name, n=1
+    )
+    return "".join(lines)
+
+
+def _with(config: str, setting: SuggestedDirective) -> str:
+    """A configuration with one line replaced, or added at the head of its block."""
+    wanted = f"{setting.directive} {setting.value};"
+    # A recipe's value may be a placeholder in braces.
+    value = r"(?:[^;{}]|{\w+})*"
+    present = re.compile(rf"^([ \t]*){re.escape(setting.directive)}[ \t]{value};", re.MULTILINE)
+    if present.search(config):
+        return present.sub(lambda found: found[1] + wanted, config)
+    if setting.block == "main":
+        return f"{wanted}\n{config}"
+    opening = re.compile(rf"^([ \t]*){re.escape(setting.block)}\b[^{{;\n]*{{[^\n]*\n", re.MULTILINE)
+    return opening.sub(lambda found: f"{found[0]}{found[1]}{INDENT}{wanted}\n", config, count=1)

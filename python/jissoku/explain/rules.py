@@ -1,0 +1,474 @@
+"""The rules of causes: each a pure function of the observations, with a finding or None."""
+
+import re
+import statistics
+from collections.abc import Callable, Iterable
+from pathlib import PurePosixPath
+
+from jissoku.explain.causes import (
+    INSTEAD,
+    SAMPLES_MIN,
+    WORK,
+    finding,
+    format_saving,
+    format_time,
+)
+from jissoku.model.explanation import (
+    Finding,
+    LoadObservation,
+    Observations,
+    ProcessInfo,
+    SyscallObservation,
+)
+from jissoku.model.wording import plural
+
+# What happens at every second request or more often belongs to requests.
+PER_REQUEST_MIN = 0.5
+
+# Signs of a program that is built or started for debugging.
+SANITIZERS = ("libasan.so", "libtsan.so", "libubsan.so", "liblsan.so", "vgpreload")
+FLAGS = frozenset(["--inspect", "--debug", "--reload", "-Xdev", "--dev"])
+
+# A thread with less CPU time than this fraction of the busiest one's is not a worker.
+WORKER_SHARE = 0.1
+
+# A thread that ran or waited for a core for less than this fraction of the time under load could
+# have done more. The fraction is not larger because the generator needs a core.
+WORKER_BUSY_MIN = 0.3
+
+# With this many connections per core no worker is without any by chance.
+CONNECTIONS_MIN = 8
+
+# Linux delays an acknowledgement by 40 ms at the least (TCP_DELACK_MIN).
+STALL_NS = 30_000_000
+STALLED_MIN = 0.25
+
+# Without the delay latency must be lower by this factor; else the delay is not the cause.
+FASTER = 3
+
+# A connection costs as much as a few requests; spread over more answers it is below the noise.
+ANSWERS_MAX = 100
+
+INTERPRETERS = re.compile(r"(python|pypy|ruby|perl|php|node|lua)[\d.]*(-fpm)?")
+USER_MIN = 0.6
+
+# Threads of one process that use about one core in total wait for one lock.
+ONE_CORE = (0.8, 1.15)
+
+# Of the CPU time in the lock of an interpreter: less is not worth a sentence.
+LOCK_SHARE_MIN = 0.05
+
+# Waiting connections cost a little through their memory; a scanned list costs in proportion to
+# their number. With 16,000 of them medians grew 1.63 to 1.97 times with a list, and 1.00 to 1.06
+# times with a timer wheel and in Go, while twenty other processes competed for two virtual cores.
+GROWTH_MIN = 1.35
+
+# A wait in whole milliseconds is late by one, and a busy machine by another.
+LATE_NS_MAX = 5_000_000
+
+SENDS = ("write", "writev", "sendto", "sendmsg", "sendfile")
+RECEIVES = ("recvfrom", "read", "recvmsg", "readv", "recv")
+
+# Each new connection accounts for this many calls of one name.
+CALLS_PER_CONNECTION = 3
+
+# Calls that belong to opening a file, reported there.
+OF_FILES = frozenset(["fstat", "fcntl", "ioctl", "lseek", "mmap", "munmap"])
+
+# On a busy machine 13 to 15 % were measured with an injected thundering herd (a worker whose
+# listener is empty again when it runs goes back to sleep inside the kernel), and 4 % with Go, whose
+# threads hand the listener to one another.
+SPURIOUS_MIN = 0.08
+
+CONNECTION_BYTES_MAX = 32 * 1024
+
+ACHIEVED_MIN = 0.99
+
+GENERATOR_BUSY_MIN = 0.9
+
+# Below this a value in microseconds would read as 0.0.
+SMALL_NS = 100
+
+
+def debug_build(observed: Observations) -> Finding | None:
+    """Looks at paths, flags and libraries of the processes, and for checks on the stacks."""
+    programs = observed.load.processes if observed.load is not None else ()
+    signs = sorted({sign for program in programs for sign in _debug_signs(program)})
+    if observed.profile is not None:
+        checks = WORK["checks-of-a-debug-build"]
+        found = observed.profile.share(checks.matches)
+        if found.samples >= SAMPLES_MIN and found.share >= checks.share_min:
+            signs.append(
+                f"{found.share:.0%} of the CPU time is in checks of a debug build, mostly in"
+                f" {found.innermost[0][0]}"
+            )
+    return finding("debug-build", *signs) if signs else None
+
+
+def _debug_signs(program: ProcessInfo) -> list[str]:
+    path = PurePosixPath(program.executable)
+    signs = []
+    if "debug" in path.parts[:-1]:
+        signs.append(f"{path.name} comes from a folder called debug")
+    names = (PurePosixPath(library).name for library in program.libraries)
+    signs += [f"{name} is loaded" for name in names if name.startswith(SANITIZERS)]
+    signs += [
+        f"{path.name} was started with {word}"
+        for word in program.arguments[1:]
+        if word.partition("=")[0] in FLAGS
+    ]
+    return signs
+
+
+def idle_cores(observed: Observations) -> Finding | None:
+    """Counts the threads that worked, and compares them with the cores."""
+    load = observed.load
+    if load is None or not load.threads or load.connections < CONNECTIONS_MIN * load.cores:
+        return None
+    busiest = max(load.threads, key=lambda thread: thread.cpu_ns)
+    workers = sum(thread.cpu_ns >= WORKER_SHARE * busiest.cpu_ns for thread in load.threads)
+    wanted_ns = busiest.cpu_ns + busiest.wait_ns
+    if wanted_ns < WORKER_BUSY_MIN * load.threads_ns or workers > load.cores / 2:
+        return None
+    idle = len(load.threads) - workers
+    return finding(
+        "idle-cores",
+        f"the busiest thread, {busiest.name}, ran or waited for a core"
+        f" {wanted_ns / load.threads_ns:.0%} of the time, under"
+        f" {load.connections} {plural(load.connections, 'connection')}",
+        f"{idle} other {plural(idle, 'thread')} of the target had less than a tenth of its"
+        " CPU time",
+        who="One thread does" if workers == 1 else f"{workers} threads do",
+        cores=load.cores,
+        factor=f"{load.cores / workers:.1f}",
+    )
+
+
+def delayed_acknowledgement(observed: Observations) -> Finding | None:
+    """Compares a client that delays acknowledgements with one that sends them immediately."""
+    wire = observed.wire
+    if wire is None or not wire.latency_ns_acknowledged or not wire.segments:
+        return None
+    stalled = [ns for ns in wire.latency_ns if ns >= STALL_NS]
+    if len(stalled) < STALLED_MIN * len(wire.latency_ns):
+        return None
+    prompt_ns = statistics.median(wire.latency_ns_acknowledged)
+    stall_ns = statistics.median(stalled)
+    segments = statistics.median(wire.segments)
+    if prompt_ns * FASTER > stall_ns or segments < 2:
+        return None
+    prompt, stall = format_time(prompt_ns), format_time(stall_ns)
+    return finding(
+        "delayed-acknowledgement",
+        f"{len(stalled)} of {len(wire.latency_ns)} lone answers took {stall}, the kernel's"
+        " delay of an acknowledgement",
+        f"a client that acknowledges at once waited {prompt}",
+        f"{segments:g} segments for an answer of {wire.answer_size:,} bytes",
+        prompt=prompt,
+        stall=stall,
+    )
+
+
+def connection_closed(observed: Observations) -> Finding | None:
+    """Checks after how many answers connections ended."""
+    wire, syscalls = observed.wire, observed.syscalls
+    count = None if wire is None else wire.answers_until_close
+    if count is None or count > ANSWERS_MAX:
+        return None
+    evidence = [f"a connection ended after {count} {plural(count, 'answer')}"]
+    if syscalls is not None:
+        evidence.append(
+            f"{syscalls.connections} new {plural(syscalls.connections, 'connection')} for"
+            f" {syscalls.requests} {plural(syscalls.requests, 'request')} under the trace"
+        )
+    never = "Keep-alive is off: each connection ends with its first answer"
+    return finding(
+        "connection-closed",
+        *evidence,
+        ending=never if count == 1 else f"Each connection is ended after {count} answers",
+        saving=_saving(observed, "connection", 1 / count),
+    )
+
+
+def upstream_no_keepalive(observed: Observations) -> Finding | None:
+    """Counts connections that the target opened itself."""
+    syscalls = observed.syscalls
+    if syscalls is None or not _is_frequent(syscalls, syscalls.upstream_connections):
+        return None
+    each = syscalls.upstream_connections / syscalls.requests
+    return finding(
+        "upstream-no-keepalive",
+        f"{each:.2f} connections per request",
+        saving=_saving(observed, "connection", each),
+    )
+
+
+def interpreter_bound(observed: Observations) -> Finding | None:
+    """Checks the processes' programs, and their CPU time outside the kernel."""
+    load, profile = observed.load, observed.profile
+    if load is None or load.cpu_user_fraction is None or load.cpu_user_fraction < USER_MIN:
+        return None
+    names = {PurePosixPath(program.executable).name for program in load.processes}
+    found = sorted(name for name in names if INTERPRETERS.fullmatch(name))
+    if not found:
+        return None
+    evidence = [f"{load.cpu_user_fraction:.0%} of its CPU time is spent outside the kernel"]
+    if _shares_a_lock(load):
+        evidence.append("several threads work, and together they get no more than one core")
+    lock = profile.share(WORK["lock-of-an-interpreter"].matches).share if profile else 0.0
+    if lock >= LOCK_SHARE_MIN:
+        evidence.append(f"{lock:.0%} of the CPU time passes its lock from thread to thread")
+    kernel = f"{1 - load.cpu_user_fraction:.0%}"
+    return finding("interpreter-bound", *evidence, interpreters=", ".join(found), kernel=kernel)
+
+
+def _shares_a_lock(load: LoadObservation) -> bool:
+    least, most = (part * load.threads_ns for part in ONE_CORE)
+    for pid in {thread.pid for thread in load.threads}:
+        times = [thread.cpu_ns for thread in load.threads if thread.pid == pid]
+        workers = [ns for ns in times if ns >= WORKER_SHARE * max(times)]
+        if len(workers) > 1 and load.cores > 1 and least <= sum(times) <= most:
+            return True
+    return False
+
+
+def open_per_request(observed: Observations) -> Finding | None:
+    """Counts successful opens."""
+    syscalls = observed.syscalls
+    paths = syscalls.opened if syscalls else {}
+    return _by_path("open-per-request", observed, paths, "openat", "successful opens")
+
+
+def stat_per_request(observed: Observations) -> Finding | None:
+    """Counts file-status calls (stat and similar)."""
+    syscalls = observed.syscalls
+    paths = syscalls.path_queries if syscalls else {}
+    return _by_path("stat-per-request", observed, paths, "newfstatat", "lookups")
+
+
+def access_log(observed: Observations) -> Finding | None:
+    """Counts writes to files."""
+    syscalls = observed.syscalls
+    paths = syscalls.logged if syscalls else {}
+    return _by_path("access-log", observed, paths, "write", "writes to files")
+
+
+def _by_path(
+    name: str, observed: Observations, paths: dict[str, int], call: str, what: str
+) -> Finding | None:
+    """A finding if most requests make a call with one of these paths; the most frequent ones."""
+    syscalls, count = observed.syscalls, sum(paths.values())
+    if syscalls is None or not _is_frequent(syscalls, count):
+        return None
+    ranked = sorted(paths.items(), key=lambda item: (-item[1], item[0]))
+    each = count / syscalls.requests
+    return finding(
+        name,
+        f"{each:.2f} {what} per request",
+        *(f"{path}: {n / syscalls.requests:,.2f} per request" for path, n in ranked[:3]),
+        saving=_saving(observed, call, each),
+    )
+
+
+def linear_timers(observed: Observations) -> Finding | None:
+    """Compares CPU time per request while other connections are idle and while they wait."""
+    timers = observed.timers
+    if timers is None or timers.cost_growth < GROWTH_MIN:
+        return None
+    waiting, idle = format_time(timers.cpu_ns_waiting), format_time(timers.cpu_ns_idle)
+    evidence = [
+        (
+            f"{waiting} of CPU time per request while {timers.waiting:,} others waited, {idle}"
+            " while as many connections were open and idle"
+        )
+    ]
+    if timers.control_ns_idle:
+        evidence.append(
+            "a second copy without such connections, under the same load at the same time, took"
+            f" {format_time(timers.control_ns_waiting)} and {format_time(timers.control_ns_idle)}"
+        )
+    saving = format_time(timers.cpu_ns_waiting * (1 - 1 / timers.cost_growth))
+    return finding("linear-timers", *evidence, saving=saving, waiting=f"{timers.waiting:,}")
+
+
+def coarse_timers(observed: Observations) -> Finding | None:
+    """Compares the lateness of isolated delayed answers with a limit.
+
+    An answer that waits for the acknowledgement does not wait for a timer.
+    """
+    timers = observed.timers
+    if timers is None or timers.lateness_ns < LATE_NS_MAX or delayed_acknowledgement(observed):
+        return None
+    late = format_time(timers.lateness_ns)
+    return finding("coarse-timers", f"{late} late at the median of lone delayed answers", late=late)
+
+
+def split_answer(observed: Observations) -> Finding | None:
+    """Counts segments per answer, of answers that fit into one segment."""
+    wire, syscalls = observed.wire, observed.syscalls
+    if wire is None or not wire.segments or wire.answer_size > wire.segment_size:
+        return None
+    per_answer = statistics.median(wire.segments)
+    if per_answer < 2 or delayed_acknowledgement(observed) is not None:
+        return None
+    size, room = f"{wire.answer_size:,} bytes", f"{wire.segment_size:,}"
+    evidence = [f"{per_answer:g} segments for an answer of {size}; one holds {room}"]
+    if syscalls is not None:
+        sends = [
+            f"{syscalls.counts[name] / syscalls.requests:,.2f} {name}"
+            for name in SENDS
+            if syscalls.counts.get(name)
+        ]
+        evidence.append(f"per request: {', '.join(sends)}")
+    return finding("split-answer", *evidence)
+
+
+def avoidable_syscalls(observed: Observations) -> Finding | None:
+    """Lists the avoidable calls that most requests made."""
+    syscalls = observed.syscalls
+    if syscalls is None:
+        return None
+    opens = open_per_request(observed) is not None
+    made = {
+        name: count
+        for name, count in _frequent(syscalls, syscalls.counts, INSTEAD).items()
+        if not (opens and name in OF_FILES)
+    }
+    again = _frequent(syscalls, syscalls.eagain, RECEIVES)
+    if not made and not again:
+        return None
+    prices = observed.syscall_cost_ns
+    evidence = []
+    for name, count in made.items():
+        price = prices.get(name)
+        cost = f", at most {format_time(price)} each on this machine" if price else ""
+        evidence.append(f"{name}: {count:.2f} per request{cost}")
+    evidence += [f"{name}: {n:.2f} per request that found nothing" for name, n in again.items()]
+    instead = [f"{name}: {INSTEAD[name]}" for name in made]
+    instead += [f"{name}: wait after a short read instead of reading on" for name in again]
+    ns = sum(count * prices.get(name, 0.0) for name, count in made.items())
+    return finding(
+        "avoidable-syscalls",
+        *evidence,
+        calls=", ".join(made | again),
+        saving=format_saving(observed, ns),
+        instead="; ".join(instead),
+    )
+
+
+def _frequent(
+    syscalls: SyscallObservation, counts: dict[str, int], names: Iterable[str]
+) -> dict[str, float]:
+    """Calls per request of these names, without those of new connections, if most requests do."""
+    connecting = CALLS_PER_CONNECTION * syscalls.connections
+    each = {name: (counts.get(name, 0) - connecting) / syscalls.requests for name in names}
+    return {name: count for name, count in each.items() if count >= PER_REQUEST_MIN}
+
+
+def thundering_herd(observed: Observations) -> Finding | None:
+    """Counts wake-ups without a connection to accept, for connections that arrive one at a time."""
+    syscalls = observed.syscalls
+    if syscalls is None or not syscalls.isolated_connections:
+        return None
+    wakeups, connections = syscalls.spurious_wakeups, syscalls.isolated_connections
+    if wakeups < SPURIOUS_MIN * connections:
+        return None
+    return finding(
+        "thundering-herd",
+        f"{wakeups} spurious wake-ups for {connections} isolated connections (an accept that"
+        " returned EAGAIN right after a wait that reported an event)",
+    )
+
+
+def memory_per_connection(observed: Observations) -> Finding | None:
+    """Divides the memory that idle connections added by their number."""
+    memory = observed.memory
+    if memory is None or not memory.connections:
+        return None
+    each = (memory.rss_bytes_after - memory.rss_bytes_before) / memory.connections
+    if each < CONNECTION_BYTES_MAX:
+        return None
+    return finding(
+        "memory-per-connection",
+        f"{each / 1024:,.0f} KiB for each of {memory.connections} connections that had"
+        " asked once and said nothing since",
+        mebibytes=f"{each * 10_000 / 1024**2:,.0f}",
+    )
+
+
+def accept_queue_overflow(observed: Observations) -> Finding | None:
+    """Checks the kernel's counter, which covers the whole machine."""
+    count = observed.load.listen_overflows if observed.load is not None else None
+    if not count:
+        return None
+    were = plural(count, "connection was", "connections were")
+    return finding("accept-queue-overflow", f"{count:,} {were} turned away under load")
+
+
+def queueing(observed: Observations) -> Finding | None:
+    """Compares the offered rate of an open loop with the answered rate."""
+    load = observed.load
+    if load is None or not load.rate_rps_offered or not load.duration_ns:
+        return None
+    achieved = load.requests * 1e9 / load.duration_ns
+    if achieved >= ACHIEVED_MIN * load.rate_rps_offered:
+        return None
+    return finding(
+        "queueing",
+        f"{achieved:,.0f} answers per second of {load.rate_rps_offered:,.0f} offered",
+        f"latency at the 99th percentile: {format_time(load.latency_ns_p99)}",
+    )
+
+
+def generator_bound(observed: Observations) -> Finding | None:
+    """Checks the load generator's busiest thread, unless it busy-polls as in an open loop."""
+    load = observed.load
+    if load is None or load.rate_rps_offered is not None:
+        return None
+    busy = load.generator_busy_fraction
+    if busy < GENERATOR_BUSY_MIN:
+        return None
+    return finding("generator-bound", f"its busiest thread was at work {busy:.0%} of the time")
+
+
+def kernel_threads(observed: Observations) -> Finding | None:
+    """Compares CPU time of the kernel's threads with that of the target's processes."""
+    load = observed.load
+    if load is None or not load.is_served_by_kernel:
+        return None
+    own_ns = (load.cpu_ns or 0) / load.requests
+    own = format_time(own_ns) if own_ns >= SMALL_NS else f"less than {format_time(SMALL_NS)}"
+    kernel = format_time((load.kernel_cpu_ns or 0) / load.requests)
+    return finding("kernel-threads", f"kernel threads used {kernel} per answer, it {own}")
+
+
+def _is_frequent(syscalls: SyscallObservation, count: int) -> bool:
+    return count >= PER_REQUEST_MIN * syscalls.requests
+
+
+def _saving(observed: Observations, call: str, count: float) -> str:
+    """What this many calls per request cost, as measured on this machine."""
+    return format_saving(observed, count * observed.syscall_cost_ns.get(call, 0.0))
+
+
+RULES: tuple[Callable[[Observations], Finding | None], ...] = (
+    debug_build,
+    idle_cores,
+    delayed_acknowledgement,
+    connection_closed,
+    upstream_no_keepalive,
+    interpreter_bound,
+    open_per_request,
+    stat_per_request,
+    access_log,
+    linear_timers,
+    coarse_timers,
+    split_answer,
+    avoidable_syscalls,
+    thundering_herd,
+    memory_per_connection,
+    accept_queue_overflow,
+    queueing,
+    generator_bound,
+    kernel_threads,
+)
