@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from jissoku import inference
-from jissoku.cli.messages import version_line
-from jissoku.cli.progress_display import ProgressDisplay
+from jissoku.cli.frame import version_line
+from jissoku.cli.progress import ProgressDisplay
 from jissoku.design import schedule as grid
 from jissoku.design.sampling_plan import MILLISECOND, SAMPLING_PLANS, SECOND
 from jissoku.design.schedule import PlannedTrial

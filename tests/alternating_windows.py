@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from scipy import stats as distributions  # type: ignore[import-untyped]
 
-from jissoku.cli.progress_display import ProgressDisplay
+from jissoku.cli.progress import ProgressDisplay
 from jissoku.measure.selection import prepare_targets
 from jissoku.measure.trial import PreparedArm
 from jissoku.model import Workload

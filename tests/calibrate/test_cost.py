@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from jissoku.cli import exit_codes
-from jissoku.cli.cost import calls_table, code, sentence, table
+from jissoku.cli.calibrate import calls_table, code, sentence, table
+from jissoku.cli.frame import ExitCode
 from jissoku.inference.grading import cost_result, overall
 from jissoku.inference.tool_values import ENTRY, Entries, Share, Window, share
 from jissoku.measure.calibration import read_cells
@@ -193,9 +193,9 @@ def test_our_own_time_is_what_the_kernel_says() -> None:
 
 def test_the_code_says_whether_there_is_a_figure() -> None:
     both = tuple(pair(it, turn, 5_000_000) for it in (ONE, OTHER) for turn in range(2))
-    assert code(record(both)) == exit_codes.OK
-    assert code(record(both[:3])) == exit_codes.UNDECIDED
-    assert code(record(both, is_finished=False)) == exit_codes.INTERRUPTED
+    assert code(record(both)) == ExitCode.OK
+    assert code(record(both[:3])) == ExitCode.UNDECIDED
+    assert code(record(both, is_finished=False)) == ExitCode.INTERRUPTED
     assert sentence(record(both)).startswith("mine costs 0.500 of yours per request (0.500 to")
     assert "Too few" in sentence(record(both[:3]))
     out = io.StringIO()

@@ -7,8 +7,8 @@ import os
 import sys
 import warnings
 
-from jissoku.cli.messages import print_message
-from jissoku.cli.progress_display import ProgressDisplay
+from jissoku.cli.frame import print_message
+from jissoku.cli.progress import ProgressDisplay
 from jissoku.model import Load, LoadLevel, Trial, TrialKind
 from jissoku.model.updated import updated
 from tests.inference import factories

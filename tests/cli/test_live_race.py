@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.cli import exit_codes
+from jissoku.cli.frame import ExitCode
 from tests.cli.screen import Screen
 from tests.cli.test_progress_display import OF_TERMINALS, set_size
 from tests.measure.conftest import SERVE, SERVER
@@ -46,7 +46,7 @@ def test_ctrl_c_ends_the_table_with_the_report_of_what_is_known(tmp_path: Path) 
             is_ended = os.write(terminal, CTRL_C) == 1
     _, status = os.waitpid(process, 0)
     os.close(terminal)
-    assert os.waitstatus_to_exitcode(status) == exit_codes.INTERRUPTED
+    assert os.waitstatus_to_exitcode(status) == ExitCode.INTERRUPTED
     assert "Now: " not in screen.text, "the table is gone"
     assert "costs are decided" not in screen.text
     assert "The run ended early" in (tmp_path / "run" / "report.txt").read_text("utf-8")

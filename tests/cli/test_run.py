@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from jissoku.cli import run as verb
-from jissoku.cli.progress_display import ProgressDisplay
+from jissoku.cli import measuring as verb
+from jissoku.cli.progress import ProgressDisplay
 from jissoku.measure import experiment_file
 from jissoku.measure.experiment import placeholder_arms
 from jissoku.model import Mode, UnavailableTarget

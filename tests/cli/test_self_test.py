@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.cli import exit_codes
-from jissoku.cli.progress_display import ProgressDisplay
+from jissoku.cli.frame import ExitCode
+from jissoku.cli.progress import ProgressDisplay
 from jissoku.cli.self_test import SelfTestOptions, _config, exit_code, read_loads
 from jissoku.inference import decision, self_test as bounds
 from jissoku.inference.self_test import BoundState
@@ -138,9 +138,9 @@ def test_the_spread_is_pooled_over_campaigns() -> None:
 @pytest.mark.parametrize(
     ("states", "code"),
     [
-        ({BoundState.PASS}, exit_codes.OK),
-        ({BoundState.PASS, BoundState.UNDECIDED}, exit_codes.UNDECIDED),
-        (set(BoundState), exit_codes.BOUND_EXCEEDED),
+        ({BoundState.PASS}, ExitCode.OK),
+        ({BoundState.PASS, BoundState.UNDECIDED}, ExitCode.UNDECIDED),
+        (set(BoundState), ExitCode.BOUND_EXCEEDED),
     ],
 )
 def test_the_exit_code_is_the_worst_bound(states: set[BoundState], code: int) -> None:

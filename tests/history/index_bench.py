@@ -30,9 +30,9 @@ from jissoku.model.history import BlockRow, RunRows
 from jissoku.model.updated import updated
 from jissoku.records import RunWriter
 from jissoku.records.run_folder import run_key
-from jissoku.ui.library import Library
 from jissoku.ui.pages import ReadingPages
 from jissoku.ui.render import Pages
+from jissoku.ui.run_index import Library
 from tests.inference import factories
 from tests.inference.factories import TrueValues
 

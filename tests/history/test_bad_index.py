@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jissoku import records
-from jissoku.history import schema
+from jissoku.history import index
 from jissoku.history.index import HistoryIndex
 from jissoku.inference.run_rows import REVISION, run_rows
 from tests.conftest import LIMIT_S, Done, Run
@@ -115,7 +115,7 @@ def test_an_index_of_another_version_is_kept(
 
     def other() -> HistoryIndex:
         with monkeypatch.context() as patch:
-            patch.setattr(schema, "PAIRS", schema.PAIRS + " " * columns)
+            patch.setattr(index, "PAIRS", index.PAIRS + " " * columns)
             return HistoryIndex(place / "cache", REVISION + revision)
 
     other().add([run_rows("key", run, trials)])
@@ -208,7 +208,7 @@ def test_several_processes_write_the_same_runs(place: Path) -> None:
     """They begin at the same time, and each writes one run after the other."""
     for number in range(3, 9):
         record(place / "runs" / f"more{number}", seed=number, day=number)
-    command = [sys.executable, "-c", WRITER, *schema.NAMES]
+    command = [sys.executable, "-c", WRITER, *index.NAMES]
     pipe = subprocess.PIPE
     writers = [
         subprocess.Popen(command, cwd=place, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
@@ -222,12 +222,12 @@ def test_several_processes_write_the_same_runs(place: Path) -> None:
         writer.stdin.write("\n")
         writer.stdin.flush()
     ended = [writer.communicate(timeout=LIMIT_S) for writer in writers]
-    expected = [len(rows(opened(place), table)) for table in schema.NAMES]
+    expected = [len(rows(opened(place), table)) for table in index.NAMES]
     assert expected[0] == 8
     counts = str([[(count,)] for count in expected])
     assert [said.strip() for said, _ in ended] == [counts] * 3, ended
     shutil.rmtree(place / "cache")
-    assert [len(rows(opened(place), table)) for table in schema.NAMES] == expected
+    assert [len(rows(opened(place), table)) for table in index.NAMES] == expected
 
 
 @pytest.mark.slow

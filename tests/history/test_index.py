@@ -12,8 +12,7 @@ import pytest
 
 from jissoku import records
 from jissoku.errors import InputError
-from jissoku.history import schema
-from jissoku.history.index import HistoryIndex
+from jissoku.history.index import NAMES, HistoryIndex
 from jissoku.inference.across_runs import observed_tau, run_difference
 from jissoku.inference.run_rows import REVISION, run_rows
 from jissoku.inference.series import target_history
@@ -79,9 +78,9 @@ def test_pairs_agree_with_the_report(place: Path) -> None:
 
 
 def test_a_deleted_index_is_made_again(place: Path) -> None:
-    first = {table: rows(opened(place), table) for table in schema.NAMES}
+    first = {table: rows(opened(place), table) for table in NAMES}
     shutil.rmtree(place / "cache")
-    assert {table: rows(opened(place), table) for table in schema.NAMES} == first
+    assert {table: rows(opened(place), table) for table in NAMES} == first
 
 
 def test_known_runs_are_not_read_again(place: Path) -> None:
@@ -294,7 +293,7 @@ def test_the_command_lists_shows_and_answers(
     exported = run(["history", "--export", "tables.sqlite"], place)
     assert exported.returncode == 0, exported.stderr
     with closing(sqlite3.connect(place / "tables.sqlite")) as copy:
-        for table in schema.NAMES:
+        for table in NAMES:
             found = sorted(copy.execute(f"SELECT * FROM {table}"), key=repr)  # noqa: S608 - ours
             assert found == rows(opened(place), table)
     again = run(["history", "--export", "tables.sqlite"], place)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from jissoku.cli import exit_codes
+from jissoku.cli.frame import ExitCode
 from tests.profile_study import injected
 from tests.profile_study.injected import NAMES
 
@@ -64,7 +64,7 @@ def lab(folder: Path, verb: str, commands: dict[str, list[str]], *more: str) -> 
     )
     if "not allowed" in done.stderr:
         pytest.skip(done.stderr.strip())
-    assert done.returncode in {exit_codes.OK, exit_codes.UNDECIDED}, done.stderr
+    assert done.returncode in {ExitCode.OK, ExitCode.UNDECIDED}, done.stderr
     report: dict[str, Any] = json.loads(done.stdout)
     return report
 
@@ -148,7 +148,7 @@ def test_a_target_that_dies_is_a_sentence(tmp_path: Path) -> None:
         check=False,
         timeout=LIMIT_S,
     )
-    assert done.returncode == exit_codes.FAILED
+    assert done.returncode == ExitCode.FAILED
     last = done.stderr.strip().splitlines()[-1]
     assert "dies" in last
     assert "while it was profiled" in last

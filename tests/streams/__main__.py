@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from jissoku.cli.progress_display import ProgressDisplay
+from jissoku.cli.progress import ProgressDisplay
 from jissoku.measure.selection import prepare_targets
 from jissoku.model import Workload
 from jissoku.model.updated import updated

@@ -12,7 +12,7 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 
 from jissoku.system.measurement_lock import PATH_VARIABLE
-from jissoku.ui import indexer, server_metrics
+from jissoku.ui import run_index, watched_servers
 from jissoku.ui.server import UiConfig, pages_in_thread
 from tests.serving.server_process import spawn
 from tests.ui.watched_server import Running
@@ -78,7 +78,7 @@ def client_of(link: str) -> Client:
 def complete_pages() -> Iterator[None]:
     """A page shows every run, however long indexing takes; tests of that set a shorter time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(indexer, "WAIT_S", float(LIMIT_S))
+        patch.setattr(run_index, "WAIT_S", float(LIMIT_S))
         yield
 
 
@@ -123,7 +123,7 @@ def client(link: str) -> Client:
 @pytest.fixture
 def running(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Running]:
     """Every look reads; measurements of other tests are not seen."""
-    monkeypatch.setattr(server_metrics, "PERIOD_NS", 0)
+    monkeypatch.setattr(watched_servers, "PERIOD_NS", 0)
     monkeypatch.setenv(PATH_VARIABLE, str(tmp_path / "lock"))
     served = spawn("--fixed", "x", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0")
     try:

@@ -11,8 +11,7 @@ import pytest
 from jissoku.errors import InputError
 from jissoku.model.updated import updated
 from jissoku.request import ComparisonRequest, from_argv, to_argv
-from jissoku.ui.answers import WORD, RerunForm, form_values
-from jissoku.ui.forms import Choices, read_order
+from jissoku.ui.forms import WORD, Choices, RerunForm, form_values, read_order
 from tests.ui.measurement import Measured, measured, wait_for
 from tests.ui.suspicion import record
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.ui import library
+from jissoku.ui import run_index
 from jissoku.ui.server import UiConfig, pages_in_thread
 from tests.history.test_bad_index import NOT_TEXT, overwrite
 from tests.ui.conftest import RECORDS, client_of
@@ -49,7 +49,7 @@ def test_a_damaged_index_is_one_sentence_and_made_again(
 def test_an_index_that_cannot_be_written_is_one_sentence(
     config: UiConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(library, "REFRESH_S", 0.0)
+    monkeypatch.setattr(run_index, "REFRESH_S", 0.0)
     (tmp_path / "cache").write_text("a file")
     with pages_in_thread(config) as link:
         client = client_of(link)

@@ -10,7 +10,7 @@ from jissoku.model import Mode
 from jissoku.model.trial import EventKind
 from jissoku.model.updated import updated
 from jissoku.system.processes import start_ticks
-from jissoku.ui.estimates import (
+from jissoku.ui.job_progress import (
     JobTimes,
     Span,
     comparison_span,
@@ -81,7 +81,7 @@ def times(*jobs: Job) -> dict[str, JobTimes]:
 
 
 def test_a_job_starts_when_those_before_it_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jissoku.ui.estimates.seconds_since", lambda _: 40.0)
+    monkeypatch.setattr("jissoku.ui.job_progress.seconds_since", lambda _: 40.0)
     found = times(
         job("old", JobState.ENDED, (60, 60)),
         job("first", JobState.WAITING, (100, 400)),
@@ -102,7 +102,7 @@ def test_a_job_starts_when_those_before_it_have_ended(monkeypatch: pytest.Monkey
 
 
 def test_trials_so_far_prolong_an_estimate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jissoku.ui.estimates.seconds_since", lambda _: 90.0)
+    monkeypatch.setattr("jissoku.ui.job_progress.seconds_since", lambda _: 90.0)
     (tmp_path / "run.json").touch()
     lines = [event(EventKind.START, pid=1), trial(0, "jissoku", seconds_left=500.0)]
     (tmp_path / "events.jsonl").write_text("".join(f"{line}\n" for line in lines))
@@ -111,6 +111,6 @@ def test_trials_so_far_prolong_an_estimate(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_what_runs_over_its_estimate_may_end_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jissoku.ui.estimates.seconds_since", lambda _: 900.0)
+    monkeypatch.setattr("jissoku.ui.job_progress.seconds_since", lambda _: 900.0)
     found = times(running(Path("/nowhere"), (100, 120)))
     assert found["running"].left == Span(0, 0)

@@ -11,15 +11,13 @@ import pytest
 
 from jissoku.measure.reports import experiment_text, report_text
 from jissoku.model.trial import EventKind
-from jissoku.ui.jobs import JobQueue
-from jissoku.ui.library import Library
-from jissoku.ui.pages import ReadingPages
+from jissoku.ui.job_pages import JobPages, Starting
+from jissoku.ui.jobs import JobQueue, Runner
+from jissoku.ui.pages import ReadingPages, RunPages
+from jissoku.ui.quiet import Streams
 from jissoku.ui.render import Pages
-from jissoku.ui.run_pages import RunPages
-from jissoku.ui.runner import Runner
-from jissoku.ui.server_pages import ServerPages
-from jissoku.ui.starting import JobPages, Starting
-from jissoku.ui.streams import Streams
+from jissoku.ui.run_index import Library
+from jissoku.ui.watched_servers import ServerPages
 from tests.ui.conftest import Client
 from tests.ui.measurement import Measured, event, measured, post, trial, wait_for
 from tests.ui.suspicion import record

@@ -17,7 +17,7 @@ from jissoku.measure import history
 from jissoku.model.history import RunRows
 from jissoku.records.run_folder import run_key
 from jissoku.system.measurement_lock import PATH_VARIABLE, is_measuring, measurement_lock
-from jissoku.ui import indexer, library
+from jissoku.ui import run_index
 from jissoku.ui.server import UiConfig, pages_in_thread
 from tests.conftest import JISSOKU
 from tests.ui.conftest import LIMIT_S, RECORDS, Client, client_of
@@ -49,10 +49,10 @@ class Reader:
 @pytest.fixture
 def reader(monkeypatch: pytest.MonkeyPatch) -> Reader:
     found = Reader()
-    monkeypatch.setattr(indexer, "rows_of", found.rows_of)
-    monkeypatch.setattr(indexer, "WAIT_S", 0.0)
-    monkeypatch.setattr(indexer, "PART_S", 0.0)  # A part for each run.
-    monkeypatch.setattr(library, "REFRESH_S", 0.0)
+    monkeypatch.setattr(run_index, "rows_of", found.rows_of)
+    monkeypatch.setattr(run_index, "WAIT_S", 0.0)
+    monkeypatch.setattr(run_index, "PART_S", 0.0)  # A part for each run.
+    monkeypatch.setattr(run_index, "REFRESH_S", 0.0)
     return found
 
 
@@ -133,8 +133,8 @@ def test_nothing_is_indexed_while_a_measurement_runs(
         looks.append(current_thread().name)
         return is_measuring()
 
-    monkeypatch.setattr(indexer, "is_measuring", look)
-    monkeypatch.setattr(indexer, "LOOK_S", 0.01)
+    monkeypatch.setattr(run_index, "is_measuring", look)
+    monkeypatch.setattr(run_index, "LOOK_S", 0.01)
     reader.permits.release(len(NAMES))
     with measurement_lock("compare"):
         assert "they are indexed when the measurement on this machine has ended" in (
@@ -163,7 +163,7 @@ def test_a_new_run_is_on_the_first_page_if_there_is_time(
 ) -> None:
     reader.permits.release(len(NAMES))
     wait_for(lambda: len(runs_of(client)) == 3)
-    monkeypatch.setattr(indexer, "WAIT_S", float(LIMIT_S))
+    monkeypatch.setattr(run_index, "WAIT_S", float(LIMIT_S))
     shutil.copytree(RECORDS / "repeatability" / "54", root / "54")
     reader.permits.release()
     assert len(runs_of(client)) == 4
@@ -184,11 +184,11 @@ def test_a_broken_run_is_named_and_not_read_again(
 def test_a_run_that_was_written_after_a_look_is_not_read_again(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexer, "WAIT_S", float(LIMIT_S))
+    monkeypatch.setattr(run_index, "WAIT_S", float(LIMIT_S))
     runs = {run_key(root / "51"): str(root / "51")}
-    with indexer.Indexer(root.parent / "cache") as thread:
+    with run_index.Indexer(root.parent / "cache") as thread:
         thread.request(runs, thread.parts)
-        monkeypatch.setattr(indexer, "WAIT_S", 0.0)
+        monkeypatch.setattr(run_index, "WAIT_S", 0.0)
         assert thread.parts == 1
         thread.request(runs, 0)
         assert thread.left() is None
@@ -209,9 +209,9 @@ def test_the_thread_is_in_the_idle_class(
         done.set()
         raise InputError("not read: in the idle class it would take long on a busy machine")
 
-    monkeypatch.setattr(indexer, "rows_of", rows_of)
-    monkeypatch.setattr(indexer, "WAIT_S", 0.0)
-    with indexer.Indexer(root.parent / "cache", is_background=is_background) as thread:
+    monkeypatch.setattr(run_index, "rows_of", rows_of)
+    monkeypatch.setattr(run_index, "WAIT_S", 0.0)
+    with run_index.Indexer(root.parent / "cache", is_background=is_background) as thread:
         thread.request({run_key(root / "51"): str(root / "51")}, 0)
         assert done.wait(LIMIT_S)
     assert policies == [os.SCHED_IDLE if is_background else os.SCHED_OTHER]

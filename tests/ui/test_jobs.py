@@ -15,8 +15,7 @@ from jissoku.errors import InputError
 from jissoku.model import Mode
 from jissoku.model.trial import EventKind
 from jissoku.model.updated import updated
-from jissoku.ui.jobs import JobQueue, JobState
-from jissoku.ui.runner import Runner, is_alive
+from jissoku.ui.jobs import JobQueue, JobState, Runner, is_alive
 from tests.ui.conftest import RECORDS
 from tests.ui.measurement import (
     Measured,

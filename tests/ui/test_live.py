@@ -13,8 +13,8 @@ from jissoku.model.trial import EventKind
 from jissoku.records import RunWriter
 from jissoku.report import LiveTable, live_table
 from jissoku.report.format import TIMES
-from jissoku.ui import streams
-from jissoku.ui.streams import Look, Streams
+from jissoku.ui import quiet
+from jissoku.ui.quiet import Look, Streams
 from tests.inference import factories
 from tests.inference.factories import TrueValues
 from tests.ui.conftest import RECORDS
@@ -126,9 +126,9 @@ def test_a_stream_without_events_has_comments_now_and_then(
         nonlocal looks
         looks += 1
 
-    monkeypatch.setattr(streams, "LOOK_S", 0.0)
+    monkeypatch.setattr(quiet, "POLL_S", 0.0)
     assert first_parts(Streams(), look, 3) == ["retry: 2000\n\n", ":\n\n", ":\n\n"]
-    assert looks == 2 * streams.QUIET_LOOKS
+    assert looks == 2 * quiet.QUIET_LOOKS
 
 
 def test_a_stream_sends_nothing_while_load_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +142,7 @@ def test_a_stream_sends_nothing_while_load_is_sent(monkeypatch: pytest.MonkeyPat
         looks.append(len(left))
         return "done", "1", "text"
 
-    monkeypatch.setattr(streams, "LOOK_S", 0.0)
+    monkeypatch.setattr(quiet, "POLL_S", 0.0)
     parts = first_parts(Streams(seconds_left), look, 2)
     assert parts[1] == "event: done\nid: 1\ndata: text\n\n"
     assert looks == [0], "it looks after the end of the load only"

@@ -13,8 +13,8 @@ import pytest
 
 from jissoku.measure import reports
 from jissoku.request import ComparisonRequest, from_argv
-from jissoku.ui import library, run_pages
-from jissoku.ui.access import Access
+from jissoku.ui import pages, run_index
+from jissoku.ui.guard import Access
 from jissoku.ui.server import UiConfig, pages_in_thread
 from tests.ui.conftest import RECORDS, Answer, Client, client_of
 from tests.ui.suspicion import record
@@ -228,7 +228,7 @@ def test_a_report_is_made_once_and_again_after_a_change(
         made.append(folder)
         return reports.report_text(folder, kind)
 
-    monkeypatch.setattr(run_pages, "report_text", report_text)
+    monkeypatch.setattr(pages, "report_text", report_text)
     folder = tmp_path / "runs" / "one"
     shutil.copytree(RECORDS / "parsers" / "kept", folder)
     config = UiConfig(listen="127.0.0.1", port=0, roots=(tmp_path / "runs",), cache=tmp_path)
@@ -240,7 +240,7 @@ def test_a_report_is_made_once_and_again_after_a_change(
         assert made == [folder]
         lines = (folder / "trials.jsonl").read_text().splitlines(keepends=True)
         (folder / "trials.jsonl").write_text("".join(lines[:-1]))
-        monkeypatch.setattr(library, "REFRESH_S", 0.0)
+        monkeypatch.setattr(run_index, "REFRESH_S", 0.0)
         (changed,) = runs_of(client)
         assert changed != run
         assert client.get(changed).status == 200

@@ -12,7 +12,7 @@ import pytest
 from jissoku.model.trial import EventKind
 from jissoku.system.background import viewer_pids
 from jissoku.system.measurement_lock import PATH_VARIABLE, Holder
-from jissoku.ui.streams import LOOK_S
+from jissoku.ui.quiet import POLL_S
 from tests.ui.conftest import Client
 from tests.ui.measurement import Measured, Stream, event, form_key, measured, trial, wait_for
 from tests.ui.test_jobs import start
@@ -86,7 +86,7 @@ def test_a_stream_is_silent(live: Measured, announce: Announce) -> None:
         say(trial(0, "jissoku"))
         stream.next(lambda text: "1 of 8 trials" in text)
         end_ns = announce(LOAD_S)
-        time.sleep(2 * LOOK_S)  # A look that had begun has ended.
+        time.sleep(2 * POLL_S)  # A look that had begun has ended.
         say(trial(1, "jissoku"))
         stream.next(lambda text: "2 of 8 trials" in text)
         assert time.monotonic_ns() >= end_ns

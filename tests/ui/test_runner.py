@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from jissoku.system.measurement_lock import PATH_VARIABLE, measurement_lock
-from jissoku.ui import runner
-from jissoku.ui.jobs import Job, JobQueue, JobState
-from jissoku.ui.runner import Runner, log_file
+from jissoku.ui import jobs
+from jissoku.ui.jobs import Job, JobQueue, JobState, Runner, log_file
 from tests.ui.measurement import measured, post, states, wait_for
 
 pytestmark = pytest.mark.timeout(200)
@@ -21,7 +20,7 @@ DONE = (sys.executable, "-c", "")
 @pytest.fixture(autouse=True)
 def own_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PATH_VARIABLE, str(tmp_path / "lock"))
-    monkeypatch.setattr(runner, "ADOPTED_LOOK_S", 0.02)
+    monkeypatch.setattr(jobs, "ADOPTED_LOOK_S", 0.02)
 
 
 def queued(folder: Path, count: int) -> JobQueue:

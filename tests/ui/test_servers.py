@@ -9,9 +9,8 @@ import pytest
 
 from jissoku.errors import InputError
 from jissoku.system.measurement_lock import PATH_VARIABLE, measurement_lock
-from jissoku.ui import server_metrics
-from jissoku.ui.server_metrics import PAUSED, WatchedServer, parse
-from jissoku.ui.server_pages import _now
+from jissoku.ui import watched_servers
+from jissoku.ui.watched_servers import PAUSED, WatchedServer, _now, parse
 from tests.apps.conftest import port_of, serve
 from tests.serving.server_process import PATIENCE_S, ask
 from tests.ui.measurement import Measured, Stream, measured
@@ -53,7 +52,7 @@ def app(environ, start_response):
 
 
 def test_an_application_has_its_times(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_metrics, "PERIOD_NS", 0)
+    monkeypatch.setattr(watched_servers, "PERIOD_NS", 0)
     monkeypatch.setenv(PATH_VARIABLE, str(tmp_path / "lock"))
     (tmp_path / "there.py").write_text(SLOW)
     served = serve("there:app", "--metrics", "127.0.0.1:0", directory=tmp_path)

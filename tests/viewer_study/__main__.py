@@ -11,8 +11,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from jissoku.cli.messages import version_line
-from jissoku.cli.progress_display import ProgressDisplay
+from jissoku.cli.frame import version_line
+from jissoku.cli.progress import ProgressDisplay
 from jissoku.cli.self_test import exit_code
 from jissoku.measure.selection import folder_for
 from jissoku.measure.self_test import SelfTestConfig

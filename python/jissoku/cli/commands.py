@@ -6,8 +6,7 @@ import sys
 
 import click
 
-from jissoku.cli.exit_codes import BAD_INPUT, FAILED, INTERRUPTED
-from jissoku.cli.messages import print_message, version_line
+from jissoku.cli.frame import ExitCode, print_message, version_line
 from jissoku.errors import InputError, JissokuError, TargetError
 
 # A command's module is imported when it is used: importing the statistics takes a second.
@@ -38,6 +37,20 @@ LAB_COMMANDS = {
         "self-test": "Test the lab on this machine: equal arms, injected work, repetitions.",
         "calibrate": "Score a load generator against a server of known behaviour.",
     },
+}
+
+# Commands that are in a module with others; of any other the module has its name.
+MODULES = {
+    "sweep": "measuring",
+    "run": "measuring",
+    "bisect": "measuring",
+    "profile": "explain",
+    "tune": "explain",
+    "diff": "history",
+    "publish": "history",
+    "report": "reports",
+    "watch": "reports",
+    "targets": "doctor",
 }
 
 # Full disk, quota, limit on the size of files, read-only file system.
@@ -80,8 +93,9 @@ class CommandGroup(click.Group):
         del ctx
         if not any(cmd_name in commands for commands in LAB_COMMANDS.values()):
             return None
-        module = cmd_name.replace("-", "_")
-        command = getattr(importlib.import_module(f"jissoku.cli.{module}"), module)
+        name = cmd_name.replace("-", "_")
+        module = importlib.import_module(f"jissoku.cli.{MODULES.get(cmd_name, name)}")
+        command = getattr(module, name)
         assert isinstance(command, click.Command)
         return command
 
@@ -118,23 +132,23 @@ def run() -> None:
         code = jissoku(standalone_mode=False)
     except click.ClickException as refusal:
         print_message(refusal.format_message())
-        sys.exit(BAD_INPUT)
+        sys.exit(ExitCode.BAD_INPUT)
     except (click.Abort, KeyboardInterrupt):
-        sys.exit(INTERRUPTED)
+        sys.exit(ExitCode.INTERRUPTED)
     except InputError as error:
         print_message(str(error))
-        sys.exit(BAD_INPUT)
+        sys.exit(ExitCode.BAD_INPUT)
     except JissokuError as error:
         stderr = error.stderr if isinstance(error, TargetError) else ""
         print_message(f"{error}\n{stderr}" if stderr else str(error))
-        sys.exit(FAILED)
+        sys.exit(ExitCode.FAILED)
     except BrokenPipeError:
         # The reader of a pipe has closed it, as in `jissoku targets | head`.
         sys.stderr.close()
-        sys.exit(FAILED)
+        sys.exit(ExitCode.FAILED)
     except OSError as error:
         if error.errno not in NO_ROOM:
             raise
         print_message(f"{error.filename or 'a file'} cannot be written: {error.strerror}")
-        sys.exit(FAILED)
+        sys.exit(ExitCode.FAILED)
     sys.exit(code if isinstance(code, int) else 0)

@@ -9,12 +9,10 @@ import click
 import msgspec
 
 from jissoku import records
-from jissoku.cli import exit_codes
-from jissoku.cli.machine_lock import lock_machine
-from jissoku.cli.messages import print_message, version_line
-from jissoku.cli.progress_display import ProgressDisplay
-from jissoku.cli.write_reports import write_profile_report, write_report
-from jissoku.errors import InputError
+from jissoku.cli.frame import ExitCode, print_message, version_line
+from jissoku.cli.progress import ProgressDisplay, lock_machine
+from jissoku.cli.reports import write_profile_report, write_report
+from jissoku.errors import InputError, JissokuError
 from jissoku.inference.bounds import check_arms, confirmed
 from jissoku.measure.ci import (
     BASE,
@@ -31,13 +29,14 @@ from jissoku.measure.ci import (
 from jissoku.measure.compare import compare as run_campaign
 from jissoku.measure.comparison import CompareConfig, check_request, compare_config, profiled_pair
 from jissoku.measure.profile import profile
-from jissoku.measure.selection import arm_names, prepare_targets, workload
+from jissoku.measure.selection import arm_names, folder_for, prepare_targets, workload
+from jissoku.model.history import Confirmation
 from jissoku.model.summary import BoundResult, BoundStatus
 from jissoku.model.updated import updated
 from jissoku.records.run_folder import RUN_FILE, check_new
 from jissoku.report.bounds import FORMATS, bound_sentence
-from jissoku.report.history import difference_text
-from jissoku.request import ComparisonRequest, asking
+from jissoku.report.history import Suspicion, difference_text, suspicion_text
+from jissoku.request import ComparisonRequest, asking, to_argv
 from jissoku.request.options import option
 from jissoku.request.param_types import Written
 from jissoku.system.cores import core_assignment
@@ -143,14 +142,14 @@ def compare(**given: Any) -> int:
     if not (config.noise_floors or output.quiet or output.as_json):
         click.echo(NOISE_FLOOR_UNKNOWN, err=True)
     if not finished:
-        return exit_codes.INTERRUPTED
+        return ExitCode.INTERRUPTED
     files = CiFiles(
         comment=output.comment,
         step_summary=output.step_summary,
         exports=dict(output.export_as),
     )
     write_ci_files(config.folder, bounds, files, known)
-    return _bound_code(request, bounds) if bounds and code != exit_codes.FAILED else code
+    return _bound_code(request, bounds) if bounds and code != ExitCode.FAILED else code
 
 
 def _check(request: ComparisonRequest, output: Output, ref: str) -> None:
@@ -223,6 +222,60 @@ def _bound_code(request: ComparisonRequest, bounds: Sequence[BoundResult]) -> in
     for one in bounds:
         print_message(f"fail if {bound_sentence(one)}.")
     if any_exceeded(bounds):
-        return exit_codes.BOUND_EXCEEDED
+        return ExitCode.BOUND_EXCEEDED
     is_open = any(one.status is BoundStatus.UNDECIDED for one in bounds)
-    return exit_codes.UNDECIDED if is_open and request.undecided == "fail" else exit_codes.OK
+    return ExitCode.UNDECIDED if is_open and request.undecided == "fail" else ExitCode.OK
+
+
+ANSWERS = {
+    BoundStatus.EXCEEDED: "Confirmed",
+    BoundStatus.KEPT: "Refuted",
+    BoundStatus.UNDECIDED: "Not confirmed",
+}
+
+
+def confirm(found: Sequence[Suspicion]) -> int:
+    """Runs each command once: several suspicions, as of one change at three loads, may share it.
+
+    Returns:
+        The exit code: 3 if one is confirmed, 4 if one stays open, 0 if none does.
+    """
+    requests = {one.change.confirmation.request: one for one in found if one.change.confirmation}
+    open_ones = [one for one in found if one.change.confirmation is None]
+    for one in open_ones:
+        click.echo(f"{suspicion_text(one)}\n")
+    answers = [BoundStatus.UNDECIDED] * len(open_ones)
+    for number, one in enumerate(requests.values(), 1):
+        click.echo(suspicion_text(one))
+        status = _measured(one, number)
+        if status is None:
+            return ExitCode.INTERRUPTED
+        answers.append(status)
+    if BoundStatus.EXCEEDED in answers:
+        return ExitCode.BOUND_EXCEEDED
+    return ExitCode.UNDECIDED if BoundStatus.UNDECIDED in answers else ExitCode.OK
+
+
+def _measured(one: Suspicion, number: int) -> BoundStatus | None:
+    """The result of a run of both programs; None if it was interrupted."""
+    asked = one.change.confirmation
+    assert asked is not None, "only suspicions with a command are measured"
+    folder = folder_for("confirm", str(number), one.series.arm)
+    words = ["--out", str(folder), *to_argv(asked.request)[1:]]
+    try:
+        code = compare.main(words, "jissoku compare", standalone_mode=False)
+        if code == ExitCode.INTERRUPTED:
+            return None
+        (found,) = judge(folder, [_bound(one, asked)])
+    except (JissokuError, click.ClickException) as error:
+        click.echo(f"Not measured: {error}\n")
+        return BoundStatus.UNDECIDED
+    click.echo(f"{ANSWERS[found.status]}: {bound_sentence(found)}. Records: {folder}\n")
+    return found.status
+
+
+def _bound(one: Suspicion, asked: Confirmation) -> str:
+    """That the later program differs in the suspected direction."""
+    before, after = asked.arms
+    relation = ">" if one.change.change.mean > 0 else "<"
+    return f"cost({after}) {relation} cost({before})"

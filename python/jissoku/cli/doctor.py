@@ -1,4 +1,4 @@
-"""`jissoku doctor`: properties of this machine that disturb measurements."""
+"""What is on this machine: `jissoku doctor` and `jissoku targets`."""
 
 from pathlib import Path
 
@@ -7,11 +7,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from jissoku.cli import exit_codes
-from jissoku.cli.messages import print_message
+from jissoku.cli.frame import ExitCode, print_message
 from jissoku.errors import InputError
 from jissoku.measure.machine import State, run_health_checks
+from jissoku.measure.selection import build_paths
 from jissoku.report.tables import HEADER, days_table
+from jissoku.targets import catalogue
+from jissoku.targets.prepare import missing_requirement
 
 MARKS = {
     State.FINE: "[green]fine[/]",
@@ -47,7 +49,7 @@ def doctor(*, shows_history: bool, roots: tuple[Path, ...]) -> int:
     if roots:
         raise InputError("--records needs --history: jissoku doctor --history --records DIR")
     print_health()
-    return exit_codes.OK
+    return ExitCode.OK
 
 
 def print_health() -> None:
@@ -75,4 +77,35 @@ def _history(roots: tuple[Path, ...]) -> int:
         for row in days_table(of_machine).rows:
             table.add_row(*map(escape, row))
         Console(highlight=False).print(table)
-    return exit_codes.OK
+    return ExitCode.OK
+
+
+@click.command()
+@click.argument("name", required=False)
+def targets(name: str | None) -> None:
+    """List the targets available here, and how to install the others; with NAME, describe one."""
+    known = catalogue.recipes()
+    console = Console(highlight=False)
+    where = build_paths()
+    if name is not None:
+        recipe = catalogue.get_recipe(known, name)
+        console.print(f"[bold]{recipe.name}[/]  capabilities: {', '.join(recipe.capabilities)}\n")
+        console.print(_flowing(recipe.description), markup=False)
+        console.print(f"\nLimitations: {_flowing(recipe.limitations)}", markup=False)
+        console.print(f"\nStarted as: {' '.join(recipe.start.command)}", markup=False)
+        return
+    table = Table(box=None, pad_edge=False)
+    for heading in ("target", "here", "capabilities", "how to install it"):
+        table.add_column(heading)
+    for recipe in known.values():
+        lack = missing_requirement(recipe, where)
+        here = "[green]yes[/]" if lack is None else f"no: {lack.reason}"
+        table.add_row(
+            recipe.name, here, " ".join(recipe.capabilities), lack.install_hint if lack else ""
+        )
+    console.print(table)
+
+
+def _flowing(text: str) -> str:
+    """Paragraphs without the line breaks of the file."""
+    return "\n\n".join(" ".join(part.split()) for part in text.strip().split("\n\n"))

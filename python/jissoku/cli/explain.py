@@ -1,4 +1,4 @@
-"""`jissoku explain`: causes of a target's cost and latency, with evidence."""
+"""Verbs that explain a target's cost: `jissoku explain`, `jissoku profile` and `jissoku tune`."""
 
 from pathlib import Path
 from typing import Any
@@ -6,29 +6,121 @@ from typing import Any
 import click
 
 from jissoku import report
-from jissoku.cli import exit_codes, shared_options
-from jissoku.cli.machine_lock import lock_machine
-from jissoku.cli.progress_display import ProgressDisplay
-from jissoku.cli.tune import exit_code, tuning_config
+from jissoku.cli import frame
+from jissoku.cli.frame import ExitCode, version_line
+from jissoku.cli.progress import ProgressDisplay, lock_machine
+from jissoku.cli.reports import write_profile_report
+from jissoku.design.sampling_plan import SAMPLING_PLANS
 from jissoku.errors import InputError
+from jissoku.measure.comparison import noise_floors
 from jissoku.measure.explain import ExplainConfig, answering, explain as look
 from jissoku.measure.knob_changes import tuning_target
-from jissoku.measure.reports import write_explanation
+from jissoku.measure.profile import TARGETS_MAX, ProfileConfig, profile as run_profile
+from jissoku.measure.reports import write_explanation, write_tuning
 from jissoku.measure.selection import (
     floor_for,
     folder_for,
     prepare_external,
     prepare_recipe,
+    prepare_targets,
+    seed,
     workload,
 )
-from jissoku.measure.tune import TuningTarget, tune
+from jissoku.measure.tune import TuningConfig, TuningTarget, tune as run_tuning
+from jissoku.model import Decision, Knob, Mode, Recipe, TuningResult
 from jissoku.model.explanation import Explanation
 from jissoku.model.updated import updated
 from jissoku.report.explanation import to_json, to_text
-from jissoku.request import ExplanationRequest, asking
+from jissoku.request import ExplanationRequest, ProfileRequest, TuningRequest, asking
+from jissoku.system import cores
+from jissoku.system.cores import core_assignment
 from jissoku.targets import catalogue
 from jissoku.targets.contract import capability
 from jissoku.targets.prepare import PreparedTarget
+
+
+@click.command()
+@asking(TuningRequest)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Directory for records, report and diff. Default: a new one under runs/.",
+)
+@frame.as_json("the result")
+@frame.quiet
+def tune(*, out: Path | None, as_json: bool, quiet: bool, **given: Any) -> int:
+    """Test a target's knobs, and report those that reduce its cost.
+
+    Each knob is tested alone, all together, and all but each. A knob is accepted if the interval
+    of its effect exceeds the minimum effect, its counter changed as predicted, and the responses
+    are unchanged. The accepted knobs together are then compared with the original configuration on
+    new blocks, and written as a diff.
+
+    Exit codes: 0 success, 1 failure, 2 bad input, 4 undecided, 130 interrupted.
+    """
+    request = TuningRequest(**given)
+    recipe = catalogue.get_recipe(catalogue.recipes(), request.target)
+    chosen = _selected_knobs(recipe, request.knobs)
+    lock_machine()
+    with ProgressDisplay(quiet=quiet or as_json) as show:
+        tuned = tuning_target(
+            recipe,
+            chosen,
+            config=Path(request.config) if request.config else None,
+            listen=request.listen,
+        )
+        config = tuning_config(request, out)
+        show.note(f"Seed {config.seed}; records go to {config.folder}.")
+        found = run_tuning(tuned, config, show)
+    return _publish(found, config.folder, as_json=as_json)
+
+
+def _selected_knobs(recipe: Recipe, names: str) -> tuple[Knob, ...]:
+    if not names:
+        return recipe.knob
+    known = {knob.name: knob for knob in recipe.knob}
+    wanted = [name.strip() for name in names.split(",")]
+    for name in wanted:
+        if name not in known:
+            raise InputError(
+                f"{recipe.name} has no knob {name!r}; it has {', '.join(known) or 'none'}"
+            )
+    return tuple(known[name] for name in dict.fromkeys(wanted))
+
+
+def tuning_config(request: TuningRequest | ExplanationRequest, folder: Path | None) -> TuningConfig:
+    """The configuration of a tuning; `folder` None: a new one."""
+    mode = Mode.STANDARD if request.standard else Mode.QUICK
+    return TuningConfig(
+        request=request,
+        workload=workload(request),
+        mode=mode,
+        plan=SAMPLING_PLANS[mode],
+        seed=seed(request.seed),
+        cores=cores.partition_cores(cores.available_cores()),
+        folder=folder or folder_for("tune", request.target or ""),
+        version=version_line(),
+        noise_floors=noise_floors(),
+    )
+
+
+def _publish(found: TuningResult, folder: Path, *, as_json: bool) -> int:
+    write_tuning(folder, found)
+    click.echo(report.tuning_to_json(found) if as_json else report.tuning_to_text(found), nl=False)
+    if not as_json:
+        click.echo(f"\nRecords and report: {folder}")
+    return exit_code(found)
+
+
+def exit_code(found: TuningResult) -> int:
+    if not found.finished:
+        return ExitCode.INTERRUPTED
+    decisions = [result.decision for result in found.results]
+    if decisions and all(decision is Decision.BROKEN for decision in decisions):
+        return ExitCode.FAILED
+    if Decision.UNDECIDED in decisions or (Decision.ACCEPTED in decisions and not found.proven):
+        return ExitCode.UNDECIDED
+    return ExitCode.OK
 
 
 @click.command()
@@ -38,7 +130,7 @@ from jissoku.targets.prepare import PreparedTarget
     type=click.Path(file_okay=False, path_type=Path),
     help="With --verify: folder for records, report and diff.",
 )
-@shared_options.as_json("all observations")
+@frame.as_json("all observations")
 def explain(*, out: Path | None, as_json: bool, **given: Any) -> int:
     """Find the causes of a target's CPU cost and latency.
 
@@ -66,7 +158,7 @@ def explain(*, out: Path | None, as_json: bool, **given: Any) -> int:
     lock_machine()
     explanation = _explained(request, prepared)
     if explanation is None:
-        return exit_codes.INTERRUPTED
+        return ExitCode.INTERRUPTED
     if knobs is not None:
         knobs = answering(knobs, explanation)
         explanation = _with_changes(explanation, knobs, request)
@@ -77,7 +169,7 @@ def explain(*, out: Path | None, as_json: bool, **given: Any) -> int:
         click.echo(to_text(explanation), nl=False)
     seen = explanation.observations
     is_blind = all(one is None for one in (seen.wire, seen.syscalls, seen.load, seen.profile))
-    code = exit_codes.UNDECIDED if is_blind else exit_codes.OK
+    code: int = ExitCode.UNDECIDED if is_blind else ExitCode.OK
     if request.verify and knobs is not None:
         explanation, code = _verified(request, explanation, knobs, folder, as_json=as_json)
     if as_json:
@@ -118,13 +210,13 @@ def _verified(
     """Tests the knobs for the causes, and prints the results."""
     if not knobs.knobs:
         _note("No knob addresses the causes found: there is nothing to verify.")
-        return explanation, exit_codes.OK
+        return explanation, ExitCode.OK
     config = tuning_config(request, folder)
     with ProgressDisplay() as show:
         for knob in knobs.knobs:
             causes = sorted(set(knob.for_findings) & {one.name for one in explanation.findings})
             show.note(f"To be proven: {knob.name}, against {' and '.join(causes)}.")
-        found = tune(knobs, config, show)
+        found = run_tuning(knobs, config, show)
     proven = updated(explanation, verification=found)
     write_explanation(config.folder, proven)
     if not as_json:
@@ -155,3 +247,45 @@ def _prepared(request: ExplanationRequest) -> tuple[PreparedTarget, TuningTarget
         listen=request.listen,
     )
     return knobs.prepared(()), knobs
+
+
+@click.command()
+@asking(ProfileRequest)
+@frame.out
+@frame.as_json("all tables")
+@frame.quiet
+def profile(*, out: Path | None, as_json: bool, quiet: bool, **given: Any) -> int:
+    """Show which functions a target's CPU time per request goes to.
+
+    The target is started, warmed up and sent a fixed rate while its processes are sampled. With two
+    targets the difference is broken down too: which functions the second spends more or less in.
+
+    The folder holds the record, a report page, flame graphs (SVG), collapsed stacks and pprof
+    profiles; `jissoku report` rebuilds them from the record.
+
+    Exit codes: 0 fine, 1 a target failed or nothing can be sampled, 2 bad input, 130 interrupted.
+    """
+    request = ProfileRequest(**given)
+    count = len(request.arms) + len(request.cmd) + len(request.url)
+    if not 1 <= count <= TARGETS_MAX:
+        raise InputError("name one target, or two to be compared, see `jissoku targets`")
+    if request.websocket and not request.keepalive:
+        raise InputError("--websocket and --no-keepalive exclude each other")
+    lock_machine()
+    with ProgressDisplay(quiet=quiet or as_json) as show:
+        field = prepare_targets(request, show)
+        config = ProfileConfig(
+            arms=field.arms,
+            workload=workload(request),
+            cores=core_assignment(request.server_cores, request.generator_cores),
+            window_ns=round(request.duration * 1e9),
+            seed=seed(request.seed),
+            folder=out or folder_for("profile", *(one.arm.name for one in field.arms)),
+            version=version_line(),
+            frequency=request.frequency,
+        )
+        show.note(f"Records go to {config.folder}.")
+        found = run_profile(config, show)
+    if found is None:
+        return ExitCode.INTERRUPTED
+    return write_profile_report(config.folder, as_json=as_json)

@@ -1,4 +1,4 @@
-"""`jissoku history`: earlier runs, and comparisons across them."""
+"""Verbs over earlier runs: `jissoku history`, `jissoku diff` and `jissoku publish`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,16 +9,18 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from jissoku.cli import exit_codes
-from jissoku.cli.messages import print_message
+from jissoku.cli import frame
+from jissoku.cli.frame import ExitCode, print_message
 from jissoku.errors import InputError
 from jissoku.history import queries
 from jissoku.inference.series import machine_ratios
-from jissoku.measure.history import History, open_history
-from jissoku.measure.publish import write_history
+from jissoku.measure.history import History, find_run, open_history
+from jissoku.measure.publish import publish as write, write_history
 from jissoku.model.history import Series
+from jissoku.model.wording import plural
 from jissoku.records import dismissals
 from jissoku.report.history import (
+    difference_text,
     dismissed_text,
     divided,
     history_text,
@@ -108,7 +110,7 @@ def history(**given: Any) -> int:
         click.echo(runs_text(found.headers()), nl=False)
     else:
         _print_target(found, options.target, machines=options.machines)
-    return exit_codes.OK
+    return ExitCode.OK
 
 
 def _print_target(found: History, target: str, *, machines: bool) -> None:
@@ -132,13 +134,13 @@ def _changes(found: History, target: str | None, roots: Sequence[Path], *, confi
     suspected, dismissed = divided(every, dismissals.read(roots))
     if confirm and suspected:
         # Imports the laboratory, which a list does not need.
-        from jissoku.cli.confirm_suspicions import confirm as measure  # noqa: PLC0415
+        from jissoku.cli.compare import confirm as measure  # noqa: PLC0415
 
         return measure(suspected)
     click.echo("\n".join(map(suspicion_text, suspected)) or "No change is suspected.")
     for one, dismissal in dismissed:
         click.echo(dismissed_text(one, dismissal))
-    return exit_codes.BOUND_EXCEEDED if suspected else exit_codes.OK
+    return ExitCode.BOUND_EXCEEDED if suspected else ExitCode.OK
 
 
 def _dismiss(found: History, root: Path, key: str, reason: str) -> None:
@@ -154,3 +156,41 @@ def _print_rows(found: History, query: str) -> None:
     for row in rows:
         table.add_row(*("" if value is None else str(value) for value in row))
     Console(highlight=False, markup=False, soft_wrap=True).print(table)
+
+
+@click.command()
+@click.argument("runs", nargs=2, metavar="RUN RUN")
+@frame.records
+def diff(runs: tuple[str, str], records: tuple[Path, ...]) -> int:
+    """Compare two runs through the arms that are the same program in both.
+
+    A RUN is a folder, or the beginning of a key that `jissoku history` prints. Two runs that share
+    no such arm, or differ in workload, rate, cores or machine, are not comparable: the reasons are
+    printed, and the command that measures the arms of both together.
+
+    Exit codes: 0 compared, 2 bad input, 4 not comparable.
+    """
+    folders = [Path(name) for name in runs if (Path(name) / "run.json").is_file()]
+    roots = records or ((Path("runs"),) if len(folders) < len(runs) else ())
+    found = open_history((*roots, *folders), print_message)
+    first, second = (find_run(found.headers(), name).row.run for name in runs)
+    answer = found.difference(first, second)
+    click.echo(difference_text(answer), nl=False)
+    return ExitCode.UNDECIDED if answer.obstacles else ExitCode.OK
+
+
+@click.command()
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
+@frame.records
+def publish(folder: Path, records: tuple[Path, ...]) -> int:
+    """Write all runs as static pages with their records into a new folder, to be published.
+
+    Paths, user, host and the machine's label are removed from the records; processor, cores, kernel
+    and versions stay, because results depend on them. The pages can be checked:
+    `jissoku publish NEW --records DIR/records` makes the same bytes, and SHA256SUMS lists them.
+
+    Exit codes: 0 success, 2 bad input.
+    """
+    count = write(folder, records or (Path("runs"),), print_message)
+    click.echo(f"{count} {plural(count, 'run')}: {folder / 'index.html'}")
+    return ExitCode.OK

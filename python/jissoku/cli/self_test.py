@@ -9,11 +9,9 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from jissoku.cli import exit_codes
 from jissoku.cli.doctor import print_health
-from jissoku.cli.machine_lock import lock_machine
-from jissoku.cli.messages import version_line
-from jissoku.cli.progress_display import ProgressDisplay
+from jissoku.cli.frame import ExitCode, version_line
+from jissoku.cli.progress import ProgressDisplay, lock_machine
 from jissoku.inference import self_test as bounds
 from jissoku.inference.self_test import BoundCheck, BoundState
 from jissoku.measure import self_test as campaigns
@@ -102,7 +100,7 @@ def run_self_test(options: SelfTestOptions) -> int:
     _print(rows, result.series)
     floors = campaigns.measured_noise_floors(result, config.version)
     _print_floors(floors, campaigns.keep_noise_floors(floors))
-    return exit_code({row.state for row in rows}) if result.is_finished else exit_codes.INTERRUPTED
+    return exit_code({row.state for row in rows}) if result.is_finished else ExitCode.INTERRUPTED
 
 
 def _config(options: SelfTestOptions) -> SelfTestConfig:
@@ -118,8 +116,8 @@ def _config(options: SelfTestOptions) -> SelfTestConfig:
 
 def exit_code(states: Collection[BoundState]) -> int:
     if BoundState.FAIL in states:
-        return exit_codes.BOUND_EXCEEDED
-    return exit_codes.UNDECIDED if BoundState.UNDECIDED in states else exit_codes.OK
+        return ExitCode.BOUND_EXCEEDED
+    return ExitCode.UNDECIDED if BoundState.UNDECIDED in states else ExitCode.OK
 
 
 def _print(rows: Sequence[BoundCheck], results: Sequence[SeriesResults]) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import click
 import msgspec
 
-from jissoku.cli import exit_codes
+from jissoku.cli.frame import ExitCode
 from jissoku.errors import InputError
 from jissoku.request import asking
 from jissoku.request.options import option
@@ -65,7 +65,7 @@ def ui(**given: Any) -> int:
         is_background=not options.foreground,
     )
     serve_pages(config, _announce)
-    return exit_codes.OK
+    return ExitCode.OK
 
 
 def _check(arguments: Sequence[str]) -> None:

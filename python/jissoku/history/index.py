@@ -5,19 +5,160 @@ A run is in the index as a whole or not at all, and is never changed there: its 
 records.
 """
 
+import hashlib
 import math
+import os
 import sqlite3
 import statistics
+import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from jissoku.errors import JissokuError
-from jissoku.history.schema import PAIR_COLUMNS, TABLES, VIEWS, script, version
-from jissoku.model.history import BlockRow, RunRows
+from jissoku.model.history import (
+    ArmRow,
+    BlockRow,
+    CheckRow,
+    FolderEntry,
+    RunRow,
+    RunRows,
+    StandingRow,
+    VerdictRow,
+)
+
+# Tables whose rows are those of a row type.
+TABLES: dict[str, Any] = {
+    "runs": RunRow,
+    "arms": ArmRow,
+    "verdicts": VerdictRow,
+    "standings": StandingRow,
+    "checks": CheckRow,
+}
+
+SQL_TYPES = {str: "TEXT", int: "INTEGER", float: "REAL", bool: "INTEGER"}
+
+# A block's ratio names its pair by number: most of an index are these rows.
+PAIRS = """
+CREATE TABLE pairs (
+  id INTEGER PRIMARY KEY, run TEXT, arm TEXT, other TEXT, rate_rps INTEGER, level TEXT, source TEXT,
+  blocks INTEGER, ln REAL, error REAL, ratio REAL
+);
+CREATE TABLE ratios (
+  pair INTEGER, block INTEGER, ln_ratio REAL, PRIMARY KEY (pair, block)
+) WITHOUT ROWID;
+CREATE INDEX pairs_of_run ON pairs (run);
+CREATE INDEX pairs_of_arm ON pairs (arm, other);
+"""
+
+PAIR_COLUMNS = "run, arm, other, rate_rps, level, source, blocks, ln, error, ratio"
+
+# What a user sees: rows of runs that were found, and not all that the cache has.
+_SOURCES = {
+    **{name: f"* FROM main.{name}" for name in TABLES},
+    "pairs": f"{PAIR_COLUMNS} FROM main.pairs",
+    "blocks": "run, arm, other, rate_rps, level, source, block, ln_ratio"
+    " FROM main.pairs JOIN main.ratios ON ratios.pair = pairs.id",
+}
+VIEWS = {
+    name: f"SELECT {source} WHERE run IN (SELECT run FROM present)"  # noqa: S608 - ours
+    for name, source in _SOURCES.items()
+}
+NAMES = tuple(VIEWS)
+
+
+def script() -> str:
+    """The statements that make an empty index."""
+    tables = "".join(f"CREATE TABLE {name} ({_columns(kind)});\n" for name, kind in TABLES.items())
+    indexes = "".join(
+        f"CREATE INDEX {name}_of_run ON {name} (run);\n" for name in TABLES if name != "runs"
+    )
+    return f"{tables}CREATE UNIQUE INDEX runs_by_key ON runs (run);\n{indexes}{PAIRS}"
+
+
+def version(revision: int) -> str:
+    """A name for all columns, as `revision` of the program makes them."""
+    return f"v3-{hashlib.sha256(f'{revision} {script()}'.encode()).hexdigest()[:12]}"
+
+
+def as_struct(kind: Any, row: dict[str, Any]) -> Any:
+    """A row of a table as its row type: SQLite has no truth values."""
+    for field in msgspec.structs.fields(kind):
+        if field.type is bool:
+            row[field.name] = bool(row[field.name])
+    return kind(**row)
+
+
+def _columns(kind: Any) -> str:
+    found = []
+    for field in msgspec.structs.fields(kind):
+        types = getattr(field.type, "__args__", (field.type,))
+        found.append(f"{field.name} {SQL_TYPES[next(one for one in types if one in SQL_TYPES)]}")
+    return ", ".join(found)
+
+
+Entries = dict[str, FolderEntry]
+
+
+class FolderCache:
+    """A file for each root.
+
+    Each of its entries is compared with the folder before it is used, so it does not matter which
+    of two writers is the last, or that it is deleted.
+    """
+
+    def __init__(self, cache: Path) -> None:
+        """Creates nothing yet."""
+        names = " ".join(FolderEntry.__struct_fields__)
+        version = hashlib.sha256(names.encode()).hexdigest()[:12]
+        self.folder = cache / "history" / f"folders-{version}"
+
+    def read(self, root: Path) -> Entries:
+        """What was found below a root; nothing if that is unknown or cannot be read."""
+        try:
+            return msgspec.msgpack.decode(self._file(root).read_bytes(), type=Entries)
+        except (OSError, msgspec.MsgspecError):
+            return {}
+
+    def write(self, root: Path, entries: Mapping[str, FolderEntry]) -> None:
+        """Keeps what was found; without it the next search reads every folder."""
+        with suppress(OSError):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            descriptor, name = tempfile.mkstemp(prefix=".new-", dir=self.folder)
+            fresh = Path(name)
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(_encoded(entries))
+                fresh.replace(self._file(root))
+            except OSError:
+                fresh.unlink()
+
+    def _file(self, root: Path) -> Path:
+        name = hashlib.sha256(os.fsencode(root.absolute())).hexdigest()[:16]
+        return self.folder / name
+
+
+def _encoded(entries: Mapping[str, FolderEntry]) -> bytes:
+    """Without folders that have, or hold, a name that is no text: those are read every time."""
+    try:
+        return msgspec.msgpack.encode(entries)
+    except UnicodeError:
+        return msgspec.msgpack.encode(
+            {place: entry for place, entry in entries.items() if _is_text(place + entry.folders)}
+        )
+
+
+def _is_text(names: str) -> bool:
+    try:
+        names.encode()
+    except UnicodeError:
+        return False
+    return True
+
 
 # Seconds to wait for another process that writes.
 BUSY_S = 60.0

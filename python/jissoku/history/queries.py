@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jissoku.errors import InputError
-from jissoku.history.index import HistoryIndex, Present
-from jissoku.history.schema import NAMES, as_struct
+from jissoku.history.index import NAMES, HistoryIndex, Present, as_struct
 from jissoku.model import Load
 from jissoku.model.history import ArmRow, IndexedRun, Pair, PairMean, RatioColumns, RunRow, load_of
 

@@ -10,8 +10,7 @@ from tempfile import TemporaryDirectory
 from jissoku import records
 from jissoku.errors import InputError, JissokuError
 from jissoku.history import queries
-from jissoku.history.folders import FolderCache
-from jissoku.history.index import HistoryIndex, Present
+from jissoku.history.index import FolderCache, HistoryIndex, Present
 from jissoku.inference.across_runs import (
     Occasion,
     first_of_occasions,

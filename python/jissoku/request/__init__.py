@@ -9,16 +9,16 @@ from typing import get_args
 import click
 
 from jissoku.errors import InputError
-from jissoku.request.comparison import ComparisonRequest
-from jissoku.request.options import asking, command_line, to_argv
-from jissoku.request.others import (
+from jissoku.request.kinds import (
     BisectionRequest,
+    ComparisonRequest,
     ExperimentRequest,
     ExplanationRequest,
     ProfileRequest,
     SweepRequest,
     TuningRequest,
 )
+from jissoku.request.options import asking, command_line, to_argv
 
 AnyRequest = (
     ComparisonRequest

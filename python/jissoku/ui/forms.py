@@ -1,4 +1,4 @@
-"""From a form's fields to the request of a command: names of recipes, and checked options.
+"""From a form's fields to the request of a command, and back: checked options of named recipes.
 
 Every value is one argument, and no shell reads it. What is not in the catalogue is refused in one
 sentence, and so is what names something of the machine, unless that is allowed.
@@ -6,28 +6,38 @@ sentence, and so is what names something of the machine, unless that is allowed.
 
 import ipaddress
 import re
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
 
 from jissoku.errors import InputError
-from jissoku.model import Mode
+from jissoku.measure import experiment_file
+from jissoku.measure.selection import DEFAULT_TARGETS, build_paths
+from jissoku.model import Mode, Recipe, UnavailableTarget
+from jissoku.model.history import Series
 from jissoku.model.updated import updated
 from jissoku.model.wording import plural
+from jissoku.report.history import Board, Suspicion, no_confirmation, suspicions
 from jissoku.request import (
     ComparisonRequest,
     ExperimentRequest,
     ExplanationRequest,
+    command_line,
     from_argv,
     to_argv,
 )
-from jissoku.request.options import local_texts
+from jissoku.request.options import is_complete, local_texts
+from jissoku.targets import catalogue
 from jissoku.targets.command import split_version
 from jissoku.targets.contract import capability
-from jissoku.ui.answers import WORD
-from jissoku.ui.estimates import (
+from jissoku.targets.prepare import missing_requirement
+from jissoku.ui.job_progress import (
     Span,
     comparison_span,
     experiment_span,
@@ -35,6 +45,148 @@ from jissoku.ui.estimates import (
     publication_span,
     self_test_span,
 )
+
+# The field with the words of a request; it is sent once for each word.
+WORD = "word"
+
+# Fields that the form of comparisons has itself; others of a request are kept beside them.
+FORM_FIELDS = ("arms", "path", "connections", "rate", "blocks", "keepalive", "quick")
+
+# Buttons that start a suspicion's measurement: of both programs together, or of one more occasion.
+RACE, AGAIN = "Race them now", "Measure again"
+
+
+@dataclass(frozen=True, slots=True)
+class RerunForm:
+    """A request that a page offers to start."""
+
+    request: msgspec.Struct
+
+    @property
+    def command(self) -> str:
+        """Its command line."""
+        return command_line(self.request)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Its command line, as a field of a form each."""
+        return to_argv(self.request)
+
+    @property
+    def query(self) -> str:
+        """The same in the address of a page."""
+        return urlencode([(WORD, word) for word in self.words])
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it has commands, files or URLs, which pages accept only if allowed to."""
+        return any(local_texts(self.request))
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether its record left nothing out."""
+        return is_complete(self.request)
+
+
+def form_values(request: ComparisonRequest) -> dict[str, list[str]]:
+    """The fields of the form of comparisons that ask for a request, with its other options."""
+    given = {
+        "target": list(request.arms),
+        "path": [request.path],
+        "connections": [str(request.connections)],
+        "rate": [] if request.rate is None else [str(request.rate)],
+        "blocks": [] if request.blocks is None else [str(request.blocks)],
+        "close": [] if request.keepalive else ["yes"],
+        "mode": ["quick" if request.quick else "standard"],
+        WORD: list(to_argv(other_options(request))),
+    }
+    return {name: values for name, values in given.items() if values}
+
+
+def other_options(request: ComparisonRequest) -> ComparisonRequest:
+    """The request with only the options that the form has no fields for."""
+    default = ComparisonRequest()
+    return updated(request, **{name: getattr(default, name) for name in FORM_FIELDS})
+
+
+def request_of_board(board: Board) -> ComparisonRequest:
+    """Measures a board's targets together."""
+    targets = tuple(dict.fromkeys(one.target for one in board.series))
+    return updated(board.series[0].race, arms=targets, cmd=(), url=())
+
+
+def answers_of_series(series: Series) -> list[tuple[str, RerunForm]]:
+    """What to measure about a series: each suspicion, or the target once more. With its label."""
+    found = [answer_of_suspicion(one) for one in suspicions([series])]
+    if not found:
+        return [(AGAIN, RerunForm(series.race))]
+    return list({answer.request: (label, answer) for label, _, answer in found}.values())
+
+
+def answer_of_suspicion(one: Suspicion) -> tuple[str, str, RerunForm]:
+    """The label of a suspicion's button, why both cannot be measured together, and the request."""
+    if one.change.confirmation is not None:
+        return RACE, "", RerunForm(one.change.confirmation.request)
+    return AGAIN, no_confirmation(one.change), RerunForm(one.series.race)
+
+
+# Programs are looked for again after this; a program that was installed is offered then.
+REFRESH_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalogue:
+    """What forms offer.
+
+    Attributes:
+        defaults: Targets of a comparison in which none is named, as far as they are here.
+        experiments: Names with titles and descriptions.
+    """
+
+    available: tuple[Recipe, ...]
+    missing: tuple[UnavailableTarget, ...]
+    defaults: tuple[str, ...]
+    experiments: tuple[tuple[str, str, str], ...]
+
+    @property
+    def targets(self) -> frozenset[str]:
+        """Names of what is available."""
+        return frozenset(recipe.name for recipe in self.available)
+
+
+class CatalogueReader:
+    """Reads it now and then; may be called from several threads."""
+
+    def __init__(self) -> None:
+        """Reads nothing yet."""
+        self._lock = Lock()
+        self._read: tuple[float, Catalogue] | None = None
+
+    def current(self) -> Catalogue:
+        """The catalogue, at most `REFRESH_S` old."""
+        with self._lock:
+            if self._read is None or time.monotonic() - self._read[0] > REFRESH_S:
+                self._read = time.monotonic(), _read()
+            return self._read[1]
+
+
+def _read() -> Catalogue:
+    known = catalogue.recipes()
+    where = build_paths()
+    lacks = {name: missing_requirement(recipe, where) for name, recipe in known.items()}
+    here = tuple(known[name] for name, lack in lacks.items() if lack is None)
+    experiments = [
+        (path.stem, experiment.title, " ".join(experiment.description.split()))
+        for path in experiment_file.builtin_experiments()
+        for experiment in [experiment_file.read(path, known)]
+    ]
+    return Catalogue(
+        available=here,
+        missing=tuple(lack for lack in lacks.values() if lack is not None),
+        defaults=tuple(name for name in DEFAULT_TARGETS if lacks.get(name, True) is None),
+        experiments=tuple(experiments),
+    )
+
 
 Fields = Mapping[str, Sequence[str]]
 

@@ -37,10 +37,9 @@ from jissoku.report.history import (
 )
 from jissoku.report.live import LiveTable
 from jissoku.report.tables import days_table, noise_text
-from jissoku.ui.estimates import JobTimes
+from jissoku.ui.job_progress import JobTimes, Progress, ValuesSoFar
 from jissoku.ui.jobs import Job, JobState
-from jissoku.ui.library import CheckCount, FoundExperiment
-from jissoku.ui.live import Progress, ValuesSoFar
+from jissoku.ui.run_index import CheckCount, FoundExperiment
 from jissoku.ui.runs_table import shown_arms
 
 

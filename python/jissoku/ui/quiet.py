@@ -1,4 +1,4 @@
-"""Silence while a measurement on this machine sends load: only bytes that are at hand are sent.
+"""Silence while a measurement on this machine sends load, and streams that keep it.
 
 A page that was sent before is sent again as it was; everything else waits for the end of the load,
 which takes seconds. Nothing is queried, rendered or polled meanwhile.
@@ -7,8 +7,10 @@ which takes seconds. Nothing is queried, rendered or polled meanwhile.
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from threading import Event
 
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -104,3 +106,64 @@ def _key(scope: Scope) -> tuple[str, str]:
     query = scope["query_string"].decode("latin-1")
     encodings = Headers(scope=scope).get(ENCODINGS, "")
     return scope.get(SESSION, ""), f"{encodings} {scope['path']}?{query}"
+
+
+# Seconds between two polls while a page follows a job: half of that passes on average between a
+# trial's end and its mark on the page.
+POLL_S = 0.2
+
+# Polls between two comments, which detect closed connections.
+QUIET_LOOKS = 75
+
+# Milliseconds after which the browser reconnects.
+RETRY_MS = 2000
+
+# Events after which a browser closes the stream.
+LAST = {"reload", "done"}
+
+Look = Callable[[], tuple[str, str, str] | None]
+
+
+def no_load() -> float:
+    """Where nothing is measured."""
+    return 0.0
+
+
+class Streams:
+    """All streams of one server; they end when it does, and are silent while load is sent."""
+
+    def __init__(self, seconds_left: SecondsLeft = no_load) -> None:
+        """None is open; `seconds_left` says how long load will still be sent."""
+        self.closing = Event()
+        self.seconds_left = seconds_left
+
+    async def events(self, look: Look) -> AsyncIterator[str]:
+        """The events that `look` returns: type, id and text. It runs in a thread.
+
+        A stream ends with the server, or when its subject no longer exists.
+        """
+        yield f"retry: {RETRY_MS}\n\n"
+        quiet = 0
+        while not self.closing.is_set():
+            await silence(self.seconds_left)
+            try:
+                found = await run_in_threadpool(look)
+            except KeyError:
+                return
+            if found is not None:
+                quiet = 0
+                yield _event(*found)
+                if found[0] in LAST:
+                    return
+            else:
+                quiet += 1
+                if quiet % QUIET_LOOKS == 0:
+                    yield ":\n\n"
+            await asyncio.sleep(POLL_S)
+
+
+def _event(kind: str, position: str, text: str) -> str:
+    """One event; line ends of a text begin another field (no other characters matter)."""
+    lines = "".join(f"data: {line}\n" for line in text.splitlines() or [""])
+    plain = "".join(char for char in position if char.isprintable())
+    return f"event: {kind}\nid: {plain}\n{lines}\n"

@@ -12,11 +12,11 @@ from jissoku.report import page, svg
 from jissoku.report.format import TIMES, clean
 from jissoku.report.history import KEY_LENGTH, day, multiple, percent
 from jissoku.request import ComparisonRequest
-from jissoku.ui.answers import RerunForm
+from jissoku.ui.forms import RerunForm
 from jissoku.ui.guard import SESSION
-from jissoku.ui.indexer import Indexing
 from jissoku.ui.page_data import json_link
 from jissoku.ui.quiet import WAITED
+from jissoku.ui.run_index import Indexing
 from jissoku.ui.runs_table import shown_arms
 
 FOLDER = files("jissoku.ui")

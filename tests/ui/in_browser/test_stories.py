@@ -7,7 +7,7 @@ import pytest
 
 from jissoku.model import Recipe, UnavailableTarget
 from jissoku.model.trial import EventKind
-from jissoku.ui import catalogue
+from jissoku.ui import forms
 from tests.ui.in_browser.page import NARROW, WIDE, Open, check_page, path_of
 from tests.ui.measurement import Measured, event, trial, wait_for
 from tests.ui.suspicion import record
@@ -99,7 +99,7 @@ def test_missing_targets_are_listed_with_what_adds_them(
             return None
         return UnavailableTarget(name="go", reason="no Go here", install_hint="apt-get install go")
 
-    monkeypatch.setattr(catalogue, "missing_requirement", missing)
+    monkeypatch.setattr(forms, "missing_requirement", missing)
     page = opened("/start")
     page.get_by_text("Not here (1)").click()
     assert page.locator("dl.targets dt").all_inner_texts() == ["go"]

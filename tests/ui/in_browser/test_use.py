@@ -6,7 +6,7 @@ import pytest
 
 from jissoku.model.trial import EventKind
 from jissoku.system.measurement_lock import PATH_VARIABLE, measurement_lock
-from jissoku.ui import library
+from jissoku.ui import run_index
 from tests.serving.server_process import ask
 from tests.ui.conftest import RECORDS
 from tests.ui.in_browser.page import NARROW, WIDE, Open, check_page, path_of, some_run
@@ -56,7 +56,7 @@ def test_a_page_says_how_many_runs_are_not_indexed_and_when_all_are(
     opened: Open, live: Measured, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(PATH_VARIABLE, str(tmp_path / "lock"))
-    monkeypatch.setattr(library, "REFRESH_S", 0.0)
+    monkeypatch.setattr(run_index, "REFRESH_S", 0.0)
     assert "indexed" not in live.client.get("/").text
     with measurement_lock("compare"):
         # A run that no other test makes: the index is one for all.

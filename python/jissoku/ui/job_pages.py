@@ -18,18 +18,21 @@ from jissoku.measure.selection import folder_for
 from jissoku.records.experiment import is_experiment
 from jissoku.records.run_folder import run_folders, run_key
 from jissoku.request import ComparisonRequest, from_argv
-from jissoku.ui.answers import WORD, form_values
-from jissoku.ui.catalogue import CatalogueReader
-from jissoku.ui.estimates import job_times
-from jissoku.ui.forms import Choices, Order, read_order
-from jissoku.ui.jobs import Job, JobQueue, JobState
-from jissoku.ui.library import Library
-from jissoku.ui.live import Position, Progress, log_end, new_events, read_position
+from jissoku.ui.forms import WORD, CatalogueReader, Choices, Order, form_values, read_order
+from jissoku.ui.guard import FormError, posted
+from jissoku.ui.job_progress import (
+    Position,
+    Progress,
+    job_times,
+    log_end,
+    new_events,
+    read_position,
+)
+from jissoku.ui.jobs import Job, JobQueue, JobState, Runner, log_file
 from jissoku.ui.page_data import data, is_json_requested, job_data, jobs_data, shown_job
-from jissoku.ui.posted import FormError, posted
+from jissoku.ui.quiet import Streams
 from jissoku.ui.render import Pages
-from jissoku.ui.runner import Runner, log_file
-from jissoku.ui.streams import Streams
+from jissoku.ui.run_index import Library
 
 KINDS = ("compare", "run", "explain")
 # Of pages to be published, below the folder of the queue, in which no run is looked for.

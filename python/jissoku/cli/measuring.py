@@ -1,0 +1,255 @@
+"""Verbs that measure: `jissoku sweep`, `jissoku bisect` and `jissoku run`."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from jissoku.cli import frame
+from jissoku.cli.frame import ExitCode, version_line
+from jissoku.cli.progress import ProgressDisplay, lock_machine
+from jissoku.cli.reports import publish_experiment, write_report
+from jissoku.design import schedule as scale
+from jissoku.design.sampling_plan import SAMPLING_PLANS
+from jissoku.design.search import Bisection, bisect as halve
+from jissoku.errors import InputError
+from jissoku.inference.bounds import check_arms
+from jissoku.measure import experiment as story, experiment_file
+from jissoku.measure.ci import CANDIDATE, GOOD, CommitQuestion, compare_commits
+from jissoku.measure.comparison import noise_floors
+from jissoku.measure.experiment import ExperimentConfig, ExperimentPlan
+from jissoku.measure.selection import build_paths, folder_for, prepare_targets, seed, workload
+from jissoku.measure.sweep import SweepConfig, run_sweep
+from jissoku.measure.trial import TrialTiming
+from jissoku.model import Axis, CoreAssignment, Mode, Recipe, Sweep
+from jissoku.model.summary import BoundStatus
+from jissoku.model.wording import plural
+from jissoku.records.run_folder import RUN_FILE, check_new
+from jissoku.report.bounds import bound_sentence
+from jissoku.request import BisectionRequest, ExperimentRequest, SweepRequest, asking
+from jissoku.system import cores
+from jissoku.system.cores import core_assignment
+from jissoku.system.interruption import Interrupted
+from jissoku.targets import catalogue
+from jissoku.targets.command import build_words, commits_between, read_command, resolve, subject
+from jissoku.targets.prepare import missing_requirement
+
+
+@click.command()
+@asking(SweepRequest)
+@frame.out
+@frame.as_json("the summary")
+@frame.quiet
+def sweep(*, out: Path | None, as_json: bool, quiet: bool, **given: Any) -> int:
+    """Sweep connections, workers or rate, and fit the Universal Scalability Law.
+
+    Each level is measured in every block, in random order. A peak is reported only if it is
+    proven, and a capacity only if the fit supports it.
+
+    Exit codes: 0 success, 1 a target failed, 2 bad input, 4 nothing could be fitted or was
+    sustained, 130 interrupted.
+    """
+    request = SweepRequest(**given)
+    if not (request.arms or request.cmd or request.url):
+        raise InputError("name a target to sweep, see `jissoku targets`")
+    lock_machine()
+    with ProgressDisplay(quiet=quiet or as_json) as show:
+        config = _sweep_config(request, out, show)
+        show.note(f"Seed {config.seed}; records go to {config.folder}.")
+        finished = run_sweep(config, show)
+    code = write_report(config.folder, as_json=as_json)
+    return code if finished else ExitCode.INTERRUPTED
+
+
+def _sweep_config(request: SweepRequest, out: Path | None, show: ProgressDisplay) -> SweepConfig:
+    cores = core_assignment(request.server_cores, request.generator_cores)
+    asked = _sweep(request, cores)
+    field = prepare_targets(request, show)
+    mode = Mode.QUICK if request.quick else Mode.STANDARD
+    effort = SAMPLING_PLANS[mode]
+    names = [arm.arm.name for arm in field.arms]
+    return SweepConfig(
+        arms_prepared=field.arms,
+        unavailable=field.unavailable,
+        sweep=asked,
+        workload=workload(request),
+        mode=mode,
+        window=TrialTiming(effort.warmup_ns, effort.window_ns),
+        seed=seed(request.seed),
+        cores=cores,
+        folder=out or folder_for("sweep", *names),
+        version=version_line(),
+        request=request,
+    )
+
+
+def _sweep(request: SweepRequest, cores: CoreAssignment) -> Sweep:
+    axis = Axis(request.over)
+    levels = scale.levels_of(axis, len(cores.server))
+    if request.levels is not None:
+        levels = scale.validated(request.levels)
+    if request.at is not None and axis is Axis.RATE:
+        raise InputError(
+            "--at needs a fitted model, and none is fitted over rates: omit one of them"
+        )
+    return Sweep(
+        axis=axis,
+        levels=levels,
+        blocks=request.blocks,
+        at=tuple(sorted(set(request.at or ()))),
+    )
+
+
+@click.command()
+@asking(BisectionRequest)
+@frame.out
+@frame.quiet
+def bisect(*, out: Path | None, quiet: bool, **given: Any) -> int:
+    """Find the commit after GOOD, up to BAD, from which on the server uses more CPU.
+
+    Each step builds one commit in a worktree and measures it together with GOOD. An undecided step
+    is measured again with more blocks; if it is still undecided, the remaining range is printed.
+
+    Exit codes: 0 found, 1 a build or the server failed, 2 bad input, 4 undecided, or BAD is not
+    proven to cost more, 130 interrupted.
+    """
+    request = BisectionRequest(**given)
+    check_arms((request.fail_if,), {GOOD, CANDIDATE})
+    read_command(f"{GOOD}={request.cmd}")
+    build_words(request.build)
+    for run in out.glob(f"*/{RUN_FILE}") if out else ():
+        check_new(run.parent)
+    good = resolve(request.good)
+    commits = commits_between(good, resolve(request.bad))
+    if not commits:
+        raise InputError(f"there is no commit between {request.good} and {request.bad}")
+    lock_machine()
+    question = CommitQuestion(
+        good=good,
+        command=request.cmd,
+        build=request.build,
+        bound=request.fail_if,
+        workload=workload(request),
+        seed=seed(request.seed),
+        cores=cores.partition_cores(cores.available_cores()),
+        folder=out or folder_for("bisect"),
+        request=request,
+        version=version_line(),
+    )
+    try:
+        with ProgressDisplay(quiet=quiet) as show:
+            found = halve(commits, lambda commit, attempt: _judge(question, commit, attempt, show))
+    except Interrupted:
+        return ExitCode.INTERRUPTED
+    return _print(found, commits, question)
+
+
+def _judge(
+    question: CommitQuestion, commit: str, attempt: int, show: ProgressDisplay
+) -> BoundStatus:
+    result = compare_commits(question, commit, attempt, show)
+    show.note(f"{commit[:12]} {subject(commit)}: {bound_sentence(result)}.")
+    return result.status
+
+
+def _print(found: Bisection, commits: tuple[str, ...], question: CommitQuestion) -> int:
+    records = f"{found.steps} {plural(found.steps, 'measurement')}; records: {question.folder}"
+    if found.undecided is not None:
+        stuck = commits[found.undecided]
+        after = commits[found.good] if found.good >= 0 else question.good
+        span = f"The first one is after {after[:12]}"
+        if found.bad is not None:
+            span += f", and {commits[found.bad][:12]} at the latest"
+        click.echo(f"Undecided at {stuck[:12]} {subject(stuck)}. {span}. {records}")
+        return ExitCode.UNDECIDED
+    if found.bad is None:
+        click.echo(f"{commits[-1][:12]} does not exceed the bound. {records}")
+        return ExitCode.UNDECIDED
+    first = commits[found.bad]
+    click.echo(f"The first one is {first[:12]} {subject(first)}. {records}")
+    return ExitCode.OK
+
+
+# Width of the longest built-in name, and a gap.
+NAME_WIDTH = 17
+
+
+@click.command()
+@asking(ExperimentRequest)
+@frame.out
+@frame.as_json("the results")
+@frame.quiet
+def run(*, out: Path | None, as_json: bool, quiet: bool, **given: Any) -> int:
+    """Run an EXPERIMENT, built in by name or from a .toml file, and evaluate its claims.
+
+    Without EXPERIMENT, lists the built-in experiments, each with its missing targets. Claims about
+    a missing target cannot be tested; they are reported before the start, and all others are
+    tested. Each claim holds, does not hold, is undecided, or is not testable here, with its
+    interval or the reason.
+
+    Exit codes: 0 every claim is decided, 1 a target failed, 2 bad input, 4 a claim is undecided,
+    130 interrupted (finished trials are kept and evaluated).
+    """
+    request = ExperimentRequest(**given)
+    known = catalogue.recipes(request.recipes)
+    if request.name is None:
+        return _list(known)
+    file = experiment_file.find_experiment(request.name)
+    experiment = experiment_file.read(file, known)
+    lock_machine()
+    with ProgressDisplay(quiet=quiet or as_json) as show:
+        config = ExperimentConfig(
+            experiment=experiment,
+            recipes=known,
+            place=build_paths(),
+            mode=Mode.QUICK if request.quick else Mode.STANDARD,
+            seed=seed(request.seed),
+            cores=cores.partition_cores(cores.available_cores()),
+            folder=out or folder_for(experiment.name),
+            version=version_line(),
+            noise_floors=noise_floors(),
+            request=request,
+        )
+        plan = story.plan(config, show)
+        _print_plan(plan, show)
+        finished = story.run(plan, show)
+    code = publish_experiment(config.folder, as_json=as_json)
+    return code if finished else ExitCode.INTERRUPTED
+
+
+def _list(recipes: Mapping[str, Recipe]) -> int:
+    """Lists the built-in experiments with their missing targets."""
+    where = build_paths()
+    for path in experiment_file.builtin_experiments():
+        experiment = experiment_file.read(path, recipes)
+        click.echo(f"{path.stem:{NAME_WIDTH}}{experiment.title}")
+        wanted = dict.fromkeys(one.recipe for one in experiment.target if one.recipe)
+        unavailable = [name for name in wanted if missing_requirement(recipes[name], where)]
+        if unavailable:
+            click.echo(f"{'':{NAME_WIDTH}}unavailable here: {', '.join(unavailable)}")
+    click.echo(
+        "\n`jissoku run NAME` runs one, in about six minutes; with --standard in about sixteen,"
+        " with narrower intervals.\n`jissoku run FILE.toml` runs your own."
+        " `jissoku targets` says how to install missing targets."
+    )
+    return ExitCode.OK
+
+
+def _print_plan(plan: ExperimentPlan, show: ProgressDisplay) -> None:
+    """Prints the missing targets, the claims about them, and the estimated duration."""
+    header = plan.header
+    for unavailable in header.unavailable:
+        show.note(unavailable.sentence)
+        if names := story.placeholder_arms(header.experiment, {unavailable.name}):
+            show.note(f"  Claims about it: {', '.join(names)}.")
+    for name, reason in header.skipped.items():
+        show.note(f"Workload {name} is skipped: {reason}.")
+    mode = "Quick" if header.mode is Mode.QUICK else "Standard"
+    workloads = (
+        f"{len(plan.comparisons)} {'workload' if len(plan.comparisons) == 1 else 'workloads'}"
+    )
+    show.note(
+        f"{mode}: about {header.minutes:.1f} minutes for {workloads}; seed {header.seed};"
+        f" records go to {plan.config.folder}."
+    )

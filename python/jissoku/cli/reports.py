@@ -1,0 +1,144 @@
+"""Reports of a run (`jissoku report`), and events of one that runs (`jissoku watch`)."""
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.markup import escape
+
+from jissoku import records
+from jissoku._native import flame_graph
+from jissoku.cli import frame
+from jissoku.cli.frame import ExitCode, print_message
+from jissoku.measure.progress import follow, newest
+from jissoku.measure.reports import write_experiment_reports, write_profile_reports, write_reports
+from jissoku.model import MeasurementStatus, Summary, SweepSummary
+from jissoku.model.experiment import ClaimStatus, ExperimentResult
+from jissoku.model.trial import Event, EventKind
+from jissoku.records import experiment as experiments
+from jissoku.report import brief, renderable, sweep_renderable
+
+
+def write_report(folder: Path, *, as_json: bool, is_brief: bool = False) -> int:
+    """Writes the four reports into the run's folder, prints one, and returns the exit code."""
+    warn_unfinished(folder)
+    summary = write_reports(folder)
+    if as_json:
+        click.echo((folder / "report.json").read_text(encoding="utf-8"), nl=False)
+    else:
+        if isinstance(summary, Summary):
+            shown = brief(summary) if is_brief else renderable(summary)
+        else:
+            shown = sweep_renderable(summary)
+        Console(highlight=False).print(shown)
+        click.echo(f"Report: {folder / 'report.html'}")
+    return _code(summary) if isinstance(summary, Summary) else _sweep_code(summary)
+
+
+def write_profile_report(folder: Path, *, as_json: bool, quiet: bool = False) -> int:
+    """Writes the reports of a folder's profiles, and prints one of them unless `quiet`."""
+    write_profile_reports(folder, flame_graph)
+    if as_json:
+        click.echo((folder / "profile.json").read_text(encoding="utf-8"), nl=False)
+    elif not quiet:
+        click.echo((folder / "profile.txt").read_text(encoding="utf-8"), nl=False)
+        click.echo(f"Report: {folder / 'profile.html'}")
+    return ExitCode.OK
+
+
+def publish_experiment(folder: Path, *, as_json: bool) -> int:
+    """Writes the four reports into the experiment's folder, prints one; returns the exit code."""
+    warn_unfinished(folder)
+    outcome = write_experiment_reports(folder)
+    shown = folder / ("report.json" if as_json else "report.txt")
+    click.echo(shown.read_text(encoding="utf-8"), nl=False)
+    if not as_json:
+        click.echo(f"Report: {folder / 'report.html'}")
+    return _exit_code(outcome)
+
+
+def _exit_code(outcome: ExperimentResult) -> int:
+    arm_summaries = [s for summary in outcome.summaries.values() for s in summary.arm_summaries]
+    if any(arm_summary.status is MeasurementStatus.FAILED for arm_summary in arm_summaries):
+        return ExitCode.FAILED
+    answers = {claim.status for claim in outcome.claims}
+    return ExitCode.UNDECIDED if ClaimStatus.UNDECIDED in answers else ExitCode.OK
+
+
+def _code(summary: Summary) -> int:
+    if any(arm_summary.status is MeasurementStatus.FAILED for arm_summary in summary.arm_summaries):
+        return ExitCode.FAILED
+    decided = any(comparison.ratio is not None for comparison in summary.comparisons)
+    return ExitCode.OK if decided else ExitCode.UNDECIDED
+
+
+def _sweep_code(summary: SweepSummary) -> int:
+    if any(target.status is MeasurementStatus.FAILED for target in summary.targets):
+        return ExitCode.FAILED
+    decided = any(
+        target.sustained_rps is not None or (target.model is not None and target.model.is_adequate)
+        for target in summary.targets
+    )
+    return ExitCode.OK if decided else ExitCode.UNDECIDED
+
+
+def warn_unfinished(folder: Path) -> None:
+    """Prints a message for each unfinished run of a folder or an experiment."""
+    for place in (folder, *sorted(path for path in folder.glob("*") if path.is_dir())):
+        if reason := records.unfinished_reason(place):
+            print_message(f"{place} is not a finished run: {reason}.")
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
+@frame.as_json("the summary")
+def report(run: Path, *, as_json: bool) -> int:
+    """Rebuild every report of a RUN or an experiment from its records, and print the answer.
+
+    The same records give the same bytes.
+    """
+    if experiments.is_experiment(run):
+        return publish_experiment(run, as_json=as_json)
+    if not records.read_profiles(run):
+        return write_report(run, as_json=as_json)
+    if not (run / "run.json").exists():
+        return write_profile_report(run, as_json=as_json)
+    write_profile_report(run, as_json=False, quiet=as_json)
+    return write_report(run, as_json=as_json)
+
+
+@click.command()
+@click.argument("run", required=False, type=click.Path(path_type=Path), metavar="[RUN]")
+def watch(run: Path | None) -> int:
+    """Follow a RUN as it is measured, from any terminal; default: the newest one under runs/.
+
+    It reads events that the run writes between two trials, once a second, and ends with the run.
+
+    Exit codes: 0 the run has come to its end, 1 it ended early, 2 bad input, 130 interrupted.
+    """
+    folder = run or newest(Path("runs"))
+    events = follow(folder)
+    console = Console(highlight=False)
+    console.print(f"Following {folder}.", markup=False, soft_wrap=True)
+    for event in events:
+        line = _line(event)
+        if line:
+            console.print(line, soft_wrap=True)
+    reason = records.unfinished_reason(folder)
+    if reason:
+        console.print(f"The run is incomplete: {reason}.", markup=False, soft_wrap=True)
+        return ExitCode.FAILED
+    console.print(f"The run is complete: jissoku report {folder}", markup=False, soft_wrap=True)
+    return ExitCode.OK
+
+
+def _line(event: Event) -> str:
+    if event.kind is EventKind.NOTE:
+        return f"[dim]{escape(event.text)}[/]"
+    if event.kind is not EventKind.TRIAL:
+        return ""
+    left = f"{event.seconds_left:.0f} s left"
+    words = f"{event.done}/{event.total} block {event.block + 1}: {', '.join(event.arms)}"
+    if event.failure:
+        return f"{escape(words)} [red]failed: {escape(event.failure)}[/], {left}"
+    return escape(words) + (" (rejected, run again)" if event.rejected else "") + f", {left}"
