@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
 
-from jissoku.inference.tool_values import ENTRY, NEVER, Entries, oracle_values
+from jissoku.inference.tool_values import ENTRY, Entries, oracle_values
+
+NEVER = np.uint64(2**64 - 1)
 
 ACCOUNT = {
     "requests": 0,

@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from jissoku.inference.claims import ClaimData, WorkloadTrials, evaluate_claims
-from jissoku.inference.published import compare_published
+from jissoku.inference.claims import ClaimData, WorkloadTrials, compare_published, evaluate_claims
 from jissoku.model import (
     ArmMeasurement,
     CoreAssignment,

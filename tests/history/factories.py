@@ -1,11 +1,14 @@
 """Made-up runs of the index, with known costs and known changes between occasions."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from jissoku.inference.across_runs import observed_tau, occasions
+from jissoku.inference.pooling import pair_ratio
+from jissoku.inference.series import SeriesPlan, finished_series, planned_series, series_plans
 from jissoku.model import Arm, Load, LoadLevel
-from jissoku.model.history import ArmRow, IndexedRun, RunRow
+from jissoku.model.history import ArmRow, IndexedRun, RatioColumns, RunRow, Series
 from jissoku.model.updated import updated
 from jissoku.records import RunWriter
 from tests.inference import factories
@@ -130,3 +133,27 @@ def write_run(
     with RunWriter(folder, run) as writer:
         for trial in factories.trials(run, truths, seed=seed):
             writer.add(trial)
+
+
+def target_history(runs: Sequence[IndexedRun], target: str) -> tuple[Series, ...]:
+    """Every series of a target, from runs with all their measurements."""
+    plans = series_plans(occasions(runs), target)
+    planned = planned_series(plans, _ratio_columns(runs, plans))
+    machines = {run.row.machine for run in runs}
+    taus = {one: observed_tau(run for run in runs if run.row.machine == one) for one in machines}
+    return finished_series(planned, {run.row.run: run for run in runs}, taus)
+
+
+def _ratio_columns(runs: Iterable[IndexedRun], plans: Iterable[SeriesPlan]) -> RatioColumns:
+    """The ratios of some plans, as the index of runs gives them."""
+    asked = sorted({(key, plan.arm, unit) for plan in plans for key, unit in plan.units.items()})
+    known = {run.row.run: run for run in runs}
+    rows = [
+        (key, arm, unit, load.rate_rps or 0, load.level, ratio.mean, ratio.variance, ratio.freedom)
+        for key, arm, unit in asked
+        for load in known[key].loads
+        if (ratio := pair_ratio(known[key], load, arm, unit))
+    ]
+    names = ("run", "arm", "unit", "rate", "level", "mean", "variance", "freedom")
+    columns = {name: [row[place] for row in rows] for place, name in enumerate(names)}
+    return RatioColumns(**columns)  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ from jissoku.inference.across_runs import (
 )
 from jissoku.inference.pooling import next_machine, pair_ratio
 from jissoku.inference.run_rows import comparison, run_rows
-from jissoku.inference.series import machine_ratios, target_history
+from jissoku.inference.series import machine_ratios
 from jissoku.measure.selection import workload as requested
 from jissoku.model import (
     ConnectionMode,
@@ -33,7 +33,7 @@ from jissoku.model.history import Control, IndexedRun, Tau
 from jissoku.model.updated import updated
 from jissoku.request import ComparisonRequest, command_line
 from jissoku.request.options import is_complete
-from tests.history.factories import LOAD, ROW, arm, indexed
+from tests.history.factories import LOAD, ROW, arm, indexed, target_history
 from tests.inference import factories
 
 COSTS = {"a": 1.0, "floor": 0.0, "go": 0.7, "node": 1.4}

@@ -10,10 +10,9 @@ import pytest
 
 from jissoku.inference import pooling
 from jissoku.inference.pooling import OCCASIONS_MIN, LogRatio, find_steps
-from jissoku.inference.series import target_history
 from jissoku.model.history import Control, IndexedRun, Series
 from jissoku.report.history import suspicion_text, suspicions
-from tests.history.factories import indexed
+from tests.history.factories import indexed, target_history
 
 COSTS = {"a": 1.0, "floor": 0.0, "go": 0.7, "node": 1.4}
 Places = tuple[int, ...]

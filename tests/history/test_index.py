@@ -15,13 +15,12 @@ from jissoku.errors import InputError
 from jissoku.history.index import NAMES, HistoryIndex
 from jissoku.inference.across_runs import observed_tau, run_difference
 from jissoku.inference.run_rows import REVISION, run_rows
-from jissoku.inference.series import target_history
 from jissoku.measure.history import History, find_run, open_history
 from jissoku.model import Method
 from jissoku.model.updated import updated
 from jissoku.report.history import difference_text, history_text
 from tests.conftest import Run
-from tests.history.factories import write_run
+from tests.history.factories import target_history, write_run
 from tests.inference import factories
 from tests.inference.factories import TrueValues
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jissoku.errors import InputError
-from jissoku.inference.series import machine_ratios, target_history
+from jissoku.inference.series import machine_ratios
 from jissoku.measure.history import open_history
 from jissoku.measure.publish import write_history
 from jissoku.model.history import IndexedRun
@@ -24,7 +24,7 @@ from jissoku.report.history import (
     target_file,
     target_html,
 )
-from tests.history.factories import indexed
+from tests.history.factories import indexed, target_history
 from tests.history.test_index import record
 from tests.report.drawing import of_class
 

@@ -32,11 +32,6 @@ def test_holm_is_the_one_of_statsmodels(p_values: list[float]) -> None:
     assert decision.holm(p_values) == pytest.approx(tuple(expected))
 
 
-@pytest.mark.parametrize(("pairs", "confidence"), [(0, 0.95), (1, 0.95), (5, 0.99), (10, 0.995)])
-def test_confidence_grows_with_the_number_of_comparisons(pairs: int, confidence: float) -> None:
-    assert decision.confidence(pairs) == pytest.approx(confidence)
-
-
 @pytest.mark.slow
 def test_ten_null_comparisons_together_raise_a_false_alarm_in_one_run_of_twenty() -> None:
     rng = random.Random(7)

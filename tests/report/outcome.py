@@ -3,8 +3,7 @@
 from functools import cache
 
 from jissoku import inference
-from jissoku.inference.claims import ClaimData, evaluate_claims
-from jissoku.inference.published import compare_published
+from jissoku.inference.claims import ClaimData, compare_published, evaluate_claims
 from jissoku.model.experiment import Claim, ExperimentResult, PublishedFigure, UnobtainableTarget
 from jissoku.model.updated import updated
 from tests.experiments.test_claims import known

@@ -5,7 +5,7 @@ import math
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from jissoku.inference.scalability import fit
+from jissoku.inference.sweep import fit
 from tests.sweep.factories import LEVELS, Truth, rates
 
 

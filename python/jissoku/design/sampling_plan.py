@@ -24,8 +24,7 @@ class SamplingPlan:
     """The trials and durations of one mode.
 
     Attributes:
-        blocks: Blocks before the precision is checked for the first time.
-        blocks_max: Maximum number of blocks.
+        blocks: Before the precision is checked for the first time.
         blocks_step: Blocks between two checks of the precision; 0: a single check.
         half_width: A campaign of a method ends when every interval's half-width is at most this, as
             a natural logarithm, at loads above the light one; checked every `blocks_step` blocks.
@@ -83,11 +82,10 @@ class SamplingPlan:
     seconds: float = 0.0
 
     def has_control(self, index: int) -> bool:
-        """Whether block `index` measures the A/A control."""
         return index % 8 < self.control_blocks
 
     def window(self, kind: TrialKind) -> int:
-        """Length of the window of a trial whose arms are not in time slices, in nanoseconds."""
+        """Of a trial whose arms are not in time slices, in nanoseconds."""
         if kind is TrialKind.PAIRED:
             return max(self.window_ns, self.paired_window_ns)
         return self.window_ns
@@ -167,10 +165,8 @@ def anytime(
 ) -> SamplingPlan:
     """The plan of a run whose verdicts are looked for after every block.
 
-    Args:
-        plan: Of the mode.
-        seconds: How long it may take; 0: until it has decided.
-        precision: Half-width that every interval has to reach; 0: until every pair is decided.
+    It may take `seconds`; 0: until it has decided. With `precision`, every interval has to reach
+    this half-width; else every pair is decided.
     """
     is_long = precision > 0 or seconds > LONG_SECONDS
     horizon = HORIZONS[Mode.STANDARD if is_long else mode]
@@ -202,11 +198,8 @@ BOUND_HALF_WIDTH = 0.27
 def deciding(plan: SamplingPlan, bounds: Iterable[float]) -> SamplingPlan:
     """The plan for arms that are alike, until the interval is narrow enough to decide bounds.
 
-    Like every stopping rule here it depends on widths only. The smallest distance counts.
-
-    Args:
-        plan: Of a mode.
-        bounds: Ratios of costs; none, or 1, which no precision decides, leave the plan as it is.
+    Like every stopping rule here it depends on widths only. The smallest distance of a ratio of
+    costs from 1 counts; without one the plan stays as it is.
     """
     distance = min((abs(math.log(bound)) for bound in bounds), default=0.0)
     if distance == 0:
@@ -252,11 +245,9 @@ class WorkloadRequirements:
     """The measurements that the claims require of one workload.
 
     Attributes:
-        compares_cost: Whether costs or latencies are asked for, for which arms are measured
-            together.
-        needs_closed_loop: Whether rates or memory are asked for, which need closed loops in every
-            block.
-        settle_s: Time at the workload's rate before each window, in seconds.
+        compares_cost: Or latencies, for which arms are measured together.
+        needs_closed_loop: For rates or memory, in every block.
+        settle_s: At the workload's rate before each window.
     """
 
     arms: int
@@ -277,17 +268,12 @@ def fit_time_budget(
 ) -> dict[str, SamplingPlan]:
     """The best effort with which all workloads together stay within the mode's minutes.
 
-    Args:
-        beside_s: Time for everything else, in seconds, independent of the plan.
-
-    If none does, the least precise one is used: the estimate is printed before the
-    start.
+    If none does, the least precise one is used: the estimate is printed before the start.
+    `beside_s` is the time for everything else, in seconds, independent of the plan.
     """
     efforts: dict[str, SamplingPlan] = {}
-    for blocks, asked_s in EFFORT_STEPS[mode]:
-        efforts = {
-            name: _sampling_plan(mode, need, blocks, asked_s) for name, need in needs.items()
-        }
+    for step in EFFORT_STEPS[mode]:
+        efforts = {name: _sampling_plan(mode, need, *step) for name, need in needs.items()}
         plans = [(needs[name], effort) for name, effort in efforts.items()]
         if minutes(plans, beside_s) <= MINUTES_MAX[mode]:
             break
@@ -337,10 +323,7 @@ def minutes(
 def comparison_seconds(plan: SamplingPlan, loads: Sequence[Load], arms: int) -> tuple[float, float]:
     """Estimated duration of a comparison with the fewest and with the most blocks, without reruns.
 
-    Args:
-        plan: Of its mode.
-        loads: At most; some of the grid may be beyond the arms.
-        arms: With the floor.
+    With the floor, and at most these loads: some of the grid may be beyond the arms.
     """
     warmup_s, window_s = plan.warmup_ns / SECOND, plan.window_ns / SECOND
     warm_s = plan.warmup_max_ns / SECOND

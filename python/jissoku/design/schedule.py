@@ -11,12 +11,7 @@ from jissoku.model import Arm, Axis, Load, LoadLevel, Method, Mode, Trial, Trial
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedTrial:
-    """A planned trial.
-
-    Attributes:
-        arms: In starting order.
-        seed: Decides ports, padding of the environment and the order of sends inside this trial.
-    """
+    """The arms are in starting order; the seed decides ports, padding and the order of sends."""
 
     block: int
     kind: TrialKind
@@ -26,12 +21,7 @@ class PlannedTrial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedMeasurement:
-    """One trial on a start.
-
-    Attributes:
-        load: None for kinds that have none.
-        is_check: In slices of the other length.
-    """
+    """One trial on a start; a check is in slices of the other length."""
 
     kind: TrialKind
     load: Load | None = None
@@ -40,13 +30,9 @@ class PlannedMeasurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedStart:
-    """What is measured on one start: trials of one kind, each at a load of its own.
+    """What is measured on one start: trials of one kind, each at a load of its own, in this order.
 
-    Attributes:
-        planned: Arms in starting order.
-        loads: In the order in which they are measured; none for kinds that have no load.
-        is_check: Also in slices of the other length.
-        only_checks: Only in slices of the other length.
+    `is_check`: also in slices of the other length, and `only_checks` in no others.
     """
 
     planned: PlannedTrial
@@ -76,7 +62,6 @@ def block(
     starting order alternates between blocks, so that over a run both arms are first equally often.
 
     Args:
-        index: The block's index, from 0.
         kinds: Which kinds this block holds, and of which groups of arms, a start for each group.
         checks: Whether time-sliced starts are also measured in turns of the other length.
     """
@@ -92,11 +77,12 @@ def block(
             rng.shuffle(ordered)
         mine = list(loads)
         rng.shuffle(mine)
-        planned = PlannedTrial(
-            block=index, kind=kind, arms=tuple(ordered), seed=rng.getrandbits(31)
-        )
         yield PlannedStart(
-            planned=planned, loads=tuple(mine), is_check=checks and kind is TrialKind.TIME_SLICED
+            planned=PlannedTrial(
+                block=index, kind=kind, arms=tuple(ordered), seed=rng.getrandbits(31)
+            ),
+            loads=tuple(mine),
+            is_check=checks and kind is TrialKind.TIME_SLICED,
         )
 
 
@@ -120,11 +106,7 @@ class LevelTrial:
 
 
 def validated(levels: Sequence[int]) -> tuple[int, ...]:
-    """The same levels, ascending.
-
-    Raises:
-        InputError: They are too few for a fit, not positive, or one is named twice.
-    """
+    """The same levels, ascending; an InputError if they cannot be fitted."""
     if len(set(levels)) != len(levels):
         raise InputError("--levels names a level twice")
     if any(level < 1 for level in levels):
@@ -132,8 +114,7 @@ def validated(levels: Sequence[int]) -> tuple[int, ...]:
     if len(levels) < LEVELS_MIN:
         raise InputError(
             f"--levels gives {len(levels)}: name at least {LEVELS_MIN}, a model with three"
-            f" parameters"
-            " fits any fewer points"
+            " parameters fits any fewer points"
         )
     return tuple(sorted(levels))
 
@@ -141,10 +122,8 @@ def validated(levels: Sequence[int]) -> tuple[int, ...]:
 def levels_of(axis: Axis, cores: int) -> tuple[int, ...]:
     """Default levels; empty for rates, which depend on the targets.
 
-    Args:
-        axis: The factor.
-        cores: How many cores the server has. Levels of workers beyond them are measured, so that
-            the cost of too many is seen, and never fitted.
+    Levels of workers beyond the server's cores are measured, so that the cost of too many is seen,
+    and never fitted.
     """
     if axis is Axis.CONNECTIONS:
         return CONNECTIONS
@@ -156,11 +135,7 @@ def levels_of(axis: Axis, cores: int) -> tuple[int, ...]:
 
 
 def rates_of(capacities: Mapping[str, float]) -> tuple[int, ...]:
-    """Rates common to all targets, from each one's closed-loop rate; ascending.
-
-    Raises:
-        ValueError: No capacity is known.
-    """
+    """Rates common to all targets, from each one's closed-loop rate; ascending."""
     slowest = min(capacities.values())
     return tuple(sorted({_two_digits(slowest * load) for load in CAPACITY_FRACTIONS}))
 
@@ -189,19 +164,17 @@ def level_block(
 # Requests per second for each core of the server. The pilot only says which of these an arm can
 # reach; it never moves them.
 LIGHT, MIDDLE, HEAVY = 1_000, 5_000, 20_000
+
+
+def _level_of(rate: int) -> LoadLevel:
+    if rate < MIDDLE:
+        return LoadLevel.LIGHT
+    return LoadLevel.MEDIUM if rate < HEAVY else LoadLevel.HEAVY
+
+
 LOADS = {
     Mode.QUICK: ((LIGHT, LoadLevel.LIGHT), (MIDDLE, LoadLevel.MEDIUM), (HEAVY, LoadLevel.HEAVY)),
-    Mode.STANDARD: tuple(
-        (
-            rate,
-            LoadLevel.LIGHT
-            if rate < MIDDLE
-            else LoadLevel.MEDIUM
-            if rate < HEAVY
-            else LoadLevel.HEAVY,
-        )
-        for rate in rate_grid(LIGHT, 100_000)
-    ),
+    Mode.STANDARD: tuple((rate, _level_of(rate)) for rate in rate_grid(LIGHT, 100_000)),
 }
 
 # An arm reaches a rate that is at most this part of its closed-loop rate: full load is asked for at
@@ -228,13 +201,9 @@ def capacities_of(trials: Sequence[Trial]) -> dict[str, float]:
 def loads(
     capacities: Mapping[str, float], arms: Sequence[str], mode: Mode, cores: int, *, needed: int = 2
 ) -> tuple[Load, ...]:
-    """The loads of a run, lightest first: those of the mode that enough arms reach.
+    """The loads of a run, lightest first: those of the mode that `needed` arms reach.
 
-    Args:
-        capacities: Closed-loop rate of each arm alone, in requests per second.
-        arms: The compared arms.
-        cores: Of the server; rates of the grid are for each of them.
-        needed: Number of arms that have to reach a load, at most all whose capacity is known.
+    Rates of the grid are for each core of the server; capacities are closed-loop rates.
     """
     known = sorted((rate for name in arms if (rate := capacities.get(name, 0.0)) > 0), reverse=True)
     if len(known) < 2:
@@ -268,12 +237,7 @@ def choose(
     Two copies of one program in similar configurations disturb each other equally, so the
     disturbance of a paired trial cancels; two different programs change each other's batching and
     pre-emption. In a closed loop each slice would begin and end in a burst, so different programs
-    run it alone.
-
-    Args:
-        arms: All of the run, floor and A/A control among them.
-        is_closed: Whether each connection sends its next request right after a response.
-        asked: The user's choice, which overrides the rule.
+    run it alone. The user's choice overrides the rule.
     """
     if asked is not None:
         return asked, "given on the command line"

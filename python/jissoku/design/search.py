@@ -22,9 +22,8 @@ STEPS_MAX = 13
 def first_rate(near_rps: float, seed: int) -> int:
     """A random rate within one final step above another one.
 
-    A search says the highest rate that met the objective among those that it tried. With a random
-    first one, what lies between that and the capacity differs from search to search, so that the
-    spread of several searches shows it.
+    With a random first one, what lies between the highest rate that met the objective and the
+    capacity differs from search to search, so that the spread of several searches shows it.
     """
     return round(near_rps * math.pow(STEP_FACTOR, random.Random(seed).random() / 2))
 
@@ -61,11 +60,8 @@ ATTEMPTS_MAX = 2
 class Bisection:
     """The first commit with the property is after `good`, and `bad` at the latest.
 
-    Attributes:
-        good: Index of the last commit that is known to be good; -1 is the one before all.
-        bad: Index of the first commit that is known to be bad; None if not even the last one is.
-        undecided: Index of the commit at which measurements did not decide; None otherwise.
-        steps: Measurements that were made.
+    All are indices: -1 for the one before all, None for `bad` if not even the last one is.
+    `undecided` is the commit at which measurements did not decide.
     """
 
     good: int
@@ -75,11 +71,9 @@ class Bisection:
 
 
 def bisect(commits: Sequence[str], judge: Callable[[str, int], BoundStatus]) -> Bisection:
-    """Halves the range of commits until one is left, or one cannot be decided.
+    """Halves the range of commits, oldest first, until one is left or one cannot be decided.
 
-    Args:
-        commits: After the good one, oldest first; the last one is assumed to be bad.
-        judge: Measures a commit against the good one; its second argument counts the attempts.
+    `judge` measures a commit against the good one; its second argument counts the attempts.
     """
     good, bad, steps = -1, len(commits), 0
     place = len(commits) - 1  # Whether the last one is bad at all comes first.

@@ -1,8 +1,8 @@
 """Variants of targets: combinations of factors in experiments, and of knobs in `tune`."""
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress, product
 
 from jissoku.model.experiment import ConfigChange, Design, Factor, FactorLevel, TargetSpec
 
@@ -41,7 +41,7 @@ def factor_combinations(factors: Sequence[Factor], design: Design) -> Iterator[F
 
 def _full(factors: Sequence[Factor]) -> Iterator[FactorCombination]:
     choices = [[None, *factor.level] for factor in factors]
-    for chosen in itertools.product(*choices):
+    for chosen in product(*choices):
         pairs = zip(factors, chosen, strict=True)
         combination = tuple((factor, level) for factor, level in pairs if level is not None)
         if combination:
@@ -52,13 +52,10 @@ def _fractional(factors: Sequence[Factor]) -> Iterator[FactorCombination]:
     """The smallest regular two-level design in which no two factors share a column.
 
     Columns are the products of basic ones (Box, Hunter and Hunter, Statistics for Experimenters,
-    chapter 6), so every factor is on in half of the runs, and each pair of factors in a quarter;
-    effects of single factors are mixed with those of pairs. The run with all factors off is the
-    base itself.
+    chapter 6): every factor is on in half of the runs, each pair in a quarter, and effects of
+    single factors are mixed with those of pairs. All factors off is the base itself.
     """
-    runs = 2
-    while runs <= len(factors):
-        runs *= 2
+    runs = 1 << len(factors).bit_length()
     # Basic columns first: with as many factors as basic columns the design is the full one.
     columns = sorted(range(1, runs), key=lambda mask: (mask.bit_count(), mask))
     for run in range(1, runs):
@@ -94,30 +91,23 @@ PROVEN = "proven"
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """An arm's name and the knobs that are switched in it."""
-
     name: str
     knobs: tuple[str, ...]
 
 
 def one_at_a_time_and_all(knobs: Sequence[str]) -> tuple[Combination, ...]:
     """The unchanged target as the baseline, then each knob alone, then all of them together."""
-    found = [Combination(BASELINE, ())]
-    found += [Combination(name_alone(knob), (knob,)) for knob in knobs]
-    if len(knobs) > 1:
-        found.append(Combination(ALL, tuple(knobs)))
-    return tuple(found)
+    everything = (Combination(ALL, tuple(knobs)),) if len(knobs) > 1 else ()
+    return (*one_at_a_time(knobs), *everything)
 
 
 def leave_one_out(knobs: Sequence[str]) -> tuple[Combination, ...]:
     """All together, which is the baseline, then all but each; nothing for a single knob."""
     if len(knobs) < 2:
         return ()
-    found = [Combination(ALL, tuple(knobs))]
-    for left_out in knobs:
-        rest = tuple(knob for knob in knobs if knob != left_out)
-        found.append(Combination(name_leave_one_out(left_out), rest))
-    return tuple(found)
+    rests = {one: tuple(knob for knob in knobs if knob != one) for one in knobs}
+    alone = (Combination(name_leave_one_out(one), rest) for one, rest in rests.items())
+    return (Combination(ALL, tuple(knobs)), *alone)
 
 
 def one_at_a_time(knobs: Sequence[str]) -> tuple[Combination, ...]:
@@ -128,14 +118,9 @@ def one_at_a_time(knobs: Sequence[str]) -> tuple[Combination, ...]:
     )
 
 
-def increment(before: Sequence[str], more: Sequence[str]) -> tuple[Combination, ...]:
-    """The knobs accepted so far, which are the baseline, and the same with additional ones."""
+def confirmation(more: Sequence[str], before: Sequence[str] = ()) -> tuple[Combination, ...]:
+    """Accepted knobs beside those accepted before: on blocks that no choice was based on."""
     return (Combination(BASELINE, tuple(before)), Combination(PROVEN, (*before, *more)))
-
-
-def confirmation(knobs: Sequence[str]) -> tuple[Combination, ...]:
-    """The unchanged target and all accepted knobs: on blocks that no choice was based on."""
-    return (Combination(BASELINE, ()), Combination(PROVEN, tuple(knobs)))
 
 
 def name_alone(knob: str) -> str:
@@ -143,7 +128,6 @@ def name_alone(knob: str) -> str:
 
 
 def name_leave_one_out(knob: str) -> str:
-    """Name of the arm with every knob but this one."""
     return f"all but {knob}"
 
 
@@ -161,23 +145,13 @@ def screening_runs(knobs: Sequence[str]) -> tuple[Combination, ...]:
     Up to 11 knobs have 12 runs, more of them the next power of two (products of basic columns): no
     two knobs share a column, so effects are not confounded pairwise.
     """
-    rows = _twelve() if len(knobs) <= len(TWELVE) else _regular(len(knobs))
-    found = [Combination(BASELINE, ())]
-    for number, row in enumerate(rows, start=1):
-        chosen = tuple(knob for knob, is_on in zip(knobs, row, strict=False) if is_on)
-        found.append(Combination(f"run {number}", chosen))
-    return tuple(one for one in found if one.knobs or one.name == BASELINE)
-
-
-def _twelve() -> list[list[bool]]:
-    first = [sign == "+" for sign in TWELVE]
-    return [first[-shift:] + first[:-shift] if shift else first for shift in range(len(first))]
-
-
-def _regular(count: int) -> list[list[bool]]:
-    runs = 2
-    while runs <= count:
-        runs *= 2
-    return [
-        [(run & column).bit_count() % 2 == 1 for column in range(1, runs)] for run in range(1, runs)
-    ]
+    size = len(TWELVE)
+    if len(knobs) <= size:
+        first = [sign == "+" for sign in TWELVE]
+        rows = [first[size - shift :] + first[: size - shift] for shift in range(size)]
+    else:
+        numbers = range(1, 1 << len(knobs).bit_length())
+        rows = [[(run & column).bit_count() % 2 == 1 for column in numbers] for run in numbers]
+    chosen = (tuple(compress(knobs, row)) for row in rows)
+    named = (Combination(f"run {number}", one) for number, one in enumerate(chosen, start=1) if one)
+    return (Combination(BASELINE, ()), *named)

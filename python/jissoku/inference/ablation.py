@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,14 +15,13 @@ from jissoku.inference.blocks import (
     ValidTrials,
     loads_of,
     log_differences,
-    measurement_of,
+    measured,
     select_ratio_source,
     valid_trials,
 )
-from jissoku.inference.compare import compare, excluded_arms
+from jissoku.inference.compare import compare_costs, excluded_arms
 from jissoku.inference.decision import MINIMUM_EFFECT_OF_METRIC, Decided
 from jissoku.model import (
-    ArmMeasurement,
     Comparison,
     CounterReadings,
     Decision,
@@ -35,7 +35,6 @@ from jissoku.model import (
     Trial,
     TrialKind,
     Verdict,
-    VerifiedResponse,
     more_blocks,
 )
 from jissoku.model.updated import updated
@@ -54,37 +53,29 @@ COUNTERS = frozenset({CORES, MIGRATIONS, USER_US})
 
 def trial_counters(trials: Sequence[Trial], kind: TrialKind, arm: str) -> dict[str, float]:
     """Medians over the valid trials of one kind; unavailable counters are omitted."""
-    found: dict[str, list[float]] = {name: [] for name in COUNTERS}
-    for trial in valid_trials(trials).with_arm(kind, arm):
-        measurement = measurement_of(trial, arm)
-        if measurement is not None:
-            for name, value in _of(measurement).items():
-                found[name].append(value)
-    return {name: statistics.median(values) for name, values in found.items() if values}
+    found: dict[str, list[float]] = defaultdict(list)
+    for _, one in measured(valid_trials(trials).with_arm(kind, arm), arm):
+        if one.cpu_ns is not None:
+            found[CORES].append(one.cpu_ns / one.duration_ns)
+            if one.cpu_user_fraction is not None and one.requests:
+                found[USER_US].append(one.cpu_ns * one.cpu_user_fraction / one.requests / 1e3)
+        if one.migrations_per_second is not None:
+            found[MIGRATIONS].append(one.migrations_per_second)
+    return {name: statistics.median(values) for name, values in found.items()}
 
 
-def _of(measurement: ArmMeasurement) -> dict[str, float]:
-    found = {}
-    if measurement.cpu_ns is not None:
-        found[CORES] = measurement.cpu_ns / measurement.duration_ns
-        if measurement.cpu_user_fraction is not None and measurement.requests:
-            found[USER_US] = (
-                measurement.cpu_ns * measurement.cpu_user_fraction / measurement.requests / 1e3
-            )
-    if measurement.migrations_per_second is not None:
-        found[MIGRATIONS] = measurement.migrations_per_second
-    return found
-
-
-# With a server this many times as expensive, the load generator has at most a sixth of the cores.
+# Knobs that are judged by the rate at full load: more workers cost no less CPU per request. Servers
+# and load generator share all cores here, since a machine that gives the server one core has no use
+# for a second worker. Such a rate says something of the server only where the load generator's part
+# of the cores is small: with a server this many times as expensive it has at most a sixth.
 GENERATOR_HEADROOM_MIN = 5.0
 
 
 def rates_against_baseline(run: Run, trials: Sequence[Trial]) -> dict[str, Comparison]:
     """Every arm's time per answer over the baseline's; below 1 is the higher rate."""
-    known, out = valid_trials(trials), excluded_arms(run, trials)
+    known, excluded = valid_trials(trials), excluded_arms(run, trials)
     names = [arm.name for arm in run.arms if arm.name != run.baseline]
-    found = decision.settle([_compared_rate(known, name, run, out) for name in names])
+    found = decision.settle([_compared_rate(known, name, run, excluded) for name in names])
     return {one.arm: one for one in found}
 
 
@@ -100,26 +91,20 @@ def _compared_rate(
         connections=run.workload.connections,
         minimum_effect=MINIMUM_EFFECT_OF_METRIC[Metric.TIME],
     )
-    doubt = next((excluded[one] for one in (name, run.baseline) if one in excluded), None)
-    if doubt is not None:
-        return Decided(updated(blank, verdict=doubt[0], remarks=(doubt[1],)))
+    for one in (name, run.baseline):
+        if one in excluded:
+            verdict, reason = excluded[one]
+            return Decided(updated(blank, verdict=verdict, remarks=(reason,)))
     return decision.decide(blank, log_differences(_times(known, name), _times(known, run.baseline)))
-
-
-# Knobs that are judged by the rate at full load: more workers cost no less CPU per request. Servers
-# and load generator share all cores here, since a machine that gives the server one core has no use
-# for a second worker. Such a rate says something of the server only where the load generator's part
-# of the cores is small.
 
 
 def _times(known: ValidTrials, arm: str) -> Mapping[int, float]:
     """ln(seconds per answer) of each closed loop, by block."""
-    found = {}
-    for trial in known.with_arm(TrialKind.CLOSED_LOOP, arm):
-        measurement = measurement_of(trial, arm)
-        if measurement is not None and measurement.requests:
-            found[trial.block] = math.log(measurement.duration_ns / measurement.requests / 1e9)
-    return found
+    return {
+        trial.block: math.log(one.duration_ns / one.requests / 1e9)
+        for trial, one in measured(known.with_arm(TrialKind.CLOSED_LOOP, arm), arm)
+        if one.requests
+    }
 
 
 def counters(trials: Sequence[Trial], arm: str) -> CounterReadings:
@@ -134,16 +119,14 @@ def counters(trials: Sequence[Trial], arm: str) -> CounterReadings:
 def generator_headroom(run: Run, trials: Sequence[Trial]) -> float | None:
     """Smallest CPU time of the baseline over the load generator's; None if not available."""
     threads = min(len(run.cores.generator), run.workload.connections)
+    closed = valid_trials(trials).with_arm(TrialKind.CLOSED_LOOP, run.baseline)
     found = []
-    for trial in valid_trials(trials).with_arm(TrialKind.CLOSED_LOOP, run.baseline):
-        measurement, seen = measurement_of(trial, run.baseline), trial.conditions
-        if measurement is not None and measurement.cpu_ns is not None and seen is not None:
+    for trial, one in measured(closed, run.baseline):
+        if one.cpu_ns is not None and (seen := trial.conditions) is not None:
             # In older records the busiest thread is known; none of the others takes more.
             cores = seen.generator_cpu_cores
             cores = seen.generator_busy_fraction * threads if cores is None else cores
-            found.append(
-                measurement.cpu_ns / (cores * measurement.duration_ns) if cores else math.inf
-            )
+            found.append(one.cpu_ns / (cores * one.duration_ns) if cores else math.inf)
     return statistics.median(found) if found else None
 
 
@@ -156,8 +139,7 @@ def with_generator_doubt(comparison: Comparison, times: float | None) -> Compari
         reason = (
             f"the target costs only {times:.1f} times as much as the load generator that shares its"
             f" cores, and {GENERATOR_HEADROOM_MIN:g} times is the least: ask for something dearer,"
-            f" such as a"
-            " large answer that is compressed"
+            " such as a large answer that is compressed"
         )
     return updated(comparison, verdict=Verdict.INVALID, proven=False, remarks=(reason,))
 
@@ -170,14 +152,9 @@ def with_generator_doubt(comparison: Comparison, times: float | None) -> Compari
 def effects(
     run: Run, trials: Sequence[Trial], switched: Mapping[str, Sequence[str]], knobs: Sequence[str]
 ) -> dict[str, Estimate] | None:
-    """Each knob's factor on the cost of a request, with its 95 % interval.
+    """Each knob's factor on the cost of a request; None where too few trials separate them.
 
-    Args:
-        switched: The knobs of each arm beside the baseline.
-        knobs: All of them.
-
-    Returns:
-        None where too few trials count to separate the knobs.
+    `switched` are the knobs of each arm beside the baseline.
     """
     known = ComparisonInput(run, valid_trials(trials), {}, ()).main
     rows, values = [], []
@@ -207,7 +184,6 @@ def effects(
 
 
 def is_worth_it(effect: Estimate, minimum_effect: float) -> bool:
-    """Whether a saving of at least the minimum effect is not ruled out."""
     return effect.low < 1 / (1 + minimum_effect)
 
 
@@ -222,13 +198,7 @@ CLIENT_COUNTERS = frozenset({"connections", "segments", "bytes"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnobEvidence:
-    """The evidence about one knob.
-
-    Attributes:
-        alone: With it only, relative to the unchanged target.
-        leave_one_out: All others, relative to all; None if it is the only one.
-        same_answers: Whether every arm with it answered as the one without did.
-    """
+    """The evidence about one knob: with it only, and all others relative to all."""
 
     knob: Knob
     alone: Comparison
@@ -245,35 +215,26 @@ def against_baseline(run: Run, trials: Sequence[Trial]) -> dict[str, Comparison]
     """
     loads = loads_of(run, tuple(trials))[-1:]
     evidence = ComparisonInput(run, valid_trials(trials), excluded_arms(run, trials), loads)
-    names = [
-        arm.name for arm in run.arms if arm.name not in {run.baseline, run.floor, run.aa_control}
-    ]
-    asked = tuple((name, run.baseline) for name in names)
-    found = {one.arm: one for one in compare(evidence, asked) if one.metric is Metric.COST}
-    return {name: found.get(name, _unmeasured(name, run.baseline)) for name in names}
-
-
-def _unmeasured(arm: str, against: str) -> Comparison:
+    others = {run.baseline, run.floor, run.aa_control}
+    asked = tuple((arm.name, run.baseline) for arm in run.arms if arm.name not in others)
+    found = {one.arm: one for one in compare_costs(evidence, asked)}
     reason = "no trial of the two together counts"
-    return Comparison(arm=arm, against=against, verdict=Verdict.INVALID, remarks=(reason,))
+    return {
+        name: found.get(name)
+        or Comparison(arm=name, against=against, verdict=Verdict.INVALID, remarks=(reason,))
+        for name, against in asked
+    }
 
 
 def same_answers(trials: Sequence[Trial], arms: Sequence[str]) -> bool:
     """Whether status, type and every byte of the content were the same in all of these arms."""
-    seen: set[tuple[int, str, str]] = set()
-    for measurement in (
-        measurement
+    seen = {
+        (answer.status, answer.content_type, answer.content_sha256 or answer.body_sha256)
         for trial in trials
         for measurement in trial.measurements
-        if measurement.arm in arms
-    ):
-        if measurement.response is not None:
-            seen.add(_compared(measurement.response))
+        if measurement.arm in arms and (answer := measurement.response) is not None
+    }
     return len(seen) == 1
-
-
-def _compared(answer: VerifiedResponse) -> tuple[int, str, str]:
-    return answer.status, answer.content_type, answer.content_sha256 or answer.body_sha256
 
 
 def counter_value(counts: CounterReadings, counter: str) -> float | None:
@@ -286,7 +247,6 @@ def counter_value(counts: CounterReadings, counter: str) -> float | None:
 
 
 def has_changed(before: float, after: float, moves: Direction) -> bool:
-    """Whether a counter changed in the predicted direction, and far enough."""
     way = before - after if moves is Direction.FALLS else after - before
     return way >= max(COUNTER_CHANGE_MIN, COUNTER_CHANGE_FRACTION * before)
 
@@ -323,7 +283,9 @@ def decide_knobs(found: Sequence[KnobEvidence]) -> tuple[KnobResult, ...]:
     kept = {result.knob.counter for result in first if result.decision is Decision.ACCEPTED}
     twice = [result for result in first if result.decision is Decision.REDUNDANT]
     saved: dict[str, KnobResult] = {}
-    for result in sorted(twice, key=_cost_alone):
+    for result in sorted(
+        twice, key=lambda one: one.alone.ratio.value if one.alone and one.alone.ratio else 1.0
+    ):
         if result.knob.counter not in kept:
             kept.add(result.knob.counter)
             saved[result.knob.name] = updated(
@@ -334,18 +296,13 @@ def decide_knobs(found: Sequence[KnobEvidence]) -> tuple[KnobResult, ...]:
     return tuple(saved.get(result.knob.name, result) for result in first)
 
 
-def _cost_alone(result: KnobResult) -> float:
-    ratio = result.alone.ratio if result.alone else None
-    return ratio.value if ratio else 1.0
-
-
 def _decided(one: KnobEvidence) -> KnobResult:
     before = counter_value(one.base, one.knob.counter)
     after = counter_value(one.switched, one.knob.counter)
-    decision, sentence = _decision(one, before, after)
+    reached, sentence = _decision(one, before, after)
     return KnobResult(
         knob=one.knob,
-        decision=decision,
+        decision=reached,
         alone=one.alone,
         leave_one_out=one.leave_one_out,
         before=before,
@@ -406,12 +363,7 @@ def _pays(comparison: Comparison, verdict: Verdict) -> bool:
 
 
 def _no_gain(one: KnobEvidence) -> tuple[Decision, str]:
-    undecided = [
-        comparison
-        for comparison in (one.alone, one.leave_one_out)
-        if comparison is not None and comparison.verdict in {Verdict.INCONCLUSIVE, Verdict.DISPUTED}
-    ]
-    if one.alone in undecided:
+    if one.alone.verdict in {Verdict.INCONCLUSIVE, Verdict.DISPUTED}:
         return Decision.UNDECIDED, _more(one.alone, "the interval holds both a gain and none")
     least = 100 * one.alone.minimum_effect
     return Decision.NO_GAIN, f"no effect above {least:g} % was shown, alone or with the others"
@@ -424,5 +376,4 @@ def _more(comparison: Comparison, sentence: str) -> str:
 
 
 def is_confirmed(bundle: Comparison) -> bool:
-    """Whether the accepted knobs together are proven on blocks that no choice was based on."""
     return _pays(bundle, Verdict.LOWER)

@@ -15,11 +15,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from jissoku.inference.pooling import LogRatio, log_ratio, pair_ratio, tau_of_unchanged
+from jissoku.inference.pooling import (
+    LogRatio,
+    log_ratio,
+    pair_ratio,
+    satterthwaite,
+    tau_of_unchanged,
+)
 from jissoku.model import Load, Origin
 from jissoku.model.history import (
     ArmChange,
-    ArmRow,
+    Change,
     Confirmation,
     Control,
     IndexedRun,
@@ -35,6 +41,7 @@ from jissoku.request import ComparisonRequest
 # Of a run, beside its arms.
 SURROUNDINGS = ("machine_label", "kernel", "governor", "turbo", "clocksource", "jissoku")
 _of_row = attrgetter(*SURROUNDINGS)
+_of_cores = attrgetter("server_cores", "generator_cores", "shared")
 
 # Significance level of a change at a known boundary, such as a change of version.
 SUSPICION_ALPHA = 0.01
@@ -45,31 +52,25 @@ CONTROL_ALPHA = 0.05
 
 def obstacles(first: IndexedRun, second: IndexedRun) -> tuple[str, ...]:
     """Rule 1: why two runs are not comparable, a clause each; empty if they are."""
-    return tuple(_obstacles(first, second))
-
-
-def _obstacles(first: IndexedRun, second: IndexedRun) -> Iterator[str]:
     one, two = first.row, second.row
-    if one.workload != two.workload:
-        yield f"the workloads differ: {one.workload_text} and {two.workload_text}"
-    if one.machine != two.machine:
-        yield f"the machines differ: {one.machine_text} and {two.machine_text}"
-    if (one.server_cores, one.generator_cores, one.shared) != (
-        two.server_cores,
-        two.generator_cores,
-        two.shared,
-    ):
-        yield f"the cores differ: {_cores(first)} and {_cores(second)}"
-    if one.method != two.method:
-        yield f"the methods differ: {one.method} and {two.method} trials"
-    if one.condition != two.condition:
-        yield f"the conditions differ: {one.condition} and {two.condition} cores"
+    differ = {
+        "workloads": (one.workload != two.workload, one.workload_text, two.workload_text),
+        "machines": (one.machine != two.machine, one.machine_text, two.machine_text),
+        "cores": (_of_cores(one) != _of_cores(two), _cores(one), _cores(two)),
+        "methods": (one.method != two.method, one.method, f"{two.method} trials"),
+        "conditions": (one.condition != two.condition, one.condition, f"{two.condition} cores"),
+    }
+    found = [
+        f"the {name} differ: {before} and {after}"
+        for name, (is_other, before, after) in differ.items()
+        if is_other
+    ]
     if not common_loads(first, second):
-        yield "they have no load in common"
+        found.append("they have no load in common")
+    return tuple(found)
 
 
-def _cores(run: IndexedRun) -> str:
-    row = run.row
+def _cores(row: RunRow) -> str:
     if row.shared:
         return f"{row.server_cores} shared by server and load generator"
     return f"{row.server_cores} for the server, {row.generator_cores} for the load generator"
@@ -84,23 +85,20 @@ def common_loads(first: IndexedRun, second: IndexedRun) -> tuple[Load, ...]:
 
 def breaks(first: IndexedRun, second: IndexedRun) -> tuple[str, ...]:
     """Rule 8: changes other than those of the arms; points on both sides are never joined."""
+    found = []
     pairs = zip(SURROUNDINGS, surroundings(first), surroundings(second), strict=True)
-    return tuple(
-        f"{name.removesuffix('_label')} {_bare(name, before)} -> {_bare(name, after)}"
-        for name, before, after in pairs
-        if before != after
-    )
+    for name, *versions in pairs:
+        if versions[0] != versions[1]:
+            # Without the program's name at its beginning.
+            before, after = (one.removeprefix(f"{name} ") or "unknown" for one in versions)
+            found.append(f"{name.removesuffix('_label')} {before} -> {after}")
+    return tuple(found)
 
 
 def surroundings(run: IndexedRun) -> tuple[str, ...]:
     """What the cost of an arm depends on besides programs and the class of the machine."""
     found: tuple[str, ...] = _of_row(run.row)
     return found
-
-
-def _bare(name: str, value: str) -> str:
-    """A version without the program's name at its beginning."""
-    return value.removeprefix(f"{name} ") or "unknown"
 
 
 def unchanged_arms(first: IndexedRun, second: IndexedRun) -> tuple[tuple[str, str], ...]:
@@ -121,15 +119,8 @@ def difference(
 ) -> ArmChange | None:
     """Rule 2: the change of an arm's cost from one run to another, relative to unchanged arms.
 
-    Args:
-        first: The earlier run.
-        second: The later run.
-        names: The arm's name in each.
-        load: A load of both runs.
-        tau: Of this class of machines.
-
-    Returns:
-        None if no unchanged arm was measured with it at this load in both runs.
+    `names` are the arm's in each run. None if no unchanged arm was measured with it at this load
+    in both.
     """
     anchors = [
         pair
@@ -141,32 +132,55 @@ def difference(
     ]
     ours = _against(first, load, names[0], [pair[0] for pair in anchors])
     theirs = _against(second, load, names[1], [pair[1] for pair in anchors])
-    arms = first.arm(names[0]), second.arm(names[1])
-    if ours is None or theirs is None or None in arms:
+    before, after = first.arm(names[0]), second.arm(names[1])
+    if ours is None or theirs is None or before is None or after is None:
         return None
-    control, moved = _control(first, second, anchors, load, tau)
-    found = changed(ours, theirs, tau, len(anchors)).change
-    before, after = (arm for arm in arms if arm is not None)
-    is_same = before.program == after.program != ""
-    is_sure = control is not Control.MOVED and found.p_value <= SUSPICION_ALPHA
-    return ArmChange(
-        arm=names[1],
-        load=load,
-        versions=(before.version, after.version),
-        change=found,
-        anchors=tuple(pair[1] for pair in anchors),
-        control=control,
-        control_change=moved.change if moved else None,
-        is_same=is_same,
-        is_suspected=is_sure and not is_same,
+    others = []
+    for pair in anchors[1:]:
+        earlier = pair_ratio(first, load, pair[0], anchors[0][0])
+        later = pair_ratio(second, load, pair[1], anchors[0][1])
+        if earlier is not None and later is not None:
+            others.append(changed(earlier, later, tau))
+    control, moved = most_moved(others)
+    found = suspected(
+        ArmChange(
+            arm=names[1],
+            load=load,
+            versions=(before.version, after.version),
+            change=changed(ours, theirs, tau, len(anchors)).change,
+            anchors=tuple(pair[1] for pair in anchors),
+            control=control,
+            control_change=moved,
+            is_same=before.program == after.program != "",
+            is_suspected=False,
+        )
     )
+    return updated(found, is_suspected=found.is_suspected and not found.is_same)
+
+
+def suspected(change: ArmChange) -> ArmChange:
+    """With what the p-value says, before it is corrected for the number of tests."""
+    is_sure = change.control is not Control.MOVED and change.change.p_value <= SUSPICION_ALPHA
+    return updated(change, is_suspected=is_sure)
+
+
+def most_moved(pairs: Sequence[LogRatio]) -> tuple[Control, Change | None]:
+    """Rule 3: whether an unchanged pair changed by more than its interval, and the most changed.
+
+    With several pairs the level is divided by their number (Bonferroni).
+    """
+    if not pairs:
+        return Control.ABSENT, None
+    most = min((one.change for one in pairs), key=lambda change: change.p_value)
+    has_moved = most.p_value < CONTROL_ALPHA / len(pairs)
+    return (Control.MOVED if has_moved else Control.UNMOVED), most
 
 
 def changed(first: LogRatio, second: LogRatio, tau: Tau, anchors: int = 1) -> LogRatio:
     """The change of a log ratio, widened by the variation of unchanged arms between occasions.
 
     tau^2 is the variance of a ratio, half of it each arm's; the mean over several anchors has the
-    arm's half once and the anchors' halves averaged. Degrees of freedom by Welch and Satterthwaite.
+    arm's half once and the anchors' halves averaged.
     """
     between = tau.value**2 * (1 + 1 / anchors)  # Half of it in each of two runs, twice.
     parts = [
@@ -175,9 +189,7 @@ def changed(first: LogRatio, second: LogRatio, tau: Tau, anchors: int = 1) -> Lo
         (between, tau.freedom),
     ]
     variance = sum(part for part, _ in parts)
-    spread = sum(part**2 / freedom for part, freedom in parts)
-    freedom = variance**2 / spread if spread > 0 else math.inf
-    return LogRatio(second.mean - first.mean, variance, freedom)
+    return LogRatio(second.mean - first.mean, variance, satterthwaite(parts))
 
 
 def unchanged_differences(
@@ -206,11 +218,8 @@ def unchanged_differences(
 def _contrast(run: IndexedRun, load: Load, arms: Sequence[str]) -> LogRatio | None:
     """The last arm's log cost less the mean of the others', scaled to the variance of a pair.
 
-    The weights sum to 0, so the variance follows from those of the pairs: it is the sum of
-    -weight_i weight_j variance_ij over all pairs.
-
-    Returns:
-        None with one arm, or if two arms have no common trials.
+    The weights sum to 0, so the variance is the sum of -weight_i weight_j variance_ij over all
+    pairs. None with one arm, or if two arms have no common trials.
     """
     others = len(arms) - 1
     if others < 1:
@@ -249,30 +258,6 @@ def _against(run: IndexedRun, load: Load, arm: str, anchors: Sequence[str]) -> L
     return log_ratio([sum(side[block] for side in sides) / len(sides) for block in sorted(blocks)])
 
 
-def _control(
-    first: IndexedRun,
-    second: IndexedRun,
-    anchors: Sequence[tuple[str, str]],
-    load: Load,
-    tau: Tau,
-) -> tuple[Control, LogRatio | None]:
-    """Rule 3: whether the change of a second unchanged pair is within its interval.
-
-    With several pairs the level is divided by their number (Bonferroni).
-    """
-    found: list[LogRatio] = []
-    for pair in anchors[1:]:
-        before = pair_ratio(first, load, pair[0], anchors[0][0])
-        after = pair_ratio(second, load, pair[1], anchors[0][1])
-        if before is not None and after is not None:
-            found.append(changed(before, after, tau))
-    if not found:
-        return Control.ABSENT, None
-    most = min(found, key=lambda one: one.change.p_value)
-    has_moved = most.change.p_value < CONTROL_ALPHA / len(found)
-    return (Control.MOVED if has_moved else Control.UNMOVED), most
-
-
 # A longer pause begins another occasion, even without a reboot.
 PAUSE = dt.timedelta(hours=6)
 
@@ -291,19 +276,19 @@ def occasions(runs: Iterable[IndexedRun]) -> tuple[Occasion, ...]:
         key=itemgetter(0, 1, 2),
     )
     found: list[list[IndexedRun]] = []
-    ends: list[dt.datetime] = []
+    last: tuple[object, dt.datetime] | None = None
     for _, start, _, run in timed:
-        if found and _is_same(found[-1][-1], run) and start - ends[-1] <= PAUSE:
+        # Older records name no boot.
+        place = run.row.machine, run.row.boot, run.row.kernel
+        if last is not None and place == last[0] and start - last[1] <= PAUSE:
             found[-1].append(run)
-            ends[-1] = start
         else:
             found.append([run])
-            ends.append(start)
+        last = place, start
     return tuple(sorted(map(tuple, found), key=lambda group: started(group[0])))
 
 
 def started(run: IndexedRun) -> dt.datetime:
-    """The start of a run; the earliest possible time if the record has none."""
     try:
         found = dt.datetime.fromisoformat(run.row.started_utc)
     except ValueError:
@@ -333,7 +318,6 @@ def observed_tau(runs: Iterable[IndexedRun]) -> Tau:
 
 
 def tau_of_neighbours(comparable: Iterable[Sequence[IndexedRun]]) -> Tau:
-    """The same from what `first_of_occasions` gives."""
     differences: list[LogRatio] = []
     freedom = 0.0
     for group in comparable:
@@ -346,32 +330,17 @@ def tau_of_neighbours(comparable: Iterable[Sequence[IndexedRun]]) -> Tau:
         together = list(chain.from_iterable(found))
         differences += together
         if found:
-            freedom += len(together) * _share_of_neighbours(len(found))
+            # Neighbouring differences share an occasion, so their correlation is -1/2. The sum of
+            # squares of n of them has the variance of 2 n^2 / (3 n - 1) independent squares (von
+            # Neumann, 1941).
+            freedom += len(together) * (2 * len(found) / (3 * len(found) - 1))
     return tau_of_unchanged(differences, freedom)
-
-
-def _share_of_neighbours(count: int) -> float:
-    """Degrees of freedom per difference of neighbours in a row of `count` differences.
-
-    Neighbouring differences share an occasion, so their correlation is -1/2. The sum of squares of
-    n of them has the variance of 2 n^2 / (3 n - 1) independent squares (von Neumann, 1941).
-    """
-    return 2 * count / (3 * count - 1)
 
 
 def comparison_key(run: IndexedRun) -> tuple[object, ...]:
     """Runs with equal keys are comparable at the loads that they share (rule 1)."""
     row = run.row
-    cores = (row.server_cores, row.generator_cores, row.shared)
-    return (row.machine, row.workload, cores, row.method, row.condition)
-
-
-def _is_same(before: IndexedRun, after: IndexedRun) -> bool:
-    return (
-        before.row.machine == after.row.machine
-        and before.row.boot == after.row.boot
-        and before.row.kernel == after.row.kernel  # Older records name no boot.
-    )
+    return (row.machine, row.workload, _of_cores(row), row.method, row.condition)
 
 
 DAY_LENGTH = len("2026-11-23")
@@ -382,9 +351,7 @@ def machine_days(
 ) -> Iterator[MachineDay]:
     """Each day and class of machines that has a run, earliest first.
 
-    Args:
-        runs: All, earliest first.
-        rejections: Key of a run, name of a check, and how many of the run's trials it rejected.
+    `rejections`: key of a run, name of a check, and how many of the run's trials it rejected.
     """
     by_day: dict[tuple[str, str], list[RunRow]] = defaultdict(list)
     for row in runs:
@@ -417,23 +384,20 @@ KINDS = ("arms", "cmd", "url")
 
 
 def run_difference(first: IndexedRun, second: IndexedRun, tau: Tau) -> RunDifference:
-    """All arms of two runs by the rules of docs/history.md.
-
-    Args:
-        first: The earlier run.
-        second: The later one.
-        tau: Of their class of machines.
-    """
+    """All arms of two runs, the earlier one first, by the rules of docs/history.md."""
     reasons = list(obstacles(first, second))
     unchanged = unchanged_arms(first, second)
     if not unchanged:
         reasons.append("no arm is the same program in both")
-    pairs = _named_alike(first, second)
+    before, after = ([arm.arm for arm in run.arms if not arm.is_control] for run in (first, second))
     changes = [
-        _with_confirmation(change, first, second)
+        updated(change, confirmation=confirmation(first, second, name))
+        if change.is_suspected
+        else change
         for load in common_loads(first, second)
-        for pair in pairs
-        if not reasons and (change := difference(first, second, pair, load, tau))
+        for name in after
+        if name in before and not reasons
+        if (change := difference(first, second, (name, name), load, tau))
     ]
     if not (reasons or changes):
         reasons.append("no arm met an unchanged one at a common load in both")
@@ -460,17 +424,12 @@ def race(runs: Sequence[IndexedRun], targets: Iterable[str] = ()) -> ComparisonR
     for run in runs:
         given = _given(run)
         arms |= {
-            arm.arm: given.get(arm.arm) or _Word("arms", _recipe_word(arm))
+            arm.arm: given.get(arm.arm)
+            or _Word("arms", arm.arm if arm.arm == arm.target else f"{arm.arm}={arm.target}")
             for arm in run.arms
             if not (arm.is_floor or arm.is_control) and (not wanted or arm.target in wanted)
         }
     return _asked(runs[-1], arms.values())
-
-
-def _with_confirmation(change: ArmChange, first: IndexedRun, second: IndexedRun) -> ArmChange:
-    if not change.is_suspected:
-        return change
-    return updated(change, confirmation=confirmation(first, second, change.arm))
 
 
 def confirmation(earlier: IndexedRun, later: IndexedRun, name: str) -> Confirmation | None:
@@ -504,14 +463,11 @@ def confirmation(earlier: IndexedRun, later: IndexedRun, name: str) -> Confirmat
 
 
 class _Word(NamedTuple):
-    """An arm as it is given: a field of a request, and its text."""
-
     field: str
     text: str
 
 
 def _given(run: IndexedRun) -> dict[str, _Word]:
-    """The arms that a run was asked for by name, by the name that they have in it."""
     found = {}
     for field in KINDS:
         for text in getattr(run.row.asked, field):
@@ -519,10 +475,6 @@ def _given(run: IndexedRun) -> dict[str, _Word]:
             # `granian@2.7.1` is the arm granian-2.7.1.
             found[name if equals else text.replace("@", "-")] = _Word(field, text)
     return found
-
-
-def _recipe_word(arm: ArmRow) -> str:
-    return arm.arm if arm.arm == arm.target else f"{arm.arm}={arm.target}"
 
 
 def _asked(run: IndexedRun, words: Collection[_Word]) -> ComparisonRequest:
@@ -540,11 +492,4 @@ def _asked(run: IndexedRun, words: Collection[_Word]) -> ComparisonRequest:
         fail_if=(),
         confirm=False,
         profile=False,
-    )
-
-
-def _named_alike(first: IndexedRun, second: IndexedRun) -> tuple[tuple[str, str], ...]:
-    known = {arm.arm for arm in first.arms if not arm.is_control}
-    return tuple(
-        (arm.arm, arm.arm) for arm in second.arms if arm.arm in known and not arm.is_control
     )

@@ -8,7 +8,7 @@ beside the trials is a condition of the result.
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import compress
 
 from jissoku.inference.checks import STEAL_BUSY_MIN, STEP_NS
 from jissoku.inference.estimate import Looks
@@ -19,7 +19,6 @@ from jissoku.model import (
     EvidenceSource,
     Load,
     LoadLevel,
-    MachineConditions,
     Method,
     Metric,
     Run,
@@ -55,7 +54,6 @@ class Neighbours:
 
 
 def neighbours(trials: Iterable[Trial]) -> Neighbours:
-    """What ran beside these trials, of those that recorded it."""
     shares = [trial_share(trial) for trial in trials if trial.conditions is not None]
     return Neighbours(round(sum(shares) / len(shares), 3)) if shares else Neighbours()
 
@@ -64,24 +62,20 @@ def trial_share(trial: Trial) -> float:
     """The share of the more used side: the server's cores, or the load generator's.
 
     The load generator polls, so the time in which it waits for its core is what others used of it.
+    Steal time counts of cores that had work all the time; at wake-ups it is part of the cost.
     """
     seen = trial.conditions
     if seen is None:
         return 0.0
     rounding = STEP_NS / trial.window_ns
-    foreign = max(0.0, (seen.foreign_fraction or 0.0) - rounding)
+    is_busy = (seen.server_cores_busy_fraction or 0.0) >= STEAL_BUSY_MIN
+    stolen = (seen.steal_fraction or 0.0) - rounding if is_busy else 0.0
+    foreign = (seen.foreign_fraction or 0.0) - rounding
     waited = (seen.generator_wait_fraction or 0.0) if seen.generator_busy_polls else 0.0
-    return min(1.0, max(foreign, waited, _stolen(seen) - rounding))
-
-
-def _stolen(seen: MachineConditions) -> float:
-    """Steal time of cores that had work all the time; at wake-ups it is part of the cost."""
-    busy = seen.server_cores_busy_fraction
-    return (seen.steal_fraction or 0.0) if busy is not None and busy >= STEAL_BUSY_MIN else 0.0
+    return min(1.0, max(0.0, foreign, waited, stolen))
 
 
 def is_quiet(trial: Trial) -> bool:
-    """Whether a trial had the cores nearly to itself."""
     return neighbours([trial]).condition is Condition.QUIET
 
 
@@ -119,21 +113,19 @@ UNKNOWN_CPU_MAX = 0.01
 
 
 def has_waits(trial: Trial) -> bool:
-    """Whether it was recorded of each slice of a trial how long it waited."""
     return bool(trial.measurements) and all(map(_is_complete, trial.measurements))
 
 
 def _is_complete(measurement: ArmMeasurement) -> bool:
-    known = [
+    slices = measurement.slices
+    used = [
         one.rotation_cpu_ns
-        for one in measurement.slices
-        if one.wait_ns is not None and one.generator_wait_ns is not None
+        for one in slices
+        if None not in {one.wait_ns, one.generator_wait_ns, one.rotation_cpu_ns}
     ]
-    sums = sum(used for used in known if used is not None)
+    sums = sum(one or 0 for one in used)
     return (
-        bool(known)
-        and len(known) == len(measurement.slices) == len(measurement.slice_cpu_ns)
-        and None not in known
+        len(used) == len(slices) == len(measurement.slice_cpu_ns)
         and sums >= (1 - UNKNOWN_CPU_MAX) * (measurement.cpu_ns or 0) > 0
     )
 
@@ -150,11 +142,9 @@ def calm_rotations(trial: Trial) -> tuple[bool, ...]:
 
 def _has_not_waited(one: TimeSlice) -> bool:
     waited = (one.wait_ns or 0) - WAKE_UP_NS * (one.runs or 0)
-    generator = one.generator_wait_ns or 0
-    return (
-        waited <= TARGET_WAIT_MAX * one.duration_ns
-        and generator <= GENERATOR_WAIT_MAX * one.duration_ns
-    )
+    generator_waited = one.generator_wait_ns or 0
+    is_served = waited <= TARGET_WAIT_MAX * one.duration_ns
+    return is_served and generator_waited <= GENERATOR_WAIT_MAX * one.duration_ns
 
 
 def _has_its_cores(slices: Sequence[TimeSlice]) -> bool:
@@ -173,23 +163,19 @@ def calm_part(trial: Trial) -> Trial | None:
     calm = calm_rotations(trial)
     if not any(calm) or sum(calm) < CALM_FRACTION_MIN * len(calm):
         return None
-    parts = tuple(_part(measurement, calm) for measurement in trial.measurements)
-    return updated(trial, measurements=parts)
+    return updated(trial, measurements=tuple(_part(one, calm) for one in trial.measurements))
 
 
 def _part(measurement: ArmMeasurement, calm: Sequence[bool]) -> ArmMeasurement:
-    kept = [one for one, is_kept in zip(measurement.slices, calm, strict=False) if is_kept]
-    cpu_ns = [
-        used for used, is_kept in zip(measurement.slice_cpu_ns, calm, strict=False) if is_kept
-    ]
+    kept = tuple(compress(measurement.slices, calm))
     return updated(
         measurement,
         requests=sum(one.requests for one in kept),
         cpu_ns=sum(one.rotation_cpu_ns or 0 for one in kept),
         duration_ns=sum(one.rotation_ns for one in kept),
         active_duration_ns=sum(one.duration_ns for one in kept),
-        slice_cpu_ns=tuple(cpu_ns),
-        slices=tuple(kept),
+        slice_cpu_ns=tuple(compress(measurement.slice_cpu_ns, calm)),
+        slices=kept,
     )
 
 
@@ -204,19 +190,16 @@ class ValidTrials:
     trials: tuple[Trial, ...]
 
     def only(self, wanted: Callable[[Trial], bool]) -> "ValidTrials":
-        """The trials for which `wanted` is true."""
         return ValidTrials(tuple(trial for trial in self.trials if wanted(trial)))
 
     def at(self, load: Load) -> "ValidTrials":
         return self.only(lambda trial: trial.load_rps == load.rate_rps)
 
     def calm(self) -> "ValidTrials":
-        """The calm rotations of those time-sliced trials that have enough of them."""
         sliced = [trial for trial in self.trials if trial.kind is TrialKind.TIME_SLICED]
         return ValidTrials(tuple(part for trial in sliced if (part := calm_part(trial))))
 
     def with_slice_length(self, turn_ns: int | None) -> "ValidTrials":
-        """Without time-sliced trials of another slice length."""
         return self.only(
             lambda trial: trial.kind is not TrialKind.TIME_SLICED or trial.slice_ns == turn_ns
         )
@@ -245,13 +228,17 @@ class ValidTrials:
 
 
 def valid_trials(trials: Iterable[Trial]) -> ValidTrials:
-    """The valid trials; failed and rejected trials give no values."""
     ordered = sorted(trials, key=lambda trial: trial.index)
     return ValidTrials(tuple(t for t in ordered if any(map(t.is_valid_for, t.arms))))
 
 
 def measurement_of(trial: Trial, arm: str) -> ArmMeasurement | None:
-    return next((measurement for measurement in trial.measurements if measurement.arm == arm), None)
+    return next((one for one in trial.measurements if one.arm == arm), None)
+
+
+def measured(trials: Iterable[Trial], arm: str) -> list[tuple[Trial, ArmMeasurement]]:
+    """The trials with a measurement of an arm, and that measurement."""
+    return [(trial, one) for trial in trials for one in trial.measurements if one.arm == arm]
 
 
 def log_cost(trial: Trial, arm: str) -> float | None:
@@ -267,6 +254,16 @@ def log_cost(trial: Trial, arm: str) -> float | None:
     return math.log((measurement.cpu_ns - measurement.housekeeping_cpu_ns) / measurement.requests)
 
 
+def block_log_costs(trials: Iterable[Trial], arm: str) -> dict[int, list[float]]:
+    """By block, ascending; an arm that meets several others in a block has several costs in it."""
+    found: dict[int, list[float]] = {}
+    for trial in sorted(trials, key=lambda trial: trial.block):
+        cost = log_cost(trial, arm)
+        if cost is not None:
+            found.setdefault(trial.block, []).append(cost)
+    return found
+
+
 def log_total_cpu(trial: Trial, arm: str) -> float | None:
     """ln(CPU nanoseconds per request of target, load generator and kernel threads).
 
@@ -274,28 +271,25 @@ def log_total_cpu(trial: Trial, arm: str) -> float | None:
     generator busy-polls, and if one of the three is unavailable.
     """
     measurement, seen = measurement_of(trial, arm), trial.conditions
-    if (
-        measurement is None
-        or seen is None
-        or len(trial.measurements) > 1
-        or seen.generator_busy_polls
-        or not measurement.requests
-    ):
+    if measurement is None or seen is None or len(trial.measurements) > 1:
         return None
-    if measurement.cpu_ns is None or seen.generator_cpu_cores is None or seen.kernel_cpu_ns is None:
+    used_ns, generator, kernel_ns = (
+        measurement.cpu_ns, seen.generator_cpu_cores, seen.kernel_cpu_ns
+    )  # fmt: skip
+    if seen.generator_busy_polls or used_ns is None or generator is None or kernel_ns is None:
         return None
-    together_ns = (
-        measurement.cpu_ns + seen.generator_cpu_cores * measurement.duration_ns + seen.kernel_cpu_ns
-    )
-    return math.log(together_ns / measurement.requests) if together_ns else None
+    together_ns = used_ns + generator * measurement.duration_ns + kernel_ns
+    has_both = together_ns and measurement.requests
+    return math.log(together_ns / measurement.requests) if has_both else None
 
 
 def log_ratios(trials: Mapping[int, Trial], arm: str, against: str) -> dict[int, float]:
     """ln(cost of `arm` / cost of `against`) of each trial with both costs, by block."""
-    return log_differences(
-        {block: log_cost(trial, arm) for block, trial in trials.items()},
-        {block: log_cost(trial, against) for block, trial in trials.items()},
-    )
+    return log_differences(_log_costs(trials, arm), _log_costs(trials, against))
+
+
+def _log_costs(trials: Mapping[int, Trial], arm: str) -> dict[int, float | None]:
+    return {block: log_cost(trial, arm) for block, trial in trials.items()}
 
 
 def log_differences(
@@ -323,10 +317,8 @@ class RatioSamples:
 
     Attributes:
         is_calm: Whether they are of calm rotations alone.
-        others: The log ratios that were not chosen: of all rotations if these are of the calm ones,
-            and the other way round.
+        others: Those that were not chosen: of all rotations, or of the calm ones alone.
         calm_fraction: The part of all rotations that was calm; None where that is unknown.
-        looks: When they may be looked at.
     """
 
     logs: Mapping[int, float]
@@ -341,10 +333,7 @@ class RatioSamples:
 def select_ratio_source(readings: ValidTrials, arm: str, against: str) -> RatioSamples:
     """The first source that has any blocks: time-sliced, paired, two paired, single-target.
 
-    A run has one method, so there is no choice between sources; nothing is mixed within a pair.
-
-    Args:
-        readings: Of one load only.
+    A run has one method, so there is no choice between sources. `readings` are of one load.
     """
     for source, kind in PAIRED_KINDS.items():
         trials = readings.paired(kind, arm, against)
@@ -352,35 +341,6 @@ def select_ratio_source(readings: ValidTrials, arm: str, against: str) -> RatioS
         if logs:
             return _ratio_samples(logs, source, trials)
     return _two_paired(readings, arm, against) or fixed_rate_ratios(readings, arm, against)
-
-
-def choose_rotations(
-    readings: ValidTrials, calm: ValidTrials, pair: tuple[str, str], looks: Looks
-) -> RatioSamples:
-    """A pair's log ratios, from calm rotations alone if enough blocks for a verdict have them.
-
-    The choice is by the waiting, before any ratio is seen, and every verdict is decided by the one
-    or by the other. In a run that is looked at after every block, calm rotations may become enough
-    after looks at all rotations: unless all first blocks are calm, both may be looked at, and each
-    has half of the error.
-
-    Args:
-        readings: Of one load only.
-        calm: Their calm rotations.
-    """
-    whole = updated(select_ratio_source(readings, *pair), looks=looks)
-    trials = readings.paired(TrialKind.TIME_SLICED, *pair)
-    if whole.source is not EvidenceSource.TIME_SLICED or not any(map(has_waits, trials.values())):
-        return whole
-    kept = log_ratios(calm.paired(TrialKind.TIME_SLICED, *pair), *pair)
-    every = [is_calm for trial in trials.values() for is_calm in calm_rotations(trial)]
-    found = updated(whole, others=kept, calm_fraction=sum(every) / len(every))
-    first = sorted(whole.logs)[: looks.first]
-    if looks.horizon and not set(first) <= kept.keys():
-        found = updated(found, looks=updated(looks, estimates=2))
-    if len(kept) < looks.first:
-        return found
-    return updated(found, logs=kept, others=whole.logs, is_calm=True)
 
 
 def _two_paired(readings: ValidTrials, arm: str, against: str) -> RatioSamples | None:
@@ -403,49 +363,38 @@ def fixed_rate_ratios(readings: ValidTrials, arm: str, against: str) -> RatioSam
     """Each arm alone at this load, paired by block; at full load in the closed loop."""
     kind = TrialKind.FIXED_RATE if readings.of(TrialKind.FIXED_RATE, arm) else TrialKind.CLOSED_LOOP
     ours, theirs = readings.of(kind, arm), readings.of(kind, against)
-    logs = log_differences(
-        {block: log_cost(trial, arm) for block, trial in ours.items()},
-        {block: log_cost(trial, against) for block, trial in theirs.items()},
-    )
+    logs = log_differences(_log_costs(ours, arm), _log_costs(theirs, against))
     return _ratio_samples(logs, EvidenceSource.SINGLE, ours)
 
 
 def _ratio_samples(
     logs: Mapping[int, float], source: EvidenceSource, trials: Mapping[int, Trial]
 ) -> RatioSamples:
-    first = next((trials[block] for block in logs), None)
-    return RatioSamples(
-        logs=logs, source=source, connections=first.workload.connections if first else 0
-    )
+    connections = next((trials[block].workload.connections for block in logs), 0)
+    return RatioSamples(logs=logs, source=source, connections=connections)
 
 
 class BlockDurations:
-    """The duration of every trial of a run, with the start and the warm-up before it."""
+    """The duration of every trial of a run, with the start and the warm-up before it.
+
+    Of all its trials, failed and rejected ones among them; those in slices of another nominal
+    length than `slice_ns` are checks.
+    """
 
     def __init__(self, trials: Iterable[Trial] = (), slice_ns: int | None = None) -> None:
-        """All trials of a run, failed and rejected ones among them.
-
-        Args:
-            trials: In any order.
-            slice_ns: Nominal length of the slices; trials in slices of another one are checks.
-        """
-        timed = sorted(
-            (one for one in trials if one.elapsed_s is not None), key=lambda one: one.index
-        )
-        ends = [0.0, *(one.elapsed_s or 0.0 for one in timed)]
-        self._took = [
-            (trial, end - before)
-            for trial, (before, end) in zip(timed, pairwise(ends), strict=True)
-            if trial.slice_ns in {None, slice_ns}
-        ]
+        self._took: list[tuple[Trial, float]] = []
+        before = 0.0
+        for trial in sorted(trials, key=lambda one: one.index):
+            if trial.elapsed_s is not None:
+                if trial.slice_ns in {None, slice_ns}:
+                    self._took.append((trial, trial.elapsed_s - before))
+                before = trial.elapsed_s
 
     def seconds(self, kinds: Collection[TrialKind], rate_rps: int | None = None) -> float | None:
         """The duration of the trials of some kinds in the newest block that has them.
 
         What is decided is no longer measured, so that the newest block is the most like the next.
-
-        Args:
-            rate_rps: The newest block with a trial at this rate is meant; None: any rate.
+        With a rate, the newest block that has a trial at it is meant.
         """
         found = [(trial, took) for trial, took in self._took if trial.kind in kinds]
         blocks = {trial.block for trial, _ in found if rate_rps in {None, trial.load_rps}}
@@ -459,20 +408,11 @@ class BlockDurations:
         The newest one may have been cut short by the end of the run.
         """
         blocks = {trial.block for trial, _ in self._took if trial.kind is kind}
-        sums = [
-            sum(took for trial, took in self._took if trial.block == block and trial.kind in kinds)
-            for block in blocks
-        ]
-        return max(sums, default=None)
-
-
-# The trials that a ratio's values come from.
-KINDS = {
-    EvidenceSource.TIME_SLICED: TrialKind.TIME_SLICED,
-    EvidenceSource.PAIRED: TrialKind.PAIRED,
-    EvidenceSource.TWO_PAIRED: TrialKind.PAIRED,
-    EvidenceSource.SINGLE: TrialKind.FIXED_RATE,
-}
+        sums = dict.fromkeys(blocks, 0.0)
+        for trial, took in self._took:
+            if trial.block in sums and trial.kind in kinds:
+                sums[trial.block] += took
+        return max(sums.values(), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -480,10 +420,8 @@ class ComparisonInput:
     """The input of comparisons.
 
     Attributes:
-        excluded_arms: Arms without a verdict, each with its status and the reason.
         loads: The loads at which arms are compared, lightest first.
         observed_noise: Ratio minus one by which equal arms are shown to differ in this run.
-        durations: How long its blocks took.
     """
 
     run: Run
@@ -492,35 +430,48 @@ class ComparisonInput:
     loads: tuple[Load, ...]
     observed_noise: Mapping[Metric, float] = field(default_factory=dict)
     durations: BlockDurations = field(default_factory=BlockDurations)
-    _at: dict[Load, ValidTrials] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
-    _calm_at: dict[Load, ValidTrials] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    _at: dict[Load, ValidTrials] = field(default_factory=dict, init=False, repr=False)
+    _calm_at: dict[Load, ValidTrials] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def main(self) -> ValidTrials:
-        """Without cross-check trials.
-
-        These are trials with slices of the other length, and in a run of paired trials all
-        time-sliced trials.
-        """
+        """Without cross-checks: slices of the other length, or in a paired run all slices."""
         if self.run.method is Method.PAIRED:
             return self.valid_trials.only(lambda trial: trial.kind is not TrialKind.TIME_SLICED)
         return self.valid_trials.with_slice_length(self.run.slice_ns)
 
     def at(self, load: Load) -> ValidTrials:
-        """The trials at one load, by the run's method; selected once."""
         if load not in self._at:
             self._at[load] = self.main.at(load)
         return self._at[load]
 
     def cost_ratios(self, load: Load, arm: str, against: str) -> RatioSamples:
-        """The log ratios by which the costs of two arms at one load are compared, everywhere."""
+        """The log ratios by which the costs of two arms at one load are compared, everywhere.
+
+        From calm rotations alone if enough blocks for a verdict have them. The choice is by the
+        waiting, before any ratio is seen, and every verdict is decided by the one or by the other.
+        In a run that is looked at after every block, calm rotations may become enough after looks
+        at all rotations: unless all first blocks are calm, both may be looked at, and each has half
+        of the error.
+        """
+        looks = self.looks
+        whole = updated(select_ratio_source(self.at(load), arm, against), looks=looks)
+        trials = self.at(load).paired(TrialKind.TIME_SLICED, arm, against)
+        is_sliced = whole.source is EvidenceSource.TIME_SLICED
+        if not is_sliced or not any(map(has_waits, trials.values())):
+            return whole
         if load not in self._calm_at:
             self._calm_at[load] = self.at(load).calm()
-        return choose_rotations(self.at(load), self._calm_at[load], (arm, against), self.looks)
+        calm = self._calm_at[load].paired(TrialKind.TIME_SLICED, arm, against)
+        kept = log_ratios(calm, arm, against)
+        every = [is_calm for trial in trials.values() for is_calm in calm_rotations(trial)]
+        found = updated(whole, others=kept, calm_fraction=sum(every) / len(every))
+        first = sorted(whole.logs)[: looks.first]
+        if looks.horizon and not set(first) <= kept.keys():
+            found = updated(found, looks=updated(looks, estimates=2))
+        if len(kept) < looks.first:
+            return found
+        return updated(found, logs=kept, others=whole.logs, is_calm=True)
 
     @property
     def looks(self) -> Looks:
@@ -534,10 +485,9 @@ class ComparisonInput:
         return max(self.run.noise_floor or 0.0, self.observed_noise.get(metric, 0.0))
 
     def block_s(self, source: EvidenceSource, load: Load) -> float | None:
-        """How long a block of trials from this source takes where this load is measured."""
-        kind = KINDS[source]
-        if kind is TrialKind.FIXED_RATE and load.rate_rps is None:
-            kind = TrialKind.CLOSED_LOOP
+        kind = PAIRED_KINDS.get(source, TrialKind.PAIRED)
+        if source is EvidenceSource.SINGLE:
+            kind = TrialKind.CLOSED_LOOP if load.rate_rps is None else TrialKind.FIXED_RATE
         return self.durations.seconds({kind}, load.rate_rps)
 
     def search_s(self) -> float | None:
@@ -546,7 +496,6 @@ class ComparisonInput:
         return self.durations.longest_s(TrialKind.CAPACITY, kinds)
 
     def neighbours_at(self, load: Load) -> Neighbours:
-        """What ran beside the trials at one load."""
         return neighbours(self.at(load).trials)
 
 
@@ -558,4 +507,4 @@ def loads_of(run: Run, trials: tuple[Trial, ...]) -> tuple[Load, ...]:
     rates = {trial.load_rps for trial in paired}
     paced = sorted(rate for rate in rates if rate is not None)
     known = tuple(Load(rate_rps=rate, level=LoadLevel.GIVEN) for rate in paced)
-    return known + ((FULL_LOAD,) if None in rates else ())
+    return (*known, FULL_LOAD) if None in rates else known

@@ -9,14 +9,13 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 
 from jissoku.inference import decision, estimate
-from jissoku.inference.claims import Held, WorkloadTrials, generator_held, log_ratio_sample
-from jissoku.inference.compare import excluded_arms, observed_noise
+from jissoku.inference.claims import WorkloadTrials, log_ratio_sample, rate_doubt
+from jissoku.inference.compare import comparison_input, excluded_arms, observed_noise
 from jissoku.inference.decision import Decided
-from jissoku.inference.expression import MEASURED, GrammarError, Inequality, Quantity, parse
+from jissoku.inference.expression import MEASURED, GrammarError, Inequality, parse
 from jissoku.model import Comparison, Metric, Run, Trial
 from jissoku.model.summary import BoundResult, BoundStatus
 from jissoku.model.updated import updated
@@ -35,11 +34,7 @@ TIMES = re.compile(r"(?<=[\d)])\s*[x\N{MULTIPLICATION SIGN}]\s*(?=[\w(])")
 
 
 def read_bound(text: str) -> Inequality:
-    """Reads a bound: one comparison of measured values of a run's arms.
-
-    Raises:
-        GrammarError: It is none; the message quotes the place.
-    """
+    """Reads a bound: one comparison of measured values of a run's arms, or a GrammarError."""
     try:
         found = parse(TIMES.sub(" * ", text))
     except GrammarError as error:
@@ -53,7 +48,10 @@ def read_bound(text: str) -> Inequality:
         if one.is_count or one.is_benchmark:
             known = ", ".join(MEASURED)
             raise GrammarError(f"{text!r}: no {one.metric} is measured; there are {known}")
-    if not _is_ratio(link):
+    # The units of all quantities have to cancel, so that a number is their bound.
+    sides = (link.above, link.below)
+    above, below = (Counter(DIMENSIONS[one.metric] for one in side) for side in sides)
+    if above != below:
         raise GrammarError(
             f"{text!r} has a unit, and its number has none: compare two arms, as in"
             " cost(head) > 1.01 x cost(base)"
@@ -61,19 +59,8 @@ def read_bound(text: str) -> Inequality:
     return link
 
 
-def _is_ratio(link: Inequality) -> bool:
-    """Whether the units of all quantities cancel, so that a number is their bound."""
-    sides = (link.above, link.below)
-    above, below = (Counter(DIMENSIONS[one.metric] for one in side) for side in sides)
-    return above == below
-
-
 def check_arms(bounds: Sequence[str], names: Collection[str]) -> None:
-    """Checks that bounds name only these arms, before anything is measured.
-
-    Raises:
-        GrammarError: One names another arm, or as `read_bound`.
-    """
+    """Raises a GrammarError for another arm than these, before anything is measured."""
     for text in bounds:
         for one in read_bound(text).quantities:
             if one.arm not in names:
@@ -82,11 +69,7 @@ def check_arms(bounds: Sequence[str], names: Collection[str]) -> None:
 
 
 def cost_bounds(bounds: Sequence[str]) -> tuple[float, ...]:
-    """The numbers that ratios of costs are compared with.
-
-    Raises:
-        GrammarError: As `read_bound`.
-    """
+    """The numbers that ratios of costs are compared with."""
     links = [read_bound(text) for text in bounds]
     return tuple(
         link.bound for link in links if {one.metric for one in link.quantities} == {"cost"}
@@ -94,11 +77,7 @@ def cost_bounds(bounds: Sequence[str]) -> tuple[float, ...]:
 
 
 def needs_closed_loop(bounds: Sequence[str]) -> bool:
-    """Whether a bound is on a value of the closed loop, which few blocks have otherwise.
-
-    Raises:
-        GrammarError: As `read_bound`.
-    """
+    """Whether a bound is on a value of the closed loop, which few blocks have otherwise."""
     metrics = {one.metric for text in bounds for one in read_bound(text).quantities}
     return not metrics.isdisjoint(CLOSED_LOOP_METRICS)
 
@@ -111,13 +90,10 @@ def bound_results(
     They are one family (Holm), decided as every comparison is, with the same checks and without the
     arms that have no verdict. What the A/A control is shown to differ by is noise, and has to be
     exceeded, too.
-
-    Raises:
-        GrammarError: As `read_bound`.
     """
     tests = [_test(run, tuple(trials), text) for text in bounds]
     settled = decision.settle([test.decided for test in tests])
-    noise = _noise(run, trials)
+    noise = math.log1p(observed_noise(comparison_input(run, trials), Metric.COST))
     return tuple(_result(test, found, noise) for test, found in zip(tests, settled, strict=True))
 
 
@@ -141,11 +117,10 @@ def _unconfirmed(other: BoundResult) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _BoundTest:
-    """One bound on its way to an answer; `reason` is why there can be none."""
-
     blank: BoundResult
+    link: Inequality
     decided: Decided
-    held: Held = field(default_factory=Held)
+    campaign: WorkloadTrials
     reason: str = ""
 
 
@@ -155,37 +130,32 @@ def _test(run: Run, trials: tuple[Trial, ...], text: str) -> _BoundTest:
         text=text, status=BoundStatus.UNDECIDED, bound=link.bound, relation=link.relation
     )
     check_arms((text,), {arm.name for arm in run.arms})
+    whole = WorkloadTrials(run=run, trials=trials, counters={})
     nothing = decision.decide_bound({}, link.bound)
     excluded = excluded_arms(run, trials)
     for quantity in link.quantities:
         if quantity.arm in excluded:
             reason = f"{quantity.arm} has no verdict: {excluded[quantity.arm][1]}"
-            return _BoundTest(blank, nothing, reason=reason)
+            return _BoundTest(blank, link, nothing, whole, reason)
     for load in reversed(run.loads):
-        campaign = WorkloadTrials(run=updated(run, loads=(load,)), trials=trials, counters={})
+        campaign = updated(whole, run=updated(run, loads=(load,)))
         sample = log_ratio_sample(campaign, link.above, link.below)
         if sample.logs:
             decided = decision.decide_bound(sample.logs, link.bound, sample.checks, sample.looks)
-            held = generator_held(partial(_same, campaign), link.above, link.below)
-            return _BoundTest(updated(blank, load=load), decided, held)
-    return _BoundTest(blank, nothing, reason="no valid trials have these values")
-
-
-def _same(campaign: WorkloadTrials, _: Quantity) -> WorkloadTrials:
-    return campaign
+            return _BoundTest(updated(blank, load=load), link, decided, campaign)
+    return _BoundTest(blank, link, nothing, whole, "no valid trials have these values")
 
 
 def _result(test: _BoundTest, found: Comparison, noise: float) -> BoundResult:
     blank = test.blank
     ratio = found.ratio and estimate.scaled(found.ratio, blank.bound)
     known = updated(blank, ratio=ratio, blocks_needed=found.blocks_needed)
-    if test.reason:
-        return updated(known, reason=test.reason)
-    if not found.proven or found.ratio is None:
-        return updated(known, reason=decision.doubt(found, blank.bound) or _not_proven(found))
     is_above = not found.verdict.is_lower
-    reason = test.held.doubt(is_above=is_above)
-    if reason:
+    reason = test.reason
+    if not reason and not found.proven:
+        reason = decision.doubt(found, blank.bound) or _not_proven(found)
+    reason = reason or rate_doubt(lambda _: test.campaign, test.link, is_above=is_above)
+    if reason or found.ratio is None:
         return updated(known, reason=reason)
     if is_above != (blank.relation == ">"):
         return updated(known, status=BoundStatus.KEPT)
@@ -202,9 +172,3 @@ def _not_proven(found: Comparison) -> str:
     if found.ratio.low <= 1 <= found.ratio.high:
         return "the interval contains the bound"
     return "with all bounds counted, chance may explain the distance from the bound"
-
-
-def _noise(run: Run, trials: Sequence[Trial]) -> float:
-    """By how much equal arms are shown to differ in this run, as a logarithm; 0 if they do not."""
-    known = WorkloadTrials(run=run, trials=tuple(trials), counters={}).comparison_input
-    return math.log1p(observed_noise(known, Metric.COST))

@@ -8,6 +8,7 @@ out.
 
 import math
 import statistics
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -37,8 +38,7 @@ CEILING_ARMS_MIN = 3
 def bottleneck(conditions: MachineConditions) -> Bottleneck:
     """What one trial's rate was bound by.
 
-    A load generator thread at 90 % is the limit itself, whatever the server does. One
-    that busy-polls is always busy, whatever the load.
+    A load generator thread at 90 % is the limit itself; one that busy-polls is always busy.
     """
     if (
         not conditions.generator_busy_polls
@@ -58,21 +58,16 @@ def common_bottleneck(trials: Iterable[MachineConditions]) -> Bottleneck:
     if not known:
         return Bottleneck.UNKNOWN
     busy = [c.server_cores_busy_fraction for c in known if c.server_cores_busy_fraction is not None]
-    return bottleneck(
-        MachineConditions(
-            generator_busy_fraction=statistics.median(c.generator_busy_fraction for c in known),
-            generator_busy_polls=any(c.generator_busy_polls for c in known),
-            server_cores_busy_fraction=statistics.median(busy) if busy else None,
-        )
+    typical = MachineConditions(
+        generator_busy_fraction=statistics.median(c.generator_busy_fraction for c in known),
+        generator_busy_polls=any(c.generator_busy_polls for c in known),
+        server_cores_busy_fraction=statistics.median(busy) if busy else None,
     )
+    return bottleneck(typical)
 
 
 def common_ceiling(rates: Sequence[tuple[str, float]]) -> tuple[str, ...]:
-    """Names of three or more arms whose closed-loop rates agree suspiciously well; or none.
-
-    Args:
-        rates: (name, requests per second), in any order.
-    """
+    """Names of three or more arms whose closed-loop rates agree suspiciously well; or none."""
     ordered = sorted(rates, key=lambda pair: pair[1])
     best: tuple[str, ...] = ()
     for index, (_, low) in enumerate(ordered):
@@ -122,68 +117,64 @@ BACKGROUND_CORES_MAX = 0.1
 
 RATE_WARNING = "rate-bound"
 
+INVALID, REJECT, WARNING = CheckOutcome.INVALID, CheckOutcome.REJECT, CheckOutcome.WARNING
+
+
+# A failed check: its name, its outcome, and its message, which of an arm's check follows its name.
+Finding = tuple[str, CheckOutcome, str]
+
 
 def trial_checks(trial: Trial) -> tuple[FailedCheck, ...]:
     """The checks that `trial` failed; its present `failed_checks` are ignored.
 
-    Args:
-        trial: With measurements and conditions. A failed trial has none, and passes: there is
-            nothing to check.
+    A failed trial has no measurements, and passes: there is nothing to check.
     """
     if trial.failure is not None:
         return ()
-    found = [
-        failed
-        for measurement in trial.measurements
+    of_arms = [
+        FailedCheck(name=name, outcome=outcome, message=f"{one.arm}: {text}", arm=one.arm)
+        for one in trial.measurements
         for check in MEASUREMENT_CHECKS
-        for failed in check(trial, measurement)
+        for name, outcome, text in check(trial, one)
     ]
-    found += _same_window(trial)
-    found += _shared_cores(trial)
+    others = [*_same_window(trial), *_shared_cores(trial)]
     if trial.conditions is not None:
-        found += [failed for check in MACHINE_CHECKS for failed in check(trial, trial.conditions)]
-    return tuple(found)
+        others += [found for check in MACHINE_CHECKS for found in check(trial, trial.conditions)]
+    return (
+        *of_arms,
+        *(FailedCheck(name=name, outcome=outcome, message=text) for name, outcome, text in others),
+    )
 
 
-def _right_answers(_: Trial, measurement: ArmMeasurement) -> Iterator[FailedCheck]:
+def _right_answers(_: Trial, measurement: ArmMeasurement) -> Iterator[Finding]:
     wrong = {kind: count for kind, count in sorted(measurement.errors.items()) if count}
     if wrong:
         kinds = ", ".join(f"{count} {kind}" for kind, count in wrong.items())
-        yield _invalid(
-            "errors", f"{measurement.arm}: missing or wrong responses: {kinds}", measurement
-        )
+        yield "errors", INVALID, f"missing or wrong responses: {kinds}"
     if measurement.requests == 0:
-        yield _invalid(
-            "no-answers", f"{measurement.arm}: no response arrived in the window", measurement
-        )
+        yield "no-answers", INVALID, "no response arrived in the window"
 
 
-def _sound_accounts(trial: Trial, measurement: ArmMeasurement) -> Iterator[FailedCheck]:
+def _sound_accounts(trial: Trial, measurement: ArmMeasurement) -> Iterator[Finding]:
+    if not measurement.requests:
+        return
     latency = measurement.latency_ns
     order = (latency.min, latency.p50, latency.p90, latency.p99, latency.p999, latency.max)
-    if measurement.requests and list(order) != sorted(order):
-        yield _invalid(
-            "latency-order",
-            f"{measurement.arm}: percentiles are not ascending: {order}",
-            measurement,
-        )
-    if measurement.requests and measurement.cpu_ns is not None and measurement.cpu_ns <= 0:
-        text = f"{measurement.arm}: {_responses(measurement)} used no CPU time of its own"
+    if list(order) != sorted(order):
+        yield "latency-order", INVALID, f"percentiles are not ascending: {order}"
+    if measurement.cpu_ns is not None and measurement.cpu_ns <= 0:
+        text = f"{_responses(measurement)} used no CPU time of its own"
         if _kernel_works(trial, measurement):
             remark = (
                 "the kernel's threads did its work, charged to no process. Compare rates, or in"
                 " an experiment `total_cpu`: target, load generator and kernel threads"
             )
-            yield _warn("no-cpu", f"{text}: {remark}", measurement)
+            yield "no-cpu", WARNING, f"{text}: {remark}"
         else:
-            yield _invalid("no-cpu", f"{text}: the wrong process was watched", measurement)
-    if measurement.requests and measurement.bytes_received < measurement.requests:
-        received = measurement.bytes_received
-        text = (
-            f"{measurement.arm}: {received} {plural(received, 'byte')}"
-            f" cannot contain {_responses(measurement)}"
-        )
-        yield _invalid("bytes", text, measurement)
+            yield "no-cpu", INVALID, f"{text}: the wrong process was watched"
+    if measurement.bytes_received < measurement.requests:
+        size = f"{measurement.bytes_received} {plural(measurement.bytes_received, 'byte')}"
+        yield "bytes", INVALID, f"{size} cannot contain {_responses(measurement)}"
 
 
 def _responses(measurement: ArmMeasurement) -> str:
@@ -193,95 +184,75 @@ def _responses(measurement: ArmMeasurement) -> str:
 def _kernel_works(trial: Trial, measurement: ArmMeasurement) -> bool:
     """Whether the kernel's threads did as much as a server, relative to the load generator."""
     seen = trial.conditions
-    if (
-        seen is None
-        or seen.generator_busy_polls
-        or not seen.kernel_cpu_ns
-        or not seen.generator_cpu_cores
-    ):
+    if seen is None or seen.generator_busy_polls or not seen.generator_cpu_cores:
         return False
     generator_ns = seen.generator_cpu_cores * measurement.duration_ns
-    return seen.kernel_cpu_ns >= KERNEL_SHARE_MIN * generator_ns
+    return (seen.kernel_cpu_ns or 0) >= KERNEL_SHARE_MIN * generator_ns
 
 
-def _connections(trial: Trial, measurement: ArmMeasurement) -> Iterator[FailedCheck]:
+def _connections(trial: Trial, measurement: ArmMeasurement) -> Iterator[Finding]:
     asked, opened = trial.workload.connections, measurement.connections_opened
     if opened < asked:
         were = plural(opened, "connection was", "connections were")
-        text = f"{measurement.arm}: {opened} {were} opened, of {asked}"
-        yield _invalid("connections", text, measurement)
+        yield "connections", INVALID, f"{opened} {were} opened, of {asked}"
     elif trial.workload.connection_mode is ConnectionMode.CLOSE:
         if opened < measurement.requests:
-            text = (
-                f"{measurement.arm}: {_responses(measurement)} on {opened}"
-                f" {plural(opened, 'connection')}, one request each expected"
-            )
-            yield _invalid("reuse", text, measurement)
+            on = f"on {opened} {plural(opened, 'connection')}, one request each expected"
+            yield "reuse", INVALID, f"{_responses(measurement)} {on}"
     elif measurement.requests > asked and opened >= measurement.requests:
-        yield _warn(
-            "no-keep-alive",
-            f"{measurement.arm}: closes the connection after every answer",
-            measurement,
-        )
+        yield "no-keep-alive", WARNING, "closes the connection after every answer"
     elif opened > asked:
-        text = f"{measurement.arm}: closed connections: {opened} were opened for {asked}"
-        yield _warn("reconnects", text, measurement)
+        yield "reconnects", WARNING, f"closed connections: {opened} were opened for {asked}"
 
 
-def _little(trial: Trial, measurement: ArmMeasurement) -> Iterator[FailedCheck]:
+def _little(trial: Trial, measurement: ArmMeasurement) -> Iterator[Finding]:
     """Little's law: in the closed loop, rate times mean latency is the number in flight."""
     workload = trial.workload
-    if (
-        workload.rate_rps is not None
-        or workload.connection_mode is ConnectionMode.CLOSE
-        or not measurement.requests
-    ):
+    is_closed = workload.rate_rps is None and workload.connection_mode is not ConnectionMode.CLOSE
+    if not is_closed or not measurement.requests:
         return
     in_flight = workload.connections * workload.pipeline
     seen = measurement.requests / measurement.duration_ns * measurement.latency_ns.mean
     # What was in flight at an edge counts wholly or not at all, for as long as the longest took.
     rounding = measurement.latency_ns.max / measurement.duration_ns
-    limit = LITTLE_OFF_MAX_MANY if in_flight > LITTLE_MANY else LITTLE_OFF_MAX
+    limit = max(LITTLE_OFF_MAX_MANY if in_flight > LITTLE_MANY else LITTLE_OFF_MAX, rounding)
     off = seen / in_flight - 1
-    if off > max(limit, rounding):
+    if off > limit:
+        text = f"rate x latency accounts for {seen:.1f} requests in flight of {in_flight}"
+        yield "little", INVALID, text
+    elif off < -limit:
         text = (
-            f"{measurement.arm}: rate x latency accounts for {seen:.1f} requests in flight of"
-            f" {in_flight}"
+            f"rate x latency accounts for only {seen:.1f} of {in_flight} requests in flight: some"
+            " connections starved, or the load generator was late"
         )
-        yield _invalid("little", text, measurement)
-    elif off < -max(limit, rounding):
-        text = (
-            f"{measurement.arm}: rate x latency accounts for only {seen:.1f} of {in_flight}"
-            f" requests in"
-            " flight: some connections starved, or the load generator was late"
-        )
-        yield _warn("little", text, measurement)
+        yield "little", WARNING, text
 
 
-def _pace(trial: Trial, measurement: ArmMeasurement) -> Iterator[FailedCheck]:
-    if measurement.rate_rps_offered is None or measurement.duration_ns <= 0:
+def _pace(trial: Trial, measurement: ArmMeasurement) -> Iterator[Finding]:
+    offered = measurement.rate_rps_offered
+    if offered is None or measurement.duration_ns <= 0:
         return
-    achieved = measurement.requests / (measurement.active_ns / 1e9) / measurement.rate_rps_offered
+    achieved = measurement.requests / (measurement.active_ns / 1e9) / offered
     if achieved < ACHIEVED_MIN:
         text = (
-            f"{measurement.arm}: answered {_percent(achieved)} of the"
-            f" {measurement.rate_rps_offered:,.0f}"
-            " requests/s offered: its cost applies to a lower rate"
+            f"answered {_percent(achieved)} of the {offered:,.0f} requests/s offered: its cost"
+            " applies to a lower rate"
         )
-        yield _warn("rate-not-reached", text, measurement)
+        yield "rate-not-reached", WARNING, text
     if trial.kind is TrialKind.PAIRED:
         return  # late sends spoil latencies, and a paired trial's are not used
-    limit = max(LAG_OF_P50_MAX * measurement.latency_ns.p50, LAG_NS_MAX)
-    if measurement.lag_ns_p99 is not None and measurement.lag_ns_p99 > limit:
+    late_ns = measurement.lag_ns_p99
+    if late_ns is not None and late_ns > max(
+        LAG_OF_P50_MAX * measurement.latency_ns.p50, LAG_NS_MAX
+    ):
         text = (
-            f"{measurement.arm}: 1 % of the requests were sent at least"
-            f" {measurement.lag_ns_p99 / 1000:,.0f} us late: the latencies include this delay of"
-            " the load generator"
+            f"1 % of the requests were sent at least {late_ns / 1000:,.0f} us late: the latencies"
+            " include this delay of the load generator"
         )
-        yield _warn("late-sends", text, measurement)
+        yield "late-sends", WARNING, text
 
 
-def _drift(_: Trial, measurement: ArmMeasurement) -> Iterator[FailedCheck]:
+def _drift(_: Trial, measurement: ArmMeasurement) -> Iterator[Finding]:
     """Does a request cost the same in both halves of the window? From the CPU time of each slice.
 
     Costs are what is tested, not counts: an open loop offers the same rate whatever happens. A
@@ -291,49 +262,46 @@ def _drift(_: Trial, measurement: ArmMeasurement) -> Iterator[FailedCheck]:
     half = len(turns) // 2
     if half < DRIFT_TURNS_MIN:
         return
-    first, second = turns[:half], turns[-half:]
-    off = statistics.fmean(second) - statistics.fmean(first)
+    off = statistics.fmean(turns[-half:]) - statistics.fmean(turns[:half])
     if abs(off) > DRIFT_MAX and estimate.trend(turns) < DRIFT_ALPHA:
         text = (
-            f"{measurement.arm}: the CPU time per request changed by"
-            f" {100 * math.expm1(off):+.1f} % from the window's first half to the second"
+            f"the CPU time per request changed by {100 * math.expm1(off):+.1f} % from the window's"
+            " first half to the second"
         )
-        yield _warn("drift", text, measurement)
+        yield "drift", WARNING, text
 
 
-def _same_window(trial: Trial) -> Iterator[FailedCheck]:
+def _same_window(trial: Trial) -> Iterator[Finding]:
     spans = [measurement.duration_ns for measurement in trial.measurements]
     if len(spans) > 1 and max(spans) - min(spans) > WINDOWS_APART_MAX * max(spans):
-        text = f"the arms were not measured over the same window: {spans} ns"
-        yield FailedCheck(name="window", outcome=CheckOutcome.INVALID, message=text)
-
-
-def _is_busy(measurement: ArmMeasurement) -> bool:
-    return measurement.background_cores > BACKGROUND_CORES_MAX
+        yield "window", INVALID, f"the arms were not measured over the same window: {spans} ns"
 
 
 def busy_arms(trial: Trial) -> frozenset[str]:
     """The arms that took so much time from the others that slices cannot compare them."""
-    return frozenset(measurement.arm for measurement in trial.measurements if _is_busy(measurement))
+    return frozenset(
+        one.arm for one in trial.measurements if one.background_cores > BACKGROUND_CORES_MAX
+    )
 
 
-def _shared_cores(trial: Trial) -> Iterator[FailedCheck]:
+def _shared_cores(trial: Trial) -> Iterator[Finding]:
     """An arm that works while the others are under load makes them wait, which batches requests.
 
     Beside FastPySGI for ASGI, which polls without pause, our server used 1.08 times the CPU time of
     the floor, and 1.5 times without it.
     """
+    busy = busy_arms(trial)
     for measurement in trial.measurements:
-        if _is_busy(measurement):
+        if measurement.arm in busy:
             text = (
                 f"{measurement.arm} used {measurement.background_cores:.2f} cores while other"
                 " targets were under load, and they waited for it: it cannot be compared in time"
                 " slices, and is measured alone"
             )
-            yield FailedCheck(name="shared-cores", outcome=CheckOutcome.INVALID, message=text)
+            yield "shared-cores", INVALID, text
 
 
-def _steal(trial: Trial, seen: MachineConditions) -> Iterator[FailedCheck]:
+def _steal(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
     """Steal is a loss only where the core had work all the time.
 
     A virtual core that sleeps between requests waits for its host at every wake-up, and the kernel
@@ -343,13 +311,12 @@ def _steal(trial: Trial, seen: MachineConditions) -> Iterator[FailedCheck]:
     if not _is_above(seen.steal_fraction, STEAL_WARNING, trial):
         return
     text = f"another machine took {_percent(seen.steal_fraction)} of the cores (steal)"
-    busy = seen.server_cores_busy_fraction
-    if busy is None or busy < STEAL_BUSY_MIN:
+    if (seen.server_cores_busy_fraction or 0.0) < STEAL_BUSY_MIN:
         text = f"{text} at wake-ups of a core that sleeps between requests"
-    yield _warn("steal", text)
+    yield "steal", WARNING, text
 
 
-def _foreign(trial: Trial, seen: MachineConditions) -> Iterator[FailedCheck]:
+def _foreign(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
     """A process counts as a whole, by the core on which it ran last: the fraction may exceed 1."""
     fraction = seen.foreign_fraction
     if fraction is None or not _is_above(fraction, FOREIGN_WARNING, trial):
@@ -360,17 +327,17 @@ def _foreign(trial: Trial, seen: MachineConditions) -> Iterator[FailedCheck]:
             f"other programs that ran on the server's cores used {fraction:.2f} times the time of"
             " these cores, a part of it on other cores"
         )
-    yield _warn("foreign", text)
+    yield "foreign", WARNING, text
 
 
-def _watched(trial: Trial, seen: MachineConditions) -> Iterator[FailedCheck]:
+def _watched(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
     """Pages that follow a run are silent while load is sent; anything else is a fault of theirs."""
     used = (seen.viewer_cpu_ns or 0) / trial.window_ns
     if used > VIEWER_WARNING:
-        yield _warn("watched", f"`jissoku ui` used {100 * used:.2f} % of a core in the window")
+        yield "watched", WARNING, f"`jissoku ui` used {100 * used:.2f} % of a core in the window"
 
 
-def _stall(trial: Trial, seen: MachineConditions) -> Iterator[FailedCheck]:
+def _stall(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
     """A load generator that spins never sleeps: a long round is time in which it did not run.
 
     Where it waited for a core, or the host for one, other programs are the reason. What remains is
@@ -379,46 +346,42 @@ def _stall(trial: Trial, seen: MachineConditions) -> Iterator[FailedCheck]:
     stall = seen.longest_stall_ns if seen.generator_busy_polls else None
     waited = (seen.generator_wait_fraction or 0.0) + (seen.steal_fraction or 0.0)
     if stall is not None and stall - waited * trial.window_ns > STALL_NS_MIN:
-        yield _reject("stall", f"the load generator did not run for {stall / 1e6:.1f} ms")
+        yield "stall", REJECT, f"the load generator did not run for {stall / 1e6:.1f} ms"
 
 
-def _counters(_: Trial, seen: MachineConditions) -> Iterator[FailedCheck]:
+def _counters(_: Trial, seen: MachineConditions) -> Iterator[Finding]:
     lost, sent = seen.tcp_retransmits or 0, seen.tcp_segments
     if seen.tcp_timeouts:
         text = f"a TCP retransmission timer expired {times(seen.tcp_timeouts)}"
-        yield _warn("retransmits", text)
+        yield "retransmits", WARNING, text
     elif lost > RETRANSMITS_MAX * (sent or 0):
         of = "" if sent is None else f"of {sent:,} "
-        yield _warn(
-            "retransmits",
-            f"{lost} {of}TCP {plural(sent or lost, 'segment')}"
-            f" {plural(lost, 'was', 'were')} retransmitted",
-        )
+        segments = f"TCP {plural(sent or lost, 'segment')} {plural(lost, 'was', 'were')}"
+        yield "retransmits", WARNING, f"{lost} {of}{segments} retransmitted"
     if seen.listen_overflows:
-        yield _warn("overflows", f"a listen queue overflowed {times(seen.listen_overflows)}")
+        text = f"a listen queue overflowed {times(seen.listen_overflows)}"
+        yield "overflows", WARNING, text
     if seen.major_faults:
-        yield _warn(
-            "major-faults", f"{seen.major_faults} major page {plural(seen.major_faults, 'fault')}"
-        )
+        faults = plural(seen.major_faults, "fault")
+        yield "major-faults", WARNING, f"{seen.major_faults} major page {faults}"
 
 
-def _generator(trial: Trial, seen: MachineConditions) -> Iterator[FailedCheck]:
+def _generator(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
     busy = seen.generator_busy_fraction
     if trial.kind is TrialKind.CLOSED_LOOP:
         held = bottleneck(seen)
         if held is not Bottleneck.SERVER:
-            yield _warn(RATE_WARNING, f"{held}: this rate says nothing about the server's capacity")
+            text = f"{held}: this rate says nothing about the server's capacity"
+            yield RATE_WARNING, WARNING, text
     elif not seen.generator_busy_polls and busy > GENERATOR_BUSY_MAX:
-        yield _warn(
-            "generator-busy",
-            f"the load generator's busiest thread ran {_percent(busy)} of the time",
-        )
+        text = f"the load generator's busiest thread ran {_percent(busy)} of the time"
+        yield "generator-busy", WARNING, text
 
 
-MEASUREMENT_CHECKS: tuple[Callable[[Trial, ArmMeasurement], Iterator[FailedCheck]], ...] = (
+MEASUREMENT_CHECKS: tuple[Callable[[Trial, ArmMeasurement], Iterator[Finding]], ...] = (
     _right_answers, _sound_accounts, _connections, _little, _pace, _drift,
 )  # fmt: skip
-MACHINE_CHECKS: tuple[Callable[[Trial, MachineConditions], Iterator[FailedCheck]], ...] = (
+MACHINE_CHECKS: tuple[Callable[[Trial, MachineConditions], Iterator[Finding]], ...] = (
     _steal, _foreign, _watched, _stall, _counters, _generator,
 )  # fmt: skip
 
@@ -432,29 +395,11 @@ def _percent(fraction: float | None) -> str:
     return "" if fraction is None else f"{100 * fraction:.1f} %"
 
 
-def _invalid(name: str, message: str, measurement: ArmMeasurement) -> FailedCheck:
-    return FailedCheck(
-        name=name, outcome=CheckOutcome.INVALID, message=message, arm=measurement.arm
-    )
-
-
-def _reject(name: str, message: str) -> FailedCheck:
-    return FailedCheck(name=name, outcome=CheckOutcome.REJECT, message=message)
-
-
-def _warn(name: str, message: str, measurement: ArmMeasurement | None = None) -> FailedCheck:
-    arm = measurement.arm if measurement else ""
-    return FailedCheck(name=name, outcome=CheckOutcome.WARNING, message=message, arm=arm)
-
-
 ALPHA = 0.05
 
 
 def is_rejected(trial: Trial) -> bool:
-    """Whether the trial was spoilt by something other than its targets."""
-    return trial.failure is None and any(
-        check.outcome is CheckOutcome.REJECT for check in trial.failed_checks
-    )
+    return trial.failure is None and any(one.outcome is REJECT for one in trial.failed_checks)
 
 
 def uneven_rejection(trials: Sequence[Trial], arms: Sequence[str]) -> Mapping[str, str]:
@@ -465,20 +410,18 @@ def uneven_rejection(trials: Sequence[Trial], arms: Sequence[str]) -> Mapping[st
     of one kind and load: long windows are disturbed more often, and not every arm reaches every
     load. Arms that take part in every trial have no rest.
     """
-    ended = [trial for trial in trials if trial.kind.is_cost and trial.failure is None]
-    strata: dict[object, list[Trial]] = {}
-    for trial in ended:
-        strata.setdefault((trial.kind, trial.load_rps, trial.window_ns), []).append(trial)
+    strata: dict[object, list[Trial]] = defaultdict(list)
+    for trial in trials:
+        if trial.kind.is_cost and trial.failure is None:
+            strata[trial.kind, trial.load_rps, trial.window_ns].append(trial)
     found = {}
     for arm in arms:
         tables = [table for one in strata.values() if (table := _table(one, arm))]
         if tables and _p_value(tables) < ALPHA / len(arms):
             ours, of_ours, rest, of_rest = np.sum(tables, axis=0)
             found[arm] = (
-                f"{ours} of {of_ours} of its trials of cost {plural(ours, 'was', 'were')}"
-                " rejected, of the"
-                " others'"
-                f" {rest} of {of_rest}: rejection depends on the target"
+                f"{ours} of {of_ours} of its trials of cost {plural(ours, 'was', 'were')} rejected,"
+                f" of the others' {rest} of {of_rest}: rejection depends on the target"
             )
     return found
 

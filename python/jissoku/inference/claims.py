@@ -1,4 +1,4 @@
-"""From an experiment's records to the result of each claim."""
+"""From an experiment's records to the result of each claim, and beside published values."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,10 +10,9 @@ from jissoku.inference.blocks import (
     PAIRED_KINDS,
     ComparisonInput,
     ValidTrials,
-    log_cost,
+    block_log_costs,
     log_total_cpu,
-    measurement_of,
-    valid_trials,
+    measured,
 )
 from jissoku.inference.checks import is_rejected
 from jissoku.inference.compare import arm_outcome, comparison_input
@@ -33,6 +32,7 @@ from jissoku.model import (
     Comparison,
     CounterReadings,
     CrossCheck,
+    Estimate,
     Load,
     MeasurementStatus,
     Run,
@@ -46,6 +46,8 @@ from jissoku.model.experiment import (
     ClaimStatus,
     ExperimentHeader,
     InequalityResult,
+    PublishedComparison,
+    PublishedFigure,
 )
 from jissoku.model.summary import ALPHA
 from jissoku.model.updated import updated
@@ -56,80 +58,36 @@ Logs = Mapping[int, float]
 
 @dataclass(frozen=True, kw_only=True)  # without slots, which prevent cached properties
 class WorkloadTrials:
-    """One workload's records.
-
-    Attributes:
-        counters: Counters per request, by arm; empty without any.
-    """
+    """One workload's records, and its counters per request by arm."""
 
     run: Run
     trials: tuple[Trial, ...]
     counters: Mapping[str, CounterReadings]
 
     @cached_property
-    def valid_trials(self) -> ValidTrials:
-        return valid_trials(self.trials)
-
-    @cached_property
     def comparison_input(self) -> ComparisonInput:
         return comparison_input(self.run, self.trials)
 
+    @property
+    def valid_trials(self) -> ValidTrials:
+        return self.comparison_input.valid_trials
+
     @cached_property
     def load(self) -> Load:
-        """The load of the workload; the heaviest of several."""
         loads = self.comparison_input.loads
         return loads[-1] if loads else FULL_LOAD
 
     @cached_property
     def at_load(self) -> ValidTrials:
-        """The trials at that load, and those of the closed loop."""
         here = self.load.rate_rps
         return self.comparison_input.main.only(lambda trial: trial.load_rps in {here, None})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRatioSample:
-    """The part of an inequality that one workload contributes: log ratios by block, and checks.
-
-    Attributes:
-        looks: When the logarithms may be looked at.
-    """
-
     logs: Logs
     checks: tuple[CrossCheck, ...] = ()
     looks: Looks = field(default_factory=Looks)
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """Arms whose rate was held down by the load generator, above and below the line of a ratio."""
-
-    above: tuple[str, ...] = ()
-    below: tuple[str, ...] = ()
-
-    def doubt(self, *, is_above: bool) -> str:
-        """Why a ratio may not be on this side of its bound: such a rate is less than the truth."""
-        arms = ", ".join(sorted({*(self.below if is_above else self.above)}))
-        return arms and f"the load generator, not the server, held the rate down: {arms}"
-
-
-def generator_held(
-    campaign_of: Callable[[Quantity], WorkloadTrials],
-    above: Sequence[Quantity],
-    below: Sequence[Quantity],
-) -> Held:
-    """Which rates of a ratio say more about the load generator than about the server."""
-    return Held(
-        *(
-            tuple(
-                q.arm
-                for q in quantities
-                if q.metric == "rate"
-                and rate_bottleneck(campaign_of(q), q.arm) is Bottleneck.GENERATOR
-            )
-            for quantities in (above, below)
-        )
-    )
 
 
 def log_ratio_sample(
@@ -140,30 +98,26 @@ def log_ratio_sample(
     The costs of two arms are taken from common trials; all other values are paired by block, in
     which trials ran one after the other.
     """
+    evidence = campaign.comparison_input
     if [q.metric for q in (*above, *below)] == ["cost", "cost"] and len(above) == 1:
-        return _cost_ratio(campaign, above[0].arm, below[0].arm)
+        arms = above[0].arm, below[0].arm
+        found = compare.compare_cost(evidence, *arms, campaign.load, 1)
+        pair = evidence.cost_ratios(campaign.load, *arms)
+        cross_checks = found.found.cross_checks if found else ()
+        return LogRatioSample(logs=pair.logs, checks=cross_checks, looks=pair.looks)
     known = campaign.at_load
     signed = [(1, logs(known, q)) for q in above] + [(-1, logs(known, q)) for q in below]
-    shared = set.intersection(*(set(found) for _, found in signed))
+    shared = set.intersection(*(set(one) for _, one in signed))
     return LogRatioSample(
         logs={block: sum(sign * one[block] for sign, one in signed) for block in sorted(shared)},
-        looks=campaign.comparison_input.looks,
+        looks=evidence.looks,
     )
 
 
-def _cost_ratio(campaign: WorkloadTrials, arm: str, against: str) -> LogRatioSample:
-    evidence = campaign.comparison_input
-    found = compare.compare_cost(evidence, arm, against, campaign.load, 1)
-    pair = evidence.cost_ratios(campaign.load, arm, against)
-    checks = found.found.cross_checks if found else ()
-    return LogRatioSample(logs=pair.logs, checks=checks, looks=pair.looks)
-
-
-def benchmark_sample(
+def _benchmark_sample(
     figures: BenchmarkOutput, above: Sequence[Quantity], below: Sequence[Quantity]
 ) -> LogRatioSample:
-    """The log of a benchmark's values above over those below, round by round."""
-    signed = [(1, _name(q)) for q in above] + [(-1, _name(q)) for q in below]
+    signed = [(1, q.part) for q in above] + [(-1, q.part) for q in below]
     return LogRatioSample(
         logs={
             index: sum(sign * math.log(found[name]) for sign, name in signed)
@@ -172,102 +126,66 @@ def benchmark_sample(
     )
 
 
-def counter_value(counts: CounterReadings, metric: str) -> float | None:
-    """One count per request; None if it is unknown, which is not zero."""
-    metric, _, name = metric.partition(".")
-    if metric != "calls":
-        return counts.per_request.get(metric)
-    if counts.syscalls_reason:
-        return None
-    if name:
-        return counts.per_request.get(name, 0.0)
-    return sum(n for one, n in counts.per_request.items() if one not in COUNTERS)
-
-
-def _name(quantity: Quantity) -> str:
-    return quantity.metric.partition(".")[2]
-
-
 def logs(known: ValidTrials, quantity: Quantity) -> dict[int, float]:
     """One quantity's logarithm in each block; blocks without it are skipped."""
-    arm = quantity.arm
-    if quantity.metric == "cost":
+    arm, metric = quantity.arm, quantity.metric
+    if metric == "cost":
         return _costs(known, arm)
     rates = known.with_arm(TrialKind.CLOSED_LOOP, arm)
-    if quantity.metric == "rate":
-        return _each(
-            rates, arm, lambda measurement: measurement.requests / measurement.duration_ns * 1e9
-        )
-    if quantity.metric == "total_cpu":
+    if metric == "rate":
+        return _each(rates, arm, lambda one: one.requests / one.duration_ns * 1e9)
+    if metric == "total_cpu":
         found = {trial.block: log_total_cpu(trial, arm) for trial in rates}
         return {block: value for block, value in found.items() if value is not None}
-    if quantity.metric == "memory":
-        return _each(rates, arm, lambda measurement: measurement.rss_bytes_peak or 0)
-    fraction = latency.FRACTIONS[quantity.metric]
+    if metric == "memory":
+        return _each(rates, arm, lambda one: one.rss_bytes_peak or 0)
+    fraction = latency.FRACTIONS[metric]
     measurements = latency.latency_measurements(known, arm)
     if measurements:
         return latency.log_percentiles(measurements, fraction)
-    return _each(rates, arm, lambda measurement: _latency(measurement, fraction))
 
+    def percentile(one: ArmMeasurement) -> float:
+        is_supported = latency.is_supported(fraction, one.requests)
+        return latency.percentile_ns(one, fraction) if is_supported else 0
 
-def rate_bottleneck(campaign: WorkloadTrials, arm: str) -> Bottleneck:
-    """The bottleneck of the closed-loop rate of an arm."""
-    trials = campaign.valid_trials.with_arm(TrialKind.CLOSED_LOOP, arm)
-    return checks.common_bottleneck(t.conditions for t in trials if t.conditions)
-
-
-def error_count(campaign: WorkloadTrials, arm: str) -> int | None:
-    """Failed requests in all trials of an arm, also in trials that errors made invalid.
-
-    A trial in which the arm failed completely has no count and adds one error. None without a
-    trial.
-    """
-    mine = [trial for trial in campaign.trials if arm in trial.arms]
-    measurements = [
-        measurement for trial in mine if (measurement := measurement_of(trial, arm)) is not None
-    ]
-    failed = sum(t.failure is not None and t.failure.arm == arm for t in mine)
-    return (
-        sum(sum(measurement.errors.values()) for measurement in measurements) + failed
-        if mine
-        else None
-    )
+    return _each(rates, arm, percentile)
 
 
 def _costs(known: ValidTrials, arm: str) -> dict[int, float]:
     """From trials with other arms, averaged if a block has several; else from single trials."""
-    trials = next(
-        (
-            t
-            for kind in (*PAIRED_KINDS.values(), TrialKind.FIXED_RATE)
-            if (t := known.with_arm(kind, arm))
-        ),
-        [],
-    )
-    blocks: dict[int, list[float]] = {}
-    for trial in trials:
-        cost = log_cost(trial, arm)
-        if cost is not None:
-            blocks.setdefault(trial.block, []).append(cost)
+    kinds = (*PAIRED_KINDS.values(), TrialKind.FIXED_RATE)
+    trials = next(filter(None, (known.with_arm(kind, arm) for kind in kinds)), [])
+    blocks = block_log_costs(trials, arm)
     return {block: sum(costs) / len(costs) for block, costs in blocks.items()}
 
 
 def _each(
     trials: Iterable[Trial], arm: str, value: Callable[[ArmMeasurement], float]
 ) -> dict[int, float]:
-    found = {}
-    for trial in trials:
-        measurement = measurement_of(trial, arm)
-        if measurement is not None and measurement.requests and value(measurement) > 0:
-            found[trial.block] = math.log(value(measurement))
-    return found
+    return {
+        trial.block: math.log(number)
+        for trial, measurement in measured(trials, arm)
+        if measurement.requests and (number := value(measurement)) > 0
+    }
 
 
-def _latency(measurement: ArmMeasurement, fraction: float) -> float:
-    """A percentile; 0, which is not a value, if too few answers lie above it."""
-    if not latency.is_supported(fraction, measurement.requests):
-        return 0.0
-    return float(latency.percentile_ns(measurement, fraction))
+def rate_doubt(
+    campaign_of: Callable[[Quantity], WorkloadTrials], link: Inequality, *, is_above: bool
+) -> str:
+    """Why a ratio may not be on this side of its bound: a rate in it is less than the truth.
+
+    The closed loop of such an arm says more about the load generator than about the server.
+    """
+    held = set()
+    for one in link.below if is_above else link.above:
+        if one.metric == "rate":
+            trials = campaign_of(one).valid_trials.with_arm(TrialKind.CLOSED_LOOP, one.arm)
+            bound = checks.common_bottleneck(t.conditions for t in trials if t.conditions)
+            if bound is Bottleneck.GENERATOR:
+                held.add(one.arm)
+    if not held:
+        return ""
+    return f"the load generator, not the server, held the rate down: {', '.join(sorted(held))}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,21 +196,22 @@ class ClaimData:
     workloads: Mapping[str, WorkloadTrials]
     benchmarks: Mapping[str, BenchmarkOutput] = field(default_factory=dict)
 
+    def workload_of(self, quantity: Quantity) -> str:
+        return quantity.workload or self.header.experiment.workload[0].name
+
+    def campaign_of(self, quantity: Quantity) -> WorkloadTrials:
+        return self.workloads[self.workload_of(quantity)]
+
+    def runs_of(self, link: Inequality) -> list[Run]:
+        names = {self.workload_of(one) for one in link.quantities if not one.is_benchmark}
+        return [self.workloads[name].run for name in names if name in self.workloads]
+
 
 @dataclass(frozen=True, slots=True)
 class _InequalityTest:
-    """One inequality on its way to an answer.
-
-    Attributes:
-        decided: Left side / right side, its number included; None for counts, and where nothing can
-            be measured.
-        checks: The same by other ways of measuring, for the ratio of two costs.
-    """
-
     found: InequalityResult
     link: Inequality
     decided: Decided | None = None
-    checks: tuple[CrossCheck, ...] = ()
 
 
 def evaluate_claims(known: ClaimData, claims: Sequence[Claim]) -> tuple[ClaimResult, ...]:
@@ -302,83 +221,52 @@ def evaluate_claims(known: ClaimData, claims: Sequence[Claim]) -> tuple[ClaimRes
     family (Holm), and each is decided as every comparison is: Student's t, with which the exact
     interval of Hodges and Lehmann has to agree, and checks that do not contradict it.
     """
-    reasons = {claim.name: _not_testable(known, claim) for claim in claims}
-    tests = {
-        claim.name: [_test(known, text, link) for text in claim.test for link in parse(text)]
-        for claim in claims
-        if not reasons[claim.name]
-    }
-    family = [test for found in tests.values() for test in found if test.decided]
-    settled = decision.settle([test.decided for test in family if test.decided])
-    answers = dict(zip(map(id, family), settled, strict=True))
+    reasons = [_not_testable(known, claim) for claim in claims]
+    tests = [
+        [] if reason else [_test(known, text, link) for text in claim.test for link in parse(text)]
+        for claim, reason in zip(claims, reasons, strict=True)
+    ]
+    family = [test.decided for found in tests for test in found if test.decided]
+    answers = iter(decision.settle(family))
     return tuple(
-        _claim_result(known, claim, tests[claim.name], answers)
-        if claim.name in tests
-        else ClaimResult(
-            claim=claim, status=ClaimStatus.NOT_TESTABLE, remarks=(reasons[claim.name],)
-        )
-        for claim in claims
+        ClaimResult(claim=claim, status=ClaimStatus.NOT_TESTABLE, remarks=(reason,))
+        if reason
+        else _claim_result(known, claim, found, answers)
+        for claim, reason, found in zip(claims, reasons, tests, strict=True)
     )
 
 
 def _not_testable(known: ClaimData, claim: Claim) -> str:
     if claim.not_testable:
         return claim.not_testable
-    cores = _server_cores(known, claim)
+    # As many cores as the servers have in the claim's workloads; some of those share all cores.
+    runs = [run for text in claim.test for link in parse(text) for run in known.runs_of(link)]
+    cores = min((len(run.cores.server) for run in runs), default=len(known.header.cores.server))
     if cores >= claim.server_cores_min:
         return ""
     return (
-        f"the server has {cores} {'core' if cores == 1 else 'cores'} here, and the claim is"
-        f" about at least {claim.server_cores_min}"
+        f"the server has {cores} {plural(cores, 'core')} here, and the claim is about at least"
+        f" {claim.server_cores_min}"
     )
 
 
 def _claim_result(
-    known: ClaimData,
-    claim: Claim,
-    tests: Sequence[_InequalityTest],
-    answers: Mapping[int, Comparison],
+    known: ClaimData, claim: Claim, tests: Sequence[_InequalityTest], answers: Iterator[Comparison]
 ) -> ClaimResult:
+    """One that fails decides; else one that is open; what could not be had is left out."""
     found = tuple(
-        _decided(known, test, answers[id(test)]) if test.decided else test.found for test in tests
+        _decided(known, test, next(answers)) if test.decided else test.found for test in tests
     )
+    states = [one.status for one in found]
+    order = (ClaimStatus.FAILS, ClaimStatus.UNDECIDED, ClaimStatus.HOLDS)
+    lost = states.count(ClaimStatus.NOT_TESTABLE)
+    remark = f"{lost} of {len(tests)} parts cannot be tested here, and are omitted"
     return ClaimResult(
         claim=claim,
-        status=_combined_status(found),
+        status=next((one for one in order if one in states), ClaimStatus.NOT_TESTABLE),
         inequalities=found,
-        remarks=tuple(_remarks(found)),
+        remarks=(remark,) if 0 < lost < len(tests) else (),
     )
-
-
-def _server_cores(known: ClaimData, claim: Claim) -> int:
-    """As many as the servers have in the claim's workloads; some of those share all cores."""
-    runs = [run for text in claim.test for link in parse(text) for run in _runs(known, link)]
-    return min((len(run.cores.server) for run in runs), default=len(known.header.cores.server))
-
-
-def _runs(known: ClaimData, link: Inequality) -> list[Run]:
-    """Those that have values of a link."""
-    names = {_workload(known, one) for one in link.quantities if not one.is_benchmark}
-    return [known.workloads[name].run for name in names if name in known.workloads]
-
-
-def _combined_status(tests: Sequence[InequalityResult]) -> ClaimStatus:
-    """One that fails decides; else one that is open; what could not be had is left out."""
-    found = {test.status for test in tests}
-    for one in (ClaimStatus.FAILS, ClaimStatus.UNDECIDED, ClaimStatus.HOLDS):
-        if one in found:
-            return one
-    return ClaimStatus.NOT_TESTABLE
-
-
-def _remarks(tests: Sequence[InequalityResult]) -> Iterator[str]:
-    lost = [test for test in tests if test.status is ClaimStatus.NOT_TESTABLE]
-    if lost and len(lost) < len(tests):
-        yield f"{len(lost)} of {len(tests)} parts cannot be tested here, and are omitted"
-
-
-def _workload(known: ClaimData, quantity: Quantity) -> str:
-    return quantity.workload or known.header.experiment.workload[0].name
 
 
 def _test(known: ClaimData, text: str, link: Inequality) -> _InequalityTest:
@@ -389,73 +277,52 @@ def _test(known: ClaimData, text: str, link: Inequality) -> _InequalityTest:
         relation=link.relation,
         published=_published(known, link),
     )
-    for quantity in link.quantities:
-        lack = _missing_data(known, quantity)
-        if lack is not None:
-            return _InequalityTest(updated(blank, status=lack[0], remarks=(lack[1],)), link)
+    for status, remark in (lack for one in link.quantities for lack in _lacks(known, one)):
+        return _InequalityTest(updated(blank, status=status, remarks=(remark,)), link)
     if all(quantity.is_count for quantity in link.quantities):
         return _InequalityTest(_counted(known, link, blank), link)
     factor = _factor(known, link)
     if factor is None:
-        return _InequalityTest(
-            updated(blank, remarks=("a count in it is 0: a ratio is undefined",)), link
-        )
+        remark = "a count in it is 0: a ratio is undefined"
+        return _InequalityTest(updated(blank, remarks=(remark,)), link)
     parts = list(_parts(known, link))
-    logs = [log + math.log(factor) for log in _combined(parts)]
-    looks = max((part.looks for part in parts), key=lambda one: (one.horizon, one.estimates))
-    if len(logs) < looks.first:
-        remark = f"{too_few_blocks(len(logs))}: at least {looks.first} are needed"
-        blank = updated(blank, status=ClaimStatus.UNDECIDED, remarks=(remark,))
-        if len(logs) >= 2:
-            value = estimate.geometric_mean(logs)
-            blank = updated(blank, value=value, measured=value.text if value else "")
-        away = [log - math.log(link.bound) for log in logs]
-        needed = blocks_needed(away, Rule(minimum_effect=0.0, looks=looks), ALPHA)
-        return _InequalityTest(updated(blank, blocks_needed=needed), link)
-    value = estimate.geometric_mean(logs)
-    assert value is not None, "six blocks have an interval"
-    # A check is one of the whole left side only where that is the ratio of two costs.
-    checks = parts[0].checks if len(parts) == 1 and factor == 1 else ()
-    decided = decision.decide_bound(dict(enumerate(logs)), link.bound, checks, looks)
-    blank = updated(blank, value=value, measured=value.text)
-    return _InequalityTest(blank, link, decided, checks)
-
-
-def _combined(parts: Sequence[LogRatioSample]) -> list[float]:
-    """One logarithm per block; blocks of several workloads are independent, and meet by number."""
+    # Blocks of several workloads are independent, and meet by number.
     ordered = [[part.logs[block] for block in sorted(part.logs)] for part in parts]
-    return [sum(logs) for logs in zip(*ordered, strict=False)]
+    found = [sum(each) + math.log(factor) for each in zip(*ordered, strict=False)]
+    looks = max((part.looks for part in parts), key=lambda one: (one.horizon, one.estimates))
+    value = estimate.geometric_mean(found)
+    if value is not None:
+        blank = updated(blank, value=value, measured=value.text)
+    if len(found) < looks.first:
+        remark = f"{too_few_blocks(len(found))}: at least {looks.first} are needed"
+        away = [log - math.log(link.bound) for log in found]
+        needed = blocks_needed(away, Rule(minimum_effect=0.0, looks=looks), ALPHA)
+        blank = updated(blank, status=ClaimStatus.UNDECIDED, blocks_needed=needed)
+        return _InequalityTest(updated(blank, remarks=(remark,)), link)
+    # A check is one of the whole left side only where that is the ratio of two costs.
+    cross_checks = parts[0].checks if len(parts) == 1 and factor == 1 else ()
+    decided = decision.decide_bound(dict(enumerate(found)), link.bound, cross_checks, looks)
+    return _InequalityTest(updated(blank, cross_checks=cross_checks), link, decided)
 
 
 def _decided(known: ClaimData, test: _InequalityTest, found: Comparison) -> InequalityResult:
-    """The answer of one inequality; a generator-bound rate proves one direction only."""
-    remarks = list(_shares(known, test.link))
-    answer = updated(
-        test.found, status=ClaimStatus.UNDECIDED, p_holm=found.p_holm, cross_checks=test.checks
-    )
-    if not found.proven:
-        reason = decision.doubt(found, test.link.bound)
-        return updated(
-            answer,
-            remarks=(*remarks, *([reason] if reason else ())),
-            blocks_needed=None if reason else found.blocks_needed,
-        )
+    link = test.link
+    remarks: tuple[str, ...] = ()
+    if any(run.cores.shared for run in known.runs_of(link)):
+        shared = "servers and load generator shared cores"
+        remarks = (f"{shared}: the ratio holds for this arrangement only",)
+    answer = updated(test.found, status=ClaimStatus.UNDECIDED, p_holm=found.p_holm)
     is_above = not found.verdict.is_lower
-    held = generator_held(
-        lambda quantity: known.workloads[_workload(known, quantity)],
-        test.link.above,
-        test.link.below,
-    )
-    if reason := held.doubt(is_above=is_above):
-        return updated(answer, remarks=(*remarks, reason))
-    is_right = is_above == (test.link.relation == ">")
+    if not found.proven:
+        reason = decision.doubt(found, link.bound)
+        answer = updated(answer, blocks_needed=None if reason else found.blocks_needed)
+    else:
+        reason = rate_doubt(known.campaign_of, link, is_above=is_above)
+    if reason or not found.proven:
+        return updated(answer, remarks=(*remarks, reason) if reason else remarks)
+    is_right = is_above == (link.relation == ">")
     status = ClaimStatus.HOLDS if is_right else ClaimStatus.FAILS
-    return updated(answer, status=status, remarks=tuple(remarks))
-
-
-def _shares(known: ClaimData, link: Inequality) -> Iterator[str]:
-    if any(run.cores.shared for run in _runs(known, link)):
-        yield "servers and load generator shared cores: the ratio holds for this arrangement only"
+    return updated(answer, status=status, remarks=remarks)
 
 
 def _published(known: ClaimData, link: Inequality) -> float | None:
@@ -463,18 +330,19 @@ def _published(known: ClaimData, link: Inequality) -> float | None:
     tables: dict[str, dict[Quantity, float]] = {}
     for row in known.header.experiment.published:
         if row.quantity:
-            named = read_quantity(row.quantity)
-            named = updated(named, workload=_workload(known, named))
-            tables.setdefault(row.table, {})[named] = row.value
-    above, below = (
-        [updated(one, workload=_workload(known, one)) for one in side]
-        for side in (link.above, link.below)
-    )
+            tables.setdefault(row.table, {})[_located(known, read_quantity(row.quantity))] = (
+                row.value
+            )
+    above, below = ([_located(known, one) for one in side] for side in (link.above, link.below))
     for table in tables.values():
         if above and below and all(table.get(one) for one in (*above, *below)):
             top, bottom = (math.prod(table[one] for one in side) for side in (above, below))
             return top / bottom
     return None
+
+
+def _located(known: ClaimData, quantity: Quantity) -> Quantity:
+    return updated(quantity, workload=known.workload_of(quantity))
 
 
 def _counted(known: ClaimData, link: Inequality, blank: InequalityResult) -> InequalityResult:
@@ -485,18 +353,37 @@ def _counted(known: ClaimData, link: Inequality, blank: InequalityResult) -> Ine
         return updated(blank, status=ClaimStatus.UNDECIDED, remarks=(remark,))
     number = link.right.number
     holds = {"<": value < number, ">": value > number, "=": value == number}[link.relation]
-    return updated(
-        blank,
-        status=ClaimStatus.HOLDS if holds else ClaimStatus.FAILS,
-        measured=f"{value:g}",
-    )
+    status = ClaimStatus.HOLDS if holds else ClaimStatus.FAILS
+    return updated(blank, status=status, measured=f"{value:g}")
 
 
 def _count(known: ClaimData, quantity: Quantity) -> float | None:
-    campaign = known.workloads[_workload(known, quantity)]
+    campaign = known.campaign_of(quantity)
     if quantity.metric == "errors":
-        return error_count(campaign, quantity.arm)
-    return counter_value(campaign.counters[quantity.arm], quantity.metric)
+        return _error_count(campaign, quantity.arm)
+    return _counter_value(campaign.counters[quantity.arm], quantity)
+
+
+def _error_count(campaign: WorkloadTrials, arm: str) -> int | None:
+    """Failed requests in all trials of an arm, also in those that errors made invalid.
+
+    A trial in which the arm failed completely adds one error. None without a trial.
+    """
+    mine = [trial for trial in campaign.trials if arm in trial.arms]
+    wrong = sum(sum(one.errors.values()) for _, one in measured(mine, arm))
+    failed = sum(t.failure is not None and t.failure.arm == arm for t in mine)
+    return wrong + failed if mine else None
+
+
+def _counter_value(counts: CounterReadings, quantity: Quantity) -> float | None:
+    """One count per request; None if it is unknown, which is not zero."""
+    if quantity.name != "calls":
+        return counts.per_request.get(quantity.name)
+    if counts.syscalls_reason:
+        return None
+    if quantity.part:
+        return counts.per_request.get(quantity.part, 0.0)
+    return sum(n for one, n in counts.per_request.items() if one not in COUNTERS)
 
 
 def _factor(known: ClaimData, link: Inequality) -> float | None:
@@ -511,84 +398,132 @@ def _factor(known: ClaimData, link: Inequality) -> float | None:
     return found
 
 
-def _missing_data(known: ClaimData, quantity: Quantity) -> tuple[ClaimStatus, str] | None:
+def _lacks(known: ClaimData, quantity: Quantity) -> Iterator[tuple[ClaimStatus, str]]:
     """Why a quantity cannot be had, and whether that is for lack of something here."""
     if quantity.is_benchmark:
-        return _missing_benchmark(known, quantity)
-    lack = _missing_trials(known, quantity) or _missing_count(known, quantity)
-    return lack or _missing_threads(known, quantity)
-
-
-def _missing_trials(known: ClaimData, quantity: Quantity) -> tuple[ClaimStatus, str] | None:
-    name, arm = _workload(known, quantity), quantity.arm
+        yield from _lacks_of_benchmark(known.benchmarks.get(quantity.arm), quantity)
+        return
+    name, arm = known.workload_of(quantity), quantity.arm
     if name in known.header.skipped:
-        return ClaimStatus.NOT_TESTABLE, known.header.skipped[name]
+        yield ClaimStatus.NOT_TESTABLE, known.header.skipped[name]
     campaign = known.workloads.get(name)
     if campaign is None:
-        return ClaimStatus.UNDECIDED, f"the workload {name} is not finished"
+        yield ClaimStatus.UNDECIDED, f"the workload {name} is not finished"
+        return
     for unavailable in campaign.run.unavailable:
         if unavailable.name == arm:
-            return ClaimStatus.NOT_TESTABLE, unavailable.sentence
+            yield ClaimStatus.NOT_TESTABLE, unavailable.sentence
     # Counts come from a start of their own, which a busy machine does not disturb.
-    if quantity.is_count:
-        return None
-    found = arm_outcome(campaign.trials, arm)
-    if found.status is not MeasurementStatus.MEASURED:
+    if not quantity.is_count:
+        yield from _lacks_of_value(campaign, quantity)
+    elif quantity.metric != "errors":
+        yield from _lacks_of_count(campaign.counters.get(arm), quantity)
+
+
+def _lacks_of_value(
+    campaign: WorkloadTrials, quantity: Quantity
+) -> Iterator[tuple[ClaimStatus, str]]:
+    arm = quantity.arm
+    outcome = arm_outcome(campaign.trials, arm)
+    if outcome.status is not MeasurementStatus.MEASURED:
         disturbed = sum(is_rejected(trial) for trial in campaign.trials if arm in trial.arms)
         reason = (
-            f"{disturbed} of its {found.total} {plural(found.total, 'trial')}"
+            f"{disturbed} of its {outcome.total} {plural(outcome.total, 'trial')}"
             f" {plural(disturbed, 'was', 'were')} rejected, none counts"
         )
-        reason = found.failures[0].reason if found.failures else reason
-        return ClaimStatus.UNDECIDED, f"{arm} has no value: {reason}"
-    excluded = campaign.comparison_input.excluded_arms.get(arm)
-    return (ClaimStatus.UNDECIDED, excluded[1]) if excluded else None
+        reason = outcome.failures[0].reason if outcome.failures else reason
+        yield ClaimStatus.UNDECIDED, f"{arm} has no value: {reason}"
+    if excluded := campaign.comparison_input.excluded_arms.get(arm):
+        yield ClaimStatus.UNDECIDED, excluded[1]
+    if quantity.metric == "total_cpu" and not logs(campaign.valid_trials, quantity):
+        yield ClaimStatus.NOT_TESTABLE, "the CPU time of the kernel's threads cannot be seen here"
 
 
-def _missing_count(known: ClaimData, quantity: Quantity) -> tuple[ClaimStatus, str] | None:
-    if not quantity.is_count or quantity.metric == "errors":
-        return None
-    counts = known.workloads[_workload(known, quantity)].counters.get(quantity.arm)
+def _lacks_of_count(
+    counts: CounterReadings | None, quantity: Quantity
+) -> Iterator[tuple[ClaimStatus, str]]:
     if counts is None:
-        return ClaimStatus.NOT_TESTABLE, f"no counters were recorded for {quantity.arm}"
-    if counter_value(counts, quantity.metric) is None:
+        yield ClaimStatus.NOT_TESTABLE, f"no counters were recorded for {quantity.arm}"
+    elif _counter_value(counts, quantity) is None:
         reason = counts.syscalls_reason or "no counter was available"
-        return ClaimStatus.NOT_TESTABLE, f"{quantity.text}: {reason}"
-    return None
+        yield ClaimStatus.NOT_TESTABLE, f"{quantity.text}: {reason}"
 
 
-def _missing_threads(known: ClaimData, quantity: Quantity) -> tuple[ClaimStatus, str] | None:
-    readings = known.workloads[_workload(known, quantity)].valid_trials
-    if quantity.metric == "total_cpu" and not logs(readings, quantity):
-        return ClaimStatus.NOT_TESTABLE, "the CPU time of the kernel's threads cannot be seen here"
-    return None
-
-
-def _missing_benchmark(known: ClaimData, quantity: Quantity) -> tuple[ClaimStatus, str] | None:
-    found = known.benchmarks.get(quantity.arm)
+def _lacks_of_benchmark(
+    found: BenchmarkOutput | None, quantity: Quantity
+) -> Iterator[tuple[ClaimStatus, str]]:
+    name = f"the microbenchmark {quantity.arm}"
     if found is None:
-        return ClaimStatus.UNDECIDED, f"the microbenchmark {quantity.arm} was not run"
-    if found.reason:
-        return ClaimStatus.NOT_TESTABLE, found.reason
-    name = quantity.metric.partition(".")[2]
-    if not all(name in one for one in found.rounds):
-        return ClaimStatus.NOT_TESTABLE, f"the microbenchmark {quantity.arm} did not print {name}"
-    return None
+        yield ClaimStatus.UNDECIDED, f"{name} was not run"
+    elif found.reason:
+        yield ClaimStatus.NOT_TESTABLE, found.reason
+    elif not all(quantity.part in one for one in found.rounds):
+        yield ClaimStatus.NOT_TESTABLE, f"{name} did not print {quantity.part}"
 
 
 def _parts(known: ClaimData, link: Inequality) -> Iterator[LogRatioSample]:
-    """What each workload and each bench contributes; those of different ones are independent."""
-    above = [(_origin(known, q), q) for q in link.above if not q.is_count]
-    below = [(_origin(known, q), q) for q in link.below if not q.is_count]
-    for origin in dict.fromkeys(one for one, _ in (*above, *below)):
-        mine = [q for one, q in above if one == origin], [q for one, q in below if one == origin]
-        benchmark, workload = origin
+    """What each workload and each benchmark contributes; different ones are independent."""
+
+    def origin(quantity: Quantity) -> tuple[str, str]:
+        is_benchmark = quantity.is_benchmark
+        return (quantity.arm, "") if is_benchmark else ("", known.workload_of(quantity))
+
+    sides = [[q for q in side if not q.is_count] for side in (link.above, link.below)]
+    for benchmark, workload in dict.fromkeys(origin(q) for side in sides for q in side):
+        above, below = ([q for q in side if origin(q) == (benchmark, workload)] for side in sides)
         if benchmark:
-            yield benchmark_sample(known.benchmarks[benchmark], *mine)
+            yield _benchmark_sample(known.benchmarks[benchmark], above, below)
         else:
-            yield log_ratio_sample(known.workloads[workload], *mine)
+            yield log_ratio_sample(known.workloads[workload], above, below)
 
 
-def _origin(known: ClaimData, quantity: Quantity) -> tuple[str, str]:
-    """The bench or the workload that a quantity comes from."""
-    return (quantity.arm, "") if quantity.is_benchmark else ("", _workload(known, quantity))
+def compare_published(known: ClaimData) -> Iterator[PublishedComparison]:
+    """Published values and measured ones, both as ratios to their table's first row.
+
+    Every row in the order of the file; absolute values are never compared.
+    """
+    first: dict[str, PublishedFigure] = {}
+    for row in known.header.experiment.published:
+        head = first.setdefault(row.table, row)
+        ours, head_ours = (
+            read_quantity(one.quantity) if one.quantity else None for one in (row, head)
+        )
+        value = _level(known, ours)
+        yield PublishedComparison(
+            published=row,
+            ratio=row.value / head.value if head.value else None,
+            ours=value,
+            our_ratio=_ratio(known, ours, head_ours) if row is not head else None,
+            remark="" if value or not row.quantity else "not measured here",
+        )
+
+
+def _level(known: ClaimData, wanted: Quantity | None) -> Estimate | None:
+    if wanted is None or wanted.is_count or wanted.is_benchmark:
+        return None
+    if known.workload_of(wanted) not in known.workloads:
+        return None
+    found = logs(known.campaign_of(wanted).valid_trials, wanted)
+    return estimate.geometric_mean(list(found.values()))
+
+
+def _ratio(known: ClaimData, ours: Quantity | None, head: Quantity | None) -> Estimate | None:
+    """Paired by block within a workload; across workloads the ratio of the means."""
+    if ours is None or head is None or ours.metric != head.metric or ours.is_benchmark:
+        return None
+    name = known.workload_of(ours)
+    if name == known.workload_of(head) and name in known.workloads:
+        found = log_ratio_sample(known.workloads[name], [ours], [head])
+        return estimate.geometric_mean(list(found.logs.values()))
+    above, below = _level(known, ours), _level(known, head)
+    if above is None or below is None:
+        return None
+    value = above.value / below.value
+    half = math.hypot(above.half_width, below.half_width)
+    return Estimate(
+        value=value,
+        low=value * math.exp(-half),
+        high=value * math.exp(half),
+        blocks=min(above.blocks, below.blocks),
+        sd_log=math.hypot(above.sd_log, below.sd_log),
+    )

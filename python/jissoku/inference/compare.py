@@ -12,10 +12,10 @@ from jissoku.inference.blocks import (
     ComparisonInput,
     RatioSamples,
     ValidTrials,
+    block_log_costs,
     fixed_rate_ratios,
     is_quiet,
     loads_of,
-    log_cost,
     log_ratios,
     valid_trials,
 )
@@ -46,8 +46,6 @@ from jissoku.model.updated import updated
 
 @dataclass(frozen=True, slots=True)
 class ArmOutcome:
-    """An arm's trials."""
-
     status: MeasurementStatus
     failures: tuple[FailureSummary, ...]
     valid: int
@@ -59,14 +57,12 @@ def arm_outcome(
 ) -> ArmOutcome:
     """Whether an arm has values, and what went wrong with it.
 
-    An arm that broke, and has fewer blocks than a verdict needs, has no values at all: the trials
-    in which a failing target did not fail are not a fair sample of it.
-
-    Args:
-        blocks_min: As many blocks as a verdict of the run needs.
+    An arm that broke, and has fewer blocks than a verdict of the run needs (`blocks_min`), has no
+    values at all: the trials in which a failing target did not fail are not a fair sample of it.
     """
     ours = [trial for trial in trials if arm in trial.arms]
-    kind = _main_kind(ours)
+    # The conditions of most blocks; the others are cross-checks.
+    kind = max(TrialKind, key=lambda kind: len({t.block for t in ours if t.kind is kind}))
     blocks = {t.block for t in ours if t.kind is kind and t.is_valid_for(arm)}
     failures = [t for t in ours if t.failure is not None and t.failure.arm == arm]
     wrong = [trial for trial in ours if _invalid_reasons(trial, arm)]
@@ -78,12 +74,6 @@ def arm_outcome(
             status = MeasurementStatus.INVALID
     counted = sum(trial.is_valid_for(arm) for trial in ours)
     return ArmOutcome(status, _failures(failures, wrong, arm), counted, len(ours))
-
-
-def _main_kind(ours: Sequence[Trial]) -> TrialKind:
-    """The conditions of most blocks of an arm; the others are cross-checks."""
-    blocks = {kind: {trial.block for trial in ours if trial.kind is kind} for kind in TrialKind}
-    return max(TrialKind, key=lambda kind: len(blocks[kind]))
 
 
 def _invalid_reasons(trial: Trial, arm: str) -> list[str]:
@@ -98,22 +88,20 @@ def _failures(
     failures: Iterable[Trial], wrong: Iterable[Trial], arm: str
 ) -> tuple[FailureSummary, ...]:
     """Each reason once, with all its trials and the target's last output."""
+    every = [
+        (str(trial.failure.stage), trial.failure.reason, trial.failure.stderr, trial.index)
+        for trial in failures
+        if trial.failure is not None
+    ]
+    every += [
+        ("", reason, "", trial.index) for trial in wrong for reason in _invalid_reasons(trial, arm)
+    ]
     found: dict[tuple[str, str], FailureSummary] = {}
-    for trial in failures:
-        if trial.failure is not None:
-            key = (str(trial.failure.stage), trial.failure.reason)
-            _add(found, key, trial, trial.failure.stderr)
-    for trial in wrong:
-        for reason in _invalid_reasons(trial, arm):
-            _add(found, ("", reason), trial, "")
+    for stage, reason, stderr, index in every:
+        known = found.get((stage, reason), FailureSummary(stage=stage, reason=reason))
+        trials = (*known.trials, index)
+        found[stage, reason] = updated(known, stderr=stderr or known.stderr, trials=trials)
     return tuple(found.values())
-
-
-def _add(
-    found: dict[tuple[str, str], FailureSummary], key: tuple[str, str], trial: Trial, stderr: str
-) -> None:
-    known = found.get(key, FailureSummary(stage=key[0], reason=key[1]))
-    found[key] = updated(known, stderr=stderr or known.stderr, trials=(*known.trials, trial.index))
 
 
 def comparison_input(run: Run, trials: Sequence[Trial]) -> ComparisonInput:
@@ -129,7 +117,7 @@ def comparison_input(run: Run, trials: Sequence[Trial]) -> ComparisonInput:
 
 def excluded_arms(run: Run, trials: Sequence[Trial]) -> dict[str, tuple[Verdict, str]]:
     found = {}
-    counts = _outcomes(run, trials)
+    counts = outcomes(run, trials)
     uneven = checks.uneven_rejection(trials, [arm.name for arm in run.arms])
     for name, known in counts.items():
         reason = known.failures[0].reason if known.failures else ""
@@ -142,7 +130,7 @@ def excluded_arms(run: Run, trials: Sequence[Trial]) -> dict[str, tuple[Verdict,
     return found
 
 
-def _outcomes(run: Run, trials: Sequence[Trial]) -> dict[str, ArmOutcome]:
+def outcomes(run: Run, trials: Sequence[Trial]) -> dict[str, ArmOutcome]:
     least = Looks(run.horizon).first
     return {arm.name: arm_outcome(trials, arm.name, least) for arm in run.arms}
 
@@ -159,7 +147,6 @@ def ranked_arms(run: Run) -> tuple[str, ...]:
 
 
 def pairs(run: Run) -> tuple[Pair, ...]:
-    """Every pair of ranked arms; those with the baseline first."""
     names = ranked_arms(run)
     ordered = sorted(names, key=lambda name: name != run.baseline)
     return tuple((later, earlier) for earlier, later in combinations(ordered, 2))
@@ -170,33 +157,30 @@ def compare(
 ) -> tuple[Comparison, ...]:
     """All pairs by every metric, each metric corrected for its own number of comparisons.
 
-    Args:
-        asked: The pairs; None: all pairs of ranked arms.
+    `asked`: None for all pairs of ranked arms.
     """
     asked = pairs(evidence.run) if asked is None else asked
-    latencies = [
-        [
-            _compare_metric(evidence, *pair, metric, load)
-            for load in evidence.loads
-            for pair in asked
-        ]
-        for metric in (Metric.P50, Metric.P99)
+    families = [
+        [_compare_metric(evidence, *pair, metric, load) for load in loads for pair in asked]
+        for metric, loads in (
+            (Metric.P50, evidence.loads),
+            (Metric.P99, evidence.loads),
+            (Metric.CAPACITY, (None,)),
+        )
     ]
-    capacities = [_compare_metric(evidence, *pair, Metric.CAPACITY, None) for pair in asked]
-    others = [found for family in (*latencies, capacities) for found in _settled(evidence, family)]
+    others = [found for family in families for found in _settled(evidence, family)]
     return (*compare_costs(evidence, asked), *others)
 
 
 def compare_costs(
     evidence: ComparisonInput, asked: tuple[Pair, ...] | None = None
 ) -> tuple[Comparison, ...]:
-    """The same by CPU time per request alone."""
-    asked = pairs(evidence.run) if asked is None else asked
-    count = len(asked) * len(evidence.loads)
-    return _settled(
-        evidence,
-        [compare_cost(evidence, *pair, load, count) for load in evidence.loads for pair in asked],
-    )
+    each = [
+        (*pair, load)
+        for load in evidence.loads
+        for pair in (pairs(evidence.run) if asked is None else asked)
+    ]
+    return _settled(evidence, [compare_cost(evidence, *one, len(each)) for one in each])
 
 
 def _settled(evidence: ComparisonInput, family: Sequence[Decided | None]) -> tuple[Comparison, ...]:
@@ -212,34 +196,29 @@ def _settled(evidence: ComparisonInput, family: Sequence[Decided | None]) -> tup
     return tuple(one for one, found in zip(settled, family, strict=True) if found)
 
 
-def aa_control(evidence: ComparisonInput) -> tuple[Comparison, ...]:
-    """The baseline against its A/A control at each load; none in a run without one."""
+def aa_control(evidence: ComparisonInput, metric: Metric = Metric.COST) -> tuple[Comparison, ...]:
+    """The baseline against its A/A control at each load; none in a run without one.
+
+    By cost the copies are compared in their common trials, by latency in the same trials.
+    """
     run = evidence.run
     if not run.aa_control:
         return ()
+    pair = run.aa_control, run.baseline
     found = [
-        compare_cost(evidence, run.aa_control, run.baseline, load, len(evidence.loads))
+        compare_cost(evidence, *pair, load, len(evidence.loads))
+        if metric is Metric.COST
+        else _compare_metric(evidence, *pair, metric, load)
         for load in evidence.loads
     ]
     return decision.settle([one for one in found if one is not None])
 
 
 def observed_noise(evidence: ComparisonInput, metric: Metric) -> float:
-    """Ratio minus one by which two copies of the baseline are shown to differ; 0 if they are not.
-
-    By cost the copies are compared in their common trials, by latency in the same trials.
-    """
-    run = evidence.run
-    if not run.aa_control:
-        return 0.0
-    if metric is Metric.COST:
-        shown = aa_control(evidence)
-    else:
-        pair = run.aa_control, run.baseline
-        found = [_compare_metric(evidence, *pair, metric, load) for load in evidence.loads]
-        shown = decision.settle([one for one in found if one is not None])
-    known = [abs(math.log(one.ratio.value)) for one in shown if one.proven and one.ratio]
-    return math.expm1(max(known, default=0.0))
+    """Ratio minus one by which two copies of the baseline are shown to differ; 0 if they do not."""
+    shown = aa_control(evidence, metric)
+    logs = [abs(math.log(one.ratio.value)) for one in shown if one.proven and one.ratio]
+    return math.expm1(max(logs, default=0.0))
 
 
 def compare_cost(
@@ -247,50 +226,42 @@ def compare_cost(
 ) -> Decided | None:
     """One pair by CPU time per request at one load, checked, and not yet settled.
 
-    Returns:
-        None if one of them does not reach this load. An excluded arm has a comparison at each load,
-        which gives the reason.
+    None if one of them does not reach this load. An excluded arm has the reason at each load.
     """
     for name in (arm, against):
         if name in evidence.excluded_arms:
-            return _without_figure(evidence, arm, against, load, name)
-    pair = evidence.cost_ratios(load, arm, against)
+            verdict, reason = evidence.excluded_arms[name]
+            return Decided(
+                Comparison(arm=arm, against=against, verdict=verdict, load=load, remarks=(reason,))
+            )
+    pair, run = evidence.cost_ratios(load, arm, against), evidence.run
     if not pair.logs:
         return None
-    seen = evidence.neighbours_at(load)
-    blank = Comparison(
-        arm=arm,
-        against=against,
-        verdict=Verdict.INCONCLUSIVE,
-        load=load,
+    least = minimum_effect_of(pair.source, run.mode)
+    blank = updated(
+        _blank(evidence, arm, against, load),
         source=pair.source,
         connections=pair.connections,
-        minimum_effect=_minimum_effect(evidence, pair),
-        condition=seen.condition,
-        other_programs=seen.share,
+        minimum_effect=max(run.minimum_effect, least, evidence.noise(Metric.COST)),
         is_calm=pair.is_calm,
         calm_fraction=pair.calm_fraction,
         other_ratio=estimate.geometric_mean(list(pair.others.values())),
     )
     block_s = evidence.block_s(pair.source, load)
     decided = decision.decide(blank, pair.logs, pair.looks, block_s=block_s)
-    checks = cross_checks(evidence, decided.found, pair, comparisons)
-    return decision.with_checks(decided, checks)
+    found = cross_checks(evidence, decided.found, pair, comparisons)
+    return decision.with_checks(decided, found)
 
 
-def _minimum_effect(evidence: ComparisonInput, pair: RatioSamples) -> float:
-    """At least the noise floor of this machine, and what the A/A control differs by."""
-    run = evidence.run
-    least = minimum_effect_of(pair.source, run.mode)
-    return max(run.minimum_effect, least, evidence.noise(Metric.COST))
-
-
-def _without_figure(
-    evidence: ComparisonInput, arm: str, against: str, load: Load, name: str
-) -> Decided:
-    verdict, reason = evidence.excluded_arms[name]
-    return Decided(
-        Comparison(arm=arm, against=against, verdict=verdict, load=load, remarks=(reason,))
+def _blank(evidence: ComparisonInput, arm: str, against: str, load: Load) -> Comparison:
+    seen = evidence.neighbours_at(load)
+    return Comparison(
+        arm=arm,
+        against=against,
+        verdict=Verdict.INCONCLUSIVE,
+        load=load,
+        condition=seen.condition,
+        other_programs=seen.share,
     )
 
 
@@ -313,18 +284,12 @@ def _compare_metric(
         block_s = evidence.block_s(source, load)
     if not logs:
         return None
-    seen = evidence.neighbours_at(load)
-    blank = Comparison(
-        arm=arm,
-        against=against,
-        verdict=Verdict.INCONCLUSIVE,
+    blank = updated(
+        _blank(evidence, arm, against, load),
         metric=metric,
-        load=load,
         source=source,
         connections=evidence.run.workload.connections,
         minimum_effect=max(MINIMUM_EFFECT_OF_METRIC[metric], evidence.noise(metric)),
-        condition=seen.condition,
-        other_programs=seen.share,
     )
     return decision.decide(blank, logs, evidence.looks, resolution=resolution, block_s=block_s)
 
@@ -335,10 +300,7 @@ def cross_checks(
     """Every check that the run's records allow; none for arms that were measured alone.
 
     A check beside other programs is a missing one: short, and of few blocks, it would show what the
-    machine did in other moments.
-
-    Args:
-        comparisons: Of the run; a check is as strict as they ask.
+    machine did in other moments. It is as strict as the number of comparisons of the run asks.
     """
     if pair.source is EvidenceSource.SINGLE:
         return ()
@@ -381,29 +343,22 @@ def _spread_alone(
 ) -> estimate.Spread | None:
     """The least spread of ln(ratio) between blocks with each arm alone; None if it is not known.
 
-    There each arm meets another start and other moments of the machine than the other one. What
-    that changes is known where an arm has two trials in a block, as the baseline has with an A/A
-    control: in 36 runs of one program 9 % from block to block, where the ratios of arms
-    alone varied by 8 %, and those of paired trials by 0.9 %.
+    Each arm meets another start and other moments of the machine than the other one. What that
+    changes is known where an arm has two trials in a block, as the baseline has with an A/A
+    control: in 36 runs of one program 9 % from block to block, where the ratios of arms alone
+    varied by 8 %, and those of paired trials by 0.9 %.
     """
     kind = PAIRED_KINDS.get(source, TrialKind.PAIRED)
     readings = evidence.at(found.load)
     changes = [
-        change
+        second - first
         for arm in (found.arm, found.against)
-        for change in _changes(arm, readings.with_arm(kind, arm))
+        for costs in block_log_costs(readings.with_arm(kind, arm), arm).values()
+        for first, second in pairwise(costs)
     ]
     if len(changes) < 2:
         return None
     return estimate.Spread(estimate.mean_and_sd(changes)[1], len(changes) - 1)
-
-
-def _changes(arm: str, trials: Iterable[Trial]) -> Iterator[float]:
-    """ln(cost / cost in the trial before) of an arm, where both trials are of one block."""
-    for before, after in pairwise(trials):
-        first, second = log_cost(before, arm), log_cost(after, arm)
-        if before.block == after.block and first is not None and second is not None:
-            yield second - first
 
 
 # Sources with both arms in one trial; a pair from two paired trials is as precise as these two.
@@ -416,8 +371,7 @@ Question = tuple[str, str, Load]
 def half_widths(run: Run, trials: Sequence[Trial]) -> dict[Question, float]:
     """The 95 % half-width of each pair's cost ratio at each load, as a natural logarithm.
 
-    Without arms that have no verdict, pairs that have fewer valid blocks than an interval needs,
-    and in a paired run pairs that have no common trial.
+    In a paired run without pairs that have no common trial.
     """
     return {
         pair: math.log(one.ratio.high / one.ratio.low) / 2
@@ -429,11 +383,9 @@ def half_widths(run: Run, trials: Sequence[Trial]) -> dict[Question, float]:
 def is_enough(run: Run, trials: Sequence[Trial], half_width_max: float) -> bool:
     """Whether every pair has the required precision, or more blocks would give none an interval.
 
-    Without any interval nothing is known of the precision. If that is because trials with both arms
-    were rejected, further blocks may give one, and it is not enough.
-
-    The light load is ignored if there are others: most of the cost of a request there is waking up,
-    which varies by a tenth from block to block.
+    Without any interval because trials with both arms were rejected, further blocks may give one,
+    and it is not enough. The light load is ignored if there are others: most of the cost of a
+    request there is waking up, which varies by a tenth from block to block.
 
     In a run that is looked at once, check only at the numbers of blocks of the mode (10, 15, 20,
     ...): a check after every block reduces the coverage of the interval (0.916 instead of
@@ -447,16 +399,12 @@ def is_enough(run: Run, trials: Sequence[Trial], half_width_max: float) -> bool:
 
 
 def lacks_calm(found: Comparison) -> bool:
-    """Whether a ratio is one beside other programs, and more blocks may have enough calm rotations.
-
-    It asks for the waiting alone, like the choice between the two.
-    """
+    """Whether more blocks of a ratio beside other programs may have enough calm rotations."""
     beside = found.condition is not Condition.QUIET
     return beside and not found.is_calm and bool(found.calm_fraction)
 
 
 def cost_verdicts(run: Run, trials: Sequence[Trial]) -> Mapping[Question, Comparison]:
-    """The comparisons by cost of a run so far, of those pairs and loads that have any."""
     settled = compare_costs(comparison_input(run, trials))
     return {(one.arm, one.against, one.load): one for one in settled if one.metric is Metric.COST}
 

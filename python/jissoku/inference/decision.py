@@ -5,6 +5,7 @@ agreement of two methods, the same correction for multiple comparisons, the same
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -47,11 +48,6 @@ def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
     )
 
 
-def confidence(comparisons: int) -> float:
-    """Confidence of each interval for 95 % over this many comparisons (Bonferroni)."""
-    return 1 - ALPHA / max(1, comparisons)
-
-
 METRIC_NAMES = {
     Metric.COST: "the CPU time per request",
     Metric.P50: "the median latency",
@@ -61,14 +57,12 @@ METRIC_NAMES = {
 }
 
 
-def format_ratio(estimate: Estimate) -> str:
-    """The factor with its interval, for readers."""
-    value, interval = estimate.text.split(" ", 1)
+def format_ratio(found: Estimate) -> str:
+    value, interval = found.text.split(" ", 1)
     return f"{value} \N{MULTIPLICATION SIGN} {interval}"
 
 
 def comparison_text(comparison: Comparison) -> str:
-    """The sentence of a comparison: the ratio and the verdict."""
     arm, against, verdict = comparison.arm, comparison.against, comparison.verdict
     at = f" at {comparison.load.text}" if comparison.metric is not Metric.CAPACITY else ""
     if comparison.ratio is None:
@@ -76,11 +70,8 @@ def comparison_text(comparison: Comparison) -> str:
         return f"{arm} compared with {against}{at}: {verdict}{reason}"
     verb = "uses" if comparison.metric is Metric.COST else "has"
     ratio, metric = format_ratio(comparison.ratio), METRIC_NAMES[comparison.metric]
-    has = f"{arm} {verb} {ratio} {metric} of {against}{at}"
-    return (
-        f"{has}: {verdict_text(comparison.metric, verdict)}{_certainty(comparison)}"
-        f"{beside(comparison)}"
-    )
+    says = f"{verdict_text(comparison.metric, verdict)}{_certainty(comparison)}{beside(comparison)}"
+    return f"{arm} {verb} {ratio} {metric} of {against}{at}: {says}"
 
 
 def _certainty(comparison: Comparison) -> str:
@@ -136,7 +127,6 @@ class Rule:
 
     Attributes:
         minimum_effect: Ratio minus one, the same distance both ways on the log scale.
-        looks: When the run may be looked at.
         resolution: By how much the logarithms may be off in the same direction in every block, as
             those of a search that moves in steps.
     """
@@ -147,7 +137,6 @@ class Rule:
 
     @property
     def band(self) -> float:
-        """The minimum effect as a logarithm."""
         return math.log1p(self.minimum_effect)
 
     def interval(self, mean: float, spread: float, blocks: int, confidence: float) -> Interval:
@@ -155,29 +144,21 @@ class Rule:
         return self.widened(self.looks.interval(mean, spread, blocks, confidence))
 
     def widened(self, found: Interval) -> Interval:
-        """An interval with the resolution as a part of its error."""
         return Interval(found.centre, found.low - self.resolution, found.high + self.resolution)
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict, and for an inconclusive one why."""
-
     verdict: Verdict
     remark: str = ""
 
 
 def classify(wide: Interval, narrow: Interval, minimum_effect: float) -> Verdict:
-    """The verdict of one pair of intervals on the log ratio.
+    """The verdict of intervals of the log ratio at 95 % (wide) and 90 % (narrow).
 
-    An effect that is surely too small to matter is called practically equal even where it is surely
-    not zero: that is what a minimum effect is for.
-
-    Args:
-        wide: At 95 %; its place against zero and against the minimum effect gives the direction.
-        narrow: At 90 %; inside the minimum effect on both sides means equal, which is the pair of
-            one-sided tests at 0.05 (Schuirmann, 1987).
-        minimum_effect: Ratio minus one, the same distance both ways on the log scale.
+    The narrow one inside the minimum effect on both sides means equal, which is the pair of
+    one-sided tests at 0.05 (Schuirmann, 1987). An effect that is surely too small to matter is
+    called so even where it is surely not zero: that is what a minimum effect is for.
     """
     band = math.log1p(minimum_effect)
     if wide.high < -band:
@@ -233,13 +214,9 @@ def blocks_needed(
 ) -> int | None:
     """How many more blocks would decide if mean and spread stayed as they are; None: over 1000.
 
-    Both methods have to agree then, and the p-value has to be small enough. Fewer than two blocks
-    have no spread: the first look may decide.
-
-    Args:
-        alpha: The largest p-value of a difference: 0.05 divided by the number of comparisons that
-            have none yet.
-        alpha_equal: The same of an equality; None: as of a difference.
+    Both methods have to agree then, and the p-value has to be at most `alpha`, of an equality
+    `alpha_equal`: 0.05 divided by the number of comparisons that have none yet. Fewer than two
+    blocks have no spread: the first look may decide.
     """
     if len(logs) < 2:
         return rule.looks.first - len(logs)
@@ -247,12 +224,9 @@ def blocks_needed(
     low, high = max(rule.looks.first, len(logs) + 1), BLOCKS_NEEDED_MAX
     if not _would_decide(logs, rule, alphas, high):
         return None
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (
-            (low, middle) if _would_decide(logs, rule, alphas, middle) else (middle + 1, high)
-        )
-    return low - len(logs)
+    blocks = range(low, high)
+    place = bisect_left(blocks, x=True, key=lambda count: _would_decide(logs, rule, alphas, count))
+    return low + place - len(logs)
 
 
 def _would_decide(
@@ -280,16 +254,11 @@ def _t_verdict(mean: float, spread: float, blocks: int, rule: Rule) -> Verdict:
 
 def _robust_verdict(logs: Sequence[float], rule: Rule, blocks: int = 0) -> Verdict | None:
     """By Hodges-Lehmann, as it would be with `blocks` blocks of the same spread; None from few."""
-    found = []
     shrink = math.sqrt(len(logs) / max(blocks, len(logs)))
-    for share in (0.95, 0.90):
-        interval = estimate.hodges_lehmann(logs, share)
-        if interval is None:
-            return None
-        centre = interval.centre
-        low, high = (centre + shrink * (end - centre) for end in (interval.low, interval.high))
-        found.append(rule.widened(Interval(centre, low, high)))
-    wide, narrow = found
+    found = [estimate.hodges_lehmann(logs, share) for share in (0.95, 0.90)]
+    wide, narrow = (one and rule.widened(one.shrunk(shrink)) for one in found)
+    if wide is None or narrow is None:
+        return None
     return classify(wide, narrow, rule.minimum_effect)
 
 
@@ -338,14 +307,10 @@ def decide(
     resolution: float = 0.0,
     block_s: float | None = None,
 ) -> Decided:
-    """Computes the values of one pair that do not depend on other pairs.
+    """Computes the values of one pair that do not depend on other pairs, from ln(ratio) by block.
 
-    Args:
-        blank: The arms, the metric, the load and the minimum effect.
-        logs: ln(ratio) by block.
-        looks: When the run may be looked at.
-        resolution: By how much all logarithms may be off in the same direction.
-        block_s: How long one more block takes, in seconds; None if unknown.
+    `blank` has the minimum effect; by the resolution all logarithms may be off in one direction;
+    one more block takes `block_s` seconds.
     """
     values = looks.used(tuple(logs[block] for block in sorted(logs)))
     rule = Rule(minimum_effect=blank.minimum_effect, looks=looks, resolution=resolution)
@@ -375,22 +340,18 @@ def decide_bound(
     bound: float,
     checks: Sequence[CrossCheck] = (),
     looks: Looks = ONE_LOOK,
-    block_s: float | None = None,
 ) -> Decided:
     """Decides on which side of a bound a ratio is; all its values are relative to the bound.
 
     Any distance from it counts: there is no minimum effect.
     """
     blank = Comparison(arm="", against="", verdict=Verdict.INCONCLUSIVE, minimum_effect=0.0)
-    relative = {block: log - math.log(bound) for block, log in logs.items()}
-    decided = decide(blank, relative, looks, block_s=block_s)
-    return with_checks(
-        decided,
-        [
-            updated(check, ratio=check.ratio and estimate.scaled(check.ratio, 1 / bound))
-            for check in checks
-        ],
-    )
+    decided = decide(blank, {block: log - math.log(bound) for block, log in logs.items()}, looks)
+    relative = [
+        updated(check, ratio=check.ratio and estimate.scaled(check.ratio, 1 / bound))
+        for check in checks
+    ]
+    return with_checks(decided, relative)
 
 
 def doubt(found: Comparison, bound: float = 1.0) -> str:
@@ -458,14 +419,9 @@ def agrees(
 ) -> bool:
     """Whether a check is compatible with the ratio that it checks, both given by their blocks.
 
-    At 1 %, corrected for all comparisons, because a false alarm withdraws a correct verdict. Fewer
-    than two blocks on either side are always compatible.
-
-    Args:
-        logs: ln(ratio) of each block of what is checked.
-        other: The same of the check.
-        comparisons: Of the run.
-        known: The least spread that blocks of the check are known to have.
+    At 1 %, corrected for all comparisons of the run, because a false alarm withdraws a correct
+    verdict. Fewer than two blocks on either side are always compatible. `known` is the least
+    spread that blocks of the check are known to have.
     """
     if len(logs) < 2 or len(other) < 2:
         return True
@@ -480,19 +436,17 @@ def with_checks(decided: Decided, checks: Sequence[CrossCheck]) -> Decided:
     """Compares a ratio with measurements by other methods.
 
     If a check contradicts only the size, the verdict stands and the check is reported as not
-    agreeing. If it contradicts the direction, the verdict is inconclusive.
+    agreeing. If it is on the other side of 1 than the difference, the verdict is inconclusive.
     """
-    known = updated(decided.found, cross_checks=tuple(checks))
-    known = updated(known, verdict=Verdict.DISPUTED) if _is_disputed(known) else known
-    return updated(decided, found=known)
-
-
-def _is_disputed(found: Comparison) -> bool:
-    """Whether a check that does not agree is on the other side of 1 than the difference."""
-    if found.ratio is None or not found.verdict.is_difference:
-        return False
-    ratios = [check.ratio for check in found.cross_checks if not check.agrees and check.ratio]
-    return any((ratio.value > 1) != (found.ratio.value > 1) for ratio in ratios)
+    found = decided.found
+    against = [check.ratio for check in checks if not check.agrees and check.ratio]
+    is_disputed = (
+        found.ratio is not None
+        and found.verdict.is_difference
+        and any((ratio.value > 1) != (found.ratio.value > 1) for ratio in against)
+    )
+    verdict = Verdict.DISPUTED if is_disputed else found.verdict
+    return updated(decided, found=updated(found, cross_checks=tuple(checks), verdict=verdict))
 
 
 def _robust(values: Sequence[float]) -> Estimate | None:
@@ -508,7 +462,6 @@ def _outliers(values: Sequence[float]) -> Iterator[str]:
 
 
 def _other_rotations(found: Comparison) -> Iterator[str]:
-    """The ratio from the rotations that were not chosen, where other programs ran."""
     if found.other_ratio is not None and found.condition is not Condition.QUIET:
         which = "of all rotations" if found.is_calm else "of the calm rotations alone"
         yield f"{which}: {found.other_ratio.text}"

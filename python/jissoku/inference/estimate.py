@@ -15,6 +15,7 @@ import numpy.typing as npt
 from scipy import optimize, special, stats  # type: ignore[import-untyped]
 
 from jissoku.model import Estimate
+from jissoku.model.updated import updated
 from jissoku.model.wording import plural
 
 # Sign flips are counted exactly up to this number of blocks; half of them are enumerated at a time,
@@ -28,15 +29,13 @@ OUTLIER_MADS = 14.8
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A centre and its interval, as natural logarithms."""
-
     centre: float
     low: float
     high: float
 
-    def excludes(self, other: "Interval") -> bool:
-        """Whether the intervals are disjoint."""
-        return self.low > other.high or self.high < other.low
+    def shrunk(self, factor: float) -> "Interval":
+        low, high = (self.centre + factor * (end - self.centre) for end in (self.low, self.high))
+        return Interval(self.centre, low, high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +47,12 @@ class Spread:
 
 
 def t_interval(logs: Sequence[float], confidence: float = 0.95) -> Interval:
-    """The mean of `logs` with its two-sided interval by Student's t.
-
-    Raises:
-        ValueError: Fewer than two values; no interval can be had from one.
-    """
+    """Student's two-sided interval of the mean; ValueError from fewer than two values."""
     mean, spread = mean_and_sd(logs)
     return t_interval_from(mean, spread, len(logs), confidence)
 
 
 def t_interval_from(mean: float, spread: float, blocks: int, confidence: float) -> Interval:
-    """The interval of this many blocks with this mean and standard deviation."""
     half = _t_quantile((1 + confidence) / 2, blocks - 1) * spread / math.sqrt(blocks)
     return Interval(mean, mean - half, mean + half)
 
@@ -72,10 +66,7 @@ def hodges_lehmann(logs: Sequence[float], confidence: float = 0.95) -> Interval 
     """Median of all pairwise means, with the interval that inverts Wilcoxon's signed-rank test.
 
     Exact for a symmetric distribution (Hollander, Wolfe and Chicken, Nonparametric Statistical
-    Methods, section 3.3).
-
-    Returns:
-        None when there are too few blocks for any interval at this confidence.
+    Methods, section 3.3). None from too few blocks for any interval at this confidence.
     """
     left_out = _walsh_left_out(len(logs), confidence)
     if left_out == 0:
@@ -112,22 +103,8 @@ def _signed_rank_probabilities(count: int) -> np.ndarray:
     return ways
 
 
-def t_test(logs: Sequence[float]) -> float:
-    """Two-sided p-value of the hypothesis that the mean is zero."""
-    mean, spread = mean_and_sd(logs)
-    if mean == 0:
-        return 1.0
-    if spread == 0:
-        return 0.0
-    return _two_sided(mean / spread * math.sqrt(len(logs)), len(logs) - 1)
-
-
 def welch(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """Two-sided p-value of equal means, with unequal variances (Welch 1947).
-
-    Raises:
-        ValueError: Fewer than two values on either side.
-    """
+    """Two-sided p-value of equal means, with unequal variances (Welch 1947); two values or more."""
     if max(ours) == min(ours) and max(theirs) == min(theirs):
         return 1.0 if ours[0] == theirs[0] else 0.0
     first, second = ((*mean_and_sd(logs), len(logs)) for logs in (ours, theirs))
@@ -143,9 +120,6 @@ def few_against_many(
     Each spread that theirs are known to have at least takes the place of their own where it is
     larger; of several, the one that allows the larger difference. A spread that is known from few
     values allows more than one that is known from many (Welch and Satterthwaite).
-
-    Raises:
-        ValueError: Fewer than two values on either side.
     """
     (mean, sd), (their_mean, their_sd) = mean_and_sd(ours), mean_and_sd(theirs)
     larger = [known for known in least if known.sd > their_sd]
@@ -205,17 +179,10 @@ def _signed_sums(values: np.ndarray) -> np.ndarray:
 
 
 def mean_and_sd(logs: Sequence[float]) -> tuple[float, float]:
-    """Mean and standard deviation (n - 1) of at least two logarithms.
-
-    Raises:
-        ValueError: Fewer than two values.
-    """
+    """Mean and standard deviation (n - 1); ValueError from fewer than two logarithms."""
     if len(logs) < 2:
-        raise ValueError(
-            f"{len(logs)} {plural(len(logs), 'block gives', 'blocks give')} no interval: at"
-            " least 2 are"
-            " needed"
-        )
+        gives = plural(len(logs), "block gives", "blocks give")
+        raise ValueError(f"{len(logs)} {gives} no interval: at least 2 are needed")
     values = np.asarray(logs, dtype=float)
     return float(values.mean()), float(values.std(ddof=1))
 
@@ -239,14 +206,8 @@ def as_ratio(interval: Interval, logs: Sequence[float]) -> Estimate:
 
 
 def scaled(ratio: Estimate, factor: float) -> Estimate:
-    """The same ratio of another unit."""
-    return Estimate(
-        value=ratio.value * factor,
-        low=ratio.low * factor,
-        high=ratio.high * factor,
-        blocks=ratio.blocks,
-        sd_log=ratio.sd_log,
-    )
+    value, low, high = (factor * one for one in (ratio.value, ratio.low, ratio.high))
+    return updated(ratio, value=value, low=low, high=high)
 
 
 def outliers(logs: Sequence[float]) -> tuple[int, ...]:
@@ -304,20 +265,17 @@ def critical(blocks: int, horizon: int, alpha: float) -> float:
     """The value that |t| must exceed after `blocks` blocks; infinite before the first look.
 
     Args:
-        blocks: At most as many as the horizon; more count as that many.
-        horizon: For how many blocks the error is spent.
+        blocks: More than `horizon`, over which the error is spent, count as that many.
         alpha: Two-sided, of all looks together.
     """
     return boundaries(looks(horizon), horizon, alpha).get(min(blocks, horizon), math.inf)
 
 
 def looks(horizon: int) -> tuple[int, ...]:
-    """After each block from the third on."""
     return tuple(range(FIRST_LOOK, horizon + 1))
 
 
 def compute_looks(horizon: int) -> None:
-    """Computes the critical values of all looks, which are kept."""
     for alpha in ALPHAS:
         boundaries(looks(horizon), horizon, alpha)
 
@@ -327,8 +285,8 @@ def p_value(t: float, blocks: int, horizon: int) -> float:
     if blocks < FIRST_LOOK:
         return 1.0
     blocks = min(blocks, horizon)
-    here = _tail(abs(t), blocks - 1)
-    tails = [_tail(critical(blocks, horizon, alpha), blocks - 1) for alpha in ALPHAS]
+    here = _two_sided(t, blocks - 1)
+    tails = [_two_sided(critical(blocks, horizon, alpha), blocks - 1) for alpha in ALPHAS]
     if here >= tails[0]:
         return 1.0
     if here <= tails[-1]:
@@ -338,10 +296,6 @@ def p_value(t: float, blocks: int, horizon: int) -> float:
         return min(ALPHAS[-1], here / added)
     known = np.log(tails[::-1]), np.log(ALPHAS[::-1])
     return float(np.exp(np.interp(math.log(here), *known)))
-
-
-def _tail(t: float, freedom: int) -> float:
-    return float(2 * special.stdtr(freedom, -t))
 
 
 @cache
@@ -424,7 +378,6 @@ class Looks:
 
     @property
     def first(self) -> int:
-        """The number of blocks of the first verdict."""
         return FIRST_LOOK if self.horizon else VERDICT_BLOCKS_MIN
 
     def used(self, logs: tuple[float, ...]) -> tuple[float, ...]:
@@ -434,12 +387,9 @@ class Looks:
     def interval(
         self, mean: float, spread: float, blocks: int, confidence: float = 0.95
     ) -> Interval:
-        """The interval of `blocks` blocks with this mean and standard deviation.
+        """The interval of `blocks` blocks with this mean and deviation; confidence 0.95 or 0.90.
 
         With several looks it holds at all of them at once, and of several estimates for each.
-
-        Args:
-            confidence: 0.95 or 0.90.
         """
         if not self.horizon:
             return t_interval_from(mean, spread, blocks, confidence)
@@ -452,7 +402,7 @@ class Looks:
         """Two-sided p-value of Student's t at the look after `blocks` blocks."""
         if self.horizon:
             return min(1.0, self.estimates * p_value(t, blocks, self.horizon))
-        return float(2 * special.stdtr(blocks - 1, -abs(t)))
+        return _two_sided(t, blocks - 1)
 
     def p_value(self, logs: Sequence[float], tolerance: float = 0.0) -> float:
         """Two-sided p-value of a mean of at most `tolerance` on either side of zero."""
@@ -481,7 +431,6 @@ class Looks:
 
 
 def _t(mean: float, spread: float, blocks: int, origin: float, tolerance: float) -> float:
-    """Student's t of a mean's distance from `origin`, of which `tolerance` is left out."""
     away = mean - origin
     away = math.copysign(max(0.0, abs(away) - tolerance), away)
     if spread == 0:

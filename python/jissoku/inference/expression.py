@@ -20,14 +20,14 @@ per request is exact and may be a factor beside measured values:
 import math
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from jissoku.errors import InputError
 
 Names = Mapping[str, float]
 
-RELATIONS = ("<", ">", "=")
+RELATIONS = "<>="
 OPERATORS: dict[str, Callable[[float, float], float]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
 }  # fmt: skip
@@ -66,8 +66,6 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Two operands and `+`, `-`, `*` or `/`."""
-
     sign: str
     left: "Formula"
     right: "Formula"
@@ -91,11 +89,6 @@ class Comparison:
 
 
 def parse_formula(text: str) -> Comparison:
-    """Reads a formula or a comparison of several.
-
-    Raises:
-        GrammarError: It is neither.
-    """
     return _Parser(text).comparison()
 
 
@@ -104,7 +97,6 @@ def value(text: str, names: Names) -> float:
 
     Raises:
         UnreportedValue: `names` lacks a name, or what it has gives no number, as 1 / 0.
-        GrammarError: It is not a formula.
     """
     read = parse_formula(text)
     if read.relations:
@@ -137,8 +129,6 @@ def _value(formula: Formula, names: Names) -> float:
 
 
 class _Parser:
-    """A recursive descent: one method for each rule of the grammar."""
-
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0
 
@@ -151,22 +141,19 @@ class _Parser:
             raise self._error()
         return Comparison(tuple(sides), tuple(relations))
 
-    def _sum(self) -> Formula:
-        return self._operations(("+", "-"), self._product)
-
-    def _product(self) -> Formula:
-        return self._operations(("*", "/"), self._factor)
-
-    def _operations(self, signs: tuple[str, ...], operand: Callable[[], Formula]) -> Formula:
-        read = operand()
-        while sign := self._take(signs):
-            read = Operation(sign, read, operand())
+    def _sum(self, operators: Sequence[str] = ("+-", "*/")) -> Formula:
+        """Operations of the loosest of some operators, and within them of the others."""
+        if not operators:
+            return self._factor()
+        read = self._sum(operators[1:])
+        while sign := self._take(operators[0]):
+            read = Operation(sign, read, self._sum(operators[1:]))
         return read
 
     def _factor(self) -> Formula:
-        if self._take(("-",)):
+        if self._take("-"):
             return Operation("*", -1.0, self._factor())
-        if self._take(("(",)):
+        if self._take("("):
             read = self._sum()
             self._close()
             return read
@@ -182,7 +169,7 @@ class _Parser:
 
     def _call(self, function: str) -> Call:
         arguments = [self._sum()]
-        while self._take((",",)):
+        while self._take(","):
             arguments.append(self._sum())
         self._close()
         if function not in {"max", "min"} and len(arguments) > 1:
@@ -190,13 +177,13 @@ class _Parser:
         return Call(function, tuple(arguments))
 
     def _close(self) -> None:
-        if not self._take((")",)):
+        if not self._take(")"):
             raise self._error()
 
-    def _take(self, signs: tuple[str, ...]) -> str:
+    def _take(self, signs: str) -> str:
         """The next sign, if it is one of these, which is then behind us; else nothing."""
         found = _TOKEN.match(self._text, self._at)
-        if found is None or found["sign"] not in signs:
+        if found is None or not found["sign"] or found["sign"] not in signs:
             return ""
         self._at = found.end()
         return found["sign"]
@@ -243,25 +230,30 @@ class Quantity:
     workload: str = ""
 
     @property
+    def name(self) -> str:
+        return self.metric.partition(".")[0]
+
+    @property
+    def part(self) -> str:
+        """As in `calls.openat`; empty without."""
+        return self.metric.partition(".")[2]
+
+    @property
     def is_count(self) -> bool:
-        """Whether it is an exact count without an interval."""
-        return self.metric.partition(".")[0] in COUNTERS
+        return self.name in COUNTERS
 
     @property
     def is_benchmark(self) -> bool:
         """Whether it is a benchmark's value; the arm is then the benchmark."""
-        return self.metric.startswith(f"{BENCHMARK}.")
+        return self.name == BENCHMARK
 
     @property
     def text(self) -> str:
-        """In the grammar of claims."""
         return f"{self.metric}({self.arm}{f'@{self.workload}' if self.workload else ''})"
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A product: a number, quantities it is multiplied by, and those it is divided by."""
-
     number: float
     above: tuple[Quantity, ...]
     below: tuple[Quantity, ...]
@@ -269,8 +261,6 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Inequality:
-    """Two sides and their relation."""
-
     left: Product
     relation: str
     right: Product
@@ -295,11 +285,7 @@ class Inequality:
 
 
 def parse(text: str) -> tuple[Inequality, ...]:
-    """Reads a claim's inequality; a chain gives one link for each of its relations.
-
-    Raises:
-        GrammarError: It is not an inequality; the message quotes the place.
-    """
+    """Reads a claim's inequality; a chain gives one link for each of its relations."""
     try:
         read = parse_formula(text)
     except GrammarError as error:
@@ -314,11 +300,7 @@ def parse(text: str) -> tuple[Inequality, ...]:
 
 
 def quantity(text: str) -> Quantity:
-    """Reads one quantity alone, as in `rate(nginx@hello)`.
-
-    Raises:
-        GrammarError: It is not a quantity.
-    """
+    """Reads one quantity alone, as in `rate(nginx@hello)`."""
     read = parse_formula(text)
     if read.relations or not isinstance(read.sides[0], Reference):
         raise GrammarError(f"{text!r} is not a quantity: write for example rate(nginx@hello)")

@@ -5,7 +5,8 @@ A deviation may have another cause than the tool: what disturbed a run is looked
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from jissoku.inference import estimate
@@ -72,11 +73,7 @@ def external_cause(run: RunDisturbance, what: str, got: float, truth: float) -> 
     a machine on which it was late disturbed the tool equally, unobserved. The monitor observes
     when the host takes a core away: the tool's, or the oracle's while requests wait to be read.
 
-    Args:
-        run: What happened.
-        what: The expression that was judged, such as `tool.p99_ns`.
-        got: What it came to.
-        truth: What it should have come to.
+    `what` is the expression that was judged, such as `tool.p99_ns`.
     """
     if run.foreign > FOREIGN_MAX:
         return f"others used {run.foreign * 100:.0f} % of the cores meanwhile"
@@ -89,9 +86,15 @@ def external_cause(run: RunDisturbance, what: str, got: float, truth: float) -> 
     if stalls and _is_time(what) and got > truth:
         beyond = _beyond(what)
         if beyond is None:
-            is_enough = "mean" in what and STALLS_TIMES * _mean_wait_ns(stalls) > got - truth
+            mean_wait_ns = sum(float(core["waited_ns"] / core["samples"]) for core in stalls)
+            is_enough = "mean" in what and STALLS_TIMES * mean_wait_ns > got - truth
         else:
-            left = beyond - _served_above(run.names, got)
+            # At least this fraction of the responses took longer, whatever the tool does.
+            served = run.names
+            above = [
+                1 - q for name, q in QUANTILES.items() if served.get(f"served.{name}_ns", 0.0) > got
+            ]
+            left = beyond - max(above, default=0.0)
             is_enough = STALLS_TIMES * _share(stalls, got - truth) > left
         if is_enough:
             share = _share(stalls, 0) * 100
@@ -123,19 +126,6 @@ def _share(stalls: Stalls, length_ns: float) -> float:
     return share
 
 
-def _mean_wait_ns(stalls: Stalls) -> float:
-    """How long a moment had to wait on average."""
-    return sum(float(core["waited_ns"] / core["samples"]) for core in stalls)
-
-
-def _served_above(names: Mapping[str, float], limit_ns: float) -> float:
-    """At least this fraction of the responses took longer, whatever the tool does."""
-    above = [
-        1 - q for name, q in QUANTILES.items() if names.get(f"served.{name}_ns", 0.0) > limit_ns
-    ]
-    return max(above, default=0.0)
-
-
 def _beyond(what: str) -> float | None:
     """The share of answers beyond a percentile such as `tool.p999_ns`; None if it is none."""
     digits = re.search(r"\bp(\d+)_ns|_p(\d+)_ns", what)
@@ -156,19 +146,17 @@ def score(
 
     An outcome that is not there was not offered by the tool.
     """
-    evidence: list[Evidence] = []
-    for setup in check.setup:
-        outcome = outcomes.get(setup.name)
-        for expectation in setup.expect if outcome else ():
-            assert outcome is not None
-            evidence += judge(expectation, outcome, is_timed=check.is_void_if_late(expectation))
-    return worst(Grade(found.grade) for found in evidence), tuple(evidence)
-
-
-def worst(grades: Iterable[Grade]) -> Grade:
-    """The worst of some; nothing to judge by is not offered."""
-    there = set(grades)
-    return next((grade for grade in WORST_FIRST if grade in there), Grade.NOT_OFFERED)
+    evidence = [
+        one
+        for setup in check.setup
+        if (outcome := outcomes.get(setup.name))
+        for expectation in setup.expect
+        for one in judge(expectation, outcome, is_timed=check.is_void_if_late(expectation))
+    ]
+    # Nothing to judge by is not offered.
+    grades = {Grade(one.grade) for one in evidence}
+    worst = next((grade for grade in WORST_FIRST if grade in grades), Grade.NOT_OFFERED)
+    return worst, tuple(evidence)
 
 
 def judge(
@@ -232,29 +220,30 @@ def _one(
     )
 
 
+@dataclass(frozen=True, slots=True)
 class _Bound:
-    """A truth, how far one may be from it, and on which side."""
-
-    def __init__(self, truth: float, tolerance: float, sign: str) -> None:
-        self.truth, self.tolerance, self.sign = truth, tolerance, sign
+    truth: float
+    tolerance: float
+    sign: str
 
     def grade(self, got: float) -> Grade:
         """A within the tolerance, B within three of them."""
-        off = got - self.truth
-        if self.sign == "at least ":
-            off = max(0.0, -off)
-        elif self.sign == "at most ":
-            off = max(0.0, off)
+        off = abs(got - self.truth)
+        if self.sign == ("at least " if got > self.truth else "at most "):
+            off = 0.0
         # A count may be exact to the last digit of a float, and a sum of floats is not.
         slack = 1e-9 * max(1.0, abs(self.truth))
-        if abs(off) <= self.tolerance + slack:
+        if off <= self.tolerance + slack:
             return Grade.A
-        return Grade.B if abs(off) <= B_TOLERANCES * self.tolerance else Grade.F
+        return Grade.B if off <= B_TOLERANCES * self.tolerance else Grade.F
 
 
 def _bound(expectation: Expectation, names: Mapping[str, float], each: str) -> _Bound:
-    sides = {"": expectation.equals, "at least ": expectation.at_least}
-    sides["at most "] = expectation.at_most
+    sides = {
+        "": expectation.equals,
+        "at least ": expectation.at_least,
+        "at most ": expectation.at_most,
+    }
     sign, text = next((sign, text) for sign, text in sides.items() if text is not None)
     truth = value(text.replace("{each}", each), names)
     absolute = value(expectation.absolute.replace("{each}", each), names)
@@ -277,17 +266,15 @@ TICKS_MIN = 20
 
 
 def with_results(record: CostRecord, tools: tuple[Tool, Tool]) -> CostRecord:
-    figures = []
-    for cell in record.cells:
-        unable = unsupported_reason(cell, tools)
-        pairs = [pair for pair in record.pairs if pair.cell == cell.name]
-        figures.append(
-            CostResult(cell=cell.name, unsupported_reason=unable)
-            if unable
-            else cost_result(cell, pairs)
-        )
-    names = [cell.name for cell in record.cells if unsupported_reason(cell, tools) is None]
-    return updated(record, figures=tuple(figures), overall=overall(names, record.pairs))
+    reasons = {cell.name: unsupported_reason(cell, tools) for cell in record.cells}
+    figures = tuple(
+        CostResult(cell=cell.name, unsupported_reason=reason)
+        if (reason := reasons[cell.name])
+        else cost_result(cell, [pair for pair in record.pairs if pair.cell == cell.name])
+        for cell in record.cells
+    )
+    names = [name for name, reason in reasons.items() if reason is None]
+    return updated(record, figures=figures, overall=overall(names, record.pairs))
 
 
 def cost_result(cell: LoadPoint, pairs: Sequence[ToolPair]) -> CostResult:

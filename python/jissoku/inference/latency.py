@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from itertools import takewhile
 
 import numpy as np
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
@@ -21,7 +22,7 @@ from jissoku.inference.blocks import (
     loads_of,
     log_cost,
     log_differences,
-    measurement_of,
+    measured,
     valid_trials,
 )
 from jissoku.model import (
@@ -44,13 +45,11 @@ DIGITS = 3
 DECODED_MAX = 4096
 
 
-# Latency histograms as a few numbers: which buckets hold answers, and how many. The library walks
-# through all of a histogram's 27,000 buckets for every percentile; most are empty.
-
-
 @dataclass(frozen=True, slots=True)
 class LatencyDistribution:
-    """Answers by bucket.
+    """A histogram as a few numbers: which buckets hold answers, and how many.
+
+    The library walks through all of its 27,000 buckets for every percentile; most are empty.
 
     Attributes:
         buckets: Indices of those that are not empty, ascending.
@@ -81,7 +80,6 @@ class LatencyDistribution:
 
 @lru_cache(maxsize=DECODED_MAX)
 def decode(histogram: str) -> LatencyDistribution:
-    """What a measurement's histogram holds."""
     whole = HdrHistogram(1, LATENCY_NS_MAX, DIGITS)
     whole.decode_and_add(histogram)
     counts = np.array(whole.counts)
@@ -90,7 +88,6 @@ def decode(histogram: str) -> LatencyDistribution:
 
 
 def merge(parts: Iterable[LatencyDistribution]) -> LatencyDistribution:
-    """All answers of several histograms."""
     known = list(parts)
     counts = [np.diff(part.cumulative, prepend=0) for part in known]
     buckets, places = np.unique(np.concatenate([p.buckets for p in known]), return_inverse=True)
@@ -107,7 +104,6 @@ def _bounds(bucket: int) -> tuple[int, int]:
 
 @cache
 def _shape() -> HdrHistogram:
-    """An empty one, which knows the values of its buckets."""
     return HdrHistogram(1, LATENCY_NS_MAX, DIGITS)
 
 
@@ -137,35 +133,40 @@ def percentiles(measurements: Mapping[int, ArmMeasurement]) -> tuple[Percentile,
 
     Where no single block supports one, all together may.
     """
-    return tuple(_percentiles(measurements))
-
-
-def _percentiles(measurements: Mapping[int, ArmMeasurement]) -> Iterator[Percentile]:
-    for label, fraction in PERCENTILES:
-        logs = log_percentiles(measurements, fraction)
-        if logs:
-            values = list(logs.values())
-            yield Percentile(
-                label=label,
-                fraction=fraction,
-                median_ns=math.exp(statistics.fmean(values)),
-                estimate_ns=estimate.geometric_mean(values),
-                requests=sum(one.requests for one in measurements.values()),
-            )
+    found = (
+        (label, fraction, list(log_percentiles(measurements, fraction).values()))
+        for label, fraction in PERCENTILES
+    )
+    return tuple(
+        Percentile(
+            label=label,
+            fraction=fraction,
+            median_ns=math.exp(statistics.fmean(logs)),
+            estimate_ns=estimate.geometric_mean(logs),
+            requests=sum(one.requests for one in measurements.values()),
+        )
+        for label, fraction, logs in found
+        if logs
+    )
 
 
 def log_percentiles(
     measurements: Mapping[int, ArmMeasurement], fraction: float
 ) -> dict[int, float]:
     """ln(percentile in nanoseconds) by block, in the way that the number of answers allows."""
-    is_whole = all(
-        is_supported(fraction, measurement.requests) for measurement in measurements.values()
-    )
-    return (log_per_block if is_whole else log_pooled)(measurements, fraction)
+    (found,) = _log_percentiles([measurements], fraction)
+    return found
 
 
-def log_per_block(measurements: Mapping[int, ArmMeasurement], fraction: float) -> dict[int, float]:
-    """Each block's own percentile."""
+def _log_percentiles(
+    sides: Sequence[Mapping[int, ArmMeasurement]], fraction: float
+) -> list[dict[int, float]]:
+    """Of several arms, all in the same way: block by block where each supports it, else pooled."""
+    is_whole = all(is_supported(fraction, one.requests) for side in sides for one in side.values())
+    return [(_log_per_block if is_whole else log_pooled)(side, fraction) for side in sides]
+
+
+def _log_per_block(measurements: Mapping[int, ArmMeasurement], fraction: float) -> dict[int, float]:
     return {
         block: math.log(max(1, percentile_ns(measurement, fraction)))
         for block, measurement in measurements.items()
@@ -182,17 +183,15 @@ def log_pooled(measurements: Mapping[int, ArmMeasurement], fraction: float) -> d
     up to a tenth. The jackknife over blocks did so in 85 to 90: a percentile jumps from one answer
     to the next.
 
-    Returns:
-        Nothing where all answers together do not support the percentile, where blocks are too few,
-        and where one lacks its histogram.
+    Nothing where all answers together do not support the percentile, where blocks are too few, and
+    where one lacks its histogram.
     """
-    total = sum(measurement.requests for measurement in measurements.values())
-    above = total * (1 - fraction)
+    above = sum(one.requests for one in measurements.values()) * (1 - fraction)
     if len(measurements) < PERCENTILE_BLOCKS_MIN or above < ABOVE_MIN_POOLED - 1e-6:
         return {}
-    if not all(measurement.histogram for measurement in measurements.values()):
+    if not all(one.histogram for one in measurements.values()):
         return {}
-    parts = {block: decode(measurement.histogram) for block, measurement in measurements.items()}
+    parts = {block: decode(one.histogram) for block, one in measurements.items()}
     whole = merge(parts.values())
     value = whole.at(fraction)
     part_above = whole.above(value) / whole.total
@@ -212,7 +211,6 @@ def _slope(whole: LatencyDistribution, fraction: float) -> float:
 
 
 def is_supported(fraction: float, requests: int) -> bool:
-    """Whether this many requests support the percentile at this fraction."""
     return requests * (1 - fraction) >= ABOVE_MIN - 1e-6
 
 
@@ -231,18 +229,15 @@ def curve(measurements: Iterable[ArmMeasurement]) -> tuple[QuantilePoint, ...]:
     if not known:
         return ()
     least = min(answers.total for answers in known)
-    found = []
-    for fraction in _grid():
-        if not is_supported(fraction, least):
-            break
-        values = [answers.at(fraction) for answers in known]
-        found.append(QuantilePoint(fraction=fraction, latency_ns=float(statistics.median(values))))
-    return tuple(found)
-
-
-def _grid() -> Iterator[float]:
-    for step in range(POINTS_PER_DECADE * DECADES_MAX + 1):
-        yield 1 - 10 ** (-step / POINTS_PER_DECADE)
+    steps = range(POINTS_PER_DECADE * DECADES_MAX + 1)
+    grid = (1 - 10 ** (-step / POINTS_PER_DECADE) for step in steps)
+    return tuple(
+        QuantilePoint(
+            fraction=fraction,
+            latency_ns=float(statistics.median(answers.at(fraction) for answers in known)),
+        )
+        for fraction in takewhile(lambda fraction: is_supported(fraction, least), grid)
+    )
 
 
 Logs = Mapping[int, float]
@@ -264,35 +259,22 @@ def latency_measurements(known: ValidTrials, arm: str) -> dict[int, ArmMeasureme
 
 
 def _measurements(known: ValidTrials, kind: TrialKind, arm: str) -> dict[int, ArmMeasurement]:
-    return {
-        trial.block: measurement
-        for trial in known.with_arm(kind, arm)
-        if (measurement := measurement_of(trial, arm)) is not None and measurement.requests
-    }
-
-
-def _both(
-    known: ValidTrials, kind: TrialKind, arm: str, against: str
-) -> tuple[dict[int, ArmMeasurement], dict[int, ArmMeasurement]]:
-    ours, theirs = _measurements(known, kind, arm), _measurements(known, kind, against)
-    shared = sorted(ours.keys() & theirs.keys())
-    return {block: ours[block] for block in shared}, {block: theirs[block] for block in shared}
+    found = measured(known.with_arm(kind, arm), arm)
+    return {trial.block: measurement for trial, measurement in found if measurement.requests}
 
 
 def log_latency_ratios(known: ValidTrials, metric: Metric, arm: str, against: str) -> Logs:
     """ln(percentile of `arm` / percentile of `against`), by block; empty without enough answers.
 
-    Both arms' percentiles are from trials of one kind, and taken in the same way: block by block
-    where each supports them, else over all answers (`latency.log_pooled`).
+    Both arms' percentiles are from trials of one kind, and taken in the same way.
     """
-    fraction = METRIC_FRACTIONS[metric]
-    sides = next(
-        filter(all, (_both(known, kind, arm, against) for kind in LATENCY_KINDS)), ({}, {})
-    )
-    measurements = [measurement for side in sides for measurement in side.values()]
-    is_whole = all(is_supported(fraction, measurement.requests) for measurement in measurements)
-    read = log_per_block if is_whole else log_pooled
-    return log_differences(*(read(side, fraction) for side in sides))
+    for kind in LATENCY_KINDS:
+        ours, theirs = _measurements(known, kind, arm), _measurements(known, kind, against)
+        shared = sorted(ours.keys() & theirs.keys())
+        if shared:
+            sides = [{block: side[block] for block in shared} for side in (ours, theirs)]
+            return log_differences(*_log_percentiles(sides, METRIC_FRACTIONS[metric]))
+    return {}
 
 
 def log_capacities(trials: Sequence[Trial], arm: str) -> Logs:
@@ -309,7 +291,6 @@ def _searches(trials: Sequence[Trial], arm: str) -> Iterator[tuple[Trial, int]]:
 
 
 def log_capacity_ratios(trials: Sequence[Trial], arm: str, against: str) -> Logs:
-    """ln(capacity of `arm` / capacity of `against`), by block."""
     return log_differences(log_capacities(trials, arm), log_capacities(trials, against))
 
 
@@ -326,18 +307,14 @@ def block_costs(run: Run, trials: Sequence[Trial]) -> dict[tuple[Load, str], lis
     A paired trial of the reference is one of several in its block: all of them count.
     """
     evidence = ComparisonInput(run, valid_trials(trials), {}, loads_of(run, tuple(trials)))
-    return {
-        (load, arm.name): values
-        for load in evidence.loads
-        for arm in run.arms
-        if (
-            values := [
-                math.exp(log)
-                for trial in evidence.at(load).with_arm(KINDS[run.method], arm.name)
-                if (log := log_cost(trial, arm.name)) is not None
-            ]
-        )
-    }
+    found = {}
+    for load in evidence.loads:
+        for arm in run.arms:
+            costs = evidence.at(load).with_arm(KINDS[run.method], arm.name)
+            logs = [log_cost(trial, arm.name) for trial in costs]
+            if values := [math.exp(log) for log in logs if log is not None]:
+                found[load, arm.name] = values
+    return found
 
 
 def search_resolution(trials: Sequence[Trial], arm: str, against: str) -> float:
@@ -353,12 +330,9 @@ def search_resolution(trials: Sequence[Trial], arm: str, against: str) -> float:
 
 def search_step(trials: Sequence[Trial], arm: str) -> float:
     """The mean ln(distance) between the two rates at which each search of an arm ended."""
-    gaps = [math.log(_next_rate(trial, rate) / rate) for trial, rate in _searches(trials, arm)]
+    gaps = []
+    for trial, rate in _searches(trials, arm):
+        steps = trial.capacity.steps if trial.capacity is not None else ()
+        above = [step.rate_rps for step in steps if not step.is_met and step.rate_rps > rate]
+        gaps.append(math.log(min(above, default=SEARCH_STEP * rate) / rate))
     return sum(gaps) / len(gaps) if gaps else math.log(SEARCH_STEP)
-
-
-def _next_rate(trial: Trial, rate: int) -> float:
-    """The lowest rate above a search's result that did not meet the objective."""
-    steps = trial.capacity.steps if trial.capacity is not None else ()
-    above = [step.rate_rps for step in steps if not step.is_met and step.rate_rps > rate]
-    return min(above, default=SEARCH_STEP * rate)

@@ -7,9 +7,10 @@ occasion.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -49,17 +50,13 @@ class LogRatio:
     def change(self) -> Change:
         """With its 95 % interval and the p-value of zero, both by Student's t."""
         half = _quantile(self.freedom) * self.error
-        return Change(
-            mean=self.mean, low=self.mean - half, high=self.mean + half, p_value=self._p_value()
-        )
-
-    def _p_value(self) -> float:
-        if self.variance == 0:
-            return 1.0 if self.mean == 0 else 0.0
-        distance = -abs(self.mean) / self.error
-        if math.isinf(self.freedom):
-            return float(2 * special.ndtr(distance))
-        return float(2 * special.stdtr(self.freedom, distance))
+        p_value = 1.0 if self.mean == 0 else 0.0
+        if self.variance:
+            distance = -abs(self.mean) / self.error
+            is_normal = math.isinf(self.freedom)
+            tail = special.ndtr(distance) if is_normal else special.stdtr(self.freedom, distance)
+            p_value = float(2 * tail)
+        return Change(mean=self.mean, low=self.mean - half, high=self.mean + half, p_value=p_value)
 
 
 def _quantile(freedom: float) -> float:
@@ -69,7 +66,6 @@ def _quantile(freedom: float) -> float:
 
 
 def log_ratio(logs: Sequence[float]) -> LogRatio | None:
-    """The mean of one logarithm per block; None from fewer than two."""
     if len(logs) < 2:
         return None
     values = np.asarray(logs, dtype=float)
@@ -84,16 +80,19 @@ def pair_ratio(run: IndexedRun, load: Load, arm: str, other: str) -> LogRatio | 
     return log_ratio(list(run.ratios(load, arm, other).values()))
 
 
+def satterthwaite(parts: Iterable[tuple[float, float]]) -> float:
+    """Degrees of freedom of a sum of variances, each with its own (Welch and Satterthwaite)."""
+    known = list(parts)
+    spread = sum(part**2 / max(freedom, 1.0) for part, freedom in known)
+    return sum(part for part, _ in known) ** 2 / spread if spread > 0 else math.inf
+
+
 def within_occasions(
     mean: Numbers, variance: Numbers, freedom: Numbers, starts: Sequence[int]
 ) -> list[LogRatio]:
     """One ratio from several runs of each occasion: weighted by their variances.
 
-    Args:
-        mean: Of each run, those of one occasion one after the other.
-        variance: Of each mean.
-        freedom: Degrees of freedom of each variance.
-        starts: Where the runs of each occasion begin.
+    The runs of one occasion follow one another, and begin at `starts`.
     """
     weights = 1 / np.maximum(variance, VARIANCE_MIN)
     mass = np.add.reduceat(weights, starts)
@@ -108,8 +107,7 @@ def shift(before: Sequence[LogRatio], after: Sequence[LogRatio], tau: Tau) -> Lo
     """The change of a log ratio from some occasions to others.
 
     Each side's mean is weighted by 1 / (variance + tau^2). The variance of the change is never
-    below what tau gives, and larger where the occasions of a side differ by more. Degrees of
-    freedom by Welch and Satterthwaite.
+    below what tau gives, and larger where the occasions of a side differ by more.
     """
     means, variances = [], []
     squares, freedom = 0.0, 0
@@ -126,18 +124,14 @@ def shift(before: Sequence[LogRatio], after: Sequence[LogRatio], tau: Tau) -> Lo
         (one.variance / len(side) ** 2, one.freedom) for side in (before, after) for one in side
     ]
     parts += [(tau.value**2 / len(side), tau.freedom) for side in (before, after)]
-    spread = sum(part**2 / max(free, 1.0) for part, free in parts)
-    free = sum(part for part, _ in parts) ** 2 / spread if spread > 0 else math.inf
-    return LogRatio(means[1] - means[0], variance, free)
+    return LogRatio(means[1] - means[0], variance, satterthwaite(parts))
 
 
 def tau_of_unchanged(differences: Sequence[LogRatio], freedom: float) -> Tau:
     """Rule 4: tau from pairs of unchanged arms (Paule and Mandel, 1982).
 
-    Args:
-        differences: Of each pair, the change of its log ratio between two occasions; its variance
-            is that of the two measurements. The change of a pair has twice the variance tau^2.
-        freedom: Degrees of freedom of their sum of squares; their number if they are independent.
+    Of each pair, the change of its log ratio between two occasions, with the variance of the two
+    measurements; it has twice the variance tau^2. `freedom` is that of their sum of squares.
     """
     if len(differences) < UNCHANGED_MIN:
         return Tau(value=TAU_ASSUMED, pairs=0)
@@ -241,22 +235,16 @@ class Step:
 
 
 def find_steps(found: Sequence[LogRatio], tau: float, alpha: float) -> tuple[Step, ...]:
-    """All steps, in order.
+    """All steps of one log ratio per occasion, in order; tau is in their weights.
 
-    Args:
-        found: One log ratio per occasion, earliest first.
-        tau: Standard deviation between occasions, which the weights contain.
-        alpha: A stretch with a larger p-value is not divided.
+    A stretch with a p-value above `alpha` is not divided.
     """
     first = max(0, len(found) - OCCASIONS_MAX)
     values = np.array([one.mean for one in found[first:]])
     weights = 1 / np.array([max(one.variance, VARIANCE_MIN) + tau**2 for one in found[first:]])
     steps = _divided(values, weights, alpha)
-    return tuple(Step(first + one.place, one.p_value) for one in sorted(steps, key=_place))
-
-
-def _place(step: Step) -> int:
-    return step.place
+    ordered = sorted(steps, key=attrgetter("place"))
+    return tuple(Step(first + one.place, one.p_value) for one in ordered)
 
 
 def _divided(values: Numbers, weights: Numbers, alpha: float) -> Iterator[Step]:
@@ -326,7 +314,6 @@ def _possible_lengths(weights: Numbers, reach: float, limit: float) -> list[int]
 
 
 def _sums(rows: Numbers) -> Numbers:
-    """Cumulative sums of each column, from nothing on."""
     return np.concatenate([np.zeros((1, rows.shape[1])), np.cumsum(rows, axis=0)])
 
 

@@ -13,10 +13,9 @@ from jissoku.inference.summary import summarise
 from jissoku.model import (
     FULL_LOAD,
     Arm,
-    ArmSummary,
     ConnectionMode,
+    Estimate,
     Load,
-    LoadPoint,
     Machine,
     Mode,
     Origin,
@@ -45,28 +44,14 @@ REVISION = 3
 
 
 def run_rows(key: str, run: Run, trials: Sequence[Trial], *, is_sweep: bool = False) -> RunRows:
-    """All rows of a run.
-
-    Args:
-        key: The run's key.
-        is_sweep: Whether it is a sweep, whose trials have different loads and no comparisons.
-    """
-    if is_sweep:
-        return RunRows(
-            runs=(_run_row(key, run, trials, None),),
-            arms=tuple(_arm_row(key, run, arm) for arm in run.arms),
-            blocks=(),
-            verdicts=(),
-            standings=(),
-            checks=tuple(_checks(key, trials)),
-        )
-    summary = summarise(run, trials, has_curves=False)
+    """All rows of a run; the trials of a sweep have different loads and no comparisons."""
+    summary = None if is_sweep else summarise(run, trials, has_curves=False)
     return RunRows(
         runs=(_run_row(key, run, trials, summary),),
         arms=tuple(_arm_row(key, run, arm) for arm in run.arms),
-        blocks=tuple(_blocks(key, run, tuple(trials))),
-        verdicts=tuple(_verdicts(key, summary)),
-        standings=tuple(_standings(key, summary)),
+        blocks=() if is_sweep else tuple(_blocks(key, run, tuple(trials))),
+        verdicts=tuple(_verdicts(key, summary)) if summary else (),
+        standings=tuple(_standings(key, summary)) if summary else (),
         checks=tuple(_checks(key, trials)),
     )
 
@@ -81,12 +66,10 @@ def program_key(arm: Arm) -> str:
 
 
 def workload_key(workload: Workload) -> str:
-    """Hash of the workload without its rate."""
     return _hash(msgspec.json.encode(updated(workload, rate_rps=None)).decode())
 
 
 def machine_key(machine: Machine) -> str:
-    """Hash of the machine's class, without its software."""
     return _hash(machine.cpu_model, str(machine.cores), str(machine.smt), machine.hypervisor)
 
 
@@ -96,6 +79,7 @@ def _hash(*parts: str) -> str:
 
 def _run_row(key: str, run: Run, trials: Sequence[Trial], summary: Summary | None) -> RunRow:
     machine = run.machine
+    cores = f"{machine.cores} {plural(machine.cores, 'core')}"
     loads = run.loads if summary is None else loads_of(run, tuple(trials))
     return RunRow(
         run=key,
@@ -104,8 +88,7 @@ def _run_row(key: str, run: Run, trials: Sequence[Trial], summary: Summary | Non
         mode=run.mode,
         method=run.method,
         machine=machine_key(machine),
-        machine_text=f"{machine.cpu_model}, {machine.cores} {plural(machine.cores, 'core')},"
-        f" {machine.hypervisor}",
+        machine_text=f"{machine.cpu_model}, {cores}, {machine.hypervisor}",
         machine_label=run.machine_label,
         boot=run.boot,
         kernel=machine.kernel,
@@ -137,12 +120,9 @@ def _run_row(key: str, run: Run, trials: Sequence[Trial], summary: Summary | Non
     )
 
 
-def _connections_text(workload: Workload) -> str:
-    return f"{workload.connections} {plural(workload.connections, 'connection')}"
-
-
 def _workload_text(workload: Workload) -> str:
-    parts = [f"{workload.method} {workload.path}", _connections_text(workload)]
+    connections = f"{workload.connections} {plural(workload.connections, 'connection')}"
+    parts = [f"{workload.method} {workload.path}", connections]
     if count := len(workload.raw_requests):
         parts[0] = f"{count} raw {plural(count, 'request')}"
     if workload.websocket:
@@ -200,6 +180,7 @@ def _blocks(key: str, run: Run, trials: tuple[Trial, ...]) -> Iterator[BlockRow]
 
 def _verdicts(key: str, summary: Summary) -> Iterator[VerdictRow]:
     for one in (*summary.comparisons, *summary.aa_control):
+        ratio = one.ratio
         yield VerdictRow(
             run=key,
             arm=one.arm,
@@ -209,9 +190,9 @@ def _verdicts(key: str, summary: Summary) -> Iterator[VerdictRow]:
             level=one.load.level,
             verdict=one.verdict,
             proven=one.proven,
-            ratio=one.ratio.value if one.ratio else None,
-            low=one.ratio.low if one.ratio else None,
-            high=one.ratio.high if one.ratio else None,
+            ratio=_value(ratio),
+            low=ratio.low if ratio else None,
+            high=ratio.high if ratio else None,
             p_holm=one.p_holm,
             blocks_needed=one.blocks_needed,
             sentence=one.sentence,
@@ -221,30 +202,29 @@ def _verdicts(key: str, summary: Summary) -> Iterator[VerdictRow]:
 def _standings(key: str, summary: Summary) -> Iterator[StandingRow]:
     for known in summary.arm_summaries:
         for point in known.points:
-            yield _standing(key, known, point)
+            multiple = point.relative_cost
+            latency = {one.label: one.median_ns for one in point.percentiles}
+            yield StandingRow(
+                run=key,
+                arm=known.arm.name,
+                rate_rps=point.load.rate_rps,
+                level=point.load.level,
+                status=known.status,
+                rank=point.rank,
+                cost_ns=_value(point.cost_ns),
+                multiple=_value(multiple),
+                multiple_low=multiple.low if multiple else None,
+                multiple_high=multiple.high if multiple else None,
+                p50_ns=latency.get("p50"),
+                p99_ns=latency.get("p99"),
+                closed_loop_rps=_value(known.rate_rps),
+                capacity_rps=_value(known.capacity_rps),
+                rss_bytes=known.rss_bytes,
+            )
 
 
-def _standing(key: str, known: ArmSummary, point: LoadPoint) -> StandingRow:
-    load: Load = point.load
-    multiple = point.relative_cost
-    latency = {one.label: one.median_ns for one in point.percentiles}
-    return StandingRow(
-        run=key,
-        arm=known.arm.name,
-        rate_rps=load.rate_rps,
-        level=load.level,
-        status=known.status,
-        rank=point.rank,
-        cost_ns=point.cost_ns.value if point.cost_ns else None,
-        multiple=multiple.value if multiple else None,
-        multiple_low=multiple.low if multiple else None,
-        multiple_high=multiple.high if multiple else None,
-        p50_ns=latency.get("p50"),
-        p99_ns=latency.get("p99"),
-        closed_loop_rps=known.rate_rps.value if known.rate_rps else None,
-        capacity_rps=known.capacity_rps.value if known.capacity_rps else None,
-        rss_bytes=known.rss_bytes,
-    )
+def _value(found: Estimate | None) -> float | None:
+    return None if found is None else found.value
 
 
 def _checks(key: str, trials: Sequence[Trial]) -> Iterator[CheckRow]:
@@ -306,7 +286,6 @@ def _word(arm: Arm) -> str:
 
 
 def _body(workload: Workload) -> str | None:
-    """The body as it may be given, or a name for its file."""
     if not workload.body:
         return None
     try:

@@ -12,7 +12,7 @@ from enum import StrEnum
 import numpy as np
 from scipy import stats  # type: ignore[import-untyped]
 
-from jissoku.model import Comparison, Estimate
+from jissoku.model import Comparison
 
 # Maximum rate of differences between equal arms, and minimum rate of detection of injected work.
 FALSE_ALARMS = 0.05
@@ -34,15 +34,9 @@ class BoundState(StrEnum):
     UNDECIDED = "undecided"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class BoundCheck:
-    """One line of the table.
-
-    Attributes:
-        campaigns: Number of campaigns with a ratio.
-        result: The observed value.
-        bound: The allowed or promised value.
-    """
+    """A line of the table: what campaigns with a ratio showed, and what is allowed or promised."""
 
     series: str
     campaigns: int
@@ -63,39 +57,24 @@ def detections_min(campaigns: int) -> int:
 
 def check_false_alarms(series: str, found: Sequence[Comparison]) -> BoundCheck:
     """Equal arms: how often they were reported as different."""
-    known = _with_ratio(found)
+    known = [one for one in found if one.ratio is not None]
     alarms, bound = sum(one.proven for one in known), false_alarms_max(len(known))
-    return BoundCheck(
-        series=series,
-        campaigns=len(known),
-        result=f"{alarms} called different",
-        bound=f"at most {bound}",
-        state=_state(known, is_kept=alarms <= bound),
-    )
+    state = _state(known, is_kept=alarms <= bound)
+    return BoundCheck(series, len(known), f"{alarms} called different", f"at most {bound}", state)
 
 
 def check_detection(series: str, found: Sequence[Comparison]) -> tuple[BoundCheck, BoundCheck]:
     """Injected work: how often it was detected, and how often with the wrong sign."""
-    known = _with_ratio(found)
+    known = [one for one in found if one.ratio is not None]
     higher = sum(one.proven and one.ratio.value > 1 for one in known if one.ratio)
     wrong = sum(one.proven and one.ratio.value < 1 for one in known if one.ratio)
     bound = detections_min(len(known))
-    mean = _mean_text(known)
+    logs = log_ratios(known)
+    mean = f", {_percent(math.expm1(float(np.mean(logs))))} on average" if logs else ""
+    states = _state(known, is_kept=higher >= bound), _state(known, is_kept=wrong == 0)
     return (
-        BoundCheck(
-            series=series,
-            campaigns=len(known),
-            result=f"{higher} found{mean}",
-            bound=f"at least {bound}",
-            state=_state(known, is_kept=higher >= bound),
-        ),
-        BoundCheck(
-            series=f"{series}: wrong sign",
-            campaigns=len(known),
-            result=str(wrong),
-            bound="none",
-            state=_state(known, is_kept=wrong == 0),
-        ),
+        BoundCheck(series, len(known), f"{higher} found{mean}", f"at least {bound}", states[0]),
+        BoundCheck(f"{series}: wrong sign", len(known), str(wrong), "none", states[1]),
     )
 
 
@@ -105,9 +84,7 @@ def check_shift(
     """Different programs: whether the ratio moved by the injected effect.
 
     The campaign is the unit, so that what differs between campaigns is in the interval (Welch).
-
-    Args:
-        effect: Injected ratio minus one.
+    `effect` is the injected ratio minus one.
     """
     ours, theirs = log_ratios(slowed), log_ratios(plain)
     bound = f"{_percent(effect)} within the interval"
@@ -123,13 +100,8 @@ def check_shift(
     else:
         # An interval that also contains no effect does not decide.
         state = BoundState.PASS if shown.low > 0 else BoundState.UNDECIDED
-    return BoundCheck(
-        series=series,
-        campaigns=campaigns,
-        result=f"{_percent(value)} [{_percent(low)}, {_percent(high)}]",
-        bound=bound,
-        state=state,
-    )
+    result = f"{_percent(value)} [{_percent(low)}, {_percent(high)}]"
+    return BoundCheck(series, campaigns, result, bound, state)
 
 
 def check_repeatability(series: str, found: Sequence[Comparison]) -> BoundCheck:
@@ -139,26 +111,15 @@ def check_repeatability(series: str, found: Sequence[Comparison]) -> BoundCheck:
     """
     ratios = [one.ratio for one in found if one.ratio is not None]
     pairs = list(zip(ratios[::2], ratios[1::2], strict=False))
-    apart = sum(_are_disjoint(one, other) for one, other in pairs)
+    apart = sum(one.low > other.high or other.low > one.high for one, other in pairs)
     bound = int(stats.binom.ppf(1 - TAIL, len(pairs), DISJOINT)) if pairs else 0
-    return BoundCheck(
-        series=series,
-        campaigns=len(ratios),
-        result=f"{apart} of {len(pairs)} pairs disjoint",
-        bound=f"at most {bound}",
-        state=_state(pairs, is_kept=apart <= bound),
-    )
+    result = f"{apart} of {len(pairs)} pairs disjoint"
+    state = _state(pairs, is_kept=apart <= bound)
+    return BoundCheck(series, len(ratios), result, f"at most {bound}", state)
 
 
 def too_few_campaigns(series: str, campaigns: int, bound: str) -> BoundCheck:
-    """The line of a bound that this many campaigns cannot decide."""
-    return BoundCheck(
-        series=series,
-        campaigns=campaigns,
-        result="too few campaigns",
-        bound=bound,
-        state=BoundState.UNDECIDED,
-    )
+    return BoundCheck(series, campaigns, "too few campaigns", bound, BoundState.UNDECIDED)
 
 
 def pooled_sd(found: Iterable[Comparison]) -> float | None:
@@ -174,18 +135,7 @@ def noise_floor(found: Iterable[Comparison]) -> float | None:
 
 
 def log_ratios(found: Iterable[Comparison]) -> list[float]:
-    """The logarithm of each ratio; comparisons without one are left out."""
     return [math.log(one.ratio.value) for one in found if one.ratio is not None]
-
-
-def _with_ratio(found: Iterable[Comparison]) -> list[Comparison]:
-    return [one for one in found if one.ratio is not None]
-
-
-def _mean_text(known: Sequence[Comparison]) -> str:
-    if not known:
-        return ""
-    return f", {_percent(math.expm1(float(np.mean(log_ratios(known)))))} on average"
 
 
 def _percent(effect: float) -> str:
@@ -196,7 +146,3 @@ def _state(seen: Sequence[object], *, is_kept: bool) -> BoundState:
     if not seen:
         return BoundState.UNDECIDED
     return BoundState.PASS if is_kept else BoundState.FAIL
-
-
-def _are_disjoint(one: Estimate, other: Estimate) -> bool:
-    return one.low > other.high or other.low > one.high

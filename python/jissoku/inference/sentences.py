@@ -1,8 +1,9 @@
 """A run in sentences: its headline, ranks and advice, and warnings that qualify its results."""
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
 
 from jissoku.inference import checks, estimate
 from jissoku.inference.blocks import loads_of, log_cost, valid_trials
@@ -36,8 +37,8 @@ def headline(
 ) -> str:
     """The result of the comparison in one sentence.
 
-    `standings` come cheapest first at the main load. With two arms there is one comparison a
-    load, and the main load's is the answer; with more, the ends of the ranking are.
+    Summaries come cheapest first at the main load. With two arms there is one comparison a load,
+    and the main load's is the answer; with more, the ends of the ranking are.
     """
     costs = [one for one in comparisons if one.metric is Metric.COST]
     here = [one for one in costs if one.load == main]
@@ -49,12 +50,10 @@ def headline(
     ]
     if not ranked or main is None:
         return _nothing(run, arm_summaries, costs)
-    parts = (
-        *_first_and_last(ranked, here, main),
-        *_changes(costs, main),
-        *_conditions(here),
-        *_without_result(arm_summaries),
-    )
+    parts = [*_first_and_last(ranked, here, main), *_changes(costs, main), *_conditions(here)]
+    broken = [s.arm.name for s in arm_summaries if s.status is not MeasurementStatus.MEASURED]
+    if broken:
+        parts.append(f"{join_names(broken)} has no result")
     return "; ".join(parts) + "."
 
 
@@ -114,12 +113,6 @@ def _conditions(costs: Sequence[Comparison]) -> Iterator[str]:
         yield f"all of it {text.removeprefix(', ')}"
 
 
-def _without_result(arm_summaries: Sequence[ArmSummary]) -> Iterator[str]:
-    broken = [s.arm.name for s in arm_summaries if s.status is not MeasurementStatus.MEASURED]
-    if broken:
-        yield f"{join_names(broken)} has no result"
-
-
 def _between(costs: Sequence[Comparison], one: str, other: str) -> Comparison | None:
     return next((c for c in costs if {c.arm, c.against} == {one, other}), None)
 
@@ -154,16 +147,11 @@ def join_names(found: Sequence[str]) -> str:
 
 
 def ranks(ordered: Sequence[str], is_apart: Callable[[str, str], bool]) -> dict[str, int]:
-    """One more than the number of arms that are proven to be better.
+    """One more than the number of arms that are proven to be better, in the order of names.
 
     An arm is proven to be better than another if their comparison shows it, or if a third is proven
     to lie between them. So the order of ranks never contradicts a proven comparison, and arms of
     which none is proven to be better share a rank.
-
-    Args:
-        ordered: Names, the best first.
-        is_apart: Whether the comparison of two arms shows a difference, with all comparisons
-            counted.
     """
     better: dict[str, set[str]] = {}
     for index, name in enumerate(ordered):
@@ -196,13 +184,19 @@ def advice(
     ]
     if len(field) < 2:
         return ()
-    return (
-        *_at_loads(Metric.COST, loads, field, comparisons),
-        *_at_loads(Metric.P99, loads, field, comparisons),
-        *_overall(Metric.CAPACITY, field, comparisons),
-        *_unreached(arm_summaries, field),
-        *_undecided(comparisons),
-    )
+    found = [
+        text
+        for one in (Metric.COST, Metric.P99)
+        for text in _at_loads(one, loads, field, comparisons)
+    ]
+    if best := _best([c for c in comparisons if c.metric is Metric.CAPACITY], field):
+        found.append(f"{BETTER[Metric.CAPACITY]}: {best}.")
+    found += [
+        f"{known.arm.name} does not reach {known.unreached[0].text}."
+        for known in arm_summaries
+        if known.arm.name in field and known.unreached
+    ]
+    return (*found, *_undecided(comparisons))
 
 
 def _at_loads(
@@ -220,35 +214,19 @@ def _at_loads(
         yield f"{BETTER[metric]}: {text}."
 
 
-def _overall(
-    metric: Metric, field: Sequence[str], comparisons: Sequence[Comparison]
-) -> Iterator[str]:
-    best = _best([c for c in comparisons if c.metric is metric], field)
-    if best:
-        yield f"{BETTER[metric]}: {best}."
-
-
 def _best(comparisons: Sequence[Comparison], field: Sequence[str]) -> str:
     """The arms not proven worse than another; empty where no difference is proven."""
     mine = [c for c in comparisons if c.ratio]
     known = [name for name in field if any(name in {c.arm, c.against} for c in mine)]
-    worse = {_worse(c) for c in mine if c.proven}
+    worse = {
+        c.arm if (c.ratio.value > 1) == c.metric.less_is_better else c.against
+        for c in mine
+        if c.proven and c.ratio
+    }
     best = [name for name in known if name not in worse]
     if not best or len(best) == len(known):
         return ""
     return join_names(best) + (" (no difference shown)" if len(best) > 1 else "")
-
-
-def _worse(found: Comparison) -> str:
-    assert found.ratio is not None, "a proven comparison has a ratio"
-    is_arm = (found.ratio.value > 1) == found.metric.less_is_better
-    return found.arm if is_arm else found.against
-
-
-def _unreached(arm_summaries: Sequence[ArmSummary], field: Sequence[str]) -> Iterator[str]:
-    for known in arm_summaries:
-        if known.arm.name in field and known.unreached:
-            yield f"{known.arm.name} does not reach {known.unreached[0].text}."
 
 
 def _undecided(comparisons: Sequence[Comparison]) -> Iterator[str]:
@@ -296,41 +274,44 @@ def report_warnings(
     return tuple(sorted(found, key=lambda warning: ORDER.index(warning.severity)))
 
 
+def problem(title: str, text: str, detail: str = "") -> ReportWarning:
+    return ReportWarning(severity=Severity.PROBLEM, title=title, text=text, detail=detail)
+
+
+def warning(title: str, text: str) -> ReportWarning:
+    return ReportWarning(severity=Severity.WARNING, title=title, text=text)
+
+
+def note(title: str, text: str) -> ReportWarning:
+    return ReportWarning(severity=Severity.NOTE, title=title, text=text)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
+
+
 def _of_arms(arm_summaries: Sequence[ArmSummary]) -> Iterator[ReportWarning]:
     measured = [known for known in arm_summaries if known.status is MeasurementStatus.MEASURED]
     reasons = Counter(broken.reason for known in measured for broken in known.failures)
     common = [reason for reason, arms in reasons.items() if arms > 1]
     for reason in common:
-        title = "A trial has no result for any of its targets"
-        yield ReportWarning(severity=Severity.WARNING, title=title, text=reason)
+        yield warning("A trial has no result for any of its targets", reason)
     for known in arm_summaries:
-        name = known.arm.name
+        name, total = known.arm.name, known.trials_total
         if known.status is MeasurementStatus.UNMEASURED:
-            count = known.trials_total
-            text = (
-                f"None of its {count} {plural(count, 'trial')} is valid."
-                if count
-                else "None of its trials finished."
-            )
-            yield ReportWarning(
-                severity=Severity.PROBLEM, title=f"{name} was not measured", text=text
-            )
+            what = f"its {total} {plural(total, 'trial')} is valid" if total else ""
+            yield problem(f"{name} was not measured", f"None of {what or 'its trials finished'}.")
         for broken in known.failures:
             where = f" ({broken.stage})" if broken.stage else ""
-            how_often = (
-                f"{len(broken.trials)} of {known.trials_total}"
-                f" {plural(known.trials_total, 'trial')}"
-            )
+            how_often = f"{len(broken.trials)} of {total} {plural(total, 'trial')}{where}"
             if known.status is MeasurementStatus.MEASURED:
                 if broken.reason in common:
                     continue
-                title = f"{name} has no result in {how_often}{where}"
+                title = f"{name} has no result in {how_often}"
             else:
                 word = "failed" if known.status is MeasurementStatus.FAILED else "is invalid"
-                title = f"{name} {word}: {how_often}{where}"
-            yield ReportWarning(
-                severity=Severity.PROBLEM, title=title, text=broken.reason, detail=broken.stderr
-            )
+                title = f"{name} {word}: {how_often}"
+            yield problem(title, broken.reason, broken.stderr)
 
 
 def _of_comparisons(comparisons: Sequence[Comparison]) -> Iterator[ReportWarning]:
@@ -338,33 +319,28 @@ def _of_comparisons(comparisons: Sequence[Comparison]) -> Iterator[ReportWarning
     for reason in dict.fromkeys(c.remarks[0] for c in invalid if c.remarks):
         names = [f"{c.arm} / {c.against}" for c in invalid if c.remarks[:1] == (reason,)]
         which = "every pair" if len(names) == len(comparisons) else ", ".join(names)
-        text = f"{reason[:1].upper()}{reason[1:]}. Concerned: {which}."
-        yield ReportWarning(severity=Severity.PROBLEM, title="Verdicts withheld", text=text)
+        yield problem("Verdicts withheld", f"{_sentence(reason)}. Concerned: {which}.")
     for found in comparisons:
-        against = [check for check in found.cross_checks if not check.agrees and check.ratio]
+        against = [
+            f"{check.name}: {check.ratio.text}"
+            for check in found.cross_checks
+            if not check.agrees and check.ratio
+        ]
         if against:
             title = f"{found.arm} / {found.against} at {found.load.text}: a check disagrees"
-            text = "; ".join(
-                f"{check.name}: {check.ratio.text}" for check in against if check.ratio
-            )
-            yield ReportWarning(
-                severity=Severity.WARNING, title=title, text=f"{found.sentence}. {text}."
-            )
+            yield warning(title, f"{found.sentence}. {'; '.join(against)}.")
 
 
 def _of_the_aa_control(aa_control: Sequence[Comparison]) -> Iterator[ReportWarning]:
-    """The A/A control: two copies of one server in the same trials, at each load."""
     for found in aa_control:
         if found.ratio is None:
             continue
         text = f"{found.against} compared with a second copy of itself: {found.ratio.text}."
         if found.proven:
-            title = f"A/A control failed at {found.load.text}"
             text = f"{text} Smaller effects do not count in this run."
-            yield ReportWarning(severity=Severity.WARNING, title=title, text=text)
+            yield warning(f"A/A control failed at {found.load.text}", text)
         else:
-            title = f"A/A control at {found.load.text}"
-            yield ReportWarning(severity=Severity.NOTE, title=title, text=text)
+            yield note(f"A/A control at {found.load.text}", text)
 
 
 def _of_answers(run: Run, trials: Sequence[Trial]) -> Iterator[ReportWarning]:
@@ -378,23 +354,20 @@ def _of_answers(run: Run, trials: Sequence[Trial]) -> Iterator[ReportWarning]:
     right = answers.get(run.baseline)
     if right is None:
         return
-    for name in sorted(answers):
-        given = answers[name]
+    for name, given in sorted(answers.items(), key=itemgetter(0)):
+        compared = (
+            ("status", given.status, right.status),
+            ("content type", given.content_type, right.content_type),
+            ("a body size in bytes:", given.body_bytes, right.body_bytes),
+        )
         differs = [
-            f"{what} {ours!r}, not {theirs!r}"
-            for what, ours, theirs in (
-                ("status", given.status, right.status),
-                ("content type", given.content_type, right.content_type),
-                ("a body size in bytes:", given.body_bytes, right.body_bytes),
-            )
-            if ours != theirs
+            f"{what} {ours!r}, not {theirs!r}" for what, ours, theirs in compared if ours != theirs
         ]
         if not differs and given.body_sha256 != right.body_sha256:
             differs = ["other bytes in the body"]
         if differs:
             title = f"{name} and {run.baseline} are not comparable"
-            text = f"{name} answers with {', '.join(differs)}."
-            yield ReportWarning(severity=Severity.WARNING, title=title, text=text)
+            yield warning(title, f"{name} answers with {', '.join(differs)}.")
 
 
 def _of_the_machine(run: Run, trials: tuple[Trial, ...]) -> Iterator[ReportWarning]:
@@ -415,17 +388,14 @@ def _of_the_machine(run: Run, trials: tuple[Trial, ...]) -> Iterator[ReportWarni
                 " from the first third of the blocks to the last. Ratios within a trial stand;"
                 " absolute values are an average over both."
             )
-            yield ReportWarning(
-                severity=Severity.WARNING, title="The machine changed during the run", text=text
-            )
+            yield warning("The machine changed during the run", text)
 
 
 def _of_the_condition(comparisons: Sequence[Comparison]) -> Iterator[ReportWarning]:
-    """Loads at which other programs used the cores."""
-    beside = [one for one in comparisons if one.condition is not Condition.QUIET]
     seen: dict[Load, Comparison] = {}
-    for one in beside:
-        seen.setdefault(one.load, one)
+    for one in comparisons:
+        if one.condition is not Condition.QUIET:
+            seen.setdefault(one.load, one)
     if seen:
         shares = ", ".join(
             f"{100 * one.other_programs:.0f} % at {load.text}" for load, one in seen.items()
@@ -434,16 +404,18 @@ def _of_the_condition(comparisons: Sequence[Comparison]) -> Iterator[ReportWarni
             f"They used {shares} of the cores. Verdicts hold beside them; on quiet cores ratios are"
             f" usually farther from 1, and latencies shorter.{_calm_text(seen.values())}"
         )
-        title = "Other programs ran beside the measurement"
-        yield ReportWarning(severity=Severity.WARNING, title=title, text=text)
+        yield warning("Other programs ran beside the measurement", text)
 
 
 def _calm_text(comparisons: Iterable[Comparison]) -> str:
     """How much of the time slices was calm, by load, where that is known."""
-    known = [one for one in comparisons if one.calm_fraction is not None]
-    if not known:
+    parts = [
+        f"{100 * one.calm_fraction:.0f} % at {one.load.text}"
+        for one in comparisons
+        if one.calm_fraction is not None
+    ]
+    if not parts:
         return ""
-    parts = [f"{100 * (one.calm_fraction or 0):.0f} % at {one.load.text}" for one in known]
     return (
         " No other program delayed a target or the load generator in some rotations of the time"
         f" slices ({', '.join(parts)}); where they are enough, costs are compared by them alone."
@@ -454,39 +426,35 @@ def _of_rejections(trials: Sequence[Trial]) -> Iterator[ReportWarning]:
     rejected = [trial for trial in trials if is_rejected(trial)]
     if not rejected:
         return
-    messages: dict[str, list[str]] = {}
+    messages: dict[str, list[str]] = defaultdict(list)
     for trial in rejected:
         for check in trial.failed_checks:
             if check.outcome is CheckOutcome.REJECT:
-                messages.setdefault(check.name, []).append(check.message)
+                messages[check.name].append(check.message)
     causes = ", ".join(f"{name} {len(found)}" for name, found in sorted(messages.items()))
     example = max(messages.values(), key=len)[0]
-    share = len(rejected) / len(trials)
     several = "They give no result; most were repeated."
     what = plural(len(rejected), "It gives no result.", several)
-    yield ReportWarning(
-        severity=Severity.WARNING if share > REJECTED_WARNING_MIN else Severity.NOTE,
-        title=f"{len(rejected)} of {len(trials)} {plural(len(trials), 'trial')}"
-        f" {plural(len(rejected), 'was', 'were')} rejected",
-        text=f"{what} By check: {causes}. For example: {example}.",
+    were = f"{plural(len(trials), 'trial')} {plural(len(rejected), 'was', 'were')}"
+    is_many = len(rejected) / len(trials) > REJECTED_WARNING_MIN
+    yield (warning if is_many else note)(
+        f"{len(rejected)} of {len(trials)} {were} rejected",
+        f"{what} By check: {causes}. For example: {example}.",
     )
 
 
 def _of_warnings(trials: Sequence[Trial]) -> Iterator[ReportWarning]:
     """One report warning per kind of check warning; bottlenecks are shown with the rate."""
-    seen: dict[str, list[tuple[str, FailedCheck]]] = {}
+    seen: dict[str, list[tuple[str, FailedCheck]]] = defaultdict(list)
     for trial in trials:
         for check in trial.failed_checks:
             if check.outcome is CheckOutcome.WARNING and check.name not in SAID_ELSEWHERE:
-                arm = check.arm or " + ".join(sorted(trial.arms))
-                seen.setdefault(check.name, []).append((arm, check))
+                seen[check.name].append((check.arm or " + ".join(sorted(trial.arms)), check))
     for name, found in sorted(seen.items()):
         counts = sorted(Counter(arm for arm, _ in found).items())
         arms = ", ".join(f"{arm} ({times} of its trials)" for arm, times in counts)
-        yield ReportWarning(
-            severity=Severity.WARNING if name in INVALIDATING_CHECKS else Severity.NOTE,
-            title=TITLES.get(name, name),
-            text=f"{arms}. For example: {found[0][1].message}.",
+        yield (warning if name in INVALIDATING_CHECKS else note)(
+            TITLES.get(name, name), f"{arms}. For example: {found[0][1].message}."
         )
 
 
@@ -511,40 +479,28 @@ TITLES = {
 
 def _of_rates(arm_summaries: Sequence[ArmSummary]) -> Iterator[ReportWarning]:
     rates = [(s.arm.name, s.rate_rps.value) for s in arm_summaries if s.rate_rps is not None]
-    same = checks.common_ceiling(rates)
-    if same:
-        yield ReportWarning(
-            severity=Severity.WARNING,
-            title="A common ceiling",
-            text=(
-                f"The closed-loop rates of {', '.join(same)} lie within 1 % of each other: more"
-                " likely the load generator or the kernel was the limit than the servers."
-            ),
+    if same := checks.common_ceiling(rates):
+        text = (
+            f"The closed-loop rates of {', '.join(same)} lie within 1 % of each other: more likely"
+            " the load generator or the kernel was the limit than the servers."
         )
+        yield warning("A common ceiling", text)
 
 
 def _of_the_run(run: Run, arm_summaries: Sequence[ArmSummary]) -> Iterator[ReportWarning]:
     for arm in arm_summaries:
         if arm.status is MeasurementStatus.MEASURED and not any(p.cost_ns for p in arm.points):
-            title = f"The CPU time of {arm.arm.name} is unknown"
             text = (
                 "It was not started by the lab, or too few trials are valid: no cost, no verdict."
             )
-            yield ReportWarning(severity=Severity.WARNING, title=title, text=text)
+            yield warning(f"The CPU time of {arm.arm.name} is unknown", text)
     if run.cores.shared:
-        yield ReportWarning(
-            severity=Severity.WARNING,
-            title="Servers and load generator shared cores",
-            text="Ratios between targets remain valid; absolute values do not.",
-        )
+        text = "Ratios between targets remain valid; absolute values do not."
+        yield warning("Servers and load generator shared cores", text)
     if not run.floor:
         text = "Relative cost has no unit: no target can be compared with the least possible cost."
-        yield ReportWarning(
-            severity=Severity.WARNING, title="The floor was not measured", text=text
-        )
+        yield warning("The floor was not measured", text)
     for unavailable in run.unavailable:
-        reason = f"{unavailable.reason[:1].upper()}{unavailable.reason[1:]}".rstrip(".")
+        reason = _sentence(unavailable.reason).rstrip(".")
         text = f"{reason}. To add it: {unavailable.install_hint}"
-        yield ReportWarning(
-            severity=Severity.NOTE, title=f"{unavailable.name} is unavailable", text=text
-        )
+        yield note(f"{unavailable.name} is unavailable", text)

@@ -17,7 +17,6 @@ import numpy as np
 
 from jissoku.inference import decision
 from jissoku.inference.across_runs import (
-    CONTROL_ALPHA,
     SUSPICION_ALPHA,
     Occasion,
     breaks,
@@ -25,10 +24,10 @@ from jissoku.inference.across_runs import (
     comparison_key,
     confirmation,
     difference,
-    observed_tau,
-    occasions,
+    most_moved,
     race,
     surroundings,
+    suspected,
 )
 from jissoku.inference.pooling import (
     OCCASIONS_MIN,
@@ -46,7 +45,6 @@ from jissoku.model import Load
 from jissoku.model.history import (
     ArmChange,
     ArmRow,
-    Control,
     IndexedRun,
     MachineRatio,
     PooledRatio,
@@ -64,8 +62,7 @@ class SeriesPlan:
     """One arm of a target in comparable runs, and the arm that is its unit.
 
     Attributes:
-        groups: Runs of one occasion with one program of the target and the same surroundings, the
-            earliest occasion first.
+        groups: Runs of one occasion with one program of the target and the same surroundings.
         units: Name of the unit in each run that has it, by the run's key.
         last: The newest occasion.
     """
@@ -80,8 +77,6 @@ class SeriesPlan:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A point of a series with its log ratio, and its newest run."""
-
     point: SeriesPoint
     value: LogRatio
     run: IndexedRun
@@ -97,18 +92,13 @@ def series_plans(found: Iterable[Occasion], target: str) -> tuple[SeriesPlan, ..
                 groups[comparison_key(run)].append(run)
         for key, runs in groups.items():
             comparable[key].append(tuple(runs))
-    return tuple(
-        plan
-        for group in comparable.values()
-        for name in _arms_of(group, target)
-        if (plan := _plan(group, target, name))
-    )
-
-
-def _arms_of(group: Iterable[Occasion], target: str) -> list[str]:
-    """Their names, without those of A/A controls, which are copies of the baseline."""
-    arms = (arm for runs in group for run in runs for arm in run.arms)
-    return sorted({arm.arm for arm in arms if arm.target == target and not arm.is_control})
+    plans: list[SeriesPlan] = []
+    for group in comparable.values():
+        # A/A controls are copies of the baseline.
+        arms = (arm for runs in group for run in runs for arm in run.arms if not arm.is_control)
+        names = sorted({arm.arm for arm in arms if arm.target == target})
+        plans += filter(None, (_plan(group, target, name) for name in names))
+    return tuple(plans)
 
 
 def _plan(group: Sequence[Occasion], target: str, name: str) -> SeriesPlan | None:
@@ -159,7 +149,9 @@ def points_by_load(
     plan: SeriesPlan, columns: RatioColumns
 ) -> Iterator[tuple[Load, list[Measured]]]:
     """The points at each rate that has one; a rate's name is that of its newest run."""
-    rows = _rows_of_runs(columns)
+    rows: dict[str, list[int]] = defaultdict(list)
+    for row, key in enumerate(columns.run):
+        rows[key].append(row)
     places: dict[int, list[tuple[int, int, IndexedRun]]] = defaultdict(list)
     for number, group in enumerate(plan.groups):
         for run in group:
@@ -169,13 +161,6 @@ def points_by_load(
                     places[columns.rate[row]].append((number, row, run))
     for rate, found in places.items():
         yield load_of(rate or None, columns.level[found[-1][1]]), _points(plan.arm, columns, found)
-
-
-def _rows_of_runs(columns: RatioColumns) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = defaultdict(list)
-    for row, run in enumerate(columns.run):
-        found[run].append(row)
-    return found
 
 
 def _points(
@@ -211,32 +196,8 @@ def _point(name: str, value: LogRatio, runs: Sequence[IndexedRun]) -> Measured:
     return Measured(point, value, runs[-1])
 
 
-def ratio_columns(runs: Iterable[IndexedRun], plans: Iterable[SeriesPlan]) -> RatioColumns:
-    """The ratios of some plans, from runs with measurements."""
-    asked = sorted({(key, plan.arm, unit) for plan in plans for key, unit in plan.units.items()})
-    known = {run.row.run: run for run in runs}
-    rows = [
-        (key, arm, unit, load.rate_rps or 0, load.level, ratio)
-        for key, arm, unit in asked
-        for load in known[key].loads
-        if (ratio := pair_ratio(known[key], load, arm, unit))
-    ]
-    return RatioColumns(
-        run=[row[0] for row in rows],
-        arm=[row[1] for row in rows],
-        unit=[row[2] for row in rows],
-        rate=[row[3] for row in rows],
-        level=[row[4] for row in rows],
-        mean=[row[5].mean for row in rows],
-        variance=[row[5].variance for row in rows],
-        freedom=[row[5].freedom for row in rows],
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What a series is about."""
-
     arm: str
     anchor: ArmRow
     load: Load
@@ -248,7 +209,9 @@ def with_changes(found: Sequence[Measured], asked: Question) -> tuple[tuple[Seri
     joined = [found[0], *(_joined(one, two, asked) for one, two in pairwise(found))]
     points = [one.point for one in joined]
     without = 0
-    for start, end in _stretches(joined):
+    # Stretches within which nothing but the target changed: points of two are never joined.
+    broken = [index for index, one in enumerate(joined) if one.point.breaks]
+    for start, end in pairwise([0, *broken, len(joined)]):
         stretch = joined[start:end]
         for place, change in _versions(stretch, asked):
             points[start + place] = updated(points[start + place], since=change)
@@ -275,14 +238,8 @@ def _joined(before: Measured, after: Measured, asked: Question) -> Measured:
         since = shared and difference(earlier, run, names, shared, asked.tau)
         if since:
             confirmed_by = confirmation(earlier, run, asked.arm)
-            point = updated(point, since=_suspected(updated(since, confirmation=confirmed_by)))
+            point = updated(point, since=suspected(updated(since, confirmation=confirmed_by)))
     return Measured(point, after.value, run)
-
-
-def _stretches(found: Sequence[Measured]) -> Iterator[tuple[int, int]]:
-    """Parts within which nothing but the target changed: points of two are never joined."""
-    places = [index for index, one in enumerate(found) if one.point.breaks]
-    yield from pairwise([0, *places, len(found)])
 
 
 def _versions(stretch: Sequence[Measured], asked: Question) -> Iterator[tuple[int, ArmChange]]:
@@ -292,38 +249,33 @@ def _versions(stretch: Sequence[Measured], asked: Question) -> Iterator[tuple[in
     bounds = [0, *places, len(stretch)]
     for start, place, end in zip(bounds, bounds[1:], bounds[2:], strict=False):
         if end - start > SIDE_MIN:
-            yield place, _change(stretch, (start, place, end), asked)
+            yield place, _change(stretch[start:place], stretch[place:end], asked)
 
 
 def _searched(
     stretch: Sequence[Measured], steps: Sequence[Step], asked: Question
 ) -> Iterator[tuple[int, ArmChange]]:
     bounds = [0, *(step.place for step in steps), len(stretch)]
-    for number, step in enumerate(steps):
-        change = _change(stretch, (bounds[number], step.place, bounds[number + 2]), asked)
+    for step, start, end in zip(steps, bounds, bounds[2:], strict=False):
+        change = _change(stretch[start : step.place], stretch[step.place : end], asked)
         sure = updated(change.change, p_value=step.p_value)
-        yield step.place, _suspected(updated(change, change=sure))
+        yield step.place, suspected(updated(change, change=sure))
 
 
-def _change(
-    stretch: Sequence[Measured], bounds: tuple[int, int, int], asked: Question
-) -> ArmChange:
+def _change(before: Sequence[Measured], after: Sequence[Measured], asked: Question) -> ArmChange:
     """From the occasions on one side of a place to those on its other side."""
-    start, place, end = bounds
-    before, after = stretch[start:place], stretch[place:end]
-    tau = asked.tau
-    found = shift([one.value for one in before], [one.value for one in after], tau).change
-    control, moved = _control(before, after, asked)
+    control, moved = most_moved(_moved(before, after, asked))
     points = before[-1].point, after[0].point
-    return _suspected(
+    ours, theirs = ([one.value for one in side] for side in (before, after))
+    return suspected(
         ArmChange(
             arm=asked.arm,
             load=asked.load,
             versions=(points[0].version, points[1].version),
-            change=found,
+            change=shift(ours, theirs, asked.tau).change,
             anchors=(asked.anchor.arm,),
             control=control,
-            control_change=moved.change if moved else None,
+            control_change=moved,
             is_same=points[0].program == points[1].program,
             is_suspected=False,
             occasions=(len(before), len(after)),
@@ -332,26 +284,21 @@ def _change(
     )
 
 
-def _control(
+def _moved(
     before: Sequence[Measured], after: Sequence[Measured], asked: Question
-) -> tuple[Control, LogRatio | None]:
-    """Rule 3: whether other unchanged arms moved against the anchor at the same place."""
-    moved = []
+) -> list[LogRatio]:
+    """Of other unchanged arms, their changes against the anchor at the same place."""
     programs = {
         arm.program
         for one in (*before, *after)
         for arm in one.run.arms
         if arm.program and arm.arm != asked.arm and not arm.is_control
     }
-    for program in sorted(programs - {asked.anchor.program}):
-        sides = [_ratios(side, program, asked) for side in (before, after)]
-        if all(sides):
-            moved.append(shift(sides[0], sides[1], asked.tau))
-    if not moved:
-        return Control.ABSENT, None
-    most = min(moved, key=lambda one: one.change.p_value)
-    has_moved = most.change.p_value < CONTROL_ALPHA / len(moved)
-    return (Control.MOVED if has_moved else Control.UNMOVED), most
+    sides = (
+        [_ratios(side, program, asked) for side in (before, after)]
+        for program in sorted(programs - {asked.anchor.program})
+    )
+    return [shift(one, other, asked.tau) for one, other in sides if one and other]
 
 
 def _ratios(side: Sequence[Measured], program: str, asked: Question) -> list[LogRatio]:
@@ -367,16 +314,8 @@ def _ratios(side: Sequence[Measured], program: str, asked: Question) -> list[Log
     return found
 
 
-def _suspected(change: ArmChange) -> ArmChange:
-    """With what the p-value says, before it is corrected for the number of tests."""
-    is_sure = change.control is not Control.MOVED and change.change.p_value <= SUSPICION_ALPHA
-    return updated(change, is_suspected=is_sure)
-
-
 @dataclass(frozen=True, slots=True)
 class PlannedSeries:
-    """A series with its values, before its changes are tested."""
-
     plan: SeriesPlan
     load: Load
     points: Sequence[Measured]
@@ -399,17 +338,7 @@ class PlannedSeries:
         return found
 
 
-def target_history(runs: Sequence[IndexedRun], target: str) -> tuple[Series, ...]:
-    """Every series of a target, from runs with all their measurements."""
-    plans = series_plans(occasions(runs), target)
-    planned = planned_series(plans, ratio_columns(runs, plans))
-    machines = {run.row.machine for run in runs}
-    taus = {one: observed_tau(run for run in runs if run.row.machine == one) for one in machines}
-    return finished_series(planned, {run.row.run: run for run in runs}, taus)
-
-
 def planned_series(plans: Iterable[SeriesPlan], columns: RatioColumns) -> tuple[PlannedSeries, ...]:
-    """One series per load of a plan."""
     return tuple(
         PlannedSeries(plan, load, points)
         for plan in plans
@@ -422,18 +351,18 @@ def finished_series(
     runs: Mapping[str, IndexedRun],
     taus: Mapping[str, Tau],
 ) -> tuple[Series, ...]:
-    """Every series, the one with most points first.
+    """Every series of a target, the one with most points first.
 
     Suspicions are corrected for the number of boundaries and searches (Holm).
-
-    Args:
-        planned: All series of a target.
-        runs: By key those that the series need, with measurements.
-        taus: By class of machines.
     """
     found = [_series(one, runs, taus) for one in planned]
     found.sort(key=lambda one: (-len(one.points), -(one.load.rate_rps or 0)))
-    return _corrected(found)
+    p_values = [point.since.change.p_value for one in found for point in one.points if point.since]
+    p_values += [1.0] * sum(one.searches for one in found)
+    adjusted = iter(decision.holm(p_values))
+    return tuple(
+        updated(one, points=tuple(_with(point, adjusted) for point in one.points)) for one in found
+    )
 
 
 def machine_ratios(found: Sequence[Series]) -> tuple[MachineRatio, ...]:
@@ -449,7 +378,12 @@ def machine_ratios(found: Sequence[Series]) -> tuple[MachineRatio, ...]:
             load=first.load,
             workload_text=first.workload_text,
             rows=tuple((one.machine_text, one.points[-1].ratio) for one in group.values()),
-            next_machine=next_machine([_as_log_ratio(one.points[-1]) for one in group.values()]),
+            next_machine=next_machine(
+                [
+                    LogRatio(point.ratio.mean, point.error**2, point.freedom)
+                    for point in (one.points[-1] for one in group.values())
+                ]
+            ),
         )
         for group in together.values()
         for first in [next(iter(group.values()))]
@@ -500,20 +434,6 @@ def _pooled(points: Sequence[SeriesPoint], values: Sequence[LogRatio]) -> Pooled
             break
         kept.append(values[place - 1])
     return pool(kept)
-
-
-def _as_log_ratio(point: SeriesPoint) -> LogRatio:
-    return LogRatio(point.ratio.mean, point.error**2, point.freedom)
-
-
-def _corrected(found: Sequence[Series]) -> tuple[Series, ...]:
-    """Suspicions after Holm's correction over all boundaries and searches of the target."""
-    p_values = [point.since.change.p_value for one in found for point in one.points if point.since]
-    p_values += [1.0] * sum(one.searches for one in found)
-    adjusted = iter(decision.holm(p_values))
-    return tuple(
-        updated(one, points=tuple(_with(point, adjusted) for point in one.points)) for one in found
-    )
 
 
 def _with(point: SeriesPoint, adjusted: Iterator[float | None]) -> SeriesPoint:

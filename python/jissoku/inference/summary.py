@@ -9,23 +9,22 @@ from jissoku.inference.blocks import (
     PAIRED_KINDS,
     ComparisonInput,
     ValidTrials,
-    log_cost,
-    measurement_of,
+    block_log_costs,
+    measured,
     neighbours,
 )
 from jissoku.inference.compare import (
     ArmOutcome,
-    _outcomes,
     aa_control,
     compare,
     comparison_input,
     observed_noise,
+    outcomes,
     ranked_arms,
 )
-from jissoku.inference.sentences import advice, headline, ranks, report_warnings
+from jissoku.inference.sentences import advice, headline, note, problem, ranks, report_warnings
 from jissoku.model import (
     Arm,
-    ArmMeasurement,
     ArmSummary,
     BlockValue,
     Comparison,
@@ -35,9 +34,7 @@ from jissoku.model import (
     LoadPoint,
     MeasurementStatus,
     Metric,
-    ReportWarning,
     Run,
-    Severity,
     Summary,
     Trial,
     TrialKind,
@@ -49,18 +46,12 @@ EXCLUDED_FRACTION_MAX = 0.75
 
 
 def summarise(run: Run, trials: Sequence[Trial], *, has_curves: bool = True) -> Summary:
-    """Answers a run.
+    """Answers a run from all its trials; the same summary for the same records, always.
 
-    Args:
-        run: The header.
-        trials: All trials that were recorded, in any order, failed and rejected ones among them.
-        has_curves: Whether whole distributions of latencies are computed, for charts.
-
-    Returns:
-        The same summary for the same records, always.
+    `has_curves`: with whole distributions of latencies, for charts.
     """
     trials = tuple(sorted(trials, key=lambda trial: trial.index))
-    counts = _outcomes(run, trials)
+    counts = outcomes(run, trials)
     evidence = comparison_input(run, trials)
     seen = neighbours(trials)
     control = aa_control(evidence)
@@ -99,20 +90,15 @@ def of_unfinished(summary: Summary, reason: str) -> Summary:
 
     Verdicts that are looked for after every block hold at each of them. Any other run has no ranks
     and no advice: its values were shown while it ran, and may have been why it was ended.
-
-    Args:
-        summary: Of its records.
-        reason: The end of a sentence, such as `it was interrupted in block 7`.
+    `reason` is the end of a sentence, such as `it was interrupted in block 7`.
     """
     if summary.run.horizon:
         text = f"{reason[:1].upper()}{reason[1:]}. Its verdicts hold; what is missing is undecided."
-        note = ReportWarning(severity=Severity.NOTE, title="The run ended early", text=text)
-        return updated(summary, warnings=(*summary.warnings, note))
+        return updated(summary, warnings=(*summary.warnings, note("The run ended early", text)))
     text = (
         f"{reason[:1].upper()}{reason[1:]}. Values so far are shown while a run is measured, and an"
         " end that is chosen by them makes differences likelier: there are no ranks."
     )
-    warning = ReportWarning(severity=Severity.PROBLEM, title="The run is not finished", text=text)
     return updated(
         summary,
         headline=f"No ranking, since the run is not finished: {reason}",
@@ -121,7 +107,7 @@ def of_unfinished(summary: Summary, reason: str) -> Summary:
             updated(known, points=tuple(updated(point, rank=None) for point in known.points))
             for known in summary.arm_summaries
         ),
-        warnings=(warning, *summary.warnings),
+        warnings=(problem("The run is not finished", text), *summary.warnings),
     )
 
 
@@ -153,16 +139,26 @@ def _ranked(
 
     Arms about which nothing may be said have no rank.
     """
-    named = [name for name in ranked_arms(evidence.run) if name not in evidence.excluded_arms]
-    loads = {point.load for known in found for point in known.points}
-    ranks = {load: _ranks(found, comparisons, named, load) for load in loads}
-    by_capacity = _capacity_ranks(found, comparisons, named)
+    named = set(ranked_arms(evidence.run)) - evidence.excluded_arms.keys()
+    field = [known for known in found if known.arm.name in named]
+    by_load = {
+        load: _ranks(
+            {s.arm.name: cost for s in field if (cost := _cost(s, load)) < math.inf},
+            [c for c in comparisons if c.metric is Metric.COST and c.load == load],
+        )
+        for load in {point.load for known in found for point in known.points}
+    }
+    by_capacity = _ranks(
+        {s.arm.name: -s.capacity_rps.value for s in field if s.capacity_rps is not None},
+        [c for c in comparisons if c.metric is Metric.CAPACITY],
+    )
     ranked = [
         updated(
             known,
             capacity_rank=by_capacity.get(known.arm.name),
             points=tuple(
-                updated(point, rank=ranks[point.load].get(known.arm.name)) for point in known.points
+                updated(point, rank=by_load[point.load].get(known.arm.name))
+                for point in known.points
             ),
         )
         for known in found
@@ -170,34 +166,12 @@ def _ranked(
     return tuple(sorted(ranked, key=lambda known: _cost(known, main)))
 
 
-def _ranks(
-    found: Sequence[ArmSummary], comparisons: Sequence[Comparison], named: Sequence[str], load: Load
-) -> dict[str, int]:
-    """Ranks at one load of those who have a cost there; one arm alone is first of nothing."""
-    known = [s for s in found if s.arm.name in named and _cost(s, load) < math.inf]
-    ordered = [s.arm.name for s in sorted(known, key=lambda s: _cost(s, load))]
-    apart = {
-        frozenset((c.arm, c.against))
-        for c in comparisons
-        if c.proven and c.metric is Metric.COST and c.load == load
-    }
-    if len(ordered) < 2:
+def _ranks(values: Mapping[str, float], comparisons: Iterable[Comparison]) -> dict[str, int]:
+    """From the lowest value on; one arm alone is first of nothing."""
+    apart = {frozenset((one.arm, one.against)) for one in comparisons if one.proven}
+    if len(values) < 2:
         return {}
-    return ranks(ordered, lambda one, other: frozenset((one, other)) in apart)
-
-
-def _capacity_ranks(
-    found: Sequence[ArmSummary], comparisons: Sequence[Comparison], named: Sequence[str]
-) -> dict[str, int]:
-    known = {s.arm.name: s.capacity_rps.value for s in found if s.capacity_rps is not None}
-    ordered = sorted((name for name in known if name in named), key=lambda name: -known[name])
-    if len(ordered) < 2:
-        return {}
-    apart = {
-        frozenset((c.arm, c.against))
-        for c in comparisons
-        if c.proven and c.metric is Metric.CAPACITY
-    }
+    ordered = sorted(values, key=lambda name: values[name])
     return ranks(ordered, lambda one, other: frozenset((one, other)) in apart)
 
 
@@ -212,8 +186,7 @@ def arm_summary(
 ) -> ArmSummary:
     """All values of one arm, none of them from a trial that does not count.
 
-    `unit` is the name of the arm that multiples refer to; empty for none. `has_curves`: with whole
-    distributions of latencies.
+    `unit` is the name of the arm that multiples refer to; empty for none.
     """
     bare = ArmSummary(
         arm=arm,
@@ -241,21 +214,41 @@ def arm_summary(
 def _point(
     evidence: ComparisonInput, name: str, load: Load, unit: str, *, has_curves: bool
 ) -> LoadPoint | None:
-    """What is known of an arm at one load; None where it was not measured there."""
     known = evidence.at(load)
     trials, source = _cost_trials(known, name)
     if not trials:
         return None
     measurements = latency.latency_measurements(known, name)
-    bare = LoadPoint(
+    costs = [statistics.fmean(costs) for costs in block_log_costs(trials, name).values()]
+    found = LoadPoint(
         load=load,
         source=source,
-        cost_ns=estimate.geometric_mean(_by_block(trials, name)),
-        background_fraction=_background(_measurements(trials, name)),
+        cost_ns=estimate.geometric_mean(costs),
+        # What was used in other arms' turns.
+        background_fraction=_fraction(
+            (one.background_cpu_ns, one.cpu_ns)
+            for _, one in measured(trials, name)
+            if one.background_cpu_ns is not None and one.cpu_ns
+        ),
         percentiles=latency.percentiles(measurements),
         latency_curve=latency.curve(measurements.values()) if has_curves else (),
     )
-    return _with_relative_cost(bare, evidence, name, unit)
+    if not unit or found.cost_ns is None:
+        return found
+    if name == unit:
+        blocks = found.cost_ns.blocks
+        one = Estimate(value=1.0, low=1.0, high=1.0, blocks=blocks, sd_log=0.0)
+        return updated(found, relative_cost=one)
+    logs = evidence.cost_ratios(load, name, unit).logs
+    if len(logs) < 2:
+        return found
+    return updated(
+        found,
+        relative_cost=estimate.geometric_mean(list(logs.values())),
+        relative_costs=tuple(
+            BlockValue(block=block, value=math.exp(log)) for block, log in sorted(logs.items())
+        ),
+    )
 
 
 def _cost_trials(known: ValidTrials, name: str) -> tuple[list[Trial], EvidenceSource]:
@@ -263,109 +256,44 @@ def _cost_trials(known: ValidTrials, name: str) -> tuple[list[Trial], EvidenceSo
         trials = known.with_arm(kind, name)
         if trials:
             return trials, source
-    trials = known.with_arm(TrialKind.FIXED_RATE, name) or known.with_arm(
-        TrialKind.CLOSED_LOOP, name
-    )
-    return trials, EvidenceSource.SINGLE
+    kinds = (TrialKind.FIXED_RATE, TrialKind.CLOSED_LOOP)
+    alone = next(filter(None, (known.with_arm(kind, name) for kind in kinds)), [])
+    return alone, EvidenceSource.SINGLE
 
 
-def _with_relative_cost(
-    point: LoadPoint, evidence: ComparisonInput, name: str, unit: str
-) -> LoadPoint:
-    if not unit or point.cost_ns is None:
-        return point
-    if name == unit:
-        blocks = point.cost_ns.blocks
-        one = Estimate(value=1.0, low=1.0, high=1.0, blocks=blocks, sd_log=0.0)
-        return updated(point, relative_cost=one)
-    logs = evidence.cost_ratios(point.load, name, unit).logs
-    if len(logs) < 2:
-        return point
-    return updated(
-        point,
-        relative_cost=estimate.geometric_mean(list(logs.values())),
-        relative_costs=_block_values(logs),
-    )
-
-
-def _by_block(trials: Iterable[Trial], name: str) -> list[float]:
-    """One log cost per block; an arm that meets several others in a block has their mean."""
-    blocks: dict[int, list[float]] = {}
-    for trial in trials:
-        cost = log_cost(trial, name)
-        if cost is not None:
-            blocks.setdefault(trial.block, []).append(cost)
-    return [statistics.fmean(costs) for _, costs in sorted(blocks.items())]
-
-
-def _background(measurements: Iterable[ArmMeasurement]) -> float | None:
-    """Part of the CPU time that was used in other arms' turns; None outside of such trials."""
-    background = total = 0
-    for measurement in measurements:
-        if measurement.background_cpu_ns is not None and measurement.cpu_ns:
-            background += measurement.background_cpu_ns
-            total += measurement.cpu_ns
-    return background / total if total else None
-
-
-def _user_fraction(measurements: Iterable[ArmMeasurement]) -> float | None:
-    user = total = 0.0
-    for measurement in measurements:
-        if measurement.cpu_user_fraction is not None and measurement.cpu_ns:
-            user += measurement.cpu_user_fraction * measurement.cpu_ns
-            total += measurement.cpu_ns
-    return user / total if total else None
+def _fraction(parts: Iterable[tuple[float, float]]) -> float | None:
+    """Of pairs of a part and its whole; None without any."""
+    sums = [sum(column) for column in zip(*parts, strict=True)]
+    return sums[0] / sums[1] if sums else None
 
 
 def _with_closed_loop(known: ArmSummary, evidence: ComparisonInput) -> ArmSummary:
-    """Adds what is measured with nothing else under load."""
     name, readings = known.arm.name, evidence.valid_trials
     rate_trials = readings.with_arm(TrialKind.CLOSED_LOOP, name)
+    alone = [one for _, one in measured(rate_trials, name)]
+    every = [one for trial, one in measured(readings.trials, name) if trial.is_valid_for(name)]
     rates = [
-        math.log(measurement.requests / measurement.duration_ns * 1e9)
-        for measurement in _measurements(rate_trials, name)
-        if measurement.requests and measurement.duration_ns
+        math.log(one.requests / one.duration_ns * 1e9)
+        for one in alone
+        if one.requests and one.duration_ns
     ]
-    paced = _measurements(
-        (t for t in readings.trials if name in t.arms and t.is_valid_for(name)), name
-    )
-    memory = [
-        measurement.rss_bytes_peak for measurement in _measurements(rate_trials, name) or paced
-    ]
-    seen = [size for size in memory if size is not None]
-    idle = [
-        measurement.idle_cpu_ns_per_s
-        for measurement in paced
-        if measurement.idle_cpu_ns_per_s is not None
-    ]
+    memory = [one.rss_bytes_peak for one in alone or every if one.rss_bytes_peak is not None]
+    idle = [one.idle_cpu_ns_per_s for one in every if one.idle_cpu_ns_per_s is not None]
+    capacity = estimate.geometric_mean(list(latency.log_capacities(readings.trials, name).values()))
+    # The next rate that a search tried may be the first that did not meet the objective.
+    step = math.exp(latency.search_step(readings.trials, name))
     return updated(
         known,
         # At an even pace the kernel's tick meets every request at the same place, and says so: it
         # called 45 % of a server's time user time that a closed loop shows to be 3 %.
-        user_fraction=_user_fraction(_measurements(rate_trials, name)),
+        user_fraction=_fraction(
+            (one.cpu_user_fraction * one.cpu_ns, one.cpu_ns)
+            for one in alone
+            if one.cpu_user_fraction is not None and one.cpu_ns
+        ),
         rate_rps=estimate.geometric_mean(rates),
         bottleneck=checks.common_bottleneck(t.conditions for t in rate_trials if t.conditions),
-        capacity_rps=_capacity(readings.trials, name),
-        rss_bytes=round(statistics.median(seen)) if seen else None,
+        capacity_rps=capacity and updated(capacity, high=capacity.high * step),
+        rss_bytes=round(statistics.median(memory)) if memory else None,
         idle_cpu_fraction=statistics.median(idle) / 1e9 if idle else None,
     )
-
-
-def _capacity(trials: Sequence[Trial], name: str) -> Estimate | None:
-    """The highest rate that met the objective; the next one tried may be the first that did not."""
-    logs = list(latency.log_capacities(trials, name).values())
-    found = estimate.geometric_mean(logs)
-    step = latency.search_step(trials, name)
-    return found and updated(found, high=found.high * math.exp(step))
-
-
-def _block_values(logs: Mapping[int, float]) -> tuple[BlockValue, ...]:
-    return tuple(
-        BlockValue(block=block, value=math.exp(log)) for block, log in sorted(logs.items())
-    )
-
-
-def _measurements(trials: Iterable[Trial], name: str) -> list[ArmMeasurement]:
-    return [
-        measurement for trial in trials if (measurement := measurement_of(trial, name)) is not None
-    ]

@@ -1,13 +1,25 @@
-"""From a sweep's records to its summary: results by level, and the fitted model."""
+"""From a sweep's records to its summary: results by level, the fitted model, and its predictions.
+
+Intervals are bootstrapped by complete blocks, so that disturbances common to all levels of a block
+stay together. A bootstrap of few blocks varies too little, so distances from the estimate are
+widened by the ratio of Student's t to the normal quantile, and by n / (n - 1). A peak or a
+prediction is given only if the fit supports it; otherwise the reason is given.
+"""
 
 import math
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
 
-from jissoku.inference import checks, estimate, latency, scalability
-from jissoku.inference.blocks import measurement_of
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize, stats  # type: ignore[import-untyped]
+
+from jissoku.inference import checks, estimate, latency
+from jissoku.inference.blocks import measured
 from jissoku.inference.checks import ACHIEVED_MIN, GENERATOR_BUSY_MAX
 from jissoku.inference.compare import arm_outcome
+from jissoku.inference.sentences import note, problem, warning
 from jissoku.model import (
     Arm,
     ArmMeasurement,
@@ -16,9 +28,9 @@ from jissoku.model import (
     IntervalEstimate,
     LevelResult,
     MeasurementStatus,
+    Prediction,
     ReportWarning,
     Run,
-    Severity,
     Sweep,
     SweepSummary,
     TargetSweep,
@@ -28,11 +40,298 @@ from jissoku.model import (
 from jissoku.model.updated import updated
 from jissoku.model.wording import plural, times
 
+Numbers = NDArray[np.float64]
+
+STEPS_MAX = 50
+HALVINGS_MAX = 30
+TOLERANCE = 1e-12
+
+# Stands for no coherency at all where a peak is computed from it.
+VARIANCE_MIN = 1e-15
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The Universal Scalability Law: X(N) = k N / (1 + a (N - 1) + b N (N - 1)), a, b >= 0.
+
+    (Gunther, Guerrilla Capacity Planning, 2007, chapter 4.) Rates differ by factors, so it is
+    fitted to their logarithms. N / X is linear in 1 / k, a / k and b / k, so each Gauss-Newton step
+    on the logarithms is a linear least-squares problem whose unknowns must not be negative. scipy
+    solves that one exactly: a parameter that would be negative is zero, and not merely small.
+
+    Attributes:
+        inverse_rate: 1 / k: what one takes alone, in seconds per answer.
+        contention_term: a / k.
+        coherency_term: b / k.
+    """
+
+    inverse_rate: float
+    contention_term: float
+    coherency_term: float
+
+    @property
+    def single(self) -> float:
+        return 1 / self.inverse_rate
+
+    @property
+    def contention(self) -> float:
+        """The part that waits for its turn, a."""
+        return self.contention_term / self.inverse_rate
+
+    @property
+    def coherency(self) -> float:
+        """What each pair costs, b."""
+        return self.coherency_term / self.inverse_rate
+
+    @property
+    def peak(self) -> float:
+        """Where the rate is highest: sqrt((1 - a) / b)."""
+        return math.sqrt(max(0.0, 1 - self.contention) / max(self.coherency, VARIANCE_MIN))
+
+    def rate(self, level: float) -> float:
+        load = (
+            self.inverse_rate
+            + self.contention_term * (level - 1)
+            + self.coherency_term * level * (level - 1)
+        )
+        return level / load
+
+
+def solve(levels: Numbers, logs: Numbers) -> Fit | None:
+    """The model nearest to a table of logarithms of rates, one row a level, one column a block.
+
+    Cells that are not there are NaN. None when the rates leave the rate of one open.
+    """
+    means, counts = adjusted(logs)
+    there = counts > 0
+    levels, weights = levels[there], np.sqrt(counts[there])
+    wanted = np.log(levels) - means[there]  # of N / X
+    design = np.column_stack([np.ones_like(levels), levels - 1, levels * (levels - 1)])
+    # The first step takes relative errors for logarithms of ratios; each later one is exact.
+    guess, _ = optimize.nnls(design * (weights / np.exp(wanted))[:, None], weights)
+    guess = guess + np.array([1e-6 * math.exp(float(wanted.min())), 0.0, 0.0])
+    for _ in range(STEPS_MAX):
+        better = _step(design, wanted, weights, guess)
+        moved = float(np.abs(better - guess).max()) / float(guess.max())
+        guess = better
+        if moved < TOLERANCE:
+            break
+    base, waiting, agreeing = (float(value) for value in guess)
+    return Fit(base, waiting, agreeing) if base > 0 else None
+
+
+def _step(design: Numbers, wanted: Numbers, weights: Numbers, guess: Numbers) -> Numbers:
+    """One Gauss-Newton step, shortened until it does no harm.
+
+    Both its ends are allowed, so all that lies between them is.
+    """
+    modelled = design @ guess
+    target = 1 + wanted - np.log(modelled)
+    aim, _ = optimize.nnls(design * (weights / modelled)[:, None], weights * target)
+    before = _loss(design, wanted, weights, guess)
+    length = 1.0
+    for _ in range(HALVINGS_MAX):
+        tried = guess + length * (aim - guess)
+        if _loss(design, wanted, weights, tried) <= before:
+            return np.asarray(tried)
+        length /= 2
+    return guess
+
+
+def _loss(design: Numbers, wanted: Numbers, weights: Numbers, guess: Numbers) -> float:
+    modelled = design @ guess
+    if float(modelled.min()) <= 0:
+        return math.inf
+    return float(np.sum((weights * (wanted - np.log(modelled))) ** 2))
+
+
+def adjusted(logs: Numbers) -> tuple[Numbers, Numbers]:
+    """Each level's mean over blocks, and of how many.
+
+    A level that lacks a slow block would seem fast, so where cells are missing the blocks' own
+    effects are estimated beside the levels' (two-way additive model) and taken out.
+    """
+    there = ~np.isnan(logs)
+    counts = there.sum(axis=1).astype(float)
+    if there.all():
+        return logs.mean(axis=1), counts
+    rows, columns = np.nonzero(there)
+    height, width = logs.shape
+    design = np.zeros((len(rows), height + width))
+    design[np.arange(len(rows)), rows] = 1
+    design[np.arange(len(rows)), height + columns] = 1
+    effects = np.linalg.lstsq(design, logs[there], rcond=None)[0]
+    used = np.unique(columns)
+    return effects[:height] + effects[height + used].mean(), counts
+
+
+def _lack_of_fit(levels: Numbers, logs: Numbers, found: Fit) -> tuple[float, float]:
+    """The farthest level's distance from the model, as a fraction, and its p-value.
+
+    By an F-test of the levels' distances against the noise within blocks.
+    """
+    means, counts = adjusted(logs)
+    distances = means - np.log([found.rate(level) for level in levels])
+    largest = float(np.abs(np.expm1(distances)).max())
+    rest = logs - means[:, None]
+    rest = rest - np.nanmean(rest, axis=0)[None, :]
+    height, width = logs.shape
+    freedom = int((~np.isnan(logs)).sum()) - height - width + 1
+    noise = float(np.nansum(rest**2)) / freedom if freedom > 0 else 0.0
+    lack = float(np.sum(counts * distances**2)) / (height - 3)
+    if noise <= 0:
+        return largest, 0.0 if lack > 0 else 1.0
+    return largest, float(stats.f.sf(lack / noise, height - 3, freedom))
+
+
+RESAMPLES = 1000
+TAIL = 0.025
+FIT_BLOCKS_MIN = 2
+FIT_LEVELS_MIN = 4  # one more than there are parameters
+
+# Largest residual, where it exceeds noise, above which the model is not adequate.
+RESIDUAL_MAX = 0.05
+MISFIT_ALPHA = 0.01
+
+# The fit is not extrapolated beyond this multiple of the highest level.
+REACH = 2.0
+
+# Half-width of the interval, as a logarithm, above which no prediction is reported.
+HALF_WIDTH_MAX = 0.10
+
+CURVE_POINTS = 60
+
+# Logarithms of rates, by level and then by block.
+Rates = Mapping[int, Mapping[int, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Bootstrap:
+    estimate: Fit
+    resamples: Sequence[Fit]
+    widening: float
+    highest: int
+
+    def interval(self, quantity: Callable[[Fit], float]) -> IntervalEstimate:
+        """The interval of a quantity that is at least zero."""
+        value = quantity(self.estimate)
+        low, high = self._ends(value, [quantity(fit) for fit in self.resamples])
+        return IntervalEstimate(value=value, low=max(0.0, low), high=max(value, high))
+
+    def positive_interval(self, quantity: Callable[[Fit], float]) -> IntervalEstimate:
+        logs = [math.log(max(quantity(fit), 1e-300)) for fit in (self.estimate, *self.resamples)]
+        low, high = self._ends(logs[0], logs[1:])
+        return IntervalEstimate(
+            value=math.exp(logs[0]), low=math.exp(low), high=math.exp(min(high, 700.0))
+        )
+
+    def _ends(self, value: float, drawn: Sequence[float]) -> tuple[float, float]:
+        low, high = (float(end) for end in np.quantile(drawn, [TAIL, 1 - TAIL]))
+        return (
+            value - self.widening * max(0.0, value - low),
+            value + self.widening * max(0.0, high - value),
+        )
+
+
+def fit(rates: Rates, *, at: Sequence[int] = (), seed: int = 0) -> UslModel:
+    """Fits the model to at least four levels in at least two blocks, which may lack some levels.
+
+    Rates are predicted at other levels. ValueError if the rate at level 1 is left open.
+    """
+    numbers = sorted({block for row in rates.values() for block in row})
+    if len(rates) < FIT_LEVELS_MIN or len(numbers) < FIT_BLOCKS_MIN:
+        raise ValueError(f"{len(rates)} levels in {len(numbers)} blocks cannot be fitted")
+    levels = np.array(sorted(rates), dtype=float)
+    logs = np.array([[rates[n].get(block, math.nan) for block in numbers] for n in sorted(rates)])
+    found = solve(levels, logs)
+    if found is None:
+        raise ValueError("the rates do not determine the rate at level 1")
+    largest, p_value = _lack_of_fit(levels, logs, found)
+    drawn = list(_resamples(levels, logs, seed))
+    wide, normal = stats.t.ppf(1 - TAIL, len(numbers) - 1), stats.norm.ppf(1 - TAIL)
+    widening = float(wide / normal) * math.sqrt(len(numbers) / (len(numbers) - 1))
+    evidence = _Bootstrap(found, drawn, widening, max(rates))
+    places: list[float] = np.geomspace(levels[0], levels[-1], CURVE_POINTS).tolist()
+    model = UslModel(
+        single_rps=evidence.positive_interval(lambda one: one.single),
+        contention=evidence.interval(lambda one: one.contention),
+        coherency=evidence.interval(lambda one: one.coherency),
+        levels=tuple(sorted(rates)),
+        blocks=len(numbers),
+        curve=tuple((place, found.rate(place)) for place in places),
+        max_residual=largest,
+        is_adequate=largest <= RESIDUAL_MAX or p_value >= MISFIT_ALPHA,
+    )
+    peak, reason = _peak(model, evidence)
+    forecasts = tuple(_prediction(model, evidence, level) for level in at)
+    return updated(model, peak=peak, peak_reason=reason, predictions=forecasts)
+
+
+def _resamples(levels: Numbers, logs: Numbers, seed: int) -> Iterator[Fit]:
+    rng = np.random.default_rng(seed)
+    width = logs.shape[1]
+    # The order of blocks is irrelevant, so few blocks have few samples: three have ten.
+    known: dict[tuple[int, ...], Fit | None] = {}
+    for _ in range(RESAMPLES):
+        drawn_blocks: list[int] = rng.integers(0, width, size=(width,)).tolist()
+        chosen = tuple(sorted(drawn_blocks))
+        if chosen not in known:
+            known[chosen] = solve(levels, logs[:, chosen])
+        drawn = known[chosen]
+        if drawn is not None:
+            yield drawn
+
+
+def _peak(model: UslModel, evidence: _Bootstrap) -> tuple[IntervalEstimate | None, str]:
+    if not model.is_adequate:
+        return None, _misfit_reason(model)
+    if model.coherency.low <= 0:
+        return None, "the interval of the coherency includes zero: no peak is shown"
+    if evidence.estimate.contention >= 1:
+        return None, "the rate is highest at level 1"
+    if evidence.estimate.peak > REACH * evidence.highest:
+        return None, (
+            f"it would lie beyond {REACH:g} times the highest level measured,"
+            f" {evidence.highest:,}, where the fit does not extrapolate"
+        )
+    return evidence.positive_interval(lambda one: one.peak), ""
+
+
+def _prediction(model: UslModel, evidence: _Bootstrap, level: int) -> Prediction:
+    if not model.is_adequate:
+        return Prediction(level=level, rate_rps=None, reason=_misfit_reason(model))
+    if level > REACH * evidence.highest:
+        reason = (
+            f"{level:,} is beyond {REACH:g} times the highest level measured,"
+            f" {evidence.highest:,}, where the fit does not extrapolate"
+        )
+        return Prediction(level=level, rate_rps=None, reason=reason)
+    rate = evidence.positive_interval(lambda one: one.rate(level))
+    half = math.log(rate.high / rate.low) / 2
+    if half > HALF_WIDTH_MAX:
+        reason = (
+            f"its interval would be {100 * math.expm1(half):.0f} % each way, and above"
+            f" {100 * math.expm1(HALF_WIDTH_MAX):.0f} % it is not usable: run more blocks"
+        )
+        return Prediction(level=level, rate_rps=None, reason=reason)
+    return Prediction(level=level, rate_rps=rate)
+
+
+def _misfit_reason(model: UslModel) -> str:
+    return (
+        f"the model misses a level by {100 * model.max_residual:.0f} %, more than noise explains:"
+        " it does not describe this target"
+    )
+
+
 # The model has three parameters, and an interval needs blocks.
 SUMMARY_LEVELS_MIN = 6
 SUMMARY_BLOCKS_MIN = 3
 
 LABELS = ("p50", "p99")
+
+# Failed checks that limit what a level says.
+REMARKED_CHECKS = {"rate-not-reached", "late-sends", "drift", "overflows"}
 
 
 def summarise(run: Run, sweep: Sweep, trials: Sequence[Trial]) -> SweepSummary:
@@ -51,31 +350,29 @@ def summarise(run: Run, sweep: Sweep, trials: Sequence[Trial]) -> SweepSummary:
 
 
 def _target_sweep(run: Run, sweep: Sweep, arm: Arm, trials: Sequence[Trial]) -> TargetSweep:
-    ours = [trial for trial in trials if trial.level is not None and trial.arms == (arm.name,)]
     by_level: dict[int, dict[int, Trial]] = {}
-    for trial in ours:
-        assert trial.level is not None, "others were left out above"
-        row = by_level.setdefault(trial.level, {})
-        if trial.is_valid:
-            row.setdefault(trial.block, trial)
+    for trial in trials:
+        if trial.level is not None and trial.arms == (arm.name,):
+            row = by_level.setdefault(trial.level, {})
+            if trial.is_valid:
+                row.setdefault(trial.block, trial)
     counted = arm_outcome(trials, arm.name)
-    measured = any(by_level.values())
-    broken = (
-        counted.status
-        if counted.status is not MeasurementStatus.MEASURED
-        else MeasurementStatus.UNMEASURED
-    )
+    status = counted.status
+    if any(by_level.values()):
+        status = MeasurementStatus.MEASURED
+    elif status is MeasurementStatus.MEASURED:
+        status = MeasurementStatus.UNMEASURED
     results, fitted = [], {}
     for level, row in sorted(by_level.items()):
-        rates = _is_fittable(run, sweep, level, row, arm.name)
-        result = _level_result(run, sweep, level, row, arm.name)
-        if len(rates) >= SUMMARY_BLOCKS_MIN:
+        rates = _fittable_rates(run, sweep, level, row, arm.name)
+        if is_fitted := len(rates) >= SUMMARY_BLOCKS_MIN:
             fitted[level] = rates
-        results.append(updated(result, is_fitted=len(rates) >= SUMMARY_BLOCKS_MIN))
+        found = measured((trial for _, trial in sorted(row.items())), arm.name)
+        results.append(updated(_level_result(run, sweep, level, found), is_fitted=is_fitted))
     model, reason = _model(run, sweep, fitted)
     target = TargetSweep(
         arm=arm,
-        status=MeasurementStatus.MEASURED if measured else broken,
+        status=status,
         results=tuple(results),
         model=model,
         reason=reason,
@@ -85,18 +382,18 @@ def _target_sweep(run: Run, sweep: Sweep, arm: Arm, trials: Sequence[Trial]) -> 
     return updated(target, sentence=_sentence(sweep, target))
 
 
-def _is_fittable(
+def _fittable_rates(
     run: Run, sweep: Sweep, level: int, row: Mapping[int, Trial], name: str
 ) -> dict[int, float]:
     """Logarithms of the rates that say something of the target, by block."""
     if sweep.axis is Axis.RATE or run.cores.shared or _has_too_few_cores(run, sweep, level):
         return {}
-    found = {}
-    for block, trial in row.items():
-        measurement = measurement_of(trial, name)
-        if measurement is not None and measurement.requests and not _is_generator_limited(trial):
-            found[block] = _log_rate(measurement)
-    return found
+    return {
+        block: _log_rate(measurement)
+        for block, each in row.items()
+        for trial, measurement in measured([each], name)
+        if measurement.requests and not _is_generator_limited(trial)
+    }
 
 
 def _is_generator_limited(trial: Trial) -> bool:
@@ -119,84 +416,59 @@ def _log_rate(measurement: ArmMeasurement) -> float:
 
 
 def _level_result(
-    run: Run, sweep: Sweep, level: int, row: Mapping[int, Trial], name: str
+    run: Run, sweep: Sweep, level: int, found: Sequence[tuple[Trial, ArmMeasurement]]
 ) -> LevelResult:
-    trials = [trial for _, trial in sorted(row.items())]
-    measurements = [
-        measurement for trial in trials if (measurement := measurement_of(trial, name)) is not None
-    ]
-    costs = [
-        math.log(measurement.cpu_ns / measurement.requests)
-        for measurement in measurements
-        if measurement.cpu_ns
-    ]
+    trials = [trial for trial, _ in found]
+    measurements = [one for _, one in found]
+    costs = [math.log(one.cpu_ns / one.requests) for one in measurements if one.cpu_ns]
     achieved = [
-        measurement.requests / (measurement.duration_ns / 1e9) / measurement.rate_rps_offered
-        for measurement in measurements
-        if measurement.rate_rps_offered and measurement.duration_ns
+        one.requests / (one.duration_ns / 1e9) / one.rate_rps_offered
+        for one in measurements
+        if one.rate_rps_offered and one.duration_ns
     ]
+    percentiles = latency.percentiles(dict(enumerate(measurements)))
+    conditions = [trial.conditions for trial in trials if trial.conditions]
+    is_paced = sweep.axis is Axis.RATE
     return LevelResult(
         level=level,
         blocks=len(trials),
-        rate_rps=estimate.geometric_mean([_log_rate(measurement) for measurement in measurements]),
+        rate_rps=estimate.geometric_mean(list(map(_log_rate, measurements))),
         cost_ns=estimate.geometric_mean(costs),
-        percentiles=tuple(
-            one for one in latency.percentiles(dict(enumerate(measurements))) if one.label in LABELS
-        ),
-        bottleneck=_bottleneck(sweep, trials),
-        achieved_fraction=min(achieved) if achieved else None,
+        percentiles=tuple(one for one in percentiles if one.label in LABELS),
+        bottleneck=Bottleneck.UNKNOWN if is_paced else checks.common_bottleneck(conditions),
+        achieved_fraction=min(achieved, default=None),
         remarks=tuple(_remarks(run, sweep, level, trials)),
     )
-
-
-def _bottleneck(sweep: Sweep, trials: Sequence[Trial]) -> Bottleneck:
-    if sweep.axis is Axis.RATE:
-        return Bottleneck.UNKNOWN
-    return checks.common_bottleneck(trial.conditions for trial in trials if trial.conditions)
 
 
 def _remarks(run: Run, sweep: Sweep, level: int, trials: Sequence[Trial]) -> Iterator[str]:
     if len(trials) < SUMMARY_BLOCKS_MIN:
         yield f"{len(trials) or 'none'} of its blocks count, and {SUMMARY_BLOCKS_MIN} are needed"
     if _has_too_few_cores(run, sweep, level):
-        yield (
-            f"more workers than the {len(run.cores.server)}"
-            f" {plural(len(run.cores.server), 'core')} the server had"
-        )
-    if sweep.axis is not Axis.RATE:
-        held = sum(map(_is_generator_limited, trials))
-        if held:
-            yield (
-                f"the load generator was near its limit in {held} of {len(trials)}"
-                f" {plural(len(trials), 'block')}"
-            )
-    messages = Counter(check.message for trial in trials for check in trial.failed_checks)
-    names = {check.message: check.name for trial in trials for check in trial.failed_checks}
-    text: set[str] = set()
-    for message in messages:
-        if names[message] in ("rate-not-reached", "late-sends", "drift", "overflows"):
-            if names[message] not in text:
-                yield message
-            text.add(names[message])
+        cores = len(run.cores.server)
+        yield f"more workers than the {cores} {plural(cores, 'core')} the server had"
+    held = 0 if sweep.axis is Axis.RATE else sum(map(_is_generator_limited, trials))
+    if held:
+        blocks = f"{held} of {len(trials)} {plural(len(trials), 'block')}"
+        yield f"the load generator was near its limit in {blocks}"
+    messages: dict[str, str] = {}
+    for check in (check for trial in trials for check in trial.failed_checks):
+        if check.name in REMARKED_CHECKS:
+            messages.setdefault(check.name, check.message)
+    yield from messages.values()
 
 
-def _model(run: Run, sweep: Sweep, fitted: scalability.Rates) -> tuple[UslModel | None, str]:
+def _model(run: Run, sweep: Sweep, fitted: Rates) -> tuple[UslModel | None, str]:
     if sweep.axis is Axis.RATE:
         return None, "no scalability model is fitted over given rates: see the sustained rate"
     if run.cores.shared:
-        return (
-            None,
-            "servers and load generator shared cores, so the fit would include the load generator",
-        )
+        reason = "servers and load generator shared cores, so the fit would include"
+        return None, f"{reason} the load generator"
     if len(fitted) < SUMMARY_LEVELS_MIN:
-        return None, (
-            f"{len(fitted)} {plural(len(fitted), 'level')} can be fitted"
-            f" and {SUMMARY_LEVELS_MIN} are needed; each level's"
-            f" remarks"
-            " say why"
-        )
+        can = f"{len(fitted)} {plural(len(fitted), 'level')} can be fitted"
+        return None, f"{can} and {SUMMARY_LEVELS_MIN} are needed; each level's remarks say why"
     try:
-        return scalability.fit(fitted, at=sweep.at, seed=run.seed), ""
+        return fit(fitted, at=sweep.at, seed=run.seed), ""
     except ValueError as error:
         return None, str(error)
 
@@ -205,16 +477,13 @@ def _sustained(sweep: Sweep, results: Sequence[LevelResult]) -> int | None:
     """The highest level up to which every block of every level answered what was offered."""
     if sweep.axis is not Axis.RATE:
         return None
-    best = None
-    for result in results:
-        if (
-            result.blocks < SUMMARY_BLOCKS_MIN
-            or result.achieved_fraction is None
-            or result.achieved_fraction < ACHIEVED_MIN
-        ):
-            return best
-        best = result.level
-    return best
+    reached = takewhile(
+        lambda one: (
+            one.blocks >= SUMMARY_BLOCKS_MIN and (one.achieved_fraction or 0.0) >= ACHIEVED_MIN
+        ),
+        results,
+    )
+    return max((one.level for one in reached), default=None)
 
 
 def _sentence(sweep: Sweep, target: TargetSweep) -> str:
@@ -227,35 +496,24 @@ def _sentence(sweep: Sweep, target: TargetSweep) -> str:
     if target.model is None:
         return f"{name}: no model was fitted: {target.reason}"
     model = target.model
-    text = (
-        f"{name}: contention {_percent(model.contention)}, coherency {_parts(model.coherency)} per"
-        f" million"
+    contention = _span(model.contention, 100, ".2f", " %")
+    coherency = _span(model.coherency, 1e6, ".3g")
+    text = f"{name}: contention {contention}, coherency {coherency} per million"
+    peak = model.peak
+    if peak is None:
+        return f"{text}; no peak: {model.peak_reason}"
+    n, a, b = peak.value, model.contention.value, model.coherency.value
+    rate = model.single_rps.value * n / (1 + a * (n - 1) + b * n * (n - 1))
+    beyond = ", which is beyond what was measured" if n > max(model.levels) else ""
+    return (
+        f"{text}; highest at {_span(peak, 1, ',.0f')} {sweep.axis}, about {rate:,.0f} requests per"
+        f" second{beyond}"
     )
-    if model.peak is not None:
-        rate = next(y for x, y in _at(model))
-        text += (
-            f"; highest at {model.peak.value:,.0f} [{model.peak.low:,.0f}, {model.peak.high:,.0f}]"
-            f" {sweep.axis}, about {rate:,.0f} requests per second"
-        )
-        if model.peak.value > max(model.levels):
-            text += ", which is beyond what was measured"
-        return text
-    return f"{text}; no peak: {model.peak_reason}"
 
 
-def _at(model: UslModel) -> Iterator[tuple[float, float]]:
-    assert model.peak is not None, "only a model with a peak has one"
-    n = model.peak.value
-    a, b, k = model.contention.value, model.coherency.value, model.single_rps.value
-    yield n, k * n / (1 + a * (n - 1) + b * n * (n - 1))
-
-
-def _percent(span: IntervalEstimate) -> str:
-    return f"{100 * span.value:.2f} % [{100 * span.low:.2f}, {100 * span.high:.2f}]"
-
-
-def _parts(span: IntervalEstimate) -> str:
-    return f"{1e6 * span.value:.3g} [{1e6 * span.low:.3g}, {1e6 * span.high:.3g}]"
+def _span(span: IntervalEstimate, scale: float, form: str, unit: str = "") -> str:
+    value, low, high = (format(scale * one, form) for one in (span.value, span.low, span.high))
+    return f"{value}{unit} [{low}, {high}]"
 
 
 def _sustained_sentence(target: TargetSweep) -> str:
@@ -274,27 +532,16 @@ def _sustained_sentence(target: TargetSweep) -> str:
 def _warnings(run: Run, sweep: Sweep, targets: Sequence[TargetSweep]) -> Iterator[ReportWarning]:
     for target in targets:
         for broken in target.failures:
-            yield ReportWarning(
-                severity=Severity.PROBLEM,
-                title=f"{target.arm.name} failed {times(len(broken.trials))}",
-                text=broken.reason,
-                detail=broken.stderr,
-            )
+            title = f"{target.arm.name} failed {times(len(broken.trials))}"
+            yield problem(title, broken.reason, broken.stderr)
     if run.cores.shared:
-        yield ReportWarning(
-            severity=Severity.WARNING,
-            title="Servers and load generator shared cores",
-            text="No model is fitted: the contention may be the load generator's.",
-        )
+        text = "No model is fitted: the contention may be the load generator's."
+        yield warning("Servers and load generator shared cores", text)
     if sweep.axis is Axis.WORKERS:
-        cores = len(run.cores.server)
-        yield ReportWarning(
-            severity=Severity.NOTE,
-            title="Meaning of a worker",
-            text=(
-                f"Each level has as many workers as cores, up to the {cores} that the server was"
-                " given. What is said of cores is not said of hosts, which share less and agree"
-                " over a network."
-                + (" Two of its cores may be threads of one." if run.machine.smt else "")
-            ),
+        text = (
+            f"Each level has as many workers as cores, up to the {len(run.cores.server)} that the"
+            " server was given. What is said of cores is not said of hosts, which share less and"
+            " agree over a network."
         )
+        threads = " Two of its cores may be threads of one." if run.machine.smt else ""
+        yield note("Meaning of a worker", f"{text}{threads}")

@@ -18,7 +18,6 @@ ENTRY = np.dtype([
     ("connection", "<u4"), ("sequence", "<u4"), ("fault", "<u4"), ("pad", "<u4"),
     ("arrival", "<u8"), ("due", "<u8"), ("written", "<u8"),
 ])  # fmt: skip
-NEVER = np.uint64(2**64 - 1)
 FAULTS = {"status": 1, "reset": 2, "truncated": 3, "flipped": 4, "dropped": 5}
 QUANTILES = {
     "p49": 0.49, "p50": 0.5, "p51": 0.51, "p75": 0.75, "p90": 0.9, "p95": 0.95, "p98": 0.98,
@@ -34,7 +33,6 @@ Entries = NDArray[Any]
 
 
 def entries_of(log: bytes) -> Entries:
-    """Every request of an oracle's log, in the order of arrival."""
     return np.frombuffer(log, dtype=ENTRY)
 
 
@@ -90,7 +88,6 @@ def _times(entries: Entries, written: NDArray[np.bool_]) -> dict[str, float]:
 
 
 def _in_flight(answered: Entries, start: float, end: float) -> float:
-    """The mean number of requests in progress between two moments."""
     inside = np.clip(answered["written"].astype(np.float64), start, end)
     inside -= np.clip(answered["arrival"].astype(np.float64), start, end)
     return float(inside.sum() / max(1.0, end - start))
@@ -113,7 +110,6 @@ def _slow_requests(entries: Entries, timeout_s: float) -> dict[str, float]:
 
 
 def _arrivals(arrival: NDArray[np.uint64]) -> dict[str, float]:
-    """Statistics of the gaps between arrivals: variation, correlation and distribution."""
     if len(arrival) < 100:
         return {}
     since = (arrival - arrival[0]).astype(np.float64)
@@ -169,13 +165,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What the oracle knows of one generator.
-
-    Attributes:
-        answers: That were sent within the window.
-        connections: On which they were sent.
-        outlasted: Whether it was answered after the window, too.
-    """
+    """What the oracle knows of one generator: answers in the window, and whether any came after."""
 
     answers: int
     connections: int
@@ -218,19 +208,15 @@ def read_values(wanted: dict[str, FigurePattern], text: str) -> dict[str, float]
     tree = _json(text)
     found: dict[str, float] = {}
     for name, figure in wanted.items():
-        number = _by_pattern(figure, text) if figure.pattern else _by_path(figure, tree)
+        matches = list(re.finditer(figure.pattern, text, re.MULTILINE)) if figure.pattern else []
+        number = sum(map(_number, matches)) if matches else None
+        if not figure.pattern:
+            number = _by_path(figure, tree)
         if number is None and text.strip():
             number = figure.absent
         if number is not None:
             found[name] = number * figure.scale
     return found
-
-
-def _by_pattern(figure: FigurePattern, text: str) -> float | None:
-    matches = list(re.finditer(figure.pattern, text, re.MULTILINE))
-    if not matches:
-        return None
-    return sum(_number(match) for match in matches)
 
 
 def _number(match: re.Match[str]) -> float:
@@ -309,9 +295,7 @@ SHARES = {
 def sample_values(wanted: Samples, lines: Iterable[str]) -> dict[str, float]:
     """Count, sum, extremes and percentiles of the latencies, and how random the due times are.
 
-    Args:
-        wanted: Which columns mean what.
-        lines: Of the file that the tool wrote.
+    From the lines of the file that the tool wrote; `wanted` says which columns mean what.
     """
     latencies, due = _read(wanted, lines)
     latencies.sort()

@@ -14,10 +14,9 @@ from jissoku import inference, records
 from jissoku.design import sampling_plan, variants
 from jissoku.design.sampling_plan import SamplingPlan, WorkloadRequirements
 from jissoku.errors import TargetError
-from jissoku.inference.claims import ClaimData, WorkloadTrials, evaluate_claims
+from jissoku.inference.claims import ClaimData, WorkloadTrials, compare_published, evaluate_claims
 from jissoku.inference.expression import Quantity, quantity
 from jissoku.inference.latency import FRACTIONS
-from jissoku.inference.published import compare_published
 from jissoku.measure import counting
 from jissoku.measure.compare import compare
 from jissoku.measure.comparison import CompareConfig, LoadMode

@@ -172,7 +172,7 @@ class _FullLoadStage:
     def _proven(self, text: TuningResult, accepted: tuple[str, ...]) -> TuningResult:
         self.progress.note(f"Proving {', '.join(accepted)} at full load on fresh blocks.")
         self.config = updated(self.config, seed=self.config.seed + 2)
-        combinations = plan.increment(text.kept, accepted)
+        combinations = plan.confirmation(accepted, text.kept)
         finished, run, trials = self._campaign("full-load-proof", combinations)
         bundle = self._comparison(PROVEN, run, trials)
         same = ablation.same_answers(trials, (BASELINE, PROVEN))
