@@ -64,9 +64,6 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             the oracle measured there.
         when: `quick` or `long` restricts it to that kind of session, if a longer sample has other
             values.
-        closed: No listener at the address.
-        disturb: Disturbances during the run.
-        expect: The expectations.
     """
 
     name: str
@@ -82,7 +79,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     expect: tuple[Expectation, ...] = ()
 
     def seconds(self) -> float:
-        """Approximate duration in seconds."""
+        """About how long it takes."""
         asked = self.ask | self.wish
         return float(asked.get("duration_s") or asked.get("about_s") or 3.0)
 
@@ -91,7 +88,6 @@ class CalibrationCheck(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """One claim about a load generator.
 
     Attributes:
-        id: As in `C7`.
         why: The consequences of a failure, and how the check detects it.
         is_timed: Whether values are void if the oracle was late; counts are not.
         needs: `clock` for a check that steps the machine's clock.
@@ -105,16 +101,13 @@ class CalibrationCheck(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     setup: tuple[Scenario, ...]
 
     def is_void_if_late(self, expectation: Expectation) -> bool:
-        """Whether an expectation is void if the oracle was late."""
         return self.is_timed if expectation.is_timed is None else expectation.is_timed
 
     def long_variant(self) -> "CalibrationCheck":
-        """The same with long samples."""
         longer = (updated(it, ask=it.ask | it.long) for it in self.setup if it.when != "quick")
         return updated(self, setup=tuple(longer))
 
     def quick_variant(self) -> "CalibrationCheck":
-        """The same without long scenarios."""
         quick = tuple(it for it in self.setup if it.when != "long")
         return updated(self, setup=quick)
 
@@ -124,7 +117,7 @@ class ScenarioResult(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         names: All known values, by dotted name.
-        command: The tool's command line, without names and paths of this machine.
+        command: Without names and paths of this machine.
         report: The end of the tool's output.
         code: Its exit code; None if it had to be killed.
         account: The oracle's report; empty if nothing listened.
@@ -144,8 +137,6 @@ SCHEMA = "jissoku.calibration/1"
 
 
 class Grade(StrEnum):
-    """The grade of a check or of one expectation."""
-
     A = "A"
     B = "B"
     F = "F"
@@ -156,11 +147,7 @@ class Grade(StrEnum):
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """One expectation, and the reported value.
-
-    Attributes:
-        void: The disturbance that explains the deviation; empty unless the grade is void.
-    """
+    """One expectation, and the reported value; `void` is the disturbance that explains it."""
 
     setup: str
     what: str
@@ -172,12 +159,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScenarioRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of the tool, with all that is needed to grade it again.
-
-    Attributes:
-        foreign: The fraction of the cores' time that foreign processes used meanwhile.
-        report: The beginning and the end of the tool's output.
-    """
+    """One run of the tool, with all that is needed to grade it again, as in `ScenarioResult`."""
 
     setup: str
     oracle: dict[str, Any]
@@ -246,12 +228,10 @@ class FigurePattern(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class Samples(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A tool's log of requests, and its columns.
+    """A tool's log of requests: comma-separated values in the run's folder, with a line of names.
 
     Attributes:
-        file: A file of comma-separated values in the run's folder, with a line of names on top.
-        start: The column from which a latency counts, in nanoseconds.
-        end: The column up to which.
+        start: The column from which a latency counts, in nanoseconds; `end` is that up to which.
         due: The column with the time at which a request was due, even if it failed.
         where: Columns that must have these values; other lines are not answered requests.
     """
@@ -269,7 +249,6 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     Attributes:
         program: Its name on the search path, or its path in the folder of tools.
         how: The command that installs it.
-        version: The command that prints its version, which shows that it runs.
         pattern: Finds the version, as its first group.
     """
 
@@ -283,13 +262,9 @@ class CommandLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The command line of a tool.
 
     Attributes:
-        always: The command's beginning.
-        say: Words for each parameter, in this order; `reuse` applies unless each request has a
-            new connection (`one_shot`).
-        last: The command's end.
+        say: Words for each parameter, in this order; `reuse` applies unless each request has a new
+            connection (`one_shot`).
         then: A second command whose output is the report.
-        requires: Parameters that it cannot do without.
-        excludes: Pairs of parameters that it does not support together.
         files: Written into the run's folder before it starts.
     """
 
@@ -306,10 +281,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """One load generator.
 
     Attributes:
-        about: A description of the tool.
-        read: The place of each value in its report.
         samples: Its log of all requests, if it can write one.
-        lacks: Why a parameter or a value is missing.
         deviates: Deviations that its documentation names: a sentence by a check's id. Such a
             failure is graded B.
     """
@@ -352,8 +324,6 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class InstalledTool(msgspec.Struct, frozen=True, kw_only=True):
-    """An installed tool."""
-
     tool: Tool
     program: str
     version: str
@@ -387,12 +357,9 @@ RATES_APART_MAX = 0.02
 
 
 class CommandOverride(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a parameter without an option is set for one tool.
+    """How a parameter without an option is set for one tool, in place of `instead_of`.
 
-    Attributes:
-        instead_of: The parameter that its description does not offer.
-        words: The end of its command line.
-        files: Written into the run's folder before it starts.
+    Its words end the command line; its files are written into the run's folder before it starts.
     """
 
     instead_of: str
@@ -401,12 +368,9 @@ class CommandOverride(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class LoadPoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One kind of load.
+    """One kind of load: options of `jissoku oracle`, and those that both generators must support.
 
-    Attributes:
-        oracle: Options of `jissoku oracle`.
-        ask: Options that both generators must support.
-        otherwise: By the name of a tool.
+    `otherwise` has the exceptions, by the name of a tool.
     """
 
     name: str
@@ -427,13 +391,10 @@ class LoadPoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class LoadPoints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The data file: durations and loads."""
-
     window_s: float
     cell: tuple[LoadPoint, ...]
 
     def over_unix(self) -> "LoadPoints":
-        """The same over Unix sockets."""
         over = (updated(it, ask=it.ask | {"unix": True}) for it in self.cell)
         return updated(self, cell=tuple(over))
 
@@ -442,11 +403,9 @@ class ToolMeasurement(msgspec.Struct, frozen=True, kw_only=True):
     """One generator in one window.
 
     Attributes:
-        answers: Answers of the oracle to this generator within the window.
         connections: Connections with an answer within the window.
         cpu_ns: CPU nanoseconds of its processes meanwhile.
         ticks: Ticks in user code and in the kernel, as the kernel counts them.
-        errors: From its report; None if the report has none.
     """
 
     tool: str
@@ -461,7 +420,6 @@ class ToolMeasurement(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cost_ns(self) -> float:
-        """CPU time of an answer."""
         return self.cpu_ns / self.answers
 
 
@@ -470,8 +428,6 @@ class ToolPair(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         round: From 0; each round measures every cell once.
-        first: Index of the side that was started first.
-        sides: The tool, and the one that it is compared with.
         foreign: The fraction of the cores' time that foreign processes used meanwhile.
         late_ns: Lateness of the oracle at the 99th percentile, which affects both.
         void: Why it is invalid; empty if it is valid.
@@ -499,12 +455,9 @@ class ToolPair(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SyscallCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """System calls of one generator in a window of its own, in which nothing was timed.
+    """System calls of one generator by name, in a window in which nothing was timed.
 
-    Attributes:
-        answers: Answers of the oracle within the window.
-        counts: Calls by name.
-        void: Why they are invalid; empty if they are valid.
+    `void` says why they are invalid; empty if they are valid.
     """
 
     cell: str
@@ -529,9 +482,7 @@ class CostResult(msgspec.Struct, frozen=True, kw_only=True):
         ratio: The tool's cost over the other's; None from fewer than two valid pairs.
         cost_ns: Geometric mean of each, per answer.
         rates_rps: Mean of each.
-        user_fractions: Fraction of user code of each; None from too few ticks.
         apart: Pairs whose rates differ by more than 2 %.
-        unsupported_reason: Why there are no pairs.
     """
 
     cell: str
@@ -549,10 +500,8 @@ class CostRecord(msgspec.Struct, frozen=True, kw_only=True):
     """All measurements of one generator compared with another.
 
     Attributes:
-        overall: Geometric mean over the cells; its blocks are the rounds in which all of them
-            are valid.
-        calls: Of each tool under each load, counted after the pairs.
-        calls_reason: Why there are none.
+        overall: Geometric mean over the cells; its blocks are the rounds in which all of them are
+            valid.
     """
 
     schema: str = COST_SCHEMA

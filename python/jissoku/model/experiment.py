@@ -12,8 +12,6 @@ RESULT_SCHEMA = "jissoku.outcome/1"
 
 
 class Design(StrEnum):
-    """The combinations of the factors' levels that become arms."""
-
     FULL = "full"  # every combination
     ONE_AT_A_TIME = "one-at-a-time"  # the base, each level alone, and all together
     FRACTIONAL = "fractional"  # a balanced part of all combinations, for factors of one level
@@ -26,7 +24,6 @@ class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
         config: Name of one of the recipe's configuration files, in which `find`, which must occur
             exactly once, is replaced by `replace`.
         add: Words that are appended to the command.
-        environment: Variables that are set.
     """
 
     config: str = ""
@@ -40,7 +37,6 @@ class TargetSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A target of an experiment: a recipe or a command, and its changes.
 
     Attributes:
-        upstream: The transport of its upstream server, if it is a reverse proxy.
         substitutes: The server of the original that it replaces because that one is unobtainable.
     """
 
@@ -105,7 +101,6 @@ class Microbenchmark(msgspec.Struct, frozen=True, kw_only=True):
         recipe: Is prepared first, so that the command may use its `{program}` and `{cache}`.
         command: Prints lines of a name and a number above 0, and ends; run on the server's cores.
         rounds: Number of runs; a round corresponds to a block of trials.
-        seconds: Approximate duration of a round, for the estimate of the total.
     """
 
     name: str
@@ -127,7 +122,6 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         test: Inequalities that must all hold (`jissoku.inference.claims` has the grammar).
-        not_testable: Why there is no test.
         server_cores_min: The claim is not tested with fewer cores for the server.
     """
 
@@ -156,21 +150,12 @@ class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnobtainableTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """A server of the original that is unobtainable, and its substitute."""
-
     name: str
     reason: str
     substitute: str = ""
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True):
-    """The contents of an experiment's file.
-
-    Attributes:
-        source: The publisher of the original, and its machine.
-        year: The year of the original; 0 without an original.
-    """
-
     name: str
     title: str
     description: str
@@ -190,10 +175,7 @@ class ExperimentHeader(msgspec.Struct, frozen=True, kw_only=True):
     """The header of an experiment's folder, written first: `experiment.json`.
 
     Attributes:
-        unavailable: Targets that are not available on this machine.
         workloads: Names of the workloads to be run, in order; each has its own folder.
-        skipped: Workloads that will not be run, each with the reason.
-        minutes: Estimated duration.
     """
 
     experiment: Experiment
@@ -211,8 +193,6 @@ class ExperimentHeader(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClaimStatus(StrEnum):
-    """The result of a claim."""
-
     HOLDS = "holds"
     FAILS = "does not hold"
     UNDECIDED = "undecided"
@@ -223,16 +203,11 @@ class InequalityResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one inequality.
 
     Attributes:
-        text: As in the file.
         value: Left side over right side without its number, with the 95 % interval; None for exact
             counts and without measurements.
-        bound: The number that it is compared with.
-        measured: The same as text, for reports.
         blocks_needed: If undecided: additional blocks that would decide, at this spread.
-        relation: The relation of value and bound: < or > or =.
         published: The same ratio of published values; None if one is missing.
         p_holm: p-value of the t-test against the bound, after Holm over all inequalities.
-        cross_checks: The ratio of two costs, measured in other ways.
     """
 
     text: str
@@ -249,8 +224,6 @@ class InequalityResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClaimResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A claim with its result and the evidence."""
-
     claim: Claim
     status: ClaimStatus
     inequalities: tuple[InequalityResult, ...] = ()
@@ -268,12 +241,7 @@ class PublishedComparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExperimentResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of an experiment: everything that its report shows.
-
-    Attributes:
-        summaries: Of each workload that was run, by name.
-        headline: How many claims hold, in one sentence; filled in by the report.
-    """
+    """The result of an experiment; its report fills in the headline."""
 
     header: ExperimentHeader
     claims: tuple[ClaimResult, ...]

@@ -17,8 +17,6 @@ KERNEL_SHARE_MIN = 0.25
 
 
 class ProbeFailure(msgspec.Struct, frozen=True, kw_only=True):
-    """A failed observation: its name, the reason, and how to enable it."""
-
     probe: str
     reason: str
     hint: str
@@ -33,9 +31,8 @@ class WireObservation(msgspec.Struct, frozen=True, kw_only=True):
             empty over a Unix socket.
         segments: Data segments of each answer (tcp(7), TCP_INFO); empty over a Unix socket.
         segment_size: Maximum size of a segment here; 0 over a Unix socket.
-        answer_size: Bytes of head and body together.
-        answers_until_close: Number of answers after which a connection ended; None if it was
-            still open after `answers_asked`.
+        answers_until_close: Number of answers after which a connection ended; None if it was still
+            open after `answers_asked`.
     """
 
     latency_ns: tuple[int, ...]
@@ -82,11 +79,9 @@ class SyscallObservation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ThreadUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """A thread's use of a core under load.
+    """A thread's use of a core under load: the one on which it ran last.
 
-    Attributes:
-        wait_ns: Time in which it was ready and did not run (run-queue delay).
-        core: The core on which it ran last.
+    `wait_ns` is the time in which it was ready and did not run (run-queue delay).
     """
 
     pid: int
@@ -100,13 +95,7 @@ class ThreadUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """The program of a process.
-
-    Attributes:
-        executable: The program's path.
-        arguments: Its command line.
-        libraries: Paths of mapped files with code.
-    """
+    """The program of a process, its command line, and its mapped files with code."""
 
     pid: int
     executable: str
@@ -172,7 +161,6 @@ class LoadObservation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cpu_ns_per_request(self) -> float | None:
-        """CPU time of all the target's processes, divided by the answers."""
         return self.cpu_ns / self.requests if self.cpu_ns is not None and self.requests else None
 
 
@@ -180,7 +168,6 @@ class TimerObservation(msgspec.Struct, frozen=True, kw_only=True):
     """Cost of waiting requests: the same load with many idle connections, and with waiting ones.
 
     Attributes:
-        waiting: Number of these connections.
         cpu_ns_idle: CPU time per request of the load while they are idle.
         control_ns_idle: That of a second copy of the target under the same load at the same time,
             without other connections; 0 without a copy.
@@ -239,19 +226,12 @@ EXPLANATION_SCHEMA = "jissoku.explanation/1"
 
 
 class FindingScope(StrEnum):
-    """Subject of a finding."""
-
     SERVER = "server"
     MEASUREMENT = "measurement"
 
 
 class SuggestedDirective(msgspec.Struct, frozen=True, kw_only=True):
-    """A suggested configuration directive.
-
-    Attributes:
-        program: The program that is configured, such as `nginx`.
-        block: The block of the line: `main`, `events`, `http`.
-    """
+    """A suggested configuration directive of a program such as `nginx`, for one of its blocks."""
 
     program: str
     directive: str
@@ -260,16 +240,13 @@ class SuggestedDirective(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """A cause with evidence.
+    """A cause with evidence: the observed values.
 
     Attributes:
-        name: The name of the rule.
-        cause: The cause in one sentence.
-        evidence: The observed values.
+        name: Of the rule.
         falsified_by: An observation that would refute the cause.
         effect: The expected effect of removing it.
-        remedy: The remedy, for any program.
-        directives: Configuration directives for some programs.
+        remedy: For any program; `directives` for some.
     """
 
     name: str
@@ -290,7 +267,6 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
             without a profile.
         changes: The changes of the target's configuration by the findings' directives, as a diff;
             empty if its recipe has no configuration.
-        verification: The measured effects of the changes; None if not requested or without any.
     """
 
     target: str

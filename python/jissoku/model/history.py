@@ -20,8 +20,6 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         machine: Hash of processor, cores, SMT and hypervisor: the class of the machine.
         workload: Hash of the workload without the rate.
         request: The comparison that measures its arms again, as JSON (`asked`).
-        condition: How much other programs used the cores: quiet, shared or busy.
-        verdicts: How many comparisons of the run are proven differences.
     """
 
     run: str
@@ -62,7 +60,6 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def asked(self) -> ComparisonRequest:
-        """The comparison that measures its arms again."""
         return msgspec.json.decode(self.request, type=ComparisonRequest)
 
 
@@ -87,11 +84,9 @@ class ArmRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class BlockRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One data point: one block's ratio of two arms' CPU cost at one load.
+    """One data point: one block's ratio of two arms' CPU cost at one load; None: closed loop.
 
-    Attributes:
-        arm: Sorts before `other` and is the numerator.
-        rate_rps: None: closed loop.
+    `arm` sorts before `other`, and is the numerator.
     """
 
     run: str
@@ -105,8 +100,6 @@ class BlockRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class VerdictRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A comparison of the run's report."""
-
     run: str
     arm: str
     against: str
@@ -126,8 +119,7 @@ class VerdictRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class StandingRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An arm's values at one load; closed-loop rate, capacity and memory do not depend on it.
 
-    Attributes:
-        multiple: Cost as a multiple of the run's unit.
+    Multiples are of the cost of the run's unit.
     """
 
     run: str
@@ -158,8 +150,6 @@ class CheckRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RunRows(msgspec.Struct, frozen=True, kw_only=True):
-    """All rows of one run, by table."""
-
     runs: tuple[RunRow, ...]
     arms: tuple[ArmRow, ...]
     blocks: tuple[BlockRow, ...]
@@ -169,12 +159,7 @@ class RunRows(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PairMean(msgspec.Struct, frozen=True, gc=False):
-    """ln(cost of one arm / cost of another) over the blocks of a run.
-
-    Attributes:
-        variance: Of the mean.
-        blocks: Two or more.
-    """
+    """ln(cost of one arm / cost of another) over the two or more blocks of a run."""
 
     mean: float
     variance: float
@@ -191,8 +176,6 @@ class IndexedRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     Attributes:
         arms: In the order of the run's header; their `run` is empty, since equal arms of several
             runs are one object.
-        folder: The folder of its records.
-        unfinished: Why it is incomplete; empty if it is finished.
         logs: ln(cost of the first arm / cost of the second) by block; by load and pair.
         means: Of the same, where the blocks were not asked for.
     """
@@ -206,11 +189,9 @@ class IndexedRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def loads(self) -> tuple[Load, ...]:
-        """Loads with measurements."""
         return tuple(self.logs or self.means)
 
     def arm(self, name: str) -> ArmRow | None:
-        """The arm of this name."""
         return next((one for one in self.arms if one.arm == name), None)
 
     def ratios(self, load: Load, arm: str, other: str) -> dict[int, float]:
@@ -224,7 +205,6 @@ class IndexedRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return {block: -log for block, log in pairs.get((other, arm), {}).items()}
 
     def mean(self, load: Load, arm: str, other: str) -> PairMean | None:
-        """The mean of the same, where the blocks were not asked for."""
         pairs = _at_rate(self.means, load)
         if found := pairs.get((arm, other)):
             return found
@@ -248,11 +228,6 @@ class FolderEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
         mtime_ns: When an entry of it was last added, removed or renamed; -1: read it again.
         folders: Names of the folders in it, separated by `/`.
         run: The run's key; empty if the folder holds none.
-        header_ns: Modification time of the run's header.
-        header_size: In bytes.
-        trials_size: In bytes.
-        unfinished: Why the run is incomplete.
-        problem: Why the run cannot be read.
     """
 
     mtime_ns: int
@@ -266,7 +241,6 @@ class FolderEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def load_of(rate_rps: int | None, level: str) -> Load:
-    """A load as stored in the tables."""
     return Load(rate_rps=rate_rps, level=LoadLevel(level))
 
 
@@ -281,8 +255,7 @@ class Control(StrEnum):
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     """A natural logarithm of a ratio of costs with its 95 % interval.
 
-    Attributes:
-        p_value: Two-sided p-value of the hypothesis of no change.
+    The p-value is two-sided, of the hypothesis of no change.
     """
 
     mean: float
@@ -306,12 +279,7 @@ class Tau(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
-    """The run that would prove a suspicion.
-
-    Attributes:
-        request: Measures both programs together.
-        arms: Their names in that run: the earlier one's and the later one's.
-    """
+    """The run that would prove a suspicion, and the arms' names in it: the earlier one's first."""
 
     request: ComparisonRequest
     arms: tuple[str, str]
@@ -321,13 +289,9 @@ class ArmChange(msgspec.Struct, frozen=True, kw_only=True):
     """The change of an arm's cost between two runs, relative to unchanged arms.
 
     Attributes:
-        arm: Its name in the later run.
         change: ln(cost in the later run / cost in the earlier one).
-        anchors: The unchanged arms.
         control_change: The largest change of an unchanged pair; None without a second arm.
-        is_same: Whether the arm itself is unchanged.
         is_suspected: There is a change that a run of both versions has to confirm.
-        occasions: Number of occasions on each side.
         confirmation: None if the two programs cannot be run together: the program is the same, or
             its versions have the same name.
     """
@@ -351,10 +315,6 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         obstacles: Why they are not comparable, a clause each; empty if they are.
         breaks: Changes other than those of the arms.
-        unchanged: Arms that are the same program in both.
-        only: Arms that are in only one of them.
-        loads: Of each.
-        unfinished: Why each is incomplete; empty if it is finished.
         race: Measures the arms of both together.
     """
 
@@ -395,7 +355,6 @@ class SeriesPoint(msgspec.Struct, frozen=True, kw_only=True):
     """A target's cost as a multiple of the anchor's on one occasion.
 
     Attributes:
-        runs: Keys of the runs.
         error: Standard error of the ratio's mean.
         freedom: Degrees of freedom of that error.
         breaks: Changes other than those of the arms since the previous point; points on both sides
@@ -462,7 +421,6 @@ class MachineDay:
     """The runs of one day (UTC) on one class of machines.
 
     Attributes:
-        machine: Key of the class.
         machine_text: Processor, cores and hypervisor.
         checks: By name of a check, how many trials it rejected; most often first.
         noise_floor: As later runs of the day used it: the relative difference of equal servers.
@@ -483,14 +441,7 @@ class MachineDay:
 class RatioColumns:
     """ln(cost of an arm / cost of another), a row for each run, pair and load.
 
-    Attributes:
-        run: Key of the run.
-        unit: The other arm.
-        rate: Requests per second; 0: closed loop.
-        level: Of the load.
-        mean: Over the blocks of the run, of which there are two or more.
-        variance: Of the mean.
-        freedom: Degrees of freedom of the variance.
+    Means and their variances are over the two or more blocks of a run; a rate of 0: closed loop.
     """
 
     run: Sequence[str]
@@ -507,13 +458,7 @@ DISMISSAL_SCHEMA = "jissoku.dismissal/1"
 
 
 class Dismissal(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a suspected change needs no confirmation.
-
-    Attributes:
-        key: Of the suspicion.
-        reason: Empty: the suspicion is open again.
-        dismissed_utc: ISO 8601, to the second.
-    """
+    """Why a suspected change needs no confirmation; without a reason it is open again."""
 
     key: str
     target: str

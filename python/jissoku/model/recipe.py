@@ -6,8 +6,6 @@ import msgspec
 
 
 class ChangeKind(StrEnum):
-    """Kind of a change."""
-
     DIRECTIVE = "directive"  # sets a directive of an nginx configuration wherever it occurs
     APPEND = "append"  # adds words to a directive of an nginx configuration that does not have them
     MISSING = "missing"  # adds a directive to its block, unless it is set already
@@ -21,8 +19,6 @@ class ChangeKind(StrEnum):
 
 
 class Direction(StrEnum):
-    """Expected direction of a knob's counter."""
-
     FALLS = "falls"
     RISES = "rises"
 
@@ -62,7 +58,6 @@ class Knob(msgspec.Struct, frozen=True, kw_only=True):
             `connections`, `segments` and `bytes`, or `user_us`, microseconds outside the kernel; or
             `cores`, the number of busy cores, or `migrations`, core migrations of threads per
             second.
-        change: The changes, made together.
         for_findings: Names of the findings that it remedies; `jissoku explain --verify` tries it
             for these.
         workers_min: It has no effect with fewer workers.
@@ -82,7 +77,6 @@ class Knob(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def counter_unit(self) -> str:
-        """The unit of its counter: per request, per second or a number of cores."""
         return {"cores": "in all", "migrations": "a second"}.get(self.counter, "per request")
 
 
@@ -96,11 +90,9 @@ class Capability(StrEnum):
 
 
 class VersionQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """How the target's version is determined.
+    """A command that prints the version on either of its outputs.
 
-    Attributes:
-        command: Prints the version, on either of its outputs.
-        pattern: Regular expression; the matches of its groups, joined by spaces, are the version.
+    What the groups of `pattern` match, joined by spaces, is the version.
     """
 
     command: tuple[str, ...]
@@ -144,7 +136,6 @@ class ForwardArguments(msgspec.Struct, frozen=True, kw_only=True):
         behind: The recipe of the upstream server that is started if no other is given. Its
             processes are not the target's: their CPU time is not counted.
         servers_max: Maximum number of upstream servers; None: unlimited.
-        protocol: What it speaks with these servers.
         listen: How the server behind listens, if not as its own recipe says.
     """
 
@@ -168,10 +159,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: The file's name without its suffix.
-        description: The target, and the decisions about its configuration.
         limitations: Missing features, so that "fast because it does less" is on the page.
         install: The one command that adds it to this machine.
-        capabilities: The parts of the contract that it serves.
         program: The started program: a name on the PATH, or a path with placeholders.
         binary: The hashed file: empty for the program, `module:NAME` for the file of a Python
             module.
@@ -187,7 +176,6 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         compiles: Whether its runtime compiles hot code (JavaScript, the JVM): the warm-up is then
             longer, at a fixed rate.
         forward: How a reverse proxy is configured; None for every other target.
-        knob: Settings that `jissoku tune` tests.
     """
 
     name: str

@@ -12,25 +12,17 @@ MESSAGE = b"a message of thirty-two bytes..."
 
 
 class ConnectionMode(StrEnum):
-    """Whether connections are reused."""
-
     KEEP_ALIVE = "keep-alive"
     CLOSE = "close"
 
 
 class Transport(StrEnum):
-    """Transport of the connections."""
-
     TCP = "tcp"
     UNIX = "unix"
 
 
 class RawRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A complete request, byte for byte.
-
-    Attributes:
-        text: All its bytes; `{PATH}` and `{HOST}` are replaced by the target's.
-    """
+    """A complete request, byte for byte; `{PATH}` and `{HOST}` are replaced by the target's."""
 
     name: str
     text: bytes
@@ -42,12 +34,9 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         raw_requests: Sent in rotation on each connection, instead of a request made of method,
             headers and body; all of them have the same expected answer.
-        path: Path and query, as in the request line.
         headers: Fields beside Host, as (name, value), in order.
-        body: The request body; empty: none.
         websocket: Each connection becomes a WebSocket, on which messages are sent in place of
             requests, and the target has to send each back; a message is the body, or 32 bytes.
-        connections: Connections per arm.
         pipeline: Requests in flight on one connection.
         rate_rps: Requests per second and arm, evenly spaced (open loop); None is the closed loop,
             in which each connection sends its next request after the response.
@@ -68,12 +57,11 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def message(self) -> bytes:
-        """The message of a WebSocket."""
         return self.body or MESSAGE
 
     @property
     def is_text(self) -> bool:
-        """Whether that message is a text; else it is binary."""
+        """Whether the message of a WebSocket is a text; else it is binary."""
         try:
             self.message.decode()
         except UnicodeDecodeError:
@@ -90,8 +78,6 @@ STEPS = (1, 2, 5)
 
 
 class LoadLevel(StrEnum):
-    """Name of a load."""
-
     LIGHT = "light"
     MEDIUM = "medium"
     HEAVY = "heavy"
@@ -100,12 +86,7 @@ class LoadLevel(StrEnum):
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
-    """Requests per second to the server's cores while one arm is under load.
-
-    Attributes:
-        rate_rps: None: closed loop.
-        level: Light, middle or heavy for rates of the grid.
-    """
+    """Requests per second to the server's cores while one arm is under load; None: closed loop."""
 
     rate_rps: int | None
     level: LoadLevel
@@ -133,8 +114,6 @@ def rate_grid(low_rps: int, high_rps: int) -> tuple[int, ...]:
 
 
 class Origin(StrEnum):
-    """How an arm was given: by recipe, command or URL."""
-
     RECIPE = "recipe"
     COMMAND = "command"
     URL = "url"
@@ -149,9 +128,7 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
     """A target in one configuration, as it is written into a run's header.
 
     Attributes:
-        name: Unique name in a run.
         target: The recipe's name; for a command or URL the arm's own name.
-        version: As reported by the target's own program.
         command: The start command with its placeholders ({port}, {app}, ...) unfilled, so that no
             path of one machine is published.
         binary_sha256: Hash of the program file that was started; empty for a URL.
@@ -160,7 +137,6 @@ class Arm(msgspec.Struct, frozen=True, kw_only=True):
             compilers differ; else empty.
         config_sha256: Hash of its configuration files and environment, with their placeholders;
             empty in older records.
-        description: From the recipe.
     """
 
     name: str
@@ -184,7 +160,6 @@ class UnavailableTarget(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """The reason and the command, in one sentence."""
         return f"{self.name} is not available here: {self.reason}. To add it: {self.install_hint}"
 
 
@@ -192,15 +167,11 @@ SCHEMA = "jissoku.run/2"
 
 
 class Mode(StrEnum):
-    """The duration of a run, and its precision."""
-
     QUICK = "quick"
     STANDARD = "standard"
 
 
 class Method(StrEnum):
-    """How the arms of a run are compared."""
-
     TIME_SLICED = "time-sliced"
     PAIRED = "paired"
     SINGLE = "single-target"
@@ -233,7 +204,6 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """The header of a run, written first: `run.json`.
 
     Attributes:
-        jissoku: Version, with the build's profile and revision.
         seed: Determines every order, role and port; the same seed gives the same schedule.
         reference: The arm with which all others are in paired trials.
         baseline: The arm that the others are compared with; the first one named.
@@ -243,21 +213,18 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         workload: As requested; `rate_rps` None means that the lab chooses the rates.
         method: The pairing method; `method_reason` gives the reason (docs/METHODOLOGY.md, "How arms
             meet").
-        loads: The loads at which arms are compared, lightest first; empty in older records.
         slice_ns: Nominal length of a slice in time-sliced trials.
         check_slice_ns: The other length, used for cross-checks in some blocks.
         objective: The objective of capacity searches; empty without any.
-        noise_floor: As measured by `jissoku self-test` on this machine: the ratio of equal
-            arms differs from 1 by at most this in 95 of 100 runs; None if it has not been run.
+        noise_floor: As measured by `jissoku self-test` on this machine: the ratio of equal arms
+            differs from 1 by at most this in 95 of 100 runs; None if it has not been run.
         minimum_effect: Smallest ratio of costs, minus one, that matters. Depends on the method and
             the mode (docs/METHODOLOGY.md, "From trials to verdicts").
         verb: The command that measured, such as `compare`; empty in older records.
         boot: 12 hexadecimal digits of a hash of the kernel's boot identifier, the same in all runs
             of one boot. Empty if the kernel has none, and in older records.
-        machine_label: The user's name for the machine; empty unless given.
         labels: The user's labels of the run, such as its commit or branch.
         blocks_planned: At most this many blocks; None in older records.
-        experiment: The experiment that the run is a workload of; empty for a single run.
         horizon: Verdicts are looked for after every block, and the error is spent over this many;
             0: once, after the last block, as in older records.
         request: What was asked, without paths and hosts of the machine; None in older records.
@@ -303,10 +270,9 @@ class NoiseFloor(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         noise_floor: 95 % of the ratios of campaigns of equal arms differ from 1 by at most this.
-        campaigns: Number of campaigns; `blocks` is the number of blocks of each.
+        blocks: Of each campaign.
         block_sd_log: Standard deviation of one block's log ratio.
-        measured_utc: Date of the measurement, for display only.
-        jissoku: Version that measured it.
+        measured_utc: For display only.
     """
 
     noise_floor: float

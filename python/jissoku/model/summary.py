@@ -26,7 +26,6 @@ class Metric(StrEnum):
 
     @property
     def less_is_better(self) -> bool:
-        """Whether a ratio below 1 is the better one."""
         return self is not Metric.CAPACITY
 
 
@@ -45,17 +44,14 @@ class Verdict(StrEnum):
 
     @property
     def inverted(self) -> "Verdict":
-        """The same result with the two arms exchanged."""
         return _INVERSE.get(self, self)
 
     @property
     def is_difference(self) -> bool:
-        """Whether it is a difference in either direction."""
         return self in _INVERSE
 
     @property
     def is_lower(self) -> bool:
-        """Whether it is a difference, and the arm's value is the lower one."""
         return self in {Verdict.LOWER, Verdict.SLIGHTLY_LOWER}
 
     @property
@@ -91,8 +87,6 @@ class Bottleneck(StrEnum):
 
 
 class MeasurementStatus(StrEnum):
-    """Whether an arm has results."""
-
     MEASURED = "measured"
     FAILED = "failed"
     INVALID = "invalid"
@@ -100,8 +94,6 @@ class MeasurementStatus(StrEnum):
 
 
 class Severity(StrEnum):
-    """Severity of a warning in a report."""
-
     PROBLEM = "problem"  # something failed, or a verdict is missing
     WARNING = "warning"  # a value is valid, with a restriction
     NOTE = "note"
@@ -124,7 +116,6 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def inverse(self) -> "Estimate":
-        """The inverse ratio."""
         return Estimate(
             value=1 / self.value,
             low=1 / self.high,
@@ -154,19 +145,15 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CrossCheckName(StrEnum):
-    """The method of a cross-check."""
-
     OTHER_SLICE = "other slice length"
     ALONE = "each alone"
     TIME_SLICED = "time-sliced"
 
 
 class CrossCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """The same ratio, measured by another method.
+    """The same ratio by another method, from few blocks; None if it is unavailable.
 
-    Attributes:
-        ratio: The ratio by that method, from few blocks; None if it is unavailable.
-        agrees: Whether it is compatible with the verdict's ratio, both intervals considered.
+    `agrees` says whether it is compatible with the verdict's ratio, both intervals considered.
     """
 
     name: CrossCheckName
@@ -178,12 +165,10 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """One pair by one metric at one load.
 
     Attributes:
-        arm: The candidate.
         against: The other arm; the ratio is `arm`'s value over this one's.
         proven: The verdict is a difference, its p-value after Holm over all comparisons of the run
             by this metric is at most 0.05, and no check contradicts its direction.
         ratio: With its 95 % interval, which the verdict is based on; None without a valid value.
-        cross_checks: The same ratio measured by other methods; only for cost.
         robust: Hodges-Lehmann estimate with its exact Wilcoxon interval.
         p_value: Of the t-test, and with several looks the smallest one so far at which the error of
             all looks is kept; `p_holm` is the same after Holm.
@@ -202,7 +187,6 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         calm_fraction: The part of the rotations that was calm; None where that is unknown.
         other_ratio: Of all rotations if `is_calm`, else of the calm ones of those blocks that have
             enough of them; the 95 % interval is that of a single look.
-        sentence: The result in one sentence.
     """
 
     arm: str
@@ -246,18 +230,12 @@ def more_blocks(count: int) -> str:
 
 
 class BlockValue(msgspec.Struct, frozen=True, kw_only=True):
-    """One block's value of one arm."""
-
     block: int
     value: float
 
 
 class Percentile(msgspec.Struct, frozen=True, kw_only=True):
-    """A latency percentile in nanoseconds: the geometric mean of those of all trials.
-
-    Attributes:
-        requests: The number of answers that it rests on; 0 in older summaries.
-    """
+    """A latency percentile: the geometric mean of those of all trials, of this many answers."""
 
     label: str
     fraction: float
@@ -274,12 +252,11 @@ class QuantilePoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FailureSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind of failure of an arm, and the trials that had it.
+    """One kind of failure of an arm, and the indices of trials that had it.
 
     Attributes:
         stage: start, ready, verify, load or stop; empty for wrong answers found by a check.
         stderr: The last lines that the target wrote.
-        trials: Indices of the trials.
     """
 
     stage: str
@@ -296,10 +273,8 @@ class LoadPoint(msgspec.Struct, frozen=True, kw_only=True):
             floor, which is the unit, and for arms without a value.
         cost_ns: CPU nanoseconds of all the target's processes per request.
         background_fraction: Fraction of that CPU time used while other arms were under load.
-        relative_cost: Cost as a multiple of the run's unit.
         relative_costs: The same, block by block.
         percentiles: Of latency from the due time; only those supported by enough answers.
-        latency_curve: The whole distribution of latencies.
     """
 
     load: Load
@@ -318,14 +293,12 @@ class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         points: One per load that it reached, lightest first.
-        unreached: Loads of the run that it did not reach.
         user_fraction: Fraction of CPU time in user space, in the closed loop.
         rate_rps: Closed loop, from single-target trials.
         capacity_rps: Highest rate that met the run's objective.
         capacity_rank: One more than the number of arms proven to have a higher one.
         rss_bytes: Median over trials of the resident memory at the window's end.
         idle_cpu_fraction: Fraction of one core used before the first request; None if unknown.
-        trials_valid: Number of valid trials with this arm, of `trials_total`.
     """
 
     arm: Arm
@@ -345,13 +318,10 @@ class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
     trials_total: int = 0
 
     def at(self, load: Load | None) -> LoadPoint | None:
-        """The results at a load; None if it was not measured there."""
         return next((point for point in self.points if point.load == load), None)
 
 
 class ReportWarning(msgspec.Struct, frozen=True, kw_only=True):
-    """A warning of a report."""
-
     severity: Severity
     title: str
     text: str = ""
@@ -362,8 +332,6 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The summary of a run.
 
     Attributes:
-        headline: Which arm uses less CPU, in one sentence, and whether that depends on the load.
-        advice: Which arm to choose for which load, and what is unknown: a sentence each.
         unit: Name of the arm that relative costs refer to; empty if neither floor nor baseline has
             a value.
         loads: The loads at which arms were compared, lightest first.
@@ -373,7 +341,6 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
             cost first, lightest load first, those against the baseline first.
         aa_control: The baseline compared with its second copy at each load: the noise of this run;
             empty without an A/A control.
-        warnings: Problems first.
         trials_rejected: Trials in which the load generator was stopped, repeated or given up.
         condition: How much other programs used the cores in all trials of cost.
         other_programs: The mean fraction of the cores' time that they used.
@@ -398,15 +365,12 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     schema: str = SCHEMA
 
     def by(self, metric: Metric, load: Load | None = None) -> tuple[Comparison, ...]:
-        """Comparisons by one metric, at one load or at all of them."""
         return tuple(
             one for one in self.comparisons if one.metric is metric and load in {None, one.load}
         )
 
 
 class BoundStatus(StrEnum):
-    """Whether a run breaks its bound."""
-
     KEPT = "kept"
     EXCEEDED = "exceeded"
     UNDECIDED = "undecided"
@@ -419,9 +383,6 @@ class BoundResult(msgspec.Struct, frozen=True, kw_only=True):
         text: As the user wrote it; the run fails if it is proven.
         ratio: Of the left side to the right one without the bound's number, with the interval that
             decides; None if the values are missing.
-        bound: The number that the ratio is compared with.
-        relation: < or >.
-        load: The load of the values.
         reason: Why it is undecided; empty if it is decided.
         blocks_needed: Blocks that would decide, at this spread; None if unknown.
     """
@@ -440,8 +401,6 @@ TUNING_SCHEMA = "jissoku.tuning/2"
 
 
 class Decision(StrEnum):
-    """Decision about a knob."""
-
     ACCEPTED = "pays"
     NO_GAIN = "does not pay"
     SCREENED = "screened out"
@@ -456,9 +415,7 @@ class Decision(StrEnum):
 class CounterReadings(msgspec.Struct, frozen=True, kw_only=True):
     """Counters of a target for a number of requests, from a separate trial.
 
-    Attributes:
-        per_request: By name. A missing system call was made 0 times.
-        syscalls_reason: Why no system calls were counted; empty if they were.
+    A missing system call was made 0 times, unless `syscalls_reason` says why none were counted.
     """
 
     requests: int
@@ -474,7 +431,6 @@ class KnobResult(msgspec.Struct, frozen=True, kw_only=True):
         leave_one_out: With all knobs but this one, relative to all; above 1 the knob saves CPU
             there.
         before: The counter per request without the knob, `after` with it alone; None if unknown.
-        sentence: The reason of the decision.
     """
 
     knob: Knob
@@ -490,7 +446,6 @@ class TuningResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of tuning a target.
 
     Attributes:
-        target: Description of the target.
         skipped: Knobs that were not tried, each with the reason.
         combined: The accepted knobs together, on separate blocks, relative to the unchanged
             configuration; None if none was accepted.
@@ -498,11 +453,9 @@ class TuningResult(msgspec.Struct, frozen=True, kw_only=True):
         full_load: Knobs that are judged by the rate at full load, together with the accepted ones
             and relative to them, on separate blocks and on all cores, which the load generator
             shares.
-        proven: Whether an improvement is proven.
         kept: Names of the knobs in `diff`.
         sandbox: Changes in every arm that let it run next to the machine's own server.
         diff: From the unchanged configuration to the proven one; empty if nothing was proven.
-        finished: Whether all planned trials were run.
     """
 
     target: str

@@ -19,8 +19,6 @@ SUMMARY_SCHEMA = "jissoku.sweep-summary/2"
 
 
 class Axis(StrEnum):
-    """The factor that is varied."""
-
     CONNECTIONS = "connections"
     WORKERS = "workers"
     RATE = "rate"
@@ -67,11 +65,8 @@ class UslModel(msgspec.Struct, frozen=True, kw_only=True):
         contention: a, the fraction of the work that is serialised.
         coherency: b, the cost of exchange between each pair.
         curve: (level, rate) of the fitted model, for drawing, within the fitted levels.
-        max_residual: The largest deviation of a level's mean from the model, as a fraction.
-        is_adequate: Whether the model describes the levels; if not, nothing is predicted.
         peak: sqrt((1 - a) / b), if b's interval excludes zero and the peak is at most twice the
             highest level.
-        peak_reason: Why there is no peak.
     """
 
     single_rps: IntervalEstimate
@@ -91,11 +86,8 @@ class LevelResult(msgspec.Struct, frozen=True, kw_only=True):
     """One target at one level.
 
     Attributes:
-        rate_rps: Answers per second.
-        cost_ns: CPU nanoseconds of all the target's processes per answer.
         achieved_fraction: Smallest answered fraction of the offered rate; None in the closed loop.
         is_fitted: Whether it was used to fit the model.
-        remarks: Restrictions on the use of the values, and their reasons.
     """
 
     level: int
@@ -110,13 +102,9 @@ class LevelResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TargetSweep(msgspec.Struct, frozen=True, kw_only=True):
-    """One target over all levels.
+    """One target over all levels; without a model there is a reason.
 
-    Attributes:
-        model: None with a `reason` if none was fitted.
-        sustained_rps: In sweeps of the rate: the highest level up to which every block answered
-            the offered rate.
-        sentence: The result in one sentence.
+    In sweeps of the rate, `sustained_rps` is the highest level up to which every block answered.
     """
 
     arm: Arm
@@ -130,8 +118,6 @@ class TargetSweep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SweepSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """The summary of a sweep."""
-
     run: Run
     sweep: Sweep
     targets: tuple[TargetSweep, ...]

@@ -24,18 +24,14 @@ class TrialKind(StrEnum):
 
     @property
     def is_paired(self) -> bool:
-        """Whether several arms are measured at the same time."""
         return self in {TrialKind.TIME_SLICED, TrialKind.PAIRED}
 
     @property
     def is_cost(self) -> bool:
-        """Whether a trial measures CPU time per request at a rate."""
         return self.is_paired or self is TrialKind.FIXED_RATE
 
 
 class TrialStage(StrEnum):
-    """The stage in which a trial failed."""
-
     START = "start"
     READY = "ready"
     VERIFY = "verify"
@@ -52,8 +48,6 @@ class Condition(StrEnum):
 
 
 class CheckOutcome(StrEnum):
-    """Effect of a failed check on its trial."""
-
     WARNING = "warning"  # the values are valid, with a warning on their use
     REJECT = "reject"  # the load generator was stopped: the trial is counted and repeated
     INVALID = "invalid"  # the answers or the accounting are wrong: the values are invalid
@@ -101,12 +95,10 @@ class TimeSlice(msgspec.Struct, frozen=True, kw_only=True):
     """One slice of an arm in a time-sliced trial, and its rotation: one slice of every arm.
 
     Attributes:
-        requests: Correct answers.
         wait_ns: How long threads of the target were ready and had no core, in nanoseconds; None if
             this kernel does not count it. The time of a wake-up is a part of it.
         runs: How often one of them got a core.
         generator_wait_ns: How long threads of the load generator were ready and had no core.
-        rotation_ns: Length of the rotation.
         rotation_cpu_ns: CPU time of the target in the rotation; None if it is unknown.
         rotation_foreign_ns: CPU time of everything else on the targets' cores in the rotation, of
             other programs and of the kernel, to about 10 ms; None if it is unknown, and on cores
@@ -130,14 +122,12 @@ class ArmMeasurement(msgspec.Struct, frozen=True, kw_only=True):
         requests: Complete and correct answers within the window.
         errors: Count by kind (connect, read, write, timeout, status, length, body, malformed,
             closed); every kind is present.
-        duration_ns: Length of the window.
         cpu_ns: CPU time of all processes and threads of the target inside the window.
         cpu_user_fraction: Fraction of that in user space, from 10 ms ticks; None from too few
             ticks.
         rate_rps_offered: Rate of the schedule; None in the closed loop.
         lag_ns_p99: Lateness of sent requests relative to the schedule; None in the closed loop.
         histogram: HdrHistogram V2, deflated, base64; nanoseconds.
-        per_second: Answers in each second of the window.
         rss_bytes_peak: Resident memory of all the target's processes at the window's end.
         connections_opened: Connections opened in the whole trial, warm-up included.
         active_duration_ns: Time in which this arm was under load in a time-sliced trial; else None.
@@ -206,12 +196,7 @@ class ArmMeasurement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CapacityStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One rate that a capacity search tried.
-
-    Attributes:
-        is_met: Whether the objective was met at this rate.
-        reason: Why it was violated; empty if it was met.
-    """
+    """One rate that a capacity search tried; `reason` says why it missed the objective."""
 
     rate_rps: int
     is_met: bool
@@ -248,7 +233,6 @@ class MachineConditions(msgspec.Struct, frozen=True, kw_only=True):
         tcp_retransmits: How many of them were lost and retransmitted, without spurious
             retransmissions (RFC 2883).
         tcp_timeouts: Retransmission timers that expired (RFC 6298), after 0.2 s or more.
-        longest_gap_ns: The longest time without an answer.
         longest_stall_ns: The longest time in which a busy-polling load generator did not run.
         kernel_cpu_ns: CPU time of the kernel's own threads in the window, to about a millisecond.
         viewer_cpu_ns: CPU time in the window of `jissoku ui` on this machine; 0 without one.
@@ -281,8 +265,6 @@ class MachineConditions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """The reason why there is no measurement."""
-
     stage: TrialStage
     arm: str
     reason: str
@@ -296,15 +278,11 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
         index: Counts the trials of a run from 0, in the order in which they ran.
         block: Counts blocks from 0; one block holds one trial of every arm and kind.
         attempt: 0, or how many times this trial was rejected before.
-        arms: In starting order, which is also the order of the load generator's targets.
-        measurements: One per arm; empty when the trial failed.
-        failed_checks: Checks that failed.
         level: The level of a trial of a sweep; None in other trials.
         slice_ns: Nominal length of a time slice, longer where a slice would have too few requests
             (`ArmMeasurement.active_duration_ns` over the number of slices); None in other trials.
         start_index: Counts starts of a run from 0; trials with the same number were measured one
             after the other on the same processes. None in older records: a start for each trial.
-        capacity: The result of a capacity search; None in other trials.
         elapsed_s: Seconds from the start of the run to the trial's end; None in older records.
     """
 
@@ -336,7 +314,6 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_valid(self) -> bool:
-        """Whether the trial is valid: it did not fail, and no check rejected it."""
         return self.failure is None and all(
             check.outcome is CheckOutcome.WARNING for check in self.failed_checks
         )
@@ -357,8 +334,6 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventKind(StrEnum):
-    """The kind of an event."""
-
     START = "start"
     NOTE = "note"
     TRIAL = "trial"
