@@ -11,16 +11,13 @@ import msgspec
 
 from jissoku.errors import InputError
 from jissoku.model.history import Dismissal
+from jissoku.records import files
 
 FILE_NAME = "dismissed.jsonl"
 
 
 def read(roots: Iterable[Path]) -> Mapping[str, Dismissal]:
-    """The dismissals in some folders of runs, by the key of their suspicion.
-
-    Raises:
-        InputError: A line is malformed, or a file cannot be read.
-    """
+    """The dismissals in some folders of runs, by the key of their suspicion."""
     found: dict[str, Dismissal] = {}
     for root in roots:
         path = root / FILE_NAME
@@ -41,18 +38,12 @@ def read(roots: Iterable[Path]) -> Mapping[str, Dismissal]:
 
 
 def add(root: Path, key: str, target: str, reason: str) -> None:
-    """Dismisses a suspicion; with an empty reason it is open again.
-
-    Raises:
-        InputError: The file cannot be written.
-    """
+    """Dismisses a suspicion; with an empty reason it is open again."""
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     one = Dismissal(key=key, target=target, reason=" ".join(reason.split()), dismissed_utc=now)
     path = root / FILE_NAME
-    try:
+    with files.writing(path):
         root.mkdir(parents=True, exist_ok=True)
         # A single write, so that two writers do not mix their lines.
         with path.open("ab", buffering=0) as file:
             file.write(msgspec.json.encode(one) + b"\n")
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}") from error

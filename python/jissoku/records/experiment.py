@@ -26,26 +26,13 @@ def is_experiment(folder: Path) -> bool:
 
 
 def write_header(folder: Path, header: ExperimentHeader) -> None:
-    """Creates the folder and writes the header.
-
-    Raises:
-        InputError: The folder holds an experiment already, or cannot be written.
-    """
-    try:
+    """Creates the folder, which may not hold an experiment, and writes the header."""
+    with files.writing(folder, "an experiment"):
         folder.mkdir(parents=True, exist_ok=True)
         files.create_file(folder / HEADER_FILE, header)
-    except FileExistsError:
-        raise InputError(f"{folder} holds an experiment already: choose another --out") from None
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written: {error.strerror}") from error
 
 
 def read_header(folder: Path) -> ExperimentHeader:
-    """Reads the header back.
-
-    Raises:
-        InputError: There is none, or this version does not know its schema.
-    """
     header = files.load(folder / HEADER_FILE, ExperimentHeader)
     if header is None:
         raise InputError(f"{folder} holds no experiment: there is no {HEADER_FILE}")
@@ -58,7 +45,6 @@ def mark_finished(folder: Path) -> None:
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether every workload ran to its end."""
     return (folder / FINISHED_FILE).exists()
 
 
@@ -68,23 +54,15 @@ def write_counters(folder: Path, counters: Counters) -> None:
 
 
 def read_counters(folder: Path) -> Counters:
-    """Counters of a workload, by arm; empty without any.
-
-    Raises:
-        InputError: The file is not what `write_counters` writes.
-    """
+    """Counters of a workload, by arm; empty without any."""
     return files.load(folder / COUNTERS_FILE, Counters) or {}
 
 
 def write_benchmarks(folder: Path, figures: BenchmarkOutputs) -> None:
-    """Stores the values that an experiment's benchmarks printed, by benchmark."""
+    """Stores the values that an experiment's benchmarks printed."""
     files.replace_file(folder / BENCHMARKS_FILE, dict(sorted(figures.items())))
 
 
 def read_benchmarks(folder: Path) -> BenchmarkOutputs:
-    """The values that an experiment's benchmarks printed, by benchmark; empty without any.
-
-    Raises:
-        InputError: The file is not what `write_benchmarks` writes.
-    """
+    """The values that an experiment's benchmarks printed, by benchmark; empty without any."""
     return files.load(folder / BENCHMARKS_FILE, BenchmarkOutputs) or {}

@@ -1,5 +1,11 @@
-"""Records as JSON files: written atomically, read by type and schema."""
+"""Records as JSON files: written atomically, read by type and schema.
 
+Whatever reads or writes records raises an `InputError` that names the file, and the line if it has
+several records: it cannot be read or written, or is malformed, or its schema is unknown here.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,11 +23,6 @@ class _Versioned(msgspec.Struct, frozen=True):
     schema: str = ""
 
 
-def encoded(record: object) -> bytes:
-    """A record as a file holds it: indented, with a line end."""
-    return msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
-
-
 def decoded(raw: bytes, kind: type[Record], *, where: str) -> Record:
     """Reads one record.
 
@@ -29,9 +30,6 @@ def decoded(raw: bytes, kind: type[Record], *, where: str) -> Record:
         raw: Its JSON.
         kind: A type; if it has a `schema`, the record's must be the same.
         where: File, and line if it has several records, for the message.
-
-    Raises:
-        InputError: It is not a record of this type, or its schema is unknown to this version.
     """
     try:
         wanted = _schema(kind)  # type: ignore[arg-type]
@@ -44,11 +42,7 @@ def decoded(raw: bytes, kind: type[Record], *, where: str) -> Record:
 
 
 def load(path: Path, kind: type[Record]) -> Record | None:
-    """Reads a file that holds one record; None if there is no such file.
-
-    Raises:
-        InputError: The file cannot be read, or as `decoded`.
-    """
+    """Reads a file that holds one record; None if there is no such file."""
     try:
         raw = path.read_bytes()
     except FileNotFoundError:
@@ -58,6 +52,17 @@ def load(path: Path, kind: type[Record]) -> Record | None:
     return decoded(raw, kind, where=str(path))
 
 
+@contextmanager
+def writing(place: Path, kind: str = "") -> Iterator[None]:
+    """The block writes a file or into a folder, which may not hold this kind of record yet."""
+    try:
+        yield
+    except OSError as error:
+        if kind and isinstance(error, FileExistsError):
+            raise InputError(f"{place} holds {kind} already: choose another --out") from None
+        raise InputError(f"{place} cannot be written: {error.strerror}") from error
+
+
 def replace_file(path: Path, record: object) -> None:
     """Writes a file atomically: a reader finds the old one or the new one.
 
@@ -65,7 +70,7 @@ def replace_file(path: Path, record: object) -> None:
         OSError: It cannot be written.
     """
     new = path.with_name(f"{path.name}.new")
-    new.write_bytes(encoded(record))
+    new.write_bytes(_encoded(record))
     new.replace(path)
 
 
@@ -76,7 +81,12 @@ def create_file(path: Path, record: object) -> None:
         OSError: It exists, or cannot be written.
     """
     with path.open("xb") as file:
-        file.write(encoded(record))
+        file.write(_encoded(record))
+
+
+def _encoded(record: object) -> bytes:
+    """A record as a file holds it: indented, with a line end."""
+    return msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
 
 
 @cache

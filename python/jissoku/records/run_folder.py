@@ -46,11 +46,7 @@ def trials_sha256(folder: Path) -> str:
 
 
 def check_new(folder: Path) -> None:
-    """Refuses a folder that holds a run, before anything is built or measured.
-
-    Raises:
-        InputError: It does.
-    """
+    """Refuses a folder that holds a run, before anything is built or measured."""
     with suppress(OSError):  # A folder that cannot be read is refused when it is written.
         if (folder / RUN_FILE).exists():
             raise _holds_a_run(folder)
@@ -60,11 +56,7 @@ class RunWriter:
     """Writes one run's records, as a context manager; a line is on disk when `add` returns."""
 
     def __init__(self, folder: Path, run: Run) -> None:
-        """Creates `folder` and writes the header.
-
-        Raises:
-            InputError: The folder holds a run already, or cannot be written.
-        """
+        """Creates `folder`, which may not hold a run, and writes the header."""
         self.folder = folder
         self._body = run.workload.body
         try:
@@ -124,13 +116,11 @@ class RunWriter:
         self._reason = reason
 
     def __enter__(self) -> Self:
-        """The constructor has created the folder."""
         return self
 
     def __exit__(
         self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
     ) -> None:
-        """Closes the trials file, and notes whether the run is finished."""
         self._trials.close()
         note = self.folder / UNFINISHED_FILE
         with suppress(OSError):
@@ -143,12 +133,7 @@ class RunWriter:
 
 
 def read(folder: Path) -> tuple[Run, tuple[Trial, ...]]:
-    """Reads a complete run.
-
-    Raises:
-        InputError: There is no run, or a record is malformed or of a schema that this version does
-            not know; the message names file and line.
-    """
+    """Reads a complete run."""
     run = files.load(folder / RUN_FILE, Run)
     if run is None:
         raise InputError(f"{folder} holds no run: {RUN_FILE}: No such file or directory")
@@ -212,28 +197,16 @@ PROFILES_FILE = "profiles.jsonl"
 
 
 def write_profiles(folder: Path, profiles: Sequence[Profile]) -> None:
-    """Writes all profiles of a run; the folder is created if needed.
-
-    Raises:
-        InputError: The folder holds profiles already, or cannot be written.
-    """
-    try:
+    """Writes all profiles of a run; the folder is created if needed."""
+    with files.writing(folder, "profiles"):
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / PROFILES_FILE).open("xb") as file:
             for profile in profiles:
                 file.write(msgspec.json.encode(profile) + b"\n")
-    except FileExistsError:
-        raise InputError(f"{folder} holds profiles already: choose another --out") from None
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written: {error.strerror}") from error
 
 
 def read_profiles(folder: Path) -> tuple[Profile, ...]:
-    """All profiles of a run; none for a run without.
-
-    Raises:
-        InputError: A record is malformed, or of a schema that this version does not know.
-    """
+    """All profiles of a run; none for a run without."""
     path = folder / PROFILES_FILE
     try:
         lines = path.read_bytes().splitlines()
@@ -249,23 +222,13 @@ SWEEP_FILE = "sweep.json"
 
 
 def write_sweep(folder: Path, sweep: Sweep) -> None:
-    """Writes the definition of a sweep into a run's folder.
-
-    Raises:
-        InputError: It cannot be written.
-    """
-    try:
+    """Writes the definition of a sweep into a run's folder."""
+    with files.writing(folder, "a sweep"):
         files.create_file(folder / SWEEP_FILE, sweep)
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written: {error.strerror}") from error
 
 
 def read_sweep(folder: Path) -> Sweep | None:
-    """The definition of a sweep; None for a run that is not a sweep.
-
-    Raises:
-        InputError: The record is malformed, or of a schema that this version does not know.
-    """
+    """The definition of a sweep; None for a run that is not a sweep."""
     return files.load(folder / SWEEP_FILE, Sweep)
 
 
@@ -283,21 +246,18 @@ class EventWriter:
             self._file = os.open(folder / EVENTS_FILE, flags, 0o644)
 
     def __enter__(self) -> Self:
-        """Writes that the run starts."""
         self.add(Event(kind=EventKind.START, elapsed_s=0.0, pid=os.getpid()))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
     ) -> None:
-        """Writes that the run has ended."""
         reason = "" if kind is None else f"it ended with {kind.__name__}"
         self.add(Event(kind=EventKind.END, elapsed_s=self.elapsed_s(), text=reason))
         if self._file is not None:
             os.close(self._file)
 
     def elapsed_s(self) -> float:
-        """Seconds since the start."""
         return round(time.monotonic() - self._started, 3)
 
     def add(self, event: Event) -> None:

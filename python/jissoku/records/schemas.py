@@ -47,11 +47,7 @@ def json_schema(kind: str) -> str:
 
 
 def write_schemas(folder: Path) -> None:
-    """Writes every kind's JSON Schema into a folder, by the kind's name.
-
-    Raises:
-        OSError: The folder cannot be written.
-    """
+    """Writes every kind's JSON Schema into a folder, by the kind's name."""
     folder.mkdir(parents=True, exist_ok=True)
     for kind in RECORDS:
         (folder / f"{kind}.json").write_text(json_schema(kind), encoding="utf-8")
