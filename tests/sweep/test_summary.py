@@ -7,7 +7,7 @@ import pytest
 from jissoku.inference import summarise_sweep
 from jissoku.model import Axis, CoreAssignment, MeasurementStatus, SweepSummary, TrialKind
 from jissoku.model.updated import updated
-from jissoku.report import sweep_to_html, sweep_to_json, sweep_to_text
+from jissoku.report import sweep_to_html, sweep_to_text, to_json
 from jissoku.report.sweep import sweep_figures
 from tests.inference import factories as campaigns
 from tests.report import drawing
@@ -95,13 +95,13 @@ def test_the_same_records_give_the_same_bytes(summary: SweepSummary) -> None:
     again = summarise_sweep(
         summary.run, summary.sweep, tuple(reversed(factories.trials("one", TRUTH)))
     )
-    for write in (sweep_to_text, sweep_to_json, sweep_to_html):
+    for write in (sweep_to_text, to_json, sweep_to_html):
         assert write(summary) == write(again)
 
 
 def test_every_format_says_the_same(summary: SweepSummary) -> None:
     (target,) = summary.targets
-    found = json.loads(sweep_to_json(summary))
+    found = json.loads(to_json(summary))
     assert found["targets"][0]["sentence"] == target.sentence
     for text in (
         sweep_to_text(summary),

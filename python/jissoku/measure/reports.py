@@ -39,7 +39,7 @@ RUN_REPORTS: Mapping[str, Callable[[Summary], str]] = {
 }
 SWEEP_REPORTS: Mapping[str, Callable[[SweepSummary], str]] = {
     "html": report.sweep_to_html,
-    "json": report.sweep_to_json,
+    "json": report.to_json,
     "txt": partial(report.sweep_to_text, width=WIDTH),
 }
 EXPERIMENT_REPORTS: Mapping[str, Callable[[ExperimentResult], str]] = {

@@ -1,29 +1,32 @@
 """Bounds of continuous integration: sentences, comments in Markdown, causes, other formats."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape as xml_escape, quoteattr
 
-from jissoku.model import Comparison, CounterReadings, Load, Metric, Summary, more_blocks
+from jissoku.model import Arm, CounterReadings, Estimate, Load, Metric, Summary, more_blocks
 from jissoku.model.profile import ProfileDifference
 from jissoku.model.summary import BoundResult, BoundStatus
-from jissoku.report import method, tables, verdicts
+from jissoku.report import method, page, tables, verdicts
 from jissoku.report.explanation import CALLS_MIN
 from jissoku.report.format import (
     Table,
     clean,
-    escape,
     load_mark,
     ratio,
     rounded,
     sanitized,
-    table_lines,
 )
 from jissoku.report.profile import difference_cells
 
 # Rows of functions.
 FUNCTIONS_MAX = 8
+
+FUNCTION_COLUMNS = (
+    "µs per request", "95 % interval", "of all", "before", "after", "function", "in",
+)  # fmt: skip
 
 BY_FUNCTION = "--profile breaks the difference down by function."
 
@@ -53,7 +56,6 @@ def causes(
 
     Args:
         arm: That uses more.
-        against: That it is compared with.
         readings: Of both, by name.
         change: Of their profiles, `against` first; None if they were not profiled.
     """
@@ -65,15 +67,7 @@ def causes(
     return Causes(
         counts=Table(header=("per request", clean(arm), clean(against)), rows=counts),
         functions=Table(
-            header=(
-                "µs per request",
-                "95 % interval",
-                "of all",
-                "before",
-                "after",
-                "function",
-                "in",
-            ),
+            header=FUNCTION_COLUMNS,
             rows=tuple(tuple(map(clean, cells)) for cells in certain[:FUNCTIONS_MAX]),
         ),
         remarks=tuple(_remarks(reason, has_counts=bool(counts), change=change)),
@@ -134,96 +128,58 @@ def comment(
     """Markdown of one run: bounds, verdicts, the A/A control, and the rest folded.
 
     Args:
-        summary: Of the run.
-        found: Its bounds.
         trials_sha256: Of the trials' file, which is kept elsewhere; empty: it is not named.
         known: Why an arm that exceeds its bound uses more CPU time, as far as it was looked for.
     """
-    text = "\n".join(_comment(sanitized(summary), found, trials_sha256, known)) + "\n"
+    summary = sanitized(summary)
+    against = Table(
+        header=("target", f"CPU time per {summary.run.baseline}'s", "verdict", "blocks", "load"),
+        rows=tuple(
+            (c.arm, ratio(c.ratio), str(c.verdict), str(c.ratio.blocks), load_mark(c.load))
+            for c in verdicts.against(summary, Metric.COST)
+            if c.ratio
+        ),
+    )
+    text = page.markdown(
+        "comment.md.j2",
+        marker=MARKER,
+        headline=_verdict(found) or summary.headline,
+        tables=(_bounds(found), against),
+        controls=[(load_mark(c.load), ratio(c.ratio)) for c in summary.aa_control if c.ratio],
+        causes=known,
+        facts=tables.facts(summary),
+        asked=method.describe_load(summary.run),
+        trials=method.trials(summary),
+        machine=method.machine(summary.run),
+        trials_sha256=trials_sha256,
+    )
     if len(text) > LENGTH_MAX:
         text = text[: LENGTH_MAX - 100].rpartition("\n")[0] + "\n\n</details>\n"
     return text
 
 
-def _comment(
-    summary: Summary, found: Sequence[BoundResult], trials_sha256: str, known: Causes | None
-) -> Iterator[str]:
-    yield MARKER
-    yield f"**{escape(_verdict(found) or summary.headline)}**"
-    yield ""
-    if found:
-        yield from table_lines(_bounds(found))
-    against = [one for one in verdicts.against(summary, Metric.COST) if one.ratio]
-    if against:
-        rows = [
-            (one.arm, ratio(one.ratio), str(one.verdict), _blocks(one), load_mark(one.load))
-            for one in against
-        ]
-        header = ("target", f"CPU time per {summary.run.baseline}'s", "verdict", "blocks", "load")
-        yield from table_lines(Table(header=header, rows=tuple(rows)))
-    for one in summary.aa_control:
-        if one.ratio:
-            yield (
-                f"Equal arms, in the same trials ({escape(load_mark(one.load))}):"
-                f" {escape(ratio(one.ratio))}."
-            )
-            yield ""
-    if known is not None:
-        yield from _causes(known)
-    yield "<details><summary>Every target, and how it was measured</summary>"
-    yield ""
-    yield from table_lines(tables.facts(summary))
-    yield f"{escape(method.describe_load(summary.run))}; {method.trials(summary)}."
-    yield ""
-    yield from (f"- {name}: {escape(value)}" for name, value in method.machine(summary.run))
-    yield ""
-    yield "`jissoku report FOLDER` rebuilds every report from the records."
-    if trials_sha256:
-        yield f"SHA-256 of their `trials.jsonl`: `{trials_sha256}`."
-    yield ""
-    yield "</details>"
-
-
-def _causes(known: Causes) -> Iterator[str]:
-    for table in (known.counts, known.functions):
-        if table.rows:
-            yield from table_lines(table)
-    for remark in known.remarks:
-        yield escape(remark)
-        yield ""
-
-
-def _blocks(one: Comparison) -> str:
-    return str(one.ratio.blocks) if one.ratio else "0"
-
-
 def _verdict(found: Sequence[BoundResult]) -> str:
     """The first of the worst bounds, as a headline."""
-    for status in (BoundStatus.EXCEEDED, BoundStatus.UNDECIDED, BoundStatus.KEPT):
-        for one in found:
-            if one.status is status:
-                return bound_sentence(one)
-    return ""
+    worst = (BoundStatus.EXCEEDED, BoundStatus.UNDECIDED, BoundStatus.KEPT)
+    ordered = sorted(found, key=lambda one: worst.index(one.status))
+    return bound_sentence(ordered[0]) if ordered else ""
 
 
 def _bounds(found: Sequence[BoundResult]) -> Table:
-    rows = tuple(
-        (one.text, WORDS[one.status], ratio(one.ratio), one.reason or "-") for one in found
-    )
-    return Table(header=("fails if", "result", "ratio", "reason"), rows=rows)
+    rows = ((one.text, WORDS[one.status], ratio(one.ratio), one.reason or "-") for one in found)
+    return Table(header=("fails if", "result", "ratio", "reason"), rows=tuple(rows))
 
 
 # CPU nanoseconds per request of each block, by load and arm.
 BlockCosts = Mapping[tuple[Load, str], Sequence[float]]
 
 
-def benchstat(summary: Summary, costs: BlockCosts, found: Sequence[BoundResult]) -> str:
+def benchstat(_: Summary, costs: BlockCosts, *__: object) -> str:
     """Go benchmark lines, one per block and arm; benchstat does not pair them by block.
 
     benchstat chooses by the keys `/arm` and `/load`. The load is last, because a number after the
     last hyphen of a name would be GOMAXPROCS.
     """
-    del summary, found
     lines = [
         f"BenchmarkCost/arm={_word(arm)}/load={_load(load)} 1 {value:.1f} cpu-ns/req"
         for (load, arm), values in costs.items()
@@ -232,75 +188,67 @@ def benchstat(summary: Summary, costs: BlockCosts, found: Sequence[BoundResult])
     return "\n".join(["Unit cpu-ns/req better=lower", *lines]) + "\n"
 
 
-def bencher(summary: Summary, costs: BlockCosts, found: Sequence[BoundResult]) -> str:
-    """Bencher Metric Format: value with both ends of the interval."""
-    del costs, found
-    results: dict[str, dict[str, dict[str, float]]] = {}
+def _costs(summary: Summary) -> Iterator[tuple[Arm, str, Estimate]]:
     for known in summary.arm_summaries:
         for point in known.points:
-            if point.cost_ns is None:
-                continue
-            cost = point.cost_ns
-            results[f"{known.arm.name} at {_load(point.load)}"] = {
-                "cpu-ns-per-request": {
-                    "value": cost.value, "lower_value": cost.low, "upper_value": cost.high,
-                },
-            }  # fmt: skip
-    return _json(results)
+            if point.cost_ns is not None:
+                yield known.arm, _load(point.load), point.cost_ns
 
 
-def github_action_benchmark(
-    summary: Summary, costs: BlockCosts, found: Sequence[BoundResult]
-) -> str:
+def bencher(summary: Summary, *_: object) -> str:
+    """Bencher Metric Format: value with both ends of the interval."""
+    return _json({
+        f"{arm.name} at {load}": {
+            "cpu-ns-per-request": {
+                "value": cost.value, "lower_value": cost.low, "upper_value": cost.high,
+            },
+        }
+        for arm, load, cost in _costs(summary)
+    })  # fmt: skip
+
+
+def github_action_benchmark(summary: Summary, *_: object) -> str:
     """The format `customSmallerIsBetter` of github-action-benchmark."""
-    del costs, found
     entries = [
         {
-            "name": f"{known.arm.name} at {_load(point.load)}",
+            "name": f"{arm.name} at {load}",
             "unit": "CPU ns/request",
-            "value": point.cost_ns.value,
-            "range": f"{point.cost_ns.low:.0f}-{point.cost_ns.high:.0f}",
-            "extra": known.arm.version,
+            "value": cost.value,
+            "range": f"{cost.low:.0f}-{cost.high:.0f}",
+            "extra": arm.version,
         }
-        for known in summary.arm_summaries
-        for point in known.points
-        if point.cost_ns is not None
+        for arm, load, cost in _costs(summary)
     ]
     return _json(entries)
 
 
-def otava(summary: Summary, costs: BlockCosts, found: Sequence[BoundResult]) -> str:
+def otava(summary: Summary, *_: object) -> str:
     """CSV with one row per run, for Apache Otava: append the second line to its file."""
-    del costs, found
-    names = ["time", "commit"]
-    values = [summary.run.started_utc, summary.run.labels.get("commit", "")]
-    for known in summary.arm_summaries:
-        for point in known.points:
-            if point.cost_ns is not None:
-                names.append(f"{known.arm.name}_{_load(point.load)}_cpu_ns".replace(",", " "))
-                values.append(f"{point.cost_ns.value:.1f}")
-    return f"{','.join(names)}\n{','.join(value.replace(',', ' ') for value in values)}\n"
+    cells = [
+        ("time", summary.run.started_utc),
+        ("commit", summary.run.labels.get("commit", "")),
+        *((f"{a.name}_{load}_cpu_ns", f"{cost.value:.1f}") for a, load, cost in _costs(summary)),
+    ]
+    rows = zip(*cells, strict=True)
+    return "".join(f"{','.join(cell.replace(',', ' ') for cell in row)}\n" for row in rows)
 
 
-def junit(summary: Summary, costs: BlockCosts, found: Sequence[BoundResult]) -> str:
+def junit(summary: Summary, _: BlockCosts, found: Sequence[BoundResult]) -> str:
     """JUnit XML, a test case per bound: exceeded is a failure, undecided is skipped."""
-    del costs
+    tags = {BoundStatus.EXCEEDED: "failure", BoundStatus.UNDECIDED: "skipped"}
     cases = []
     for one in found:
-        inner = ""
-        if one.status is BoundStatus.EXCEEDED:
-            inner = f"<failure message={quoteattr(bound_sentence(one))}/>"
-        elif one.status is BoundStatus.UNDECIDED:
-            inner = f"<skipped message={quoteattr(bound_sentence(one))}/>"
-        cases.append(f'<testcase classname="jissoku" name={quoteattr(one.text)}>{inner}</testcase>')
-    failures = sum(one.status is BoundStatus.EXCEEDED for one in found)
-    skipped = sum(one.status is BoundStatus.UNDECIDED for one in found)
+        tag = tags.get(one.status)
+        inner = f"<{tag} message={quoteattr(bound_sentence(one))}/>" if tag else ""
+        cases.append(
+            f'<testcase classname="jissoku" name={quoteattr(one.text)}>{inner}</testcase>\n'
+        )
+    counts = Counter(one.status for one in found)
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
-        f'<testsuite name="jissoku" tests="{len(found)}" failures="{failures}"'
-        f' skipped="{skipped}">\n'
-        + "".join(f"{case}\n" for case in cases)
-        + f"<system-out>{xml_escape(summary.headline)}</system-out>\n</testsuite>\n"
+        f'<testsuite name="jissoku" tests="{len(found)}" failures="{counts[BoundStatus.EXCEEDED]}"'
+        f' skipped="{counts[BoundStatus.UNDECIDED]}">\n'
+        f"{''.join(cases)}<system-out>{xml_escape(summary.headline)}</system-out>\n</testsuite>\n"
     )
 
 

@@ -1,24 +1,24 @@
 """The charts of a comparison: rows of arms, lines over the rate, distributions of latency."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from jissoku.model import (
     ArmSummary,
+    BlockValue,
     Bottleneck,
     Estimate,
     Load,
-    LoadLevel,
     LoadPoint,
-    QuantilePoint as CurvePoint,
+    QuantilePoint,
     Summary,
 )
 from jissoku.report import format as fmt, plots, svg, tables
 from jissoku.report.format import Table
-from jissoku.report.plots import Axes, Line, Point, Row
+from jissoku.report.plots import Axes, Heading, Line, Point, Row
 from jissoku.report.svg import Chart, Scale, Tick, arm_shape, arm_style, scale
 
 SHARES = Scale(
@@ -28,169 +28,162 @@ SHARES = Scale(
     ticks=tuple(Tick(value=v, label=f"{v} %" if v else "0") for v in (0, 25, 50, 75, 100)),
 )
 
+# Percentiles on the axis of latencies, as one in N responses that took longer.
+PERCENTILES = {
+    1: "min", 2: "50 %", 4: "75 %", 10: "90 %", 20: "95 %", 100: "99 %", 1e3: "99.9 %",
+    1e4: "99.99 %",
+}  # fmt: skip
+MINOR = {1, 4, 20}
+
 
 def charts(summary: Summary) -> tuple[Chart, ...]:
-    """All charts that have values, in reading order."""
-    makers = (
-        costs, relative_costs, blocks, latencies, p99, capacities, rates, splits,
-        memory,
-    )  # fmt: skip
+    makers = (costs, relative_costs, blocks, latencies, p99, capacities, rates, splits, memory)
     return tuple(figure for make in makers if (figure := make(summary)) is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Dot:
+    """A value of an arm with its interval, as a row."""
+
+    name: str
+    value: Estimate
+    label: str
+    is_open: bool = False
+    tooltip: str = ""
+
+
+def _dots(
+    summary: Summary,
+    heading: Heading,
+    drawn: Sequence[_Dot],
+    mark: Callable[[float], str],
+    numbers: Table,
+    reference: float | None = None,
+) -> Chart | None:
+    if not drawn:
+        return None
+    axis = scale([end for one in drawn for end in (one.value.low, one.value.high)], mark)
+    rows = [
+        Row(
+            name=one.name,
+            label=one.label,
+            marks=plots.dot(
+                axis, one.value.value, one.value.low, one.value.high, is_open=one.is_open
+            ),
+            style=arm_style(summary, one.name),
+            tooltip=one.tooltip,
+        )
+        for one in drawn
+    ]
+    return plots.row_chart(heading, rows, axis, numbers, reference=reference)
 
 
 def relative_costs(summary: Summary) -> Chart | None:
     """Ranked intervals of the cost per request at the main load."""
     load = summary.main_load
-    drawn = [(s, p.relative_cost) for s, p in tables.measured_at(summary, load) if p.relative_cost]
-    if not drawn or load is None:
+    if load is None:
         return None
-    axis = scale([end for _, e in drawn for end in (e.low, e.high)], _times)
-    rows = [
-        Row(
+    drawn = [
+        _Dot(
             name=s.arm.name,
-            label="1" if s.arm.name == summary.unit else fmt.ratio(e),
-            marks=plots.dot(axis, e),
-            style=arm_style(summary, s.arm.name),
+            value=p.relative_cost,
+            label="1" if s.arm.name == summary.unit else fmt.ratio(p.relative_cost),
         )
-        for s, e in drawn
+        for s, p in tables.measured_at(summary, load)
+        if p.relative_cost
     ]
     caption = (
         f"Server CPU per request at {load.text}, as a multiple of {fmt.unit_name(summary)}:"
         " dot and 95 % interval. Further left is better."
     )
-    return Chart(
-        name="multiples",
-        title=f"CPU per request at {load.text}",
-        caption=caption,
-        drawing=plots.draw_rows("multiples", rows, axis, reference=1.0),
-        numbers=tables.costs(summary, load),
-    )
-
-
-def _times(value: float) -> str:
-    return f"{value:g} {fmt.TIMES}"
+    heading = Heading("multiples", f"CPU per request at {load.text}", caption)
+    return _dots(summary, heading, drawn, fmt.times_mark, tables.costs(summary, load), 1.0)
 
 
 def blocks(summary: Summary) -> Chart | None:
     """Every block relative to its arm's mean, to show the variation."""
     drawn = [
-        _Blocks(
-            known=s,
-            mean=p.relative_cost,
-            values=tuple((d.block, d.value) for d in p.relative_costs),
-        )
+        (s.arm.name, p.relative_cost, p.relative_costs)
         for s, p in tables.measured_at(summary, summary.main_load)
         if p.relative_cost and p.relative_costs and p.relative_cost.sd_log
     ]
     if not drawn:
         return None
-    reach = max(abs(one.away(v)) for one in drawn for v in one.reached) or 1.0
-    axis = scale([-reach, reach], lambda v: f"{v:+g} %" if v else "mean")
+    reach = max(
+        abs(_away(values, end))
+        for _, mean, values in drawn
+        for end in (mean.low, mean.high, *(one.value for one in values))
+    )
+    axis = scale([-(reach or 1.0), reach or 1.0], lambda v: f"{v:+g} %" if v else "mean")
     rows = [
         Row(
-            name=one.known.arm.name,
-            label=f"sd {100 * one.mean.sd_log:.2f} %",
-            marks=one.marks(axis),
-            style=arm_style(summary, one.known.arm.name),
+            name=name,
+            label=f"sd {100 * mean.sd_log:.2f} %",
+            marks=_block_marks(mean, values, axis),
+            style=arm_style(summary, name),
         )
-        for one in drawn
+        for name, mean, values in drawn
     ]
     caption = (
         "Each dot is one block: how far its ratio lies from the mean of its target. First block on"
         " top, last one below: a slope would be drift, a lone dot an outlier, which is kept. The"
         " band is the 95 % interval of the mean."
     )
-    return Chart(
-        name="blocks",
-        title="Every block",
-        caption=caption,
-        drawing=plots.draw_rows("blocks", rows, axis, reference=0.0),
-        numbers=tables.blocks(summary),
-    )
+    heading = Heading("blocks", "Every block", caption)
+    return plots.row_chart(heading, rows, axis, tables.blocks(summary), reference=0.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Blocks:
-    """An arm's blocks, as (index, multiple), and their mean."""
+def _away(values: Sequence[BlockValue], value: float) -> float:
+    """Per cent from the mean of the blocks."""
+    logs = [math.log(one.value) for one in values]
+    return 100 * (value / math.exp(sum(logs) / len(logs)) - 1)
 
-    known: ArmSummary
-    mean: Estimate
-    values: tuple[tuple[int, float], ...]
 
-    @property
-    def reached(self) -> Sequence[float]:
-        return (*(value for _, value in self.values), self.mean.low, self.mean.high)
-
-    def away(self, value: float) -> float:
-        """Per cent from the mean of the blocks."""
-        logs = [math.log(value) for _, value in self.values]
-        return 100 * (value / math.exp(sum(logs) / len(logs)) - 1)
-
-    def marks(self, axis: Scale) -> Markup:
-        """The mean's interval, and the blocks from the first one on top to the last one below."""
-        last = max(block for block, _ in self.values) or 1
-        band = plots.band(axis, self.away(self.mean.low), self.away(self.mean.high))
-        values = (
-            svg.tag(
-                "use",
-                svg.tag("title", f"block {block + 1}: {fmt.significant(value, 4)}"),
-                href="#small",
-                x=svg.percent(axis.at(self.away(value))),
-                y=round(16 * (block / last - 0.5), 1),
-            )
-            for block, value in self.values
+def _block_marks(mean: Estimate, values: Sequence[BlockValue], axis: Scale) -> Markup:
+    """The mean's interval, and the blocks from the first one on top to the last one below."""
+    last = max(one.block for one in values) or 1
+    band = plots.band(axis, _away(values, mean.low), _away(values, mean.high))
+    dots = (
+        svg.tag(
+            "use",
+            svg.tag("title", f"block {one.block + 1}: {fmt.significant(one.value, 4)}"),
+            href="#small",
+            x=svg.percent(axis.at(_away(values, one.value))),
+            y=round(16 * (one.block / last - 0.5), 1),
         )
-        return band + svg.NOTHING.join(values)
+        for one in values
+    )
+    return band + svg.NOTHING.join(dots)
 
 
 def p99(summary: Summary) -> Chart | None:
-    """The 99th percentile at the main load."""
     load = summary.main_load
-    found = [
-        (s.arm.name, p.estimate_ns)
-        for s, point in tables.measured_at(summary, load)
-        for p in point.percentiles
-        if p.label == "p99" and p.estimate_ns
-    ]
-    if not found or load is None:
+    if load is None:
         return None
-    axis = scale([end for _, e in found for end in (e.low, e.high)], fmt.duration_mark)
-    rows = [
-        Row(
-            name=name,
-            label=fmt.interval(e, "duration"),
-            marks=plots.dot(axis, e),
-            style=arm_style(summary, name),
-        )
-        for name, e in found
+    drawn = [
+        _Dot(name=s.arm.name, value=found, label=fmt.interval(found, fmt.duration))
+        for s, point in tables.measured_at(summary, load)
+        if (found := tables.percentile_estimate(point, "p99")) is not None
     ]
     caption = (
         f"One answer in a hundred took longer than this at {load.text}, counted from the time at"
         " which the request was due: mean over blocks with 95 % interval. Further left is better."
     )
-    return Chart(
-        name="p99",
-        title=f"p99 latency at {load.text}",
-        caption=caption,
-        drawing=plots.draw_rows("p99", rows, axis),
-        numbers=tables.latencies(summary, load),
-    )
+    heading = Heading("p99", f"p99 latency at {load.text}", caption)
+    return _dots(summary, heading, drawn, fmt.duration_mark, tables.latencies(summary, load))
 
 
 def splits(summary: Summary) -> Chart | None:
-    """User and system share of the CPU time."""
-    rows = []
-    for known in summary.arm_summaries:
-        if known.user_fraction is None:
-            continue
-        user = 100 * known.user_fraction
-        rows.append(
-            Row(
-                name=known.arm.name,
-                label=f"{fmt.percent(known.user_fraction)} user",
-                marks=plots.bar(SHARES, 0, user, "user") + plots.bar(SHARES, user, 100, "system"),
-            )
+    rows = [
+        Row(
+            name=known.arm.name,
+            label=f"{fmt.percent(known.user_fraction)} user",
+            marks=plots.bar(SHARES, 0, 100 * known.user_fraction, "user")
+            + plots.bar(SHARES, 100 * known.user_fraction, 100, "system"),
         )
+        for known in summary.arm_summaries
+        if known.user_fraction is not None
+    ]
     if not rows:
         return None
     caption = (
@@ -199,22 +192,17 @@ def splits(summary: Summary) -> Chart | None:
     )
     box = svg.tag("rect", x=-10, y=-6, width=20, height=12)
     legend = svg.legend([("user", "user", box), ("system", "system", box)])
-    return Chart(
-        name="splits",
-        title="Where the CPU time goes",
-        caption=caption,
-        drawing=legend + plots.draw_rows("splits", rows, SHARES),
-        numbers=tables.splits(summary),
-    )
+    heading = Heading("splits", "Where the CPU time goes", caption)
+    return plots.row_chart(heading, rows, SHARES, tables.splits(summary), legend=legend)
 
 
 def rates(summary: Summary) -> Chart | None:
     """Closed-loop rates; open circles say nothing about a server's capacity."""
     drawn = [
-        _Rate(
-            known=s,
-            value=s.rate_rps,
-            label=f"{fmt.rate(s.rate_rps.value)} {s.bottleneck}",
+        _rate(
+            s.arm.name,
+            s.rate_rps,
+            f"{fmt.rate(s.rate_rps.value)} {s.bottleneck}",
             is_open=s.bottleneck is not Bottleneck.SERVER,
         )
         for s in summary.arm_summaries
@@ -224,14 +212,13 @@ def rates(summary: Summary) -> Chart | None:
         "Requests per second in the closed loop, one target alone, with 95 % interval. A filled dot"
         " is server-bound; an open one was limited by something else and is not a capacity."
     )
-    words = ("rates", "Closed-loop rate", caption)
-    return _rates(summary, words, drawn, tables.rates(summary))
+    heading = Heading("rates", "Closed-loop rate", caption)
+    return _dots(summary, heading, drawn, fmt.rate_mark, tables.rates(summary))
 
 
 def capacities(summary: Summary) -> Chart | None:
-    """The highest rate that met the objective."""
     drawn = [
-        _Rate(known=s, value=s.capacity_rps, label=fmt.rate(s.capacity_rps.value))
+        _rate(s.arm.name, s.capacity_rps, fmt.rate(s.capacity_rps.value))
         for s in summary.arm_summaries
         if s.capacity_rps
     ]
@@ -239,40 +226,13 @@ def capacities(summary: Summary) -> Chart | None:
         f"Highest rate, in requests per second, that met {summary.run.objective}, one target"
         " alone, found by search, with 95 % interval. Further right is better."
     )
-    words = ("capacities", "Capacity", caption)
-    return _rates(summary, words, drawn, tables.capacities(summary))
+    heading = Heading("capacities", "Capacity", caption)
+    return _dots(summary, heading, drawn, fmt.rate_mark, tables.capacities(summary))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rate:
-    """A rate in requests per second as a dot, with a label."""
-
-    known: ArmSummary
-    value: Estimate
-    label: str
-    is_open: bool = False
-
-
-def _rates(
-    summary: Summary, words: tuple[str, str, str], drawn: Sequence[_Rate], numbers: Table
-) -> Chart | None:
-    """Rates as dots with intervals; `words` are name, title and caption."""
-    if not drawn:
-        return None
-    axis = scale([end for one in drawn for end in (one.value.low, one.value.high)], fmt.rate_mark)
-    rows = [
-        Row(
-            name=one.known.arm.name,
-            label=one.label,
-            marks=plots.dot(axis, one.value, is_open=one.is_open),
-            style=arm_style(summary, one.known.arm.name),
-            tooltip=f"{one.known.arm.name}: {fmt.interval(one.value, 'rate')}",
-        )
-        for one in drawn
-    ]
-    name, title, caption = words
-    drawing = plots.draw_rows(name, rows, axis)
-    return Chart(name=name, title=title, caption=caption, drawing=drawing, numbers=numbers)
+def _rate(name: str, value: Estimate, label: str, *, is_open: bool = False) -> _Dot:
+    tooltip = f"{name}: {fmt.interval(value, fmt.rate)}"
+    return _Dot(name=name, value=value, label=label, is_open=is_open, tooltip=tooltip)
 
 
 def memory(summary: Summary) -> Chart | None:
@@ -290,42 +250,19 @@ def memory(summary: Summary) -> Chart | None:
         for name, size in sizes
     ]
     caption = "Resident memory of all of a target's processes at the end of a closed-loop trial."
-    return Chart(
-        name="memory",
-        title="Memory",
-        caption=caption,
-        drawing=plots.draw_rows("memory", rows, axis),
-        numbers=tables.memory(summary),
-    )
-
-
-# Percentiles on the axis of latencies, as one in N responses that took longer.
-PERCENTILES = {
-    1: "min", 2: "50 %", 4: "75 %", 10: "90 %", 20: "95 %", 100: "99 %", 1e3: "99.9 %",
-    1e4: "99.99 %",
-}  # fmt: skip
-MINOR = {1, 4, 20}
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    known: ArmSummary
-    points: tuple[LoadPoint, ...]
+    return plots.row_chart(Heading("memory", "Memory", caption), rows, axis, tables.memory(summary))
 
 
 def costs(summary: Summary) -> Chart | None:
     """CPU per request over the rate, one line per arm; None with a single rate."""
-    drawn = [
-        _Line(known, points)
-        for known in summary.arm_summaries
-        if (points := tuple(p for p in known.points if p.cost_ns and p.load.rate_rps))
-    ]
+    lines = [_cost_line(summary, known) for known in summary.arm_summaries]
+    lines = [line for line in lines if line.points]
     loads = sorted(
-        {p.load for line in drawn for p in line.points}, key=lambda load: load.rate_rps or 0
+        {p.load for s in summary.arm_summaries for p in s.points if p.cost_ns and p.load.rate_rps},
+        key=lambda load: load.rate_rps or 0,
     )
     if len(loads) < 2:
         return None
-    lines = [_cost_line(summary, line) for line in drawn]
     ends = [end for line in lines for p in line.points for end in (p.low, p.high) if end]
     axes = Axes(
         x=_rate_axis(loads),
@@ -337,26 +274,21 @@ def costs(summary: Summary) -> Chart | None:
         " logarithmic; bars are 95 % intervals. A line ends at the highest load that its target"
         " reached. Lower is better; lines that cross mean that the order depends on the load."
     )
-    return Chart(
-        name="costs",
-        title="CPU per request by load",
-        caption=caption,
-        drawing=plots.draw_lines("costs", lines, axes),
-        numbers=tables.costs(summary),
-    )
+    heading = Heading("costs", "CPU per request by load", caption)
+    return plots.line_chart(heading, lines, axes, tables.costs(summary))
 
 
-def _cost_line(summary: Summary, line: _Line) -> Line:
-    name = line.known.arm.name
+def _cost_line(summary: Summary, known: ArmSummary) -> Line:
+    name = known.arm.name
     points = tuple(
         Point(
             x=p.load.rate_rps,
             y=p.cost_ns.value,
             low=p.cost_ns.low,
             high=p.cost_ns.high,
-            text=f"{fmt.interval(p.cost_ns, 'duration')} at {fmt.load_mark(p.load)}",
+            text=f"{fmt.interval(p.cost_ns, fmt.duration)} at {fmt.load_mark(p.load)}",
         )
-        for p in line.points
+        for p in known.points
         if p.cost_ns and p.load.rate_rps
     )
     return Line(
@@ -377,31 +309,21 @@ def _rate_axis(loads: Sequence[Load]) -> Scale:
         high=rates[-1] * air,
         is_log=True,
         ticks=tuple(
-            Tick(value=rate, label=fmt.rate_mark(rate), note=_note(load))
+            Tick(value=rate, label=fmt.rate_mark(rate), note=fmt.level_name(load))
             for rate, load in zip(rates, loads, strict=True)
         ),
     )
 
 
-def _note(load: Load) -> str:
-    return (
-        str(load.level)
-        if load.level in {LoadLevel.LIGHT, LoadLevel.MEDIUM, LoadLevel.HEAVY}
-        else ""
-    )
-
-
 def latencies(summary: Summary) -> Chart | None:
     """Percentile curves at the main load, on log axes."""
-    drawn = [
-        (s.arm.name, p)
+    lines = [
+        _latency_line(summary, s.arm.name, p)
         for s, p in tables.measured_at(summary, summary.main_load)
         if p.latency_curve
     ]
-    if not drawn or summary.main_load is None:
+    if not lines or summary.main_load is None:
         return None
-    lines = [_latency_line(summary, name, point) for name, point in drawn]
-    heights = [y for line in lines for _, y in line.path]
     reach = 1.02 * max(x for line in lines for x, _ in line.path)
     ticks = tuple(
         Tick(value=at, label=text, is_minor=at in MINOR)
@@ -409,20 +331,16 @@ def latencies(summary: Summary) -> Chart | None:
         if at <= reach
     )
     axes = Axes(
-        x=Scale(low=1, high=reach, is_log=True, ticks=ticks), y=scale(heights, fmt.duration_mark)
+        x=Scale(low=1, high=reach, is_log=True, ticks=ticks),
+        y=scale([y for line in lines for _, y in line.path], fmt.duration_mark),
     )
     caption = (
         f"Time to the whole answer at {summary.main_load.text}, counted from the time at which the"
         " request was due. Each point is the median over trials; a curve ends where fewer than a"
         " hundred answers lie above it. Lower is better."
     )
-    return Chart(
-        name="latencies",
-        title="Latency",
-        caption=caption,
-        drawing=plots.draw_lines("latencies", lines, axes),
-        numbers=tables.latencies(summary),
-    )
+    heading = Heading("latencies", "Latency", caption)
+    return plots.line_chart(heading, lines, axes, tables.latencies(summary))
 
 
 def _latency_line(summary: Summary, name: str, known: LoadPoint) -> Line:
@@ -433,20 +351,23 @@ def _latency_line(summary: Summary, name: str, known: LoadPoint) -> Line:
         for at in PERCENTILES
         if at > 1 and curve and at <= 1.02 * _reach(curve[-1])
     }
+    points = tuple(
+        Point(
+            x=_reach(found),
+            y=found.latency_ns,
+            text=f"{100 * found.fraction:.4g} % within {fmt.duration(found.latency_ns)}",
+        )
+        for found in (curve[index] for index in sorted(marked))
+    )
     return Line(
         name=name,
         style=arm_style(summary, name),
         shape=arm_shape(summary, name),
         path=tuple((_reach(p), p.latency_ns) for p in curve),
-        points=tuple(_point(curve[index]) for index in sorted(marked)),
+        points=points,
     )
 
 
-def _reach(point: CurvePoint) -> float:
+def _reach(point: QuantilePoint) -> float:
     """One in N responses took longer."""
     return 1 / (1 - point.fraction)
-
-
-def _point(found: CurvePoint) -> Point:
-    text = f"{100 * found.fraction:.4g} % within {fmt.duration(found.latency_ns)}"
-    return Point(x=_reach(found), y=found.latency_ns, text=text)

@@ -1,23 +1,28 @@
 """An experiment's report: the claims first, then their evidence."""
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
-import msgspec
 from markupsafe import Markup
 
-from jissoku.model import Summary, more_blocks
+from jissoku.model import Estimate, Summary, more_blocks
 from jissoku.model.experiment import (
     ClaimResult,
     ClaimStatus,
     ExperimentResult,
     InequalityResult,
     PublishedComparison,
+    PublishedFigure,
 )
+from jissoku.model.updated import updated
+from jissoku.model.wording import plural
 from jissoku.report import format as fmt, method, page, plots, svg, tables
-from jissoku.report.format import Table, escape, rounded, sanitized, table_lines
-from jissoku.report.plots import Row
+from jissoku.report.format import Table, sanitized
+from jissoku.report.plots import Heading, Row
 from jissoku.report.svg import Chart, Scale, scale
 from jissoku.report.verdicts import WARNING
 
@@ -31,22 +36,19 @@ UNLABELLED_COLUMNS = {"why", "remark"}
 
 
 def headline(outcome: ExperimentResult) -> str:
-    counts = dict.fromkeys(ClaimStatus, 0)
-    for claim in outcome.claims:
-        counts[claim.status] += 1
-    text = [f"{count} {_verb(one, count)}" for one, count in counts.items() if count]
-    total = len(outcome.claims)
-    begun = "" if outcome.is_finished else "Not run to its end. "
-    return f"{begun}Of {total} {'claim' if total == 1 else 'claims'}: {', '.join(text)}."
-
-
-def _verb(answer: ClaimStatus, count: int) -> str:
+    counts = Counter(claim.status for claim in outcome.claims)
     several = {ClaimStatus.HOLDS: "hold", ClaimStatus.FAILS: "do not hold"}
-    return str(answer) if count == 1 else several.get(answer, str(answer))
+    text = ", ".join(
+        f"{counts[one]} {plural(counts[one], one, several.get(one, one))}"
+        for one in ClaimStatus
+        if counts[one]
+    )
+    begun = "" if outcome.is_finished else "Not run to its end. "
+    total = len(outcome.claims)
+    return f"{begun}Of {total} {plural(total, 'claim')}: {text}."
 
 
 def claims(outcome: ExperimentResult) -> Table:
-    """One row per claim."""
     rows = tuple(
         (known.claim.name, known.claim.text, str(known.status), "; ".join(evidence(known)))
         for known in outcome.claims
@@ -85,9 +87,7 @@ def _measured(test: InequalityResult) -> str:
     """A ratio, or a larger value with thousands separators."""
     if test.value is None or test.value.value < 1000:
         return test.measured
-    value = test.value
-    low, high = fmt.significant(value.low, 4), fmt.significant(value.high, 4)
-    return f"{fmt.significant(value.value, 4)} [{low}, {high}]"
+    return fmt.interval(test.value, partial(fmt.significant, digits=4))
 
 
 def published(outcome: ExperimentResult) -> Table:
@@ -98,46 +98,42 @@ def published(outcome: ExperimentResult) -> Table:
 
 def _published(found: PublishedComparison) -> tuple[str, ...]:
     row = found.published
-    unit = {"rate": fmt.rate} | dict.fromkeys(TIMES, fmt.duration)
     metric = row.quantity.partition("(")[0]
-    ours = fmt.NOTHING
-    if found.ours is not None:
-        ours = unit.get(metric, fmt.significant)(found.ours.value)
-    remark = "; ".join(part for part in (row.note, found.remark) if part)
-    name = f"{row.table}: {row.server}" if row.table else row.server
+    show = fmt.rate if metric == "rate" else fmt.duration if metric in TIMES else fmt.significant
     return (
-        name,
+        _row_name(row),
         f"{row.value:,g} {row.unit}",
         fmt.NOTHING if found.ratio is None else fmt.significant(found.ratio),
-        ours,
+        fmt.NOTHING if found.ours is None else show(found.ours.value),
         fmt.NOTHING if found.our_ratio is None else found.our_ratio.text,
-        remark,
+        "; ".join(filter(None, (row.note, found.remark))),
     )
+
+
+def _row_name(row: PublishedFigure) -> str:
+    return f"{row.table}: {row.server}" if row.table else row.server
 
 
 def unobtainable(outcome: ExperimentResult) -> Table:
     """Servers that were not measured: unobtainable ones, and those missing here."""
+    header = outcome.header
     rows = [
-        (one.name, one.reason, one.substitute or fmt.NOTHING)
-        for one in outcome.header.experiment.unobtainable
+        *((one.name, one.reason, one.substitute) for one in header.experiment.unobtainable),
+        *(
+            (one.name, f"{one.reason}; to add it: {one.install_hint}", "")
+            for one in header.unavailable
+        ),
+        *((f"workload {name}", reason, "") for name, reason in header.skipped.items()),
     ]
-    rows += [
-        (one.name, f"{one.reason}; to add it: {one.install_hint}", fmt.NOTHING)
-        for one in outcome.header.unavailable
-    ]
-    rows += [
-        (f"workload {name}", reason, fmt.NOTHING) for name, reason in outcome.header.skipped.items()
-    ]
-    return Table(header=("not here", "why", "in its place"), rows=tuple(rows))
+    return Table(
+        header=("not here", "why", "in its place"),
+        rows=tuple((name, why, instead or fmt.NOTHING) for name, why, instead in rows),
+    )
 
 
 def to_json(outcome: ExperimentResult) -> str:
     """One object of schema `jissoku.outcome/1`; the workloads' own summaries are in it."""
-    plain = msgspec.to_builtins(sanitized(outcome))
-    plain["headline"] = headline(outcome)
-    plain["summaries"] = {k: msgspec.to_builtins(v) for k, v in outcome.summaries.items()}
-    text = msgspec.json.format(msgspec.json.encode(rounded(plain), order="deterministic"), indent=2)
-    return text.decode() + "\n"
+    return fmt.to_json(updated(outcome, headline=headline(outcome)))
 
 
 def to_text(outcome: ExperimentResult) -> str:
@@ -182,68 +178,39 @@ def _wrapped(text: str, first: str, rest: str) -> Sequence[str]:
 
 def to_markdown(outcome: ExperimentResult) -> str:
     """For a repository, next to the records."""
-    return "\n".join(_markdown(sanitized(outcome))).rstrip("\n") + "\n"
-
-
-def _markdown(outcome: ExperimentResult) -> Iterator[str]:
-    experiment = outcome.header.experiment
-    yield f"# {escape(experiment.title)}"
-    yield ""
-    yield f"**{escape(headline(outcome))}**"
-    yield ""
-    for paragraph in experiment.description.strip().split("\n\n"):
-        yield escape(paragraph)
-        yield ""
-    if experiment.source:
-        year = f" ({experiment.year})" if experiment.year else ""
-        yield f"Original: {escape(experiment.source)}{year}."
-        yield ""
-    for title, table in (
+    outcome = sanitized(outcome)
+    tables = (
         ("Claims", claims(outcome)),
         ("Published vs measured", published(outcome)),
         ("Not tested", unobtainable(outcome)),
-    ):
-        if table.rows:
-            yield f"## {title}"
-            yield ""
-            yield from table_lines(table)
-    for part in workload_sections(outcome):
-        yield f"## {escape(part.name)}"
-        yield ""
-        yield escape(f"{part.workload_text} {part.trials}.")
-        yield ""
-        for title, numbers in part.tables:
-            yield f"**{escape(title)}**"
-            yield ""
-            yield from table_lines(numbers)
-        yield from (f"- {escape(warning)}" for warning in part.warnings)
-        yield ""
-    for name, value in _machine(outcome):
-        yield f"- {name}: {escape(value)}"
+    )
+    text = page.markdown("experiment.md.j2", tables=tables, **_shared(outcome))
+    return text.rstrip("\n") + "\n"
 
 
-def _machine(outcome: ExperimentResult) -> tuple[tuple[str, str], ...]:
-    for summary in outcome.summaries.values():
-        return method.machine(summary.run)
-    return ()
+def _shared(outcome: ExperimentResult) -> dict[str, Any]:
+    """What pages and Markdown have in common."""
+    experiment = outcome.header.experiment
+    summaries = list(outcome.summaries.values())
+    return {
+        "experiment": experiment,
+        "description": experiment.description.strip().split("\n\n"),
+        "headline": headline(outcome),
+        "parts": workload_sections(outcome),
+        "machine": method.machine(summaries[0].run) if summaries else (),
+    }
 
 
 def to_html(outcome: ExperimentResult) -> str:
-    """One self-contained page."""
     outcome = sanitized(outcome)
-    figures = [one for one in (claims_chart(outcome), published_chart(outcome)) if one]
     return page.render(
         "experiment.html.j2",
-        figures=figures,
-        experiment=outcome.header.experiment,
-        description=outcome.header.experiment.description.strip().split("\n\n"),
-        headline=headline(outcome),
+        figures=[one for one in (claims_chart(outcome), published_chart(outcome)) if one],
         claims=[(known, list(evidence(known))) for known in outcome.claims],
         published=published(outcome),
         absent=unobtainable(outcome),
-        parts=workload_sections(outcome),
         arms=_arms(outcome),
-        machine=_machine(outcome),
+        **_shared(outcome),
     )
 
 
@@ -275,12 +242,7 @@ class _Marker:
     look: tuple[str, str, bool]
     text: str
 
-    @property
-    def ends(self) -> tuple[float, float]:
-        return self.low, self.high
-
     def mark(self, axis: Scale) -> Markup:
-        """The mark with its interval, and its text as a tooltip."""
         style, shape, is_open = self.look
         parts = [svg.mark(shape, axis.at(self.value), is_open=is_open)]
         if self.low < self.high:
@@ -298,11 +260,9 @@ def claims_chart(outcome: ExperimentResult) -> Chart | None:
     ]
     if not drawn:
         return None
-    points = [_claim_points(test) for _, test in drawn]
-    axis = _axis(points)
     rows = [
-        _row(name, _found(test), found, axis)
-        for (name, test), found in zip(drawn, points, strict=True)
+        (name, f"{_plain(_value(test).value)}, {_claimed(test)}", _claim_points(test))
+        for name, test in drawn
     ]
     met = {test.status for _, test in drawn}
     looks = [(str(one), look) for one, look in MARKERS.items() if one in met]
@@ -312,38 +272,42 @@ def claims_chart(outcome: ExperimentResult) -> Chart | None:
         " bound in words. A claim of several parts has a row for each, and is answered at wider"
         " intervals than these. Exact counts are in the list only."
     )
-    return Chart(
-        name="claims",
-        title="Claims and their bounds",
-        caption=caption,
-        drawing=_legend(looks, points) + plots.draw_rows("claims", rows, axis, reference=1.0),
-        numbers=_numbers(drawn),
+    numbers = Table(
+        header=("claim", "part", "found", "bound", "published", "answer"),
+        rows=tuple(
+            (
+                name,
+                test.text,
+                fmt.interval(test.value, _plain),
+                f"{test.relation} {_plain(test.bound)}",
+                _plain(test.published),
+                str(test.status),
+            )
+            for name, test in drawn
+        ),
     )
+    return _chart(Heading("claims", "Claims and their bounds", caption), rows, looks, numbers)
 
 
 def published_chart(outcome: ExperimentResult) -> Chart | None:
     """Published and measured ratios, each to its table's first row."""
     drawn = [
-        (found, _ratio_points(found))
+        (_row_name(found.published), found.ratio, found.our_ratio)
         for found in outcome.published
         if found.ratio and found.our_ratio is not None
     ]
     if not drawn:
         return None
-    names = [
-        f"{one.table}: {one.server}" if one.table else one.server
-        for one in (found.published for found, _ in drawn)
-    ]
-    points = [found for _, found in drawn]
-    axis = _axis(points)
     rows = [
-        _row(
+        (
             name,
-            f"{fmt.significant(found.ratio or 0)} then, {fmt.ratio(found.our_ratio)} now",
-            marks,
-            axis,
+            f"{fmt.significant(then)} then, {fmt.ratio(now)} now",
+            [
+                _published_marker(then, then),
+                _Marker(now.value, now.low, now.high, OURS, f"ours: {now.text}"),
+            ],
         )
-        for name, (found, marks) in zip(names, drawn, strict=True)
+        for name, then, now in drawn
     ]
     caption = (
         "Each server over the first one of its table, as it was published and as it is here, ours"
@@ -351,20 +315,31 @@ def published_chart(outcome: ExperimentResult) -> Chart | None:
     )
     numbers = Table(
         header=("server", "ratio then", "ratio now"),
-        rows=tuple(
-            (name, fmt.significant(found.ratio or 0), found.our_ratio.text)
-            for name, (found, _) in zip(names, drawn, strict=True)
-            if found.our_ratio is not None
-        ),
+        rows=tuple((name, fmt.significant(then), now.text) for name, then, now in drawn),
     )
-    return Chart(
-        name="published",
-        title="Published ratios and ours",
-        caption=caption,
-        drawing=_legend([("ours", OURS)], points)
-        + plots.draw_rows("published", rows, axis, reference=1.0),
-        numbers=numbers,
+    heading = Heading("published", "Published ratios and ours", caption)
+    return _chart(heading, rows, [("ours", OURS)], numbers)
+
+
+def _chart(
+    heading: Heading,
+    drawn: Sequence[tuple[str, str, Sequence[_Marker]]],
+    looks: Sequence[tuple[str, tuple[str, str, bool]]],
+    numbers: Table,
+) -> Chart:
+    """Markers of (name, label, markers) around 1; published ones are in the legend if any is."""
+    markers = [one for _, _, found in drawn for one in found]
+    axis = scale([1.0, *(end for one in markers for end in (one.low, one.high))], fmt.times_mark)
+    rows = [
+        Row(name=name, label=label, marks=svg.NOTHING.join(one.mark(axis) for one in found))
+        for name, label, found in drawn
+    ]
+    is_drawn = any(one.look is PUBLISHED for one in markers)
+    entries = [*looks, *([("published", PUBLISHED)] if is_drawn else [])]
+    legend = svg.legend(
+        [(name, look[0], svg.mark(look[1], 0, is_open=look[2])) for name, look in entries]
     )
+    return plots.row_chart(heading, rows, axis, numbers, reference=1.0, legend=legend)
 
 
 def _named(name: str, tests: Sequence[InequalityResult]) -> list[tuple[str, InequalityResult]]:
@@ -374,7 +349,16 @@ def _named(name: str, tests: Sequence[InequalityResult]) -> list[tuple[str, Ineq
     return [(f"{name} ({number})", test) for number, test in enumerate(tests, start=1)]
 
 
-def _on_claimed_side(test: InequalityResult, value: float | None) -> float:
+def _value(test: InequalityResult) -> Estimate:
+    assert test.value is not None, "only measured ones are drawn"
+    return test.value
+
+
+def _claimed(test: InequalityResult) -> str:
+    return f"claimed {test.relation} {_plain(test.bound)}"
+
+
+def _on_claimed_side(test: InequalityResult, value: float) -> float:
     """The ratio to the bound, above 1 if the claim holds."""
     assert value, "only what is above 0 is drawn"
     assert test.bound, "no bound of a measured figure is 0"
@@ -382,81 +366,21 @@ def _on_claimed_side(test: InequalityResult, value: float | None) -> float:
 
 
 def _claim_points(test: InequalityResult) -> list[_Marker]:
-    assert test.value is not None, "only measured ones are drawn"
-    low, high = sorted(_on_claimed_side(test, end) for end in (test.value.low, test.value.high))
-    value = _on_claimed_side(test, test.value.value)
-    text = f"{test.text}: {_with_interval(test)}, {test.status}"
-    ours = _Marker(value, low, high, MARKERS[test.status], text)
+    found = _value(test)
+    low, high = sorted(_on_claimed_side(test, end) for end in (found.low, found.high))
+    text = f"{test.text}: {fmt.interval(found, _plain)}, {test.status}"
+    ours = _Marker(_on_claimed_side(test, found.value), low, high, MARKERS[test.status], text)
     if not test.published:
         return [ours]
     return [_published_marker(_on_claimed_side(test, test.published), test.published), ours]
-
-
-def _ratio_points(found: PublishedComparison) -> list[_Marker]:
-    ours = found.our_ratio
-    assert ours is not None, "only measured ones are drawn"
-    assert found.ratio, "only published ones are drawn"
-    measured = _Marker(ours.value, ours.low, ours.high, OURS, f"ours: {ours.text}")
-    return [_published_marker(found.ratio, found.ratio), measured]
 
 
 def _published_marker(place: float, value: float) -> _Marker:
     return _Marker(place, place, place, PUBLISHED, f"published: {_plain(value)}")
 
 
-def _axis(points: Sequence[Sequence[_Marker]]) -> Scale:
-    return scale([1.0, *(end for row in points for one in row for end in one.ends)], _times)
-
-
-def _row(name: str, label: str, points: Sequence[_Marker], axis: Scale) -> Row:
-    return Row(name=name, label=label, marks=svg.NOTHING.join(one.mark(axis) for one in points))
-
-
-def _legend(
-    looks: Sequence[tuple[str, tuple[str, str, bool]]], points: Sequence[Sequence[_Marker]]
-) -> Markup:
-    """The legend; published values are in it if any is drawn."""
-    is_drawn = any(one.look is PUBLISHED for row in points for one in row)
-    entries = [*looks, *([("published", PUBLISHED)] if is_drawn else [])]
-    return svg.legend(
-        [(name, look[0], svg.mark(look[1], 0, is_open=look[2])) for name, look in entries]
-    )
-
-
-def _numbers(drawn: Sequence[tuple[str, InequalityResult]]) -> Table:
-    return Table(
-        header=("claim", "part", "found", "bound", "published", "answer"),
-        rows=tuple(
-            (
-                name,
-                test.text,
-                _with_interval(test),
-                f"{test.relation} {_plain(test.bound)}",
-                _plain(test.published),
-                str(test.status),
-            )
-            for name, test in drawn
-        ),
-    )
-
-
-def _found(test: InequalityResult) -> str:
-    value = _plain(test.value.value if test.value else None)
-    return f"{value}, claimed {test.relation} {_plain(test.bound)}"
-
-
-def _with_interval(test: InequalityResult) -> str:
-    assert test.value is not None, "only measured ones are drawn"
-    value, low, high = map(_plain, (test.value.value, test.value.low, test.value.high))
-    return f"{value} [{low}, {high}]"
-
-
 def _plain(value: float | None) -> str:
     return fmt.NOTHING if value is None else fmt.significant(value, 3 if value < 1000 else 4)
-
-
-def _times(value: float) -> str:
-    return f"{value:g} {fmt.TIMES}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -470,28 +394,23 @@ class WorkloadSection:
 
 
 def workload_sections(outcome: ExperimentResult) -> tuple[WorkloadSection, ...]:
-    """One per workload that was measured."""
-    return tuple(_part(name, summary) for name, summary in outcome.summaries.items())
+    """One per workload that was measured, with a table per load with values, and one of targets."""
+    return tuple(_section(name, summary) for name, summary in outcome.summaries.items())
 
 
-def _part(name: str, summary: Summary) -> WorkloadSection:
+def _section(name: str, summary: Summary) -> WorkloadSection:
     shared = " Servers and load generator shared their cores." if summary.run.cores.shared else ""
+    loads = [(one.title, one.table) for one in tables.at_loads(summary) if one.table.rows]
     return WorkloadSection(
         name=name,
         workload_text=f"{method.describe_load(summary.run)}.{shared}",
         trials=method.trials(summary),
         headline=_how_it_ended(summary),
-        tables=_tables(summary),
+        tables=(*loads, ("Every target", tables.facts(summary))),
         warnings=tuple(
             f"{warning.severity}: {warning.title}. {warning.text}" for warning in summary.warnings
         ),
     )
-
-
-def _tables(summary: Summary) -> tuple[tuple[str, Table], ...]:
-    """One table per load with values, then values that do not depend on a load."""
-    loads = [(one.title, one.table) for one in tables.at_loads(summary) if one.table.rows]
-    return (*loads, ("Every target", tables.facts(summary)))
 
 
 def _how_it_ended(summary: Summary) -> str:
@@ -500,5 +419,5 @@ def _how_it_ended(summary: Summary) -> str:
     ranked = any(p.rank is not None for known in summary.arm_summaries for p in known.points)
     if ranked or len(rates) < len(summary.arm_summaries):
         return summary.headline
-    text = ", ".join(f"{name} {fmt.interval(rate, 'rate')}" for name, rate in rates.items())
+    text = ", ".join(f"{name} {fmt.interval(rate, fmt.rate)}" for name, rate in rates.items())
     return f"Closed loop, one target at a time: {text}."

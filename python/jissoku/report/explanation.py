@@ -30,7 +30,6 @@ TIME_US_MIN = 0.1
 
 
 def to_text(explanation: Explanation) -> str:
-    """The report for a terminal, line by line."""
     return "\n".join(_lines(explanation)) + "\n"
 
 

@@ -2,14 +2,14 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Callable, Container
+from dataclasses import dataclass
 from enum import Enum
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 
-from jissoku.model import Estimate, Load, LoadLevel, Summary
+from jissoku.model import Estimate, IntervalEstimate, Load, LoadLevel, Summary
 from jissoku.model.updated import updated
 
 
@@ -20,9 +20,18 @@ class Table:
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
+    def without(self, columns: Container[int]) -> "Table":
+        kept = [column for column in range(len(self.header)) if column not in columns]
+        return Table(
+            header=tuple(self.header[column] for column in kept),
+            rows=tuple(tuple(row[column] for column in kept) for row in self.rows),
+        )
+
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 NOTHING = "\N{EN DASH}"  # a missing value is never shown as zero
+
+GRID_LEVELS = {LoadLevel.LIGHT, LoadLevel.MEDIUM, LoadLevel.HEAVY}
 
 
 def significant(value: float, digits: int = 3) -> str:
@@ -34,14 +43,14 @@ def significant(value: float, digits: int = 3) -> str:
     return f"{rounded:,.{max(0, digits - 1 - exponent)}f}"
 
 
+def whole(value: float) -> str:
+    return f"{value:,.0f}"
+
+
 def duration(ns: float) -> str:
     """Nanoseconds in the unit that fits."""
-    for limit, scale, unit in (
-        (1e3, 1.0, "ns"),
-        (1e6, 1e3, "\N{MICRO SIGN}s"),
-        (1e9, 1e6, "ms"),
-    ):
-        if abs(ns) < limit * 0.9995:
+    for scale, unit in ((1.0, "ns"), (1e3, "\N{MICRO SIGN}s"), (1e6, "ms")):
+        if abs(ns) < scale * 999.5:
             return f"{significant(ns / scale)} {unit}"
     return f"{significant(ns / 1e9)} s"
 
@@ -56,34 +65,30 @@ def micro(estimate: Estimate | None) -> str:
     """Nanoseconds in microseconds, with the interval; the unit stands in the column's header."""
     if estimate is None:
         return NOTHING
-    scaled = {name: getattr(estimate, name) / 1000 for name in ("value", "low", "high")}
-    return updated(estimate, **scaled).text
+    value, low, high = estimate.value / 1000, estimate.low / 1000, estimate.high / 1000
+    return updated(estimate, value=value, low=low, high=high).text
 
 
 def micro_value(estimate: Estimate | None) -> str:
-    """Nanoseconds in microseconds, without the interval."""
     return NOTHING if estimate is None else significant(estimate.value / 1000)
 
 
 def size(count: float) -> str:
     """Bytes in the unit that fits; powers of 1024."""
-    for limit, unit in ((1024, "B"), (1024**2, "KiB"), (1024**3, "MiB")):
-        if count < limit:
-            return f"{significant(count / (limit / 1024))} {unit}"
+    for scale, unit in ((1, "B"), (1024, "KiB"), (1024**2, "MiB")):
+        if count < scale * 1024:
+            return f"{significant(count / scale)} {unit}"
     return f"{significant(count / 1024**3)} GiB"
 
 
 def rate(rps: float) -> str:
-    """Requests per second."""
     return f"{significant(rps)}/s"
 
 
 def rate_mark(rps: float) -> str:
     """The same for an axis: 500, 20k, 1M."""
-    for limit, scale, unit in ((1e3, 1.0, ""), (1e6, 1e3, "k")):
-        if rps < limit:
-            return f"{rps / scale:g}{unit}"
-    return f"{rps / 1e6:g}M"
+    scale, unit = (1, "") if rps < 1e3 else (1e3, "k") if rps < 1e6 else (1e6, "M")
+    return f"{rps / scale:g}{unit}"
 
 
 def offered(load: Load) -> str:
@@ -91,14 +96,21 @@ def offered(load: Load) -> str:
     return "closed loop" if load.rate_rps is None else f"{load.rate_rps:,}/s"
 
 
+def level_name(load: Load) -> str:
+    """Light, medium or heavy; empty for other loads."""
+    return str(load.level) if load.level in GRID_LEVELS else ""
+
+
 def load_mark(load: Load) -> str:
     """The rate with its level, as in `20,000/s, middle`."""
-    named = {LoadLevel.LIGHT, LoadLevel.MEDIUM, LoadLevel.HEAVY}
-    return offered(load) + (f", {load.level}" if load.level in named else "")
+    return ", ".join(filter(None, (offered(load), level_name(load))))
+
+
+def times_mark(factor: float) -> str:
+    return f"{factor:g} {TIMES}"
 
 
 def percent(fraction: float) -> str:
-    """A fraction in whole per cent."""
     return f"{100 * fraction:.0f} %"
 
 
@@ -110,20 +122,12 @@ def ratio(estimate: Estimate | None) -> str:
     return f"{value} {TIMES} {interval}"
 
 
-def interval(estimate: Estimate | None, unit: str) -> str:
-    """A quantity with its interval; `unit` is duration (ns) or rate (requests/s)."""
+def interval(
+    estimate: Estimate | IntervalEstimate | None, show: Callable[[float], str] = significant
+) -> str:
     if estimate is None:
         return NOTHING
-    show = {"duration": duration, "rate": rate}[unit]
     return f"{show(estimate.value)} [{show(estimate.low)}, {show(estimate.high)}]"
-
-
-def rate_range(estimate: Estimate | None) -> str:
-    """Requests per second with the interval; the unit stands in the column's header."""
-    if estimate is None:
-        return NOTHING
-    value, low, high = map(significant, (estimate.value, estimate.low, estimate.high))
-    return f"{value} [{low}, {high}]"
 
 
 def unit_name(summary: Summary) -> str:
@@ -133,6 +137,9 @@ def unit_name(summary: Summary) -> str:
 
 
 Value = TypeVar("Value")
+
+# Beyond this many digits two builds of a numerical library may differ.
+DIGITS = 9
 
 # Control sequences of a terminal (ECMA-48, section 5.4).
 SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
@@ -149,57 +156,37 @@ def clean(text: str) -> str:
 
 
 def sanitized(value: Value) -> Value:
-    return _scrub(value)  # type: ignore[return-value]
+    """A record whose texts are all clean."""
+    return _sanitized(value)  # type: ignore[return-value]
 
 
-def _scrub(value: object) -> object:
+def _sanitized(value: object) -> object:
     if isinstance(value, Enum):
         return value
     if isinstance(value, str):
         return clean(value)
-    if isinstance(value, tuple):
-        return tuple(map(_scrub, value))
-    if is_dataclass(value) and not isinstance(value, type):
-        return updated(value, **{f.name: _scrub(getattr(value, f.name)) for f in fields(value)})
+    if isinstance(value, tuple | list):
+        return type(value)(map(_sanitized, value))
+    if isinstance(value, dict):
+        return {_sanitized(key): _sanitized(inner) for key, inner in value.items()}
     if isinstance(value, msgspec.Struct):
-        names = value.__struct_fields__
-        fields_now = {name: _scrub(getattr(value, name)) for name in names}
-        return msgspec.structs.replace(value, **fields_now)
+        cleaned = {name: _sanitized(getattr(value, name)) for name in value.__struct_fields__}
+        return msgspec.structs.replace(value, **cleaned)
     return value
 
 
-# Beyond this many digits two builds of a numerical library may differ.
-DIGITS = 9
+def to_json(value: object, *, order: Literal["deterministic"] | None = "deterministic") -> str:
+    """One object, indented, with a line end; numbers have 9 digits, and a missing one is null.
 
-
-def to_json(summary: Summary) -> str:
-    """One object of the schema that it names, indented, with a line end.
-
-    Keys are sorted. A missing value is null. docs/FORMAT.md lists what other programs may rely on.
+    Its keys are sorted unless no order is asked for. Of a report's, docs/FORMAT.md lists what other
+    programs may rely on.
     """
-    plain = msgspec.to_builtins(sanitized(summary))
-    text = msgspec.json.format(msgspec.json.encode(rounded(plain), order="deterministic"), indent=2)
-    return text.decode() + "\n"
-
-
-def value_json(value: Mapping[str, object]) -> str:
-    """One object, indented, its keys sorted; numbers have 9 digits, and a missing one is null."""
-    plain = _cleaned(rounded(msgspec.to_builtins(value)))
-    text = msgspec.json.format(msgspec.json.encode(plain, order="deterministic"), indent=2)
-    return text.decode() + "\n"
-
-
-def _cleaned(value: object) -> object:
-    """With every text in it sanitized: a folder's name may be no text."""
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, dict):
-        return {key: _cleaned(inner) for key, inner in value.items()}
-    return [_cleaned(inner) for inner in value] if isinstance(value, list) else value
+    plain = rounded(_sanitized(msgspec.to_builtins(value)))
+    return msgspec.json.format(msgspec.json.encode(plain, order=order), indent=2).decode() + "\n"
 
 
 def rounded(value: object) -> object:
-    """Plain values, with every number rounded to the digits that are equal on all machines."""
+    """Plain values, with numbers rounded to the digits that are equal on all machines."""
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}") if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -217,14 +204,8 @@ def escape(text: str) -> str:
     return SPECIAL.sub(r"\\\1", " ".join(text.split()))
 
 
-def table_lines(table: Table) -> Iterator[str]:
-    """A table in GitHub's syntax, followed by an empty line."""
-    yield _markdown_row(table.header)
-    yield _markdown_row([":--", *["--:"] * (len(table.header) - 1)], plain=True)
-    yield from (_markdown_row(row) for row in table.rows)
-    yield ""
-
-
-def _markdown_row(cells: tuple[str, ...] | list[str], *, plain: bool = False) -> str:
-    shown = cells if plain else [escape(cell) for cell in cells]
-    return f"| {' | '.join(shown)} |"
+def markdown_table(table: Table) -> str:
+    """A table in GitHub's syntax, with a line end."""
+    marks = [":--", *["--:"] * (len(table.header) - 1)]
+    rows = (map(escape, table.header), marks, *(map(escape, row) for row in table.rows))
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in rows)

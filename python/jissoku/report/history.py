@@ -1,6 +1,5 @@
 """Results across runs: as text, as boards, and as static pages."""
 
-import hashlib
 import math
 import re
 from collections import Counter, defaultdict
@@ -10,7 +9,6 @@ from hashlib import sha256
 from itertools import pairwise
 
 from jissoku.errors import InputError
-from jissoku.model import Estimate
 from jissoku.model.history import (
     ArmChange,
     Change,
@@ -26,8 +24,8 @@ from jissoku.model.history import (
 )
 from jissoku.model.wording import plural
 from jissoku.report import page, plots
-from jissoku.report.format import TIMES, Table, clean, load_mark
-from jissoku.report.plots import Row
+from jissoku.report.format import TIMES, Table, clean, load_mark, times_mark
+from jissoku.report.plots import Heading, Row
 from jissoku.report.svg import Chart, even_labels, scale
 from jissoku.request import ComparisonRequest, command_line
 
@@ -41,8 +39,7 @@ def runs_text(runs: Sequence[IndexedRun]) -> str:
     lines = []
     for run in runs:
         row = run.row
-        arms = ", ".join(arm.arm for arm in run.arms if not (arm.is_floor or arm.is_control))
-        head = f"{day(row.started_utc)}  {row.run[:KEY_LENGTH]}  {row.verb:<8} {arms}"
+        head = f"{day(row.started_utc)}  {row.run[:KEY_LENGTH]}  {row.verb:<8} {_arms(run)}"
         lines.append(f"{head}  ({row.workload_text})")
         lines.append(f"    {run.folder}")
         if row.headline:
@@ -51,6 +48,10 @@ def runs_text(runs: Sequence[IndexedRun]) -> str:
             lines.append(f"    incomplete: {run.unfinished}")
     # The name of a folder may be no text.
     return "\n".join(map(clean, lines)) + "\n"
+
+
+def _arms(run: IndexedRun) -> str:
+    return ", ".join(arm.arm for arm in run.arms if not (arm.is_floor or arm.is_control))
 
 
 def history_text(target: str, found: Sequence[Series]) -> str:
@@ -63,7 +64,6 @@ def history_text(target: str, found: Sequence[Series]) -> str:
 
 
 def machines_text(found: Sequence[MachineRatio]) -> str:
-    """A row for each class of machines."""
     if not found:
         return "The target was measured on one class of machines only.\n"
     lines = []
@@ -104,10 +104,11 @@ def _series(one: Series) -> Iterator[str]:
             yield f"    {change_sentence(point.since)}"
         if point.breaks:
             yield f"    -- {'; '.join(point.breaks)} --"
-        count = len(point.runs)
-        runs = f"{count} run{'s' if count > 1 else ''}"
-        version = f"{point.version:<{width}}"
-        yield f"  {day(point.started_utc)}  {version}  {multiple(point.ratio)}  {runs}"
+        version, count = f"{point.version:<{width}}", len(point.runs)
+        yield (
+            f"  {day(point.started_utc)}  {version}  {multiple(point.ratio)}"
+            f"  {count} {plural(count, 'run')}"
+        )
         if point.since and point.since.is_suspected:
             yield f"    {answer_text(point.since, one.race)}"
     yield f"  {pooled_sentence(one.pooled)}"
@@ -145,11 +146,13 @@ def confirming_requests(found: RunDifference) -> tuple[ComparisonRequest, ...]:
     """
     if found.obstacles:
         return (found.race,)
-    suspected = [change for change in found.changes if change.is_suspected]
-    requests = [
-        change.confirmation.request if change.confirmation else found.race for change in suspected
-    ]
-    return tuple(dict.fromkeys(requests))
+    return tuple(
+        dict.fromkeys(
+            change.confirmation.request if change.confirmation else found.race
+            for change in found.changes
+            if change.is_suspected
+        )
+    )
 
 
 def change_sentence(one: ArmChange) -> str:
@@ -198,16 +201,13 @@ def control_text(one: ArmChange) -> str:
 
 
 def pooled_sentence(pooled: PooledRatio | None) -> str:
-    """The pooled result of all occasions of the newest version."""
     if pooled is None:
         return (
             "One occasion of this program in these surroundings: another one, after a restart or on"
             " another day, shows how far it holds."
         )
-    mean, low, high, next_low, next_high = (
-        math.exp(value)
-        for value in (pooled.mean, pooled.low, pooled.high, pooled.next_low, pooled.next_high)
-    )
+    mean, low, high = _factors(pooled)
+    next_low, next_high = math.exp(pooled.next_low), math.exp(pooled.next_high)
     said = "each says so" if pooled.is_confirmed else "not each of them shows a difference"
     return (
         f"{pooled.occasions} occasions: {mean:.3f} {TIMES} [{low:.3f}, {high:.3f}], {said};"
@@ -218,12 +218,10 @@ def pooled_sentence(pooled: PooledRatio | None) -> str:
 def tau_sentence(tau: Tau) -> str:
     """The variation of a ratio between occasions without a change."""
     share = f"{100 * tau.value:.1f} %"
-    if tau.pairs:
-        return (
-            f"Between occasions a ratio of unchanged arms varies by {share} ({tau.pairs}"
-            f" {plural(tau.pairs, 'pair')})."
-        )
-    return f"Between occasions a ratio of unchanged arms is assumed to vary by {share}."
+    if not tau.pairs:
+        return f"Between occasions a ratio of unchanged arms is assumed to vary by {share}."
+    pairs = f"{tau.pairs} {plural(tau.pairs, 'pair')}"
+    return f"Between occasions a ratio of unchanged arms varies by {share} ({pairs})."
 
 
 def percent(change: Change) -> str:
@@ -234,8 +232,13 @@ def percent(change: Change) -> str:
 
 def multiple(change: Change) -> str:
     """As in `1.310 x [1.282, 1.339]`."""
-    mean, low, high = (math.exp(value) for value in (change.mean, change.low, change.high))
+    mean, low, high = _factors(change)
     return f"{mean:.3f} {TIMES} [{low:.3f}, {high:.3f}]"
+
+
+def _factors(change: Change | PooledRatio) -> tuple[float, float, float]:
+    """Mean, low and high, which are logarithms, as factors."""
+    return math.exp(change.mean), math.exp(change.low), math.exp(change.high)
 
 
 def day(started_utc: str) -> str:
@@ -258,11 +261,10 @@ class Suspicion:
         one = self.series
         facts = (one.target, one.arm, one.anchor, one.load.text, one.workload_text, one.machine)
         text = "\n".join((*facts, self.point.runs[0]))
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
+        return sha256(text.encode()).hexdigest()[:12]
 
     @property
     def is_known(self) -> bool:
-        """Whether a change at this place is known."""
         return bool(self.point.breaks) or not self.change.is_same
 
     @property
@@ -274,7 +276,6 @@ class Suspicion:
 
     @property
     def answer(self) -> str:
-        """The command that would confirm it."""
         return answer_text(self.change, self.series.race)
 
 
@@ -300,11 +301,7 @@ def divided(
 
 
 def with_key(found: Sequence[Suspicion], key: str) -> Suspicion:
-    """The suspicion of a key.
-
-    Raises:
-        InputError: There is none.
-    """
+    """The suspicion of a key; an InputError if there is none."""
     for one in found:
         if one.key == key:
             return one
@@ -318,7 +315,6 @@ def suspicion_text(one: Suspicion) -> str:
 
 
 def dismissed_text(one: Suspicion, dismissed: Dismissal) -> str:
-    """A dismissed change, and why it was dismissed."""
     sentence = change_sentence(one.change)
     return f"Dismissed: {sentence}\n    {day(dismissed.dismissed_utc)}: {dismissed.reason}"
 
@@ -334,12 +330,10 @@ BOARD_HEADER = ("target", "multiple, newest occasion", "version", "occasions", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """Targets with the same workload, load, class of machine and anchor.
+    """Targets with the same workload, load, class of machine and anchor; its title is unique.
 
-    Attributes:
-        title: The question; no other board has it.
-        series: One per row, the lowest multiple first. The order is no ranking, because only a
-            run of both shows whether two rows differ.
+    The lowest multiple is first. The order is no ranking, because only a run of both shows whether
+    two rows differ.
     """
 
     title: str
@@ -347,7 +341,6 @@ class Board:
 
     @property
     def is_of_one_target(self) -> bool:
-        """Whether it has nothing to compare."""
         return len(self.series) == 1
 
     @property
@@ -365,11 +358,11 @@ def boards(series: Sequence[Series]) -> tuple[Board, ...]:
     found: dict[tuple[str, int | None], list[Series]] = defaultdict(list)
     for one in series:
         found[one.question, one.load.rate_rps].append(one)
-    groups = [sorted(group, key=lambda one: _newest(one).ratio.mean) for group in found.values()]
-    every = [
-        Board(title=title, series=tuple(group))
-        for title, group in zip(_titles([group[0] for group in groups]), groups, strict=True)
+    groups = [
+        tuple(sorted(group, key=lambda one: one.points[-1].ratio.mean)) for group in found.values()
     ]
+    titles = _titles([group[0] for group in groups])
+    every = [Board(title=t, series=group) for t, group in zip(titles, groups, strict=True)]
     return tuple(sorted(every, key=lambda one: (-len(one.series), one.title)))
 
 
@@ -393,18 +386,8 @@ def _titles(firsts: Sequence[Series]) -> list[str]:
 
 
 def _board_row(one: Series) -> tuple[str, ...]:
-    newest = _newest(one)
-    return (
-        one.arm,
-        multiple(newest.ratio),
-        newest.version,
-        str(len(one.points)),
-        day(newest.started_utc),
-    )
-
-
-def _newest(one: Series) -> SeriesPoint:
-    return one.points[-1]
+    newest, count = one.points[-1], str(len(one.points))
+    return (one.arm, multiple(newest.ratio), newest.version, count, day(newest.started_utc))
 
 
 # Longer series are shown by their newest points.
@@ -415,13 +398,7 @@ BREAKS_MAX = 3
 
 
 def index_html(runs: Sequence[IndexedRun], series: Sequence[Series], command: str) -> str:
-    """The first page: boards, targets and runs, newest first.
-
-    Args:
-        runs: All of them.
-        series: Of all targets.
-        command: Rebuilds the pages from the records.
-    """
+    """The first page: boards, targets and runs, newest first; `command` rebuilds the pages."""
     return page.render(
         "history.html.j2",
         figures=(),
@@ -470,42 +447,31 @@ def report_file(run: str) -> str:
 def series_figure(one: Series, number: int) -> Chart:
     """A row for each occasion of a series; `number` distinguishes figures of a page."""
     points = one.points[-POINTS_MAX:]
-    estimates = [_estimate(point.ratio) for point in points]
-    ends = [end for e in estimates for end in (e.low, e.high)]
-    axis = even_labels(scale(ends, lambda v: f"{v:g} {TIMES}"))
+    factors = [_factors(point.ratio) for point in points]
+    axis = even_labels(scale([end for _, *ends in factors for end in ends], times_mark))
     rows = [
         Row(
             name=f"{day(point.started_utc)} {point.version}",
             label=multiple(point.ratio),
-            marks=plots.dot(axis, estimate),
+            marks=plots.dot(axis, *factor),
             style="c0",
             tooltip=f"{point.version}: {multiple(point.ratio)}",
             since="; ".join(point.breaks),
         )
-        for point, estimate in zip(points, estimates, strict=True)
+        for point, factor in zip(points, factors, strict=True)
     ]
     is_broken = any(point.breaks for point in points[1:])
-    return Chart(
-        name=f"series-{number}",
-        title=series_title(one),
-        caption=f"{one.workload_text}; {one.machine_text}. CPU time per request: dot and 95 %"
-        " interval of one occasion, oldest on top. Further left is better."
-        + (" A dotted line: something besides the target changed." if is_broken else ""),
-        drawing=plots.draw_rows(f"series-{number}", rows, axis),
-        numbers=points_table(points),
+    caption = (
+        f"{one.workload_text}; {one.machine_text}. CPU time per request: dot and 95 % interval of"
+        " one occasion, oldest on top. Further left is better."
+        + (" A dotted line: something besides the target changed." if is_broken else "")
     )
-
-
-def series_title(one: Series) -> str:
-    return f"{one.arm} / {one.anchor}, {load_mark(one.load)}"
-
-
-def points_table(points: Sequence[SeriesPoint]) -> Table:
-    """A row for each occasion."""
-    return Table(
+    title = f"{one.arm} / {one.anchor}, {load_mark(one.load)}"
+    numbers = Table(
         header=("occasion", "version", "multiple", "runs", "changed besides the target"),
-        rows=tuple(_occasion_row(point) for point in points),
+        rows=tuple(map(_occasion_row, points)),
     )
+    return plots.row_chart(Heading(f"series-{number}", title, caption), rows, axis, numbers)
 
 
 def _occasion_row(point: SeriesPoint) -> tuple[str, ...]:
@@ -539,15 +505,8 @@ def _breaks(one: Series) -> list[str]:
 
 
 def _suspicion(one: Suspicion) -> tuple[str, str]:
-    return (
-        f"{change_sentence(one.change)}; {one.cause}.",
-        f"{one.answer[0].upper()}{one.answer[1:]}",
-    )
-
-
-def _estimate(change: Change) -> Estimate:
-    value, low, high = (math.exp(one) for one in (change.mean, change.low, change.high))
-    return Estimate(value=value, low=low, high=high, blocks=0, sd_log=0.0)
+    answer = f"{one.answer[0].upper()}{one.answer[1:]}"
+    return f"{change_sentence(one.change)}; {one.cause}.", answer
 
 
 def _runs(runs: Sequence[IndexedRun]) -> list[tuple[str, str, str, str, str]]:
@@ -557,7 +516,7 @@ def _runs(runs: Sequence[IndexedRun]) -> list[tuple[str, str, str, str, str]]:
             day(run.row.started_utc),
             report_file(run.row.run),
             run.row.run[:KEY_LENGTH],
-            ", ".join(arm.arm for arm in run.arms if not (arm.is_floor or arm.is_control)),
+            _arms(run),
             f"{run.row.headline} {f'Incomplete: {run.unfinished}.' if run.unfinished else ''}",
         )
         for run in reversed(runs)

@@ -21,8 +21,6 @@ SECONDS_MAX = 100
 
 
 class LiveState(StrEnum):
-    """What is known of a cell."""
-
     NONE = "none"  # A value that nothing is compared with.
     OPEN = "open"
     DIFFERENT = "different"
@@ -41,8 +39,7 @@ MARKS = {
 class LiveCell:
     """A value so far.
 
-    Attributes:
-        needs: Of an open one what would decide it: `~40s`, or `<4%` where the run has no time.
+    `needs` is what would decide an open one: `~40s`, or `<4%` where the run has no time.
     """
 
     value: str = ""
@@ -62,7 +59,6 @@ class LiveTable:
     Attributes:
         rows: (name, a cell for each column after the first), in the order of the command.
         decided, asked: Comparisons with the baseline by cost that are decided, and all of them.
-        legend: What the marks mean.
     """
 
     header: tuple[str, ...]
@@ -73,7 +69,6 @@ class LiveTable:
 
     @property
     def state(self) -> str:
-        """How much is decided, as a sentence."""
         return f"{self.decided} of {self.asked} costs are decided against the baseline."
 
 

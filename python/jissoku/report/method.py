@@ -2,7 +2,15 @@
 
 from collections.abc import Iterator
 
-from jissoku.model import ConnectionMode, CrossCheckName, LoadLevel, Method, Run, Summary, Transport
+from jissoku.model import (
+    ConnectionMode,
+    CrossCheckName,
+    Method,
+    Run,
+    Summary,
+    SweepSummary,
+    Transport,
+)
 from jissoku.model.wording import join_names, plural, trials_count
 from jissoku.report import format as fmt
 from jissoku.report.verdicts import WARNING
@@ -12,17 +20,14 @@ METHOD_TEXTS = {
     Method.TIME_SLICED: (
         "All targets of a trial run on the same cores. The load generator sends requests to one of"
         " them at a time, evenly spaced, in time slices{slices} in balanced order (A B B A); a"
-        " slice"
-        " ends when its last response has arrived. CPU time is that of all of a target's processes"
-        " over"
-        " the whole window: background work during the slices of other targets is included,"
-        " and its share is in the tables."
+        " slice ends when its last response has arrived. CPU time is that of all of a target's"
+        " processes over the whole window: background work during the slices of other targets is"
+        " included, and its share is in the tables."
     ),
     Method.PAIRED: (
         "Targets are measured in pairs that run at the same time, on the same cores and at the same"
         " rate (paired trials, after Bulej et al., ICPE 2020); each pair and block gives one ratio"
-        " of the"
-        " CPU time of all of a target's processes."
+        " of the CPU time of all of a target's processes."
     ),
     Method.SINGLE: (
         "Each target is measured alone, at the same rates, in random order. CPU time is that of all"
@@ -34,16 +39,14 @@ METHOD_TEXTS = {
 def describe_load(run: Run) -> str:
     work = run.workload
     what = f"{'WebSocket' if work.websocket else work.method} {work.path}"
-    if work.raw_requests:
-        what += (
-            f" in {len(work.raw_requests)} shapes ({', '.join(s.name for s in work.raw_requests)})"
-        )
-    parts = [what, f"{work.connections} {plural(work.connections, 'connection')} per target"]
-    parts.append(
-        "keep-alive"
-        if work.connection_mode is ConnectionMode.KEEP_ALIVE
-        else "one connection per request"
-    )
+    if shapes := work.raw_requests:
+        what += f" in {len(shapes)} shapes ({', '.join(shape.name for shape in shapes)})"
+    is_kept = work.connection_mode is ConnectionMode.KEEP_ALIVE
+    parts = [
+        what,
+        f"{work.connections} {plural(work.connections, 'connection')} per target",
+        "keep-alive" if is_kept else "one connection per request",
+    ]
     if work.pipeline > 1:
         parts.append(f"{work.pipeline} requests in flight on each")
     if work.transport is Transport.UNIX:
@@ -57,14 +60,8 @@ def describe_load(run: Run) -> str:
 
 def describe_method(summary: Summary) -> tuple[str, ...]:
     """Paragraphs about the pairing of arms, loads, cross-checks, and the meaning of proven."""
-    parts = (
-        _method(summary),
-        _loads(summary),
-        _checks(summary),
-        _noise_floor(summary),
-        _single_target(summary),
-    )
-    return tuple(" ".join(sentences) for part in parts if (sentences := tuple(part)))
+    parts = (_method, _loads, _checks, _noise_floor, _single_target)
+    return tuple(text for part in parts if (text := " ".join(part(summary))))
 
 
 def _method(summary: Summary) -> Iterator[str]:
@@ -72,7 +69,7 @@ def _method(summary: Summary) -> Iterator[str]:
     yield f"Method: {run.method}{f' ({run.method_reason})' if run.method_reason else ''}."
     slices = "" if run.slice_ns is None else f" of {fmt.duration_mark(run.slice_ns)}"
     yield METHOD_TEXTS[run.method].format(slices=slices)
-    count = f"{summary.blocks} {'block' if summary.blocks == 1 else 'blocks'}"
+    count = f"{summary.blocks} {plural(summary.blocks, 'block')}"
     yield f"{count} in random order (seed {run.seed}); each starts the targets anew."
 
 
@@ -80,10 +77,8 @@ def _loads(summary: Summary) -> Iterator[str]:
     if not summary.loads:
         return
     listing = join_names([load.text for load in summary.loads])
-    yield f"{'Load' if len(summary.loads) == 1 else 'Loads'}: {listing} on the server's cores."
-    if any(
-        load.level in {LoadLevel.LIGHT, LoadLevel.MEDIUM, LoadLevel.HEAVY} for load in summary.loads
-    ):
+    yield f"{plural(len(summary.loads), 'Load')}: {listing} on the server's cores."
+    if any(map(fmt.level_name, summary.loads)):
         yield (
             "Rates come from one fixed grid (1, 2 and 5 times powers of ten), the same in every"
             " run; targets are compared at a load only where both reach it."
@@ -104,8 +99,7 @@ def _checks(summary: Summary) -> Iterator[str]:
     if named:
         yield (
             f"Ratios of CPU per request are checked by some blocks {join_names(named)}; where a"
-            f" check"
-            f" disagrees, both figures are shown and marked with {WARNING}."
+            f" check disagrees, both figures are shown and marked with {WARNING}."
         )
 
 
@@ -164,9 +158,10 @@ def machine(run: Run) -> tuple[tuple[str, str], ...]:
 
 
 def trials(summary: Summary) -> str:
-    """Numbers of valid, disturbed and failed trials."""
     lost = summary.trials_total - summary.trials_valid - summary.trials_rejected
+    return counted_trials(summary) + (f", {lost} failed or invalid" if lost else "")
+
+
+def counted_trials(summary: Summary | SweepSummary) -> str:
     text = trials_count(summary.trials_valid, summary.trials_total)
-    if summary.trials_rejected:
-        text += f", {summary.trials_rejected} rejected"
-    return text + (f", {lost} failed or invalid" if lost else "")
+    return text + (f", {summary.trials_rejected} rejected" if summary.trials_rejected else "")

@@ -4,15 +4,16 @@ import re
 from base64 import b64encode
 from collections.abc import Sequence
 from hashlib import sha256
+from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup
 
-from jissoku.model import Severity, Summary
+from jissoku.model import ReportWarning, Severity, Summary
 from jissoku.model.calibration import CalibrationCheck, Score, Scorecard
 from jissoku.model.wording import outlook
 from jissoku.report import charts, method, svg, tables, verdicts
-from jissoku.report.format import Table, sanitized
+from jissoku.report.format import Table, escape, markdown_table, sanitized
 from jissoku.report.svg import Chart
 
 # A factor, or the interval behind it.
@@ -37,18 +38,26 @@ def render(
     attribute with code or styles, no request. `extra_policy` allows more, such as images inside the
     page. `record` is printed on every sheet of paper.
     """
-    pages = _environment()
     style = style_sheet(record)
     code = script() if figures else ""
     policy = f"default-src 'none'; style-src {_hash(style)}{extra_policy}"
-    return pages.get_template(template).render(
-        figures=figures,
-        policy=Markup(policy + (f"; script-src {_hash(code)}" if code else "")),  # noqa: S704
-        style=Markup(style),  # noqa: S704 - ours
-        script=Markup(code),  # noqa: S704 - ours
-        shapes=svg.shapes() if figures else "",
-        **values,
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            figures=figures,
+            policy=Markup(policy + (f"; script-src {_hash(code)}" if code else "")),  # noqa: S704
+            style=Markup(style),  # noqa: S704 - ours
+            script=Markup(code),  # noqa: S704 - ours
+            shapes=svg.shapes() if figures else "",
+            **values,
+        )
     )
+
+
+def markdown(template: str, **values: object) -> str:
+    """Renders a document for a repository or a pull request."""
+    return _environment().get_template(template).render(**values)
 
 
 def style_sheet(record: str = "") -> str:
@@ -80,13 +89,13 @@ def _hash(text: str) -> str:
 def _environment() -> Environment:
     found = Environment(
         loader=PackageLoader("jissoku.report"),
-        autoescape=True,
+        autoescape=select_autoescape(disabled_extensions=["md.j2"], default=True),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    found.filters["together"] = together
+    found.filters |= {"together": together, "md": escape, "md_table": markdown_table}
     return found
 
 
@@ -98,9 +107,7 @@ def together(text: str) -> str:
 def to_html(summary: Summary, trials_sha256: str = "") -> str:
     """The whole page; the same summary always gives the same bytes.
 
-    Args:
-        summary: What is reported.
-        trials_sha256: Of the trials' file, for paper; empty: it is not named.
+    On paper it names the trials' file by its hash, if that is given.
     """
     summary = sanitized(summary)
     return render(
@@ -110,8 +117,6 @@ def to_html(summary: Summary, trials_sha256: str = "") -> str:
         summary=summary,
         run=summary.run,
         names=_ranked_arms(summary),
-        alarms=[warning for warning in summary.warnings if warning.severity is not Severity.NOTE],
-        notes=[warning for warning in summary.warnings if warning.severity is Severity.NOTE],
         loads=tables.at_loads(summary),
         facts=tables.facts(summary),
         against=_against(summary),
@@ -124,16 +129,24 @@ def to_html(summary: Summary, trials_sha256: str = "") -> str:
         machine=method.machine(summary.run),
         asked=method.describe_load(summary.run),
         trials=method.trials(summary),
+        **warnings(summary.warnings),
     )
 
 
-def _against(summary: Summary) -> list[tuple[str, list[str], list[str], bool]]:
+def warnings(found: Sequence[ReportWarning]) -> dict[str, Any]:
+    return {
+        "alarms": [one for one in found if one.severity is not Severity.NOTE],
+        "notes": [one for one in found if one.severity is Severity.NOTE],
+    }
+
+
+def _against(summary: Summary) -> list[tuple[str, tuple[str, ...], tuple[str, ...], bool]]:
     """(sentence, remarks, checks that disagree, says no more than its cell), for the baseline."""
     return [
         (
             c.sentence,
-            list(c.remarks if c.ratio else ()),
-            list(verdicts.disagreements(c)),
+            c.remarks if c.ratio else (),
+            verdicts.disagreements(c),
             bool(c.ratio) and not c.remarks and not outlook(c),
         )
         for metric in verdicts.METRIC_NAMES
@@ -164,22 +177,12 @@ MARKS = {
 
 
 def scorecard_html(checks: Sequence[CalibrationCheck], cards: Sequence[Scorecard]) -> str:
-    """The whole page; the same cards give the same bytes."""
-    environment = Environment(
-        loader=PackageLoader("jissoku.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    page = environment.get_template("scorecard.html.j2")
     by_tool = {card.tool: {score.check: score for score in card.scores} for card in cards}
+    page = _environment().get_template("scorecard.html.j2")
     return page.render(checks=checks, cards=cards, scores=by_tool, marks=MARKS, totals=totals)
 
 
 def totals(card: Scorecard) -> str:
-    """The number of checks of each grade."""
     graded = [score.grade for score in card.scores]
     words = [f"{graded.count(grade)} {grade}" for grade in ("A", "B", "F", "void")]
     return ", ".join(word for word in words if not word.startswith("0 ")) or "nothing graded"

@@ -1,14 +1,20 @@
-"""Plots as static SVG: rows of targets, lines over two axes, and one value over time."""
+"""Plots as static SVG: rows of targets, lines over two axes, and one value over time.
+
+Rows have a name on the left, a mark, and a figure on the right; on a narrow page the style sheet
+puts names and figures above the marks, and the figures of tall rows below them. Lines are named at
+their ends, and by a legend on a narrow page.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import hypot
+from typing import NamedTuple
 
 from markupsafe import Markup
 
-from jissoku.model import Estimate
 from jissoku.report import svg
-from jissoku.report.svg import Scale, scale
+from jissoku.report.format import Table
+from jissoku.report.svg import Chart, Scale, Tick, scale
 
 # Pixels: from the top to the middle of the first row, from one row to the next, below the last.
 ROWS_TOP, PITCH, PITCH_TALL, ROWS_BOTTOM = 26, 40, 52, 18
@@ -18,6 +24,24 @@ AXIS = 24
 LINE_MAX = 42
 
 BAR, BAND = 14, 18
+
+# Pixels: above a plot of lines, of the plot itself, of one over time, and of a line of text below.
+TOP, INSIDE, TIMES_INSIDE, LINE = 10, 310, 96, 18
+
+# Pixels between two labels at the ends of lines, and the horizontal distance of ends, as a fraction
+# of the width, from which on labels cannot overlap.
+LABEL_DISTANCE = 17.0
+APART = 0.15
+
+POINTS_MAX = 64
+
+
+class Heading(NamedTuple):
+    """A chart's name, which is unique on its page, its title, and how to read it."""
+
+    name: str
+    title: str
+    caption: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,26 +62,28 @@ class Row:
     since: str = ""
 
 
-def draw_rows(
-    name: str, rows: Sequence[Row], scale: Scale, reference: float | None = None
-) -> Markup:
-    """The plot, first row on top.
+def row_chart(
+    heading: Heading,
+    rows: Sequence[Row],
+    axis: Scale,
+    numbers: Table,
+    *,
+    reference: float | None = None,
+    legend: Markup = svg.NOTHING,
+) -> Chart:
+    """A chart with at least one row, the first one on top.
 
-    Args:
-        name: The figure's.
-        rows: At least one.
-        scale: The axis below.
-        reference: A value with a dotted line from top to bottom.
+    The axis is below the rows; a reference is a value with a dotted line from top to bottom.
     """
     names = [svg.shortened(row.name) for row in rows]
     is_tall = any(len(n) + len(row.label) > LINE_MAX for n, row in zip(names, rows, strict=True))
     pitch = PITCH_TALL if is_tall else PITCH
     height = ROWS_TOP + pitch * (len(rows) - 1) + ROWS_BOTTOM
-    parts = [svg.vertical(scale.at(tick.value), height, "grid") for tick in scale.ticks]
+    parts = [svg.vertical(axis.at(tick.value), height, "grid") for tick in axis.ticks]
     if reference is not None:
-        parts.append(svg.vertical(scale.at(reference), height, "reference"))
+        parts.append(svg.vertical(axis.at(reference), height, "reference"))
     parts += [
-        _separation(row.since, ROWS_TOP + pitch * index - pitch / 2)
+        svg.titled(row.since, svg.horizontal(ROWS_TOP + pitch * (index - 0.5), "reference"))
         for index, row in enumerate(rows)
         if row.since and index
     ]
@@ -65,27 +91,19 @@ def draw_rows(
         _row(short, row, ROWS_TOP + pitch * index)
         for index, (short, row) in enumerate(zip(names, rows, strict=True))
     ]
-    parts += [
-        svg.text(
-            tick.label,
-            svg.tick_style(scale.at(tick.value), is_minor=tick.is_minor),
-            svg.percent(scale.at(tick.value)),
-            height + AXIS - 8,
-        )
-        for tick in scale.ticks
-    ]
-    description = "; ".join(_described(row) for row in rows)
+    parts += [_tick_label(axis, tick, tick.label, height + AXIS - 8) for tick in axis.ticks]
+    description = "; ".join(
+        f"{f'{row.since}; ' if row.since else ''}{row.name}: {row.label}" for row in rows
+    )
     room = svg.room(max(map(len, names)) + 2, max(len(row.label) for row in rows) + 2)
     style = f"rows {'tall ' if is_tall else ''}{room}"
-    return svg.plot(name, description, style, height + AXIS, *parts)
+    drawing = svg.plot(heading.name, description, style, height + AXIS, *parts)
+    return Chart(**heading._asdict(), drawing=legend + drawing, numbers=numbers)
 
 
-def _separation(label: str, y: float) -> Markup:
-    return svg.titled(label, svg.tag("line", class_="reference", x2="100%", y1=y, y2=y))
-
-
-def _described(row: Row) -> str:
-    return f"{f'{row.since}; ' if row.since else ''}{row.name}: {row.label}"
+def _tick_label(axis: Scale, tick: Tick, label: str, y: float) -> Markup:
+    x = axis.at(tick.value)
+    return svg.text(label, svg.tick_style(x, is_minor=tick.is_minor), svg.percent(x), y)
 
 
 def _row(short: str, row: Row, y: float) -> Markup:
@@ -100,30 +118,18 @@ def _row(short: str, row: Row, y: float) -> Markup:
     )
 
 
-def dot(scale: Scale, estimate: Estimate, *, is_open: bool = False) -> Markup:
-    ends = svg.interval(scale.at(estimate.low), scale.at(estimate.high))
-    return ends + svg.mark("dot", scale.at(estimate.value), is_open=is_open)
+def dot(axis: Scale, value: float, low: float, high: float, *, is_open: bool = False) -> Markup:
+    ends = svg.interval(axis.at(low), axis.at(high))
+    return ends + svg.mark("dot", axis.at(value), is_open=is_open)
 
 
-def bar(scale: Scale, low: float, high: float, style: str = "") -> Markup:
-    """A box from one value to another."""
-    return svg.bar(scale.at(low), scale.at(high), BAR, style)
+def bar(axis: Scale, low: float, high: float, style: str = "") -> Markup:
+    return svg.bar(axis.at(low), axis.at(high), BAR, style)
 
 
-def band(scale: Scale, low: float, high: float) -> Markup:
+def band(axis: Scale, low: float, high: float) -> Markup:
     """An interval as a broad faint box."""
-    return svg.bar(scale.at(low), scale.at(high), BAND, "band")
-
-
-# Pixels: above the plot, of the plot itself, and of a line of text below it.
-TOP, INSIDE, LINE = 10, 310, 18
-
-# Pixels between two labels at the ends of lines, and the horizontal distance of ends, as a fraction
-# of the width, from which on labels cannot overlap.
-LABEL_DISTANCE = 17.0
-APART = 0.15
-
-POINTS_MAX = 64
+    return svg.bar(axis.at(low), axis.at(high), BAND, "band")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,37 +150,35 @@ class Line:
 
     Attributes:
         style: Classes of its colour and its dashes.
-        shape: Of its points.
         path: The points of the line, ascending by x; may be empty.
     """
 
     name: str
     style: str
-    shape: str
+    shape: str = ""
     path: tuple[tuple[float, float], ...] = ()
     points: tuple[Point, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axes:
+    """The axes of a plot whose inside has this height in pixels."""
+
     x: Scale
     y: Scale
     title: str = ""
+    inside: int = INSIDE
+
+    def down(self, value: float) -> float:
+        """Pixels from the plot's top."""
+        return round(self.inside * (1 - self.y.at(value)), 1)
 
 
-def draw_lines(name: str, lines: Sequence[Line], axes: Axes) -> Markup:
-    notes = any(tick.note for tick in axes.x.ticks)
-    height = TOP + INSIDE + LINE * (1 + notes + bool(axes.title)) + 6
+def line_chart(heading: Heading, lines: Sequence[Line], axes: Axes, numbers: Table) -> Chart:
     labels = [svg.shortened(line.name, 20) for line in lines]
-    parts = svg.tag(
-        "g",
-        *_grid(axes),
-        *(_line(line, axes) for line in lines),
-        svg.tag("g", *_ends(lines, labels, axes), class_="ends"),
-        transform=f"translate(0 {TOP})",
-    )
     description = "; ".join(f"{line.name}: {_first_and_last(line)}" for line in lines)
-    room = svg.room(max(len(tick.label) for tick in axes.y.ticks) + 2, max(map(len, labels)) + 3)
+    ends = svg.tag("g", *_ends(lines, labels, axes), class_="ends")
+    drawing = _lines(heading.name, description, lines, axes, max(map(len, labels)) + 3, ends)
     legend = svg.legend(
         [
             (label, line.style, svg.tag("path", d="M-12 0H12") + svg.mark(line.shape, 0))
@@ -182,7 +186,19 @@ def draw_lines(name: str, lines: Sequence[Line], axes: Axes) -> Markup:
         ],
         "narrow",
     )
-    return legend + svg.plot(name, description, f"lines {room}", height, parts)
+    return Chart(**heading._asdict(), drawing=legend + drawing, numbers=numbers)
+
+
+def _lines(
+    name: str, description: str, lines: Sequence[Line], axes: Axes, right: int, *above: Markup
+) -> Markup:
+    """The plot, with room for this many characters to its right."""
+    notes = any(tick.note for tick in axes.x.ticks)
+    height = TOP + axes.inside + LINE * (1 + notes + bool(axes.title)) + 6
+    drawn = [*_grid(axes), *(_line(line, axes) for line in lines), *above]
+    room = svg.room(max(len(tick.label) for tick in axes.y.ticks) + 2, right)
+    inside = svg.tag("g", *drawn, transform=f"translate(0 {TOP})")
+    return svg.plot(name, description, f"lines {room}", height, inside)
 
 
 def _first_and_last(line: Line) -> str:
@@ -190,43 +206,35 @@ def _first_and_last(line: Line) -> str:
     return ", ".join(point.text for point in ends)
 
 
-def _down(scale: Scale, value: float) -> float:
-    """Pixels from the plot's top."""
-    return round(INSIDE * (1 - scale.at(value)), 1)
-
-
 def _grid(axes: Axes) -> Iterator[Markup]:
     for tick in axes.y.ticks:
-        y = _down(axes.y, tick.value)
-        yield svg.tag("line", class_="grid", x2="100%", y1=y, y2=y)
+        y = axes.down(tick.value)
+        yield svg.horizontal(y, "grid")
         yield svg.text(tick.label, "tick down", "-10", y)
     for tick in axes.x.ticks:
-        x = axes.x.at(tick.value)
-        style = svg.tick_style(x, is_minor=tick.is_minor)
-        yield svg.vertical(x, INSIDE, "grid")
-        yield svg.text(tick.label, style, svg.percent(x), INSIDE + LINE)
+        yield svg.vertical(axes.x.at(tick.value), axes.inside, "grid")
+        yield _tick_label(axes.x, tick, tick.label, axes.inside + LINE)
         if tick.note:
-            yield svg.text(tick.note, style, svg.percent(x), INSIDE + 2 * LINE - 2)
+            yield _tick_label(axes.x, tick, tick.note, axes.inside + 2 * LINE - 2)
     if axes.title:
         notes = any(tick.note for tick in axes.x.ticks)
-        yield svg.text(axes.title, "tick", "50%", INSIDE + LINE * (2 + notes) + 4)
+        yield svg.text(axes.title, "tick", "50%", axes.inside + LINE * (2 + notes) + 4)
 
 
 def _line(line: Line, axes: Axes) -> Markup:
     parts = []
     if len(line.path) > 1:
-        places = [(axes.x.at(x), _down(axes.y, y)) for x, y in line.path]
-        parts.append(svg.curve(simplified(places), INSIDE, line.name))
+        places = [(axes.x.at(x), axes.down(y)) for x, y in line.path]
+        parts.append(svg.curve(simplified(places), axes.inside, line.name))
     parts += [_point(line, point, axes) for point in line.points]
     return svg.tag("g", *parts, class_=line.style)
 
 
 def _point(line: Line, point: Point, axes: Axes) -> Markup:
     x = axes.x.at(point.x)
-    parts = [svg.mark(line.shape, x, _down(axes.y, point.y), is_open=point.is_open)]
+    parts = [svg.mark(line.shape, x, axes.down(point.y), is_open=point.is_open)]
     if point.low is not None and point.high is not None:
-        ends = _down(axes.y, point.high), _down(axes.y, point.low)
-        parts.insert(0, svg.error_bar(x, *ends))
+        parts.insert(0, svg.error_bar(x, axes.down(point.high), axes.down(point.low)))
     return svg.titled(f"{line.name}: {point.text}", *parts)
 
 
@@ -235,9 +243,7 @@ def simplified(
 ) -> list[tuple[float, float]]:
     """The same line with at most N points (Ramer, Douglas and Peucker's algorithm).
 
-    Args:
-        places: x as a fraction of the width, y in pixels.
-        points_max: At least two.
+    In places, x is a fraction of the width, and y in pixels.
     """
     distance, found = 0.25, list(places)
     while len(found) > points_max:
@@ -264,10 +270,9 @@ def _beyond(places: Sequence[tuple[float, float]], distance: float) -> list[tupl
 
 def _ends(lines: Sequence[Line], labels: Sequence[str], axes: Axes) -> Iterator[Markup]:
     ends = [
-        (axes.x.at(x), _down(axes.y, y), label, line.style)
+        (axes.x.at(end[0]), axes.down(end[1]), label, line.style)
         for line, label in zip(lines, labels, strict=True)
         if (end := _last(line)) is not None
-        for x, y in (end,)
     ]
     for group in _near(ends):
         heights = spread([INSIDE - y for _, y, _, _ in group])
@@ -286,14 +291,13 @@ End = tuple[float, float, str, str]
 
 def _near(ends: Sequence[End]) -> Iterator[list[End]]:
     """Ends whose labels could touch, lowest first."""
-    group: list[End] = []
+    groups: list[list[End]] = []
     for end in sorted(ends):
-        if group and end[0] - group[0][0] > APART:
-            yield sorted(group, key=lambda found: -found[1])
-            group = []
-        group.append(end)
-    if group:
-        yield sorted(group, key=lambda found: -found[1])
+        if groups and end[0] - groups[-1][0][0] <= APART:
+            groups[-1].append(end)
+        else:
+            groups.append([end])
+    return (sorted(group, key=lambda end: -end[1]) for group in groups)
 
 
 def spread(places: Sequence[float]) -> list[float]:
@@ -316,13 +320,9 @@ def _even(cluster: Sequence[float]) -> list[float]:
     return [first + LABEL_DISTANCE * index for index in range(len(cluster))]
 
 
-# Pixels: above the plot, of the plot itself, and of the text below it.
-TOP, TIMES_INSIDE, LINE = 10, 96, 18
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Axis:
-    """What a plot shows.
+class TimeAxis:
+    """What a plot over the last minutes shows.
 
     Attributes:
         span_s: Seconds before now; an even number of minutes.
@@ -335,45 +335,22 @@ class Axis:
     label: Callable[[float], str]
 
 
-def draw_times(name: str, values: Sequence[tuple[float, float]], shown: Axis) -> Markup:
-    """The plot; the element with the id `NAME-title` is its title.
+def draw_times(name: str, values: Sequence[tuple[float, float]], shown: TimeAxis) -> Markup:
+    """A small plot, drawn anew with each value; the element with the id `NAME-title` is its title.
 
-    Args:
-        name: Unique on its page.
-        values: Pairs of seconds before now, and a value; oldest first, at least one.
-        shown: The axes.
+    Values are pairs of seconds before now, and a value; oldest first, at least one.
     """
     span_s, label = shown.span_s, shown.label
-    heights = [shown.reach, *(value for _, value in values)]
-    axis = scale(heights, label, is_log=False, from_zero=True)
-    ticks = [tick for tick in axis.ticks if not tick.is_minor]
-
-    def down(value: float) -> float:
-        return round(TIMES_INSIDE * (1 - axis.at(value)), 1)
-
-    places = [(1 - ago_s / span_s, down(value)) for ago_s, value in values if ago_s <= span_s]
-    parts = []
-    for tick in ticks:
-        y = down(tick.value)
-        parts.append(svg.tag("line", class_="grid", x2="100%", y1=y, y2=y))
-        parts.append(svg.text(tick.label, "tick down", "-10", y))
-    for fraction, text in _times(span_s):
-        style = svg.tick_style(fraction, is_minor=False)
-        parts.append(svg.vertical(fraction, TIMES_INSIDE, "grid"))
-        parts.append(svg.text(text, style, svg.percent(fraction), TIMES_INSIDE + LINE))
-    if len(places) > 1:
-        parts.append(svg.tag("g", svg.curve(simplified(places), TIMES_INSIDE, name), class_="c0"))
-    newest = label(values[-1][1])
-    highest = label(max(value for _, value in values))
-    return svg.plot(
-        name,
-        f"now {newest}; at most {highest} in the last {span_s // 60} minutes",
-        f"lines {svg.room(max(len(tick.label) for tick in ticks) + 2, 2)}",
-        TOP + TIMES_INSIDE + LINE + 6,
-        svg.tag("g", *parts, transform=f"translate(0 {TOP})"),
-    )
-
-
-def _times(span_s: int) -> list[tuple[float, str]]:
     minutes = span_s // 60
-    return [(0.0, f"{minutes} min ago"), (0.5, f"{minutes / 2:g} min"), (1.0, "now")]
+    y = scale([shown.reach, *(v for _, v in values)], label, is_log=False, from_zero=True)
+    times = ((0.0, f"{minutes} min ago"), (0.5, f"{minutes / 2:g} min"), (1.0, "now"))
+    axes = Axes(
+        x=Scale(low=0, high=1, is_log=False, ticks=tuple(Tick(value=x, label=t) for x, t in times)),
+        y=replace(y, ticks=tuple(tick for tick in y.ticks if not tick.is_minor)),
+        inside=TIMES_INSIDE,
+    )
+    path = tuple((1 - ago_s / span_s, value) for ago_s, value in values if ago_s <= span_s)
+    lines = [Line(name=name, style="c0", path=path)] if len(path) > 1 else []
+    highest = label(max(value for _, value in values))
+    description = f"now {label(values[-1][1])}; at most {highest} in the last {minutes} minutes"
+    return _lines(name, description, lines, axes, 2)

@@ -84,13 +84,11 @@ def interval(low: float, high: float) -> Markup:
 
 
 def error_bar(x: float, top: float, bottom: float) -> Markup:
-    """An interval down, in pixels."""
     at = percent(x)
     return tag("line", class_="interval", x1=at, x2=at, y1=top, y2=bottom)
 
 
 def bar(low: float, high: float, height: float, style: str = "") -> Markup:
-    """A box across, around the middle of its row."""
     return tag(
         "rect",
         class_=style,
@@ -102,9 +100,12 @@ def bar(low: float, high: float, height: float, style: str = "") -> Markup:
 
 
 def vertical(x: float, height: float, style: str) -> Markup:
-    """A line from the top down, such as one of a grid."""
     at = percent(x)
     return tag("line", class_=style, x1=at, x2=at, y2=height)
+
+
+def horizontal(y: float, style: str) -> Markup:
+    return tag("line", class_=style, x2="100%", y1=y, y2=y)
 
 
 def curve(points: Sequence[tuple[float, float]], height: float, label: str) -> Markup:
@@ -135,11 +136,8 @@ def tick_style(x: float, *, is_minor: bool) -> str:
 def plot(name: str, description: str, style: str, height: float, *content: str) -> Markup:
     """The frame; the element with the id `NAME-title` outside of it is its title.
 
-    Args:
-        name: Unique on its page.
-        description: What is drawn, for people who do not see it.
-        style: Classes: the kind of plot and the room beside it.
-        height: Pixels.
+    The description is for people who do not see it; styles are the kind of plot and the room at
+    its sides.
     """
     described = tag("desc", description, id=f"{name}-description")
     return tag(
@@ -189,12 +187,7 @@ def shortened(name: str, characters: int = ROOM_MAX - 8) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """A drawing, how to read it, and its numbers.
-
-    Attributes:
-        name: Unique on its page.
-        drawing: Static SVG, and the legend where there is one.
-    """
+    """A drawing, which is static SVG with a legend if it needs one, how to read it, its numbers."""
 
     name: str
     title: str
@@ -226,8 +219,6 @@ class Tick:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """An axis from its low end to its high one."""
-
     low: float
     high: float
     is_log: bool
@@ -253,10 +244,9 @@ def scale(
     is_log: bool | None = None,
     from_zero: bool = False,
 ) -> Scale:
-    """An axis over `values` with a margin, labelled by `label`.
+    """An axis over values, positive if it is logarithmic, with a margin.
 
     Args:
-        values: The values to show; positive on a logarithmic axis.
         label: A tick's text.
         is_log: None: logarithmic if the values are far apart.
         from_zero: A linear axis that begins at zero, as bars require.
@@ -298,7 +288,7 @@ def even_labels(found: Scale) -> Scale:
 
 
 def _is_minor(index: int, mark: float, marks: Sequence[float], *, log: bool) -> bool:
-    """Ticks that are minor: every second of more than five; over decades all but powers of ten."""
+    """Every second of more than five; over decades all but powers of ten."""
     decades = math.log10(mark) if log else 0.0
     if log and round(10 ** (decades % 1), 6) in STEPS_MINOR:
         return True
@@ -358,7 +348,6 @@ def arm_style(summary: Summary, name: str) -> str:
 
 
 def arm_shape(summary: Summary, name: str) -> str:
-    """The arm's shape in every figure of lines."""
     return "small" if name == summary.run.floor else shape(_index(summary, name))
 
 

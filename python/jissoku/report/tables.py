@@ -5,7 +5,10 @@ from dataclasses import dataclass
 
 from jissoku.model import (
     ArmSummary,
+    Bottleneck,
     Comparison,
+    Estimate,
+    LevelResult,
     Load,
     LoadPoint,
     MeasurementStatus,
@@ -38,7 +41,6 @@ class LoadTable:
 
 
 def at_loads(summary: Summary) -> tuple[LoadTable, ...]:
-    """One table per load, lightest first."""
     return tuple(
         LoadTable(
             load=load,
@@ -54,7 +56,7 @@ def at_loads(summary: Summary) -> tuple[LoadTable, ...]:
 def measured_at(summary: Summary, load: Load | None) -> list[tuple[ArmSummary, LoadPoint]]:
     """Arms with their results at a load: cheapest first, those without a cost last."""
     found = [(s, point) for s in summary.arm_summaries if (point := s.at(load)) is not None]
-    return sorted(found, key=lambda known: cost_order(known[1]))
+    return sorted(found, key=lambda one: one[1].cost_ns.value if one[1].cost_ns else float("inf"))
 
 
 def against_baseline(
@@ -72,10 +74,6 @@ def multiple_of_baseline(summary: Summary, point: LoadPoint) -> str:
     if base is None or base.cost_ns is None or point.cost_ns is None:
         return ""
     return f"{point.cost_ns.value / base.cost_ns.value:.2f}"
-
-
-def cost_order(point: LoadPoint) -> float:
-    return point.cost_ns.value if point.cost_ns else float("inf")
 
 
 def _at_load(summary: Summary, load: Load) -> Table:
@@ -119,39 +117,31 @@ def _relative_cost_text(known: ArmSummary, point: LoadPoint, unit: str) -> str:
     return "1" if known.arm.name == unit else point.relative_cost.text
 
 
-def percentile(point: LoadPoint, label: str) -> str:
+def percentile(point: LoadPoint | LevelResult, label: str) -> str:
     """One latency percentile; a dash if too few answers lie above it."""
     for found in point.percentiles:
         if found.label == label:
-            value = found.estimate_ns.value if found.estimate_ns else found.median_ns
-            return fmt.duration(value)
+            return fmt.duration(found.estimate_ns.value if found.estimate_ns else found.median_ns)
     return fmt.NOTHING
 
 
+def percentile_estimate(point: LoadPoint | LevelResult, label: str) -> Estimate | None:
+    return next((one.estimate_ns for one in point.percentiles if one.label == label), None)
+
+
 def share(fraction: float | None) -> str:
-    """A small fraction in per cent."""
     if fraction is None:
         return fmt.NOTHING
     return "0 %" if fraction < 0.0005 else f"{100 * fraction:.1f} %"
 
 
 def facts(summary: Summary) -> Table:
-    """Values that do not depend on a load, one row per arm."""
-    header = (
-        "target",
-        "closed-loop rate",
-        "bound",
-        f"capacity ({summary.run.objective})" if summary.run.objective else "capacity",
-        "memory",
-        "version",
-    )
-    rows = tuple(_facts_row(known) for known in summary.arm_summaries)
+    """Values that do not depend on a load."""
+    capacity = f"capacity ({summary.run.objective})" if summary.run.objective else "capacity"
+    header = ("target", "closed-loop rate", "bound", capacity, "memory", "version")
+    found = Table(header=header, rows=tuple(map(_facts_row, summary.arm_summaries)))
     searched = any(known.capacity_rps for known in summary.arm_summaries)
-    kept = [i for i in range(len(header)) if i != 3 or searched]
-    return Table(
-        header=tuple(header[i] for i in kept),
-        rows=tuple(tuple(row[i] for i in kept) for row in rows),
-    )
+    return found if searched else found.without({3})
 
 
 def _facts_row(known: ArmSummary) -> tuple[str, ...]:
@@ -161,18 +151,16 @@ def _facts_row(known: ArmSummary) -> tuple[str, ...]:
     return (
         known.arm.name,
         fmt.rate(known.rate_rps.value) if known.rate_rps else fmt.NOTHING,
-        short_bottleneck(known) if known.rate_rps else fmt.NOTHING,
-        fmt.rate_range(known.capacity_rps),
+        short_bottleneck(known.bottleneck) if known.rate_rps else fmt.NOTHING,
+        fmt.interval(known.capacity_rps),
         fmt.NOTHING if known.rss_bytes is None else fmt.size(known.rss_bytes),
         version,
     )
 
 
-def short_bottleneck(known: ArmSummary) -> str:
+def short_bottleneck(bottleneck: Bottleneck) -> str:
     """The bottleneck of a closed-loop rate, in one word."""
-    return (
-        str(known.bottleneck).removesuffix("-bound").removeprefix("bound ").removesuffix(" bound")
-    )
+    return str(bottleneck).removesuffix("-bound").removeprefix("bound ").removesuffix(" bound")
 
 
 def costs(summary: Summary, load: Load | None = None) -> Table:
@@ -191,7 +179,7 @@ def costs(summary: Summary, load: Load | None = None) -> Table:
             rows.append((
                 known.arm.name,
                 fmt.offered(point.load),
-                fmt.interval(cost, "duration"),
+                fmt.interval(cost, fmt.duration),
                 "1" if known.arm.name == summary.unit else fmt.ratio(multiple),
                 str(cost.blocks) if cost else fmt.NOTHING,
                 fmt.NOTHING if spread is None else f"{100 * spread:.2f} %",
@@ -201,24 +189,19 @@ def costs(summary: Summary, load: Load | None = None) -> Table:
 
 def blocks(summary: Summary) -> Table:
     """Every block's multiple at the main load, one column per arm."""
-    drawn = [(s.arm.name, p.relative_costs) for s, p in measured_at(summary, summary.main_load)]
-    drawn = [(name, values) for name, values in drawn if values]
-    numbers = sorted({dot.block for _, values in drawn for dot in values})
-    found = {(name, dot.block): dot.value for name, values in drawn for dot in values}
-    names = [name for name, _ in drawn]
+    drawn = {
+        s.arm.name: {one.block: fmt.significant(one.value, 4) for one in p.relative_costs}
+        for s, p in measured_at(summary, summary.main_load)
+        if p.relative_costs
+    }
     rows = tuple(
-        (str(number + 1), *(_relative_cost(found.get((name, number))) for name in names))
-        for number in numbers
+        (str(number + 1), *(values.get(number, fmt.NOTHING) for values in drawn.values()))
+        for number in sorted({number for values in drawn.values() for number in values})
     )
-    return Table(header=("block", *names), rows=rows)
-
-
-def _relative_cost(value: float | None) -> str:
-    return fmt.NOTHING if value is None else fmt.significant(value, 4)
+    return Table(header=("block", *drawn), rows=rows)
 
 
 def splits(summary: Summary) -> Table:
-    """User and system part of the CPU time, in the closed loop."""
     rows = tuple(
         (known.arm.name, fmt.percent(known.user_fraction), fmt.percent(1 - known.user_fraction))
         for known in summary.arm_summaries
@@ -228,9 +211,8 @@ def splits(summary: Summary) -> Table:
 
 
 def rates(summary: Summary) -> Table:
-    """Closed-loop rates and their bottlenecks."""
     rows = tuple(
-        (s.arm.name, fmt.interval(s.rate_rps, "rate"), str(s.bottleneck), str(s.rate_rps.blocks))
+        (s.arm.name, fmt.interval(s.rate_rps, fmt.rate), str(s.bottleneck), str(s.rate_rps.blocks))
         for s in summary.arm_summaries
         if s.rate_rps
     )
@@ -238,9 +220,8 @@ def rates(summary: Summary) -> Table:
 
 
 def capacities(summary: Summary) -> Table:
-    """Highest rates that met the run's objective."""
     rows = tuple(
-        (s.arm.name, fmt.interval(s.capacity_rps, "rate"), str(s.capacity_rps.blocks))
+        (s.arm.name, fmt.interval(s.capacity_rps, fmt.rate), str(s.capacity_rps.blocks))
         for s in summary.arm_summaries
         if s.capacity_rps
     )
@@ -266,20 +247,17 @@ def latencies(summary: Summary, load: Load | None = None) -> Table:
 
 
 def _requests(percentiles: Sequence[Percentile]) -> str:
-    """How many answers an arm's percentiles at a load rest on."""
     most = max((one.requests for one in percentiles), default=0)
     return f"{most:,}" if most else fmt.NOTHING
 
 
 def _percentile_range(point: LoadPoint, label: str) -> str:
-    for found in point.percentiles:
-        if found.label == label and found.estimate_ns:
-            return fmt.interval(found.estimate_ns, "duration")
+    if found := percentile_estimate(point, label):
+        return fmt.interval(found, fmt.duration)
     return percentile(point, label)
 
 
 def memory(summary: Summary) -> Table:
-    """Resident memory of all processes of a target."""
     rows = tuple(
         (s.arm.name, fmt.size(s.rss_bytes))
         for s in summary.arm_summaries
@@ -292,7 +270,6 @@ HEADER = ("day (UTC)", "runs", "trials", "rejected", "noise floor", "by check")
 
 
 def days_table(days: Sequence[MachineDay]) -> Table:
-    """A row for each day of one class of machines."""
     return Table(header=HEADER, rows=tuple(map(_row, days)))
 
 

@@ -1,11 +1,11 @@
 """The report for a terminal: the whole one, and the short one for a screen of 80 x 40."""
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich import box
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -71,8 +71,6 @@ def renderable(summary: Summary) -> RenderableType:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Lays out the report for the console's width."""
-
     summary: Summary
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -97,19 +95,21 @@ def _warnings(summary: Summary, *weights: Severity) -> list[RenderableType]:
     for warning in summary.warnings:
         if warning.severity not in weights:
             continue
-        style = STYLES[warning.severity]
-        found.append(Text.assemble((f"{warning.severity}: {warning.title}", style)))
+        title = f"{warning.severity}: {warning.title}"
+        found.append(Text.assemble((title, STYLES[warning.severity])))
         if warning.text:
-            found.append(Padding(Text(warning.text), (0, 0, 0, 2)))
+            found.append(indented(Text(warning.text)))
         if warning.detail:
             lines = warning.detail.rstrip("\n").split("\n")[-DETAIL_LINES_MAX:]
-            said = Text("\n".join(f"| {line}" for line in lines), style="dim")
-            found.append(Padding(said, (0, 0, 0, 2)))
+            found.append(indented(Text("\n".join(f"| {line}" for line in lines), style="dim")))
     return [*found, Text("")] if found else []
 
 
+def indented(text: Text) -> RenderableType:
+    return Padding(text, (0, 0, 0, 2))
+
+
 def shown_loads(summary: Summary) -> tuple[Load, ...]:
-    """All loads if they are few; else the lightest, the main one and the heaviest."""
     if len(summary.loads) <= LOADS_MAX:
         return summary.loads
     kept = {summary.loads[0], summary.main_load, summary.loads[-1]}
@@ -136,18 +136,23 @@ def _loads(summary: Summary, width: int) -> list[RenderableType]:
 
 def _drawn(numbers: Table, width: int, first: int) -> RenderableType:
     """A table; of a narrow one only the first columns."""
-    shown = range(len(numbers.header)) if width >= WIDTH_FOR_ALL else range(first)
+    if width < WIDTH_FOR_ALL:
+        numbers = numbers.without(range(first, len(numbers.header)))
+    return drawn_table(numbers, left=LEFT, folded=FOLDED)
+
+
+def drawn_table(numbers: Table, *, left: Container[str], folded: Container[str]) -> RenderableType:
+    """A table, some of whose columns are aligned to the left, or may be broken."""
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for index in shown:
-        name = numbers.header[index]
+    for name in numbers.header:
         drawn.add_column(
             Text(name),
-            justify="left" if name in LEFT else "right",
+            justify="left" if name in left else "right",
             overflow="fold",
-            no_wrap=name not in FOLDED,
+            no_wrap=name not in folded,
         )
     for row in numbers.rows:
-        drawn.add_row(*(Text(row[index]) for index in shown))
+        drawn.add_row(*map(Text, row))
     return drawn
 
 
@@ -181,17 +186,14 @@ def _verdict_rows(text: Sequence[Comparison]) -> RenderableType:
     drawn.add_column()
     for found in text:
         if found.ratio is not None:
-            said = verdict_text(found.metric, found.verdict)
             load = "" if found.metric in verdicts.OVERALL else fmt.offered(found.load)
             cells = (f"{INDENT}{found.arm}", load, fmt.ratio(found.ratio))
-            drawn.add_row(
-                *map(Text, cells), Text(said, style=_colour(found)), Text(_certainty(found))
-            )
+            said = Text(verdict_text(found.metric, found.verdict), style=_colour(found))
+            drawn.add_row(*map(Text, cells), said, Text(_certainty(found)))
     return drawn
 
 
 def _certainty(found: Comparison) -> str:
-    """Whether a verdict is proven, what would decide, and whether a check disagrees."""
     text = "proven" if found.is_decided else outlook(found)
     return f"{text} {verdicts.WARNING}".lstrip() if verdicts.disagreements(found) else text
 
@@ -204,14 +206,14 @@ def _remarks(comparisons: Sequence[Comparison]) -> list[RenderableType]:
         if one.ratio is None:
             text = Text(f"{one.sentence}.")
             text.highlight_words([f": {one.verdict}"], _colour(one))
-            found.append(Padding(text, (0, 0, 0, 2)))
+            found.append(indented(text))
             continue
         at = "" if one.metric in verdicts.OVERALL else f" at {fmt.offered(one.load)}"
         for remark in (*one.remarks, *verdicts.disagreements(one)):
             shared.setdefault((at, remark), []).append(one.arm)
     for (at, remark), arms in shared.items():
         style = "yellow" if remark.startswith(verdicts.WARNING) else "dim"
-        found.append(Padding(Text(f"{join_names(arms)}{at}: {remark}", style=style), (0, 0, 0, 2)))
+        found.append(indented(Text(f"{join_names(arms)}{at}: {remark}", style=style)))
     return found
 
 
@@ -248,123 +250,110 @@ UNDECIDED = (
 
 
 def brief(summary: Summary) -> RenderableType:
-    """For a rich console."""
-    return BriefReport(sanitized(summary))
+    summary = sanitized(summary)
+    return Group(
+        Text(summary.headline, style="bold"),
+        Text(""),
+        _brief_table(summary),
+        Text(_legend(summary), style="dim"),
+        *_undecided(summary),
+        *_warning_titles(summary),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class BriefReport:
-    """Lays out the short report."""
-
-    summary: Summary
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        summary = self.summary
-        yield Text(summary.headline, style="bold")
-        yield Text("")
-        yield self._table()
-        yield Text(self._legend(), style="dim")
-        yield from self._undecided()
-        yield from self._warnings()
-
-    def _table(self) -> RenderableType:
-        summary = self.summary
-        main = summary.main_load
-        drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-        drawn.add_column("target", overflow="fold")
-        loads = shown_loads(summary)
-        for load in loads:
-            drawn.add_column(fmt.offered(load), justify="right", no_wrap=True)
-        for name in ("\N{MICRO SIGN}s", "p99"):
-            drawn.add_column(name, justify="right", no_wrap=True)
+def _brief_table(summary: Summary) -> RenderableType:
+    main = summary.main_load
+    drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    drawn.add_column("target", overflow="fold")
+    loads = shown_loads(summary)
+    searched = ["capacity"] if summary.run.objective else []
+    for name in (*map(fmt.offered, loads), "\N{MICRO SIGN}s", "p99", *searched):
+        drawn.add_column(name, justify="right", no_wrap=True)
+    for known in summary.arm_summaries:
+        point = known.at(main)
+        cells = [known.arm.name, *(_brief_cost(summary, known, load) for load in loads)]
+        cells.append(fmt.micro_value(point.cost_ns) if point else fmt.NOTHING)
+        cells.append(tables.percentile(point, "p99") if point else fmt.NOTHING)
         if summary.run.objective:
-            drawn.add_column("capacity", justify="right", no_wrap=True)
-        for known in summary.arm_summaries:
-            point = known.at(main)
-            cells = [known.arm.name, *(self._cost(known, load) for load in loads)]
-            cells.append(fmt.micro_value(point.cost_ns) if point else fmt.NOTHING)
-            cells.append(tables.percentile(point, "p99") if point else fmt.NOTHING)
-            if summary.run.objective:
-                cells.append(_capacity(known))
-            drawn.add_row(*map(Text, cells))
-        return drawn
+            cells.append(_capacity(known))
+        drawn.add_row(*map(Text, cells))
+    return drawn
 
-    def _cost(self, known: ArmSummary, load: Load) -> str:
-        """Rank, and ratio to the baseline with its interval."""
-        point, name = known.at(load), known.arm.name
-        if point is None or point.cost_ns is None:
-            return fmt.NOTHING
-        rank = "" if point.rank is None else f"{point.rank} "
-        if name == self.summary.run.baseline:
-            return f"{rank}1"
-        found = tables.against_baseline(self.summary, name, Metric.COST, load)
-        ratio = found.ratio if found else None
-        if ratio is None and name == self.summary.run.floor:
-            return tables.multiple_of_baseline(self.summary, point) or fmt.NOTHING
-        return f"{rank}{with_width(ratio)}" if ratio else fmt.NOTHING
 
-    def _legend(self) -> str:
-        summary = self.summary
-        at = "" if summary.main_load is None else f" at {fmt.offered(summary.main_load)}"
-        text = (
-            f"CPU per request at each rate: rank, and multiple of {summary.run.baseline} with its"
-            f" 95 % interval; \N{MICRO SIGN}s and p99{at}{self._p99_requests()}."
-        )
-        if summary.run.objective:
-            text += f" Capacity: rank, and requests/s with {summary.run.objective}."
-        return text
+def _brief_cost(summary: Summary, known: ArmSummary, load: Load) -> str:
+    """Rank, and ratio to the baseline with its interval."""
+    point, name = known.at(load), known.arm.name
+    if point is None or point.cost_ns is None:
+        return fmt.NOTHING
+    rank = "" if point.rank is None else f"{point.rank} "
+    if name == summary.run.baseline:
+        return f"{rank}1"
+    found = tables.against_baseline(summary, name, Metric.COST, load)
+    ratio = found.ratio if found else None
+    if ratio is None and name == summary.run.floor:
+        return tables.multiple_of_baseline(summary, point) or fmt.NOTHING
+    return f"{rank}{with_width(ratio)}" if ratio else fmt.NOTHING
 
-    def _p99_requests(self) -> str:
-        """On how many answers the values of p99 rest."""
-        counts = [
-            one.requests
-            for known in self.summary.arm_summaries
-            if (point := known.at(self.summary.main_load)) is not None
-            for one in point.percentiles
-            if one.label == "p99" and one.requests
-        ]
-        if not counts:
-            return ""
-        least, most = min(counts), max(counts)
-        return (
-            f", of {least:,} requests" if least == most else f", of {least:,} to {most:,} requests"
-        )
 
-    def _undecided(self) -> Iterator[RenderableType]:
-        """Pairs without an answer by cost or capacity: what would decide, or how close they are."""
-        costs = [one for one in self.summary.by(Metric.COST) if not one.is_decided]
-        searched = [
-            one
-            for one in self.summary.by(Metric.CAPACITY)
-            if one.ratio is not None and not one.is_decided
-        ]
-        lost: set[str] = set()
-        for title, text in UNDECIDED:
-            known = {one: text(one) for one in (*costs, *searched)}
-            pairs: dict[str, list[str]] = {}
-            for one, said in known.items():
-                if said:
-                    place = "capacity" if one.metric is Metric.CAPACITY else fmt.offered(one.load)
-                    pairs.setdefault(f"{one.arm} / {one.against}", []).append(f"{place} {said}")
-            if pairs:
-                yield Text("")
-                yield Text(title, style="bold")
-                shown = list(pairs.items())[:UNDECIDED_MAX]
-                yield Text("; ".join(f"{pair} at {', '.join(at)}" for pair, at in shown))
-                lost |= set(list(pairs)[UNDECIDED_MAX:])
-        if lost:
-            yield Text(f"And {len(lost)} more {plural(len(lost), 'pair')}: see the report.")
+def _legend(summary: Summary) -> str:
+    at = "" if summary.main_load is None else f" at {fmt.offered(summary.main_load)}"
+    text = (
+        f"CPU per request at each rate: rank, and multiple of {summary.run.baseline} with its"
+        f" 95 % interval; \N{MICRO SIGN}s and p99{at}{_p99_requests(summary)}."
+    )
+    if summary.run.objective:
+        text += f" Capacity: rank, and requests/s with {summary.run.objective}."
+    return text
 
-    def _warnings(self) -> Iterator[RenderableType]:
-        """Titles of problems and warnings; their texts are in the report, and with --verbose."""
-        found = [one for one in self.summary.warnings if one.severity is not Severity.NOTE]
-        if not found:
-            return
-        yield Text("")
-        for one in found[:WARNINGS_MAX]:
-            yield Text(f"{one.severity}: {one.title}", style=STYLES[one.severity])
-        if (more := len(found) - WARNINGS_MAX) > 0:
-            yield Text(f"and {more} more {plural(more, 'warning')}: see the report.")
+
+def _p99_requests(summary: Summary) -> str:
+    """On how many answers the values of p99 rest."""
+    counts = [
+        one.requests
+        for known in summary.arm_summaries
+        if (point := known.at(summary.main_load)) is not None
+        for one in point.percentiles
+        if one.label == "p99" and one.requests
+    ]
+    if not counts:
+        return ""
+    least, most = min(counts), max(counts)
+    return f", of {least:,} requests" if least == most else f", of {least:,} to {most:,} requests"
+
+
+def _undecided(summary: Summary) -> Iterator[RenderableType]:
+    """Pairs without an answer by cost or capacity: what would decide, or how close they are."""
+    costs = [one for one in summary.by(Metric.COST) if not one.is_decided]
+    searched = [
+        one for one in summary.by(Metric.CAPACITY) if one.ratio is not None and not one.is_decided
+    ]
+    lost: set[str] = set()
+    for title, text in UNDECIDED:
+        pairs: dict[str, list[str]] = {}
+        for one in (*costs, *searched):
+            if said := text(one):
+                place = "capacity" if one.metric is Metric.CAPACITY else fmt.offered(one.load)
+                pairs.setdefault(f"{one.arm} / {one.against}", []).append(f"{place} {said}")
+        if pairs:
+            yield Text("")
+            yield Text(title, style="bold")
+            shown = list(pairs.items())[:UNDECIDED_MAX]
+            yield Text("; ".join(f"{pair} at {', '.join(at)}" for pair, at in shown))
+            lost |= set(list(pairs)[UNDECIDED_MAX:])
+    if lost:
+        yield Text(f"And {len(lost)} more {plural(len(lost), 'pair')}: see the report.")
+
+
+def _warning_titles(summary: Summary) -> Iterator[RenderableType]:
+    """Titles of problems and warnings; their texts are in the report, and with --verbose."""
+    found = [one for one in summary.warnings if one.severity is not Severity.NOTE]
+    if not found:
+        return
+    yield Text("")
+    for one in found[:WARNINGS_MAX]:
+        yield Text(f"{one.severity}: {one.title}", style=STYLES[one.severity])
+    if (more := len(found) - WARNINGS_MAX) > 0:
+        yield Text(f"and {more} more {plural(more, 'warning')}: see the report.")
 
 
 def _capacity(known: ArmSummary) -> str:

@@ -2,11 +2,9 @@
 
 from collections.abc import Iterator
 
-import msgspec
-
 from jissoku.model import Comparison, Decision, KnobResult, Objective, TuningResult
 from jissoku.model.wording import verdict_text
-from jissoku.report.format import NOTHING, ratio, rounded, sanitized, significant
+from jissoku.report.format import NOTHING, ratio, sanitized, significant, to_json
 
 SHARED = "shared cores: at full load, the target and the load generator on all of them"
 
@@ -18,57 +16,49 @@ TIME = "time per answer"
 
 
 def tuning_to_json(tuning: TuningResult) -> str:
-    """One object of schema `jissoku.tuning/1`, indented, with a line end."""
-    plain = rounded(msgspec.to_builtins(sanitized(tuning)))
-    return msgspec.json.format(msgspec.json.encode(plain), indent=2).decode() + "\n"
+    """One object of the schema that it names, its keys in the order of the fields."""
+    return to_json(tuning, order=None)
 
 
 def tuning_to_text(tuning: TuningResult) -> str:
     """The same as text; the diff is at its end."""
-    tuning = sanitized(tuning)
-    lines = [headline(tuning), ""]
+    return "\n".join(_lines(sanitized(tuning))) + "\n"
+
+
+def _lines(tuning: TuningResult) -> Iterator[str]:
+    yield headline(tuning)
+    yield ""
     if tuning.results:
-        lines += [
-            f"CPU per request of {tuning.target} at {tuning.path}, with 95 % intervals.",
-            "Alone: relative to the unchanged configuration. Left out of all: relative to all.",
-            *_core_warning(tuning),
-            "",
-            *_table([HEADER, *(_row(r, tuning) for r in tuning.results)]),
-            "",
-        ]
-        lines += [f"{r.knob.name}: {_decision(r, tuning)}. {_sentence(r)}" for r in tuning.results]
-    lines += [f"{name}: not tried; it {why}." for name, why in tuning.skipped.items()]
-    if tuning.all_together:
-        lines += ["", f"All of them together: {_effect(tuning.all_together)}."]
-    if tuning.combined:
-        lines += ["", f"The accepted ones together, on new blocks: {_effect(tuning.combined)}."]
-    if tuning.full_load:
-        lines += [
-            "",
-            f"At full load, on new blocks, {SHARED}: {_effect(tuning.full_load, TIME)}.",
-        ]
-    lines += _unconfirmed(tuning)
-    if tuning.sandbox:
-        lines += ["", "Changed in every arm so that it can run next to the machine's own server:"]
-        lines += [f"  {sentence}." for sentence in tuning.sandbox]
-    if tuning.diff:
-        lines += ["", "Description and price of each:"]
-        lines += [
-            f"  {r.knob.name}: {' '.join(r.knob.why.split())}"
-            for r in tuning.results
-            if r.knob.name in tuning.kept
-        ]
-        lines += ["", tuning.diff.rstrip("\n")]
-    return "\n".join(lines) + "\n"
-
-
-def _unconfirmed(tuning: TuningResult) -> list[str]:
-    """Which accepted knobs are not in the diff, beside those that are."""
+        yield f"CPU per request of {tuning.target} at {tuning.path}, with 95 % intervals."
+        yield "Alone: relative to the unchanged configuration. Left out of all: relative to all."
+        rates = [r.knob.name for r in tuning.results if r.knob.objective is Objective.RATE]
+        if rates:
+            yield f"Of {' and '.join(rates)} it is the time per answer, {SHARED}."
+        yield ""
+        yield from _table([HEADER, *(_row(r, tuning) for r in tuning.results)])
+        yield ""
+    for result in tuning.results:
+        yield f"{result.knob.name}: {_decision(result, tuning)}. {_sentence(result)}"
+    yield from (f"{name}: not tried; it {why}." for name, why in tuning.skipped.items())
+    for title, found, what in (
+        ("All of them together", tuning.all_together, COST),
+        ("The accepted ones together, on new blocks", tuning.combined, COST),
+        (f"At full load, on new blocks, {SHARED}", tuning.full_load, TIME),
+    ):
+        if found:
+            yield f"\n{title}: {_effect(found, what)}."
     accepted = [r.knob.name for r in tuning.results if r.decision is Decision.ACCEPTED]
     dropped = [name for name in accepted if name not in tuning.kept]
-    if not tuning.proven or not dropped:
-        return []
-    return ["", f"Not confirmed on new blocks, so not in the diff: {', '.join(dropped)}."]
+    if tuning.proven and dropped:
+        yield f"\nNot confirmed on new blocks, so not in the diff: {', '.join(dropped)}."
+    if tuning.sandbox:
+        yield "\nChanged in every arm so that it can run next to the machine's own server:"
+        yield from (f"  {sentence}." for sentence in tuning.sandbox)
+    if tuning.diff:
+        yield "\nDescription and price of each:"
+        kept = [r.knob for r in tuning.results if r.knob.name in tuning.kept]
+        yield from (f"  {knob.name}: {' '.join(knob.why.split())}" for knob in kept)
+        yield "\n" + tuning.diff.rstrip("\n")
 
 
 def headline(tuning: TuningResult) -> str:
@@ -94,22 +84,15 @@ def _proven(tuning: TuningResult) -> Iterator[str]:
             yield f"{' and '.join(names)}, together {_effect(comparison, what)}"
 
 
-def _core_warning(tuning: TuningResult) -> list[str]:
-    """A note on rows that are not CPU per request."""
-    names = [r.knob.name for r in tuning.results if r.knob.objective is Objective.RATE]
-    if not names:
-        return []
-    return [f"Of {' and '.join(names)} it is the time per answer, {SHARED}."]
-
-
 def _nothing(tuning: TuningResult) -> str:
     decisions = {result.decision for result in tuning.results}
     if not decisions:
         return f"There is no knob to test: all knobs of {tuning.target} are set already."
+    unproven = f"No knob of {tuning.target} is proven to reduce the cost"
     if Decision.UNDECIDED in decisions:
-        return f"No knob of {tuning.target} is proven to reduce the cost; some are undecided."
+        return f"{unproven}; some are undecided."
     if Decision.BROKEN in decisions:
-        return f"No knob of {tuning.target} is proven to reduce the cost; some cannot be measured."
+        return f"{unproven}; some cannot be measured."
     return f"No knob of {tuning.target} reduces the cost of this workload."
 
 
@@ -122,18 +105,16 @@ def _decision(result: KnobResult, tuning: TuningResult) -> str:
 
 
 def _row(result: KnobResult, tuning: TuningResult) -> tuple[str, ...]:
+    knob = result.knob
+    # Only named where it is not that of the column's header.
+    unit = "" if knob.counter_unit == "per request" else f" {knob.counter_unit}"
     return (
-        result.knob.name,
+        knob.name,
         ratio(result.alone.ratio if result.alone else None),
         ratio(result.leave_one_out.ratio if result.leave_one_out else None),
-        f"{result.knob.counter} {_count(result.before)} to {_count(result.after)}{_by(result)}",
+        f"{knob.counter} {_count(result.before)} to {_count(result.after)}{unit}",
         _decision(result, tuning),
     )
-
-
-def _by(result: KnobResult) -> str:
-    """The counter's unit, if it is not per request as in the column's header."""
-    return "" if result.knob.counter_unit == "per request" else f" {result.knob.counter_unit}"
 
 
 def _count(value: float | None) -> str:

@@ -1,7 +1,8 @@
 """Comparisons in words and as tables: every pair with its checks, and grids of arms by loads."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from jissoku.model import Comparison, CrossCheckName, Load, Metric, Summary, Verdict
 from jissoku.model.wording import verdict_text
@@ -27,6 +28,8 @@ TONES = {
 }
 WARNING = "\N{WARNING SIGN}"
 
+Key = TypeVar("Key", Load, Metric)
+
 
 def tone(metric: Metric, answer: Verdict) -> str:
     """Better, worse, same, open or broken: the class for the style sheet's colours."""
@@ -45,12 +48,11 @@ def disagreements(comparison: Comparison) -> tuple[str, ...]:
     )
 
 
-def cross_check_text(comparison: Comparison, name: CrossCheckName) -> str:
+def _cross_check_text(comparison: Comparison, name: CrossCheckName) -> str:
     """The ratio of a check, marked if it disagrees; a dash without the check."""
     for found in comparison.cross_checks:
         if found.name is name:
-            mark = "" if found.agrees else f"{WARNING} "
-            return mark + fmt.ratio(found.ratio)
+            return f"{'' if found.agrees else f'{WARNING} '}{fmt.ratio(found.ratio)}"
     return fmt.NOTHING
 
 
@@ -94,26 +96,20 @@ def pairs(comparisons: Sequence[Comparison]) -> Table:
 
     What is the same in all rows, and said of the whole run, has no column.
     """
-    checked = [name for name in CrossCheckName if any(_has(c, name) for c in comparisons)]
+    made = {check.name for c in comparisons for check in c.cross_checks}
+    checked = [name for name in CrossCheckName if name in made]
     header = (
         "target", "against", "load", "ratio", "verdict", "proven", "measured", "blocks",
         "p (Holm)", "p (sign flip)", "Hodges-Lehmann", *(f"check: {name}" for name in checked),
     )  # fmt: skip
-    rows = tuple(_row(found, checked) for found in comparisons)
-    said = {
-        column
-        for column, name in enumerate(header)
-        if name in OF_THE_RUN and len({row[column] for row in rows}) == 1
-    }
-    return Table(header=_without(header, said), rows=tuple(_without(row, said) for row in rows))
-
-
-def _without(cells: tuple[str, ...], columns: Container[int]) -> tuple[str, ...]:
-    return tuple(cell for column, cell in enumerate(cells) if column not in columns)
-
-
-def _has(comparison: Comparison, name: CrossCheckName) -> bool:
-    return any(check.name is name for check in comparison.cross_checks)
+    found = Table(header=header, rows=tuple(_row(one, checked) for one in comparisons))
+    return found.without(
+        {
+            column
+            for column, name in enumerate(header)
+            if name in OF_THE_RUN and len({row[column] for row in found.rows}) == 1
+        }
+    )
 
 
 def _row(found: Comparison, checked: Sequence[CrossCheckName]) -> tuple[str, ...]:
@@ -130,7 +126,7 @@ def _row(found: Comparison, checked: Sequence[CrossCheckName]) -> tuple[str, ...
         _p(found.p_holm),
         _p(found.p_sign_flip),
         fmt.ratio(found.robust),
-        *(cross_check_text(found, name) for name in checked),
+        *(_cross_check_text(found, name) for name in checked),
     )
 
 
@@ -159,40 +155,40 @@ def grids(summary: Summary) -> tuple[Grid, ...]:
 
     With one load there is one grid of all metrics.
     """
-    names = [s.arm.name for s in summary.arm_summaries]
     if len(summary.loads) < 2:
-        found = [_of_metrics(summary, names, tuple(METRIC_NAMES))]
+        found = [_of_metrics(summary, tuple(METRIC_NAMES))]
     else:
-        found = [_over_loads(summary, names, metric) for metric in AT_LOADS]
-        found.append(_of_metrics(summary, names, OVERALL))
+        found = [_over_loads(summary, metric) for metric in AT_LOADS]
+        found.append(_of_metrics(summary, OVERALL))
     return tuple(grid for grid in found if grid.rows)
 
 
-def _of_metrics(summary: Summary, names: Sequence[str], metrics: Sequence[Metric]) -> Grid:
+def _of_metrics(summary: Summary, metrics: Sequence[Metric]) -> Grid:
     known = [metric for metric in metrics if against(summary, metric)]
     cells = {(c.arm, m): cell(c) for m in known for c in against(summary, m)}
-    rows = _rows(names, [[cells.get((name, m), Cell()) for m in known] for name in names])
+    rows = _rows(summary, cells, known)
     header = tuple(METRIC_NAMES[metric] for metric in known)
     if len(header) == 1:
         return Grid(title=header[0], header=("",), rows=rows)
     return Grid(title="", header=header, rows=rows)
 
 
-def _over_loads(summary: Summary, names: Sequence[str], metric: Metric) -> Grid:
+def _over_loads(summary: Summary, metric: Metric) -> Grid:
     known = against(summary, metric)
-    loads: list[Load] = list(dict.fromkeys(c.load for c in known))
-    cells = {(c.arm, c.load): cell(c) for c in known}
-    rows = _rows(names, [[cells.get((name, load), Cell()) for load in loads] for name in names])
-    header = tuple(map(fmt.load_mark, loads))
-    return Grid(title=METRIC_NAMES[metric], header=header, rows=rows)
+    loads = list(dict.fromkeys(c.load for c in known))
+    rows = _rows(summary, {(c.arm, c.load): cell(c) for c in known}, loads)
+    return Grid(title=METRIC_NAMES[metric], header=tuple(map(fmt.load_mark, loads)), rows=rows)
 
 
 def _rows(
-    names: Sequence[str], cells: Sequence[Sequence[Cell]]
+    summary: Summary, cells: Mapping[tuple[str, Key], Cell], columns: Sequence[Key]
 ) -> tuple[tuple[str, tuple[Cell, ...]], ...]:
     """Arms without a value of this metric have no row."""
-    kept = zip(names, cells, strict=True)
-    return tuple((name, tuple(row)) for name, row in kept if any(c.verdict for c in row))
+    names = [known.arm.name for known in summary.arm_summaries]
+    rows = [tuple(cells.get((name, column), Cell()) for column in columns) for name in names]
+    return tuple(
+        (name, row) for name, row in zip(names, rows, strict=True) if any(c.verdict for c in row)
+    )
 
 
 def cell(comparison: Comparison, *, mirrored: bool = False) -> Cell:
@@ -221,21 +217,14 @@ def pair_matrix(summary: Summary) -> tuple[tuple[str, tuple[Cell, ...]], ...]:
 
     Below and above the diagonal are the two views of a pair.
     """
-    found = {(c.arm, c.against): c for c in _main_comparisons(summary)}
+    known = _main_comparisons(summary)
+    cells = {(c.against, c.arm): cell(c, mirrored=True) for c in known}
+    cells |= {(c.arm, c.against): cell(c) for c in known}
     order = matrix_names(summary)
     return tuple(
-        (name, tuple(_matrix_cell(found, name, other) for other in order)) for name in order
+        (name, tuple(cells.get((name, other), Cell()) for other in order)) for name in order
     )
 
 
 def _main_comparisons(summary: Summary) -> tuple[Comparison, ...]:
-    """By CPU per request at the main load."""
     return () if summary.main_load is None else summary.by(Metric.COST, summary.main_load)
-
-
-def _matrix_cell(found: Mapping[tuple[str, str], Comparison], arm: str, other: str) -> Cell:
-    if (arm, other) in found:
-        return cell(found[arm, other])
-    if (other, arm) in found:
-        return cell(found[other, arm], mirrored=True)
-    return Cell()

@@ -25,7 +25,7 @@ from jissoku.model.history import (
     RunRow,
     Series,
 )
-from jissoku.report.format import TIMES, Table, clean, load_mark, offered, value_json
+from jissoku.report.format import TIMES, Table, clean, load_mark, offered, to_json
 from jissoku.report.history import (
     Board,
     Suspicion,
@@ -137,7 +137,7 @@ def is_json_requested(request: Request) -> bool:
 
 
 def data(value: Value) -> Response:
-    return json_response(value_json(value))
+    return json_response(to_json(value))
 
 
 def json_response(text: str) -> Response:

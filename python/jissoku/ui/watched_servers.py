@@ -16,7 +16,7 @@ from starlette.routing import Route
 from jissoku.errors import InputError
 from jissoku.report import format as fmt, plots
 from jissoku.report.format import Table
-from jissoku.report.plots import Axis
+from jissoku.report.plots import TimeAxis
 from jissoku.report.svg import Chart
 from jissoku.system.address import Address, listener_pid
 from jissoku.system.measurement_lock import is_measuring
@@ -370,7 +370,7 @@ def _charts(rates: Sequence[Rates], number: int) -> Iterator[Chart]:
             title=figure.title,
             caption="",
             drawing=plots.draw_times(
-                name, values, Axis(span_s=SPAN_S, reach=figure.reach, label=figure.text)
+                name, values, TimeAxis(span_s=SPAN_S, reach=figure.reach, label=figure.text)
             ),
             numbers=Table(header=(), rows=()),
         )
