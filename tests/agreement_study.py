@@ -62,8 +62,6 @@ def main() -> None:
             words.error(str(error))
         config = CompareConfig(
             arms_prepared=arms,
-            floor=None,
-            unavailable=(),
             workload=Workload(),
             mode=Mode.QUICK,
             plan=updated(PLAN, blocks=asked.blocks, blocks_max=asked.blocks),

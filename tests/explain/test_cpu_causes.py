@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jissoku.explain import findings
-from jissoku.explain.cpu_causes import CPU_CAUSES
+from jissoku.explain.causes import CPU_CAUSES
 from jissoku.inference.profile import user_functions
 from jissoku.model.explanation import Explanation, Observations, ProcessInfo
 from jissoku.model.profile import Frame

@@ -101,8 +101,6 @@ def asking(folder: Path) -> Asks:
             arms.append(PreparedArm(prepared.arm(), prepared))
         return CompareConfig(
             arms_prepared=tuple(arms),
-            floor=None,
-            unavailable=(),
             workload=Workload(connections=2, **workload),  # type: ignore[arg-type]
             mode=Mode.QUICK,
             plan=BRIEF,

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jissoku.explain.cpu_causes import CPU_CAUSES
+from jissoku.explain.causes import CPU_CAUSES
 from jissoku.model import Decision
 from tests.profile_study.checks import Check, Found
 from tests.profile_study.injected import ToolMissing

@@ -25,7 +25,6 @@ def climbing(asks: Asks, axis: Axis, levels: tuple[int, ...] = LEVELS) -> SweepC
     config = asks({"one": ""})
     return SweepConfig(
         arms_prepared=config.arms_prepared,
-        unavailable=(),
         sweep=Sweep(axis=axis, levels=levels, blocks=1),
         workload=Workload(connections=2),
         mode=Mode.QUICK,

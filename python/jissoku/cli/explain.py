@@ -12,7 +12,7 @@ from jissoku.cli.progress import ProgressDisplay, lock_machine
 from jissoku.cli.reports import write_profile_report
 from jissoku.design.sampling_plan import SAMPLING_PLANS
 from jissoku.errors import InputError
-from jissoku.measure.comparison import noise_floors
+from jissoku.measure.comparison import CompareConfig, noise_floors
 from jissoku.measure.explain import ExplainConfig, answering, explain as look
 from jissoku.measure.knob_changes import tuning_target
 from jissoku.measure.profile import TARGETS_MAX, ProfileConfig, profile as run_profile
@@ -26,7 +26,7 @@ from jissoku.measure.selection import (
     seed,
     workload,
 )
-from jissoku.measure.tune import TuningConfig, TuningTarget, tune as run_tuning
+from jissoku.measure.tune import TuningTarget, tune as run_tuning
 from jissoku.model import Decision, Knob, Mode, Recipe, TuningResult
 from jissoku.model.explanation import Explanation
 from jissoku.model.updated import updated
@@ -88,10 +88,13 @@ def _selected_knobs(recipe: Recipe, names: str) -> tuple[Knob, ...]:
     return tuple(known[name] for name in dict.fromkeys(wanted))
 
 
-def tuning_config(request: TuningRequest | ExplanationRequest, folder: Path | None) -> TuningConfig:
-    """The configuration of a tuning; `folder` None: a new one."""
+def tuning_config(
+    request: TuningRequest | ExplanationRequest, folder: Path | None
+) -> CompareConfig:
+    """The configuration of all campaigns of a tuning; `folder` None: a new one."""
     mode = Mode.STANDARD if request.standard else Mode.QUICK
-    return TuningConfig(
+    return CompareConfig(
+        arms_prepared=(),
         request=request,
         workload=workload(request),
         mode=mode,
@@ -100,7 +103,9 @@ def tuning_config(request: TuningRequest | ExplanationRequest, folder: Path | No
         cores=cores.partition_cores(cores.available_cores()),
         folder=folder or folder_for("tune", request.target or ""),
         version=version_line(),
+        one_load=True,
         noise_floors=noise_floors(),
+        verb="tune",
     )
 
 

@@ -126,15 +126,11 @@ def bisect(*, out: Path | None, quiet: bool, **given: Any) -> int:
         raise InputError(f"there is no commit between {request.good} and {request.bad}")
     lock_machine()
     question = CommitQuestion(
+        request=request,
         good=good,
-        command=request.cmd,
-        build=request.build,
-        bound=request.fail_if,
-        workload=workload(request),
         seed=seed(request.seed),
         cores=cores.partition_cores(cores.available_cores()),
         folder=out or folder_for("bisect"),
-        request=request,
         version=version_line(),
     )
     try:

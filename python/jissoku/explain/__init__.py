@@ -4,8 +4,7 @@ import difflib
 import re
 from collections.abc import Iterable
 
-from jissoku.explain.causes import CAUSES
-from jissoku.explain.cpu_causes import cpu_findings
+from jissoku.explain.causes import CAUSES, cpu_findings
 from jissoku.explain.rules import RULES
 from jissoku.model.explanation import Finding, Observations, SuggestedDirective
 

@@ -22,6 +22,8 @@ from jissoku.model.explanation import (
 )
 from jissoku.model.wording import plural
 
+Rule = Callable[[Observations], Finding | None]
+
 # What happens at every second request or more often belongs to requests.
 PER_REQUEST_MIN = 0.5
 
@@ -232,42 +234,37 @@ def _shares_a_lock(load: LoadObservation) -> bool:
     return False
 
 
-def open_per_request(observed: Observations) -> Finding | None:
-    """Counts successful opens."""
-    syscalls = observed.syscalls
-    paths = syscalls.opened if syscalls else {}
-    return _by_path("open-per-request", observed, paths, "openat", "successful opens")
+def _path_rule(
+    name: str, paths_of: Callable[[SyscallObservation], dict[str, int]], call: str, what: str
+) -> Rule:
+    """Whether most requests make a call with a path; the most frequent paths are evidence."""
+
+    def rule(observed: Observations) -> Finding | None:
+        syscalls = observed.syscalls
+        paths = paths_of(syscalls) if syscalls is not None else {}
+        count = sum(paths.values())
+        if syscalls is None or not _is_frequent(syscalls, count):
+            return None
+        each = count / syscalls.requests
+        ranked = sorted(paths.items(), key=lambda item: (-item[1], item[0]))
+        return finding(
+            name,
+            f"{each:.2f} {what} per request",
+            *(f"{path}: {n / syscalls.requests:,.2f} per request" for path, n in ranked[:3]),
+            saving=_saving(observed, call, each),
+        )
+
+    return rule
 
 
-def stat_per_request(observed: Observations) -> Finding | None:
-    """Counts file-status calls (stat and similar)."""
-    syscalls = observed.syscalls
-    paths = syscalls.path_queries if syscalls else {}
-    return _by_path("stat-per-request", observed, paths, "newfstatat", "lookups")
-
-
-def access_log(observed: Observations) -> Finding | None:
-    """Counts writes to files."""
-    syscalls = observed.syscalls
-    paths = syscalls.logged if syscalls else {}
-    return _by_path("access-log", observed, paths, "write", "writes to files")
-
-
-def _by_path(
-    name: str, observed: Observations, paths: dict[str, int], call: str, what: str
-) -> Finding | None:
-    """A finding if most requests make a call with one of these paths; the most frequent ones."""
-    syscalls, count = observed.syscalls, sum(paths.values())
-    if syscalls is None or not _is_frequent(syscalls, count):
-        return None
-    ranked = sorted(paths.items(), key=lambda item: (-item[1], item[0]))
-    each = count / syscalls.requests
-    return finding(
-        name,
-        f"{each:.2f} {what} per request",
-        *(f"{path}: {n / syscalls.requests:,.2f} per request" for path, n in ranked[:3]),
-        saving=_saving(observed, call, each),
-    )
+open_per_request = _path_rule(
+    "open-per-request", lambda calls: calls.opened, "openat", "successful opens"
+)
+# The file system is queried for a path without opening it (stat and similar).
+stat_per_request = _path_rule(
+    "stat-per-request", lambda calls: calls.path_queries, "newfstatat", "lookups"
+)
+access_log = _path_rule("access-log", lambda calls: calls.logged, "write", "writes to files")
 
 
 def linear_timers(observed: Observations) -> Finding | None:
@@ -451,7 +448,7 @@ def _saving(observed: Observations, call: str, count: float) -> str:
     return format_saving(observed, count * observed.syscall_cost_ns.get(call, 0.0))
 
 
-RULES: tuple[Callable[[Observations], Finding | None], ...] = (
+RULES: tuple[Rule, ...] = (
     debug_build,
     idle_cores,
     delayed_acknowledgement,

@@ -1,29 +1,28 @@
 """A calibration: runs every check of one tool, and records each when it has ended."""
 
-import datetime as dt
 import os
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from jissoku.errors import InputError
 from jissoku.inference import tool_values
 from jissoku.inference.grading import score
-from jissoku.measure.machine import machine
+from jissoku.measure.machine import machine_name, now_utc
 from jissoku.measure.oracle import (
     ForeignCpuMonitor,
     Oracle,
     end_session,
+    fill_files,
     local_strings,
     placeholder_values,
     scrub,
@@ -58,23 +57,16 @@ PATTERN = "".join(map(chr, range(ord(" "), ord("~") + 1)))
 BODY_SIZE = 13
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ToolRun:
+class _ToolRun(NamedTuple):
     """A tool's unredacted output and exit code; `here` are the values of this machine."""
 
     report: str
     code: int | None
-    words: list[str]
+    command: str
     here: Mapping[str, str]
-
-    def scrubbed(self, text: str) -> str:
-        """The text without values of this machine, for a record."""
-        return scrub(text, self.here)
 
 
 class ScenarioRunner:
-    """Runs scenarios for one tool."""
-
     def __init__(
         self,
         found: InstalledTool,
@@ -87,11 +79,7 @@ class ScenarioRunner:
         self._waits_for = waits_for
 
     def run(self, setup: Scenario, ask: ToolOptions) -> ScenarioResult:
-        """Runs the tool once, with the options `ask`, against the oracle of the scenario.
-
-        Raises:
-            CalibrationError: The oracle failed.
-        """
+        """Runs the tool once, with the options `ask`, against the oracle of the scenario."""
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
             folder = Path(name)
             watch = ForeignCpuMonitor({*self._cores.server, *self._cores.generator})
@@ -122,8 +110,8 @@ class ScenarioRunner:
         return ScenarioResult(
             setup=setup.name,
             names=names,
-            command=ran.scrubbed(" ".join(ran.words)),
-            report=ran.scrubbed(ran.report),
+            command=scrub(ran.command, ran.here),
+            report=scrub(ran.report, ran.here),
             code=ran.code,
             account=account,
             foreign=foreign,
@@ -131,25 +119,18 @@ class ScenarioRunner:
 
     def _tool(
         self, setup: Scenario, ask: ToolOptions, where: Mapping[str, str], folder: Path
-    ) -> "_ToolRun":
+    ) -> _ToolRun:
         tool = self.found.tool
-        filled = dict(where) | {
-            "program": self.found.program,
-            "python": sys.executable,
-            "folder": str(folder),
-            "body": _body(int(setup.oracle.get("body", BODY_SIZE))),
-        }
-        for name, text in tool.ask.files.items():
-            (folder / name).write_text(text.replace("{url}", where["url"]), encoding="utf-8")
+        filled = fill_files(self.found, tool.ask.files, folder, where)
+        size = int(setup.oracle.get("body", BODY_SIZE))
+        filled["body"] = (PATTERN * (size // len(PATTERN) + 1))[:size]
         words = tool.command(ask, filled)
         limit_s = float(ask.get("duration_s") or ask.get("about_s") or 60) + GRACE_S
         code = self._one(words, folder, limit_s, setup.disturb)
         if tool.ask.then and code == 0:
             code = self._one([w.format_map(filled) for w in tool.ask.then], folder, GRACE_S, None)
         report = (folder / "report").read_text(encoding="utf-8", errors="replace")
-        return _ToolRun(
-            report=report, code=code, words=words, here=local_strings(self.found, filled)
-        )
+        return _ToolRun(report, code, " ".join(words), local_strings(self.found, filled))
 
     def _logged(self, folder: Path) -> dict[str, float]:
         """The values of the tool's own log of requests; empty if it wrote none."""
@@ -173,10 +154,6 @@ class ScenarioRunner:
             return None
         finally:
             end_session(process)
-
-
-def _body(size: int) -> str:
-    return (PATTERN * (size // len(PATTERN) + 1))[:size]
 
 
 def _closed_port() -> dict[str, str]:
@@ -206,10 +183,8 @@ def _apply_disturbance(process: subprocess.Popen[Any], what: Disturbance) -> Non
 
 def _sleep(process: subprocess.Popen[Any], seconds: float) -> None:
     """Waits this many seconds, or until the tool ends."""
-    try:
+    with suppress(subprocess.TimeoutExpired):
         process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return
 
 
 CHECKS = Path(__file__).parent / "checks"
@@ -225,11 +200,7 @@ def read_checks(folder: Path = CHECKS) -> tuple[CalibrationCheck, ...]:
 def select_checks(
     checks: tuple[CalibrationCheck, ...], wanted: str
 ) -> tuple[CalibrationCheck, ...]:
-    """The checks that a list such as `C1,C6-C9` names.
-
-    Raises:
-        InputError: It is not such a list, or names no existing check.
-    """
+    """The checks that a list such as `C1,C6-C9` names."""
     numbers: set[str] = set()
     for part in wanted.upper().replace(" ", "").split(","):
         first, dash, last = part.partition("-")
@@ -290,8 +261,6 @@ class CalibrationPlan:
 
 
 class CalibrationListener(Protocol):
-    """Receives progress."""
-
     def starts(self, checks: int, seconds: float, budget_s: float) -> None:
         """Receives the expected duration, and the longest one with repetitions."""
 
@@ -309,19 +278,15 @@ def calibrate(plan: CalibrationPlan, listener: CalibrationListener) -> Scorecard
 
     Returns:
         A card with the checks of this session only.
-
-    Raises:
-        InputError: The folder cannot be written.
-        CalibrationError: The oracle failed.
     """
     card = Scorecard(
         tool=plan.found.tool.name,
         about=plan.found.tool.about,
         version=plan.found.version,
         jissoku=plan.version,
-        started_utc=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        started_utc=now_utc(),
         mode=plan.mode,
-        machine=_machine(),
+        machine=machine_name(),
         is_finished=False,
     )
     earlier = carried(plan.folder, card)
@@ -405,7 +370,8 @@ class _Calibration:
         """Repeats the void checks while there is time; never one with a grade."""
         assert card.budget_s is not None
         for _ in range(REPETITIONS):
-            void = [it for it in self._plan.checks if _is_void(card, it)]
+            grades = {it.check: it.grade for it in card.scores}
+            void = [it for it in self._plan.checks if grades.get(it.id) is Grade.VOID]
             for number, check in enumerate(void):
                 left = [self._again_s(it) for it in void[number:]]
                 if time.monotonic() - self._began_s + left[0] > card.budget_s:
@@ -431,7 +397,6 @@ class _Calibration:
         return sum(self._took_s[key] for key in self._void(check))
 
     def check(self, check: CalibrationCheck) -> Score:
-        """Runs a check's scenarios, and grades it."""
         self._made[check.id] = []
         if self._forbidden(check):
             sentence = f"it needs leave to touch the machine's {check.needs}: --allow-{check.needs}"
@@ -499,10 +464,6 @@ class _Calibration:
         return updated(self._known[key], setup=setup.name)
 
 
-def _is_void(card: Scorecard, check: CalibrationCheck) -> bool:
-    return any(it.check == check.id and it.grade == Grade.VOID for it in card.scores)
-
-
 def _left_out(card: Scorecard, check: CalibrationCheck) -> Scorecard:
     """A card on which a void check is marked as not repeated for lack of time."""
     if check.id in card.not_repeated:
@@ -525,6 +486,9 @@ def _ungraded(check: CalibrationCheck, grade: Grade, sentence: str) -> Score:
 
 def _run(setup: Scenario, outcomes: Mapping[str, ScenarioResult]) -> ScenarioRun:
     outcome = outcomes[setup.name]
+    report = outcome.report
+    if len(report) > 2 * REPORT_CHARACTERS:  # Its middle has histograms.
+        report = f"{report[:REPORT_CHARACTERS]} ... {report[-REPORT_CHARACTERS:]}"
     return ScenarioRun(
         setup=setup.name,
         oracle=setup.oracle,
@@ -533,17 +497,5 @@ def _run(setup: Scenario, outcomes: Mapping[str, ScenarioResult]) -> ScenarioRun
         account=dict(outcome.account),
         figures=dict(outcome.names),
         foreign=round(outcome.foreign, 4),
-        report=_short(outcome.report),
+        report=report,
     )
-
-
-def _short(report: str) -> str:
-    """A report without its middle, which has histograms."""
-    if len(report) <= 2 * REPORT_CHARACTERS:
-        return report
-    return f"{report[:REPORT_CHARACTERS]} ... {report[-REPORT_CHARACTERS:]}"
-
-
-def _machine() -> str:
-    here = machine()
-    return f"{here.cpu_model}, kernel {here.kernel}"

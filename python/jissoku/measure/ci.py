@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,12 +13,12 @@ from jissoku.inference.bounds import bound_results, cost_bounds, needs_closed_lo
 from jissoku.inference.latency import block_costs
 from jissoku.inference.profile import difference, summarise
 from jissoku.measure.compare import compare
-from jissoku.measure.comparison import CompareConfig, noise_floors
+from jissoku.measure.comparison import CompareConfig, noise_floors, with_control
 from jissoku.measure.counting import count_arms
 from jissoku.measure.progress import ProgressListener
-from jissoku.measure.selection import build_paths
+from jissoku.measure.selection import build_paths, workload
 from jissoku.measure.trial import PreparedArm
-from jissoku.model import CoreAssignment, Method, Mode, Workload
+from jissoku.model import CoreAssignment, Method, Mode
 from jissoku.model.profile import ProfileDifference
 from jissoku.model.summary import BoundResult, BoundStatus
 from jissoku.model.updated import updated
@@ -39,11 +39,6 @@ from jissoku.targets.command import (
 
 
 def judge(folder: Path, bounds: Sequence[str]) -> tuple[BoundResult, ...]:
-    """Evaluates each bound from a run's records.
-
-    Raises:
-        InputError: A bound cannot be read, or names an arm that is not in the run.
-    """
     return bound_results(*records.read(folder), bounds)
 
 
@@ -53,9 +48,6 @@ def check_folders(files: Iterable[Path | None], out: Path | None) -> None:
     Args:
         files: That will be written.
         out: The run's folder, which is created; None: its name is not known yet.
-
-    Raises:
-        InputError: A folder does not exist, or cannot be written.
     """
     created = {out, *out.parents} if out is not None else set()
     for folder in (file.parent for file in files if file is not None):
@@ -90,9 +82,6 @@ def write_ci_files(
     """Writes a run's comment, its part of a job's summary, and exports by format.
 
     `known` is why an arm uses more CPU time, if that was looked for.
-
-    Raises:
-        InputError: A file cannot be written.
     """
     run, trials = records.read(folder)
     summary = inference.summarise(run, trials)
@@ -163,23 +152,17 @@ class CommitQuestion:
     """The measurement of every commit.
 
     Attributes:
+        request: The searched property is a bound of the arms `good` and `candidate`.
         good: The commit that candidates are compared with.
-        command: Starts the server in a commit's folder.
-        build: Builds a commit in its folder; empty: nothing is built.
-        bound: The searched property, a bound of the arms `good` and `candidate`.
         folder: Has a run for each measurement.
     """
 
+    request: BisectionRequest
     good: str
-    command: str
-    build: str
-    bound: str
-    workload: Workload
     seed: int
     cores: CoreAssignment
     folder: Path
     version: str
-    request: BisectionRequest | None = None
 
 
 def compare_commits(
@@ -189,29 +172,22 @@ def compare_commits(
 
     Raises:
         Interrupted: On request.
-        TargetError: A build failed.
     """
+    request = question.request
     listener.note(f"Building {commit[:12]}.")
     with (
-        checkout(question.good, question.build) as good,
-        checkout(commit, question.build) as other,
+        checkout(question.good, request.build) as good,
+        checkout(commit, request.build) as other,
     ):
-        arms = []
-        for name, place in ((GOOD, good), (CANDIDATE, other)):
-            prepared = command.from_command(
-                f"{name}={question.command}", build_paths(), place.folder
-            )
-            arms.append(PreparedArm(prepared.arm(), prepared))
-        control = f"{GOOD} again"
-        arms.append(PreparedArm(arms[0].prepared.arm(control), arms[0].prepared))
+        places = {GOOD: good, CANDIDATE: other}
+        arms = [_arm(f"{name}={request.cmd}", place.folder) for name, place in places.items()]
+        arms_prepared, control = with_control(arms)
         config = CompareConfig(
-            arms_prepared=tuple(arms),
+            arms_prepared=arms_prepared,
             aa_control=control,
-            floor=None,
-            unavailable=(),
-            workload=question.workload,
+            workload=workload(request),
             mode=Mode.QUICK,
-            plan=commit_plan(question.bound, attempt),
+            plan=commit_plan(request.fail_if, attempt),
             seed=question.seed + attempt,
             cores=question.cores,
             folder=question.folder / f"{commit[:12]}-{attempt + 1}",
@@ -220,13 +196,18 @@ def compare_commits(
             one_load=True,
             noise_floors=noise_floors(),
             verb="bisect",
-            request=question.request,
+            request=request,
             labels={"good": question.good, "commit": commit},
         )
         if not compare(config, listener):
             raise Interrupted
-    (found,) = judge(config.folder, [question.bound])
+    (found,) = judge(config.folder, [request.fail_if])
     return found
+
+
+def _arm(text: str, folder: Path) -> PreparedArm:
+    prepared = command.from_command(text, build_paths(), folder)
+    return PreparedArm(prepared.arm(), prepared)
 
 
 def commit_plan(bound: str, attempt: int) -> SamplingPlan:
@@ -247,11 +228,7 @@ PATH_BEGINS = (".", "/")
 
 
 def check_ref(given: str) -> None:
-    """Refuses a baseline that is neither a release nor a commit, before anything is built.
-
-    Raises:
-        InputError: It is neither; of a path the message says that it is no run either.
-    """
+    """Refuses a baseline that is neither a release nor a commit, before anything is built."""
     if is_release(given):
         check_release(given)
         return
@@ -267,11 +244,7 @@ def check_ref(given: str) -> None:
 
 
 def check_commands(commands: Sequence[str], build: str) -> None:
-    """Refuses commands that cannot be measured with a baseline, before anything is built.
-
-    Raises:
-        InputError: Not one command, or it or the build is malformed.
-    """
+    """Refuses commands that cannot be measured with a baseline, before anything is built."""
     _head(commands)
     command.read_command(*commands)
     build_words(build)
@@ -282,64 +255,33 @@ def _no_run(folder: str) -> str:
     return f"--baseline {folder} is not the folder of a run: {missing}"
 
 
+@contextmanager
 def baseline(
     given: str, commands: Sequence[str], build: str, listener: ProgressListener
-) -> AbstractContextManager[PreparedArm]:
-    """The arm `base` of a release if `given` is one, else of a git ref."""
-    prepare = release_baseline if is_release(given) else git_baseline
-    return prepare(given, commands, build, listener)
-
-
-@contextmanager
-def git_baseline(
-    ref: str, commands: Sequence[str], build: str, listener: ProgressListener
 ) -> Iterator[PreparedArm]:
-    """Builds the working directory and a ref, and prepares the ref's command as the arm `base`.
+    """Builds the working directory, and prepares the arm `base`: its command with another version.
 
     Args:
-        ref: A branch, tag or commit.
+        given: A release (a wheel's path, or `PACKAGE==VERSION`), which is installed, or a git ref,
+            which is built in a folder of its own.
         commands: The values of `--cmd`: one `NAME=COMMAND`.
-        build: Builds both, each in its own folder; empty: nothing is built.
-        listener: Receives a note about each build.
-
-    Raises:
-        InputError: Not one command, no repository, or no such ref.
-        TargetError: A build failed.
-    """
-    name, words = _head(commands)
-    if build:
-        listener.note(f"Building {name}: {build}.")
-        run_build(build, command.HERE)
-    listener.note(f"Building {BASE} from {ref}.")
-    with checkout(ref, build) as found:
-        prepared = command.from_command(f"{BASE}={words}", build_paths(), found.folder)
-        listener.note(f"{BASE} is {found.commit[:12]}.")
-        yield PreparedArm(prepared.arm(), prepared)
-
-
-@contextmanager
-def release_baseline(
-    release: str, commands: Sequence[str], build: str, listener: ProgressListener
-) -> Iterator[PreparedArm]:
-    """Installs a released Python package, and prepares the command with it as the arm `base`.
-
-    Args:
-        release: A wheel's path, or `PACKAGE==VERSION`.
-        commands: The values of `--cmd`: one `NAME=COMMAND`.
-        build: Builds the working directory; empty: nothing is built.
+        build: Builds either; empty: nothing is built.
         listener: Receives a note about each step.
-
-    Raises:
-        InputError: Not one command, or no such wheel.
-        TargetError: The build failed, or the release cannot be installed.
     """
     name, words = _head(commands)
     if build:
         listener.note(f"Building {name}: {build}.")
         run_build(build, command.HERE)
-    listener.note(f"Installing {BASE}: {Path(release).name}.")
-    prepared = from_release(f"{BASE}={words}", release, build_paths())
-    yield PreparedArm(prepared.arm(), prepared)
+    if is_release(given):
+        listener.note(f"Installing {BASE}: {Path(given).name}.")
+        prepared = from_release(f"{BASE}={words}", given, build_paths())
+        yield PreparedArm(prepared.arm(), prepared)
+        return
+    listener.note(f"Building {BASE} from {given}.")
+    with checkout(given, build) as found:
+        arm = _arm(f"{BASE}={words}", found.folder)
+        listener.note(f"{BASE} is {found.commit[:12]}.")
+        yield arm
 
 
 def _head(commands: Sequence[str]) -> tuple[str, str]:

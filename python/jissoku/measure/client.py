@@ -2,7 +2,8 @@
 
 import http.client
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from time import monotonic_ns
 from typing import Self
@@ -73,7 +74,6 @@ class Client:
         self.opened = 0
 
     def __enter__(self) -> Self:
-        """Returns itself; the connection is closed at the end."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -162,30 +162,22 @@ class Client:
         )
 
 
-def open_clients(asking: RequestTarget, size: int) -> list[Client]:
-    """Opens up to `size` connections with one request on each; fewer if one is not answered.
-
-    Raises:
-        ProbeError: None was answered.
-    """
+@contextmanager
+def held_clients(asking: RequestTarget, size: int) -> Iterator[list[Client]]:
+    """Up to `size` open connections with one request on each; fewer if one is not answered."""
     clients: list[Client] = []
-    for _ in range(size):
-        client = Client(asking, ANSWER_LIMIT_S if not clients else SPARE_LIMIT_S)
-        try:
-            client.request()
-        except TimeoutError:
-            client.close()
-            break
-        except (OSError, http.client.HTTPException) as error:
-            client.close()
-            close_clients(clients)
-            raise ProbeError(f"no answer: {error}") from error
-        clients.append(client)
-    if not clients:
-        raise ProbeError("no answer within the limit")
-    return clients
-
-
-def close_clients(clients: list[Client]) -> None:
-    for client in clients:
-        client.close()
+    with ExitStack() as stack:
+        for _ in range(size):
+            limit_s = SPARE_LIMIT_S if clients else ANSWER_LIMIT_S
+            client = stack.enter_context(Client(asking, limit_s))
+            try:
+                client.request()
+            except TimeoutError:
+                client.close()
+                break
+            except (OSError, http.client.HTTPException) as error:
+                raise ProbeError(f"no answer: {error}") from error
+            clients.append(client)
+        if not clients:
+            raise ProbeError("no answer within the limit")
+        yield clients

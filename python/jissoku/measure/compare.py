@@ -16,10 +16,10 @@ from jissoku.design import schedule
 from jissoku.design.schedule import MIDDLE, PlannedMeasurement, PlannedStart, PlannedTrial
 from jissoku.inference.compare import Question
 from jissoku.measure.comparison import CompareConfig, run_header
-from jissoku.measure.comparison_run import ComparisonRun, starting
+from jissoku.measure.comparison_run import ComparisonRun, Groups, named
 from jissoku.measure.progress import ProgressListener, RecordedProgress
-from jissoku.measure.trial import FAILURES_MAX, TrialRunner, started_servers
-from jissoku.model import Comparison, Condition, Load, LoadLevel, Method, TrialKind, Verdict
+from jissoku.measure.trial import FAILURES_MAX, TrialRunner
+from jissoku.model import Comparison, Condition, Load, LoadLevel, TrialKind, Verdict
 from jissoku.model.updated import updated
 from jissoku.model.wording import plural
 from jissoku.records import RunWriter
@@ -48,10 +48,7 @@ WITHOUT_ANSWER = {Verdict.FAILED, Verdict.INVALID, Verdict.DISPUTED}
 
 
 class AnytimeRun(ComparisonRun):
-    """The state of such a run."""
-
     def run(self) -> None:
-        """Runs all steps in the order of their importance."""
         self._started = time.monotonic()
         # It takes a second, while the first targets start.
         Thread(target=inference.compute_looks, args=(self.plan.horizon,), daemon=True).start()
@@ -60,7 +57,6 @@ class AnytimeRun(ComparisonRun):
         self._has_table = False
         self._block_s = 0.0
         self.first_closed_loop = 0
-        self.expected = self._trials_expected
         # The numbers of blocks at which each load is likely to be decided.
         self._goals: dict[Load, int] = {}
         self._lacking: dict[Question, int] = {}
@@ -78,7 +74,7 @@ class AnytimeRun(ComparisonRun):
         if self.config.given_loads is not None:
             self.set_loads(self.config.given_loads)
             return 0
-        if self.header.method is Method.TIME_SLICED and self._first_start():
+        if self.is_sliced and self._first_start():
             self._report()
             return 1
         self.first_closed_loop = 1
@@ -96,17 +92,16 @@ class AnytimeRun(ComparisonRun):
             planned = self.usable(asked)
             if planned is None:
                 return False
-            self.progress.begins(f"{starting(planned)} to choose the loads")
-            with started_servers(self.runner, planned, self.config.workload) as servers:
-                self.starts += 1
+            self.progress.begins(f"starting {named(planned)} to choose the loads")
+            with self.started(planned) as servers:
                 servers.warm_up(planned, self.config.workload, self.plan)
-                if not servers.is_broken and not self.header.loads:
+                if servers.failure is None and not self.header.loads:
                     self.add_capacities(servers.rates)
                     self.set_loads(None)
                     if not self.header.loads:
                         return False
                 part = PlannedMeasurement(kind=kind, load=self._main_load())
-                if self.measure(servers, planned, part, 0) and not self.finds_busy_arms():
+                if self.measure(servers, planned, part) and not self.finds_busy_arms():
                     return True
         return bool(self.header.loads)
 
@@ -125,7 +120,7 @@ class AnytimeRun(ComparisonRun):
         while loads := self._loads_left(index):
             steps = list(self._cost_steps(index, loads))
             began = time.monotonic()
-            done = sum(self._timed(step, index, COSTS_UNTIL) for step in steps)
+            done = sum(self._timed(step, COSTS_UNTIL) for step in steps)
             if len(loads) == 1:
                 self._block_s = time.monotonic() - began
             if done == 0 or done < len(steps):
@@ -135,17 +130,17 @@ class AnytimeRun(ComparisonRun):
         self.wanted = {}
 
     def _cost_steps(self, index: int, loads: Sequence[Load]) -> Iterator[PlannedStart]:
-        kinds: dict[TrialKind, Sequence[tuple[str, ...]]] = {}
+        kinds: Groups = {}
         for kind, groups in self.groups(index):
-            if kind is TrialKind.TIME_SLICED and self.header.method is not Method.TIME_SLICED:
+            if kind is TrialKind.TIME_SLICED and not self.is_sliced:
                 continue  # That is a cross-check.
             kinds[kind] = [self._needed(group, loads) for group in groups]
         if self.busy:
-            kinds[TrialKind.FIXED_RATE] = [(name,) for name in self.config.names]
+            kinds[TrialKind.FIXED_RATE] = self.alone
         return schedule.block(index, loads, kinds, seed=self.config.seed)
 
     def _needed(self, group: tuple[str, ...], loads: Sequence[Load]) -> tuple[str, ...]:
-        if self.header.method is not Method.TIME_SLICED:
+        if not self.is_sliced:
             return group
         wanted = set().union(*(self.wanted.get(load, set(group)) for load in loads))
         return tuple(name for name in group if name in wanted)
@@ -166,7 +161,7 @@ class AnytimeRun(ComparisonRun):
                 continue
             lacking = [self._lacking.get(one, FIRST_BLOCKS) for one in still_open if one[2] == load]
             self._goals[load] = min(self.plan.horizon, blocks + max(lacking))
-            extra = {self.config.floor or "", self.config.aa_control}
+            extra = {self.config.floor, self.config.aa_control}
             self.wanted[load] = frozenset(arms | extra if blocks < FIRST_BLOCKS else arms)
             found.append(load)
         main = self._main_load()
@@ -184,15 +179,14 @@ class AnytimeRun(ComparisonRun):
 
     def _blocks(self, load: Load) -> int:
         """How many blocks of a load are measured, without cross-checks."""
-        sliced = self.header.method is Method.TIME_SLICED
-        kind = TrialKind.TIME_SLICED if sliced else TrialKind.PAIRED
+        kind = TrialKind.TIME_SLICED if self.is_sliced else TrialKind.PAIRED
         return len(
             {
                 trial.block
                 for trial in self.trials
                 if trial.kind is kind
                 and trial.load_rps == load.rate_rps
-                and (not sliced or trial.slice_ns == self.header.slice_ns)
+                and (not self.is_sliced or trial.slice_ns == self.header.slice_ns)
             }
         )
 
@@ -272,13 +266,11 @@ class AnytimeRun(ComparisonRun):
         searches = plan.capacity_blocks if self.config.objective is not None else 0
         for index in range(max(searches, plan.closed_loop_blocks)):
             is_searched = index < searches
-            names = [
-                name for name in self.config.names if not is_searched or name != self.config.floor
-            ]
             kind = TrialKind.CAPACITY if is_searched else TrialKind.CLOSED_LOOP
-            alone: dict[TrialKind, Sequence[tuple[str, ...]]] = {kind: [(one,) for one in names]}
-            for step in schedule.block(index, (), alone, seed=self.config.seed + 1):
-                if not self._timed(step, index, SEARCHES_UNTIL):
+            left_out = (self.config.floor,) if is_searched else ()
+            kinds: Groups = {kind: [arm for arm in self.alone if arm != left_out]}
+            for step in schedule.block(index, (), kinds, seed=self.config.seed + 1):
+                if not self._timed(step, SEARCHES_UNTIL):
                     return
 
     def _check(self) -> None:
@@ -291,42 +283,40 @@ class AnytimeRun(ComparisonRun):
             return
         blocks = max(plan.cross_check_blocks, plan.fixed_rate_blocks)
         for index in range(blocks):
-            kinds: dict[TrialKind, Sequence[tuple[str, ...]]] = {}
+            kinds: Groups = {}
             names = tuple(arm.name for arm in self.config.arms if arm.name not in self.external)
             if index < plan.cross_check_blocks and len(names) > 1 and not self.config.is_closed:
                 kinds[TrialKind.TIME_SLICED] = [names]
             if index < plan.fixed_rate_blocks and not self.busy:
-                kinds[TrialKind.FIXED_RATE] = [(name,) for name in self.config.names]
+                kinds[TrialKind.FIXED_RATE] = self.alone
             for step in schedule.block(index, loads, kinds, seed=self.config.seed + 2):
-                is_sliced = step.planned.kind is TrialKind.TIME_SLICED
-                only = is_sliced and self.header.method is Method.TIME_SLICED
-                if not self._timed(updated(step, only_checks=only), index, 1.0):
+                only = self.is_sliced and step.planned.kind is TrialKind.TIME_SLICED
+                if not self._timed(updated(step, only_checks=only), 1.0):
                     return
         if not plan.seconds:
             self.repeat_checks(blocks)
 
-    def _timed(self, step: PlannedStart, index: int, until: float) -> bool:
+    def _timed(self, step: PlannedStart, until: float) -> bool:
         """Runs a step if a limited time lasts for one more of its kind; whether it ran."""
         kind, began = step.planned.kind, time.monotonic()
         ends = began - self._started + self._took_s.get(kind, 0.0)
         if self.plan.seconds and ends > until * self.plan.seconds:
             return False
-        self.run_step(step, index)
+        self.run_step(step)
         self._took_s[kind] = time.monotonic() - began
         return True
 
-    def _trials_expected(self) -> Mapping[TrialKind, int]:
+    def trials_left(self, _: int) -> Mapping[TrialKind, int]:
         """Trials that follow if undecided pairs take as many blocks as they say."""
         plan, names, loads = self.plan, len(self.config.names), self.header.loads
         done = Counter(trial.kind for trial in self.trials if trial.attempt == 0)
         costs = sum(
             max(0, self._goals.get(load, FIRST_BLOCKS) - self._blocks(load)) for load in loads
         )
-        is_sliced = self.header.method is Method.TIME_SLICED
         checks = len(loads) * plan.cross_check_blocks
         alone = names * len(loads) * plan.fixed_rate_blocks
         found = {
-            TrialKind.TIME_SLICED if is_sliced else TrialKind.PAIRED: costs,
+            TrialKind.TIME_SLICED if self.is_sliced else TrialKind.PAIRED: costs,
             TrialKind.CLOSED_LOOP: names * plan.closed_loop_blocks - done[TrialKind.CLOSED_LOOP],
             TrialKind.FIXED_RATE: alone - done[TrialKind.FIXED_RATE],
         }
@@ -360,9 +350,6 @@ def compare(config: CompareConfig, listener: ProgressListener) -> bool:
 
     Returns:
         Whether it ran to its end; every finished trial is on disk in any case.
-
-    Raises:
-        InputError: The folder holds a run already or cannot be written.
     """
     run = run_header(config)
     with (

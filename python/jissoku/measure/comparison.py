@@ -1,10 +1,8 @@
 """The configuration of a comparison, from its request, and the header of its record."""
 
-import datetime as dt
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 
 from jissoku import inference
@@ -12,7 +10,7 @@ from jissoku.design import schedule
 from jissoku.design.sampling_plan import SAMPLING_PLANS, SamplingPlan, anytime, deciding
 from jissoku.errors import InputError
 from jissoku.inference.bounds import cost_bounds, needs_closed_loop
-from jissoku.measure.machine import boot, machine, machine_label
+from jissoku.measure.machine import boot, machine, machine_label, now_utc
 from jissoku.measure.profile import TARGETS_MAX, ProfileConfig
 from jissoku.measure.selection import FLOOR, PreparedSelection, folder_for, recorded, seed, workload
 from jissoku.measure.trial import Objective, PreparedArm
@@ -37,31 +35,13 @@ from jissoku.system.cores import core_assignment
 from jissoku.targets.placeholders import default_cache
 
 
-class LoadMode(StrEnum):
-    """The rate of requests during a comparison."""
-
-    COMMON = "at fixed rates"
-    CLOSED = "as fast as they are answered"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompareConfig:
-    """Configuration of a run.
+class RunConfig:
+    """What every run is configured by that is recorded.
 
     Attributes:
-        arms_prepared: The baseline first; with the floor unless it is unavailable.
-        floor: Name of the floor's arm, or None.
-        workload: Its rate is None when arms are compared on the grid of loads.
+        arms_prepared: The baseline first.
         aa_control: Name of a second copy of the baseline: the A/A control.
-        load_mode: Whether requests are evenly spaced (open loop), or sent in a closed loop.
-        plan: The sampling plan of the mode, with the user's changes.
-        paired_trials: False: every arm is always measured alone, for questions that are not about
-            cost.
-        method: The user's choice of method; None: the rule decides.
-        loads: The user's choice of loads; empty: those of the mode.
-        one_load: Only the heaviest load that every arm reaches, if no load was given.
-        objective: The objective of a capacity search; None: no capacity is measured.
-        noise_floors: Of this machine, by method, if measured by `jissoku self-test`.
         verb: The command.
         request: What was asked; None: by a command that does not record it.
         labels: The user's labels of the run.
@@ -69,23 +49,14 @@ class CompareConfig:
     """
 
     arms_prepared: tuple[PreparedArm, ...]
-    floor: str | None
-    unavailable: tuple[UnavailableTarget, ...]
+    unavailable: tuple[UnavailableTarget, ...] = ()
     workload: Workload
     mode: Mode
-    plan: SamplingPlan
     seed: int
     cores: CoreAssignment
     folder: Path
     version: str
-    load_mode: LoadMode = LoadMode.COMMON
     aa_control: str = ""
-    paired_trials: bool = True
-    method: Method | None = None
-    loads: tuple[Load, ...] = ()
-    one_load: bool = False
-    objective: Objective | None = None
-    noise_floors: Mapping[Method, float] = field(default_factory=dict)
     verb: str = "compare"
     labels: Mapping[str, str] = field(default_factory=dict)
     experiment: str = ""
@@ -99,13 +70,65 @@ class CompareConfig:
 
     @property
     def arms(self) -> tuple[Arm, ...]:
-        """The arms, as written into the header."""
         return tuple(arm.arm for arm in self.arms_prepared)
+
+    def header(self, blocks: int, floor: str = "") -> Run:
+        """The header of the record of a run with at most this many blocks."""
+        return Run(
+            jissoku=self.version,
+            started_utc=now_utc(),
+            seed=self.seed,
+            mode=self.mode,
+            reference=self.names[0],
+            baseline=self.names[0],
+            floor=floor,
+            arms=self.arms,
+            workload=self.workload,
+            machine=machine(),
+            cores=self.cores,
+            unavailable=self.unavailable,
+            aa_control=self.aa_control,
+            verb=self.verb,
+            boot=boot(),
+            machine_label=machine_label(),
+            labels=dict(self.labels),
+            blocks_planned=blocks,
+            experiment=self.experiment,
+            request=self.request and recorded(self.request),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareConfig(RunConfig):
+    """Configuration of a comparison.
+
+    Attributes:
+        floor: Name of the floor's arm; empty without it.
+        plan: The sampling plan of the mode, with the user's changes.
+        closed_loop: Requests are not evenly spaced, but sent as fast as they are answered.
+        paired_trials: False: every arm is always measured alone, for questions that are not about
+            cost.
+        method: The user's choice of method; None: the rule decides.
+        loads: The user's choice of loads; empty: the workload's rate, or those of the mode.
+        one_load: Only the heaviest load that every arm reaches, if no load was given.
+        objective: The objective of a capacity search; None: no capacity is measured.
+        noise_floors: Of this machine, by method, if measured by `jissoku self-test`.
+    """
+
+    plan: SamplingPlan
+    floor: str = ""
+    closed_loop: bool = False
+    paired_trials: bool = True
+    method: Method | None = None
+    loads: tuple[Load, ...] = ()
+    one_load: bool = False
+    objective: Objective | None = None
+    noise_floors: Mapping[Method, float] = field(default_factory=dict)
 
     @property
     def is_closed(self) -> bool:
         """Whether arms are compared in a closed loop: a burst cannot be spaced evenly."""
-        return self.load_mode is LoadMode.CLOSED or self.workload.pipeline > 1
+        return self.closed_loop or self.workload.pipeline > 1
 
     @property
     def given_loads(self) -> tuple[Load, ...] | None:
@@ -133,21 +156,8 @@ def run_header(config: CompareConfig) -> Run:
     method, reason = schedule.choose(config.arms, is_closed=config.is_closed, asked=config.method)
     if not config.paired_trials:
         method, reason = Method.SINGLE, "the question is not about the cost of a request"
-    baseline = config.names[0]
-    return Run(
-        jissoku=config.version,
-        started_utc=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        seed=config.seed,
-        mode=config.mode,
-        reference=baseline,
-        baseline=baseline,
-        floor=config.floor or "",
-        arms=config.arms,
-        workload=config.workload,
-        machine=machine(),
-        cores=config.cores,
-        unavailable=config.unavailable,
-        aa_control=config.aa_control,
+    return updated(
+        config.header(config.plan.blocks_max, config.floor),
         method=method,
         method_reason=reason,
         loads=config.given_loads or (),
@@ -156,19 +166,11 @@ def run_header(config: CompareConfig) -> Run:
         minimum_effect=inference.minimum_effect_of(EvidenceSource(method), config.mode),
         objective=config.objective.text if config.objective else "",
         noise_floor=config.noise_floors.get(method),
-        verb=config.verb,
-        boot=boot(),
-        machine_label=machine_label(),
-        labels=dict(config.labels),
-        blocks_planned=config.plan.blocks_max,
-        experiment=config.experiment,
         horizon=config.plan.horizon,
-        request=config.request and recorded(config.request),
     )
 
 
 def noise_file() -> Path:
-    """The user's file of noise floors."""
     return default_cache() / noise_floor.FILE_NAME
 
 
@@ -182,11 +184,7 @@ PROFILE_NS = 20_000_000_000
 
 
 def check_request(request: ComparisonRequest) -> None:
-    """Refuses options that exclude each other.
-
-    Raises:
-        InputError: Two of them do.
-    """
+    """Refuses options that exclude each other."""
     burst = "--closed-loop" if request.closed_loop else "--pipeline" if _is_burst(request) else ""
     early = "--for" if request.time_limit else "--precision" if request.precision else ""
     fixed = "--blocks" if request.blocks is not None else "--fail-if" if request.fail_if else burst
@@ -228,16 +226,13 @@ def compare_config(
     """
     mode = _mode(request)
     compared = [one.arm.name for one in field.arms if one.arm.name != FLOOR]
-    arms, aa_control = field.arms, ""
-    if mode is Mode.STANDARD or is_pair:
-        first = arms[0]
-        aa_control = f"{first.arm.name} again"
-        arms = (*arms, PreparedArm(first.prepared.arm(aa_control), first.prepared))
+    has_control = mode is Mode.STANDARD or is_pair
+    arms, control = with_control(field.arms) if has_control else (field.arms, "")
     method = Method(request.pairing) if request.pairing else Method.PAIRED if is_pair else None
     config = CompareConfig(
         request=request,
         arms_prepared=arms,
-        aa_control=aa_control,
+        aa_control=control,
         floor=field.floor,
         unavailable=field.unavailable,
         workload=workload(request),
@@ -248,7 +243,7 @@ def compare_config(
         folder=folder or folder_for(*compared),
         version=version,
         noise_floors=noise_floors(),
-        load_mode=LoadMode.CLOSED if request.closed_loop else LoadMode.COMMON,
+        closed_loop=request.closed_loop,
         method=method,
         one_load=is_pair,
         labels=dict(request.label),
@@ -259,12 +254,15 @@ def compare_config(
     return config
 
 
-def profiled_pair(config: CompareConfig) -> ProfileConfig:
-    """Profiles of two targets, each alone, at the comparison's rate if it has one.
+def with_control(arms: Sequence[PreparedArm]) -> tuple[tuple[PreparedArm, ...], str]:
+    """The arms and a second copy of the first one, and its name."""
+    first = arms[0]
+    name = f"{first.arm.name} again"
+    return (*arms, PreparedArm(first.prepared.arm(name), first.prepared)), name
 
-    Raises:
-        InputError: There are not two.
-    """
+
+def profiled_pair(config: CompareConfig) -> ProfileConfig:
+    """Profiles of two targets, each alone, at the comparison's rate if it has one."""
     arms = tuple(
         arm for arm in config.arms_prepared if arm.arm.name not in {FLOOR, config.aa_control}
     )

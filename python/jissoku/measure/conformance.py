@@ -7,10 +7,10 @@ the next case.
 
 import http.client
 import random
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from jissoku.conformance.applications import (
     BUILTIN_CASES,
@@ -36,6 +36,7 @@ from jissoku.errors import InputError, TargetError
 from jissoku.model import Transport, Workload
 from jissoku.model.recipe import StartCommand
 from jissoku.model.wording import times
+from jissoku.system.address import Address
 from jissoku.system.cores import available_cores
 from jissoku.system.interruption import Interrupted, Interruption
 from jissoku.targets import response
@@ -43,13 +44,84 @@ from jissoku.targets.launch import Launcher, require_reachable, wait_for_listene
 from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.process import RunningTarget
 
-# Limit of restarts of a target that exits repeatedly.
+# Limits of restarts of a target that exits repeatedly; applications of many cases end more often.
 RESTARTS_MAX = 5
+APP_RESTARTS_MAX = 20
 
 # An exiting process closes its connections first, and may have to wait for a core to end.
 EXIT_LIMIT_S = 0.5
 
 TOKEN = b"what was understood"
+
+One = TypeVar("One")
+Context = TypeVar("Context")
+Result = TypeVar("Result")
+
+
+def _collect(found: Callable[[Interruption], Iterator[Result]], results: list[Result]) -> bool:
+    """Appends each result as it is found; False if it was interrupted."""
+    with Interruption() as interruption:
+        try:
+            for result in found(interruption):
+                results.append(result)  # noqa: PERF402 - keeps finished results after an interruption
+        except Interrupted:
+            return False
+    return True
+
+
+def _with_restarts(
+    left: list[One],
+    start: Callable[[], AbstractContextManager[tuple[RunningTarget, Context]]],
+    run_one: Callable[[One, RunningTarget, Context], Result],
+    restarts_max: int,
+) -> Iterator[Result]:
+    """Runs cases one after the other on one start, and on another one after the target has exited.
+
+    Those for which it would have to be started too often stay in `left`.
+    """
+    for _ in range(restarts_max):
+        if not left:
+            return
+        with start() as (running, context):
+            while left and running.is_alive():
+                yield run_one(left.pop(0), running, context)
+
+
+@contextmanager
+def started_gateway(
+    prepared: PreparedTarget,
+    upstreams: tuple[Address, ...],
+    rng: random.Random,
+    interruption: Interruption,
+) -> Iterator[RunningTarget]:
+    """Starts a reverse proxy before some servers, and waits until it listens."""
+    launcher = _launcher(rng, interruption, upstreams)
+    with launcher.start(prepared, Workload()) as running:
+        wait_for_listener(running, give_up=launcher.give_up)
+        yield running
+
+
+def _launcher(
+    rng: random.Random, interruption: Interruption, upstreams: tuple[Address, ...] = ()
+) -> Launcher:
+    return Launcher(
+        cores=available_cores(),
+        rng=rng,
+        workers=1,
+        give_up=lambda: interruption.asked,
+        upstreams=upstreams,
+    )
+
+
+def _exit_over_it(running: RunningTarget, *, is_suspect: bool) -> str:
+    """How a target ended in a case; empty if it runs. A suspect gets some time to end."""
+    if running.is_alive_after(EXIT_LIMIT_S if is_suspect else 0.0):
+        return ""
+    return f"{running.exit_description()} over it"
+
+
+def _refusal(error: OSError) -> str:
+    return f"takes no connection: {(error.strerror or str(error)).lower()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,65 +140,53 @@ class CaseResult:
     judgement: Judgement
 
 
-def run_cases(examination: ConformanceConfig, results: list[CaseResult]) -> bool:
+def run_cases(config: ConformanceConfig, results: list[CaseResult]) -> bool:
     """Runs the cases one after the other, and appends the result of each to `results`.
 
     Returns:
         Whether all cases ran; False if it was interrupted and the target stopped.
-
-    Raises:
-        TargetError: The target cannot be started, or its processes cannot be ended.
     """
-    with Interruption() as interruption:
-        try:
-            for result in _run_cases(examination, interruption):
-                results.append(result)  # noqa: PERF402 - keeps finished results after an interruption
-        except Interrupted:
-            return False
-    return True
+    return _collect(lambda interruption: _run_cases(config, interruption), results)
 
 
-def _run_cases(examination: ConformanceConfig, interruption: Interruption) -> Iterator[CaseResult]:
-    rng = random.Random(examination.seed)
-    left, deaths = list(examination.cases), 0
-    while left and deaths < RESTARTS_MAX:
-        with _started(examination.prepared, rng, interruption) as running:
-            echoes = _echoes(running)
-            while left:
-                interruption.check()
-                case = left.pop(0)
-                judgement = _run_case(running, case, examination.sending, echoes=echoes)
-                is_ill = judgement.verdict in {CaseVerdict.MUST_VIOLATED, CaseVerdict.UNDECIDED}
-                if not running.is_alive_after(EXIT_LIMIT_S if is_ill else 0.0):
-                    death = f"{running.exit_description()} over it"
-                    judgement = Judgement(verdict=CaseVerdict.MUST_VIOLATED, reason=death)
-                yield CaseResult(case=case, judgement=judgement)
-                if not running.is_alive():
-                    deaths += 1
-                    break
+def _run_cases(config: ConformanceConfig, interruption: Interruption) -> Iterator[CaseResult]:
+    rng, left = random.Random(config.seed), list(config.cases)
+
+    def run_one(case: Case, running: RunningTarget, echoes: bool) -> CaseResult:  # noqa: FBT001
+        interruption.check()
+        judgement = _run_case(running, case, config.sending, echoes=echoes)
+        is_ill = judgement.verdict in {CaseVerdict.MUST_VIOLATED, CaseVerdict.UNDECIDED}
+        if death := _exit_over_it(running, is_suspect=is_ill):
+            judgement = Judgement(verdict=CaseVerdict.MUST_VIOLATED, reason=death)
+        return CaseResult(case=case, judgement=judgement)
+
+    def start() -> AbstractContextManager[tuple[RunningTarget, bool]]:
+        return _started(config.prepared, rng, interruption)
+
+    yield from _with_restarts(left, start, run_one, RESTARTS_MAX)
+    reason = f"had died {times(RESTARTS_MAX)} before it"
     for case in left:
-        gone = Judgement(
-            verdict=CaseVerdict.UNDECIDED, reason=f"had died {times(deaths)} before it"
-        )
+        gone = Judgement(verdict=CaseVerdict.UNDECIDED, reason=reason)
         yield CaseResult(case=case, judgement=gone)
 
 
 @contextmanager
 def _started(
     prepared: PreparedTarget, rng: random.Random, interruption: Interruption
-) -> Iterator[RunningTarget]:
-    """Starts a target and waits for an answer; an external server may give any answer."""
-    launcher = Launcher(
-        cores=available_cores(), rng=rng, workers=1, give_up=lambda: interruption.asked
-    )
+) -> Iterator[tuple[RunningTarget, bool]]:
+    """Starts a target and waits for an answer; and whether it echoes.
+
+    An external server may give any answer.
+    """
+    launcher = _launcher(rng, interruption)
     if prepared.address is not None:
         with launcher.start(prepared, Workload()) as running:
             require_reachable(running.name, running.address)
-            yield running
+            yield running, _echoes(running)
         return
     try:
         with launcher.ready(prepared, Workload()) as running:
-            yield running
+            yield running, _echoes(running)
     except TargetError:
         interruption.check()
         raise
@@ -147,8 +207,7 @@ def _run_case(running: RunningTarget, case: Case, sending: SplitMode, *, echoes:
         try:
             seen = run_case(case, running.address.connect, places)
         except OSError as error:
-            reason = f"takes no connection: {(error.strerror or str(error)).lower()}"
-            judgements.append(Judgement(verdict=CaseVerdict.UNDECIDED, reason=reason))
+            judgements.append(Judgement(verdict=CaseVerdict.UNDECIDED, reason=_refusal(error)))
             break
         found = judge(case, seen, echoes=echoes)
         if places:
@@ -170,9 +229,6 @@ CASES_FILES = {"wsgi_app": ("wsgi.toml",), "asgi_app": ("asgi.toml", "websocket.
 WITHOUT_LIFESPAN = {"asginl": "asgi", "off": "on"}
 WITHOUT_WEBSOCKETS = "--no-ws"
 
-# A server that exits again and again is not started for ever.
-APP_RESTARTS_MAX = 20
-
 
 @dataclass(frozen=True, slots=True)
 class AppCaseResult:
@@ -192,29 +248,24 @@ class AppCaseResult:
 
 
 def run_app_cases(prepared: PreparedTarget) -> Iterator[AppCaseResult]:
-    """Runs every case; the server is restarted if it exits.
-
-    Raises:
-        InputError: The recipe serves neither of our applications.
-        TargetError: The server cannot be started.
-    """
+    """Runs every case; the server is restarted if it exits."""
     served, files = _with_cases(prepared)
     left = [case for name in files for case in expanded(read_cases(BUILTIN_CASES / name))]
     launcher = Launcher(cores=available_cores(), rng=random.Random(0), workers=1)
     workload = Workload(headers=(("Case", "hello"),))
-    for _ in range(APP_RESTARTS_MAX):
-        if not left:
-            return
+
+    @contextmanager
+    def start() -> Iterator[tuple[RunningTarget, None]]:
         with launcher.ready(served, workload) as running:
-            while left and running.is_alive():
-                case = left.pop(0)
-                # Those of WebSockets send a list of frames.
-                is_text = isinstance(case["send"], str)
-                judge = judge_case if is_text else judge_websocket_case
-                wrong = judge(case, running.address)
-                if wrong and not running.is_alive_after(EXIT_LIMIT_S):
-                    wrong = f"{running.exit_description()} over it"
-                yield _app_result(case, wrong)
+            yield running, None
+
+    def run_one(case: dict[str, Any], running: RunningTarget, _: None) -> AppCaseResult:
+        # Those of WebSockets send a list of frames.
+        judge = judge_case if isinstance(case["send"], str) else judge_websocket_case
+        wrong = judge(case, running.address)
+        return _app_result(case, wrong and (_exit_over_it(running, is_suspect=True) or wrong))
+
+    yield from _with_restarts(left, start, run_one, APP_RESTARTS_MAX)
     for case in left:
         yield _app_result(case, f"not run: the server had exited {APP_RESTARTS_MAX} times")
 
@@ -288,116 +339,74 @@ def run_gateway_cases(config: GatewayConfig, results: list[GatewayResult]) -> bo
 
     Returns:
         Whether all cases ran; False if it was interrupted.
-
-    Raises:
-        TargetError: The proxy cannot be started.
     """
     rng = random.Random(config.seed)
-    with Interruption() as interruption:
-        try:
-            for transport in config.transports:
-                for result in _run_all(config, transport, rng, interruption):
-                    results.append(result)  # noqa: PERF402 - kept after an interruption
-        except Interrupted:
-            return False
-    return True
+
+    def found(interruption: Interruption) -> Iterator[GatewayResult]:
+        for transport in config.transports:
+            yield from _GatewayCases(config, transport, rng, interruption).run()
+
+    return _collect(found, results)
 
 
-def _run_all(
-    config: GatewayConfig,
-    transport: Transport,
-    rng: random.Random,
-    interruption: Interruption,
-) -> Iterator[GatewayResult]:
-    yield from _run_shared(config, transport, rng, interruption)
-    for case in config.cases:
-        if case.servers == ALONE:
-            continue
-        interruption.check()
-        if not _takes(config.prepared, len(case.servers)):
-            unable = GatewayJudgement(
-                verdict=GatewayVerdict.UNDECIDED, reason="its recipe forwards to one server only"
-            )
-            yield GatewayResult(case=case, transport=transport, judgement=unable)
-            continue
-        started = _started_gateway(config.prepared, case.servers, transport, rng, interruption)
-        with started as (running, upstream):
-            yield _run_one(config, case, transport, running, upstream)
+@dataclass(frozen=True, slots=True)
+class _GatewayCases:
+    config: GatewayConfig
+    transport: Transport
+    rng: random.Random
+    interruption: Interruption
 
+    def run(self) -> Iterator[GatewayResult]:
+        # Those with one scripted server are run on one start of the proxy, until it exits.
+        shared = [case for case in self.config.cases if case.servers == ALONE]
+        yield from _with_restarts(shared, self._started, self._run_one, RESTARTS_MAX)
+        for case in shared:
+            yield self._undecided(case, f"had died {times(RESTARTS_MAX)} before it")
+        forward = self.config.prepared.forward
+        servers_max = forward.servers_max if forward is not None else None
+        for case in self.config.cases:
+            if case.servers == ALONE:
+                continue
+            self.interruption.check()
+            if servers_max is not None and len(case.servers) > servers_max:
+                yield self._undecided(case, "its recipe forwards to one server only")
+                continue
+            with self._started(case.servers) as (running, upstream):
+                yield self._run_one(case, running, upstream)
 
-def _run_shared(
-    config: GatewayConfig,
-    transport: Transport,
-    rng: random.Random,
-    interruption: Interruption,
-) -> Iterator[GatewayResult]:
-    """The cases with one scripted server, on one start of the proxy until it exits."""
-    shared = [case for case in config.cases if case.servers == ALONE]
-    deaths = 0
-    while shared and deaths < RESTARTS_MAX:
-        with _started_gateway(config.prepared, ALONE, transport, rng, interruption) as (
-            running,
-            upstream,
+    @contextmanager
+    def _started(
+        self, servers: Sequence[ServerKind] = ALONE
+    ) -> Iterator[tuple[RunningTarget, Upstream]]:
+        prepared = self.config.prepared
+        assert prepared.forward is not None, "only a reverse proxy is tested"
+        with (
+            Upstream(servers, self.transport, prepared.forward.protocol) as upstream,
+            started_gateway(prepared, upstream.addresses, self.rng, self.interruption) as running,
         ):
-            while shared and running.is_alive():
-                yield _run_one(config, shared.pop(0), transport, running, upstream)
-                interruption.check()
-        deaths += 1
-    for case in shared:
-        gone = GatewayJudgement(
-            verdict=GatewayVerdict.UNDECIDED, reason=f"had died {times(deaths)} before it"
-        )
-        yield GatewayResult(case=case, transport=transport, judgement=gone)
-
-
-def _takes(prepared: PreparedTarget, servers: int) -> bool:
-    forward = prepared.forward
-    return forward is None or forward.servers_max is None or servers <= forward.servers_max
-
-
-@contextmanager
-def _started_gateway(
-    prepared: PreparedTarget,
-    servers: Sequence[ServerKind],
-    transport: Transport,
-    rng: random.Random,
-    interruption: Interruption,
-) -> Iterator[tuple[RunningTarget, Upstream]]:
-    forward = prepared.forward
-    assert forward is not None, "only a reverse proxy is tested"
-    with Upstream(servers, transport, forward.protocol) as upstream:
-        launcher = Launcher(
-            cores=available_cores(),
-            rng=rng,
-            workers=1,
-            give_up=lambda: interruption.asked,
-            upstreams=upstream.addresses,
-        )
-        with launcher.start(prepared, Workload()) as running:
-            wait_for_listener(running, give_up=lambda: interruption.asked)
             yield running, upstream
 
+    def _run_one(
+        self, case: GatewayCase, running: RunningTarget, upstream: Upstream
+    ) -> GatewayResult:
+        self.interruption.check()
+        found = []
+        for _ in range(case.repeat):
+            try:
+                seen = run_gateway_case(
+                    case, running.address.connect, upstream, self.config.splitting
+                )
+            except OSError as error:
+                reason = _refusal(error)
+                found.append(GatewayJudgement(verdict=GatewayVerdict.UNDECIDED, reason=reason))
+                break
+            found.append(judge_gateway(case, seen))
+        judgement = worst_of(found)
+        is_ill = judgement.verdict not in {GatewayVerdict.PASS, GatewayVerdict.DIFFERS}
+        if death := _exit_over_it(running, is_suspect=is_ill):
+            judgement = GatewayJudgement(verdict=GatewayVerdict.MUST_VIOLATED, reason=death)
+        return GatewayResult(case=case, transport=self.transport, judgement=judgement)
 
-def _run_one(
-    config: GatewayConfig,
-    case: GatewayCase,
-    transport: Transport,
-    running: RunningTarget,
-    upstream: Upstream,
-) -> GatewayResult:
-    found = []
-    for _ in range(case.repeat):
-        try:
-            seen = run_gateway_case(case, running.address.connect, upstream, config.splitting)
-        except OSError as error:
-            reason = f"takes no connection: {(error.strerror or str(error)).lower()}"
-            found.append(GatewayJudgement(verdict=GatewayVerdict.UNDECIDED, reason=reason))
-            break
-        found.append(judge_gateway(case, seen))
-    judgement = worst_of(found)
-    is_ill = judgement.verdict not in {GatewayVerdict.PASS, GatewayVerdict.DIFFERS}
-    if not running.is_alive_after(EXIT_LIMIT_S if is_ill else 0.0):
-        judgement = GatewayJudgement(
-            verdict=GatewayVerdict.MUST_VIOLATED, reason=f"{running.exit_description()} over it"
-        )
-    return GatewayResult(case=case, transport=transport, judgement=judgement)
+    def _undecided(self, case: GatewayCase, reason: str) -> GatewayResult:
+        judgement = GatewayJudgement(verdict=GatewayVerdict.UNDECIDED, reason=reason)
+        return GatewayResult(case=case, transport=self.transport, judgement=judgement)

@@ -1,20 +1,19 @@
 """CPU time per request of two load generators: rounds of load points, recorded as they end."""
 
-import datetime as dt
 import math
-import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any, Protocol
 
 from jissoku.inference import tool_values
 from jissoku.inference.grading import FOREIGN_MAX, unsupported_reason, with_results
 from jissoku.inference.tool_values import Share, Window, share
-from jissoku.measure.machine import machine
+from jissoku.measure.machine import machine_name, now_utc
 from jissoku.measure.oracle import (
     SETTLE_S,
     ForeignCpuMonitor,
@@ -26,8 +25,6 @@ from jissoku.measure.oracle import (
     scrub,
     start,
     wait,
-    wait_for_connections,
-    wait_for_exit,
 )
 from jissoku.model import CoreAssignment
 from jissoku.model.calibration import (
@@ -53,8 +50,21 @@ from jissoku.system.strace import StraceError, counts_by_name, missing_reason
 SECOND_STARTS_S = 1.5
 AFTER_S = 0.5
 
+# Usual time that tracing takes to begin, in seconds.
+ATTACH_S = 1.0
+
 # Characters of a report that are kept.
 REPORT_CHARACTERS = 500
+
+# A time after every other, because there is no second generator.
+NEVER_NS = 2**63
+
+# Maximum repetitions of a void pair, because the machine may have been busy.
+ATTEMPTS = 2
+
+# Seconds to start and end an oracle and two generators, without the window; or a traced one.
+OVERHEAD_S = 4.5
+CALLS_OVERHEAD_S = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,33 +75,36 @@ class Cost:
     ticks: tuple[int, int] = (0, 0)
 
 
-class PairedRuns:
-    """Runs pairs of windows for two generators."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostPlan:
+    """Configuration of a cost measurement.
 
-    def __init__(
-        self,
-        founds: tuple[InstalledTool, InstalledTool],
-        cores: CoreAssignment,
-        waits_for: Callable[[subprocess.Popen[Any]], object],
-        check: Callable[[], object],
-    ) -> None:
-        """`waits_for` gets the process waited for; `check` raises on interruption."""
-        self._founds = founds
-        self._cores = cores
-        self._waits_for = waits_for
-        self._check = check
+    Attributes:
+        founds: The generator, and the one it is compared with; they may be the same.
+        rounds: Pairs of each cell.
+        folder: The folder of the record.
+    """
 
-    def run(self, cell: LoadPoint, window_s: float, turn: int, first: int) -> ToolPair:
-        """Runs both once; the one with the index `first` is started first.
+    founds: tuple[InstalledTool, InstalledTool]
+    cells: LoadPoints
+    rounds: int
+    cores: CoreAssignment
+    folder: Path
+    version: str
 
-        Raises:
-            CalibrationError: The oracle failed.
-        """
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name, ExitStack() as stack:
-            folder = Path(name)
-            watch = ForeignCpuMonitor({*self._cores.server, *self._cores.generator})
-            setup = Scenario(name=cell.name, oracle=cell.oracle, ask=cell.ask)
-            oracle = stack.enter_context(Oracle(setup, folder, self._cores.server))
+
+class _CostRuns:
+    """Runs windows of two generators, and windows of one in which system calls are counted."""
+
+    def __init__(self, plan: CostPlan, interruption: Interruption) -> None:
+        self._plan = plan
+        self._interruption = interruption
+
+    def pair(self, cell: LoadPoint, turn: int, first: int) -> ToolPair:
+        """Runs both once; the one with the index `first` is started first."""
+        founds, cores, window_s = self._plan.founds, self._plan.cores, self._plan.cells.window_s
+        with self._session(cell) as session:
+            watch = ForeignCpuMonitor({*cores.server, *cores.generator})
             running: list[RunningTool] = []
             window, costs, void = Window(0, 0, 0), (Cost(), Cost()), ""
             second_ns = 0
@@ -99,27 +112,23 @@ class PairedRuns:
                 for place in (first, 1 - first):
                     second_ns = time.monotonic_ns()
                     duration_s = _duration_s(window_s, is_first=not running)
-                    found, own = self._founds[place], folder / str(place)
-                    one = start(found, cell, duration_s, own, oracle)
-                    stack.callback(end_session, one.process)
-                    running.append(one)
-                    wait_for_connections(one, int(cell.ask["connections"]), self._check)
+                    running.append(session.start(founds[place], str(place), duration_s))
+                    running[-1].wait_for_connections(_connections(cell), self._interruption)
                 start_ns, end_ns, costs = self._window(running, window_s)
                 window = Window(second_ns, start_ns, end_ns)
             except ToolFailed as failed:
                 void = str(failed)
-            codes = [wait_for_exit(one, self._waits_for) for one in running]
-            account = oracle.end()
+            codes = [one.wait_for_exit(self._interruption) for one in running]
+            account, shares = session.end(window)
             foreign = watch.foreign_fraction()
-            shares = share(tool_values.entries_of((folder / "log").read_bytes()), window)
             sides = [
                 tool_measurement(*it) for it in zip(running, codes, shares, costs, strict=False)
             ]
-        void = void or invalid_reason(sides, shares, int(cell.ask["connections"]), foreign)
+        void = void or invalid_reason(sides, shares, _connections(cell), foreign)
         if account["overflowed"]:
             void = "the oracle's log was full"
-        while len(sides) < len(self._founds):
-            sides.append(_absent(self._founds[1 - first]))
+        while len(sides) < len(founds):
+            sides.append(_absent(founds[1 - first]))
         return ToolPair(
             cell=cell.name,
             round=turn,
@@ -131,6 +140,41 @@ class PairedRuns:
             void=void,
         )
 
+    def syscalls(self, cell: LoadPoint, found: InstalledTool) -> SyscallCounts:
+        """Runs one of them once, traced."""
+        duration_s = math.ceil(SETTLE_S + ATTACH_S + self._plan.cells.window_s + AFTER_S)
+        window, counts, void = Window(NEVER_NS, 0, 0), dict[str, int](), ""
+        with self._session(cell) as session:
+            one = session.start(found, "0", duration_s)
+            try:
+                one.wait_for_connections(_connections(cell), self._interruption)
+                with strace.traced(process_tree(one.process.pid), strace.COUNTS) as traced:
+                    start_ns = time.monotonic_ns()
+                    wait(self._plan.cells.window_s, self._interruption)
+                    window = Window(NEVER_NS, start_ns, time.monotonic_ns())
+                counts = counts_by_name(traced.text)
+            except (ToolFailed, StraceError) as failed:
+                window, void = Window(NEVER_NS, 0, 0), str(failed)
+            code = one.wait_for_exit(self._interruption)
+            _, (seen, *_) = session.end(window)
+            side = tool_measurement(one, code, seen, Cost())
+        return SyscallCounts(
+            cell=cell.name,
+            tool=found.tool.name,
+            window_ns=window.end_ns - window.start_ns,
+            answers=seen.answers,
+            counts=counts,
+            # Foreign load on the cores changes the duration, and not the number of calls.
+            void=void or invalid_reason([side], [seen], _connections(cell), foreign=0.0),
+        )
+
+    @contextmanager
+    def _session(self, cell: LoadPoint) -> Iterator["_Session"]:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name, ExitStack() as stack:
+            setup = Scenario(name=cell.name, oracle=cell.oracle, ask=cell.ask)
+            oracle = stack.enter_context(Oracle(setup, Path(name), self._plan.cores.server))
+            yield _Session(cell, Path(name), oracle, stack)
+
     def _window(
         self, running: list[RunningTool], window_s: float
     ) -> tuple[int, int, tuple[Cost, Cost]]:
@@ -138,7 +182,7 @@ class PairedRuns:
         families = [process_tree(one.process.pid) for one in running]
         before = [cpu_time(family) for family in families]
         start_ns = time.monotonic_ns()
-        wait(window_s, self._check)
+        wait(window_s, self._interruption)
         after = [cpu_time(family) for family in families]
         end_ns = time.monotonic_ns()
         costs = []
@@ -149,6 +193,29 @@ class PairedRuns:
                 raise ToolFailed(f"{one.found.tool.name} ended before the window did")
             costs.append(Cost(late.run_ns_since(early), late.ticks_since(early)))
         return start_ns, end_ns, (costs[0], costs[1])
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    cell: LoadPoint
+    folder: Path
+    oracle: Oracle
+    stack: ExitStack
+
+    def start(self, found: InstalledTool, name: str, duration_s: int) -> RunningTool:
+        one = start(found, self.cell, duration_s, self.folder / name, self.oracle)
+        self.stack.callback(end_session, one.process)
+        return one
+
+    def end(self, window: Window) -> tuple[dict[str, Any], Sequence[Share]]:
+        """The oracle's report, and what each generator did in the window."""
+        account = self.oracle.end()
+        entries = tool_values.entries_of((self.folder / "log").read_bytes())
+        return account, share(entries, window)
+
+
+def _connections(cell: LoadPoint) -> int:
+    return int(cell.ask["connections"])
 
 
 def _duration_s(window_s: float, *, is_first: bool) -> int:
@@ -216,101 +283,7 @@ def _absent(found: InstalledTool) -> ToolMeasurement:
     )
 
 
-# Usual time that tracing takes to begin, in seconds.
-ATTACH_S = 1.0
-
-# A time after every other, because there is no second generator.
-NEVER_NS = 2**63
-
-
-class SyscallRuns:
-    """Runs windows in which system calls are counted."""
-
-    def __init__(
-        self,
-        cores: CoreAssignment,
-        waits_for: Callable[[subprocess.Popen[Any]], object],
-        check: Callable[[], object],
-    ) -> None:
-        """`waits_for` gets the process waited for; `check` raises on interruption."""
-        self._cores = cores
-        self._waits_for = waits_for
-        self._check = check
-
-    def run(self, found: InstalledTool, cell: LoadPoint, window_s: float) -> SyscallCounts:
-        """Runs a generator once.
-
-        Raises:
-            CalibrationError: The oracle failed.
-        """
-        wanted = int(cell.ask["connections"])
-        duration_s = math.ceil(SETTLE_S + ATTACH_S + window_s + AFTER_S)
-        window, counts, void = Window(NEVER_NS, 0, 0), dict[str, int](), ""
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name, ExitStack() as stack:
-            folder = Path(name)
-            setup = Scenario(name=cell.name, oracle=cell.oracle, ask=cell.ask)
-            oracle = stack.enter_context(Oracle(setup, folder, self._cores.server))
-            one = start(found, cell, duration_s, folder / "0", oracle)
-            stack.callback(end_session, one.process)
-            try:
-                wait_for_connections(one, wanted, self._check)
-                window, counts = self._window(one, window_s)
-            except ToolFailed as failed:
-                void = str(failed)
-            code = wait_for_exit(one, self._waits_for)
-            oracle.end()
-            seen = share(tool_values.entries_of((folder / "log").read_bytes()), window)[0]
-            side = tool_measurement(one, code, seen, Cost())
-        return SyscallCounts(
-            cell=cell.name,
-            tool=found.tool.name,
-            window_ns=window.end_ns - window.start_ns,
-            answers=seen.answers,
-            counts=counts,
-            # Foreign load on the cores changes the duration, and not the number of calls.
-            void=void or invalid_reason([side], [seen], wanted, foreign=0.0),
-        )
-
-    def _window(self, one: RunningTool, window_s: float) -> tuple[Window, dict[str, int]]:
-        try:
-            with strace.traced(process_tree(one.process.pid), strace.COUNTS) as found:
-                start_ns = time.monotonic_ns()
-                wait(window_s, self._check)
-                end_ns = time.monotonic_ns()
-        except StraceError as error:
-            raise ToolFailed(str(error)) from error
-        return Window(NEVER_NS, start_ns, end_ns), counts_by_name(found.text)
-
-
-# Maximum repetitions of a void pair, because the machine may have been busy.
-ATTEMPTS = 2
-
-# Seconds to start and end an oracle and two generators, without the window; or a traced one.
-OVERHEAD_S = 4.5
-CALLS_OVERHEAD_S = 4.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostPlan:
-    """Configuration of a cost measurement.
-
-    Attributes:
-        founds: The generator, and the one it is compared with; they may be the same.
-        rounds: Pairs of each cell.
-        folder: The folder of the record.
-    """
-
-    founds: tuple[InstalledTool, InstalledTool]
-    cells: LoadPoints
-    rounds: int
-    cores: CoreAssignment
-    folder: Path
-    version: str
-
-
 class CostListener(Protocol):
-    """Receives progress."""
-
     def begins(self, what: str, done: int, total: int, seconds_left: float) -> None:
         """Called when a pair begins."""
 
@@ -322,24 +295,14 @@ class CostListener(Protocol):
 
 
 def measure(plan: CostPlan, listener: CostListener) -> CostRecord:
-    """Runs every round; each pair is written to the record when it has ended.
-
-    Raises:
-        InputError: The folder cannot be written.
-        CalibrationError: The oracle failed.
-    """
+    """Runs every round; each pair is written to the record when it has ended."""
     tools = (plan.founds[0].tool, plan.founds[1].tool)
     cells = [it for it in plan.cells.cell if unsupported_reason(it, tools) is None]
     record = with_results(_new_record(plan), tools)
     total = plan.rounds * len(cells)
     calls_s = 0.0 if missing_reason() else 2 * len(cells) * (plan.cells.window_s + CALLS_OVERHEAD_S)
     with Interruption() as interruption, pin_process(plan.cores.generator):
-        runs = PairedRuns(
-            plan.founds,
-            plan.cores,
-            interruption.waits_for,
-            interruption.check,
-        )
+        runs = _CostRuns(plan, interruption)
         try:
             for done in range(total):
                 turn, number = divmod(done, len(cells))
@@ -348,7 +311,7 @@ def measure(plan: CostPlan, listener: CostListener) -> CostRecord:
                 for _ in range(ATTEMPTS):
                     # The order alternates between rounds, and between cells within a round.
                     first = (turn + number) % 2
-                    pair = runs.run(cells[number], plan.cells.window_s, turn, first)
+                    pair = runs.pair(cells[number], turn, first)
                     interruption.check()
                     listener.measured(pair)
                     record = updated(record, pairs=(*record.pairs, pair))
@@ -356,7 +319,10 @@ def measure(plan: CostPlan, listener: CostListener) -> CostRecord:
                         break
                 record = with_results(record, tools)
                 write_cost(plan.folder, record)
-            for syscalls in _calls(plan, cells, interruption):
+            founds = {found.tool.name: found for found in plan.founds}
+            for cell, found in () if missing_reason() else product(cells, founds.values()):
+                syscalls = runs.syscalls(cell, found)
+                interruption.check()
                 listener.counted(syscalls)
                 record = updated(record, calls=(*record.calls, syscalls))
                 write_cost(plan.folder, record)
@@ -367,31 +333,15 @@ def measure(plan: CostPlan, listener: CostListener) -> CostRecord:
     return record
 
 
-def _calls(
-    plan: CostPlan, cells: Sequence[LoadPoint], interruption: Interruption
-) -> Iterator[SyscallCounts]:
-    """A separate window for each tool under each load; none without strace."""
-    if missing_reason():
-        return
-    solos = SyscallRuns(plan.cores, interruption.waits_for, interruption.check)
-    founds = {found.tool.name: found for found in plan.founds}
-    for cell in cells:
-        for found in founds.values():
-            syscalls = solos.run(found, cell, plan.cells.window_s)
-            interruption.check()
-            yield syscalls
-
-
 def _new_record(plan: CostPlan) -> CostRecord:
-    here = machine()
     tool, against = plan.founds
     return CostRecord(
         tool=tool.tool.name,
         against=against.tool.name,
         versions=(tool.version, against.version),
         jissoku=plan.version,
-        started_utc=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        machine=f"{here.cpu_model}, kernel {here.kernel}",
+        started_utc=now_utc(),
+        machine=machine_name(),
         transport="unix" if "unix" in plan.cells.cell[0].ask else "tcp",
         rounds=plan.rounds,
         window_s=plan.cells.window_s,

@@ -5,7 +5,6 @@ File -> arms -> prepared arms -> requirements of workloads -> plans that fit int
 and the counters of claims -> (a reader turns the records into results).
 """
 
-import datetime as dt
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,8 +18,8 @@ from jissoku.inference.expression import Quantity, quantity
 from jissoku.inference.latency import FRACTIONS
 from jissoku.measure import counting
 from jissoku.measure.compare import compare
-from jissoku.measure.comparison import CompareConfig, LoadMode
-from jissoku.measure.machine import machine
+from jissoku.measure.comparison import CompareConfig
+from jissoku.measure.machine import machine, now_utc
 from jissoku.measure.progress import ProgressListener
 from jissoku.measure.trial import PreparedArm
 from jissoku.model import (
@@ -70,23 +69,20 @@ class ExperimentConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentPlan:
-    """An experiment that can be started."""
-
     config: ExperimentConfig
     header: ExperimentHeader
     comparisons: tuple[CompareConfig, ...]
 
 
 def plan(config: ExperimentConfig, listener: ProgressListener) -> ExperimentPlan:
-    """Prepares every target, and plans the time.
-
-    Raises:
-        InputError: A command of the file cannot be run.
-    """
     experiment = config.experiment
     ready, unavailable = _prepare_arms(config, listener)
     fields = {s.name: _participants(s, ready, unavailable) for s in experiment.workload}
-    left_out = {name: _no_arms_reason(m) for name, (found, m) in fields.items() if not found}
+    left_out = {
+        name: "; ".join(f"{one.name} is missing: {one.reason}" for one in out)
+        for name, (found, out) in fields.items()
+        if not found
+    }
     selected = [s for s in experiment.workload if s.name not in left_out]
     needs = {s.name: _requirements(experiment, s, len(fields[s.name][0])) for s in selected}
     beside = counting.seconds(experiment)
@@ -94,7 +90,7 @@ def plan(config: ExperimentConfig, listener: ProgressListener) -> ExperimentPlan
     header = ExperimentHeader(
         experiment=experiment,
         jissoku=config.version,
-        started_utc=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        started_utc=now_utc(),
         mode=config.mode,
         seed=config.seed,
         machine=machine(),
@@ -120,9 +116,6 @@ def run(plan: ExperimentPlan, listener: ProgressListener) -> bool:
 
     Returns:
         Whether it ran to its end.
-
-    Raises:
-        InputError: The folder holds an experiment already or cannot be written.
     """
     config = plan.config
     watched = counting.counted_arms(config.experiment)
@@ -161,11 +154,7 @@ def _counted(config: CompareConfig, arms: Container[str]) -> dict[str, CounterRe
 
 
 def read_result(folder: Path) -> ExperimentResult:
-    """Evaluates an experiment from its records; the same records give the same results.
-
-    Raises:
-        InputError: A record is malformed.
-    """
+    """Evaluates an experiment from its records; the same records give the same results."""
     header = folders.read_header(folder)
     campaigns, summaries = {}, {}
     for name in header.workloads:
@@ -282,10 +271,6 @@ def _unable(setting: WorkloadSpec, prepared: PreparedTarget) -> str:
     return ""
 
 
-def _no_arms_reason(unavailable: Iterable[UnavailableTarget]) -> str:
-    return "; ".join(f"{one.name} is missing: {one.reason}" for one in unavailable)
-
-
 def _requirements(experiment: Experiment, setting: WorkloadSpec, arms: int) -> WorkloadRequirements:
     """What claims and published values require of one workload."""
     wanted = [
@@ -322,7 +307,6 @@ def _compare_config(
         cores = CoreAssignment(server=available_cores(), generator=available_cores(), shared=True)
     return CompareConfig(
         arms_prepared=arms,
-        floor=None,
         unavailable=unavailable,
         workload=Workload(
             path=setting.path,
@@ -344,7 +328,7 @@ def _compare_config(
         cores=cores,
         folder=config.folder / setting.name,
         version=config.version,
-        load_mode=LoadMode.CLOSED if setting.closed_loop else LoadMode.COMMON,
+        closed_loop=setting.closed_loop,
         one_load=True,
         noise_floors=config.noise_floors,
         paired_trials=need.compares_cost or setting.closed_loop or setting.pipeline > 1,

@@ -36,11 +36,7 @@ Mistake = tuple[Keys, str]
 
 
 def find_experiment(name: str) -> Path:
-    """The file of an experiment: built in by name, or by path.
-
-    Raises:
-        InputError: There is none.
-    """
+    """The file of an experiment: built in by name, or by path."""
     path = Path(name)
     if path.suffix == ".toml":
         if not path.is_file():
@@ -58,17 +54,11 @@ def find_experiment(name: str) -> Path:
 
 
 def builtin_experiments() -> list[Path]:
-    """Files of the experiments that come with jissoku."""
     return sorted(BUILTIN_EXPERIMENTS.glob("*.toml"))
 
 
 def read(path: Path, recipes: Mapping[str, Recipe]) -> Experiment:
-    """Reads an experiment; its name is the file's.
-
-    Raises:
-        InputError: The file cannot be read or is not TOML, or a key is missing, unknown or
-            invalid: one sentence with file name, line, key and the allowed values.
-    """
+    """Reads an experiment; its name is the file's."""
     experiment = toml_file.read(path, Experiment, name=path.stem)
     for keys, message in _mistakes(experiment, recipes):
         raise toml_file.mistake(path.name, path.read_text(encoding="utf-8"), keys, message)
@@ -86,7 +76,8 @@ def _mistakes(experiment: Experiment, recipes: Mapping[str, Recipe]) -> Iterator
         for index, name in enumerate(names):
             if names.index(name) != index:
                 yield (key, index, "name"), f"{name!r} is there twice"
-    yield from _targets(experiment, recipes)
+    for index, spec in enumerate(experiment.target):
+        yield from _target(spec, ("target", index), recipes)
     yield from _factors(experiment, recipes)
     yield from _workloads(experiment)
     yield from _benchmarks(experiment, recipes)
@@ -107,11 +98,6 @@ def _published(experiment: Experiment) -> Iterator[Mistake]:
             yield from _quantity_mistakes(wanted, at, experiment)
         except GrammarError as error:
             yield at, str(error)
-
-
-def _targets(experiment: Experiment, recipes: Mapping[str, Recipe]) -> Iterator[Mistake]:
-    for index, spec in enumerate(experiment.target):
-        yield from _target(spec, ("target", index), recipes)
 
 
 def _target(spec: TargetSpec, at: Keys, recipes: Mapping[str, Recipe]) -> Iterator[Mistake]:

@@ -42,7 +42,7 @@ Seen = TypeVar("Seen")
 WARMUP_NS = 300_000_000
 WINDOW_NS = 1_500_000_000
 
-NAMES = {"wire": "the wire", "syscalls": "system calls"}
+NAMES = {"wire": "the wire", "syscalls": "system calls", "floor": "the floor"}
 
 # Two seconds of one busy core are two thousand samples.
 PROFILE_NS = 2_000_000_000
@@ -74,9 +74,6 @@ def explain(question: ExplainConfig, note: Callable[[str], None]) -> Explanation
 
     Returns:
         None if it was interrupted; all started processes are stopped.
-
-    Raises:
-        TargetError: It cannot be started, exits, or gives no successful answer.
     """
     with Interruption() as interruption:
         try:
@@ -134,20 +131,17 @@ class _Observer:
     def observe(self) -> Observations:
         of_wire = self._probe("wire", lambda up: probes.observe_wire(self._request_target(up)))
         of_calls = self._probe(
-            "syscalls",
-            lambda up: probes.observe_syscalls(self._request_target(up), self._pids(up)),
+            "syscalls", lambda up: probes.observe_syscalls(self._request_target(up), _pids(up))
         )
-        of_load = self._probe("load", lambda up: self._load(up, self._config.workload))
+        of_load = self._probe("load", self._load)
         of_profile = self._probe("functions", self._profile)
         of_memory = self._probe(
             "memory",
-            lambda up: probes.observe_memory(self._request_target(up), lambda: self._pids(up)),
+            lambda up: probes.observe_memory(self._request_target(up), lambda: _pids(up)),
         )
-        of_timers = (
-            self._probe("timers", self._timers, on=self._one_core)
-            if self._can_probe_timers()
-            else None
-        )
+        of_timers = None
+        if self._can_probe_timers():
+            of_timers = self._probe("timers", self._timers, on=self._one_core)
         of_floor = self._floor()
         costs = {}
         if self._is_wanted("syscalls"):
@@ -170,24 +164,30 @@ class _Observer:
         return not self._config.probes or probe in self._config.probes
 
     def _probe(
-        self, name: str, probe: Callable[[RunningTarget], Seen], on: tuple[int, ...] = ()
+        self,
+        name: str,
+        probe: Callable[[RunningTarget], Seen],
+        on: tuple[int, ...] = (),
+        floor: PreparedTarget | None = None,
     ) -> Seen | None:
+        """Starts the target, or the floor, for a probe; None if it failed or is not wanted."""
         if not self._is_wanted(name):
             return None
         self._note(f"Looking at {NAMES.get(name, name)}.")
-        with self._started(self._config.prepared, on or self._cores.server) as running:
+        prepared = floor or self._config.prepared
+        with self._started(prepared, on or self._cores.server) as running:
             try:
                 return probe(running)
             except ProbeError as error:
                 self._interruption.check()
-                if not running.is_alive():
+                if not floor and not running.is_alive():
                     message = f"{running.name} {running.exit_description()} while it was looked at"
                     raise TargetError(message, stderr=running.output_tail()) from error
-                self._record_failure(NAMES.get(name, name), str(error), error.remedy)
+                self._record_failure(name, str(error), error.remedy)
                 return None
 
-    def _record_failure(self, probe: str, reason: str, result: str = "") -> None:
-        self._lost.append(ProbeFailure(probe=probe, reason=reason, hint=result))
+    def _record_failure(self, name: str, reason: str, hint: str = "") -> None:
+        self._lost.append(ProbeFailure(probe=NAMES.get(name, name), reason=reason, hint=hint))
 
     @contextmanager
     def _started(self, prepared: PreparedTarget, on: tuple[int, ...]) -> Iterator[RunningTarget]:
@@ -207,20 +207,13 @@ class _Observer:
             method=asked.method,
         )
 
-    @staticmethod
-    def _root(running: RunningTarget) -> int | None:
-        return running.pid or listener_pid(running.address)
-
-    def _pids(self, running: RunningTarget) -> set[int]:
-        return process_tree(self._root(running))
-
-    def _load(self, running: RunningTarget, workload: Workload) -> LoadObservation:
-        spec = self._spec(running, workload, WINDOW_NS)
+    def _load(self, running: RunningTarget) -> LoadObservation:
+        spec = self._spec({running.name: running}, self._config.workload, WARMUP_NS, WINDOW_NS)
         return probes.observe_load(spec, self._cores, started=self._interruption.waits_for)
 
     def _profile(self, running: RunningTarget) -> ProfileObservation:
         """Samples the target under the same load, in a longer window for enough samples."""
-        spec = self._spec(running, self._config.workload, PROFILE_NS)
+        spec = self._spec({running.name: running}, self._config.workload, WARMUP_NS, PROFILE_NS)
         try:
             measured, samples = profile_load(
                 spec,
@@ -234,15 +227,17 @@ class _Observer:
             requests=measured.requests, cpu_ns=measured.cpu_ns or 0, samples=samples
         )
 
-    def _spec(self, running: RunningTarget, workload: Workload, window_ns: int) -> LoadSpec:
+    def _spec(
+        self, arms: dict[str, RunningTarget], workload: Workload, warmup_ns: int, window_ns: int
+    ) -> LoadSpec:
         return LoadSpec(
-            arms=(running.name,),
-            urls=(running.address.url(workload.path),),
-            roots=(self._root(running),),
+            arms=tuple(arms),
+            urls=tuple(running.address.url(workload.path) for running in arms.values()),
+            roots=tuple(map(_root, arms.values())),
             body=None,
             status=200,
             workload=workload,
-            warmup_ns=WARMUP_NS,
+            warmup_ns=warmup_ns,
             window_ns=window_ns,
             seed=self._config.seed,
         )
@@ -253,7 +248,7 @@ class _Observer:
             return False
         parts = self._config.prepared.capabilities
         if parts and Capability.DELAY not in parts:
-            self._record_failure("timers", "the target does not serve /delay", "")
+            self._record_failure("timers", "the target does not serve /delay")
             return False
         return True
 
@@ -278,32 +273,23 @@ class _Observer:
             return None
 
     def _cost(self, running: RunningTarget, copy: RunningTarget | None) -> probes.LoadCost:
-        both = [running] if copy is None else [running, copy]
-        spec = LoadSpec(
-            arms=("target", "copy")[: len(both)],
-            urls=tuple(one.address.url(SHORT_DELAYS.path) for one in both),
-            roots=tuple(self._root(one) for one in both),
-            body=None,
-            status=200,
-            workload=SHORT_DELAYS,
-            warmup_ns=DELAYS_WARMUP_NS,
-            window_ns=DELAYS_WINDOW_NS,
-            seed=self._config.seed,
-        )
+        arms = {"target": running} | ({} if copy is None else {"copy": copy})
+        spec = self._spec(arms, SHORT_DELAYS, DELAYS_WARMUP_NS, DELAYS_WINDOW_NS)
         costs = probes.observe_costs(spec, self._cores, started=self._interruption.waits_for)
         return probes.LoadCost(target_ns=costs[0], control_ns=costs[-1] if copy else None)
 
     def _floor(self) -> LoadObservation | None:
-        if not self._is_wanted("floor"):
-            return None
         floor = self._config.floor
         if floor is None:
-            self._record_failure("the floor", "it does not serve this path", "use / or /42")
+            if self._is_wanted("floor"):
+                self._record_failure("floor", "it does not serve this path", "use / or /42")
             return None
-        self._note("Looking at the floor.")
-        with self._started(floor, self._cores.server) as running:
-            try:
-                return self._load(running, self._config.workload)
-            except ProbeError as error:
-                self._record_failure("the floor", str(error))
-                return None
+        return self._probe("floor", self._load, floor=floor)
+
+
+def _root(running: RunningTarget) -> int | None:
+    return running.pid or listener_pid(running.address)
+
+
+def _pids(running: RunningTarget) -> set[int]:
+    return process_tree(_root(running))

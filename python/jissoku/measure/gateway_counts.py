@@ -4,8 +4,7 @@ import asyncio
 import random
 import re
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -19,13 +18,11 @@ from jissoku.conformance.counted_load import (
 )
 from jissoku.conformance.messages import MalformedRequest, RequestReader
 from jissoku.conformance.stream_readers import difference, mutated_requests, stream_readers
-from jissoku.model import Transport, Workload
+from jissoku.measure.conformance import started_gateway
+from jissoku.model import Transport
 from jissoku.system.address import HOST, Address
-from jissoku.system.cores import available_cores
 from jissoku.system.interruption import Interruption
-from jissoku.targets.launch import Launcher, wait_for_listener
 from jissoku.targets.prepare import PreparedTarget
-from jissoku.targets.process import RunningTarget
 
 CLIENTS = 64
 
@@ -71,7 +68,6 @@ def count_gateway(config: CountConfig) -> CountResult:
     """Starts the proxy before a counting server, and applies the load.
 
     Raises:
-        TargetError: The proxy cannot be started.
         Interrupted: On request.
     """
     with Interruption() as interruption:
@@ -84,21 +80,24 @@ async def _count(config: CountConfig, interruption: Interruption) -> CountResult
     upstream = CountingUpstream(
         config.transport, idle_s=IDLE_S if is_race else None, work_s=0.0 if is_race else WORK_S
     )
-    async with upstream, _started(config, upstream, interruption) as running:
-        clients = [CountedClient(running.address, n, counts) for n in range(CLIENTS)]
-        try:
-            if is_race:
-                await in_rounds(
-                    clients,
-                    requests=config.amount,
-                    pause_s=lambda rng: rng.uniform(*PAUSE_S),
-                    seed=config.seed,
-                )
-            else:
-                await _restart(config, upstream, clients, interruption)
-        finally:
-            for client in clients:
-                client.close()
+    rng = random.Random(config.seed)
+    async with upstream:
+        addresses = (upstream.address,)
+        with started_gateway(config.prepared, addresses, rng, interruption) as running:
+            clients = [CountedClient(running.address, n, counts) for n in range(CLIENTS)]
+            try:
+                if is_race:
+                    await in_rounds(
+                        clients,
+                        requests=config.amount,
+                        pause_s=lambda rng: rng.uniform(*PAUSE_S),
+                        seed=config.seed,
+                    )
+                else:
+                    await _restart(config, upstream, clients, interruption)
+            finally:
+                for client in clients:
+                    client.close()
     add_doubled(counts, upstream.received)
     return CountResult(counts=counts, connections=upstream.connections)
 
@@ -117,22 +116,6 @@ async def _restart(
         upstream.restart()
     done.set()
     await load
-
-
-@asynccontextmanager
-async def _started(
-    config: CountConfig, upstream: CountingUpstream, interruption: Interruption
-) -> AsyncIterator[RunningTarget]:
-    launcher = Launcher(
-        cores=available_cores(),
-        rng=random.Random(config.seed),
-        workers=1,
-        give_up=lambda: interruption.asked,
-        upstreams=(upstream.address,),
-    )
-    with launcher.start(config.prepared, Workload()) as running:
-        wait_for_listener(running, give_up=lambda: interruption.asked)
-        yield running
 
 
 READ_BYTES = 65536
@@ -183,7 +166,6 @@ class _Server:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def finish(self) -> None:
-        """Closes all connections."""
         for writer in self._writers:
             writer.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -214,7 +196,6 @@ def count_mutations(prepared: PreparedTarget, amount: int, seed: int = 0) -> Mut
     """Sends mutated requests, each on a new connection, and parses the forwarded bytes.
 
     Raises:
-        TargetError: The proxy cannot be started.
         Interrupted: On request.
     """
     with Interruption() as interruption:
@@ -227,15 +208,7 @@ async def _count_mutations(
     counts, kept = MutationCounts(sent=amount), _Server()
     server = await asyncio.start_server(kept.serve, HOST, 0, backlog=512)
     address = Address(port=server.sockets[0].getsockname()[1])
-    launcher = Launcher(
-        cores=available_cores(),
-        rng=random.Random(seed),
-        workers=1,
-        give_up=lambda: interruption.asked,
-        upstreams=(address,),
-    )
-    with launcher.start(prepared, Workload()) as running:
-        wait_for_listener(running)
+    with started_gateway(prepared, (address,), random.Random(seed), interruption) as running:
         waiting = list(enumerate(mutated_requests(amount, seed)))
 
         async def client() -> None:

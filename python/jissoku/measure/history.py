@@ -1,9 +1,8 @@
 """The index of runs, brought up to date and opened: lists, series and comparisons."""
 
 import weakref
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -31,70 +30,43 @@ from jissoku.report.format import clean
 from jissoku.targets.placeholders import default_cache
 
 
-@dataclass(frozen=True, slots=True)
-class State:
-    """What an index was opened over.
-
-    Attributes:
-        present: By key of a run its folder, and why it is unfinished.
-        broken: Folders whose records cannot be read, a sentence each.
-    """
-
-    present: Present
-    broken: tuple[str, ...]
-
-
 class History:
     """An open index. What is computed from all runs is kept, so that a second question is fast.
 
     Attributes:
         index: Of these and other runs.
-        session: A connection to it that shows the runs that were found.
-        state: Its input.
+        present: By key of a run its folder, and why it is unfinished.
+        broken: Folders whose records cannot be read, a sentence each.
+        session: A connection to the index that shows the runs that are present.
+        headers_read: By key the headers that were read so far: all, or none.
         is_damaged: Whether something could not be read.
     """
 
-    def __init__(self, index: HistoryIndex, state: State, before: "History | None" = None) -> None:
-        """Opens the index.
-
-        Args:
-            index: Of these and other runs.
-            state: What to show.
-            before: A history of other runs: headers that it has read are not read again.
-
-        Raises:
-            JissokuError: The index is damaged.
-        """
+    def __init__(
+        self,
+        index: HistoryIndex,
+        present: Present,
+        broken: tuple[str, ...],
+        before: "History | None" = None,
+    ) -> None:
+        """Opens the index; headers that the history `before` has read are not read again."""
         self.index = index
-        self.state = state
+        self.present = present
+        self.broken = broken
         with index.reading():
-            self.session = index.connect(state.present)
+            self.session = index.connect(present)
         weakref.finalize(self, self.session.close)
         self.is_damaged = False
         self._before = before.headers_read if before else {}
         self._headers: tuple[IndexedRun, ...] | None = None
-        self._by_key: dict[str, IndexedRun] = {}
+        self.headers_read: dict[str, IndexedRun] = {}
         self._occasions: tuple[Occasion, ...] | None = None
         self._taus: dict[str, Tau] = {}
         self._series: dict[str, tuple[Series, ...]] = {}
 
-    @property
-    def broken(self) -> tuple[str, ...]:
-        """Folders whose records cannot be read, a sentence each."""
-        return self.state.broken
-
-    @property
-    def headers_read(self) -> Mapping[str, IndexedRun]:
-        """By key the headers that were read so far: all, or none."""
-        return self._by_key
-
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """The block reads of the database.
-
-        Raises:
-            JissokuError: The index is damaged, and was removed.
-        """
+        """The block reads of the database."""
         try:
             with self.index.reading():
                 yield
@@ -105,15 +77,14 @@ class History:
     def runs(self) -> tuple[IndexedRun, ...]:
         """All runs, earliest first, with all their measurements: for few runs."""
         headers = self.headers()
-        with self.reading():
-            logs = queries.logs_of(self.session, self._by_key)
-        return tuple(updated(run, logs=logs.get(run.row.run, {})) for run in headers)
+        measured = self._measured(self.headers_read)
+        return tuple(measured[run.row.run] for run in headers)
 
     def headers(self) -> tuple[IndexedRun, ...]:
         """All runs, earliest first, without their measurements; read once."""
         if self._headers is None:
             self._headers = self._read_headers()
-            self._by_key = {run.row.run: run for run in self._headers}
+            self.headers_read = {run.row.run: run for run in self._headers}
             self._before = {}
         return self._headers
 
@@ -140,7 +111,7 @@ class History:
             KeyError: There is no run of a key.
         """
         self.headers()
-        earlier, later = sorted((self._by_key[first], self._by_key[second]), key=started)
+        earlier, later = sorted((self.headers_read[first], self.headers_read[second]), key=started)
         tau = self.tau(later.row.machine)
         measured = self._measured({first, second})
         return run_difference(measured[earlier.row.run], measured[later.row.run], tau)
@@ -174,17 +145,19 @@ class History:
             needed = {key for one in planned for key in one.runs}
             means = queries.means_of(self.session, needed, units)
         taus = {plan.last[-1].row.machine for plan in plans}
-        measured = {key: updated(self._by_key[key], means=means.get(key, {})) for key in needed}
+        measured = {
+            key: updated(self.headers_read[key], means=means.get(key, {})) for key in needed
+        }
         measured |= self._measured({key for one in planned for key in one.beside_changes})
         return finished_series(planned, measured, {one: self.tau(one) for one in taus})
 
     def _measured(self, keys: Collection[str]) -> dict[str, IndexedRun]:
         with self.reading():
             logs = queries.logs_of(self.session, keys)
-        return {key: updated(self._by_key[key], logs=logs.get(key, {})) for key in keys}
+        return {key: updated(self.headers_read[key], logs=logs.get(key, {})) for key in keys}
 
     def _read_headers(self) -> tuple[IndexedRun, ...]:
-        present, before = self.state.present, self._before
+        present, before = self.present, self._before
         new = present.keys() - before.keys()
         kept = [_placed(before[key], *present[key]) for key in present if key in before]
         with self.reading():
@@ -201,25 +174,13 @@ def _placed(run: IndexedRun, folder: str, unfinished: str) -> IndexedRun:
 class FoundRuns:
     """The runs below some folders as they are now, beside an index that may not have all of them.
 
-    Attributes:
-        index: Of these and other runs.
-        present: By key of a run its folder, and why it is unfinished.
-        broken: Folders whose records cannot be read, a sentence each.
+    The attributes are those of the history that `opened` returns.
     """
 
     def __init__(
         self, roots: Sequence[Path], cache: Path | None = None, before: History | None = None
     ) -> None:
-        """Looks for them.
-
-        Args:
-            roots: Folders of runs.
-            cache: Folder of the index; default: the user's cache.
-            before: A history opened before, of which `opened` uses what is the same.
-
-        Raises:
-            InputError: A folder does not exist.
-        """
+        """Looks for them; the arguments are those of `open_history`."""
         is_usable = before is not None and not before.is_damaged
         self._before = before if is_usable else None
         self.index = index_in(cache)
@@ -232,11 +193,7 @@ class FoundRuns:
         return [key for key in self.present if key not in known]
 
     def add(self, keys: Iterable[str]) -> None:
-        """Adds runs to the index; those that cannot be read are left out.
-
-        Raises:
-            JissokuError: The index cannot be written.
-        """
+        """Adds runs to the index; those that cannot be read are left out."""
         batch = []
         for key in keys:
             try:
@@ -250,11 +207,7 @@ class FoundRuns:
         self.broken.append(clean(f"{self.present.pop(key)[0]} is left out: {reason}"))
 
     def check_any(self) -> None:
-        """Refuses to show nothing.
-
-        Raises:
-            InputError: There is no run.
-        """
+        """Raises InputError if there is no run."""
         if not self.present:
             more = f" ({self.broken[0]})" if self.broken else ""
             where = clean(", ".join(map(str, self._roots)))
@@ -263,17 +216,13 @@ class FoundRuns:
             )
 
     def opened(self) -> History:
-        """The index over those runs that it has; the one opened before, if nothing has changed.
-
-        Raises:
-            JissokuError: The index is damaged.
-        """
-        known = self.index.known()
+        """The index over those runs that it has; the one opened before, if nothing has changed."""
+        known, before = self.index.known(), self._before
         present = {key: place for key, place in self.present.items() if key in known}
-        state = State(present, tuple(self.broken))
-        if self._before is not None and self._before.state == state:
-            return self._before
-        return History(self.index, state, self._before)
+        broken = tuple(self.broken)
+        if before is not None and (before.present, before.broken) == (present, broken):
+            return before
+        return History(self.index, present, broken, before)
 
 
 def index_in(cache: Path | None = None) -> HistoryIndex:
@@ -282,11 +231,7 @@ def index_in(cache: Path | None = None) -> HistoryIndex:
 
 
 def rows_of(key: str, folder: str) -> RunRows:
-    """The rows of a run.
-
-    Raises:
-        InputError: Its records cannot be read.
-    """
+    """The rows of a run; raises InputError if its records cannot be read."""
     place = Path(folder)
     try:
         run, trials = records.read(place)
@@ -335,10 +280,6 @@ def open_history(
         note: Receives messages about slow steps.
         cache: Folder of the index; default: the user's cache.
         before: A history opened before; returned again if nothing has changed.
-
-    Raises:
-        InputError: A folder does not exist, or none holds a run.
-        JissokuError: The index cannot be written, or is damaged.
     """
     found = FoundRuns(roots, cache, before)
     new = found.new()
@@ -348,7 +289,7 @@ def open_history(
         found.add(new[first : first + BATCH])
     found.check_any()
     history = found.opened()
-    if len(history.state.present) < len(found.present):
+    if len(history.present) < len(found.present):
         raise JissokuError(
             "another process changed the index while it was written: run the same command again"
         )
@@ -356,11 +297,7 @@ def open_history(
 
 
 def find_run(runs: Sequence[IndexedRun], name: str) -> IndexedRun:
-    """A run by its folder, the end of its folder's path, or the beginning of its key.
-
-    Raises:
-        InputError: No run or several match.
-    """
+    """A run by its folder, the end of its folder's path, or the beginning of its key."""
     asked = Path(name)
     found = [run for run in runs if Path(run.folder) == asked]
     found = found or [
@@ -378,11 +315,7 @@ def find_run(runs: Sequence[IndexedRun], name: str) -> IndexedRun:
 
 
 def compare_folders(earlier: Path, later: Path) -> RunDifference:
-    """Compares two runs, given by folder, relative to arms that are the same program in both.
-
-    Raises:
-        InputError: A folder holds no run that can be read.
-    """
+    """Compares two runs, given by folder, relative to arms that are the same program in both."""
     with TemporaryDirectory(prefix="jissoku-history-") as scratch:
         found = open_history((earlier, later), lambda _: None, Path(scratch))
         known = found.runs()

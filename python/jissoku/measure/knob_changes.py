@@ -34,11 +34,6 @@ ASK_LIMIT_S = 20.0
 def tuning_target(
     recipe: Recipe, knobs: Sequence[Knob], *, config: Path | None, listen: str
 ) -> TuningTarget:
-    """Prepares the target of a tuning.
-
-    Raises:
-        InputError: The recipe has no knobs or is unavailable, or the configuration is unusable.
-    """
     base = prepare(recipe, build_paths())
     if isinstance(base, UnavailableTarget):
         raise InputError(base.sentence)
@@ -60,81 +55,90 @@ def target_of_configuration(
         base: nginx, prepared from its recipe.
         prefix: The folder that relative paths of a configuration refer to, as nginx was built.
         listen: The address that receives requests; empty: it is chosen.
-
-    Raises:
-        InputError: It is not a configuration, or cannot be run here.
     """
     original = nginx_config.read(path)
     nginx_sandbox.require_http(original)
-    listen_address = nginx_sandbox.choose_listen_address(original, listen)
-    known = {knob.name: knob for knob in knobs}
-    tried, skipped = _applicable(original, knobs)
+    address = nginx_sandbox.choose_listen_address(original, listen)
 
-    def switched(names: tuple[str, ...]) -> Configuration:
-        return _switched(original, [known[name] for name in names])
+    def unfit(knob: Knob) -> str:
+        reason = nginx_config.unfit(original, knob, len(available_cores()))
+        return reason or _if_same(nginx_config.switch(original, knob), original)
 
-    return TuningTarget(
-        name=f"nginx with {path}",
-        knobs=tried,
-        skipped=skipped,
-        prepared=lambda names: nginx_sandbox.prepared(
-            base, switched(names), listen_address, prefix
+    return _target(
+        f"nginx with {path}",
+        knobs,
+        unfit,
+        prepared=lambda some: nginx_sandbox.prepared(
+            base, _switched(original, some), address, prefix
         ),
-        diff=lambda names: original.diff(switched(names)),
-        sandbox=nginx_sandbox.describe_changes(listen_address),
+        diff=lambda some: original.diff(_switched(original, some)),
+        sandbox=nginx_sandbox.describe_changes(address),
     )
 
 
 def target_of_haproxy_configuration(
     path: Path, base: PreparedTarget, knobs: Sequence[Knob], *, listen: str = ""
 ) -> TuningTarget:
-    """The user's HAProxy configuration; it is only read. `base` is prepared from HAProxy's recipe.
-
-    Raises:
-        InputError: It is not a configuration, or cannot be run here.
-    """
+    """The user's HAProxy configuration, which is only read; `base` is prepared from its recipe."""
     path = path.absolute()
     original = haproxy_config.read(path)
     require_no_placeholder(path, original)
-    chosen = haproxy_config.choose_listen_address(path, original, listen)
-    known = {knob.name: knob for knob in knobs}
-    skipped = {
-        knob.name: why or ALREADY_SET
-        for knob in knobs
-        if (why := haproxy_config.unfit(original, knob))
-        or haproxy_config.switch(original, knob) == original
-    }
+    address = haproxy_config.choose_listen_address(path, original, listen)
 
-    def switched(names: tuple[str, ...]) -> str:
-        return _lines_switched(original, [known[name] for name in names])
+    def unfit(knob: Knob) -> str:
+        reason = haproxy_config.unfit(original, knob)
+        return reason or _if_same(haproxy_config.switch(original, knob), original)
 
-    return TuningTarget(
-        name=f"haproxy with {path}",
-        knobs=tuple(knob for knob in knobs if knob.name not in skipped),
-        skipped=skipped,
-        prepared=lambda names: haproxy_config.prepared(base, switched(names), chosen),
-        diff=lambda names: "".join(_lines(original, switched(names), str(path))),
-        sandbox=haproxy_config.describe_changes(chosen),
+    return _target(
+        f"haproxy with {path}",
+        knobs,
+        unfit,
+        prepared=lambda some: haproxy_config.prepared(
+            base, _lines_switched(original, some), address
+        ),
+        diff=lambda some: "".join(_lines(original, _lines_switched(original, some), str(path))),
+        sandbox=haproxy_config.describe_changes(address),
     )
 
 
 def target_of_recipe(recipe: Recipe, knobs: Sequence[Knob], base: PreparedTarget) -> TuningTarget:
-    """A recipe, whose knobs change its configuration, its environment or its command.
-
-    Raises:
-        InputError: It has no knobs.
-    """
+    """A recipe, whose knobs change its configuration, its environment or its command."""
     if not knobs:
         raise InputError(f"the recipe {recipe.name} has no knobs to try")
-    known = {knob.name: knob for knob in knobs}
-    skipped = {knob.name: why for knob in knobs if (why := _no_effect_reason(base, knob))}
-    return TuningTarget(
-        name=recipe.name,
-        knobs=tuple(knob for knob in knobs if knob.name not in skipped),
-        skipped=dict(sorted(skipped.items())),
-        prepared=lambda names: _prepared(base, [known[name] for name in names]),
-        diff=lambda names: _diff(base, _prepared(base, [known[name] for name in names])),
+    found = _target(
+        recipe.name,
+        knobs,
+        lambda knob: _no_effect_reason(base, knob),
+        prepared=lambda some: _prepared(base, some),
+        diff=lambda some: _diff(base, _prepared(base, some)),
     )
+    return updated(found, skipped=dict(sorted(found.skipped.items())))
+
+
+def _target(
+    name: str,
+    knobs: Sequence[Knob],
+    unfit: Callable[[Knob], str],
+    *,
+    prepared: Callable[[list[Knob]], PreparedTarget],
+    diff: Callable[[list[Knob]], str],
+    sandbox: tuple[str, ...] = (),
+) -> TuningTarget:
+    """A target with the knobs that fit; `unfit` says why one does not, or nothing."""
+    known = {knob.name: knob for knob in knobs}
+    skipped = {knob.name: why for knob in knobs if (why := unfit(knob))}
+    return TuningTarget(
+        name=name,
+        knobs=tuple(knob for knob in knobs if knob.name not in skipped),
+        skipped=skipped,
+        prepared=lambda names: prepared([known[one] for one in names]),
+        diff=lambda names: diff([known[one] for one in names]),
+        sandbox=sandbox,
+    )
+
+
+def _if_same(changed: object, original: object) -> str:
+    return ALREADY_SET if changed == original else ""
 
 
 def _prefix(base: PreparedTarget) -> str:
@@ -148,21 +152,6 @@ def _prefix(base: PreparedTarget) -> str:
         raise InputError(f"nginx does not report how it was built: {error}") from error
     found = re.search(r"--prefix=(\S+)", said.stderr)
     return found[1] if found else "/usr/local/nginx"
-
-
-def _applicable(
-    original: Configuration, knobs: Sequence[Knob]
-) -> tuple[tuple[Knob, ...], dict[str, str]]:
-    tried: list[Knob] = []
-    skipped: dict[str, str] = {}
-    for knob in knobs:
-        if why := nginx_config.unfit(original, knob, len(available_cores())):
-            skipped[knob.name] = why
-        elif nginx_config.switch(original, knob) == original:
-            skipped[knob.name] = ALREADY_SET
-        else:
-            tried.append(knob)
-    return tuple(tried), skipped
 
 
 def _no_effect_reason(base: PreparedTarget, knob: Knob) -> str:
@@ -256,8 +245,8 @@ def _diff(before: PreparedTarget, after: PreparedTarget) -> str:
     parts: list[str] = []
     for old, new in zip(before.config, after.config, strict=True):
         parts += _lines(old.text, new.text, old.name)
-    for what, show in _SHOWN.items():
-        parts += _lines(show(before), show(after), what)
+    parts += _lines(_environment(before), _environment(after), "environment")
+    parts += _lines(_command(before), _command(after), "command")
     return "".join(parts)
 
 
@@ -273,9 +262,3 @@ def _environment(prepared: PreparedTarget) -> str:
 
 def _command(prepared: PreparedTarget) -> str:
     return " ".join(prepared.start.command) + os.linesep if prepared.start else ""
-
-
-_SHOWN: dict[str, Callable[[PreparedTarget], str]] = {
-    "environment": _environment,
-    "command": _command,
-}

@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,57 +43,45 @@ GRACE_S = 20
 
 
 @dataclass(frozen=True, slots=True)
-class _GeneratorResult:
-    """The load generator's report, and the values read at its window's start and end.
+class _Clocks:
+    """Nanoseconds so far, of the kernel's own threads, of `jissoku ui`, and without a core.
 
     Attributes:
-        rss: Resident bytes when the window closed, by the target's root.
-        kernel_cpu_ns: Of the kernel's own threads, in the window.
-        viewer_cpu_ns: Of `jissoku ui`, in the window.
-        report: Its JSON output; empty if it measured nothing.
-        waiting: Of the targets and of the load generator, for a core.
+        targets_waited_ns: Time in which threads were ready and had no core; None if not counted.
     """
 
-    rss: dict[int, int]
-    kernel_cpu_ns: int | None
-    viewer_cpu_ns: int | None
-    report: bytes
-    stderr: str
-    waiting: "_Waiting"
-
-
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    """Nanoseconds in which threads were ready and had no core; None where they are not counted."""
-
-    at_ns: int = 0
-    targets_ns: int | None = None
-    generator_ns: int | None = None
+    at_ns: int
+    kernel: dict[int, int]
+    viewer_ns: int
+    targets_waited_ns: int | None
+    generator_waited_ns: int | None
 
     @classmethod
-    def read(cls, targets: Sequence[int], generator: int) -> "_Waiting":
-        """The counters of now."""
-        now = time.monotonic_ns()
-        return cls(now, processes.waited_ns(targets), processes.waited_ns([generator]))
-
-    def until(self, later: "_Waiting") -> "_Waiting":
-        """What was added between two readings."""
-        return _Waiting(
-            later.at_ns - self.at_ns,
-            _added(self.targets_ns, later.targets_ns),
-            _added(self.generator_ns, later.generator_ns),
+    def read(cls, targets: Sequence[int], generator: int, viewer: frozenset[int]) -> "_Clocks":
+        kernel = processes.kernel_cpu_ns()
+        return cls(
+            at_ns=time.monotonic_ns(),
+            kernel=kernel,
+            targets_waited_ns=processes.waited_ns(targets),
+            generator_waited_ns=processes.waited_ns([generator]),
+            viewer_ns=background.cpu_ns(viewer),
         )
 
-    def fraction(self, waited_ns: int | None) -> float | None:
-        """As a part of the window; None without one."""
-        return None if waited_ns is None or not self.at_ns else waited_ns / self.at_ns
 
+@dataclass(slots=True)
+class _GeneratorResult:
+    """What the load generator wrote, and the values read at its window's start and end.
 
-def _added(before_ns: int | None, after_ns: int | None) -> int | None:
-    """Without the time of threads that ended meanwhile."""
-    if before_ns is None or after_ns is None:
-        return None
-    return max(0, after_ns - before_ns)
+    Attributes:
+        report: Its JSON output; empty if it measured nothing.
+        rss: Resident bytes when the window closed, by the target's root.
+    """
+
+    report: str = ""
+    stderr: str = ""
+    opened: _Clocks | None = None
+    closed: _Clocks | None = None
+    rss: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +127,6 @@ class LoadgenError(JissokuError):
     """
 
     def __init__(self, message: str, *, arm: str = "") -> None:
-        """Stores the responsible arm with the message."""
         super().__init__(message)
         self.arm = arm
 
@@ -168,7 +156,7 @@ def run_load(
         before = conditions.snapshot(_roots(spec), spec.own_processes)
         watching = background.viewer_pids()
         with (
-            load_window(_planned_ns(spec)),
+            load_window(spec.warmup_ns + spec.idle_watch_ns + spec.window_ns),
             subprocess.Popen(
                 command(spec, files, cores),
                 stdin=subprocess.DEVNULL,
@@ -193,14 +181,8 @@ def run_load(
     _require_responses(spec, report)
     after = conditions.snapshot(_roots(spec), spec.own_processes)
     seen = conditions.interval_change(before, after, cores.server)
-    found = updated(
-        _conditions(spec, report, seen, cores),
-        kernel_cpu_ns=said.kernel_cpu_ns,
-        viewer_cpu_ns=said.viewer_cpu_ns,
-        target_wait_fraction=said.waiting.fraction(said.waiting.targets_ns),
-        generator_wait_fraction=said.waiting.fraction(said.waiting.generator_ns),
-    )
-    return _measurements(spec, report, seen, said.rss), found
+    found = _conditions(spec, report, seen, cores)
+    return _measurements(spec, report, seen, said.rss), _with_clocks(found, said)
 
 
 def _monitor(
@@ -215,51 +197,49 @@ def _monitor(
     that waits for room in one does not end the other.
     """
     assert process.stderr is not None
-    report = _ReportReader(process)
-    rss: dict[int, int] = {}
-    opened: dict[int, int] = {}
-    viewed_ns = 0
-    kernel_cpu_ns, viewer_cpu_ns = None, None
+    assert process.stdout is not None
+    found, complaints = _GeneratorResult(), []
     targets = [pid for pids in before.targets.values() for pid in pids]
-    waiting = _Waiting()
-    complaint: list[str] = []
-    for line in process.stderr:
-        if line.startswith("window open"):
-            on_window("open")
-            opened = processes.kernel_cpu_ns()
-            waiting = _Waiting.read(targets, process.pid)
-            viewed_ns = background.cpu_ns(watching)
-        elif line.startswith("window close"):
-            on_window("close")
-            waiting = waiting.until(_Waiting.read(targets, process.pid))
-            viewer_cpu_ns = max(0, background.cpu_ns(watching) - viewed_ns)
-            kernel_cpu_ns = processes.kernel_spent_ns(opened, processes.kernel_cpu_ns())
-            rss = {root: processes.rss_bytes(pids) for root, pids in before.targets.items()}
-        elif not line.startswith("window "):
-            complaint.append(line.strip())
-    text = report.text()
+    with ThreadPoolExecutor(1) as reader:
+        report = reader.submit(process.stdout.read)
+        for line in process.stderr:
+            if line.startswith("window open"):
+                on_window("open")
+                found.opened = _Clocks.read(targets, process.pid, watching)
+            elif line.startswith("window close"):
+                on_window("close")
+                found.closed = _Clocks.read(targets, process.pid, watching)
+                roots = before.targets.items()
+                found.rss = {root: processes.rss_bytes(pids) for root, pids in roots}
+            elif not line.startswith("window "):
+                complaints.append(line.strip())
+        found.report = report.result()
     process.wait()
-    complaints = " ".join(complaint)
-    return _GeneratorResult(rss, kernel_cpu_ns, viewer_cpu_ns, text.encode(), complaints, waiting)
+    found.stderr = " ".join(complaints)
+    return found
 
 
-class _ReportReader:
-    """Reads the standard output of a process while its standard error is read elsewhere."""
+def _with_clocks(conditions: MachineConditions, found: _GeneratorResult) -> MachineConditions:
+    before, after = found.opened, found.closed
+    if before is None or after is None:
+        return conditions
+    span_ns = after.at_ns - before.at_ns
+    return updated(
+        conditions,
+        kernel_cpu_ns=processes.kernel_spent_ns(before.kernel, after.kernel),
+        viewer_cpu_ns=max(0, after.viewer_ns - before.viewer_ns),
+        target_wait_fraction=_waited(before.targets_waited_ns, after.targets_waited_ns, span_ns),
+        generator_wait_fraction=_waited(
+            before.generator_waited_ns, after.generator_waited_ns, span_ns
+        ),
+    )
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        assert process.stdout is not None
-        self._pipe = process.stdout
-        self._text = ""
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
 
-    def _read(self) -> None:
-        self._text = self._pipe.read()
-
-    def text(self) -> str:
-        """The whole output; waits until the pipe is closed."""
-        self._thread.join()
-        return self._text
+def _waited(before_ns: int | None, after_ns: int | None, span_ns: int) -> float | None:
+    """As a part of the window, without the time of threads that ended meanwhile."""
+    if before_ns is None or after_ns is None or not span_ns:
+        return None
+    return max(0, after_ns - before_ns) / span_ns
 
 
 def _roots(spec: LoadSpec) -> list[int]:
@@ -276,10 +256,6 @@ def _require_responses(spec: LoadSpec, report: Report) -> None:
             why = f"errors: {', '.join(kinds)}" if kinds else hint
             window = f"window of {spec.window_ns / 1e9:g} s"
             raise LoadgenError(f"{arm} gave no answer in the {window}; {why}", arm=arm)
-
-
-def _planned_ns(spec: LoadSpec) -> int:
-    return spec.warmup_ns + spec.idle_watch_ns + spec.window_ns
 
 
 def seconds_at_most(spec: LoadSpec) -> float:
@@ -318,8 +294,9 @@ def command(spec: LoadSpec, files: Path, cores: CoreAssignment) -> list[str]:
     if spec.requests is not None:
         words += ["-n", str(spec.requests)]
     if spec.slice_ns is not None:
-        words += ["--slice", f"{spec.slice_ns}ns"]
-        words += ["--warmup-requests", str(_requests_before_window(spec))]
+        # To each arm its share of the rate, while all of them have their turns.
+        requests = round(spec.warmup_ns / 1e9 * (work.rate_rps or 0) / len(spec.urls))
+        words += ["--slice", f"{spec.slice_ns}ns", "--warmup-requests", str(requests)]
     if spec.idle_watch_ns:
         words += ["--idle-watch", f"{spec.idle_watch_ns}ns"]
     if not work.websocket:
@@ -336,12 +313,6 @@ def command(spec: LoadSpec, files: Path, cores: CoreAssignment) -> list[str]:
     for root in spec.roots:
         words += ["--watch", str(root or 0)]
     return [*words, *spec.urls]
-
-
-def _requests_before_window(spec: LoadSpec) -> int:
-    """To each arm, in time slices: its share of the rate while all of them have their turns."""
-    rate = spec.workload.rate_rps or 0
-    return round(spec.warmup_ns / 1e9 * rate / len(spec.urls))
 
 
 def _request(work: Workload, files: Path) -> list[str]:
@@ -387,17 +358,14 @@ def _measurements(
             migrations_per_second=seen.migrations_per_second.get(root) if root else None,
             active_duration_ns=measurement["slice_duration_ns"],
             slice_cpu_ns=tuple(measurement["slice_cpu_ns"] or ()) if root else (),
-            slices=_slices(measurement) if root else (),
+            slices=msgspec.convert(measurement["slices"] or (), tuple[TimeSlice, ...])
+            if root
+            else (),
             idle_cpu_ns_per_s=measurement["idle_cpu_ns_per_s"] if root else None,
             warmup_requests=spec.warmup_requests.get(arm),
         )
         for arm, root, measurement in zip(spec.arms, spec.roots, report["targets"], strict=True)
     )
-
-
-def _slices(measurement: Mapping[str, Any]) -> tuple[TimeSlice, ...]:
-    """What each time slice took; none where arms are under load at the same time."""
-    return msgspec.convert(measurement["slices"] or (), tuple[TimeSlice, ...])
 
 
 def _conditions(

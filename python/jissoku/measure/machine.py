@@ -1,5 +1,6 @@
 """The properties of the machine that affect results, and those that disturb measurements."""
 
+import datetime as dt
 import hashlib
 import os
 import platform
@@ -39,6 +40,15 @@ def machine() -> Machine:
         clocksource=_word(Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")),
         python=platform.python_version(),
     )
+
+
+def now_utc() -> str:
+    return dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+
+
+def machine_name() -> str:
+    here = machine()
+    return f"{here.cpu_model}, kernel {here.kernel}"
 
 
 def boot() -> str:

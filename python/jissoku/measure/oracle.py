@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from jissoku.errors import InputError, JissokuError
 from jissoku.model.calibration import InstalledTool, LoadPoint, Scenario, Tool
 from jissoku.system import toml_file
 from jissoku.system.address import sockets_of
+from jissoku.system.interruption import Interruption
 from jissoku.system.processes import (
     TICK_NS,
     CoreTimes,
@@ -99,8 +100,6 @@ class CalibrationError(JissokuError):
 
 
 class Oracle:
-    """A running oracle, as a context manager."""
-
     def __init__(
         self, setup: Scenario, folder: Path, cores: tuple[int, ...], tools: tuple[int, ...] = ()
     ) -> None:
@@ -213,13 +212,40 @@ class ToolFailed(Exception):  # noqa: N818 - it voids a window, and is not an er
 
 @dataclass(frozen=True, slots=True)
 class RunningTool:
-    """A generator that was started."""
-
     found: InstalledTool
     process: subprocess.Popen[Any]
     folder: Path
     words: list[str]
     filled: Mapping[str, str]
+
+    def wait_for_connections(self, wanted: int, interruption: Interruption) -> None:
+        """Waits until it has opened its connections and they have sent requests.
+
+        Raises:
+            ToolFailed: It did not do so in time.
+        """
+        deadline = time.monotonic() + CONNECT_S
+        while len(sockets_of(self.process.pid)) < wanted:
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                raise ToolFailed(f"{self.found.tool.name} did not open its {wanted} connections")
+            interruption.check()
+            time.sleep(LOOK_S)
+        wait(SETTLE_S, interruption)
+
+    def wait_for_exit(self, interruption: Interruption) -> int | None:
+        """How it ended; None if it has to be killed."""
+        interruption.waits_for(self.process)
+        try:
+            return self.process.wait(TOOL_END_S)
+        except subprocess.TimeoutExpired:
+            return None
+
+
+def wait(seconds: float, interruption: Interruption) -> None:
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        interruption.check()
+        time.sleep(min(left, NOTICE_S))
 
 
 def start(
@@ -228,51 +254,19 @@ def start(
     folder.mkdir()
     otherwise = cell.otherwise.get(found.tool.name)
     files = found.tool.ask.files | (otherwise.files if otherwise else {})
-    for name, text in files.items():
-        written = text.replace("{url}", oracle.holes["url"])
-        (folder / name).write_text(written, encoding="utf-8")
-    filled = oracle.holes | {
-        "program": found.program,
-        "python": sys.executable,
-        "folder": str(folder),
-    }
+    filled = fill_files(found, files, folder, oracle.holes)
     words = found.tool.command(cell.options_for(found.tool) | {"duration_s": duration_s}, filled)
     words += [word.format_map(filled) for word in (otherwise.words if otherwise else ())]
     return RunningTool(found, start_session(words, folder), folder, words, filled)
 
 
-def wait_for_connections(one: RunningTool, wanted: int, check: Callable[[], object]) -> None:
-    """Waits until a generator has opened its connections and they have sent requests.
-
-    Raises:
-        Failed: It did not do so in time.
-    """
-    deadline = time.monotonic() + CONNECT_S
-    while len(sockets_of(one.process.pid)) < wanted:
-        if time.monotonic() > deadline or one.process.poll() is not None:
-            raise ToolFailed(f"{one.found.tool.name} did not open its {wanted} connections")
-        check()
-        time.sleep(LOOK_S)
-    wait(SETTLE_S, check)
-
-
-def wait(seconds: float, check: Callable[[], object]) -> None:
-    """Waits; returns early on interruption."""
-    end = time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
-        check()
-        time.sleep(min(left, NOTICE_S))
-
-
-def wait_for_exit(
-    one: RunningTool, waits_for: Callable[[subprocess.Popen[Any]], object]
-) -> int | None:
-    """How a generator ended; None if it has to be killed."""
-    waits_for(one.process)
-    try:
-        return one.process.wait(TOOL_END_S)
-    except subprocess.TimeoutExpired:
-        return None
+def fill_files(
+    found: InstalledTool, files: Mapping[str, str], folder: Path, holes: Mapping[str, str]
+) -> dict[str, str]:
+    """Writes a tool's files into its folder; returns the placeholders of its command line."""
+    for name, text in files.items():
+        (folder / name).write_text(text.replace("{url}", holes["url"]), encoding="utf-8")
+    return {**holes, "program": found.program, "python": sys.executable, "folder": str(folder)}
 
 
 def start_session(words: list[str], folder: Path) -> subprocess.Popen[bytes]:
@@ -327,11 +321,7 @@ def read_tools(folder: Path = TOOLS) -> dict[str, Tool]:
 
 
 def find_tool(tool: Tool, home: Path) -> InstalledTool:
-    """Finds a tool on the search path, or in the folder of its installation command.
-
-    Raises:
-        InputError: It is not installed, or does not report its version.
-    """
+    """Finds a tool on the search path, or in the folder of its installation command."""
     places = [str(home / "bin"), os.environ.get("PATH", os.defpath)]
     beside = home / tool.get.program
     program = (

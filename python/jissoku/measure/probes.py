@@ -19,11 +19,10 @@ from jissoku.measure.client import (
     Client,
     ProbeError,
     RequestTarget,
-    close_clients,
-    open_clients,
+    held_clients,
 )
 from jissoku.measure.loadgen import LoadgenError, LoadSpec
-from jissoku.model import CoreAssignment
+from jissoku.model import ArmMeasurement, CoreAssignment, MachineConditions
 from jissoku.model.explanation import (
     LoadObservation,
     MemoryObservation,
@@ -44,24 +43,18 @@ IDLE_CONNECTIONS_MIN = 50
 
 
 def observe_memory(asking: RequestTarget, pids: Callable[[], set[int]]) -> MemoryObservation:
-    """Opens many connections, sends one request on each, and leaves them idle.
-
-    Raises:
-        ProbeError: Its processes cannot be found, or it holds only a few connections.
-    """
+    """Opens many connections, sends one request on each, and leaves them idle."""
     # The first answers of a process allocate pages that are independent of connections.
-    close_clients(open_clients(asking, 1))
+    with held_clients(asking, 1):
+        pass
     before = processes.rss_bytes(pids())
     if not before:
         raise ProbeError(
             "its processes cannot be found", result="run it here, as a recipe or with --cmd"
         )
-    clients = open_clients(asking, IDLE_CONNECTIONS)
-    try:
+    with held_clients(asking, IDLE_CONNECTIONS) as clients:
         held = sum(client.socket is not None for client in clients)
         after = processes.rss_bytes(pids())
-    finally:
-        close_clients(clients)
     if held < IDLE_CONNECTIONS_MIN:
         raise ProbeError(
             f"it keeps no more than {held} {plural(held, 'connection')}",
@@ -74,20 +67,12 @@ Started = Callable[[subprocess.Popen[str]], object]
 
 
 def observe_load(spec: LoadSpec, cores: CoreAssignment, *, started: Started) -> LoadObservation:
-    """Loads one arm, and reads the target's threads before and after.
-
-    Raises:
-        ProbeError: No answer was counted.
-    """
+    """Loads one arm, and reads the target's threads before and after."""
     root = spec.roots[0]
     pids = process_tree(root)
     before = processes.thread_usage(pids)
-    try:
-        measurements, conditions = loadgen.run_load(spec, cores, started=started)
-    except LoadgenError as error:
-        raise ProbeError(f"the load generator measured nothing: {error}") from error
+    (measurement, *_), conditions = _run_load(spec, cores, started)
     pids = process_tree(root)
-    measurement = measurements[0]
     return LoadObservation(
         connections=spec.workload.connections,
         cores=len(cores.server),
@@ -112,15 +97,8 @@ def observe_load(spec: LoadSpec, cores: CoreAssignment, *, started: Started) -> 
 
 
 def observe_costs(spec: LoadSpec, cores: CoreAssignment, *, started: Started) -> tuple[float, ...]:
-    """Runs one load and returns each arm's CPU time per request in nanoseconds.
-
-    Raises:
-        ProbeError: No answer was counted, or an arm's CPU time cannot be read.
-    """
-    try:
-        measurements, _ = loadgen.run_load(spec, cores, started=started)
-    except LoadgenError as error:
-        raise ProbeError(f"the load generator measured nothing: {error}") from error
+    """Runs one load and returns each arm's CPU time per request in nanoseconds."""
+    measurements, _ = _run_load(spec, cores, started)
     found = [
         measurement.cpu_ns / measurement.requests
         for measurement in measurements
@@ -129,6 +107,15 @@ def observe_costs(spec: LoadSpec, cores: CoreAssignment, *, started: Started) ->
     if len(found) < len(measurements):
         raise ProbeError("its CPU time cannot be read", result="run it here")
     return tuple(found)
+
+
+def _run_load(
+    spec: LoadSpec, cores: CoreAssignment, started: Started
+) -> tuple[tuple[ArmMeasurement, ...], MachineConditions]:
+    try:
+        return loadgen.run_load(spec, cores, started=started)
+    except LoadgenError as error:
+        raise ProbeError(f"the load generator measured nothing: {error}") from error
 
 
 # Enough to distinguish a wait at each request from a single one.
@@ -140,11 +127,7 @@ CLOSE_LIMIT_NS = 3_000_000_000
 
 
 def observe_wire(asking: RequestTarget) -> WireObservation:
-    """Sends one request at a time.
-
-    Raises:
-        ProbeError: A request was not answered.
-    """
+    """Sends one request at a time."""
     try:
         plain, segments, size = _series(asking, acknowledges=False)
         prompt: tuple[int, ...] = ()
@@ -234,11 +217,7 @@ ISOLATED_CONNECTIONS = 200
 
 
 def observe_syscalls(asking: RequestTarget, pids: Iterable[int]) -> SyscallObservation:
-    """Traces a target while it answers: first on open connections, then on new ones.
-
-    Raises:
-        ProbeError: strace is not installed or may not attach, or the target did not answer.
-    """
+    """Traces a target while it answers: first on open connections, then on new ones."""
     pids = sorted(pids)
     if not pids:
         raise ProbeError(
@@ -267,15 +246,12 @@ def observe_syscalls(asking: RequestTarget, pids: Iterable[int]) -> SyscallObser
 
 
 def _steady(asking: RequestTarget, pids: list[int]) -> tuple[list[trace.Call], int, int, float]:
-    clients = open_clients(asking, CONNECTIONS)
-    try:
+    with held_clients(asking, CONNECTIONS) as clients:
         plain_ns = _rounds(clients)
         before = sum(client.opened for client in clients)
         with _traced(pids) as seen:
             traced_ns = _rounds(clients)
         connections = sum(client.opened for client in clients) - before
-    finally:
-        close_clients(clients)
     if not seen:
         raise ProbeError(
             "strace traced no call",
@@ -448,11 +424,7 @@ class TimerProbe:
 
 
 def observe_timers(waiting: TimerProbe) -> TimerObservation:
-    """Requests delayed responses: alone, with many idle connections, and with waiting requests.
-
-    Raises:
-        ProbeError: The target has no delayed response, or holds too few connections.
-    """
+    """Requests delayed responses: alone, with many idle connections, and with waiting requests."""
     late = _lateness_ns(waiting)
     asking = waiting.asking(HELD_DELAY_MS)
     with _held(waiting.asking(0)) as connections:

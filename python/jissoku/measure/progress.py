@@ -73,33 +73,27 @@ class RecordedProgress(ProgressListener):
     """Writes progress as events of the run, and passes it on."""
 
     def __init__(self, listener: ProgressListener, events: EventWriter) -> None:
-        """`listener` receives the same progress."""
         self._listener = listener
         self._events = events
 
     def note(self, text: str) -> None:
-        """Writes and passes on a sentence."""
         self._write(text)
         self._listener.note(text)
 
     def verdict(self, text: str) -> None:
-        """Writes and passes on a sentence about what is decided."""
         self._write(text)
         self._listener.verdict(text)
 
     def begins(self, text: str) -> None:
-        """Passes on what is measured from now on."""
         self._listener.begins(text)
 
     def values(self, run: Run, trials: Sequence[Trial]) -> None:
-        """Passes on the trials; others read them in the records."""
         self._listener.values(run, trials)
 
     def _write(self, text: str) -> None:
         self._events.add(Event(kind=EventKind.NOTE, elapsed_s=self._events.elapsed_s(), text=text))
 
     def trial(self, trial: Trial, done: int, total: int, seconds_left: float) -> None:
-        """Writes and passes on a trial."""
         self._events.add(
             Event(
                 kind=EventKind.TRIAL,
@@ -142,11 +136,9 @@ class SeriesProgress(ProgressListener):
         """Suppresses notes of single campaigns."""
 
     def begins(self, text: str) -> None:
-        """Passes on what is measured from now on."""
         self._listener.begins(text)
 
     def trial(self, trial: Trial, done: int, total: int, seconds_left: float) -> None:
-        """Shows a trial's end as one of all campaigns' trials."""
         del seconds_left
         done_s = self._done_s + self._campaign_s * done / max(1, total)
         pace = (time.monotonic() - self._started) / done_s
@@ -164,11 +156,7 @@ INTERVAL_S = 1.0
 
 
 def newest(root: Path) -> Path:
-    """The run with the newest events in a folder of runs.
-
-    Raises:
-        InputError: No run has events.
-    """
+    """The run with the newest events in a folder of runs."""
     found = [path for path in root.rglob(EVENTS_FILE) if path.is_file()]
     if not found:
         raise InputError(f"{root} has no run with {EVENTS_FILE}: name the folder of a run")
@@ -176,11 +164,7 @@ def newest(root: Path) -> Path:
 
 
 def follow(folder: Path, interval_s: float = INTERVAL_S) -> Iterator[Event]:
-    """Yields all past and future events of a run, until it or its process ends.
-
-    Raises:
-        InputError: The folder has no events.
-    """
+    """Yields all past and future events of a run, until it or its process ends."""
     if not (folder / EVENTS_FILE).is_file():
         raise InputError(f"{folder} has no {EVENTS_FILE}: it is no run, or one of an older version")
     return _events(folder, interval_s)

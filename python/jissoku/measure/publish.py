@@ -27,9 +27,6 @@ def write_history(folder: Path, known: History, command: str) -> int:
         folder: Created if needed.
         known: The runs to show.
         command: Rebuilds the pages; it is shown on each.
-
-    Raises:
-        InputError: The folder cannot be written.
     """
     runs = known.headers()
     targets = sorted({arm.target for run in runs for arm in run.arms if not arm.is_control})
@@ -78,9 +75,6 @@ def publish(folder: Path, roots: Sequence[Path], note: Callable[[str], None]) ->
 
     Returns:
         The number of runs.
-
-    Raises:
-        InputError: The folder is not empty or cannot be written, or no run can be read.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,19 +1,20 @@
 """Writes reports next to the records in a folder."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from jissoku import inference, records, report
 from jissoku.errors import InputError
 from jissoku.inference.profile import difference, summarise
 from jissoku.measure.experiment import read_result
 from jissoku.measure.profile import TARGETS_MAX
-from jissoku.model import Run, Summary, SweepSummary, Trial, TuningResult
+from jissoku.model import Summary, SweepSummary, TuningResult
 from jissoku.model.experiment import ExperimentResult
 from jissoku.model.explanation import Explanation
-from jissoku.model.profile import Profile, ProfileDifference
+from jissoku.model.profile import Profile
+from jissoku.model.updated import updated
 from jissoku.records.run_folder import trials_sha256
 from jissoku.report import experiment as experiment_report
 from jissoku.report.explanation import to_json as explanation_to_json
@@ -49,124 +50,70 @@ EXPERIMENT_REPORTS: Mapping[str, Callable[[ExperimentResult], str]] = {
     "txt": experiment_report.to_text,
 }
 
-Subject = TypeVar("Subject")
 
-
-def write_reports(folder: Path) -> Summary | SweepSummary:
-    """Writes the reports of a run or a sweep into its folder, and returns its summary.
-
-    Raises:
-        InputError: The folder holds no run, a record is malformed, or the folder cannot be written.
-    """
+def _reports(folder: Path) -> tuple[Summary | SweepSummary, dict[str, Callable[[], str]]]:
+    """The summary of a run or a sweep, and what makes each of its reports."""
     run, trials = records.read(folder)
     sweep = records.read_sweep(folder)
     if sweep is not None:
         swept = inference.summarise_sweep(run, sweep, trials)
-        _write_all(folder, SWEEP_REPORTS, swept)
-        return swept
-    summary = _summary(folder, run, trials)
-    _write_all(folder, _run_reports(folder), summary)
+        return swept, {kind: partial(make, swept) for kind, make in SWEEP_REPORTS.items()}
+    summary = inference.summarise(run, trials)
+    if reason := records.unfinished_reason(folder):
+        summary = inference.of_unfinished(summary, reason)
+    # The page names the trials, if there are any.
+    page = partial(report.to_html, trials_sha256=trials_sha256(folder))
+    reports: dict[str, Callable[[Summary], str]] = {**RUN_REPORTS, "html": page}
+    return summary, {kind: partial(make, summary) for kind, make in reports.items()}
+
+
+def write_reports(folder: Path) -> Summary | SweepSummary:
+    """Writes the reports of a run or a sweep into its folder, and returns its summary."""
+    summary, reports = _reports(folder)
+    write_texts(folder, {f"report.{kind}": make() for kind, make in reports.items()})
     return summary
 
 
-def _run_reports(folder: Path) -> Mapping[str, Callable[[Summary], str]]:
-    """The reports of a run; its page names its trials, if there are any."""
-    page = partial(report.to_html, trials_sha256=trials_sha256(folder))
-    return {**RUN_REPORTS, "html": page}
-
-
-def _summary(folder: Path, run: Run, trials: Sequence[Trial]) -> Summary:
-    summary = inference.summarise(run, trials)
-    reason = records.unfinished_reason(folder)
-    return inference.of_unfinished(summary, reason) if reason else summary
-
-
-def _write_all(
-    folder: Path, reports: Mapping[str, Callable[[Subject], str]], subject: Subject
-) -> None:
-    write_texts(folder, {f"report.{kind}": make(subject) for kind, make in reports.items()})
-
-
 def report_text(folder: Path, kind: str) -> str:
-    """A run's or a sweep's report, generated from its records and returned.
-
-    Args:
-        folder: Of the run.
-        kind: `html`, `txt` or `json`.
-
-    Raises:
-        InputError: The folder holds no run, or a record is malformed.
-    """
-    run, trials = records.read(folder)
-    sweep = records.read_sweep(folder)
-    if sweep is not None:
-        return SWEEP_REPORTS[kind](inference.summarise_sweep(run, sweep, trials))
-    return _run_reports(folder)[kind](_summary(folder, run, trials))
+    """A run's or a sweep's report (`html`, `txt` or `json`), made from its records."""
+    return _reports(folder)[1][kind]()
 
 
 def experiment_text(folder: Path, kind: str = "html") -> str:
-    """An experiment's report, made from its records and written nowhere.
-
-    Args:
-        folder: Of the experiment.
-        kind: `html`, `txt`, `md` or `json`.
-
-    Raises:
-        InputError: The folder holds no experiment, or a record is malformed.
-    """
+    """An experiment's report (`html`, `txt`, `md` or `json`), made from its records."""
     return EXPERIMENT_REPORTS[kind](read_result(folder))
 
 
 def write_experiment_reports(folder: Path) -> ExperimentResult:
-    """Writes the reports of an experiment into its folder, and returns its result.
-
-    Raises:
-        InputError: As `write_reports`.
-    """
+    """Writes the reports of an experiment into its folder, and returns its result."""
     result = read_result(folder)
-    _write_all(folder, EXPERIMENT_REPORTS, result)
+    texts = {f"report.{kind}": make(result) for kind, make in EXPERIMENT_REPORTS.items()}
+    write_texts(folder, texts)
     return result
 
 
 def write_tuning(folder: Path, found: TuningResult) -> None:
-    """Writes a tuning's result into its folder: as JSON, as text, and as a diff if one is proven.
+    """Writes a tuning's result into its folder: as JSON, text, and a diff if one is proven."""
+    write_texts(folder, {"tuning.json": report.tuning_to_json(found), **_tuning_texts(found)})
 
-    Raises:
-        InputError: The folder cannot be written.
-    """
-    texts = {
-        "tuning.json": report.tuning_to_json(found),
-        "tuning.txt": report.tuning_to_text(found),
-    }
-    if found.diff:
-        texts["proven.diff"] = found.diff
-    write_texts(folder, texts)
+
+def _tuning_texts(found: TuningResult) -> dict[str, str]:
+    diff = {"proven.diff": found.diff} if found.diff else {}
+    return {"tuning.txt": report.tuning_to_text(found), **diff}
 
 
 def write_explanation(folder: Path, found: Explanation) -> None:
-    """Writes an explanation and the results of its knobs into a folder.
-
-    Raises:
-        InputError: The folder cannot be written.
-    """
-    texts = {"explanation.json": explanation_to_json(found)}
-    if found.verification is not None:
-        texts["tuning.txt"] = report.tuning_to_text(found.verification)
-        if found.verification.diff:
-            texts["proven.diff"] = found.verification.diff
-    write_texts(folder, texts)
+    """Writes an explanation and the results of its knobs into a folder."""
+    tuned = _tuning_texts(found.verification) if found.verification else {}
+    write_texts(folder, {"explanation.json": explanation_to_json(found), **tuned})
 
 
-def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
-    """Writes files, by name, into a folder, which is created if needed.
-
-    Raises:
-        InputError: The folder cannot be written.
-    """
+def write_texts(folder: Path, texts: Mapping[str, str | bytes]) -> None:
+    """Writes files, by name, into a folder, which is created if needed."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
-            (folder / name).write_text(text, encoding="utf-8")
+            (folder / name).write_bytes(text.encode() if isinstance(text, str) else text)
     except OSError as error:
         raise InputError(f"{folder} cannot be written: {error.strerror}") from error
 
@@ -183,11 +130,6 @@ class DrawFlameGraph(Protocol):
 
 
 def write_profile_reports(folder: Path, draw: DrawFlameGraph) -> None:
-    """Writes all reports of a folder's profiles.
-
-    Raises:
-        InputError: The folder holds no profiles, or cannot be written.
-    """
     profiles = records.read_profiles(folder)
     if not profiles:
         raise InputError(f"{folder} holds no profiles")
@@ -195,10 +137,18 @@ def write_profile_reports(folder: Path, draw: DrawFlameGraph) -> None:
     change = difference(*summaries) if len(summaries) == TARGETS_MAX else None
     graphs = [graph for profile in profiles for graph in _graphs(profile)]
     if change is not None:
-        graphs.append(_difference_graph(change))
+        first, second = change.first.profile, change.second.profile
+        graph = FlameGraph(
+            name="flame-difference",
+            title=f"{second.target} less {first.target}: more is red, less is blue",
+            lines=collapsed_difference(first, second),
+        )
+        graphs.append(graph)
     graphs = [graph for graph in graphs if graph.lines]
-    drawn = [_drawn(graph, draw) for graph in graphs]
-    texts = {
+    drawn = [
+        updated(graph, svg=draw(graph.lines, graph.title, UNIT, alone=False)) for graph in graphs
+    ]
+    texts: dict[str, str | bytes] = {
         "profile.html": profile_to_html(summaries, change, drawn),
         "profile.json": profile_to_json(summaries, change),
         "profile.txt": profile_to_text(summaries, change),
@@ -206,48 +156,20 @@ def write_profile_reports(folder: Path, draw: DrawFlameGraph) -> None:
     for graph in graphs:
         texts[f"{graph.name}.svg"] = draw(graph.lines, graph.title, UNIT, alone=True)
         texts[f"{graph.name}.collapsed"] = graph.lines
-    write_texts(folder, texts)
     for profile in profiles:
-        _write_pprof(folder / f"profile-{_file_name(profile)}.pb.gz", profile)
+        texts[f"profile-{_file_name(profile)}.pb.gz"] = pprof(profile)
+    write_texts(folder, texts)
 
 
 def _graphs(profile: Profile) -> list[FlameGraph]:
-    """Writes flame graphs of native code, and of interpreted functions if there are any."""
-    name = _file_name(profile)
+    """Flame graphs of native code, and of interpreted functions if there are any."""
+    name = f"flame-{_file_name(profile)}"
     cost = f"{profile.cpu_ns_per_request / 1e3:,.1f} µs of CPU time per request"
+    title = f"{profile.target}, interpreted functions: {cost}"
     return [
-        FlameGraph(
-            name=f"flame-{name}",
-            title=f"{profile.target}: {cost}",
-            lines=collapsed(profile),
-        ),
-        FlameGraph(
-            name=f"flame-{name}-interpreted",
-            title=f"{profile.target}, interpreted functions: {cost}",
-            lines=collapsed_interpreted(profile),
-        ),
+        FlameGraph(name=name, title=f"{profile.target}: {cost}", lines=collapsed(profile)),
+        FlameGraph(name=f"{name}-interpreted", title=title, lines=collapsed_interpreted(profile)),
     ]
-
-
-def _difference_graph(change: ProfileDifference) -> FlameGraph:
-    first, second = change.first.profile, change.second.profile
-    return FlameGraph(
-        name="flame-difference",
-        title=f"{second.target} less {first.target}: more is red, less is blue",
-        lines=collapsed_difference(first, second),
-    )
-
-
-def _drawn(graph: FlameGraph, draw: DrawFlameGraph) -> FlameGraph:
-    svg = draw(graph.lines, graph.title, UNIT, alone=False)
-    return FlameGraph(name=graph.name, title=graph.title, lines=graph.lines, svg=svg)
-
-
-def _write_pprof(path: Path, profile: Profile) -> None:
-    try:
-        path.write_bytes(pprof(profile))
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def _file_name(profile: Profile) -> str:

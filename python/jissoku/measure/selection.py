@@ -3,7 +3,7 @@
 import datetime as dt
 import re
 import secrets
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,11 +34,7 @@ SAME = ("path", "method", "websocket", "connections", "pipeline")
 
 
 def workload(request: AnyRequest) -> Workload:
-    """The requests to send; of what a kind of request does not ask for, the default.
-
-    Raises:
-        InputError: A file cannot be read.
-    """
+    """The requests to send; of what a kind of request does not ask for, the default."""
     given: dict[str, Any] = {one: getattr(request, one) for one in SAME if hasattr(request, one)}
     keepalive = getattr(request, "keepalive", True)
     raw = tuple(map(Path, getattr(request, "raw", ())))
@@ -54,7 +50,6 @@ def workload(request: AnyRequest) -> Workload:
 
 
 def seed(given: int | None) -> int:
-    """The given seed, or a drawn one."""
     return secrets.randbelow(2**31) if given is None else given
 
 
@@ -85,11 +80,9 @@ DEFAULT_TARGETS = ("jissoku", "nginx-tuned", "go", "node", "uvicorn", "tornado",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedSelection:
-    """Prepared targets, and unavailable ones."""
-
     arms: tuple[PreparedArm, ...]
     unavailable: tuple[UnavailableTarget, ...]
-    floor: str | None
+    floor: str
 
 
 def build_paths() -> BuildPaths:
@@ -101,39 +94,30 @@ def build_paths() -> BuildPaths:
 def prepare_targets(
     wanted: Request, listener: ProgressListener, *, has_floor: bool = False
 ) -> PreparedSelection:
-    """Prepares the named targets and the floor.
+    """Prepares the named targets, or else default ones, and the floor.
 
-    Args:
-        wanted: Default targets if it names none.
-        listener: For a note on each target.
-        has_floor: Whether the floor is added; then one target is enough.
-
-    Raises:
-        InputError: An unknown name, one name twice, a named target that is not available, or no
-            target at all.
-        TargetError: An external server cannot be reached.
+    With the floor (`has_floor`) one target is enough.
     """
-    known = _recipes(wanted)
+    known = catalogue.recipes(wanted.recipes)
     where = build_paths()
-    words = _words(known, wanted)
+    words = [(name, *split_version(target)) for name, target in _words(known, wanted)]
     required = {name for name, _ in map(_split, wanted.arms)}
-    versions = {name: split_version(target)[1] for name, target in words}
-    named = [
-        (name, catalogue.get_recipe(known, split_version(target)[0])) for name, target in words
-    ]
+    named = [(name, catalogue.get_recipe(known, recipe), at) for name, recipe, at in words]
     others = [command.from_command(text, where) for text in wanted.cmd]
     others += [command.from_url(text) for text in wanted.url]
-    _check_names([name for name, _ in named] + [other.name for other in others])
-    _require_path(named, wanted.path)
+    _check_names([name for name, *_ in named] + [other.name for other in others])
+    for _, recipe, _ in named:
+        if not _serves(recipe, wanted.path):
+            able = ", ".join(recipe.capabilities)
+            raise InputError(f"{recipe.name} cannot answer {wanted.path}: its parts are {able}")
     for other in others:
         if other.address is not None:
             require_reachable(other.name, other.address)
     upstream = wanted.upstream if isinstance(wanted, ComparisonRequest) else Transport.TCP
     arms: list[PreparedArm] = []
     unavailable: list[UnavailableTarget] = []
-    for name, recipe in named:
+    for name, recipe, version in named:
         listener.note(f"Preparing {name}.")
-        version = versions[name]
         found = prepare_version(recipe, version, where) if version else prepare(recipe, where)
         if not isinstance(found, UnavailableTarget):
             found = found.with_upstream(Transport(upstream))
@@ -143,10 +127,8 @@ def prepare_targets(
         else:
             unavailable.append(found)
     arms += [PreparedArm(found.arm(), found) for found in others]
-    floor = None
     needs_floor = has_floor and not _is_without_floor(wanted)
-    if needs_floor:
-        floor = _with_floor(arms, known[FLOOR], where, wanted.path)
+    floor = _with_floor(arms, wanted.path) if needs_floor else ""
     if wanted.unix:
         _require_unix(arms)
     if needs_floor and len(arms) < 2:
@@ -157,18 +139,10 @@ def prepare_targets(
 
 
 def arm_names(wanted: Request, *, has_floor: bool) -> set[str]:
-    """The names that the arms will have; preparing them can take minutes.
-
-    Raises:
-        InputError: The catalogue cannot be read, or has no such group.
-    """
-    named = {name for name, _ in _words(_recipes(wanted), wanted)}
+    """The names that the arms will have; preparing them can take minutes."""
+    named = {name for name, _ in _words(catalogue.recipes(wanted.recipes), wanted)}
     named |= {text.partition("=")[0] for text in (*wanted.cmd, *wanted.url)}
     return named | {FLOOR} if has_floor and not _is_without_floor(wanted) else named
-
-
-def _recipes(wanted: Request) -> dict[str, Recipe]:
-    return catalogue.recipes(wanted.recipes)
 
 
 def _is_without_floor(wanted: Request) -> bool:
@@ -177,12 +151,6 @@ def _is_without_floor(wanted: Request) -> bool:
 
 
 def prepare_recipe(name: str, folders: Iterable[str]) -> PreparedTarget:
-    """Prepares one recipe's target.
-
-    Raises:
-        InputError: There is no such recipe, or it is unavailable here.
-        TargetError: It cannot be built; the message has the output.
-    """
     recipe = catalogue.get_recipe(catalogue.recipes(folders), name)
     found = prepare(recipe, build_paths())
     if isinstance(found, UnavailableTarget):
@@ -191,11 +159,6 @@ def prepare_recipe(name: str, folders: Iterable[str]) -> PreparedTarget:
 
 
 def prepare_external(*, command_text: str | None, url: str | None) -> PreparedTarget:
-    """Prepares a target that is given by its command or by its URL.
-
-    Raises:
-        InputError: It is malformed, or there is no such program.
-    """
     if url is not None:
         return command.from_url(url)
     assert command_text is not None, "a target is a recipe, a command or a URL"
@@ -203,13 +166,30 @@ def prepare_external(*, command_text: str | None, url: str | None) -> PreparedTa
 
 
 def floor_for(path: str) -> PreparedTarget | None:
-    """The floor, if it is available and answers the path."""
+    """The floor, if it is available and answers the path; it sends one response to all requests."""
     recipe = catalogue.recipes()[FLOOR]
-    asked = capability(path)
-    if asked is None or asked not in recipe.capabilities:
+    if capability(path) is None or not _serves(recipe, path):
         return None
     found = prepare(recipe, build_paths())
     return None if isinstance(found, UnavailableTarget) else found
+
+
+def _with_floor(arms: list[PreparedArm], path: str) -> str:
+    """Adds the floor unless it was named; returns its name, or nothing without it."""
+    for arm in arms:
+        if arm.arm.target == FLOOR:
+            return arm.arm.name
+    found = floor_for(path)
+    if found is None:
+        return ""
+    arms.append(PreparedArm(found.arm(FLOOR), found))
+    return FLOOR
+
+
+def _serves(recipe: Recipe, path: str) -> bool:
+    """Whether a recipe has the part of the contract that a path belongs to, if it is of one."""
+    asked = capability(path)
+    return asked is None or asked in recipe.capabilities
 
 
 def _words(known: Mapping[str, Recipe], wanted: Request) -> list[tuple[str, str]]:
@@ -217,34 +197,17 @@ def _words(known: Mapping[str, Recipe], wanted: Request) -> list[tuple[str, str]
     group = wanted.group if isinstance(wanted, ComparisonRequest) else ""
     use_defaults = not (wanted.arms or group or wanted.cmd or wanted.url)
     words = [_split(word) for word in (DEFAULT_TARGETS if use_defaults else wanted.arms)]
-    if group:
-        members = catalogue.group(known, group)
-        words += _group_members(known, members, wanted.path, {target for _, target in words})
+    if group:  # Of its members those that serve the path and are not named already.
+        named = {target for _, target in words}
+        members = [known[name] for name in catalogue.group(known, group) if name not in named]
+        words += [(one.name, one.name) for one in members if _serves(one, wanted.path)]
     return words
-
-
-def _group_members(
-    known: Mapping[str, Recipe], members: Iterable[str], path: str, named: Collection[str]
-) -> list[tuple[str, str]]:
-    """The members of a group that serve the path and are not named already."""
-    asked = capability(path)
-    found = [known[name] for name in members if name not in named]
-    able = (recipe for recipe in found if asked is None or asked in recipe.capabilities)
-    return [(recipe.name, recipe.name) for recipe in able]
 
 
 def _split(word: str) -> tuple[str, str]:
     name, equals, target = word.partition("=")
     # `granian@2.7.1` is the arm granian-2.7.1: an @ has a meaning in claims.
     return (name, target) if equals else (word.replace("@", "-"), word)
-
-
-def _require_path(wanted: Iterable[tuple[str, Recipe]], path: str) -> None:
-    asked = capability(path)
-    for _, recipe in wanted:
-        if asked is not None and asked not in recipe.capabilities:
-            able = ", ".join(recipe.capabilities)
-            raise InputError(f"{recipe.name} cannot answer {path}: its parts are {able}")
 
 
 def _require_unix(arms: Iterable[PreparedArm]) -> None:
@@ -259,23 +222,6 @@ def _check_names(names: Sequence[str]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"two arms are called {name!r}: write NAME=TARGET for one of them")
-
-
-def _with_floor(
-    arms: list[PreparedArm], recipe: Recipe, where: BuildPaths, path: str
-) -> str | None:
-    """Adds the floor unless it was named; it sends one response to every request."""
-    for arm in arms:
-        if arm.arm.target == FLOOR:
-            return arm.arm.name
-    asked = capability(path)
-    if asked is None or asked not in recipe.capabilities:
-        return None
-    found = prepare(recipe, where)
-    if isinstance(found, UnavailableTarget):
-        return None
-    arms.append(PreparedArm(found.arm(FLOOR), found))
-    return FLOOR
 
 
 def folder_for(*names: str) -> Path:

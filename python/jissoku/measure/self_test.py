@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from jissoku import inference, records
-from jissoku.design.sampling_plan import SAMPLING_PLANS, SamplingPlan
+from jissoku.design.sampling_plan import SAMPLING_PLANS
 from jissoku.design.schedule import LOADS
 from jissoku.errors import JissokuError, TargetError
 from jissoku.inference import self_test as bounds
@@ -97,7 +97,6 @@ class TestCampaign:
 
     @property
     def seconds(self) -> float:
-        """About how long it takes."""
         if self.method is not Method.TIME_SLICED:
             return self.trials * (START_S + (EFFORT.warmup_ns + EFFORT.window_ns) / 1e9)
         asked_ns = EFFORT.active_ns_by_level.get(self.load.level, EFFORT.window_ns)
@@ -109,7 +108,6 @@ class TestCampaign:
 
     @property
     def trials(self) -> int:
-        """Of it, without any that the machine disturbs."""
         return EFFORT.blocks * (2 if self.method is Method.SINGLE else 1)
 
 
@@ -177,35 +175,25 @@ class CampaignRunner:
             self.progress.end(f"{series}, {index + 1} of {len(campaigns)}: {text}.")
 
     def place(self, series: str, campaign: TestCampaign, index: int) -> Path:
-        """The folder of a campaign's records."""
         return self.folder / f"{series}-{campaign.load.level}".replace(" ", "-") / f"{index:02}"
 
     def _question(self, campaign: TestCampaign, folder: Path, seed: str) -> CompareConfig:
-        pair = campaign.pair
-        arms = [
-            PreparedArm(prepared.arm(name), prepared) for name, prepared in (pair.against, pair.arm)
-        ]
+        is_single = campaign.method is Method.SINGLE
+        pair = (campaign.pair.against, campaign.pair.arm)
         return CompareConfig(
-            arms_prepared=tuple(arms),
-            floor=None,
-            unavailable=(),
+            arms_prepared=tuple(PreparedArm(one.arm(name), one) for name, one in pair),
             workload=Workload(),
             mode=Mode.QUICK,
-            plan=_effort(campaign),
+            plan=updated(EFFORT, fixed_rate_blocks=EFFORT.blocks if is_single else 0),
             seed=random.Random(seed).getrandbits(31),
             cores=self.cores,
             folder=folder,
             version=self.version,
-            paired_trials=campaign.method is not Method.SINGLE,
+            paired_trials=not is_single,
             method=campaign.method,
             loads=(campaign.load,),
             verb="self-test",
         )
-
-
-def _effort(campaign: TestCampaign) -> SamplingPlan:
-    is_single = campaign.method is Method.SINGLE
-    return updated(EFFORT, fixed_rate_blocks=EFFORT.blocks if is_single else 0)
 
 
 def _cost_ns(summary: Summary, campaign: TestCampaign) -> float | None:
@@ -261,12 +249,10 @@ class SelfTestPlan:
 
     @property
     def ours(self) -> PreparedTarget:
-        """Our server, the only one into which work can be injected."""
         return self.targets[0]
 
     @property
     def other(self) -> PreparedTarget | None:
-        """The target that our server is compared with."""
         known = {one.name: one for one in self.targets}
         return next((known[name] for name in DIFFERENT_TARGETS if name in known), None)
 
@@ -281,22 +267,16 @@ class SelfTestPlan:
             yield from [sliced] * (2 * self._unlike)
 
     def run(self, runner: CampaignRunner, result: SeriesResults) -> None:
-        """Runs them, and stores their results."""
+        """Runs them, and stores their results as they end."""
         load, ours = result.load, self.ours
         like = TestCampaign(pair=equal_pair(ours), load=load)
-        for found in runner.run("like arms", [like] * self.campaigns):
-            result.paired.append(found)
-        pair = TestPair(
-            arm=slowed(ours, _busy_ns(result.paired, INJECTED_SAME), INJECTED_SAME),
-            against=(ours.name, ours),
-        )
-        injected = [TestCampaign(pair=pair, load=load)] * self._share(INJECTED_SHARE)
-        for found in runner.run("like arms injected", injected):
-            result.paired_injected.append(found)
-        for found in runner.run("time-sliced", list(self._equal(load))):
-            result.time_sliced.append(found)
-        for found in runner.run("single-target", list(self._single(load))):
-            result.single.append(found)
+        result.paired.extend(runner.run("like arms", [like] * self.campaigns))
+        slow = slowed(ours, _busy_ns(result.paired, INJECTED_SAME), INJECTED_SAME)
+        injected = TestCampaign(pair=TestPair(arm=slow, against=(ours.name, ours)), load=load)
+        count = self._share(INJECTED_SHARE)
+        result.paired_injected.extend(runner.run("like arms injected", [injected] * count))
+        result.time_sliced.extend(runner.run("time-sliced", self._equal(load)))
+        result.single.extend(runner.run("single-target", self._single(load)))
         if self.other is not None:
             self._run_unlike(runner, result, self.other)
 
@@ -304,60 +284,45 @@ class SelfTestPlan:
         self, runner: CampaignRunner, result: SeriesResults, other: PreparedTarget
     ) -> None:
         """Campaigns with and without injected work in alternation, so that conditions are equal."""
-        mine = [found for found in result.time_sliced if found.comparison.against == self.ours.name]
-        arms = {
-            "unlike": (self.ours.name, self.ours),
-            "unlike injected": slowed(
-                self.ours, _busy_ns(mine, INJECTED_DIFFERENT), INJECTED_DIFFERENT
-            ),
-        }
+        ours = self.ours
+        mine = [found for found in result.time_sliced if found.comparison.against == ours.name]
+        slow = slowed(ours, _busy_ns(mine, INJECTED_DIFFERENT), INJECTED_DIFFERENT)
         plain, injected = (
-            runner.run(
-                name,
-                [
-                    TestCampaign(
-                        pair=TestPair(arm=arm, against=(other.name, other)),
-                        load=result.load,
-                        method=Method.TIME_SLICED,
-                    )
-                ]
-                * self._unlike,
+            TestCampaign(
+                pair=TestPair(arm=arm, against=(other.name, other)),
+                load=result.load,
+                method=Method.TIME_SLICED,
             )
-            for name, arm in arms.items()
+            for arm in ((ours.name, ours), slow)
         )
-        for _ in range(self._unlike):
-            result.unlike.extend(_next(plain))
-            result.unlike_injected.extend(_next(injected))
+        for index in range(self._unlike):
+            result.unlike.extend(runner.run("unlike", [plain] * self._unlike, [index]))
+            result.unlike_injected.extend(
+                runner.run("unlike injected", [injected] * self._unlike, [index])
+            )
 
     @property
     def _unlike(self) -> int:
         """Number of campaigns of each kind with different programs: at least two."""
         return max(2, self._share(UNLIKE_SHARE))
 
-    def _equal(self, load: Load) -> Iterator[TestCampaign]:
-        for index in range(self.campaigns):
-            pair = equal_pair(self.targets[index % len(self.targets)])
-            yield TestCampaign(pair=pair, load=load, method=Method.TIME_SLICED)
+    def _equal(self, load: Load) -> list[TestCampaign]:
+        pairs = [equal_pair(target) for target in self.targets]
+        return [
+            TestCampaign(pair=pairs[index % len(pairs)], load=load, method=Method.TIME_SLICED)
+            for index in range(self.campaigns)
+        ]
 
-    def _single(self, load: Load) -> Iterator[TestCampaign]:
-        for _ in range(self._share(SINGLE_SHARE)):
-            yield TestCampaign(pair=equal_pair(self.ours), load=load, method=Method.SINGLE)
+    def _single(self, load: Load) -> list[TestCampaign]:
+        single = TestCampaign(pair=equal_pair(self.ours), load=load, method=Method.SINGLE)
+        return [single] * self._share(SINGLE_SHARE)
 
     def _share(self, part: int) -> int:
         return max(1, self.campaigns // part)
 
 
-def _next(found: Iterator[CampaignResult]) -> tuple[CampaignResult, ...]:
-    one = next(found, None)
-    return () if one is None else (one,)
-
-
 def _busy_ns(found: Sequence[CampaignResult], effect: float) -> int:
-    """Injected CPU time per request in nanoseconds: the fraction `effect` of a request's cost.
-
-    Raises:
-        JissokuError: No campaign measured that cost.
-    """
+    """Injected CPU time per request in nanoseconds: the fraction `effect` of a request's cost."""
     costs = [one.cost_ns for one in found if one.cost_ns is not None]
     if not costs:
         raise JissokuError("no campaign of jissoku has a cost: no difference can be injected")
@@ -396,11 +361,6 @@ class SelfTestResult:
 
 
 def run_self_test(config: SelfTestConfig, listener: ProgressListener) -> SelfTestResult:
-    """Runs the campaigns.
-
-    Raises:
-        JissokuError: jissoku itself is not available.
-    """
     results = tuple(
         SeriesResults(load=load) for load in self_test_loads(config.levels, config.cores)
     )
@@ -458,11 +418,7 @@ def measured_noise_floors(result: SelfTestResult, version: str) -> dict[Method, 
 
 
 def keep_noise_floors(floors: dict[Method, NoiseFloor]) -> Path | None:
-    """Stores the noise floors from enough campaigns; returns the file, or None without any.
-
-    Raises:
-        JissokuError: The file cannot be written.
-    """
+    """Stores the noise floors from enough campaigns; returns the file, or None without any."""
     enough = {m: one for m, one in floors.items() if one.campaigns >= noise_floor.CAMPAIGNS_MIN}
     if not enough:
         return None
@@ -478,11 +434,6 @@ def self_test_loads(levels: Sequence[LoadLevel], cores: CoreAssignment) -> Itera
 
 
 def own_target() -> PreparedTarget:
-    """Jissoku as a target.
-
-    Raises:
-        JissokuError: It is not available.
-    """
     ours = prepare(catalogue.get_recipe(catalogue.recipes(), OWN_TARGET), build_paths())
     if isinstance(ours, UnavailableTarget):
         raise JissokuError(ours.sentence)

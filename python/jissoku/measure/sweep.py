@@ -4,20 +4,16 @@ As a campaign with one more factor and without paired trials: the change of a ta
 is measured, and all levels are measured within one block.
 """
 
-import datetime as dt
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 
 from jissoku.design import schedule as plan
 from jissoku.design.schedule import PlannedTrial
 from jissoku.errors import InputError, JissokuError
-from jissoku.measure.machine import boot, machine, machine_label
+from jissoku.measure.comparison import RunConfig
 from jissoku.measure.progress import EtaEstimator, ProgressListener, RecordedProgress
-from jissoku.measure.selection import recorded
 from jissoku.measure.trial import (
     FAILURES_MAX,
-    PreparedArm,
     TrialLoop,
     TrialRunner,
     TrialTiming,
@@ -25,19 +21,14 @@ from jissoku.measure.trial import (
 )
 from jissoku.model import (
     Axis,
-    CoreAssignment,
-    Mode,
-    Run,
     Sweep,
     Trial,
     TrialKind,
-    UnavailableTarget,
     Workload,
 )
 from jissoku.model.updated import updated
 from jissoku.records import RunWriter, write_sweep
 from jissoku.records.run_folder import EventWriter
-from jissoku.request import SweepRequest
 from jissoku.system.cores import pin_process
 from jissoku.system.interruption import Interrupted, Interruption
 from jissoku.targets.placeholders import placeholders
@@ -47,30 +38,16 @@ PILOT_BLOCK = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SweepConfig:
-    """Configuration of a run.
+class SweepConfig(RunConfig):
+    """Configuration of a sweep.
 
     Attributes:
         sweep: Without levels the lab chooses them, for rates after a pilot.
-        workload: The workload at every level, except the swept factor.
     """
 
-    arms_prepared: tuple[PreparedArm, ...]
-    unavailable: tuple[UnavailableTarget, ...]
     sweep: Sweep
-    workload: Workload
-    mode: Mode
     window: TrialTiming
-    seed: int
-    cores: CoreAssignment
-    folder: Path
-    version: str
-    request: SweepRequest | None = None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the arms, in order."""
-        return tuple(arm.arm.name for arm in self.arms_prepared)
+    verb: str = "sweep"
 
 
 def run_sweep(config: SweepConfig, listener: ProgressListener) -> bool:
@@ -78,15 +55,10 @@ def run_sweep(config: SweepConfig, listener: ProgressListener) -> bool:
 
     Returns:
         Whether it ran to its end; every finished trial is on disk in any case.
-
-    Raises:
-        InputError: A target takes no number of workers although workers are swept, or the folder
-            holds a run already or cannot be written.
-        JissokuError: No target answered in the pilot, so that no rate is known.
     """
     if config.sweep.axis is Axis.WORKERS:
         _must_take_workers(config)
-    run = _header(config)
+    run = config.header(config.sweep.blocks)
     with (
         Interruption() as interruption,
         pin_process(config.cores.generator),
@@ -124,7 +96,6 @@ class _SweepRun:
         self.planned = 0
 
     def run(self) -> None:
-        """Runs the pilot if needed, then every block."""
         config = self.config
         levels = config.sweep.levels or self._piloted()
         cells = len(config.names) * len(levels) * config.sweep.blocks
@@ -223,26 +194,3 @@ def _must_take_workers(question: SweepConfig) -> None:
                 f"{arm.arm.name} takes no number of workers: its command must say where"
                 " {workers} goes"
             )
-
-
-def _header(config: SweepConfig) -> Run:
-    first = config.names[0]
-    return Run(
-        jissoku=config.version,
-        started_utc=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        seed=config.seed,
-        mode=config.mode,
-        reference=first,
-        baseline=first,
-        floor="",
-        arms=tuple(arm.arm for arm in config.arms_prepared),
-        workload=config.workload,
-        machine=machine(),
-        cores=config.cores,
-        unavailable=config.unavailable,
-        verb="sweep",
-        boot=boot(),
-        machine_label=machine_label(),
-        blocks_planned=config.sweep.blocks,
-        request=config.request and recorded(config.request),
-    )

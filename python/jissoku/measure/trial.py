@@ -5,9 +5,8 @@ output; every later measurement on the same start is a failed trial with its rea
 """
 
 import random
-import subprocess
 import time
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -45,11 +44,11 @@ from jissoku.system.processes import has_generated_code, process_tree
 from jissoku.targets import launch
 from jissoku.targets.launch import Launcher, expected_response, verify
 from jissoku.targets.prepare import PreparedTarget
-from jissoku.targets.process import RunningTarget
+from jissoku.targets.process import RunningTarget  # noqa: TC001 - of attributes
 from jissoku.targets.provenance import redact
 from jissoku.targets.response import ExpectedResponse, TargetResponse
 
-# The fraction of the offered requests that must have been answered.
+# The fraction of the offered requests that must have been answered in a step of a search.
 ACHIEVED_MIN = 0.99
 
 # Duration of a step: at least the first, long enough for this many requests, at most the last.
@@ -57,6 +56,16 @@ STEP_NS = 200_000_000
 STEP_REQUESTS = 1_000
 STEP_NS_MAX = 800_000_000
 STEP_WARMUP_NS = 50_000_000
+
+# Rate of the warm-up of a runtime that compiles: at a low rate it also runs the code of an idle
+# event loop, which a closed loop never does.
+FIXED_WARMUP_RPS = 5_000
+
+# How often a disturbed trial is repeated; every attempt stays in the records.
+RERUNS_MAX = 2
+
+# After this many failures an arm is skipped, which saves time; its failure is reported.
+FAILURES_MAX = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,42 +91,18 @@ class Objective:
         """In the format of `jissoku load --slo`."""
         return f"p{100 * (1 - self.fraction_above):g}<{self.limit_ns / 1e6:g}ms"
 
-
-def capacity_step(
-    spec: LoadSpec,
-    cores: CoreAssignment,
-    objective: Objective,
-    *,
-    started: Callable[[subprocess.Popen[str]], object],
-) -> CapacityStep:
-    """Runs the load at its rate for a short step, and evaluates the objective.
-
-    Raises:
-        LoadgenError: No answer was counted.
-    """
-    rate = spec.workload.rate_rps
-    assert rate is not None, "a capacity is a rate"
-    measurements, _ = loadgen.run_load(spec, cores, started=started)
-    (measurement,) = measurements
-    failed = sum(measurement.errors.values())
-    achieved = measurement.requests / (measurement.duration_ns / 1e9) / rate
-    above = _fraction_above(measurement.histogram, objective.limit_ns)
-    if failed:
-        return CapacityStep(
-            rate_rps=rate, is_met=False, reason=f"{failed} {plural(failed, 'request')} failed"
-        )
-    if achieved < ACHIEVED_MIN:
-        reason = f"{100 * achieved:.1f} % of the requests offered were answered"
-        return CapacityStep(rate_rps=rate, is_met=False, reason=reason)
-    if above > objective.fraction_above:
-        reason = f"{100 * above:.1f} % took longer than {objective.limit_ns / 1e6:g} ms"
-        return CapacityStep(rate_rps=rate, is_met=False, reason=reason)
-    return CapacityStep(rate_rps=rate, is_met=True)
-
-
-def step_window_ns(rate_rps: int) -> int:
-    """Duration of a step at this rate, in nanoseconds."""
-    return min(STEP_NS_MAX, max(STEP_NS, STEP_REQUESTS * 1_000_000_000 // max(1, rate_rps)))
+    def missed_by(self, measurement: ArmMeasurement, rate_rps: int) -> str:
+        """How a load at this rate missed it; empty if it was met."""
+        failed = sum(measurement.errors.values())
+        if failed:
+            return f"{failed} {plural(failed, 'request')} failed"
+        achieved = measurement.requests / (measurement.duration_ns / 1e9) / rate_rps
+        if achieved < ACHIEVED_MIN:
+            return f"{100 * achieved:.1f} % of the requests offered were answered"
+        above = _fraction_above(measurement.histogram, self.limit_ns)
+        if above > self.fraction_above:
+            return f"{100 * above:.1f} % took longer than {self.limit_ns / 1e6:g} ms"
+        return ""
 
 
 def _fraction_above(histogram: str, limit_ns: int) -> float:
@@ -135,8 +120,6 @@ def _fraction_above(histogram: str, limit_ns: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PreparedArm:
-    """An arm, and its prepared target."""
-
     arm: Arm
     prepared: PreparedTarget
 
@@ -157,15 +140,7 @@ class TrialTiming:
     idle_watch_ns: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class VerifiedServer:
-    """A running target, and its verified answer."""
-
-    running: RunningTarget
-    answer: TargetResponse
-
-
-class TrialFailed(Exception):  # noqa: N818 - has a record, and is always caught in the pipeline
+class TrialFailed(Exception):  # noqa: N818 - has a record, and is always caught here
     """A target failed; `failure` is its record."""
 
     def __init__(self, stage: TrialStage, arm: str, error: Exception, words: str = "") -> None:
@@ -174,13 +149,8 @@ class TrialFailed(Exception):  # noqa: N818 - has a record, and is always caught
         self.failure = Failure(stage=stage, arm=arm, reason=redact(str(error)), stderr=redact(said))
 
 
-def _output(spec: LoadSpec, servers: Sequence[VerifiedServer], arm: str) -> str:
-    """The end of a target's output."""
-    return servers[spec.arms.index(arm)].running.output_tail()
-
-
 class TrialRunner:
-    """Starts targets on the server cores and measures them from the load generator's."""
+    """What all starts of a run have in common: the targets, their cores, and what is known."""
 
     def __init__(
         self,
@@ -191,207 +161,127 @@ class TrialRunner:
         workers: int | None = None,
     ) -> None:
         """Without `workers` there is one per core of the server."""
-        self._prepared_arms = {arm.arm.name: arm for arm in arms}
-        self._cores = cores
-        self._workers = workers
-        self._interruption = interruption
-        self._expected: dict[str, ExpectedResponse] = {}
+        self.targets = {arm.arm.name: arm.prepared for arm in arms}
+        self.cores = cores
+        self.workers = workers
+        self.interruption = interruption
+        self.expected: dict[str, ExpectedResponse] = {}
+        self.quiet = QuietCores(cores.server)
         self._generates_code: dict[str, bool] = {}
-        self._quiet = QuietCores(cores.server)
 
-    def check(self) -> None:
-        """Raises Interrupted after a signal."""
-        self._interruption.check()
-
-    def wait_for_idle_cores(self) -> float | None:
-        """Waits a limited time for idle cores of the server; returns the last idle fraction."""
-        return self._quiet.wait(give_up=lambda: self._interruption.asked)
-
-    def compiles(self, name: str, running: RunningTarget) -> bool:
+    def compiles(self, name: str, root: int | None) -> bool:
         """Whether a target's runtime compiles hot code, as its recipe says or its processes show.
 
         The processes of a target without a recipe are examined after they have served requests, at
         the first start only. A URL of another machine shows none: it may compile.
         """
-        known = self._prepared_arms[name].prepared.compiles
+        known = self.targets[name].compiles
         if known is None:
             if name not in self._generates_code:
-                root = running.pid or listener_pid(running.address)
                 self._generates_code[name] = root is None or has_generated_code(process_tree(root))
             known = self._generates_code[name]
         return known
 
-    def idle_watch_root(self, name: str) -> int | None:
-        """The process of an external server; None for targets that we start."""
-        address = self._prepared_arms[name].prepared.address
-        return None if address is None else listener_pid(address)
-
-    def start(
-        self, name: str, rng: random.Random, workload: Workload, promised: Container[int]
-    ) -> RunningTarget:
-        """Starts one target on a port that is neither used nor promised."""
-        launcher = Launcher(cores=self._cores.server, rng=rng, workers=self._workers)
-        try:
-            return launcher.start(self._prepared_arms[name].prepared, workload, promised)
-        except TargetError as error:
-            raise TrialFailed(TrialStage.START, name, error) from error
-
-    def stop(self, name: str, running: RunningTarget) -> None:
-        """Ends all processes of one target."""
-        try:
-            running.stop()
-        except TargetError as error:
-            raise TrialFailed(TrialStage.STOP, name, error) from error
-
-    def verified(self, name: str, running: RunningTarget, workload: Workload) -> VerifiedServer:
-        """Waits until the target answers, and compares its answer with the expected one.
-
-        Raises:
-            Interrupted: After a signal, which is no failure of the target.
-            TrialFailed: It does not answer, or differently.
-        """
-        try:
-            first = launch.wait_until_ready(
-                running, workload, give_up=lambda: self._interruption.asked
-            )
-        except TargetError as error:
-            self.check()
-            raise TrialFailed(TrialStage.READY, name, error) from error
-        try:
-            if name not in self._expected:
-                prepared = self._prepared_arms[name].prepared
-                self._expected[name] = expected_response(prepared, workload, first)
-            verify(running, workload, first, self._expected[name])
-        except TargetError as error:
-            raise TrialFailed(TrialStage.VERIFY, name, error, running.output_tail()) from error
-        return VerifiedServer(running, first)
-
-    def measure(
-        self, spec: LoadSpec, servers: Sequence[VerifiedServer]
-    ) -> tuple[tuple[ArmMeasurement, ...], MachineConditions]:
-        """Runs the load generator; if a target has exited, that is the reason of the failure.
-
-        Raises:
-            Interrupted: After a signal, also if that ended the load generator.
-            TrialFailed: It measured nothing.
-        """
-        self.check()
-        try:
-            return loadgen.run_load(spec, self._cores, started=self._interruption.waits_for)
-        except LoadgenError as error:
-            self.check()
-            # Without a responsible arm, the load generator itself failed.
-            words = "" if not error.arm else _output(spec, servers, error.arm)
-            raise TrialFailed(TrialStage.LOAD, error.arm, error, words) from error
-        finally:
-            self.require_alive(spec, servers)
-
-    def require_alive(self, spec: LoadSpec, servers: Sequence[VerifiedServer]) -> None:
-        """Raises TrialFailed if the first process of a target has ended."""
-        for name, server in zip(spec.arms, servers, strict=True):
-            if not server.running.is_alive():
-                error = TargetError(f"{name} {server.running.exit_description()} under load")
-                raise TrialFailed(TrialStage.LOAD, name, error, server.running.output_tail())
-
-    def step(
-        self, spec: LoadSpec, objective: Objective, servers: Sequence[VerifiedServer]
-    ) -> CapacityStep:
-        """One step of a capacity search."""
-        try:
-            return capacity_step(spec, self._cores, objective, started=self._interruption.waits_for)
-        except LoadgenError as error:
-            self.check()
-            rate = spec.workload.rate_rps or 0
-            return CapacityStep(rate_rps=rate, is_met=False, reason=redact(str(error)))
-        finally:
-            self.require_alive(spec, servers)
-
-
-# Rate of the warm-up of a runtime that compiles: at a low rate it also runs the code of an idle
-# event loop, which a closed loop never does.
-FIXED_WARMUP_RPS = 5_000
-
 
 def run_trial(
-    benchmark: TrialRunner, planned: PlannedTrial, workload: Workload, window: TrialTiming
+    runner: TrialRunner, planned: PlannedTrial, workload: Workload, window: TrialTiming
 ) -> Trial:
     """Runs one trial on a separate start; the caller sets index, attempt and failed checks.
 
     Raises:
         Interrupted: On request; all started processes are stopped.
     """
-    with started_servers(benchmark, planned, workload) as servers:
+    with started_servers(runner, planned, workload) as servers:
         trial = servers.measure(planned, workload, window)
         servers.stop()
-    return servers.with_exit_check(trial)
+    if servers.failure is None or trial.failure is not None:
+        return trial
+    return updated(trial, measurements=(), conditions=None, failure=servers.failure)
 
 
 @contextmanager
 def started_servers(
-    benchmark: TrialRunner, planned: PlannedTrial, workload: Workload
+    runner: TrialRunner, planned: PlannedTrial, workload: Workload
 ) -> Iterator["Servers"]:
     """Starts and verifies the planned arms when the cores are idle, as a context manager.
 
     Raises:
         Interrupted: On request; all started processes are stopped.
     """
-    idle = benchmark.wait_for_idle_cores()
-    benchmark.check()
-    servers = Servers(benchmark, idle)
+    idle = runner.quiet.wait(give_up=lambda: runner.interruption.asked)
+    runner.interruption.check()
+    servers = Servers(runner, idle)
     try:
         servers.start(planned, workload)
         yield servers
     finally:
         servers.stop()
-        benchmark.check()
+        runner.interruption.check()
 
 
 class Servers:
-    """Targets that were started together, for measurements one after the other."""
+    """Targets that were started together, for measurements one after the other.
 
-    def __init__(self, benchmark: TrialRunner, cores_idle_before: float | None) -> None:
+    Attributes:
+        failure: Prevents further measurements on this start.
+        rates: Requests per second of each arm in the closed loop of its warm-up.
+    """
+
+    def __init__(self, runner: TrialRunner, cores_idle_before: float | None) -> None:
         """Nothing is started yet; `cores_idle_before` is only recorded."""
-        self._runner = benchmark
+        self._runner = runner
         self._cores_idle_before = cores_idle_before
         self._running: dict[str, RunningTarget] = {}
-        self._servers: dict[str, VerifiedServer] = {}
+        self._answers: dict[str, TargetResponse] = {}
         self._warmed: dict[str, int] = {}
-        # Requests per second of each arm in the closed loop of its warm-up.
         self.rates: dict[str, float] = {}
-        self._failure: Failure | None = None
-
-    @property
-    def is_broken(self) -> bool:
-        """Whether a failure prevents further measurements on this start."""
-        return self._failure is not None
+        self.failure: Failure | None = None
 
     def start(self, planned: PlannedTrial, workload: Workload) -> None:
         """Starts all, then verifies each, so that their starts overlap."""
-        rng = random.Random(planned.seed)
+        runner = self._runner
+        launcher = Launcher(
+            cores=runner.cores.server, rng=random.Random(planned.seed), workers=runner.workers
+        )
         try:
             for name in planned.arms:
                 # The previous one may not listen yet, and the next must not use the same port.
                 promised = {other.address.port for other in self._running.values()}
-                self._running[name] = self._runner.start(name, rng, workload, promised)
+                try:
+                    started = launcher.start(runner.targets[name], workload, promised)
+                except TargetError as error:
+                    raise TrialFailed(TrialStage.START, name, error) from error
+                self._running[name] = started
             for name in planned.arms:
-                self._servers[name] = self._runner.verified(name, self._running[name], workload)
+                self._answers[name] = self._verified(name, workload)
         except TrialFailed as failed:
-            self._failure = failed.failure
+            self.failure = failed.failure
+
+    def _verified(self, name: str, workload: Workload) -> TargetResponse:
+        """Waits until a target answers, and compares its answer with the expected one."""
+        runner, running = self._runner, self._running[name]
+        interruption = runner.interruption
+        try:
+            first = launch.wait_until_ready(running, workload, give_up=lambda: interruption.asked)
+        except TargetError as error:
+            interruption.check()  # A signal is no failure of the target.
+            raise TrialFailed(TrialStage.READY, name, error) from error
+        try:
+            if name not in runner.expected:
+                runner.expected[name] = expected_response(runner.targets[name], workload, first)
+            verify(running, workload, first, runner.expected[name])
+        except TargetError as error:
+            raise TrialFailed(TrialStage.VERIFY, name, error, running.output_tail()) from error
+        return first
 
     def stop(self) -> None:
         """Ends all started targets; one that cannot be ended is a failure."""
         for name, running in self._running.items():
             try:
-                self._runner.stop(name, running)
-            except TrialFailed as failed:
-                self._failure = failed.failure
+                running.stop()
+            except TargetError as error:
+                self.failure = TrialFailed(TrialStage.STOP, name, error).failure
         self._running = {}
-
-    def with_exit_check(self, trial: Trial) -> Trial:
-        """The trial, or a failed trial if a target could not be ended."""
-        if self._failure is None or trial.failure is not None:
-            return trial
-        return updated(trial, measurements=(), conditions=None, failure=self._failure)
 
     def warm_up(self, planned: PlannedTrial, workload: Workload, effort: SamplingPlan) -> None:
         """Sends each arm its warm-up, one arm after the other.
@@ -405,7 +295,7 @@ class Servers:
             alone = updated(planned, arms=(name,))
             closed = updated(workload, rate_rps=None)
             sent = self._send(alone, closed, window, effort.warmup_requests)
-            if sent and self._runner.compiles(name, self._running[name]):
+            if sent and self._runner.compiles(name, self._root(name)):
                 paced = updated(workload, rate_rps=FIXED_WARMUP_RPS)
                 self._send(alone, paced, TrialTiming(0, effort.compile_ns), None)
 
@@ -413,17 +303,17 @@ class Servers:
         self, alone: PlannedTrial, workload: Workload, window: TrialTiming, requests: int | None
     ) -> int:
         """Puts one arm under load outside of trials; returns the number of answers."""
-        if self.is_broken:
+        if self.failure is not None:
             return 0
         (name,) = alone.arms
         spec = updated(self._load_spec(alone, workload, window), requests=requests)
         try:
-            (measurement,), _ = self._runner.measure(spec, [self._servers[name]])
+            (measurement,), _ = self._load(spec)
         except TrialFailed as failed:
-            if self._servers[name].running.is_alive():
+            if self._running[name].is_alive():
                 self.rates.setdefault(name, 1.0)  # So slow here that only a measurement can say.
-                return 0
-            self._failure = failed.failure
+            else:
+                self.failure = failed.failure
             return 0
         self._warmed[name] = self._warmed.get(name, 0) + measurement.requests
         if workload.rate_rps is None:
@@ -432,28 +322,17 @@ class Servers:
 
     def measure(self, planned: PlannedTrial, workload: Workload, window: TrialTiming) -> Trial:
         """Measures the planned arms, which are among those that were started."""
-        trial = Trial(
-            index=0,
-            block=planned.block,
-            kind=planned.kind,
-            arms=planned.arms,
-            workload=workload,
-            window_ns=window.window_ns,
-            slice_ns=window.slice_ns,
-        )
-        if self._failure is not None:
-            return updated(trial, failure=self._failure)
-        servers = [self._servers[name] for name in planned.arms]
+        trial = _trial(planned, workload, window.window_ns, window.slice_ns)
+        if self.failure is not None:
+            return updated(trial, failure=self.failure)
         try:
-            measurements, conditions = self._runner.measure(
-                self._load_spec(planned, workload, window), servers
-            )
+            measurements, conditions = self._load(self._load_spec(planned, workload, window))
         except TrialFailed as failed:
-            self._failure = failed.failure
+            self.failure = failed.failure
             return updated(trial, failure=failed.failure)
         measurements = tuple(
-            updated(measurement, response=server.answer.recorded())
-            for measurement, server in zip(measurements, servers, strict=True)
+            updated(measurement, response=self._answers[name].recorded())
+            for measurement, name in zip(measurements, planned.arms, strict=True)
         )
         conditions = updated(conditions, cores_idle_before=self._cores_idle_before)
         return updated(trial, measurements=measurements, conditions=conditions)
@@ -461,46 +340,79 @@ class Servers:
     def search(
         self, planned: PlannedTrial, workload: Workload, objective: Objective, first_rps: int
     ) -> Trial:
-        """Searches the capacity of the one planned arm."""
-        trial = Trial(
-            index=0,
-            block=planned.block,
-            kind=planned.kind,
-            arms=planned.arms,
-            workload=updated(workload, rate_rps=None),
-            window_ns=STEP_NS,
-        )
+        """Searches the capacity of the one planned arm, with one short load per step."""
+        trial = _trial(planned, updated(workload, rate_rps=None), STEP_NS)
         steps: list[CapacityStep] = []
         try:
-            while self._failure is None and (rate := search.next_rate(steps, first_rps)):
-                window = TrialTiming(STEP_WARMUP_NS, step_window_ns(rate))
-                asked = updated(workload, rate_rps=rate)
-                spec = self._load_spec(planned, asked, window)
-                servers = [self._servers[name] for name in planned.arms]
-                steps.append(self._runner.step(spec, objective, servers))
+            while self.failure is None and (rate := search.next_rate(steps, first_rps)):
+                window_ns = STEP_REQUESTS * 1_000_000_000 // max(1, rate)
+                window = TrialTiming(STEP_WARMUP_NS, min(STEP_NS_MAX, max(STEP_NS, window_ns)))
+                spec = self._load_spec(planned, updated(workload, rate_rps=rate), window)
+                reason = self._missed_by(spec, objective, rate)
+                steps.append(CapacityStep(rate_rps=rate, is_met=not reason, reason=reason))
         except TrialFailed as failed:
-            self._failure = failed.failure
-        if self._failure is not None:
-            return updated(trial, failure=self._failure)
+            self.failure = failed.failure
+        if self.failure is not None:
+            return updated(trial, failure=self.failure)
         met = search.highest_met(steps)
         known = Capacity(objective=objective.text, rate_rps=met, steps=tuple(steps))
         return updated(trial, capacity=known)
 
+    def _missed_by(self, spec: LoadSpec, objective: Objective, rate_rps: int) -> str:
+        interruption = self._runner.interruption
+        try:
+            (measurement,), _ = loadgen.run_load(
+                spec, self._runner.cores, started=interruption.waits_for
+            )
+        except LoadgenError as error:
+            interruption.check()
+            return redact(str(error))
+        finally:
+            self._require_alive(spec)
+        return objective.missed_by(measurement, rate_rps)
+
+    def _load(self, spec: LoadSpec) -> tuple[tuple[ArmMeasurement, ...], MachineConditions]:
+        """Runs the load generator; if a target has exited, that is the reason of the failure.
+
+        Raises:
+            Interrupted: After a signal, also if that ended the load generator.
+            TrialFailed: It measured nothing.
+        """
+        interruption = self._runner.interruption
+        interruption.check()
+        try:
+            return loadgen.run_load(spec, self._runner.cores, started=interruption.waits_for)
+        except LoadgenError as error:
+            interruption.check()
+            # Without a responsible arm, the load generator itself failed.
+            words = self._running[error.arm].output_tail() if error.arm else ""
+            raise TrialFailed(TrialStage.LOAD, error.arm, error, words) from error
+        finally:
+            self._require_alive(spec)
+
+    def _require_alive(self, spec: LoadSpec) -> None:
+        for name in spec.arms:
+            running = self._running[name]
+            if not running.is_alive():
+                error = TargetError(f"{name} {running.exit_description()} under load")
+                raise TrialFailed(TrialStage.LOAD, name, error, running.output_tail())
+
     def _load_spec(
         self, planned: PlannedTrial, workload: Workload, window: TrialTiming
     ) -> LoadSpec:
-        servers = [self._servers[name] for name in planned.arms]
-        bodies = {server.answer.body for server in servers}
-        others = [self._root(name) for name in self._servers if name not in planned.arms]
+        arms = planned.arms
+        answers = [self._answers[name] for name in arms]
+        bodies = {answer.body for answer in answers}
+        others = [self._root(name) for name in self._running if name not in arms]
         # A server behind a reverse proxy is neither foreign work nor the proxy's.
-        for server in self._servers.values():
-            others += server.running.upstream_pids()
+        for running in self._running.values():
+            others += running.upstream_pids()
         return LoadSpec(
-            arms=planned.arms,
-            urls=tuple(server.running.address.url(workload.path) for server in servers),
-            roots=tuple(self._root(name) for name in planned.arms),
+            arms=arms,
+            urls=tuple(self._running[name].address.url(workload.path) for name in arms),
+            roots=tuple(map(self._root, arms)),
             body=bodies.pop() if len(bodies) == 1 else None,
-            status=servers[0].answer.status,
+            status=answers[0].status,
             workload=workload,
             warmup_ns=window.warmup_ns,
             window_ns=window.window_ns,
@@ -512,17 +424,23 @@ class Servers:
         )
 
     def _root(self, name: str) -> int | None:
-        return self._runner.idle_watch_root(name) or self._servers[name].running.pid
+        """The first process of a target; of an external server, the one that listens."""
+        running = self._running[name]
+        return running.pid or listener_pid(running.address)
 
 
-# How often a disturbed trial is repeated; every attempt stays in the records.
-RERUNS_MAX = 2
-
-# After this many failures an arm is skipped, which saves time; its failure is reported.
-FAILURES_MAX = 2
-
-# Trials left, by kind.
-TrialsLeft = Mapping[TrialKind, int]
+def _trial(
+    planned: PlannedTrial, workload: Workload, window_ns: int, slice_ns: int | None = None
+) -> Trial:
+    return Trial(
+        index=0,
+        block=planned.block,
+        kind=planned.kind,
+        arms=planned.arms,
+        workload=workload,
+        window_ns=window_ns,
+        slice_ns=slice_ns,
+    )
 
 
 class TrialLoop:
@@ -540,7 +458,7 @@ class TrialLoop:
         self,
         kind: TrialKind,
         measure: Callable[[], Trial],
-        left: Callable[[], TrialsLeft],
+        left: Callable[[], Mapping[TrialKind, int]],
         reruns: int = RERUNS_MAX,
     ) -> Trial:
         """Measures until no check rejects the trial, it fails, or there were enough attempts.
@@ -548,14 +466,11 @@ class TrialLoop:
         Args:
             kind: For the estimate of the time left.
             measure: Runs one attempt; index, attempt and failed checks are filled in here.
-            left: Called after each attempt; reruns and early ends need not be included.
+            left: Trials left, by kind, without reruns and early ends; called after each attempt.
             reruns: Maximum number of attempts after the first.
 
         Returns:
-            The last attempt.
-
-        Raises:
-            JissokuError: A trial cannot be written; those before it are on disk.
+            The last attempt; all of them are on disk.
         """
         attempt = 0
         while True:
@@ -563,14 +478,11 @@ class TrialLoop:
             trial = updated(trial, elapsed_s=round(time.monotonic() - self._began, 3))
             trial = updated(trial, failed_checks=inference.trial_checks(trial))
             self._eta.ended(kind)
-            self._record(trial, left)
+            self._writer.add(trial)
+            self.trials.append(trial)
+            rest, done = left(), len(self.trials)
+            seconds_left = self._eta.seconds(rest)
+            self._listener.trial(trial, done, done + sum(rest.values()), seconds_left)
             if trial.failure is not None or attempt == reruns or not inference.is_rejected(trial):
                 return trial
             attempt += 1
-
-    def _record(self, trial: Trial, left: Callable[[], TrialsLeft]) -> None:
-        self._writer.add(trial)
-        self.trials.append(trial)
-        rest, done = left(), len(self.trials)
-        total = done + sum(rest.values())
-        self._listener.trial(trial, done, total, self._eta.seconds(rest))

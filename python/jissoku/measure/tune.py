@@ -7,19 +7,18 @@ on blocks that no choice was based on. Knobs that are judged by the rate at full
 (`tune_full_load`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from jissoku import records
-from jissoku.design import variants, variants as plan
+from jissoku.design import variants
 from jissoku.design.sampling_plan import SamplingPlan
 from jissoku.design.variants import BASELINE, KNOBS_MIN, PROVEN, Combination
 from jissoku.errors import TargetError
 from jissoku.inference import ablation
 from jissoku.inference.ablation import USER_US, KnobEvidence, trial_counters
 from jissoku.measure.compare import compare
-from jissoku.measure.comparison import CompareConfig, LoadMode
+from jissoku.measure.comparison import CompareConfig
 from jissoku.measure.counting import count_arm
 from jissoku.measure.progress import ProgressListener
 from jissoku.measure.trial import PreparedArm
@@ -30,18 +29,13 @@ from jissoku.model import (
     Decision,
     Knob,
     KnobResult,
-    Load,
-    Method,
-    Mode,
     Objective,
     Run,
     Trial,
     TrialKind,
     TuningResult,
-    Workload,
 )
 from jissoku.model.updated import updated
-from jissoku.request import AnyRequest
 from jissoku.system.cores import available_cores
 from jissoku.targets.prepare import PreparedTarget
 
@@ -66,51 +60,22 @@ class TuningTarget:
     sandbox: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TuningConfig:
-    """Configuration of a tuning; the fields are those of a comparison's.
-
-    Attributes:
-        loads: The loads of comparisons; if empty, the first campaign chooses one.
-    """
-
-    workload: Workload
-    mode: Mode
-    plan: SamplingPlan
-    seed: int
-    cores: CoreAssignment
-    folder: Path
-    version: str
-    request: AnyRequest | None = None
-    loads: tuple[Load, ...] = ()
-    noise_floors: Mapping[Method, float] = field(default_factory=dict)
-
-    def compare_config(
-        self, name: str, target: TuningTarget, combinations: Sequence[Combination]
-    ) -> CompareConfig:
-        """A campaign of these combinations, with its records in a folder of this name."""
-        return CompareConfig(
-            arms_prepared=tuple(_prepared_arm(target, one) for one in combinations),
-            floor=None,
-            unavailable=(),
-            workload=self.workload,
-            mode=self.mode,
-            plan=self.plan,
-            seed=self.seed,
-            cores=self.cores,
-            folder=self.folder / name,
-            version=self.version,
-            loads=self.loads,
-            one_load=True,
-            noise_floors=self.noise_floors,
-            verb="tune",
-            request=self.request,
-        )
-
-
-def _prepared_arm(target: TuningTarget, combination: Combination) -> PreparedArm:
-    prepared = target.prepared(combination.knobs)
-    return PreparedArm(prepared.arm(combination.name), prepared)
+def _measured(
+    config: CompareConfig,
+    name: str,
+    target: TuningTarget,
+    combinations: Sequence[Combination],
+    listener: ProgressListener,
+) -> tuple[bool, Run, tuple[Trial, ...]]:
+    """Runs a campaign with its records in a folder of this name; whether it finished, and these."""
+    arms = []
+    for one in combinations:
+        prepared = target.prepared(one.knobs)
+        arms.append(PreparedArm(prepared.arm(one.name), prepared))
+    config = updated(config, arms_prepared=tuple(arms), folder=config.folder / name)
+    finished = compare(config, listener)
+    run, trials = records.read(config.folder)
+    return finished, run, tuple(trials)
 
 
 # A single check, after enough blocks for the variation of trials that run one after the other.
@@ -118,13 +83,9 @@ FULL_LOAD_BLOCKS_MIN = 12
 
 
 def tune_full_load(
-    target: TuningTarget, config: TuningConfig, text: TuningResult, listener: ProgressListener
+    target: TuningTarget, config: CompareConfig, text: TuningResult, listener: ProgressListener
 ) -> TuningResult:
-    """Adds the results of these knobs to those of the others.
-
-    Raises:
-        InputError: The folder holds a run already or cannot be written.
-    """
+    """Adds the results of these knobs to those of the others."""
     knobs = tuple(knob for knob in target.knobs if knob.objective is Objective.RATE)
     if not knobs or not text.finished:
         return text
@@ -139,7 +100,7 @@ def tune_full_load(
 
 class _FullLoadStage:
     def __init__(
-        self, target: TuningTarget, config: TuningConfig, listener: ProgressListener
+        self, target: TuningTarget, config: CompareConfig, listener: ProgressListener
     ) -> None:
         self.target = target
         everything = available_cores()
@@ -148,6 +109,8 @@ class _FullLoadStage:
             config,
             cores=CoreAssignment(server=everything, generator=everything, shared=True),
             workload=updated(config.workload, rate_rps=None),
+            paired_trials=False,
+            closed_loop=True,
             plan=updated(
                 config.plan,
                 blocks=blocks,
@@ -159,11 +122,24 @@ class _FullLoadStage:
         self.progress = listener
 
     def run(self, knobs: tuple[Knob, ...], text: TuningResult) -> TuningResult:
-        """Tests each alone, then the accepted ones together with those accepted before."""
         names = tuple(knob.name for knob in knobs)
         self.progress.note(f"At full load, on shared cores: {', '.join(names)}.")
-        finished, run, trials = self._campaign("full-load", plan.one_at_a_time(names))
-        found = [self._findings(knob, run, trials) for knob in knobs]
+        combinations = variants.one_at_a_time(names)
+        finished, run, trials = _measured(
+            self.config, "full-load", self.target, combinations, self.progress
+        )
+        found = []
+        for knob in knobs:
+            arm = variants.name_alone(knob.name)
+            evidence = KnobEvidence(
+                knob=knob,
+                alone=_rate(arm, run, trials),
+                leave_one_out=None,
+                base=ablation.counters(trials, BASELINE),
+                switched=ablation.counters(trials, arm),
+                same_answers=ablation.same_answers(trials, (BASELINE, arm)),
+            )
+            found.append(evidence)
         results = ablation.decide_knobs(found)
         text = updated(text, results=(*text.results, *results), finished=text.finished and finished)
         accepted = tuple(r.knob.name for r in results if r.decision is Decision.ACCEPTED)
@@ -171,10 +147,12 @@ class _FullLoadStage:
 
     def _proven(self, text: TuningResult, accepted: tuple[str, ...]) -> TuningResult:
         self.progress.note(f"Proving {', '.join(accepted)} at full load on fresh blocks.")
-        self.config = updated(self.config, seed=self.config.seed + 2)
-        combinations = plan.confirmation(accepted, text.kept)
-        finished, run, trials = self._campaign("full-load-proof", combinations)
-        bundle = self._comparison(PROVEN, run, trials)
+        config = updated(self.config, seed=self.config.seed + 2)
+        combinations = variants.confirmation(accepted, text.kept)
+        finished, run, trials = _measured(
+            config, "full-load-proof", self.target, combinations, self.progress
+        )
+        bundle = _rate(PROVEN, run, trials)
         same = ablation.same_answers(trials, (BASELINE, PROVEN))
         kept = (*text.kept, *accepted) if same and ablation.is_confirmed(bundle) else text.kept
         return updated(
@@ -186,62 +164,33 @@ class _FullLoadStage:
             finished=text.finished and finished,
         )
 
-    def _findings(self, knob: Knob, run: Run, trials: tuple[Trial, ...]) -> KnobEvidence:
-        arm = plan.name_alone(knob.name)
-        return KnobEvidence(
-            knob=knob,
-            alone=self._comparison(arm, run, trials),
-            leave_one_out=None,
-            base=ablation.counters(trials, BASELINE),
-            switched=ablation.counters(trials, arm),
-            same_answers=ablation.same_answers(trials, (BASELINE, arm)),
-        )
 
-    def _comparison(self, arm: str, run: Run, trials: tuple[Trial, ...]) -> Comparison:
-        found = ablation.rates_against_baseline(run, trials)[arm]
-        return ablation.with_generator_doubt(found, ablation.generator_headroom(run, trials))
-
-    def _campaign(
-        self, name: str, combinations: tuple[plan.Combination, ...]
-    ) -> tuple[bool, Run, tuple[Trial, ...]]:
-        config = updated(
-            self.config.compare_config(name, self.target, combinations),
-            paired_trials=False,
-            load_mode=LoadMode.CLOSED,
-        )
-        finished = compare(config, self.progress)
-        run, trials = records.read(config.folder)
-        return finished, run, tuple(trials)
+def _rate(arm: str, run: Run, trials: tuple[Trial, ...]) -> Comparison:
+    found = ablation.rates_against_baseline(run, trials)[arm]
+    return ablation.with_generator_doubt(found, ablation.generator_headroom(run, trials))
 
 
 # Blocks of a screening design: each knob is on in half of all runs, so two suffice.
 SCREEN_BLOCKS = 2
 
 
-def tune(target: TuningTarget, config: TuningConfig, listener: ProgressListener) -> TuningResult:
-    """Tests every knob, and confirms the accepted ones together.
-
-    Raises:
-        TargetError: The unchanged target does not answer.
-        InputError: The folder holds a run already or cannot be written.
-    """
+def tune(target: TuningTarget, config: CompareConfig, listener: ProgressListener) -> TuningResult:
+    """Tests every knob, and confirms the accepted ones together."""
     return _Tuner(target, config, listener).run()
 
 
 class _Tuner:
     def __init__(
-        self, target: TuningTarget, config: TuningConfig, listener: ProgressListener
+        self, target: TuningTarget, config: CompareConfig, listener: ProgressListener
     ) -> None:
         self.target = target
         self.config = config
         self.progress = listener
         self.knobs = tuple(knob for knob in target.knobs if knob.objective is Objective.COST)
         self.names = tuple(knob.name for knob in self.knobs)
-        self.workload = config.workload
         self.trials: list[Trial] = []
 
     def run(self) -> TuningResult:
-        """Runs all steps in order."""
         text = TuningResult(
             target=self.target.name,
             path=self.config.workload.path,
@@ -282,7 +231,7 @@ class _Tuner:
         return self._confirmed(text) if finished else text
 
     def _screened(self, counts: dict[str, CounterReadings]) -> tuple[bool, tuple[KnobResult, ...]]:
-        """Excludes knobs without an effect; the rest is tested as without screening."""
+        """Excludes knobs without an effect; the rest is tested as without variants."""
         fit = tuple(name for name in self.names if counts[name].requests)
         combinations = variants.screening_runs(fit)
         self.progress.note(f"A first look at {len(fit)} knobs in {len(combinations)} runs.")
@@ -296,7 +245,6 @@ class _Tuner:
             cross_check_blocks=0,
         )
         run, trials, finished = self._run("screen", combinations, brief)
-        self._keep_loads(run)
         switched = {one.name: one.knobs for one in combinations if one.knobs}
         effects = ablation.effects(run, trials, switched, fit)
         out = ablation.screened_out(self.knobs, counts, effects, run.minimum_effect)
@@ -310,9 +258,8 @@ class _Tuner:
         if not accepted:
             return text
         self.progress.note(f"Proving {', '.join(accepted)} together on fresh blocks.")
-        fresh = updated(self.config, seed=self.config.seed + 1)
-        self.config = fresh
-        finished, found = self._campaign("proof", variants.confirmation(accepted), fresh.plan)
+        self.config = updated(self.config, seed=self.config.seed + 1)
+        finished, found = self._campaign("proof", variants.confirmation(accepted), self.config.plan)
         bundle = found.get(PROVEN)
         same = ablation.same_answers(self.trials, (BASELINE, PROVEN))
         is_proven = bundle is not None and same and ablation.is_confirmed(bundle)
@@ -361,23 +308,18 @@ class _Tuner:
     ) -> tuple[bool, dict[str, Comparison]]:
         """Runs one campaign; whether it finished, and the comparisons with the baseline."""
         run, trials, finished = self._run(name, combinations, effort)
-        self._keep_loads(run)
         return finished, ablation.against_baseline(run, trials)
 
     def _run(
         self, name: str, combinations: Sequence[Combination], effort: SamplingPlan
     ) -> tuple[Run, Sequence[Trial], bool]:
-        config = updated(self.config, workload=self.workload, plan=effort)
-        question = config.compare_config(name, self.target, combinations)
-        finished = compare(question, self.progress)
-        run, trials = records.read(question.folder)
+        """Runs one campaign; the load chosen first is kept, so that all effects are of one load."""
+        config = updated(self.config, plan=effort)
+        finished, run, trials = _measured(config, name, self.target, combinations, self.progress)
         self.trials.extend(trials)
-        return run, trials, finished
-
-    def _keep_loads(self, run: Run) -> None:
-        """The load chosen first is kept, so that all effects refer to one load."""
         if run.loads and not self.config.loads:
             self.config = updated(self.config, loads=run.loads[-1:])
+        return run, trials, finished
 
     def _count(self, knobs: tuple[str, ...]) -> CounterReadings:
         """Counts in a separate trial; a target that does not answer has no counters."""
