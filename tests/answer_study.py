@@ -270,7 +270,7 @@ def compile_again_and_again() -> None:
         signal.signal(signal.SIGTERM, stop)
         try:
             while True:
-                for words in (["build", "--offline", "-p", "jissoku-http"], ["clean"]):
+                for words in (["build", "--offline", "-p", "jissoku-server"], ["clean"]):
                     subprocess.run(["cargo", *words], cwd=ROOT, env=environment, check=False)  # noqa: S607
         except SystemExit:
             return

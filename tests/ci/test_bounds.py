@@ -1,20 +1,18 @@
 """Bounds on constructed runs with known ratios."""
 
 import hashlib
-import math
 import re
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from jissoku.design.sampling_plan import SAMPLING_PLANS, deciding
+from jissoku.design.sampling_plan import SAMPLING_PLANS, anytime, deciding
 from jissoku.inference import summarise
-from jissoku.inference.bounds import bound_results, confirmed, cost_bounds, read_bound
-from jissoku.inference.compare import is_enough
+from jissoku.inference.bounds import bound_results, confirmed, read_bound
 from jissoku.inference.expression import GrammarError
 from jissoku.measure.ci import CiFiles, write_ci_files
-from jissoku.model import CounterReadings, Method, Mode, Run, Trial
+from jissoku.model import CounterReadings, Mode, Run, Trial
 from jissoku.model.summary import BoundStatus
 from jissoku.model.updated import updated
 from jissoku.records import RunWriter
@@ -71,15 +69,15 @@ def test_an_improvement_keeps_the_bound() -> None:
 
 def until_decided(head: float, seed: int) -> BoundStatus:
     """As `compare --baseline` does, with the noise that copies of our server have."""
-    plan = deciding(SAMPLING_PLANS[Mode.QUICK], cost_bounds([BOUND]))
-    noise = Noise(own=0.0085)
-    run, every = measured(head, seed=seed, blocks=plan.blocks_max, noise=noise)
-    trials = every
-    for blocks in range(plan.blocks, plan.blocks_max + 1, plan.blocks_step):
+    horizon = anytime(deciding(SAMPLING_PLANS[Mode.QUICK])).horizon
+    run, every = measured(head, seed=seed, blocks=horizon, noise=Noise(own=0.0085))
+    run = updated(run, horizon=horizon)
+    for blocks in range(1, horizon + 1):
         trials = tuple(trial for trial in every if trial.block < blocks)
-        if is_enough(run, trials, plan.half_width[run.method]):
-            break
-    return bound_results(run, trials, [BOUND])[0].status
+        (found,) = bound_results(run, trials, [BOUND])
+        if found.status is not BoundStatus.UNDECIDED:
+            return found.status
+    return BoundStatus.UNDECIDED
 
 
 @pytest.mark.slow
@@ -90,17 +88,6 @@ def test_a_run_goes_on_until_the_bound_can_be_decided() -> None:
     more = Counter(until_decided(1.02, seed) for seed in range(20))
     assert more[BoundStatus.KEPT] == 0
     assert more[BoundStatus.EXCEEDED] >= 17
-
-
-def test_the_nearest_bound_on_a_cost_says_how_precise_a_run_has_to_be() -> None:
-    plan = SAMPLING_PLANS[Mode.QUICK]
-    assert deciding(plan, ()) is plan
-    assert deciding(plan, (1.0, 1.01)) is plan, "no precision decides a bound of 1"
-    near, far = deciding(plan, (1.01, 2.0)), deciding(plan, (0.5,))
-    assert near.half_width[Method.PAIRED] == pytest.approx(0.27 * math.log(1.01))
-    assert far.half_width[Method.PAIRED] == pytest.approx(0.27 * math.log(2))
-    bounds = ["cost(head) > 1.01 x cost(base)", "p99(head) > 1.5 x p99(base)"]
-    assert cost_bounds(bounds) == (1.01,)
 
 
 def test_the_reason_and_the_blocks_that_would_decide_are_given() -> None:
@@ -248,7 +235,7 @@ def test_exports_have_every_arm_or_bound(name: str, tmp_path: Path) -> None:
 
 
 def test_a_quarter_of_the_blocks_has_the_control_and_each_copy_is_first_equally_often() -> None:
-    plan = deciding(SAMPLING_PLANS[Mode.QUICK], cost_bounds([BOUND]))
+    plan = deciding(SAMPLING_PLANS[Mode.QUICK])
     measured_in = [index for index in range(16) if plan.has_control(index)]
     assert len(measured_in) == 4
     assert sum(index % 2 for index in measured_in) == 2

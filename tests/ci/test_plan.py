@@ -3,7 +3,6 @@
 import pytest
 
 from jissoku.design.sampling_plan import SamplingPlan
-from jissoku.inference.bounds import needs_closed_loop
 from jissoku.measure import ci
 from jissoku.measure.comparison import sampling_plan
 from jissoku.request import ComparisonRequest, from_argv
@@ -30,12 +29,13 @@ def plan(*arguments: str, is_pair: bool = True) -> SamplingPlan:
         (["--closed-loop", "--blocks", "20"], 20, 20),
         (["--pipeline", "4", "--blocks", "20"], 20, 20),
         (["--fail-if", BOUND], 30, 0),
+        (["--standard", "--fail-if", BOUND], 40, 0),
         (["--fail-if", BOUND, "--blocks", "20"], 20, 0),
-        (["--fail-if", LATENCY], 9, 3),
-        (["--fail-if", RATE], 9, 9),
+        (["--fail-if", LATENCY], 30, 0),
+        (["--fail-if", RATE], 30, 30),
         (["--fail-if", RATE, "--blocks", "20"], 20, 20),
         (["--fail-if", RATE, "--fail-if", BOUND], 30, 30),
-        (["--fail-if", "memory(head) > 2 x memory(base)"], 9, 9),
+        (["--fail-if", "memory(head) > 2 x memory(base)"], 30, 30),
     ],
 )
 def test_a_bound_on_the_closed_loop_has_it_in_every_block(
@@ -51,19 +51,19 @@ def test_without_a_baseline_a_bound_on_cost_does_not_lengthen_a_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bound", "most"),
+    ("bound", "closed_loop"),
     [
-        ("cost(candidate) > 1.01 x cost(good)", 30),
-        ("cost(candidate) > cost(good)", 40),
-        ("p99(candidate) > 2 x p99(good)", 40),
-        ("rate(candidate) < 0.95 x rate(good)", 40),
+        ("cost(candidate) > 1.01 x cost(good)", (0, 0)),
+        ("p99(candidate) > 2 x p99(good)", (0, 0)),
+        ("rate(candidate) < 0.95 x rate(good)", (10, 40)),
     ],
 )
-def test_an_undecided_step_of_bisect_is_measured_in_more_blocks(bound: str, most: int) -> None:
+def test_an_undecided_step_of_bisect_is_measured_in_more_blocks(
+    bound: str, closed_loop: tuple[int, int]
+) -> None:
     first, second = (ci.commit_plan(bound, attempt) for attempt in (0, 1))
-    assert (first.blocks_max, second.blocks_max) == (10, most)
-    if needs_closed_loop([bound]):
-        assert (first.closed_loop_blocks, second.closed_loop_blocks) == (10, most)
+    assert (first.horizon, second.horizon) == (10, 40)
+    assert (first.closed_loop_blocks, second.closed_loop_blocks) == closed_loop
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,9 @@ def test_an_undecided_step_of_bisect_is_measured_in_more_blocks(bound: str, most
         (["--for", "1h"], 40),
         (["--precision", "1%"], 40),
         (["--blocks", "9"], 0),
-        (["--closed-loop"], 0),
-        (["--fail-if", BOUND], 0),
+        (["--closed-loop"], 9),
+        (["--fail-if", BOUND], 9),
+        (["--fail-if", BOUND, "--blocks", "9"], 0),
     ],
 )
 def test_a_comparison_is_looked_at_after_every_block_unless_its_length_is_fixed(

@@ -10,7 +10,7 @@ it lasts.
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,9 +24,6 @@ INJECTED = 0.02
 # A medium load. At 5,000/s the server's core sleeps after nearly every request, and the ratio of
 # two copies varies by twice as much from window to window.
 RATE = "20000"
-
-# Runs without a change end here, decided or not: fewer blocks and cross-checks make red likelier.
-SHORT = ("--blocks", "10", "--check-blocks", "1")
 
 RED, GREEN, UNDECIDED = 3, 0, 4
 COLOURS = {RED: "red", GREEN: "green", UNDECIDED: "undecided"}
@@ -44,16 +41,13 @@ def count(request: pytest.FixtureRequest) -> int:
     return asked
 
 
-def codes(
-    folder: Path, count: int, request: pytest.FixtureRequest, further: Sequence[str] = ()
-) -> Iterator[int]:
+def codes(folder: Path, count: int, request: pytest.FixtureRequest) -> Iterator[int]:
     """The exit code of each run."""
     for seed in range(count):
         started = time.monotonic()
         done = run(
             folder, "compare", "--cmd", f"head={COMMAND}", "--baseline", "HEAD", "-R", RATE,
             "--fail-if", BOUND, "--confirm", "--seed", str(1000 * seed), "--out", f"{seed}",
-            *further,
         )  # fmt: skip
         assert done.returncode in COLOURS, done.stderr
         (sentence,) = (line for line in done.stderr.splitlines() if "fail if" in line)
@@ -67,7 +61,7 @@ def test_without_a_change_nothing_is_red(
     count: int, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     folder = server_repository(tmp_path / "equal", [0])
-    found = Counter(codes(folder, count, request, SHORT))
+    found = Counter(codes(folder, count, request))
     print_line(
         request, f"base against itself: {found[RED]} of {count} red, {found[UNDECIDED]} open"
     )

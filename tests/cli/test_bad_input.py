@@ -114,6 +114,10 @@ CASES = {
         ["compare", "floor", "jissoku", "--for", "9s", "--blocks", "9"],
         "--for and --blocks exclude each other",
     ),
+    "a precision of a run that ends by its bound": (
+        ["compare", "floor", "go", "--precision", "1%", "--fail-if", "cost(go) > cost(floor)"],
+        "--precision and --fail-if exclude each other",
+    ),
     "no target to examine": (["conformance"], "name one target"),
     "two to examine": (["conformance", "jissoku", "--url", "x=http://a/"], "name one target"),
     "no such case": (["conformance", "jissoku", "--case", "x*"], "no case matches"),

@@ -8,10 +8,24 @@ import pytest
 from jissoku import inference, records
 from jissoku.design.sampling_plan import SECOND
 from jissoku.inference.blocks import Neighbours
+from jissoku.measure import compare as measuring
 from jissoku.measure.compare import FIRST_BLOCKS, compare, has_time_for
-from jissoku.measure.comparison import CompareConfig
+from jissoku.measure.comparison import CompareConfig, LoadMode
 from jissoku.measure.reports import write_reports
-from jissoku.model import Comparison, Estimate, Load, LoadLevel, Metric, Trial, TrialKind, Verdict
+from jissoku.model import (
+    FULL_LOAD,
+    Comparison,
+    Estimate,
+    Load,
+    LoadLevel,
+    Method,
+    Metric,
+    Run,
+    Trial,
+    TrialKind,
+    Verdict,
+)
+from jissoku.model.summary import BoundResult, BoundStatus
 from jissoku.model.updated import updated
 from tests.measure.conftest import BRIEF, Asks, CollectingListener
 
@@ -210,3 +224,73 @@ def test_further_loads_are_begun_if_there_is_time_for_their_verdicts(
     blocks: int, left_s: float, *, is_enough: bool
 ) -> None:
     assert has_time_for(3, blocks, 10.0, left_s) is is_enough
+
+
+COSTLIER, SLOWER = "cost(other) > 2 x cost(one)", "rate(other) < 0.9 x rate(one)"
+
+
+def bounds_decided_after(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """Every bound has an answer from this number of blocks of the heaviest load on."""
+
+    def results(run: Run, trials: list[Trial], bounds: tuple[str, ...]) -> list[BoundResult]:
+        done = {t.block for t in trials if t.kind.is_paired and t.load_rps == HEAVY.rate_rps}
+        status = BoundStatus.KEPT if len(done) >= count else BoundStatus.UNDECIDED
+        return [BoundResult(text=one, status=status, bound=2.0, relation=">") for one in bounds]
+
+    monkeypatch.setattr(measuring, "bound_results", results)
+
+
+def test_two_builds_are_measured_until_their_bound_is_decided(
+    config: CompareConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bounds_decided_after(monkeypatch, 4)
+    answers(monkeypatch, 100)
+    listener = CollectingListener()
+    asked = updated(config, bounds=(COSTLIER,), one_load=True, method=Method.PAIRED)
+    assert compare(updated(asked, loads=(HEAVY,)), listener)
+    assert {t.block for t in listener.trials if t.kind is TrialKind.PAIRED} == {*range(4)}
+
+
+def test_other_targets_are_measured_until_pairs_and_bounds_are_decided(
+    config: CompareConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bounds_decided_after(monkeypatch, 5)
+    answers(monkeypatch, 3)
+    listener = CollectingListener()
+    assert compare(updated(config, bounds=(COSTLIER,)), listener)
+    counts = [len(blocks(listener.trials, load)) for load in (LIGHT, MEDIUM, HEAVY)]
+    assert counts == [3, 3, 5]
+
+
+def test_a_bound_on_the_closed_loop_has_it_in_every_block(
+    config: CompareConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bounds_decided_after(monkeypatch, 3)
+    answers(monkeypatch, 100)
+    plan = updated(PLAN, closed_loop_blocks=PLAN.horizon)
+    asked = updated(config, bounds=(SLOWER,), one_load=True, method=Method.PAIRED, plan=plan)
+    listener = CollectingListener()
+    assert compare(updated(asked, loads=(HEAVY,)), listener)
+    closed = [(t.block, *t.arms) for t in listener.trials if t.kind is TrialKind.CLOSED_LOOP]
+    assert sorted(closed) == [(block, arm) for block in range(3) for arm in ("one", "other")]
+
+
+@pytest.mark.parametrize(("after", "expected"), [(3, 3), (100, 4)])
+def test_closed_loops_of_unlike_targets_end_when_their_costs_are_decided(
+    config: CompareConfig, monkeypatch: pytest.MonkeyPatch, after: int, expected: int
+) -> None:
+    def verdicts(_: object, trials: list[Trial]) -> dict[object, Comparison]:
+        found = Comparison(
+            arm="other", against="one", verdict=Verdict.HIGHER, load=FULL_LOAD, proven=True
+        )
+        done = {trial.block for trial in trials if trial.kind is TrialKind.CLOSED_LOOP}
+        return {("other", "one", FULL_LOAD): found} if len(done) >= after else {}
+
+    monkeypatch.setattr(inference, "cost_verdicts", verdicts)
+    plan = updated(PLAN, horizon=4, closed_loop_blocks=4)
+    asked = updated(config, loads=(), load_mode=LoadMode.CLOSED, method=Method.SINGLE, plan=plan)
+    listener = CollectingListener()
+    assert compare(asked, listener)
+    assert {trial.kind for trial in listener.trials} == {TrialKind.CLOSED_LOOP}
+    assert len(listener.trials) == 2 * expected
+    assert records.read(asked.folder)[0].method is Method.SINGLE

@@ -1,7 +1,6 @@
 """Durations, numbers of blocks and precision of each mode, and what fits a time budget."""
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from jissoku.model import Load, LoadLevel, Method, Mode, TrialKind
@@ -51,7 +50,7 @@ class SamplingPlan:
         precision: With looks after every block, the half-width of every interval at which the run
             ends, as a natural logarithm; 0: it ends when every pair is decided.
         seconds: With looks after every block, how long the run may take; 0: as long as it needs.
-        control_blocks: Of every eight blocks of paired trials the first ones that measure the A/A
+        control_blocks: Of every eight blocks of paired trials the last ones that measure the A/A
             control; an even number, so that each copy is first equally often.
     """
 
@@ -82,7 +81,7 @@ class SamplingPlan:
     seconds: float = 0.0
 
     def has_control(self, index: int) -> bool:
-        return index % 8 < self.control_blocks
+        return index % 8 >= 8 - self.control_blocks
 
     def window(self, kind: TrialKind) -> int:
         """Of a trial whose arms are not in time slices, in nanoseconds."""
@@ -155,28 +154,25 @@ SAMPLING_PLANS = {
 }
 
 
-# The horizon of each mode, and of a run that is to be precise or may take longer than this.
-HORIZONS = {Mode.QUICK: 9, Mode.STANDARD: 40}
+# A run that is to be precise, or may take longer than this, has the blocks of standard mode.
 LONG_SECONDS = 600.0
 
 
-def anytime(
-    plan: SamplingPlan, mode: Mode, *, seconds: float = 0.0, precision: float = 0.0
-) -> SamplingPlan:
+def anytime(plan: SamplingPlan, *, seconds: float = 0.0, precision: float = 0.0) -> SamplingPlan:
     """The plan of a run whose verdicts are looked for after every block.
 
     It may take `seconds`; 0: until it has decided. With `precision`, every interval has to reach
-    this half-width; else every pair is decided.
+    this half-width; else every pair is decided. The plan's most blocks are the horizon.
     """
     is_long = precision > 0 or seconds > LONG_SECONDS
-    horizon = HORIZONS[Mode.STANDARD if is_long else mode]
+    horizon = max(plan.blocks_max, SAMPLING_PLANS[Mode.STANDARD].blocks_max if is_long else 0)
     return replace(plan, horizon=horizon, blocks_max=horizon, precision=precision, seconds=seconds)
 
 
-# Blocks of a run that decides bounds, at the first look and at the last one. Two copies of our
-# server differ with a standard deviation of 0.6 to 0.9 % at 20,000 requests/s, so that 20 to 40
-# blocks decide a bound of 1.01; the last look keeps two runs of them within five minutes.
-BOUND_BLOCKS, BOUND_BLOCKS_MAX, BOUND_BLOCKS_STEP = 10, 30, 5
+# The most blocks of a run that decides bounds. Two copies of our server differ with a standard
+# deviation of 0.3 to 0.6 % between blocks at 20,000 requests/s: five to eight blocks decide a bound
+# of 1.01 for an unchanged server.
+BOUND_BLOCKS_MAX = 30
 
 # A start takes 1.1 s besides its window. The ratio of two copies of our server has a standard
 # deviation of 1.0 % between windows of 0.4 s of one start at 20,000 requests/s (1.6 % at 5,000),
@@ -184,34 +180,20 @@ BOUND_BLOCKS, BOUND_BLOCKS_MAX, BOUND_BLOCKS_STEP = 10, 30, 5
 # sooner than shorter ones.
 BOUND_WINDOW_NS = 2 * SECOND
 
-# The A/A control only has to show what this machine does to equal arms: a quarter of the blocks.
+# The A/A control only has to show what this machine does to equal arms: a quarter of the blocks. It
+# says nothing before it has three, so that a run that is decided early has none.
 BOUND_CONTROL_BLOCKS = 2
 
-# Their half-width as a part of the bound's distance from 1. With 0.5, one run in forty would leave
-# an unchanged server undecided, and as many one that changed by twice the distance. With 0.45, of
-# 20 runs with 2 % more work 15 were shown to exceed 1.01 twice, as `--confirm` asks: the work was
-# measured as 1.018 with a standard deviation of 0.27 % between runs. Runs drawn from the blocks of
-# these confirm it in 85 % with 0.45, 95 % with 0.35, 97 % with 0.3, and nearly always with 0.25.
-BOUND_HALF_WIDTH = 0.27
 
-
-def deciding(plan: SamplingPlan, bounds: Iterable[float]) -> SamplingPlan:
-    """The plan for arms that are alike, until the interval is narrow enough to decide bounds.
-
-    Like every stopping rule here it depends on widths only. The smallest distance of a ratio of
-    costs from 1 counts; without one the plan stays as it is.
-    """
-    distance = min((abs(math.log(bound)) for bound in bounds), default=0.0)
-    if distance == 0:
-        return plan
+def deciding(plan: SamplingPlan) -> SamplingPlan:
+    """The plan for two builds of one program, of which only bounds are asked."""
     return replace(
         plan,
-        blocks=BOUND_BLOCKS,
-        blocks_max=BOUND_BLOCKS_MAX,
-        blocks_step=BOUND_BLOCKS_STEP,
+        blocks_max=max(BOUND_BLOCKS_MAX, plan.blocks_max),
         paired_window_ns=BOUND_WINDOW_NS,
         control_blocks=BOUND_CONTROL_BLOCKS,
-        half_width=dict.fromkeys(Method, BOUND_HALF_WIDTH * distance),
+        closed_loop_blocks=0,
+        capacity_blocks=0,
     )
 
 

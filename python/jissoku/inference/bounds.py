@@ -68,18 +68,19 @@ def check_arms(bounds: Sequence[str], names: Collection[str]) -> None:
                 raise GrammarError(f"{text!r}: the run has no arm {one.arm!r}; there are {known}")
 
 
-def cost_bounds(bounds: Sequence[str]) -> tuple[float, ...]:
-    """The numbers that ratios of costs are compared with."""
-    links = [read_bound(text) for text in bounds]
-    return tuple(
-        link.bound for link in links if {one.metric for one in link.quantities} == {"cost"}
-    )
-
-
 def needs_closed_loop(bounds: Sequence[str]) -> bool:
     """Whether a bound is on a value of the closed loop, which few blocks have otherwise."""
     metrics = {one.metric for text in bounds for one in read_bound(text).quantities}
     return not metrics.isdisjoint(CLOSED_LOOP_METRICS)
+
+
+def bounded_arms(text: str) -> frozenset[str]:
+    """The arms that a bound is about.
+
+    Raises:
+        GrammarError: As `read_bound`.
+    """
+    return frozenset(one.arm for one in read_bound(text).quantities)
 
 
 def bound_results(

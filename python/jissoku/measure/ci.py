@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from jissoku import inference, records
-from jissoku.design.sampling_plan import SAMPLING_PLANS, SamplingPlan, deciding
+from jissoku.design.sampling_plan import SAMPLING_PLANS, SamplingPlan, anytime, deciding
 from jissoku.errors import InputError
-from jissoku.inference.bounds import bound_results, cost_bounds, needs_closed_loop, read_bound
+from jissoku.inference.bounds import bound_results, needs_closed_loop, read_bound
 from jissoku.inference.latency import block_costs
 from jissoku.inference.profile import difference, summarise
 from jissoku.measure.compare import compare
@@ -142,8 +142,7 @@ def _profiles(config: CompareConfig, first: str, second: str) -> ProfileDifferen
 
 GOOD, CANDIDATE = "good", "candidate"
 
-# Of the first attempt, which decides large differences. The next one ends when it is precise enough
-# to decide the bound, or has this many blocks if no precision is known to decide it.
+# The most blocks of the first attempt, which decides large differences, and of the next one.
 BLOCKS, BLOCKS_LONG = 10, 40
 
 
@@ -197,6 +196,7 @@ def compare_commits(
             noise_floors=noise_floors(),
             verb="bisect",
             request=request,
+            bounds=(request.fail_if,),
             labels={"good": question.good, "commit": commit},
         )
         if not compare(config, listener):
@@ -212,12 +212,8 @@ def _arm(text: str, folder: Path) -> PreparedArm:
 
 def commit_plan(bound: str, attempt: int) -> SamplingPlan:
     """Few blocks in the first attempt, and more in the next one."""
-    plan = updated(SAMPLING_PLANS[Mode.QUICK], capacity_blocks=0)
-    if attempt:
-        plan = updated(plan, blocks=BLOCKS_LONG, blocks_max=BLOCKS_LONG)
-        plan = deciding(plan, cost_bounds([bound]))
-    else:
-        plan = updated(plan, blocks=BLOCKS, blocks_max=BLOCKS)
+    plan = deciding(SAMPLING_PLANS[Mode.QUICK])
+    plan = anytime(updated(plan, blocks_max=BLOCKS_LONG if attempt else BLOCKS))
     return updated(plan, closed_loop_blocks=plan.blocks_max) if needs_closed_loop([bound]) else plan
 
 

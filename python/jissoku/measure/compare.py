@@ -14,12 +14,14 @@ from threading import Thread
 from jissoku import inference
 from jissoku.design import schedule
 from jissoku.design.schedule import MIDDLE, PlannedMeasurement, PlannedStart, PlannedTrial
+from jissoku.inference.bounds import bound_results, bounded_arms
 from jissoku.inference.compare import Question
 from jissoku.measure.comparison import CompareConfig, run_header
 from jissoku.measure.comparison_run import ComparisonRun, Groups, named
 from jissoku.measure.progress import ProgressListener, RecordedProgress
 from jissoku.measure.trial import FAILURES_MAX, TrialRunner
-from jissoku.model import Comparison, Condition, Load, LoadLevel, TrialKind, Verdict
+from jissoku.model import Comparison, Condition, Load, LoadLevel, Method, TrialKind, Verdict
+from jissoku.model.summary import BoundStatus
 from jissoku.model.updated import updated
 from jissoku.model.wording import plural
 from jissoku.records import RunWriter
@@ -45,6 +47,14 @@ FIRST_STARTS_MAX = 4
 
 # No number of blocks decides these.
 WITHOUT_ANSWER = {Verdict.FAILED, Verdict.INVALID, Verdict.DISPUTED}
+
+
+# The trials that costs are compared by; without common trials those of each arm in the closed loop.
+COST_KINDS = {
+    Method.TIME_SLICED: TrialKind.TIME_SLICED,
+    Method.PAIRED: TrialKind.PAIRED,
+    Method.SINGLE: TrialKind.CLOSED_LOOP,
+}
 
 
 class AnytimeRun(ComparisonRun):
@@ -130,6 +140,10 @@ class AnytimeRun(ComparisonRun):
         self.wanted = {}
 
     def _cost_steps(self, index: int, loads: Sequence[Load]) -> Iterator[PlannedStart]:
+        kinds = self._cost_kinds(index, loads)
+        return schedule.block(index, loads, kinds, seed=self.config.seed)
+
+    def _cost_kinds(self, index: int, loads: Sequence[Load]) -> Groups:
         kinds: Groups = {}
         for kind, groups in self.groups(index):
             if kind is TrialKind.TIME_SLICED and not self.is_sliced:
@@ -137,7 +151,14 @@ class AnytimeRun(ComparisonRun):
             kinds[kind] = [self._needed(group, loads) for group in groups]
         if self.busy:
             kinds[TrialKind.FIXED_RATE] = self.alone
-        return schedule.block(index, loads, kinds, seed=self.config.seed)
+        if self._is_in_every_block and index >= self.first_closed_loop:
+            kinds[TrialKind.CLOSED_LOOP] = self.alone
+        return kinds
+
+    @property
+    def _is_in_every_block(self) -> bool:
+        """Whether each block measures the closed loop, because a value of it is asked for."""
+        return self.plan.closed_loop_blocks >= self.plan.horizon
 
     def _needed(self, group: tuple[str, ...], loads: Sequence[Load]) -> tuple[str, ...]:
         if not self.is_sliced:
@@ -147,7 +168,7 @@ class AnytimeRun(ComparisonRun):
 
     def _loads_left(self, index: int) -> list[Load]:
         """The loads of the next block, with an undecided pair; sets the arms that each needs."""
-        if not any(True for _ in self.groups(index)):
+        if not self._cost_kinds(index, self.header.loads):
             return []
         still_open = self._open()
         found = []
@@ -179,7 +200,7 @@ class AnytimeRun(ComparisonRun):
 
     def _blocks(self, load: Load) -> int:
         """How many blocks of a load are measured, without cross-checks."""
-        kind = TrialKind.TIME_SLICED if self.is_sliced else TrialKind.PAIRED
+        kind = COST_KINDS[self.header.method]
         return len(
             {
                 trial.block
@@ -193,13 +214,35 @@ class AnytimeRun(ComparisonRun):
     def _open(self) -> list[Question]:
         """Pairs and loads without an answer, of the arms that can have one.
 
-        What a limited time leaves when there are none goes to ratios that lack calm rotations.
+        Of two builds of one program only the bounds are asked, if there are any.
         """
+        bounds = self._undecided_bounds() if self.config.bounds else []
+        if self.config.bounds and self.config.one_load:
+            return bounds
+        return [*bounds, *self._undecided_pairs()]
+
+    def _undecided_bounds(self) -> list[Question]:
+        """The pairs that bounds without an answer are about, at the load where they are decided."""
+        heaviest = self.header.loads[-1:]
+        found: dict[Question, int] = {}
+        for one in bound_results(self.header, self.trials, self.config.bounds):
+            if one.status is not BoundStatus.UNDECIDED:
+                continue
+            arms = bounded_arms(one.text)
+            needed = one.blocks_needed or self.plan.horizon
+            for asked in self._questions():
+                if set(asked[:2]) <= arms and asked[2] in heaviest:
+                    found[asked] = max(needed, found.get(asked, 0))
+        self._lacking = found
+        return list(found)
+
+    def _undecided_pairs(self) -> list[Question]:
+        """What a limited time leaves if there are none goes to ratios that lack calm rotations."""
         if self.plan.precision:
             widths = inference.half_widths(self.header, self.trials)
             return [one for one in self._questions() if widths.get(one, 1e9) > self.plan.precision]
         found = inference.cost_verdicts(self.header, self.trials)
-        self._lacking = {one: found[one].blocks_needed or self.plan.horizon for one in found}
+        self._lacking |= {one: found[one].blocks_needed or self.plan.horizon for one in found}
         left = [
             one
             for one in self._questions()
@@ -264,8 +307,13 @@ class AnytimeRun(ComparisonRun):
         """Searches of each arm, and its closed loop on the same start."""
         plan = self.plan
         searches = plan.capacity_blocks if self.config.objective is not None else 0
-        for index in range(max(searches, plan.closed_loop_blocks)):
+        if self._is_in_every_block:
+            self.first_closed_loop = plan.closed_loop_blocks
+        alone = plan.closed_loop_blocks - self.first_closed_loop
+        for index in range(max(searches, plan.closed_loop_blocks if alone else 0)):
             is_searched = index < searches
+            if not (is_searched or self._has_closed_loop(index)):
+                continue
             kind = TrialKind.CAPACITY if is_searched else TrialKind.CLOSED_LOOP
             left_out = (self.config.floor,) if is_searched else ()
             kinds: Groups = {kind: [arm for arm in self.alone if arm != left_out]}
@@ -284,10 +332,11 @@ class AnytimeRun(ComparisonRun):
         blocks = max(plan.cross_check_blocks, plan.fixed_rate_blocks)
         for index in range(blocks):
             kinds: Groups = {}
-            names = tuple(arm.name for arm in self.config.arms if arm.name not in self.external)
-            if index < plan.cross_check_blocks and len(names) > 1 and not self.config.is_closed:
-                kinds[TrialKind.TIME_SLICED] = [names]
-            if index < plan.fixed_rate_blocks and not self.busy:
+            sliced = dict(self.groups(index)).get(TrialKind.TIME_SLICED)
+            if sliced and index < plan.cross_check_blocks and not self.config.is_closed:
+                kinds[TrialKind.TIME_SLICED] = sliced
+            is_paced = any(load.rate_rps for load in loads)
+            if index < plan.fixed_rate_blocks and is_paced and not self.busy:
                 kinds[TrialKind.FIXED_RATE] = self.alone
             for step in schedule.block(index, loads, kinds, seed=self.config.seed + 2):
                 only = self.is_sliced and step.planned.kind is TrialKind.TIME_SLICED
@@ -314,12 +363,14 @@ class AnytimeRun(ComparisonRun):
             max(0, self._goals.get(load, FIRST_BLOCKS) - self._blocks(load)) for load in loads
         )
         checks = len(loads) * plan.cross_check_blocks
-        alone = names * len(loads) * plan.fixed_rate_blocks
+        is_paced = any(load.rate_rps for load in loads)
+        alone = names * len(loads) * plan.fixed_rate_blocks if is_paced else 0
+        closed = names * plan.closed_loop_blocks - done[TrialKind.CLOSED_LOOP]
         found = {
-            TrialKind.TIME_SLICED if self.is_sliced else TrialKind.PAIRED: costs,
-            TrialKind.CLOSED_LOOP: names * plan.closed_loop_blocks - done[TrialKind.CLOSED_LOOP],
             TrialKind.FIXED_RATE: alone - done[TrialKind.FIXED_RATE],
+            TrialKind.CLOSED_LOOP: names * costs if self._is_in_every_block else closed,
         }
+        found.setdefault(COST_KINDS[self.header.method], costs)
         if self.config.objective is not None:
             searches = names * plan.capacity_blocks
             found[TrialKind.CAPACITY] = searches - done[TrialKind.CAPACITY]

@@ -9,7 +9,7 @@ from jissoku import inference
 from jissoku.design import schedule
 from jissoku.design.sampling_plan import SAMPLING_PLANS, SamplingPlan, anytime, deciding
 from jissoku.errors import InputError
-from jissoku.inference.bounds import cost_bounds, needs_closed_loop
+from jissoku.inference.bounds import needs_closed_loop
 from jissoku.measure.machine import boot, machine, machine_label, now_utc
 from jissoku.measure.profile import TARGETS_MAX, ProfileConfig
 from jissoku.measure.selection import FLOOR, PreparedSelection, folder_for, recorded, seed, workload
@@ -46,6 +46,7 @@ class RunConfig:
         request: What was asked; None: by a command that does not record it.
         labels: The user's labels of the run.
         experiment: The experiment that the run is a workload of.
+        bounds: The bounds that the run has to decide.
     """
 
     arms_prepared: tuple[PreparedArm, ...]
@@ -60,6 +61,7 @@ class RunConfig:
     verb: str = "compare"
     labels: Mapping[str, str] = field(default_factory=dict)
     experiment: str = ""
+    bounds: tuple[str, ...] = ()
     request: AnyRequest | None = None
 
     @property
@@ -187,9 +189,12 @@ def check_request(request: ComparisonRequest) -> None:
     """Refuses options that exclude each other."""
     burst = "--closed-loop" if request.closed_loop else "--pipeline" if _is_burst(request) else ""
     early = "--for" if request.time_limit else "--precision" if request.precision else ""
-    fixed = "--blocks" if request.blocks is not None else "--fail-if" if request.fail_if else burst
-    if early and fixed:
-        raise InputError(f"{early} and {fixed} exclude each other: the number of blocks is fixed")
+    if early and request.blocks is not None:
+        raise InputError(f"{early} and --blocks exclude each other: the number of blocks is fixed")
+    if request.precision and request.fail_if:
+        raise InputError(
+            "--precision and --fail-if exclude each other: a run ends when its bounds are decided"
+        )
     if request.rate is not None and burst:
         raise InputError(f"-R and {burst} exclude each other")
     if request.confirm and not request.fail_if:
@@ -247,6 +252,7 @@ def compare_config(
         method=method,
         one_load=is_pair,
         labels=dict(request.label),
+        bounds=request.fail_if,
         objective=None if _is_burst(request) else Objective.parse(request.objective),
     )
     if external(config):  # Only trials of each target alone say something of such a server.
@@ -285,23 +291,16 @@ def sampling_plan(request: ComparisonRequest, *, is_pair: bool) -> SamplingPlan:
     if request.check_blocks is not None:
         checks = request.check_blocks
         plan = updated(plan, fixed_rate_blocks=checks, cross_check_blocks=checks)
-    bounds = cost_bounds(request.fail_if) if is_pair else ()
-    plan = deciding(plan, bounds)
-    if blocks is not None:
+    if is_pair and request.fail_if:
+        plan = deciding(plan)
+    if blocks is None:
+        precision = math.log1p(request.precision or 0.0)
+        plan = anytime(plan, seconds=request.time_limit or 0.0, precision=precision)
+    else:
         solo = min(plan.closed_loop_blocks, blocks)
         plan = updated(plan, blocks=blocks, blocks_max=blocks, closed_loop_blocks=solo)
     if _is_burst(request) or needs_closed_loop(request.fail_if):
         return updated(plan, closed_loop_blocks=plan.blocks_max)
-    if blocks is None and not request.fail_if:
-        return anytime(
-            plan,
-            _mode(request),
-            seconds=request.time_limit or 0.0,
-            precision=math.log1p(request.precision or 0.0),
-        )
-    if bounds and len(bounds) == len(request.fail_if):
-        # No bound depends on full load, and its trials would take a fifth of the time.
-        return updated(plan, closed_loop_blocks=0, capacity_blocks=0)
     return plan
 
 

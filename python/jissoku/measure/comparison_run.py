@@ -251,7 +251,7 @@ class ComparisonRun:
             control = self.config.aa_control if self.plan.has_control(index) else ""
             yield TrialKind.PAIRED, schedule.baseline_first(named, control)
             if index < self.plan.cross_check_blocks and not self.config.is_closed:
-                yield TrialKind.TIME_SLICED, [tuple(names)]
+                yield TrialKind.TIME_SLICED, [tuple(named)]
 
     def run_step(self, step: PlannedStart) -> None:
         """Starts the arms of a step and measures them at each load, with all arms that reach it."""

@@ -41,8 +41,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="ve
             known by then.
         precision: End when every interval is within this of its ratio, such as 1%, instead
             of when every pair is decided.
-        blocks: Fixed number of blocks, with a single look after the last one. With
-            --fail-if the number is chosen by the precision that decides the bound.
+        blocks: Fixed number of blocks, with a single look after the last one.
         check_blocks: Blocks that also measure each target alone and with the other slice
             length. Default: 2 in quick mode, 6 in standard mode.
         baseline: Compare with the same --cmd of a git ref, built in a worktree, or of a
