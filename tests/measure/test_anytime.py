@@ -232,7 +232,7 @@ COSTLIER, SLOWER = "cost(other) > 2 x cost(one)", "rate(other) < 0.9 x rate(one)
 def bounds_decided_after(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """Every bound has an answer from this number of blocks of the heaviest load on."""
 
-    def results(run: Run, trials: list[Trial], bounds: tuple[str, ...]) -> list[BoundResult]:
+    def results(_: Run, trials: list[Trial], bounds: tuple[str, ...]) -> list[BoundResult]:
         done = {t.block for t in trials if t.kind.is_paired and t.load_rps == HEAVY.rate_rps}
         status = BoundStatus.KEPT if len(done) >= count else BoundStatus.UNDECIDED
         return [BoundResult(text=one, status=status, bound=2.0, relation=">") for one in bounds]

@@ -450,6 +450,8 @@ class ComparisonInput:
 
         From calm rotations alone if enough blocks for a verdict have them. The choice is by the
         waiting, before any ratio is seen, and every verdict is decided by the one or by the other.
+        Where the first blocks, as many as a verdict needs, were quiet, all rotations count: with
+        many arms few rotations are calm on the quietest machine.
         In a run that is looked at after every block, calm rotations may become enough after looks
         at all rotations: unless all first blocks are calm, both may be looked at, and each has half
         of the error.
@@ -460,13 +462,15 @@ class ComparisonInput:
         is_sliced = whole.source is EvidenceSource.TIME_SLICED
         if not is_sliced or not any(map(has_waits, trials.values())):
             return whole
+        first = sorted(whole.logs)[: looks.first]
+        if neighbours(trials[block] for block in first).condition is Condition.QUIET:
+            return whole
         if load not in self._calm_at:
             self._calm_at[load] = self.at(load).calm()
         calm = self._calm_at[load].paired(TrialKind.TIME_SLICED, arm, against)
         kept = log_ratios(calm, arm, against)
         every = [is_calm for trial in trials.values() for is_calm in calm_rotations(trial)]
         found = updated(whole, others=kept, calm_fraction=sum(every) / len(every))
-        first = sorted(whole.logs)[: looks.first]
         if looks.horizon and not set(first) <= kept.keys():
             found = updated(found, looks=updated(looks, estimates=2))
         if len(kept) < looks.first:
