@@ -10,7 +10,7 @@ from jissoku.design.sampling_plan import SECOND
 from jissoku.inference.blocks import Neighbours
 from jissoku.measure import compare as measuring
 from jissoku.measure.compare import FIRST_BLOCKS, compare, has_time_for
-from jissoku.measure.comparison import CompareConfig, LoadMode
+from jissoku.measure.comparison import CompareConfig
 from jissoku.measure.reports import write_reports
 from jissoku.model import (
     FULL_LOAD,
@@ -288,7 +288,7 @@ def test_closed_loops_of_unlike_targets_end_when_their_costs_are_decided(
 
     monkeypatch.setattr(inference, "cost_verdicts", verdicts)
     plan = updated(PLAN, horizon=4, closed_loop_blocks=4)
-    asked = updated(config, loads=(), load_mode=LoadMode.CLOSED, method=Method.SINGLE, plan=plan)
+    asked = updated(config, loads=(), closed_loop=True, method=Method.SINGLE, plan=plan)
     listener = CollectingListener()
     assert compare(asked, listener)
     assert {trial.kind for trial in listener.trials} == {TrialKind.CLOSED_LOOP}
