@@ -91,7 +91,7 @@ def test_a_change_is_covered_and_false_suspicions_are_rare(tau: float) -> None:
     for _ in range(300):
         first = indexed(COSTS, rng, tau=tau)
         second = indexed(COSTS, rng, tau=tau, number=1, programs=NEW)
-        found = difference(first, second, ("a", "a"), LOAD, known)
+        found = difference(first, second, "a", LOAD, known)
         assert found is not None
         hits += found.change.low <= 0 <= found.change.high
         suspected += found.is_suspected
@@ -107,14 +107,14 @@ def test_a_real_change_is_suspected() -> None:
     for _ in range(100):
         first = indexed(COSTS, rng, tau=0.005)
         second = indexed(COSTS | {"a": 1.05}, rng, tau=0.005, number=1, programs=NEW)
-        found.append(difference(first, second, ("a", "a"), LOAD, Tau(value=0.005, pairs=0)))
+        found.append(difference(first, second, "a", LOAD, Tau(value=0.005, pairs=0)))
     assert sum(one is not None and one.is_suspected for one in found) >= 90
 
 
 def test_an_unchanged_program_is_never_suspected() -> None:
     rng = random.Random(6)
     first, second = indexed(COSTS, rng), indexed(COSTS | {"a": 1.5}, rng, number=1)
-    found = difference(first, second, ("a", "a"), LOAD, TAU)
+    found = difference(first, second, "a", LOAD, TAU)
     assert found is not None
     assert found.is_same
     assert not found.is_suspected
@@ -124,7 +124,7 @@ def test_runs_whose_unchanged_arms_moved_have_no_verdict() -> None:
     rng = random.Random(2)
     moved = COSTS | {"a": 1.2, "node": 1.8}
     first, second = indexed(COSTS, rng), indexed(moved, rng, number=1, programs=NEW)
-    found = difference(first, second, ("a", "a"), LOAD, TAU)
+    found = difference(first, second, "a", LOAD, TAU)
     assert found is not None
     assert found.control is Control.MOVED
     assert not found.is_suspected
@@ -134,7 +134,7 @@ def test_with_one_unchanged_arm_a_change_is_unchecked() -> None:
     rng = random.Random(2)
     pair = {"a": 1.0, "go": 0.7}
     found = difference(
-        indexed(pair, rng), indexed(pair, rng, number=1, programs=NEW), ("a", "a"), LOAD, TAU
+        indexed(pair, rng), indexed(pair, rng, number=1, programs=NEW), "a", LOAD, TAU
     )
     assert found is not None
     assert found.control is Control.ABSENT

@@ -115,25 +115,27 @@ def unchanged_arms(first: IndexedRun, second: IndexedRun) -> tuple[tuple[str, st
 
 
 def difference(
-    first: IndexedRun, second: IndexedRun, names: tuple[str, str], load: Load, tau: Tau
+    first: IndexedRun, second: IndexedRun, name: str, load: Load, tau: Tau
 ) -> ArmChange | None:
     """Rule 2: the change of an arm's cost from one run to another, relative to unchanged arms.
 
-    `names` are the arm's in each run. None if no unchanged arm was measured with it at this load
-    in both.
+    None if no unchanged arm was measured with it at this load in both.
     """
+    runs = first, second
     anchors = [
         pair
         for pair in unchanged_arms(first, second)
-        if names[0] != pair[0]
-        and names[1] != pair[1]
-        and _met(first, load, names[0], pair[0])
-        and _met(second, load, names[1], pair[1])
+        if name not in pair
+        and all(len(run.ratios(load, name, one)) >= 2 for run, one in zip(runs, pair, strict=True))
     ]
-    ours = _against(first, load, names[0], [pair[0] for pair in anchors])
-    theirs = _against(second, load, names[1], [pair[1] for pair in anchors])
-    before, after = first.arm(names[0]), second.arm(names[1])
-    if ours is None or theirs is None or before is None or after is None:
+    before, after = first.arm(name), second.arm(name)
+    if not anchors or before is None or after is None:
+        return None
+    ours, theirs = (
+        _against(run, load, name, [pair[place] for pair in anchors])
+        for place, run in enumerate(runs)
+    )
+    if ours is None or theirs is None:
         return None
     others = []
     for pair in anchors[1:]:
@@ -144,7 +146,7 @@ def difference(
     control, moved = most_moved(others)
     found = suspected(
         ArmChange(
-            arm=names[1],
+            arm=name,
             load=load,
             versions=(before.version, after.version),
             change=changed(ours, theirs, tau, len(anchors)).change,
@@ -242,17 +244,8 @@ def _contrast(run: IndexedRun, load: Load, arms: Sequence[str]) -> LogRatio | No
     )
 
 
-def _met(run: IndexedRun, load: Load, arm: str, other: str) -> bool:
-    return len(run.ratios(load, arm, other)) >= 2
-
-
 def _against(run: IndexedRun, load: Load, arm: str, anchors: Sequence[str]) -> LogRatio | None:
-    """ln(cost / geometric mean of the anchors' costs), block by block.
-
-    Taken block by block, the anchors' common part is counted once.
-    """
-    if not anchors:
-        return None
+    """ln(cost / geometric mean of the anchors' costs): by block, so that they count once."""
     sides = [run.ratios(load, arm, anchor) for anchor in anchors]
     blocks = set.intersection(*(set(side) for side in sides))
     return log_ratio([sum(side[block] for side in sides) / len(sides) for block in sorted(blocks)])
@@ -397,7 +390,7 @@ def run_difference(first: IndexedRun, second: IndexedRun, tau: Tau) -> RunDiffer
         for load in common_loads(first, second)
         for name in after
         if name in before and not reasons
-        if (change := difference(first, second, (name, name), load, tau))
+        if (change := difference(first, second, name, load, tau))
     ]
     if not (reasons or changes):
         reasons.append("no arm met an unchanged one at a common load in both")

@@ -273,12 +273,10 @@ def log_total_cpu(trial: Trial, arm: str) -> float | None:
     measurement, seen = measurement_of(trial, arm), trial.conditions
     if measurement is None or seen is None or len(trial.measurements) > 1:
         return None
-    used_ns, generator, kernel_ns = (
-        measurement.cpu_ns, seen.generator_cpu_cores, seen.kernel_cpu_ns
-    )  # fmt: skip
-    if seen.generator_busy_polls or used_ns is None or generator is None or kernel_ns is None:
+    used_ns, cores, kernel_ns = measurement.cpu_ns, seen.generator_cpu_cores, seen.kernel_cpu_ns
+    if seen.generator_busy_polls or used_ns is None or cores is None or kernel_ns is None:
         return None
-    together_ns = used_ns + generator * measurement.duration_ns + kernel_ns
+    together_ns = used_ns + cores * measurement.duration_ns + kernel_ns
     has_both = together_ns and measurement.requests
     return math.log(together_ns / measurement.requests) if has_both else None
 

@@ -106,24 +106,15 @@ def log_ratio_sample(
         cross_checks = found.found.cross_checks if found else ()
         return LogRatioSample(logs=pair.logs, checks=cross_checks, looks=pair.looks)
     known = campaign.at_load
-    signed = [(1, logs(known, q)) for q in above] + [(-1, logs(known, q)) for q in below]
+    sides = ([logs(known, q) for q in side] for side in (above, below))
+    return LogRatioSample(logs=_by_block(*sides), looks=evidence.looks)
+
+
+def _by_block(above: Sequence[Logs], below: Sequence[Logs]) -> Logs:
+    """The sum of some logarithms less that of others, in those blocks that all of them have."""
+    signed = [(1, one) for one in above] + [(-1, one) for one in below]
     shared = set.intersection(*(set(one) for _, one in signed))
-    return LogRatioSample(
-        logs={block: sum(sign * one[block] for sign, one in signed) for block in sorted(shared)},
-        looks=evidence.looks,
-    )
-
-
-def _benchmark_sample(
-    figures: BenchmarkOutput, above: Sequence[Quantity], below: Sequence[Quantity]
-) -> LogRatioSample:
-    signed = [(1, q.part) for q in above] + [(-1, q.part) for q in below]
-    return LogRatioSample(
-        logs={
-            index: sum(sign * math.log(found[name]) for sign, name in signed)
-            for index, found in enumerate(figures.rounds)
-        }
-    )
+    return {block: sum(sign * one[block] for sign, one in signed) for block in sorted(shared)}
 
 
 def logs(known: ValidTrials, quantity: Quantity) -> dict[int, float]:
@@ -346,12 +337,12 @@ def _located(known: ClaimData, quantity: Quantity) -> Quantity:
 
 
 def _counted(known: ClaimData, link: Inequality, blank: InequalityResult) -> InequalityResult:
-    quantity = link.left.above[0]
+    (quantity,) = link.above
     value = _count(known, quantity)
     if value is None:
         remark = f"no trial of {quantity.arm} counts"
         return updated(blank, status=ClaimStatus.UNDECIDED, remarks=(remark,))
-    number = link.right.number
+    number = link.bound
     holds = {"<": value < number, ">": value > number, "=": value == number}[link.relation]
     status = ClaimStatus.HOLDS if holds else ClaimStatus.FAILS
     return updated(blank, status=status, measured=f"{value:g}")
@@ -472,7 +463,12 @@ def _parts(known: ClaimData, link: Inequality) -> Iterator[LogRatioSample]:
     for benchmark, workload in dict.fromkeys(origin(q) for side in sides for q in side):
         above, below = ([q for q in side if origin(q) == (benchmark, workload)] for side in sides)
         if benchmark:
-            yield _benchmark_sample(known.benchmarks[benchmark], above, below)
+            rounds = dict(enumerate(known.benchmarks[benchmark].rounds))
+            values = (
+                [{i: math.log(one[q.part]) for i, one in rounds.items()} for q in side]
+                for side in (above, below)
+            )
+            yield LogRatioSample(logs=_by_block(*values))
         else:
             yield log_ratio_sample(known.workloads[workload], above, below)
 

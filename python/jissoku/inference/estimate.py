@@ -136,18 +136,10 @@ def few_against_many(
 
 
 def trend(values: Sequence[float]) -> float:
-    """Two-sided p-value of no trend (slope of a line) in at least three ordered values.
-
-    A line is fitted so that the trend itself does not count as noise.
-    """
-    seen = np.asarray(values, dtype=float)
-    place = np.arange(len(seen)) - (len(seen) - 1) / 2
-    slope = float(place @ seen / (place @ place))
-    rest = seen - seen.mean() - slope * place
-    error = math.sqrt(float(rest @ rest) / (len(seen) - 2) / float(place @ place))
-    if error == 0:
-        return 0.0 if slope else 1.0
-    return _two_sided(slope / error, len(seen) - 2)
+    """Two-sided p-value of no trend (slope of a line) in at least three ordered values."""
+    if min(values) == max(values):
+        return 1.0
+    return float(stats.linregress(np.arange(len(values)), values).pvalue)
 
 
 def _two_sided(t: float, freedom: float) -> float:

@@ -253,31 +253,13 @@ class Quantity:
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
-    number: float
+class Inequality:
+    """A relation of a ratio of quantities to its bound."""
+
     above: tuple[Quantity, ...]
     below: tuple[Quantity, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Inequality:
-    left: Product
     relation: str
-    right: Product
-
-    @property
-    def above(self) -> tuple[Quantity, ...]:
-        """Quantities that increase the left side."""
-        return (*self.left.above, *self.right.below)
-
-    @property
-    def below(self) -> tuple[Quantity, ...]:
-        return (*self.left.below, *self.right.above)
-
-    @property
-    def bound(self) -> float:
-        """The bound of the ratio of both sides' quantities."""
-        return self.right.number / self.left.number
+    bound: float
 
     @property
     def quantities(self) -> tuple[Quantity, ...]:
@@ -293,10 +275,7 @@ def parse(text: str) -> tuple[Inequality, ...]:
     if not read.relations:
         raise GrammarError(f"compares nothing: {_help()}")
     sides = [_product(side) for side in read.sides]
-    links = tuple(map(Inequality, sides[:-1], read.relations, sides[1:]))
-    for link in links:
-        _check(link)
-    return links
+    return tuple(map(_inequality, sides[:-1], read.relations, sides[1:]))
 
 
 def quantity(text: str) -> Quantity:
@@ -322,7 +301,11 @@ def _quantity(read: Reference) -> Quantity:
     return Quantity(read.name, read.subject, read.workload)
 
 
-def _product(side: Formula) -> Product:
+# A number, quantities it is multiplied by, and those it is divided by.
+_Product = tuple[float, tuple[Quantity, ...], tuple[Quantity, ...]]
+
+
+def _product(side: Formula) -> _Product:
     number = 1.0
     quantities: dict[bool, list[Quantity]] = {True: [], False: []}
     for factor, is_above in _factors(side, is_above=True):
@@ -332,7 +315,7 @@ def _product(side: Formula) -> Product:
             raise GrammarError("nothing can be divided by 0")
         else:
             number = number * factor if is_above else number / factor
-    return Product(number, tuple(quantities[True]), tuple(quantities[False]))
+    return number, tuple(quantities[True]), tuple(quantities[False])
 
 
 def _factors(side: Formula, *, is_above: bool) -> Iterator[tuple[float | Reference, bool]]:
@@ -347,19 +330,23 @@ def _factors(side: Formula, *, is_above: bool) -> Iterator[tuple[float | Referen
             raise GrammarError(f"has a sum or a function; a claim has products only: {_help()}")
 
 
-def _check(link: Inequality) -> None:
-    if not link.quantities:
+def _inequality(left: _Product, relation: str, right: _Product) -> Inequality:
+    (number, left_above, left_below), (other, right_above, right_below) = left, right
+    above, below = (*left_above, *right_below), (*left_below, *right_above)
+    quantities = (*above, *below)
+    if not quantities:
         raise GrammarError("compares numbers only: name a quantity, as in cost(nginx)")
-    counts = [q for q in link.quantities if q.is_count]
-    alone = len(counts) == len(link.quantities)
-    if len(link.quantities) > 1 and (alone or any(q.metric == "errors" for q in counts)):
+    counts = [q for q in quantities if q.is_count]
+    alone = len(counts) == len(quantities)
+    if len(quantities) > 1 and (alone or any(q.metric == "errors" for q in counts)):
         raise GrammarError(f"{counts[0].text} is a count: hold it against a number, alone")
-    if not alone and link.relation == "=":
+    if not alone and relation == "=":
         raise GrammarError("no measured value equals another exactly: write 0.98 < A / B < 1.02")
-    if not alone and (link.left.number <= 0 or link.right.number <= 0):
+    if not alone and (number <= 0 or other <= 0):
         raise GrammarError("a bound of a measured value is above 0")
-    if alone and (not link.left.above or link.left.number != 1):
-        raise GrammarError(f"write the count first: {counts[0].text} {link.relation} NUMBER")
+    if alone and (not left_above or number != 1):
+        raise GrammarError(f"write the count first: {counts[0].text} {relation} NUMBER")
+    return Inequality(above, below, relation, other / number)
 
 
 def _help() -> str:

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from jissoku.inference import estimate
 from jissoku.inference.expression import UnreportedValue, value
@@ -50,23 +50,7 @@ STALLS_TIMES = 3
 Stalls = Sequence[Mapping[str, Any]]
 
 
-class RunDisturbance(Protocol):
-    """A run, as far as it matters here."""
-
-    @property
-    def account(self) -> Mapping[str, Any]:
-        """The oracle's."""
-
-    @property
-    def foreign(self) -> float:
-        """The share of the cores' time that others used."""
-
-    @property
-    def names(self) -> Mapping[str, float]:
-        """Every value that is known; of these, how long answers were served."""
-
-
-def external_cause(run: RunDisturbance, what: str, got: float, truth: float) -> str:
+def external_cause(run: ScenarioResult, what: str, got: float, truth: float) -> str:
     """What else explains that a value is off, in a sentence; empty if nothing does.
 
     What was served is known to the nanosecond, so a late oracle is late in the truth as well. But
@@ -107,7 +91,7 @@ def _is_time(what: str) -> bool:
     return what.rstrip(")").endswith("_ns")
 
 
-def _off_ns(run: RunDisturbance, what: str, got: float, truth: float) -> float:
+def _off_ns(run: ScenarioResult, what: str, got: float, truth: float) -> float:
     """How far a value is off, in the time of an answer where it is no time itself."""
     off = abs(got - truth)
     if _is_time(what):

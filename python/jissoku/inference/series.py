@@ -234,8 +234,7 @@ def _joined(before: Measured, after: Measured, asked: Question) -> Measured:
     if earlier.row.run != run.row.run and not (is_same and not point.breaks):
         rate = asked.load.rate_rps
         shared = next((one for one in common_loads(earlier, run) if one.rate_rps == rate), None)
-        names = (asked.arm, asked.arm)
-        since = shared and difference(earlier, run, names, shared, asked.tau)
+        since = shared and difference(earlier, run, asked.arm, shared, asked.tau)
         if since:
             confirmed_by = confirmation(earlier, run, asked.arm)
             point = updated(point, since=suspected(updated(since, confirmation=confirmed_by)))
@@ -371,24 +370,22 @@ def machine_ratios(found: Sequence[Series]) -> tuple[MachineRatio, ...]:
     for one in found:
         key = (one.arm, one.anchor, one.load.rate_rps, one.workload, one.method)
         together[key].setdefault(one.machine, one)
-    return tuple(
-        MachineRatio(
-            target=first.target,
-            anchor=first.anchor,
-            load=first.load,
-            workload_text=first.workload_text,
-            rows=tuple((one.machine_text, one.points[-1].ratio) for one in group.values()),
-            next_machine=next_machine(
-                [
-                    LogRatio(point.ratio.mean, point.error**2, point.freedom)
-                    for point in (one.points[-1] for one in group.values())
-                ]
-            ),
-        )
-        for group in together.values()
-        for first in [next(iter(group.values()))]
-        if len(group) > 1
-    )
+    ratios = []
+    for first, *others in (list(group.values()) for group in together.values()):
+        newest = [(one.machine_text, one.points[-1]) for one in (first, *others)]
+        values = [LogRatio(one.ratio.mean, one.error**2, one.freedom) for _, one in newest]
+        if others:
+            ratios.append(
+                MachineRatio(
+                    target=first.target,
+                    anchor=first.anchor,
+                    load=first.load,
+                    workload_text=first.workload_text,
+                    rows=tuple((text, one.ratio) for text, one in newest),
+                    next_machine=next_machine(values),
+                )
+            )
+    return tuple(ratios)
 
 
 def _series(
