@@ -98,6 +98,16 @@ def test_the_reason_and_the_blocks_that_would_decide_are_given() -> None:
     assert "undecided" in bound_sentence(found)
 
 
+def test_the_time_that_would_decide_is_given_where_blocks_have_one() -> None:
+    run, trials = measured(1.005, seed=3, blocks=4, noise=Noise(own=0.008))
+    timed = tuple(updated(trial, elapsed_s=10.0 * (trial.block + 1)) for trial in trials)
+    (found,) = bound_results(updated(run, horizon=30), timed, [BOUND])
+    assert found.seconds_needed == 10 * (found.blocks_needed or 0) > 0
+    assert re.search(r"about \d+ (s|min)[^;]* more would decide", bound_sentence(found))
+    (untimed,) = bound_results(updated(run, horizon=30), trials, [BOUND])
+    assert "blocks would decide" in bound_sentence(untimed)
+
+
 def test_few_blocks_decide_nothing() -> None:
     (found,) = bound_results(*measured(1.5, seed=1, blocks=4), [BOUND])
     assert found.status is BoundStatus.UNDECIDED

@@ -142,7 +142,9 @@ def _test(run: Run, trials: tuple[Trial, ...], text: str) -> _BoundTest:
         campaign = updated(whole, run=updated(run, loads=(load,)))
         sample = log_ratio_sample(campaign, link.above, link.below)
         if sample.logs:
-            decided = decision.decide_bound(sample.logs, link.bound, sample.checks, sample.looks)
+            decided = decision.decide_bound(
+                sample.logs, link.bound, sample.checks, sample.looks, sample.block_s
+            )
             return _BoundTest(updated(blank, load=load), link, decided, campaign)
     return _BoundTest(blank, link, nothing, whole, "no valid trials have these values")
 
@@ -150,7 +152,12 @@ def _test(run: Run, trials: tuple[Trial, ...], text: str) -> _BoundTest:
 def _result(test: _BoundTest, found: Comparison, noise: float) -> BoundResult:
     blank = test.blank
     ratio = found.ratio and estimate.scaled(found.ratio, blank.bound)
-    known = updated(blank, ratio=ratio, blocks_needed=found.blocks_needed)
+    known = updated(
+        blank,
+        ratio=ratio,
+        blocks_needed=found.blocks_needed,
+        seconds_needed=found.seconds_needed,
+    )
     is_above = not found.verdict.is_lower
     reason = test.reason
     if not reason and not found.proven:

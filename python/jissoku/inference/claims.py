@@ -88,6 +88,7 @@ class LogRatioSample:
     logs: Logs
     checks: tuple[CrossCheck, ...] = ()
     looks: Looks = field(default_factory=Looks)
+    block_s: float | None = None
 
 
 def log_ratio_sample(
@@ -103,8 +104,12 @@ def log_ratio_sample(
         arms = above[0].arm, below[0].arm
         found = compare.compare_cost(evidence, *arms, campaign.load, 1)
         pair = evidence.cost_ratios(campaign.load, *arms)
-        cross_checks = found.found.cross_checks if found else ()
-        return LogRatioSample(logs=pair.logs, checks=cross_checks, looks=pair.looks)
+        return LogRatioSample(
+            logs=pair.logs,
+            checks=found.found.cross_checks if found else (),
+            looks=pair.looks,
+            block_s=found.block_s if found else None,
+        )
     known = campaign.at_load
     sides = ([logs(known, q) for q in side] for side in (above, below))
     return LogRatioSample(logs=_by_block(*sides), looks=evidence.looks)

@@ -340,13 +340,15 @@ def decide_bound(
     bound: float,
     checks: Sequence[CrossCheck] = (),
     looks: Looks = ONE_LOOK,
+    block_s: float | None = None,
 ) -> Decided:
     """Decides on which side of a bound a ratio is; all its values are relative to the bound.
 
     Any distance from it counts: there is no minimum effect.
     """
     blank = Comparison(arm="", against="", verdict=Verdict.INCONCLUSIVE, minimum_effect=0.0)
-    decided = decide(blank, {block: log - math.log(bound) for block, log in logs.items()}, looks)
+    away = {block: log - math.log(bound) for block, log in logs.items()}
+    decided = decide(blank, away, looks, block_s=block_s)
     relative = [
         updated(check, ratio=check.ratio and estimate.scaled(check.ratio, 1 / bound))
         for check in checks

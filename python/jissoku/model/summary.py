@@ -384,7 +384,8 @@ class BoundResult(msgspec.Struct, frozen=True, kw_only=True):
         ratio: Of the left side to the right one without the bound's number, with the interval that
             decides; None if the values are missing.
         reason: Why it is undecided; empty if it is decided.
-        blocks_needed: Blocks that would decide, at this spread; None if unknown.
+        blocks_needed: Blocks that would decide, at this spread, in `seconds_needed`; None if
+            unknown.
     """
 
     text: str
@@ -395,6 +396,7 @@ class BoundResult(msgspec.Struct, frozen=True, kw_only=True):
     load: Load | None = None
     reason: str = ""
     blocks_needed: int | None = None
+    seconds_needed: float | None = None
 
 
 TUNING_SCHEMA = "jissoku.tuning/2"
