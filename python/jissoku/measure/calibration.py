@@ -6,7 +6,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -244,7 +244,6 @@ class CalibrationPlan:
     """Configuration of a calibration.
 
     Attributes:
-        folder: The folder of the tool's card.
         allows: Permissions given by the user, such as `clock`.
         budget_s: A check is repeated only if it would end within this time. None: 1.5 times the
             time of all checks.
@@ -274,10 +273,8 @@ class CalibrationListener(Protocol):
 def calibrate(plan: CalibrationPlan, listener: CalibrationListener) -> Scorecard:
     """Runs every check; each is written to the card on disk as soon as it has ended.
 
-    Results of earlier checks of the same tool in the folder stay on the card.
-
-    Returns:
-        A card with the checks of this session only.
+    Results of earlier checks of the same tool in the folder stay on that card; the returned one has
+    the checks of this session only.
     """
     card = Scorecard(
         tool=plan.found.tool.name,
@@ -289,31 +286,11 @@ def calibrate(plan: CalibrationPlan, listener: CalibrationListener) -> Scorecard
         machine=machine_name(),
         is_finished=False,
     )
-    earlier = carried(plan.folder, card)
     with Interruption() as interruption, pin_process(plan.cores.generator):
-        benchmark = ScenarioRunner(plan.found, plan.cores, interruption.waits_for)
-        session = _Calibration(plan, benchmark, interruption)
-        left = session.seconds()
-        budget_s = BUDGET * sum(left) if plan.budget_s is None else plan.budget_s
-        card = updated(card, budget_s=budget_s)
-        # Written first, so that an unwritable folder is reported immediately, and Ctrl-C leaves a
-        # card.
-        write_card(plan.folder, _merged(earlier, card))
-        listener.starts(len(plan.checks), sum(left), budget_s)
-        try:
-            for number, check in enumerate(plan.checks):
-                listener.begins(check, number, len(plan.checks), sum(left[number:]))
-                card = _with(card, session.check(check))
-                listener.scored(card.scores[-1])
-                write_card(plan.folder, _merged(earlier, card))
-            for later in session.repeat_failed(card, listener):
-                card = later
-                write_card(plan.folder, _merged(earlier, card))
-        except Interrupted:
-            return card
-    card = updated(card, is_finished=True)
-    write_card(plan.folder, _merged(earlier, card))
-    return card
+        session = _Calibration(plan, card, listener, interruption)
+        with suppress(Interrupted):
+            session.run()
+    return session.card
 
 
 def write_page(folder: Path) -> Path:
@@ -322,33 +299,78 @@ def write_page(folder: Path) -> Path:
     return page
 
 
-def _with(card: Scorecard, found: Score) -> Scorecard:
-    """A card with a new score, which replaces the old one or is appended."""
-    scores = {score.check: score for score in card.scores} | {found.check: found}
-    return updated(card, scores=tuple(scores.values()))
-
-
-def _merged(earlier: tuple[Score, ...], card: Scorecard) -> Scorecard:
-    """A card with earlier scores of checks without a newer one, in the order of the checks."""
-    scores = {score.check: score for score in (*earlier, *card.scores)}
-    ordered = sorted(scores.values(), key=lambda score: order(score.check))
-    return updated(card, scores=tuple(ordered))
-
-
 class _Calibration:
     """Runs scenarios, each only once: checks with the same scenario share its result."""
 
     def __init__(
-        self, plan: CalibrationPlan, benchmark: ScenarioRunner, interruption: Interruption
+        self,
+        plan: CalibrationPlan,
+        card: Scorecard,
+        listener: CalibrationListener,
+        interruption: Interruption,
     ) -> None:
+        self.card = card
+        self._earlier = carried(plan.folder, card)
         self._plan = plan
         self._tool = plan.found.tool
-        self._runner = benchmark
+        self._listener = listener
+        self._runner = ScenarioRunner(plan.found, plan.cores, interruption.waits_for)
         self._interruption = interruption
         self._known: dict[bytes, ScenarioResult] = {}
         self._took_s: dict[bytes, float] = {}
         self._made: dict[str, list[tuple[Scenario, bytes]]] = {}
-        self._began_s = time.monotonic()
+
+    def run(self) -> None:
+        """Runs every check, and repeats the void ones while there is time; none with a grade."""
+        began_s, checks, left = time.monotonic(), self._plan.checks, self.seconds()
+        budget_s = self._plan.budget_s
+        budget_s = BUDGET * sum(left) if budget_s is None else budget_s
+        # Written first, so that an unwritable folder is reported immediately, and Ctrl-C leaves a
+        # card.
+        self._keep(budget_s=budget_s)
+        self._listener.starts(len(checks), sum(left), budget_s)
+        for number, check in enumerate(checks):
+            self._listener.begins(check, number, len(checks), sum(left[number:]))
+            self._score(check)
+        for _ in range(REPETITIONS):
+            grades = {it.check: it.grade for it in self.card.scores}
+            void = [it for it in checks if grades.get(it.id) is Grade.VOID]
+            for number, check in enumerate(void):
+                # A repetition is that of the void runs.
+                left = [sum(self._took_s[key] for key in self._void(it)) for it in void[number:]]
+                if time.monotonic() - began_s + left[0] > budget_s:
+                    self._leave_out(check)
+                    continue
+                self._listener.begins(check, number, len(void), sum(left))
+                for key in self._void(check):
+                    del self._known[key]
+                self._score(check)
+        self._keep(is_finished=True)
+
+    def _score(self, check: CalibrationCheck) -> None:
+        found = self.check(check)
+        self._listener.scored(found)
+        self._keep(scores=self._with(found))
+
+    def _leave_out(self, check: CalibrationCheck) -> None:
+        """Marks a void check as not repeated for lack of time."""
+        if check.id not in self.card.not_repeated:
+            found = next(it for it in self.card.scores if it.check == check.id)
+            sentence = f"{found.sentence}; not repeated for lack of time"
+            scores = self._with(updated(found, sentence=sentence))
+            self._keep(scores=scores, not_repeated=(*self.card.not_repeated, check.id))
+
+    def _with(self, found: Score) -> tuple[Score, ...]:
+        """The card's scores with a new one, which replaces the old one or is appended."""
+        scores = {score.check: score for score in self.card.scores} | {found.check: found}
+        return tuple(scores.values())
+
+    def _keep(self, **changes: Any) -> None:
+        """Changes the card; that on disk has earlier scores of checks without a newer one, too."""
+        self.card = updated(self.card, **changes)
+        scores = {score.check: score for score in (*self._earlier, *self.card.scores)}
+        ordered = sorted(scores.values(), key=lambda score: order(score.check))
+        write_card(self._plan.folder, updated(self.card, scores=tuple(ordered)))
 
     def seconds(self) -> list[float]:
         """Approximate duration of each check, without scenarios shared with earlier ones."""
@@ -366,35 +388,11 @@ class _Calibration:
     def _forbidden(self, check: CalibrationCheck) -> bool:
         return bool(check.needs) and check.needs not in self._plan.allows
 
-    def repeat_failed(self, card: Scorecard, listener: CalibrationListener) -> Iterator[Scorecard]:
-        """Repeats the void checks while there is time; never one with a grade."""
-        assert card.budget_s is not None
-        for _ in range(REPETITIONS):
-            grades = {it.check: it.grade for it in card.scores}
-            void = [it for it in self._plan.checks if grades.get(it.id) is Grade.VOID]
-            for number, check in enumerate(void):
-                left = [self._again_s(it) for it in void[number:]]
-                if time.monotonic() - self._began_s + left[0] > card.budget_s:
-                    card = _left_out(card, check)
-                    yield card
-                    continue
-                listener.begins(check, number, len(void), sum(left))
-                for key in self._void(check):
-                    del self._known[key]
-                found = self.check(check)
-                listener.scored(found)
-                card = _with(card, found)
-                yield card
-
     def _void(self, check: CalibrationCheck) -> list[bytes]:
         """The runs that made a check void; one may have been repeated for another check."""
         made = {key: setup for setup, key in self._made.get(check.id, ()) if key in self._known}
         named = {key: updated(self._known[key], setup=made[key].name) for key in made}
         return [key for key, it in named.items() if score(check, {it.setup: it})[0] is Grade.VOID]
-
-    def _again_s(self, check: CalibrationCheck) -> float:
-        """Duration of a repetition: that of its void runs."""
-        return sum(self._took_s[key] for key in self._void(check))
 
     def check(self, check: CalibrationCheck) -> Score:
         self._made[check.id] = []
@@ -462,16 +460,6 @@ class _Calibration:
             self._took_s[key] = time.monotonic() - began_s
             self._interruption.check()
         return updated(self._known[key], setup=setup.name)
-
-
-def _left_out(card: Scorecard, check: CalibrationCheck) -> Scorecard:
-    """A card on which a void check is marked as not repeated for lack of time."""
-    if check.id in card.not_repeated:
-        return card
-    found = next(it for it in card.scores if it.check == check.id)
-    sentence = f"{found.sentence}; not repeated for lack of time"
-    card = _with(card, updated(found, sentence=sentence))
-    return updated(card, not_repeated=(*card.not_repeated, check.id))
 
 
 def _key(setup: Scenario, ask: ToolOptions) -> bytes:

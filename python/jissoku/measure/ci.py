@@ -45,9 +45,7 @@ def judge(folder: Path, bounds: Sequence[str]) -> tuple[BoundResult, ...]:
 def check_folders(files: Iterable[Path | None], out: Path | None) -> None:
     """Refuses files whose folder is not there, before anything is measured.
 
-    Args:
-        files: That will be written.
-        out: The run's folder, which is created; None: its name is not known yet.
+    `out` is the run's folder, which is created; None: its name is not known yet.
     """
     created = {out, *out.parents} if out is not None else set()
     for folder in (file.parent for file in files if file is not None):
@@ -105,10 +103,7 @@ def find_causes(
     """Counts the system calls of the two arms of the first bound on cost that is exceeded.
 
     Each is started once more, for some seconds. With profiles of both in the run, functions are
-    compared too.
-
-    Returns:
-        None without such a bound, or if an arm is an external server.
+    compared too. None without such a bound, or if an arm is an external server.
     """
     pair = next(filter(None, (_pair(one, config) for one in found)), None)
     if pair is None:

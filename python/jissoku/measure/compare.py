@@ -397,11 +397,7 @@ def _is_answered(found: Comparison | None) -> bool:
 
 
 def compare(config: CompareConfig, listener: ProgressListener) -> bool:
-    """Runs a campaign until it ends or is interrupted; its records are in the configured folder.
-
-    Returns:
-        Whether it ran to its end; every finished trial is on disk in any case.
-    """
+    """Runs a campaign, with its records in the configured folder; False if it was interrupted."""
     run = run_header(config)
     with (
         Interruption() as interruption,

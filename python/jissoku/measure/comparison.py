@@ -42,9 +42,7 @@ class RunConfig:
     Attributes:
         arms_prepared: The baseline first.
         aa_control: Name of a second copy of the baseline: the A/A control.
-        verb: The command.
         request: What was asked; None: by a command that does not record it.
-        labels: The user's labels of the run.
         experiment: The experiment that the run is a workload of.
         bounds: The bounds that the run has to decide.
     """
@@ -220,14 +218,9 @@ def compare_config(
     version: str,
     is_pair: bool,
 ) -> CompareConfig:
-    """The configuration of a campaign.
+    """The configuration of a campaign of prepared targets; `folder` None: a new one.
 
-    Args:
-        request: Without contradictions.
-        field: The targets, prepared.
-        folder: Of its records; None: a new one.
-        version: Of jissoku.
-        is_pair: Two builds of one program, which are alike: one load, and an A/A control.
+    Two builds of one program are alike (`is_pair`): one load, and an A/A control.
     """
     mode = _mode(request)
     compared = [one.arm.name for one in field.arms if one.arm.name != FLOOR]

@@ -16,7 +16,7 @@ from jissoku.design.sampling_plan import SamplingPlan
 from jissoku.design.schedule import PlannedMeasurement, PlannedStart, PlannedTrial
 from jissoku.design.search import FIRST_OF_CLOSED_LOOP, first_rate
 from jissoku.measure.comparison import CompareConfig, external
-from jissoku.measure.progress import EtaEstimator, ProgressListener
+from jissoku.measure.progress import ProgressListener
 from jissoku.measure.trial import (
     FAILURES_MAX,
     RERUNS_MAX,
@@ -124,7 +124,7 @@ class ComparisonRun:
         # The pilot is the closed loop of the first block.
         self.first_closed_loop = 1
         window_s = (config.plan.warmup_ns + config.plan.window_ns) / 1e9
-        self.loop = TrialLoop(writer, listener, EtaEstimator(window_s, config.plan.seconds))
+        self.loop = TrialLoop(writer, listener, window_s, config.plan.seconds)
         self.trials = self.loop.trials
         self.repeats: RepeatedChecks | None = None
         self.external = external(config)

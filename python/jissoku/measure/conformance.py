@@ -141,11 +141,7 @@ class CaseResult:
 
 
 def run_cases(config: ConformanceConfig, results: list[CaseResult]) -> bool:
-    """Runs the cases one after the other, and appends the result of each to `results`.
-
-    Returns:
-        Whether all cases ran; False if it was interrupted and the target stopped.
-    """
+    """Appends the result of each case to `results`; False if it was interrupted."""
     return _collect(lambda interruption: _run_cases(config, interruption), results)
 
 
@@ -235,8 +231,6 @@ class AppCaseResult:
     """The result of one case.
 
     Attributes:
-        name: Of the case.
-        clause: Of the specification.
         wrong: The deviation of the answers; empty if there is none.
         group: The name without the value that distinguishes like cases.
     """
@@ -335,11 +329,7 @@ class GatewayResult:
 
 
 def run_gateway_cases(config: GatewayConfig, results: list[GatewayResult]) -> bool:
-    """Runs the cases one after the other, and appends the result of each to `results`.
-
-    Returns:
-        Whether all cases ran; False if it was interrupted.
-    """
+    """Appends the result of each case to `results`; False if it was interrupted."""
     rng = random.Random(config.seed)
 
     def found(interruption: Interruption) -> Iterator[GatewayResult]:

@@ -82,7 +82,6 @@ class CostPlan:
     Attributes:
         founds: The generator, and the one it is compared with; they may be the same.
         rounds: Pairs of each cell.
-        folder: The folder of the record.
     """
 
     founds: tuple[InstalledTool, InstalledTool]

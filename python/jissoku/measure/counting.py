@@ -35,11 +35,7 @@ CONNECTIONS = 4
 
 
 def count_requests(root: int, target: RequestTarget) -> CounterReadings:
-    """Sends some hundred requests to a running server, and counts its system calls meanwhile.
-
-    Args:
-        root: Its first process.
-    """
+    """Sends requests to a server with this first process, and counts its system calls meanwhile."""
     # Work that is done once, such as opening a file for a cache, is not counted.
     _send_requests(target, CONNECTIONS)
     if reason := strace.missing_reason():
@@ -68,8 +64,7 @@ def _readings(received: Counter[str], syscalls: dict[str, int], reason: str) -> 
 def _send_requests(target: RequestTarget, requests: int) -> Counter[str]:
     """Sends requests in turn over a few connections, which stay open; the server may end them.
 
-    Returns:
-        Number of connections, and the TCP counters of the answers.
+    Returns the number of connections, and the TCP counters of the answers.
     """
     seen: Counter[str] = Counter()
     with ExitStack() as stack:

@@ -112,11 +112,7 @@ def plan(config: ExperimentConfig, listener: ProgressListener) -> ExperimentPlan
 
 
 def run(plan: ExperimentPlan, listener: ProgressListener) -> bool:
-    """Runs every workload; finished trials stay on disk.
-
-    Returns:
-        Whether it ran to its end.
-    """
+    """Runs every workload; False if it was interrupted. Finished trials stay on disk."""
     config = plan.config
     watched = counting.counted_arms(config.experiment)
     folders.write_header(config.folder, plan.header)

@@ -70,11 +70,7 @@ class ExplainConfig:
 
 
 def explain(question: ExplainConfig, note: Callable[[str], None]) -> Explanation | None:
-    """Observes a target with every probe, and diagnoses the causes.
-
-    Returns:
-        None if it was interrupted; all started processes are stopped.
-    """
+    """Observes a target with every probe, and diagnoses the causes; None if interrupted."""
     with Interruption() as interruption:
         try:
             observed = _Observer(question, note, interruption).observe()

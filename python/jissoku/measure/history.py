@@ -276,7 +276,6 @@ def open_history(
     """Brings the index up to date with the records below some folders, and opens it.
 
     Args:
-        roots: Folders of runs.
         note: Receives messages about slow steps.
         cache: Folder of the index; default: the user's cache.
         before: A history opened before; returned again if nothing has changed.

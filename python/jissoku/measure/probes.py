@@ -319,11 +319,7 @@ def empty_syscall_ns() -> float:
 
 
 def syscall_costs() -> dict[str, float]:
-    """Measures frequent system calls.
-
-    Returns:
-        Nanoseconds per call by its name, and per connection under `connection`.
-    """
+    """Nanoseconds per frequent system call by its name, and per connection (`connection`)."""
     listener = socket.create_server(("127.0.0.1", 0))
     client = socket.create_connection(listener.getsockname())
     accepted, _ = listener.accept()

@@ -1,19 +1,15 @@
 """Progress of a run: listeners, the estimated remaining time, and events of another process."""
 
 import time
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psutil
 
 from jissoku.errors import InputError
-from jissoku.model import CheckOutcome, Run, Trial, TrialKind
+from jissoku.model import CheckOutcome, Run, Trial
 from jissoku.model.trial import Event, EventKind
 from jissoku.records.run_folder import EVENTS_FILE, EventWriter, read_events
-
-# Assumed seconds to start, verify and stop a server, before the first trial of a kind has ended.
-OVERHEAD_S = 1.0
 
 
 class ProgressListener:
@@ -34,39 +30,6 @@ class ProgressListener:
 
     def trial(self, trial: Trial, done: int, total: int, seconds_left: float) -> None:
         """Receives a finished trial, and the number and time of those left."""
-
-
-class EtaEstimator:
-    """Estimates the remaining time from the duration of each kind of trial."""
-
-    def __init__(self, window_s: float, limit_s: float = 0.0) -> None:
-        """The first trial begins.
-
-        Args:
-            window_s: Warm-up and window together, in seconds.
-            limit_s: The longest duration of the run, in seconds; 0: it has none.
-        """
-        self._guess_s = window_s + OVERHEAD_S
-        self._took_s: dict[TrialKind, list[float]] = defaultdict(list)
-        self._began = self._last = time.monotonic()
-        self._limit_s = limit_s
-
-    def ended(self, kind: TrialKind) -> None:
-        """A trial has ended; since the previous one its targets have also been started."""
-        now = time.monotonic()
-        self._took_s[kind].append(now - self._last)
-        self._last = now
-
-    def seconds(self, left: Mapping[TrialKind, int]) -> float:
-        """Estimated duration of the given numbers of trials, in seconds."""
-        needed_s = sum(count * self._typical(kind) for kind, count in left.items())
-        if not self._limit_s:
-            return needed_s
-        return min(needed_s, max(0.0, self._limit_s - (time.monotonic() - self._began)))
-
-    def _typical(self, kind: TrialKind) -> float:
-        took = self._took_s[kind]
-        return sum(took) / len(took) if took else self._guess_s
 
 
 class RecordedProgress(ProgressListener):

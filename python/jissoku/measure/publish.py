@@ -21,12 +21,8 @@ from jissoku.targets.provenance import redact
 def write_history(folder: Path, known: History, command: str) -> int:
     """Writes all pages into a folder, and returns their number.
 
-    A run's report is read from its folder, or generated if it is missing.
-
-    Args:
-        folder: Created if needed.
-        known: The runs to show.
-        command: Rebuilds the pages; it is shown on each.
+    A run's report is read from its folder, or generated if it is missing. `command` rebuilds the
+    pages, and is shown on each.
     """
     runs = known.headers()
     targets = sorted({arm.target for run in runs for arm in run.arms if not arm.is_control})
@@ -64,17 +60,10 @@ COMMAND = "jissoku publish NEW --records records"
 
 
 def publish(folder: Path, roots: Sequence[Path], note: Callable[[str], None]) -> int:
-    """Writes all runs below some folders, and pages of them, into a new folder.
+    """Writes all runs below some folders, and pages of them, into a new or an empty folder.
 
-    The same records give the same bytes; so do the published ones.
-
-    Args:
-        folder: Must not exist, or be empty.
-        roots: Folders of runs.
-        note: Receives messages about skipped runs.
-
-    Returns:
-        The number of runs.
+    The same records give the same bytes; so do the published ones. `note` receives messages about
+    skipped runs. Returns the number of runs.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

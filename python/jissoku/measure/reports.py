@@ -15,6 +15,7 @@ from jissoku.model.experiment import ExperimentResult
 from jissoku.model.explanation import Explanation
 from jissoku.model.profile import Profile
 from jissoku.model.updated import updated
+from jissoku.records.files import writing
 from jissoku.records.run_folder import trials_sha256
 from jissoku.report import experiment as experiment_report
 from jissoku.report.explanation import to_json as explanation_to_json
@@ -110,12 +111,10 @@ def write_explanation(folder: Path, found: Explanation) -> None:
 
 def write_texts(folder: Path, texts: Mapping[str, str | bytes]) -> None:
     """Writes files, by name, into a folder, which is created if needed."""
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
             (folder / name).write_bytes(text.encode() if isinstance(text, str) else text)
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written: {error.strerror}") from error
 
 
 # The unit of the values of a flame graph.

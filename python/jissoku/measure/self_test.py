@@ -144,10 +144,7 @@ class CampaignRunner:
     ) -> Iterator[CampaignResult]:
         """What each campaign found, as soon as it has ended; nothing of one without a comparison.
 
-        Args:
-            series: The name of their folder.
-            campaigns: All of the series.
-            indices: Which of them are run; all by default.
+        The campaigns are all of a series, of which only those of the `indices` are run.
 
         Raises:
             KeyboardInterrupt: On request; what was finished is on disk.
@@ -341,7 +338,6 @@ class SelfTestConfig:
 
     Attributes:
         campaigns: Number of campaigns of equal arms at each load, from which the others follow.
-        folder: Has a folder of records for each campaign.
     """
 
     campaigns: int

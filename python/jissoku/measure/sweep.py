@@ -11,7 +11,7 @@ from jissoku.design import schedule as plan
 from jissoku.design.schedule import PlannedTrial
 from jissoku.errors import InputError, JissokuError
 from jissoku.measure.comparison import RunConfig
-from jissoku.measure.progress import EtaEstimator, ProgressListener, RecordedProgress
+from jissoku.measure.progress import ProgressListener, RecordedProgress
 from jissoku.measure.trial import (
     FAILURES_MAX,
     TrialLoop,
@@ -51,11 +51,7 @@ class SweepConfig(RunConfig):
 
 
 def run_sweep(config: SweepConfig, listener: ProgressListener) -> bool:
-    """Runs a sweep until it ends or is interrupted; its records are in the configured folder.
-
-    Returns:
-        Whether it ran to its end; every finished trial is on disk in any case.
-    """
+    """Runs a sweep, with its records in the configured folder; False if it was interrupted."""
     if config.sweep.axis is Axis.WORKERS:
         _must_take_workers(config)
     run = config.header(config.sweep.blocks)
@@ -90,8 +86,8 @@ class _SweepRun:
         self.progress = listener
         self.failures: Counter[tuple[str, int | None]] = Counter()
         self.benches: dict[int, TrialRunner] = {}
-        self.eta = EtaEstimator((config.window.warmup_ns + config.window.window_ns) / 1e9)
-        self.loop = TrialLoop(store, listener, self.eta)
+        window_s = (config.window.warmup_ns + config.window.window_ns) / 1e9
+        self.loop = TrialLoop(store, listener, window_s)
         self.trials = self.loop.trials
         self.planned = 0
 
@@ -100,7 +96,7 @@ class _SweepRun:
         levels = config.sweep.levels or self._piloted()
         cells = len(config.names) * len(levels) * config.sweep.blocks
         self.planned = len(self.trials) + cells
-        minutes = self.eta.seconds({self._kind: cells}) / 60
+        minutes = self.loop.seconds({self._kind: cells}) / 60
         self.progress.note(
             f"{len(levels)} levels of {self.axis}, {', '.join(f'{n:,}' for n in levels)}, in"
             f" {config.sweep.blocks} blocks: about {max(1, round(minutes))} min."

@@ -6,6 +6,7 @@ output; every later measurement on the same start is a failed trial with its rea
 
 import random
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from jissoku.design.schedule import PlannedTrial
 from jissoku.errors import TargetError
 from jissoku.measure import loadgen
 from jissoku.measure.loadgen import LoadgenError, LoadSpec
-from jissoku.measure.progress import EtaEstimator, ProgressListener
+from jissoku.measure.progress import ProgressListener
 from jissoku.model import (
     Arm,
     ArmMeasurement,
@@ -63,6 +64,9 @@ FIXED_WARMUP_RPS = 5_000
 
 # How often a disturbed trial is repeated; every attempt stays in the records.
 RERUNS_MAX = 2
+
+# Assumed seconds to start, verify and stop a server, before the first trial of a kind has ended.
+OVERHEAD_S = 1.0
 
 # After this many failures an arm is skipped, which saves time; its failure is reported.
 FAILURES_MAX = 2
@@ -446,13 +450,20 @@ def _trial(
 class TrialLoop:
     """Records the trials of one run; they are in `trials`, in the order in which they ran."""
 
-    def __init__(self, writer: RunWriter, listener: ProgressListener, eta: EtaEstimator) -> None:
-        """Nothing is recorded yet; the time of the run begins."""
-        self._began = time.monotonic()
+    def __init__(
+        self, writer: RunWriter, listener: ProgressListener, window_s: float, limit_s: float = 0.0
+    ) -> None:
+        """The time of the run begins.
+
+        `window_s` is warm-up and window together; `limit_s` limits the run, 0: it has no limit.
+        """
         self.trials: list[Trial] = []
+        self._began = self._last = time.monotonic()
         self._writer = writer
         self._listener = listener
-        self._eta = eta
+        self._guess_s = window_s + OVERHEAD_S
+        self._took_s: dict[TrialKind, list[float]] = defaultdict(list)
+        self._limit_s = limit_s
 
     def run(
         self,
@@ -475,14 +486,24 @@ class TrialLoop:
         attempt = 0
         while True:
             trial = updated(measure(), index=len(self.trials), attempt=attempt)
-            trial = updated(trial, elapsed_s=round(time.monotonic() - self._began, 3))
+            now = time.monotonic()
+            trial = updated(trial, elapsed_s=round(now - self._began, 3))
             trial = updated(trial, failed_checks=inference.trial_checks(trial))
-            self._eta.ended(kind)
+            # Since the previous one its targets have also been started.
+            self._took_s[kind].append(now - self._last)
+            self._last = now
             self._writer.add(trial)
             self.trials.append(trial)
             rest, done = left(), len(self.trials)
-            seconds_left = self._eta.seconds(rest)
-            self._listener.trial(trial, done, done + sum(rest.values()), seconds_left)
+            self._listener.trial(trial, done, done + sum(rest.values()), self.seconds(rest))
             if trial.failure is not None or attempt == reruns or not inference.is_rejected(trial):
                 return trial
             attempt += 1
+
+    def seconds(self, left: Mapping[TrialKind, int]) -> float:
+        """Estimated duration of these numbers of trials in seconds, from the mean of each kind."""
+        means = {kind: sum(took) / len(took) for kind, took in self._took_s.items() if took}
+        needed_s = sum(count * means.get(kind, self._guess_s) for kind, count in left.items())
+        if not self._limit_s:
+            return needed_s
+        return min(needed_s, max(0.0, self._limit_s - (time.monotonic() - self._began)))

@@ -45,8 +45,6 @@ class TuningTarget:
     """The target of a tuning, and its knobs.
 
     Attributes:
-        name: Description for the report.
-        knobs: The knobs to test.
         skipped: Knobs that are not tested, each with the reason.
         prepared: Prepares the target with these knobs switched.
         diff: The change from the unchanged configuration to one with these knobs switched.
