@@ -16,7 +16,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TypeVar
 
 from msgspec import json, structs
@@ -30,9 +29,9 @@ from jissoku.model.history import BlockRow, RunRows
 from jissoku.model.updated import updated
 from jissoku.records import RunWriter
 from jissoku.records.run_folder import run_key
-from jissoku.ui.pages import ReadingPages
-from jissoku.ui.render import Pages
-from jissoku.ui.run_index import Library
+from jissoku.ui import pages
+from jissoku.ui.render import Site
+from jissoku.ui.run_index import RunIndex
 from tests.inference import factories
 from tests.inference.factories import TrueValues
 
@@ -175,30 +174,30 @@ def _drop(_: str) -> None:
 
 
 def _pages(roots: list[Path], cache: Path) -> None:
-    library = Library(roots, cache)
-    pages = ReadingPages(library, Pages())
-    _timed("first page", lambda: pages.runs(_request("")), 1)
-    _timed("list", lambda: pages.runs(_request("")))
-    _timed("list, filtered", lambda: pages.runs(_request("text=floor+run99")))
-    _timed("list, sorted", lambda: pages.runs(_request("sort=targets")))
+    library = RunIndex(roots, cache)
+    runs_page = Site(runs=library).page(pages.runs)
+    _timed("first page", lambda: runs_page(_request("")), 1)
+    _timed("list", lambda: runs_page(_request("")))
+    _timed("list, filtered", lambda: runs_page(_request("text=floor+run99")))
+    _timed("list, sorted", lambda: runs_page(_request("sort=targets")))
     runs = library.headers()
     keys = runs[-2].row.run, runs[-1].row.run
     _timed("two runs compared", lambda: library.difference(*keys), 1)
 
 
 def _target(roots: list[Path], cache: Path) -> None:
-    library = Library(roots, cache)
-    pages = ReadingPages(library, Pages())
+    library = RunIndex(roots, cache)
+    site = Site(runs=library)
+    target_page, changes_page = site.page(pages.target), site.page(pages.changes)
     _timed("warm start", library.headers, 1)
     _timed("first target's history", lambda: library.series("a"), 1)
     _timed("another target's history", lambda: library.series("c"), 1)
-    _timed("a target's first page", lambda: pages.target(_request("name=d")), 1)
-    _timed("a target's page", lambda: pages.target(_request("name=d")))
-    _timed("changes of all targets", lambda: pages.changes(_request("")), 1)
+    _timed("a target's first page", lambda: target_page(_request("name=d")), 1)
+    _timed("a target's page", lambda: target_page(_request("name=d")))
+    _timed("changes of all targets", lambda: changes_page(_request("")), 1)
 
 
 def _request(query: str) -> Request:
-    state = SimpleNamespace(access=None)
     return Request(
         {
             "type": "http",
@@ -207,7 +206,6 @@ def _request(query: str) -> Request:
             "server": ("127.0.0.1", 80),
             "query_string": query.encode(),
             "headers": [],
-            "app": SimpleNamespace(state=state),
         }
     )
 

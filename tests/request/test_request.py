@@ -1,8 +1,7 @@
 """A request and its command line say the same, whatever is asked; no option is beside the table."""
 
-import inspect
 import string
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 import click
 import msgspec
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from jissoku.cli.commands import jissoku as commands
-from jissoku.cli.compare import Output, compare
+from jissoku.cli.compare import compare
 from jissoku.errors import InputError
 from jissoku.measure.selection import recorded, workload
 from jissoku.model.updated import updated
@@ -90,18 +89,9 @@ def test_a_command_has_the_options_of_its_request_and_those_of_its_output(verb: 
     assert command is not None
     asked = {field.name for field, _ in rows(KINDS[verb])}
     beside = {one.name for one in command.params} - asked
-    places = set(Output.__struct_fields__) if verb == "compare" else _keywords(command)
+    places = set(get_type_hints(command.callback)["output"].__struct_fields__)
     assert asked <= {one.name for one in command.params}
     assert beside == places, "an option that changes what is measured belongs to the request"
-
-
-def _keywords(command: click.Command) -> set[str]:
-    """The parameters of a command that its request does not have."""
-    assert command.callback is not None
-    named = inspect.signature(command.callback).parameters.values()
-    found = {one.name for one in named if one.kind is inspect.Parameter.KEYWORD_ONLY}
-    assert found <= {"out", "as_json", "quiet"}
-    return found
 
 
 def test_every_kind_is_in_the_union() -> None:

@@ -11,7 +11,7 @@ import pytest
 from jissoku.errors import InputError
 from jissoku.model.updated import updated
 from jissoku.request import ComparisonRequest, from_argv, to_argv
-from jissoku.ui.forms import WORD, Choices, RerunForm, form_values, read_order
+from jissoku.ui.forms import WORD, Choices, RerunForm, form_values, read_form
 from tests.ui.measurement import Measured, measured, wait_for
 from tests.ui.suspicion import record
 
@@ -39,11 +39,11 @@ def test_the_form_keeps_what_it_has_no_field_for() -> None:
     """Sent back as it is filled in, it asks for the same."""
     known = Choices(targets=("go", "nginx"), experiments=())
     values = form_values(EVERYTHING)
-    assert from_argv(read_order("compare", values, known).arguments) == EVERYTHING
-    changed = read_order("compare", values | {"connections": ["8"], "close": []}, known)
+    assert from_argv(read_form("compare", values, known).arguments) == EVERYTHING
+    changed = read_form("compare", values | {"connections": ["8"], "close": []}, known)
     expected = updated(EVERYTHING, connections=8, keepalive=True)
     assert from_argv(changed.arguments) == expected
-    button = read_order("compare", {WORD: RerunForm(EVERYTHING).words}, known)
+    button = read_form("compare", {WORD: RerunForm(EVERYTHING).words}, known)
     assert button.arguments == to_argv(EVERYTHING)
 
 
@@ -76,9 +76,9 @@ def test_what_touches_the_machine_needs_leave_and_is_shown_first(
     fields = {WORD: RerunForm(request_).words}
     known = Choices(targets=("go",), experiments=())
     with pytest.raises(InputError, match="need `jissoku ui --allow-commands`"):
-        read_order("compare", fields, known)
+        read_form("compare", fields, known)
     allowed = replace(known, allows_commands=True)
-    assert read_order("compare", fields, allowed).is_own
+    assert read_form("compare", fields, allowed).is_own
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_what_touches_the_machine_needs_leave_and_is_shown_first(
 def test_other_words_are_refused(words: list[str], sentence: str) -> None:
     known = Choices(targets=("go",), experiments=(), allows_commands=True)
     with pytest.raises(InputError, match=sentence):
-        read_order("compare", {WORD: words}, known)
+        read_form("compare", {WORD: words}, known)
 
 
 @pytest.fixture

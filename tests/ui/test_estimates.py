@@ -3,20 +3,16 @@
 import datetime as dt
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from jissoku.model import Mode
 from jissoku.model.trial import EventKind
 from jissoku.model.updated import updated
+from jissoku.request import ComparisonRequest
 from jissoku.system.processes import start_ticks
-from jissoku.ui.job_progress import (
-    JobTimes,
-    Span,
-    comparison_span,
-    explanation_span,
-    job_times,
-)
+from jissoku.ui.forms import Choices, comparison_span, read_form
+from jissoku.ui.job_progress import JobTimes, Span, job_times
 from jissoku.ui.jobs import Job, JobState
 from tests.ui.measurement import event, trial
 
@@ -44,22 +40,28 @@ def test_one_after_the_other() -> None:
     assert Span(1, 2) + Span(3, None) == Span(4, None)
 
 
+def spans(targets: int, **options: Any) -> Span:
+    return comparison_span(ComparisonRequest(**options), targets)
+
+
 def test_a_quick_comparison_of_seven_takes_minutes() -> None:
     # On two virtual cores: 14 s for a block of seven targets and the floor at three loads.
-    found = comparison_span(Mode.QUICK, 7, None, None)
+    found = spans(7)
     assert found.low_s == found.high_s == pytest.approx(270, rel=0.2)
-    assert comparison_span(Mode.QUICK, 1, None, None).low_s < found.low_s / 3
+    assert spans(1).low_s < found.low_s / 3
 
 
 def test_options_of_the_form_count() -> None:
-    standard = comparison_span(Mode.STANDARD, 2, None, None)
+    standard = spans(2, quick=False)
     assert standard.high_s is not None
     assert standard.high_s > 2 * standard.low_s
-    fixed = comparison_span(Mode.STANDARD, 2, None, 10)
+    fixed = spans(2, quick=False, blocks=10)
     assert fixed.high_s == fixed.low_s == standard.low_s
-    assert comparison_span(Mode.STANDARD, 2, 5_000, 10).low_s < fixed.low_s
-    assert explanation_span(verifies=True).high_s is None
-    assert explanation_span(verifies=False).high_s is not None
+    assert spans(2, quick=False, rate=5_000, blocks=10).low_s < fixed.low_s
+    known = Choices(targets={"go"}, experiments=())
+    for fields, is_known in (({}, True), ({"verify": ["yes"]}, False)):
+        takes = read_form("explain", {"target": ["go"]} | fields, known).takes
+        assert (takes.high_s is not None) is is_known
 
 
 def job(name: str, state: JobState, seconds: tuple[float, float | None], folder: str = "") -> Job:

@@ -3,7 +3,7 @@
 import pytest
 
 from jissoku.errors import InputError
-from jissoku.ui.forms import Choices, read_order
+from jissoku.ui.forms import Choices, read_form
 
 # Of each form a value that is accepted, by field.
 FORMS: dict[str, dict[str, str]] = {
@@ -32,7 +32,7 @@ ALL = [(kind, field, value) for kind in FORMS for field in FORMS[kind] for value
 
 def order(kind: str, **changes: str) -> tuple[str, ...]:
     fields = {name: [value] for name, value in (FORMS[kind] | changes).items()}
-    return read_order(kind, fields, CHOICES).arguments
+    return read_form(kind, fields, CHOICES).arguments
 
 
 @pytest.mark.parametrize("kind", FORMS)
@@ -51,9 +51,9 @@ def test_a_hostile_value_is_refused_in_every_field(kind: str, field: str, value:
 
 def test_a_command_of_the_user_is_one_argument_without_a_shell() -> None:
     allowed = Choices(targets={"go"}, experiments=(), allows_commands=True)
-    found = read_order("compare", {"cmd": ["mine=./server {port}; rm -rf / --out=x"]}, allowed)
+    found = read_form("compare", {"cmd": ["mine=./server {port}; rm -rf / --out=x"]}, allowed)
     assert "mine=./server {port}; rm -rf / --out=x" in found.arguments
     assert found.is_own, "it is shown before it starts"
     for field in ("cmd", "url"):
         with pytest.raises(InputError, match="need `jissoku ui --allow-commands`"):
-            read_order("compare", {"target": ["go"], field: ["mine=x"]}, CHOICES)
+            read_form("compare", {"target": ["go"], field: ["mine=x"]}, CHOICES)

@@ -11,13 +11,7 @@ import pytest
 
 from jissoku.measure.reports import experiment_text, report_text
 from jissoku.model.trial import EventKind
-from jissoku.ui.job_pages import JobPages, Starting
-from jissoku.ui.jobs import JobQueue, Runner
-from jissoku.ui.pages import ReadingPages, RunPages
-from jissoku.ui.quiet import Streams
-from jissoku.ui.render import Pages
-from jissoku.ui.run_index import Library
-from jissoku.ui.watched_servers import ServerPages
+from jissoku.ui import server
 from tests.ui.conftest import Client
 from tests.ui.measurement import Measured, event, measured, post, trial, wait_for
 from tests.ui.suspicion import record
@@ -41,8 +35,8 @@ PAGES = {
 REPORTS = {"/runs/{key}", "/runs/{key}/experiment"}
 # They need a suspicion, a job or a server, and have tests of their own below.
 OTHERS = {"/changes", "/jobs", "/jobs/{key}", "/servers"}
-# Forms, streams, and files of a report.
-WITHOUT_DATA = {"/start", "/jobs/{key}/stream", "/servers/stream"}
+# Forms.
+WITHOUT_DATA = {"/start"}
 
 
 @pytest.fixture(scope="session")
@@ -89,24 +83,8 @@ def test_the_data_are_those_of_the_page(client: Client, keys: dict[str, str], ro
     check_data(client, address(path, keys), part, field, count)
 
 
-def test_no_page_is_missing_here(tmp_path: Path) -> None:
-    library, pages, streams, queue = Library([]), Pages(), Streams(), JobQueue(tmp_path)
-    starting = Starting(
-        queue=queue,
-        runner=Runner(queue),
-        root=tmp_path,
-        library=library,
-        check=lambda _: None,
-        allows_commands=False,
-    )
-    routes = [
-        *ReadingPages(library, pages).routes(),
-        *RunPages(library, pages).routes(),
-        *JobPages(starting, pages, streams).routes(),
-        *ServerPages((), pages, streams).routes(),
-    ]
-    found = {route.path for route in routes if "GET" in (route.methods or ())}
-    found = {path for path in found if "/report." not in path}
+def test_no_page_is_missing_here() -> None:
+    found = {path for path in server.PAGES | server.JOB_PAGES if "/report." not in path}
     assert found - WITHOUT_DATA == {route for route in PAGES if "?" not in route} | OTHERS | REPORTS
 
 

@@ -14,7 +14,6 @@ from jissoku.design.sampling_plan import MINUTES_MAX
 from jissoku.errors import InputError
 from jissoku.model import Mode
 from jissoku.model.trial import EventKind
-from jissoku.model.updated import updated
 from jissoku.ui.jobs import JobQueue, JobState, Runner, is_alive
 from tests.ui.conftest import RECORDS
 from tests.ui.measurement import (
@@ -218,7 +217,7 @@ def test_what_cannot_be_written_does_not_happen(tmp_path: Path) -> None:
     assert queue.jobs() == before
     assert queue.to_run() == first
     # What has happened already is known all the same.
-    queue.note(first.id, lambda job: updated(job, state=JobState.ENDED, code=1))
+    queue.note(first.id, state=JobState.ENDED, code=1)
     assert queue.job(first.id).state is JobState.ENDED
     queue.close()
 
@@ -226,10 +225,7 @@ def test_what_cannot_be_written_does_not_happen(tmp_path: Path) -> None:
 def test_a_process_with_the_number_of_an_old_one_is_not_signalled(tmp_path: Path) -> None:
     queue = JobQueue(tmp_path)
     job = queue.add("one", ("compare",), tmp_path / "one")
-    queue.update(
-        job.id,
-        lambda job: updated(job, state=JobState.RUNNING, pid=os.getpid(), start_ticks=1),
-    )
+    queue.update(job.id, state=JobState.RUNNING, pid=os.getpid(), start_ticks=1)
     # This process would be interrupted.
     Runner(queue).cancel(job.id)
     assert queue.job(job.id).state is JobState.RUNNING

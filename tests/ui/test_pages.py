@@ -363,9 +363,9 @@ def test_a_token_is_used_up_and_old_sessions_are_forgotten() -> None:
     assert access.enter(token) is None
     sessions = [access.enter(access.token) for _ in range(40)]
     assert sessions[-1] is not None
-    assert access.is_known(sessions[-1])
-    assert not access.is_known(first)
-    assert len({access.form_key(one) for one in sessions[-10:] if one}) == 10
+    assert sessions[-1] in access.form_keys
+    assert first not in access.form_keys
+    assert len({access.form_keys[one] for one in sessions[-10:] if one}) == 10
 
 
 @pytest.mark.parametrize("listen", ["127.0.0.2", "127.1.2.3", "::1"])

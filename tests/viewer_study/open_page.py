@@ -11,7 +11,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from jissoku.errors import JissokuError
-from jissoku.model.updated import updated
 from jissoku.system.processes import start_ticks
 from jissoku.ui.jobs import JobQueue, JobState
 from tests.viewer_study.follower import FOLLOWING
@@ -55,10 +54,7 @@ def _add_job(root: Path, folder: Path) -> str:
     job = queue.add("self-test", ("self-test",), folder)
     pid = os.getpid()
     ticks = start_ticks(pid)
-    queue.update(
-        job.id,
-        lambda job: updated(job, state=JobState.RUNNING, pid=pid, start_ticks=ticks),
-    )
+    queue.update(job.id, state=JobState.RUNNING, pid=pid, start_ticks=ticks)
     queue.close()
     return f"/jobs/{job.id}"
 

@@ -3,16 +3,15 @@
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Self
 
 import click
 import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
-from rich.table import Table
+from rich.table import Column, Table
 
-from jissoku.cli import frame
-from jissoku.cli.frame import ExitCode, version_line
+from jissoku.cli.frame import ExitCode, verb, version_line
 from jissoku.cli.progress import lock_machine
 from jissoku.errors import InputError
 from jissoku.measure.calibration import (
@@ -30,7 +29,6 @@ from jissoku.model.calibration import (
     CalibrationCheck,
     CostRecord,
     CostResult,
-    LoadPoints,
     Score,
     Scorecard,
     SyscallCounts,
@@ -38,7 +36,9 @@ from jissoku.model.calibration import (
     ToolPair,
 )
 from jissoku.report.page import evidence, totals
-from jissoku.system import cores
+from jissoku.request.options import option
+from jissoku.request.shared import AsJson, Quiet
+from jissoku.system.cores import core_assignment
 from jissoku.targets.placeholders import default_cache
 
 # Next to the scorecards, whose page is generated from all records in their folder.
@@ -53,24 +53,121 @@ CELLS_OF_A_PAIR = 7
 CALLS_MIN = 0.005
 
 
-def cost(names: tuple[str, str], known: Mapping[str, Tool], home: Path, **given: Any) -> int:
-    """Measures, prints and records the cost of a request for one tool relative to another."""
-    for name in names:
+# Minutes of the ten that a quick pass may take; the rest is for start, end and the page.
+QUICK_BUDGET_MIN = 9.5
+
+COLOURS = {"A": "green", "B": "yellow", "F": "bold red"}
+
+
+class CalibrateOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of the command.
+
+    Attributes:
+        quick: Ten minutes (the default), or samples five times as long.
+        checks: Run only these checks, such as C1,C6-C9. Default: all.
+        out: Directory for records and the scorecard; records of other tools are kept.
+        as_json: Print the tool's record as JSON.
+        cost: Measure CPU time per request instead, paired with this tool at the same rate.
+        pairs: With --cost: pairs for each kind of load.
+        unix: With --cost: over Unix sockets.
+        allow_clock: Allow C19 to step this machine's clock (needs root).
+    """
+
+    tool: Annotated[str | None, option()] = None
+    quick: Annotated[bool, option("--quick/--long")] = True
+    budget: Annotated[
+        float | None,
+        option(
+            "--budget",
+            type=click.FloatRange(min=0),
+            metavar="MINUTES",
+            help="Repeat void checks only within this time.  "
+            "[default: 9.5, or with --long 1.5 times the time of all checks]",
+        ),
+    ] = None
+    checks: Annotated[str | None, option("--checks", metavar="LIST")] = None
+    out: Annotated[Path, option("--out", type=click.Path(file_okay=False, path_type=Path))] = Path(
+        "runs/calibrate"
+    )
+    as_json: AsJson = False
+    cost: Annotated[str | None, option("--cost", metavar="AGAINST")] = None
+    pairs: Annotated[int, option("--pairs", type=click.IntRange(2, 1000))] = 10
+    unix: Annotated[bool, option("--unix")] = False
+    allow_clock: Annotated[bool, option("--allow-clock")] = False
+    quiet: Quiet = False
+
+
+@verb(CalibrateOptions)
+def calibrate(options: CalibrateOptions) -> int:
+    """Score a load generator, TOOL, against a server of known behaviour.
+
+    Without TOOL, lists the known tools and how to install them.
+
+    Exit codes: 0 every grade is an A or B, 2 bad input, 3 a check failed, 4 void or nothing graded,
+    130 interrupted.
+    """
+    known, home = read_tools(), default_cache() / "tools"
+    if options.cost is None and options.unix:
+        raise InputError("--unix requires --cost: each check defines its own address")
+    if options.cost is not None and options.tool is None:
+        raise InputError(f"--cost {options.cost} needs a tool to compare with")
+    if options.tool is None:
+        _list(known, home)
+        return ExitCode.OK
+    for name in filter(None, (options.tool, options.cost)):
         if name not in known:
             raise InputError(f"no tool is called {name!r}: there are {', '.join(known)}")
-    cells = read_cells().over_unix() if given["unix"] else read_cells()
-    tools = tuple(known[name] for name in names)
-    _require_support(cells, tools)
+    lock_machine()
+    if options.cost is not None:
+        return _cost((known[options.tool], known[options.cost]), home, options)
+    checks = read_checks()
+    wanted = select_checks(checks, options.checks) if options.checks else checks
+    budget = QUICK_BUDGET_MIN if options.budget is None and options.quick else options.budget
+    plan = CalibrationPlan(
+        found=find_tool(known[options.tool], home),
+        checks=tuple(
+            check.quick_variant() if options.quick else check.long_variant() for check in wanted
+        ),
+        mode="quick" if options.quick else "long",
+        cores=core_assignment(None, None),
+        folder=options.out,
+        version=version_line(),
+        allows=frozenset({"clock"} if options.allow_clock else ()),
+        budget_s=None if budget is None else budget * 60,
+    )
+    with _CalibrationDisplay(quiet=options.quiet or options.as_json) as show:
+        card = run_calibration(plan, show)
+    page = write_page(options.out)
+    if options.as_json:
+        click.echo(msgspec.json.encode(card).decode())
+    else:
+        found = Table("", "check", "grade", "because", box=None, pad_edge=False)
+        for score in card.scores:
+            found.add_row(score.check, score.title, _grade(score), evidence(score))
+        Console(highlight=False).print(found)
+        click.echo(f"{card.tool} {card.version}: {totals(card)}. Scorecard: {page}")
+        if card.not_repeated:
+            click.echo(f"Void, and not repeated for lack of time: {', '.join(card.not_repeated)}.")
+    return _code(card)
+
+
+def _cost(tools: tuple[Tool, Tool], home: Path, options: CalibrateOptions) -> int:
+    """Measures, prints and records the cost of a request for one tool relative to another."""
+    cells = read_cells().over_unix() if options.unix else read_cells()
+    for tool in tools:
+        reasons = [cell.unsupported_reason(tool) for cell in cells.cell]
+        if all(reasons):
+            raise InputError(f"{tool.name} cannot be measured so: {reasons[0]}")
     plan = CostPlan(
         founds=(find_tool(tools[0], home), find_tool(tools[1], home)),
         cells=cells,
-        rounds=given["pairs"],
-        cores=cores.partition_cores(cores.available_cores()),
-        folder=given["out"] / FOLDER,
+        rounds=options.pairs,
+        cores=core_assignment(None, None),
+        folder=options.out / FOLDER,
         version=version_line(),
     )
-    record = measure(plan, _CostDisplay(quiet=given["quiet"] or given["as_json"]))
-    if given["as_json"]:
+    record = measure(plan, _CostDisplay(quiet=options.quiet or options.as_json))
+    if options.as_json:
         click.echo(msgspec.json.encode(record).decode())
     else:
         # A file has no width, and folded rows are hard to read in it.
@@ -95,12 +192,10 @@ def code(record: CostRecord) -> int:
 
 def table(record: CostRecord) -> Table:
     """A row for each cell."""
-    found = Table(box=None, pad_edge=False)
-    found.add_column("load")
-    for heading in (f"{record.tool} ns", f"{record.against} ns", "ratio", "", "pairs"):
-        found.add_column(heading, justify="right")
-    for heading in ("requests/s", "in user code", "calls/request"):
-        found.add_column(heading)
+    numbers = (f"{record.tool} ns", f"{record.against} ns", "ratio", "", "pairs")
+    others = ("requests/s", "in user code", "calls/request")
+    right = (Column(name, justify="right") for name in numbers)
+    found = Table("load", *right, *others, box=None, pad_edge=False)
     totals = {(it.cell, it.tool): _total(it) for it in record.calls}
     for row in record.figures:
         syscalls = [totals.get((row.cell, tool), "") for tool in (record.tool, record.against)]
@@ -113,11 +208,9 @@ def table(record: CostRecord) -> Table:
 
 def calls_table(record: CostRecord) -> Table:
     """A row for each tool under each load."""
-    found = Table(box=None, pad_edge=False)
-    found.add_column("load")
-    found.add_column("tool")
-    found.add_column("calls/request", justify="right")
-    found.add_column("of which (traced, in windows of their own)")
+    calls = Column("calls/request", justify="right")
+    which = "of which (traced, in windows of their own)"
+    found = Table("load", "tool", calls, which, box=None, pad_edge=False)
     for syscalls in record.calls:
         each = syscalls.per_answer()
         names = ", ".join(f"{name} {it:.2f}" for name, it in each.items() if it >= CALLS_MIN)
@@ -162,12 +255,8 @@ def _interval(found: Estimate) -> str:
     return f"({found.low:.3f} to {found.high:.3f})"
 
 
-def _require_support(cells: LoadPoints, tools: tuple[Tool, ...]) -> None:
-    """Raises InputError if a tool supports none of the loads."""
-    for tool in tools:
-        reasons = [cell.unsupported_reason(tool) for cell in cells.cell]
-        if all(reasons):
-            raise InputError(f"{tool.name} cannot be measured so: {reasons[0]}")
+def _left(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
 
 
 class _CostDisplay:
@@ -179,7 +268,7 @@ class _CostDisplay:
     def begins(self, what: str, done: int, total: int, seconds_left: float) -> None:
         """Reports progress, at the beginning and after every tenth pair."""
         if done % 10 == 0:
-            left = f"{seconds_left / 60:.0f} min" if seconds_left >= 90 else f"{seconds_left:.0f} s"
+            left = _left(seconds_left)
             self._console.print(f"{done}/{total} pairs, {left} left; now {what}", style="dim")
 
     def measured(self, pair: ToolPair) -> None:
@@ -202,105 +291,6 @@ class _CostDisplay:
         )
 
 
-# Minutes of the ten that a quick pass may take; the rest is for start, end and the page.
-QUICK_BUDGET_MIN = 9.5
-
-COLOURS = {"A": "green", "B": "yellow", "F": "bold red"}
-
-
-@click.command()
-@click.argument("tool", required=False)
-@click.option(
-    "--quick/--long", default=True, help="Ten minutes (the default), or samples five times as long."
-)
-@click.option(
-    "--budget",
-    type=click.FloatRange(min=0),
-    metavar="MINUTES",
-    help="Repeat void checks only within this time.  "
-    "[default: 9.5, or with --long 1.5 times the time of all checks]",
-)
-@click.option(
-    "--checks", metavar="LIST", help="Run only these checks, such as C1,C6-C9. Default: all."
-)
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("runs/calibrate"),
-    show_default=True,
-    help="Directory for records and the scorecard; records of other tools are kept.",
-)
-@frame.as_json("the tool's record")
-@click.option(
-    "--cost",
-    metavar="AGAINST",
-    help="Measure CPU time per request instead, paired with this tool at the same rate.",
-)
-@click.option(
-    "--pairs",
-    type=click.IntRange(2, 1000),
-    default=10,
-    show_default=True,
-    help="With --cost: pairs for each kind of load.",
-)
-@click.option("--unix", is_flag=True, help="With --cost: over Unix sockets.")
-@click.option(
-    "--allow-clock", is_flag=True, help="Allow C19 to step this machine's clock (needs root)."
-)
-@frame.quiet
-def calibrate(tool: str | None, **given: Any) -> int:
-    """Score a load generator, TOOL, against a server of known behaviour.
-
-    Without TOOL, lists the known tools and how to install them.
-
-    Exit codes: 0 every grade is an A or B, 2 bad input, 3 a check failed, 4 void or nothing graded,
-    130 interrupted.
-    """
-    known = read_tools()
-    home = default_cache() / "tools"
-    if given["cost"] is None and given["unix"]:
-        raise InputError("--unix requires --cost: each check defines its own address")
-    if given["cost"] is not None and tool is None:
-        raise InputError(f"--cost {given['cost']} needs a tool to compare with")
-    if tool is None:
-        _list(home)
-        return ExitCode.OK
-    if tool not in known:
-        raise InputError(f"no tool is called {tool!r}: there are {', '.join(known)}")
-    lock_machine()
-    if given["cost"] is not None:
-        return cost((tool, given["cost"]), known, home, **given)
-    checks = read_checks()
-    wanted = select_checks(checks, given["checks"]) if given["checks"] else checks
-    wanted = tuple(
-        check.quick_variant() if given["quick"] else check.long_variant() for check in wanted
-    )
-    budget = given["budget"]
-    if budget is None and given["quick"]:
-        budget = QUICK_BUDGET_MIN
-    plan = CalibrationPlan(
-        found=find_tool(known[tool], home),
-        checks=wanted,
-        mode="quick" if given["quick"] else "long",
-        cores=cores.partition_cores(cores.available_cores()),
-        folder=given["out"],
-        version=version_line(),
-        allows=frozenset({"clock"} if given["allow_clock"] else ()),
-        budget_s=None if budget is None else budget * 60,
-    )
-    with _CalibrationDisplay(quiet=given["quiet"] or given["as_json"]) as show:
-        card = run_calibration(plan, show)
-    page = write_page(given["out"])
-    if given["as_json"]:
-        click.echo(msgspec.json.encode(card).decode())
-    else:
-        Console(highlight=False).print(_table(card))
-        click.echo(f"{card.tool} {card.version}: {totals(card)}. Scorecard: {page}")
-        if card.not_repeated:
-            click.echo(f"Void, and not repeated for lack of time: {', '.join(card.not_repeated)}.")
-    return _code(card)
-
-
 def _code(card: Scorecard) -> int:
     grades = {score.grade for score in card.scores}
     if not card.is_finished:
@@ -310,36 +300,26 @@ def _code(card: Scorecard) -> int:
     return ExitCode.UNDECIDED if "void" in grades or not grades & {"A", "B"} else ExitCode.OK
 
 
-def _table(card: Scorecard) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for heading in ("", "check", "grade", "because"):
-        table.add_column(heading)
-    for score in card.scores:
-        colour = COLOURS.get(score.grade, "dim")
-        grade = f"[{colour}]{score.grade}[/]"
-        table.add_row(score.check, score.title, grade, evidence(score))
-    return table
+def _grade(score: Score) -> str:
+    return f"[{COLOURS.get(score.grade, 'dim')}]{score.grade}[/]"
 
 
-def _list(home: Path) -> None:
-    table = Table(box=None, pad_edge=False)
-    for heading in ("tool", "here", "what it is"):
-        table.add_column(heading)
-    for name, tool in read_tools().items():
+def _list(known: Mapping[str, Tool], home: Path) -> None:
+    found = Table("tool", "here", "what it is", box=None, pad_edge=False)
+    for name, tool in known.items():
         try:
             here = f"[green]{find_tool(tool, home).version}[/]"
         except InputError as error:
             here = str(error)
-        table.add_row(name, here, " ".join(tool.about.split()))
-    Console(highlight=False).print(table)
+        found.add_row(name, here, " ".join(tool.about.split()))
+    Console(highlight=False).print(found)
 
 
 class _CalibrationDisplay:
     """A bar on a terminal, else a line for each check."""
 
     def __init__(self, *, quiet: bool) -> None:
-        self._console = Console(stderr=True, highlight=False)
-        self._quiet = quiet
+        self._console = Console(stderr=True, highlight=False, quiet=quiet)
         self._bar = Progress(
             BarColumn(bar_width=24),
             TextColumn("{task.completed}/{task.total} checks, {task.fields[left]} left"),
@@ -361,24 +341,20 @@ class _CalibrationDisplay:
 
     def starts(self, checks: int, seconds: float, budget_s: float) -> None:
         """Reports the expected duration."""
-        if not self._quiet:
-            sentence = f"{checks} checks, some {seconds / 60:.1f} min; void ones are repeated"
-            self._console.print(f"{sentence} if they end within {budget_s / 60:.1f} min")
+        sentence = f"{checks} checks, some {seconds / 60:.1f} min; void ones are repeated"
+        self._console.print(f"{sentence} if they end within {budget_s / 60:.1f} min")
 
     def begins(self, check: CalibrationCheck, done: int, total: int, seconds_left: float) -> None:
         """Moves the bar."""
-        minutes = f"{seconds_left / 60:.0f} min"
-        left = minutes if seconds_left >= 90 else f"{seconds_left:.0f} s"
+        left = _left(seconds_left)
         doing = f"{check.id} {check.title}"
         if self._task is None:
             self._task = self._bar.add_task(doing, total=total, left=left)
         self._bar.update(self._task, completed=done, total=total, left=left, description=doing)
         self._bar.refresh()
-        if self._bar.disable and not self._quiet:
+        if self._bar.disable:
             self._console.print(f"{doing} ({left} left)", style="dim")
 
     def scored(self, score: Score) -> None:
         """Reports a grade when its check has ended."""
-        if not self._quiet:
-            colour = COLOURS.get(score.grade, "dim")
-            self._console.print(f"{score.check:5}[{colour}]{score.grade}[/] {evidence(score)}")
+        self._console.print(f"{score.check:5}{_grade(score)} {evidence(score)}")

@@ -22,8 +22,6 @@ LAB_COMMANDS = {
         "profile": "Show which functions a target's CPU time per request goes to.",
         "tune": "Test a target's knobs, and report those that reduce its cost.",
         "conformance": "Test a server's conformance to HTTP/1.1.",
-    },
-    "Look": {
         "ui": "Start, watch and browse runs as pages in a browser.",
         "history": "List earlier runs, and show how a target's cost changed over them.",
         "diff": "Compare two runs through the arms that are the same in both.",
@@ -41,15 +39,10 @@ LAB_COMMANDS = {
 
 # Commands that are in a module with others; of any other the module has its name.
 MODULES = {
-    "sweep": "measuring",
-    "run": "measuring",
-    "bisect": "measuring",
-    "profile": "explain",
-    "tune": "explain",
-    "diff": "history",
-    "publish": "history",
-    "report": "reports",
-    "watch": "reports",
+    **dict.fromkeys(("sweep", "run", "bisect"), "measuring"),
+    **dict.fromkeys(("profile", "tune"), "explain"),
+    **dict.fromkeys(("diff", "publish"), "history"),
+    **dict.fromkeys(("report", "watch"), "reports"),
     "targets": "doctor",
 }
 
@@ -73,7 +66,7 @@ NATIVE_COMMANDS = {
     },
 }
 
-HEADINGS = ("Measure", "Understand", "Serve", "Look", "The lab itself")
+HEADINGS = ("Measure", "Understand", "Serve", "The lab itself")
 
 
 def commands_below(heading: str) -> dict[str, str]:

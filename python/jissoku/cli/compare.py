@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import click
 import msgspec
 
 from jissoku import records
-from jissoku.cli.frame import ExitCode, print_message, version_line
+from jissoku.cli.frame import ExitCode, print_message, verb, version_line
 from jissoku.cli.progress import ProgressDisplay, lock_machine
 from jissoku.cli.reports import write_profile_report, write_report
 from jissoku.errors import InputError, JissokuError
@@ -36,9 +36,10 @@ from jissoku.model.updated import updated
 from jissoku.records.run_folder import RUN_FILE, check_new
 from jissoku.report.bounds import FORMATS, bound_sentence
 from jissoku.report.history import Suspicion, difference_text, suspicion_text
-from jissoku.request import ComparisonRequest, asking, to_argv
+from jissoku.request import ComparisonRequest, to_argv
 from jissoku.request.options import option
 from jissoku.request.param_types import Written
+from jissoku.request.shared import AsJson, Out, Quiet
 from jissoku.system.cores import core_assignment
 
 NOISE_FLOOR_UNKNOWN = (
@@ -66,17 +67,13 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
     """Where results go, and what is printed; no run depends on it.
 
     Attributes:
-        out: Directory for records and reports. Default: a new one under runs/.
         comment: Write the result as a pull request's comment.
         step_summary: Append the result to this Markdown file. Default: $GITHUB_STEP_SUMMARY.
         verbose: Print the whole report instead of one screen; it is in report.txt in any case.
         as_json: Print the summary as JSON.
-        quiet: Print no progress.
     """
 
-    out: Annotated[
-        Path | None, option("--out", type=click.Path(file_okay=False, path_type=Path))
-    ] = None
+    out: Out = None
     comment: Annotated[Path | None, option("--comment", type=FILE)] = None
     step_summary: Annotated[
         Path | None, option("--step-summary", type=FILE, envvar="GITHUB_STEP_SUMMARY")
@@ -91,14 +88,12 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = ()
     verbose: Annotated[bool, option("-v", "--verbose")] = False
-    as_json: Annotated[bool, option("--json")] = False
-    quiet: Annotated[bool, option("--quiet")] = False
+    as_json: AsJson = False
+    quiet: Quiet = False
 
 
-@click.command()
-@asking(ComparisonRequest)
-@asking(Output)
-def compare(**given: Any) -> int:
+@verb(ComparisonRequest, Output)
+def compare(request: ComparisonRequest, output: Output) -> int:
     """Compare targets: same workload, randomised blocks, verdicts with intervals.
 
     The first target is the baseline. Without targets, compares the installed default set.
@@ -109,8 +104,6 @@ def compare(**given: Any) -> int:
     Exit codes: 0 success, 1 a target failed, 2 bad input, 3 a bound of --fail-if is proven,
     4 no verdict, or a bound is undecided, 130 interrupted.
     """
-    output = Output(**{name: given.pop(name) for name in Output.__struct_fields__})
-    request = ComparisonRequest(**given)
     earlier, ref = _split_baseline(request.baseline)
     _check(request, output, ref)
     lock_machine()

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import click
 import msgspec
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
-from jissoku.cli.frame import ExitCode
+from jissoku.cli.frame import ExitCode, verb
 from jissoku.conformance.case import (
     BUILTIN_CASES,
     BUILTIN_GATEWAY_CASES,
@@ -27,7 +27,6 @@ from jissoku.conformance.case import (
 from jissoku.conformance.judge import CaseVerdict, GatewayVerdict
 from jissoku.errors import InputError
 from jissoku.measure.conformance import (
-    AppCaseResult,
     CaseResult,
     ConformanceConfig,
     GatewayConfig,
@@ -38,16 +37,14 @@ from jissoku.measure.conformance import (
 )
 from jissoku.measure.gateway_counts import (
     CountConfig,
-    CountResult,
     GatewayCount,
-    MutationCounts,
     count_gateway,
     count_mutations,
 )
 from jissoku.measure.selection import prepare_external, prepare_recipe
 from jissoku.model import Transport, UpstreamProtocol
 from jissoku.model.wording import plural
-from jissoku.request import asking, shared
+from jissoku.request import shared
 from jissoku.request.options import option
 from jissoku.targets.prepare import PreparedTarget
 
@@ -93,7 +90,7 @@ class ConformanceOptions(msgspec.Struct, frozen=True, kw_only=True):
     splits: Annotated[bool, option("--splits")] = False
     bytes: Annotated[bool, option("--bytes")] = False
     show_all: Annotated[bool, option("--all")] = False
-    as_json: Annotated[bool, option("--json")] = False
+    as_json: shared.AsJson = False
 
     @property
     def sending(self) -> SplitMode:
@@ -102,6 +99,21 @@ class ConformanceOptions(msgspec.Struct, frozen=True, kw_only=True):
             return SplitMode.BYTES
         return SplitMode.SPLITS if self.splits else SplitMode.WHOLE
 
+
+SEEDS = range(3)
+
+# Requests, or restarts: enough to detect rates of one in a thousand within seconds; published
+# records use more.
+DEFAULT_AMOUNT = {
+    GatewayCount.IDLE_RACE: 10_000,
+    GatewayCount.RESTARTS: 50,
+    GatewayCount.MUTATIONS: 10_000,
+}
+
+SENTENCES = {
+    GatewayCount.IDLE_RACE: "requests while the server closes connections that were idle for 50 ms",
+    GatewayCount.RESTARTS: "graceful restarts of the server under load",
+}
 
 # Verdicts with the same text have the same style.
 STYLES: dict[str, str] = {
@@ -114,55 +126,83 @@ STYLES: dict[str, str] = {
 # Verdicts that are listed without --all.
 REPORTED = set(STYLES) - {CaseVerdict.PASS}
 
-
-Result = CaseResult | GatewayResult
+Results = Sequence[CaseResult] | Sequence[GatewayResult]
 Chosen = TypeVar("Chosen", Case, GatewayCase)
 
 
-def choose_cases(cases: Sequence[Chosen], globs: Sequence[str]) -> list[Chosen]:
+@verb(ConformanceOptions)
+def conformance(options: ConformanceOptions) -> int:
+    """Test a server's conformance to HTTP/1.1.
+
+    TARGET is the name of a recipe, see `jissoku targets`; --cmd and --url test any server. Where
+    the standard leaves a choice, a server that differs from jissoku is reported as lenient or
+    stricter, which is not a failure.
+
+    Exit codes: 0 no MUST is violated, 1 the target failed, 2 bad input, 3 a MUST is violated,
+    4 undecided, 130 interrupted.
+    """
+    given = [word for word in (options.target, options.cmd, options.url) if word is not None]
+    if options.through is not None:
+        if given:
+            raise InputError("--through names the target: give no other")
+        return _through(options, prepare_recipe(options.through, options.recipes))
+    # A wrong pattern is reported before a server is prepared.
+    cases = _chosen(read_all(options.cases or BUILTIN_CASES), options) if not options.apps else []
+    if len(given) != 1:
+        raise InputError("name one target: a recipe, or --cmd NAME=COMMAND, or --url NAME=URL")
+    if options.target is not None:
+        prepared = prepare_recipe(options.target, options.recipes)
+    else:
+        prepared = prepare_external(command_text=options.cmd, url=options.url)
+    if options.apps:
+        return _apps(options, prepared)
+    results: list[CaseResult] = []
+    asked = ConformanceConfig(prepared=prepared, cases=cases, sending=options.sending)
+    finished = run_cases(asked, results)
+    code = _print_results(options, prepared, results, CaseVerdict)
+    return code if finished else ExitCode.INTERRUPTED
+
+
+def _chosen(cases: Sequence[Chosen], options: ConformanceOptions) -> list[Chosen]:
     """The cases whose name or clause matches a pattern; without patterns, all.
 
     Raises:
         InputError: No case matches.
     """
+    globs = options.case or ("*",)
     chosen = [
         case
         for case in cases
-        if not globs
-        or any(
+        if any(
             fnmatch.fnmatchcase(text, glob) for glob in globs for text in (case.name, case.clause)
         )
     ]
     if not chosen:
-        raise InputError(f"--case {' '.join(globs)}: no case matches")
+        raise InputError(f"--case {' '.join(options.case)}: no case matches")
     return chosen
 
 
-def print_results(
+def _print_results(
+    options: ConformanceOptions,
     prepared: PreparedTarget,
-    results: Sequence[Result],
+    results: Results,
     verdicts: type[CaseVerdict] | type[GatewayVerdict],
-    *,
-    show_all: bool,
-    as_json: bool,
 ) -> int:
     """Prints a table of verdicts by group, and the cases that do not pass; or all as JSON.
 
     Returns:
         The exit code.
     """
-    counts = _totals(results)
-    if as_json:
-        click.echo(_results_json(prepared, results, verdicts))
+    counts = Counter[str](result.judgement.verdict for result in results)
+    if options.as_json:
+        totals = {verdict: counts[verdict] for verdict in verdicts}
+        _print_json(prepared, totals=totals, cases=[_case_data(result) for result in results])
     else:
-        console = Console(highlight=False)
         noun = "runs" if verdicts is GatewayVerdict else "cases"
-        console.print(
-            f"{prepared.name} ({prepared.version}), {len(results)} {noun}\n", markup=False
-        )
-        console.print(_table(results, verdicts))
+        console = _headed(prepared, f", {len(results)} {noun}")
+        console.print(_verdicts_table(results, verdicts))
         for verdict in reversed(verdicts):
-            for result in results if show_all or verdict in REPORTED else ():
+            for result in results if options.show_all or verdict in REPORTED else ():
                 if result.judgement.verdict is verdict:
                     _print_case(console, result)
     if counts[verdicts.MUST_VIOLATED]:
@@ -170,37 +210,30 @@ def print_results(
     return ExitCode.UNDECIDED if counts[verdicts.UNDECIDED] else ExitCode.OK
 
 
-def _totals(results: Sequence[Result]) -> Counter[StrEnum]:
-    return Counter(result.judgement.verdict for result in results)
+def _verdicts_table(results: Results, verdicts: type[StrEnum]) -> Table:
+    numbers = (Column(verdict, justify="right") for verdict in verdicts)
+    table = Table("clause", *numbers, box=None, pad_edge=False)
 
-
-def _table(results: Sequence[Result], verdicts: type[StrEnum]) -> Table:
-    def cells(counts: Counter[StrEnum]) -> list[str]:
-        return [
-            f"[{style}]{count}[/]" if count and style else str(count or "")
-            for verdict in verdicts
-            for count, style in [(counts[verdict], STYLES.get(verdict))]
-        ]
-
-    table = Table(box=None, pad_edge=False)
-    table.add_column("clause")
-    for verdict in verdicts:
-        table.add_column(verdict, justify="right")
-    for title in dict.fromkeys(result.case.group for result in results):
-        table.add_row(
-            title, *cells(_totals([result for result in results if result.case.group == title]))
+    def add(title: str, group: str | None, row_style: str = "") -> None:
+        counts = Counter[str](
+            result.judgement.verdict for result in results if group in {None, result.case.group}
         )
+        styled = ((counts[verdict], STYLES.get(verdict)) for verdict in verdicts)
+        cells = (f"[{style}]{n}[/]" if n and style else str(n or "") for n, style in styled)
+        table.add_row(title, *cells, style=row_style)
+
+    for group in dict.fromkeys(result.case.group for result in results):
+        add(group, group)
     table.add_section()
-    table.add_row("all", *cells(_totals(results)), style="bold")
+    add("all", None, "bold")
     return table
 
 
-def _print_case(console: Console, result: Result) -> None:
+def _print_case(console: Console, result: CaseResult | GatewayResult) -> None:
     case, judgement = result.case, result.judgement
     where = ""
     if isinstance(result, GatewayResult):
-        is_unix = result.transport is Transport.UNIX
-        where = f" (server on {'a Unix socket' if is_unix else 'TCP'})"
+        where = f" (server on {_place(result.transport)})"
     console.print(
         f"\n{judgement.verdict}: {case.name}{where}",
         style=STYLES.get(judgement.verdict, ""),
@@ -212,117 +245,81 @@ def _print_case(console: Console, result: Result) -> None:
     console.print(f"  {case.clause}, {level}{tail}", markup=False, soft_wrap=True)
 
 
-def _results_json(
-    prepared: PreparedTarget, results: Sequence[Result], verdicts: type[StrEnum]
-) -> str:
-    counts = _totals(results)
-    return json.dumps(
-        {
-            "target": prepared.name,
-            "version": prepared.version,
-            "totals": {verdict: counts[verdict] for verdict in verdicts},
-            "cases": [
-                {
-                    "name": result.case.name,
-                    "group": result.case.group,
-                    "clause": result.case.clause,
-                    "level": result.case.level,
-                    **({"upstream": result.transport} if isinstance(result, GatewayResult) else {}),
-                    "verdict": result.judgement.verdict,
-                    "reason": result.judgement.reason,
-                }
-                for result in results
-            ],
-        },
-        indent=2,
-    )
-
-
-SEEDS = range(3)
-
-
-def gateway_mutations(prepared: PreparedTarget, amount: int, *, as_json: bool) -> int:
-    """Counts with each seed, and prints a table; returns the exit code."""
-    counts = [count_mutations(prepared, -(-amount // len(SEEDS)), seed) for seed in SEEDS]
-    if as_json:
-        click.echo(json.dumps(_mutations_data(prepared, counts), indent=2))
-    else:
-        _print_mutations(prepared, counts)
-    is_broken = any(one.differing or one.crossed or one.surplus for one in counts)
-    return ExitCode.BOUND_EXCEEDED if is_broken else ExitCode.OK
-
-
-def _print_mutations(prepared: PreparedTarget, counts: Sequence[MutationCounts]) -> None:
-    console = Console(highlight=False)
-    sent = sum(one.sent for one in counts)
-    console.print(
-        f"{prepared.name} ({prepared.version}): {sent} mutated requests\n",
-        markup=False,
-        soft_wrap=True,
-    )
-    table = Table(box=None, pad_edge=False)
-    names = ("seed", "sent", "forwarded", "connections", "read differently", "crossed", "surplus")
-    for name in names:
-        table.add_column(name, justify="right")
-    for seed, one in zip(SEEDS, counts, strict=True):
-        figures = (one.sent, one.forwarded, one.streams, one.differing, one.crossed, one.surplus)
-        table.add_row(str(seed), *map(str, figures))
-    console.print(table)
-    console.print(f"\nParsers: {', '.join(counts[0].parsers)}.", markup=False)
-    for one in counts:
-        for example in one.examples:
-            console.print(f"read differently: {example}", markup=False, soft_wrap=True)
-
-
-def _mutations_data(
-    prepared: PreparedTarget, counts: Sequence[MutationCounts]
-) -> dict[str, object]:
+def _case_data(result: CaseResult | GatewayResult) -> dict[str, object]:
     return {
-        "target": prepared.name,
-        "version": prepared.version,
-        "count": "mutations",
-        "parsers": list(counts[0].parsers),
-        "results": [
-            {
-                "seed": seed,
-                "sent": one.sent,
-                "forwarded": one.forwarded,
-                "connections": one.streams,
-                "differing": one.differing,
-                "crossed": one.crossed,
-                "surplus": one.surplus,
-                "refused_by": dict(one.refused_by),
-            }
-            for seed, one in zip(SEEDS, counts, strict=True)
-        ],
+        "name": result.case.name,
+        "group": result.case.group,
+        "clause": result.case.clause,
+        "level": result.case.level,
+        **({"upstream": result.transport} if isinstance(result, GatewayResult) else {}),
+        "verdict": result.judgement.verdict,
+        "reason": result.judgement.reason,
     }
 
 
-# Enough to detect rates of one in a thousand within seconds; published records use more.
-DEFAULT_AMOUNT = {
-    GatewayCount.IDLE_RACE: 10_000,
-    GatewayCount.RESTARTS: 50,
-    GatewayCount.MUTATIONS: 10_000,
-}
+def _apps(options: ConformanceOptions, prepared: PreparedTarget) -> int:
+    """How a server calls an application."""
+    results = [
+        result
+        for result in run_app_cases(prepared)
+        if not options.case or any(fnmatch.fnmatchcase(result.name, glob) for glob in options.case)
+    ]
+    failed = [result for result in results if result.wrong]
+    if options.as_json:
+        _print_json(prepared, cases=[asdict(result) for result in results])
+    else:
+        console = _headed(prepared)
+        for result in results if options.show_all else failed:
+            style = "red" if result.wrong else "green"
+            line = f"{result.name}: {result.wrong or 'pass'}"
+            console.print(line, style=style, markup=False, soft_wrap=True)
+            console.print(f"  {result.clause}", markup=False, soft_wrap=True)
+        passed = len(results) - len(failed)
+        click.echo(
+            f"{passed} of {len(results)} {plural(len(results), 'case')}"
+            f" {plural(passed, 'passes', 'pass')}"
+        )
+    return ExitCode.BOUND_EXCEEDED if failed else ExitCode.OK
 
-SENTENCES = {
-    GatewayCount.IDLE_RACE: "requests while the server closes connections that were idle for 50 ms",
-    GatewayCount.RESTARTS: "graceful restarts of the server under load",
-}
+
+def _through(options: ConformanceOptions, prepared: PreparedTarget) -> int:
+    """Conformance of a reverse proxy, or what it does while servers close connections."""
+    if prepared.forward is None:
+        raise InputError(
+            f"{prepared.name} is no reverse proxy: its recipe has no [forward]; give another one"
+        )
+    transports = [Transport.TCP] if options.upstream != Transport.UNIX else []
+    if options.upstream != Transport.TCP and prepared.forward.unix:
+        transports.append(Transport.UNIX)
+    if not transports:
+        raise InputError(f"{prepared.name} cannot forward to a Unix socket")
+    if options.count is not None:
+        if prepared.forward.protocol is not UpstreamProtocol.HTTP:
+            raise InputError(f"--count needs a proxy in front of HTTP, and {prepared.name} is none")
+        what = GatewayCount(options.count)
+        amount = DEFAULT_AMOUNT[what] if options.amount is None else options.amount
+        if what is GatewayCount.MUTATIONS:
+            return _mutations(prepared, amount, as_json=options.as_json)
+        return _counts(prepared, what, transports, amount, as_json=options.as_json)
+    cases = _chosen(read_gateway_cases(options.cases or BUILTIN_GATEWAY_CASES), options)
+    results: list[GatewayResult] = []
+    config = GatewayConfig(
+        prepared=prepared, cases=cases, transports=tuple(transports), splitting=options.sending
+    )
+    finished = run_gateway_cases(config, results)
+    code = _print_results(options, prepared, results, GatewayVerdict)
+    return code if finished else ExitCode.INTERRUPTED
 
 
-def gateway_counts(
+def _counts(
     prepared: PreparedTarget,
     what: GatewayCount,
-    transports: tuple[Transport, ...],
+    transports: Sequence[Transport],
+    amount: int,
     *,
-    amount: int | None,
     as_json: bool,
 ) -> int:
-    """Counts, and prints a table for each transport; returns the exit code."""
-    amount = DEFAULT_AMOUNT[what] if amount is None else amount
-    if what is GatewayCount.MUTATIONS:
-        return gateway_mutations(prepared, amount, as_json=as_json)
+    """Counts failures while servers end connections, and prints a table for each transport."""
     results = {
         transport: count_gateway(
             CountConfig(prepared=prepared, what=what, transport=transport, amount=amount)
@@ -330,57 +327,7 @@ def gateway_counts(
         for transport in transports
     }
     if as_json:
-        click.echo(json.dumps(_counts_data(prepared, what, amount, results), indent=2))
-    else:
-        for transport, result in results.items():
-            _print_counts(prepared, f"{amount} {SENTENCES[what]}", transport, result)
-    repeated = any(
-        result.counts[method].doubled
-        for result in results.values()
-        for method in result.counts
-        if method == "POST"
-    )
-    return ExitCode.BOUND_EXCEEDED if repeated else ExitCode.OK
-
-
-def _print_counts(
-    prepared: PreparedTarget, title: str, transport: Transport, result: CountResult
-) -> None:
-    console = Console(highlight=False)
-    where = "a Unix socket" if transport is Transport.UNIX else "TCP"
-    console.print(
-        f"{prepared.name} ({prepared.version}): {title}, server on {where}\n",
-        markup=False,
-        soft_wrap=True,
-    )
-    table = Table(box=None, pad_edge=False)
-    for name in ("method", "requests", "errors at the client", "reached a server twice"):
-        table.add_column(name, justify="left" if name == "method" else "right")
-    table.add_column("errors")
-    for method, count in sorted(result.counts.items()):
-        errors = ", ".join(f"{what}: {times}" for what, times in count.errors.most_common())
-        table.add_row(
-            method, str(count.requests), str(count.error_count), str(count.doubled), errors
-        )
-    console.print(table)
-    console.print(
-        f"\n{result.connections} {plural(result.connections, 'connection')} to the server\n",
-        markup=False,
-    )
-
-
-def _counts_data(
-    prepared: PreparedTarget,
-    what: GatewayCount,
-    amount: int,
-    results: dict[Transport, CountResult],
-) -> dict[str, object]:
-    return {
-        "target": prepared.name,
-        "version": prepared.version,
-        "count": what,
-        "amount": amount,
-        "results": [
+        rows = [
             {
                 "upstream": transport,
                 "connections": result.connections,
@@ -394,123 +341,75 @@ def _counts_data(
                 },
             }
             for transport, result in results.items()
-        ],
+        ]
+        _print_json(prepared, count=what, amount=amount, results=rows)
+    names = ("requests", "errors at the client", "reached a server twice")
+    for transport, result in results.items() if not as_json else ():
+        console = _headed(prepared, f": {amount} {SENTENCES[what]}, server on {_place(transport)}")
+        numbers = (Column(name, justify="right") for name in names)
+        table = Table("method", *numbers, "errors", box=None, pad_edge=False)
+        for method, count in sorted(result.counts.items()):
+            errors = ", ".join(f"{error}: {times}" for error, times in count.errors.most_common())
+            figures = (count.requests, count.error_count, count.doubled)
+            table.add_row(method, *map(str, figures), errors)
+        console.print(table)
+        noun = plural(result.connections, "connection")
+        console.print(f"\n{result.connections} {noun} to the server\n", markup=False)
+    is_repeated = any(
+        "POST" in one.counts and one.counts["POST"].doubled for one in results.values()
+    )
+    return ExitCode.BOUND_EXCEEDED if is_repeated else ExitCode.OK
+
+
+def _mutations(prepared: PreparedTarget, amount: int, *, as_json: bool) -> int:
+    """Do parsers agree on a proxy's output? Counts with each seed, and prints a table."""
+    counts = [count_mutations(prepared, -(-amount // len(SEEDS)), seed) for seed in SEEDS]
+    columns = {
+        "sent": [one.sent for one in counts],
+        "forwarded": [one.forwarded for one in counts],
+        "connections": [one.streams for one in counts],
+        "differing": [one.differing for one in counts],
+        "crossed": [one.crossed for one in counts],
+        "surplus": [one.surplus for one in counts],
     }
-
-
-def gateway_conformance(options: ConformanceOptions, proxy: str) -> int:
-    """Runs the cases through a proxy and prints the results; returns the exit code."""
-    if any(given is not None for given in (options.target, options.cmd, options.url)):
-        raise InputError("--through names the target: give no other")
-    prepared = prepare_recipe(proxy, options.recipes)
-    if prepared.forward is None:
-        raise InputError(
-            f"{prepared.name} is no reverse proxy: its recipe has no [forward]; give another one"
-        )
-    transports = _transports(prepared, options.upstream)
-    if options.count is not None:
-        if prepared.forward.protocol is not UpstreamProtocol.HTTP:
-            raise InputError(f"--count needs a proxy in front of HTTP, and {prepared.name} is none")
-        return gateway_counts(
-            prepared,
-            GatewayCount(options.count),
-            transports,
-            amount=options.amount,
-            as_json=options.as_json,
-        )
-    cases = choose_cases(read_gateway_cases(options.cases or BUILTIN_GATEWAY_CASES), options.case)
-    results: list[GatewayResult] = []
-    finished = run_gateway_cases(
-        GatewayConfig(
-            prepared=prepared,
-            cases=cases,
-            transports=transports,
-            splitting=options.sending,
-        ),
-        results,
-    )
-    code = print_results(
-        prepared, results, GatewayVerdict, show_all=options.show_all, as_json=options.as_json
-    )
-    return code if finished else ExitCode.INTERRUPTED
-
-
-def _transports(prepared: PreparedTarget, upstream: str) -> tuple[Transport, ...]:
-    assert prepared.forward is not None, "it was asked before"
-    if upstream == Transport.TCP:
-        return (Transport.TCP,)
-    if not prepared.forward.unix:
-        if upstream == Transport.UNIX:
-            raise InputError(f"{prepared.name} cannot forward to a Unix socket")
-        return (Transport.TCP,)
-    if upstream == Transport.UNIX:
-        return (Transport.UNIX,)
-    return (Transport.TCP, Transport.UNIX)
-
-
-@click.command()
-@asking(ConformanceOptions)
-def conformance(**given: Any) -> int:
-    """Test a server's conformance to HTTP/1.1.
-
-    TARGET is the name of a recipe, see `jissoku targets`; --cmd and --url test any server. Where
-    the standard leaves a choice, a server that differs from jissoku is reported as lenient or
-    stricter, which is not a failure.
-
-    Exit codes: 0 no MUST is violated, 1 the target failed, 2 bad input, 3 a MUST is violated,
-    4 undecided, 130 interrupted.
-    """
-    options = ConformanceOptions(**given)
-    if options.through is not None:
-        return gateway_conformance(options, options.through)
-    if options.apps:
-        return _apps_conformance(options)
-    cases = choose_cases(read_all(options.cases or BUILTIN_CASES), options.case)
-    prepared = _prepared(options)
-    results: list[CaseResult] = []
-    asked = ConformanceConfig(prepared=prepared, cases=cases, sending=options.sending)
-    finished = run_cases(asked, results)
-    code = print_results(
-        prepared, results, CaseVerdict, show_all=options.show_all, as_json=options.as_json
-    )
-    return code if finished else ExitCode.INTERRUPTED
-
-
-def _apps_conformance(options: ConformanceOptions) -> int:
-    prepared = _prepared(options)
-    results = [
-        result
-        for result in run_app_cases(prepared)
-        if not options.case or any(fnmatch.fnmatchcase(result.name, glob) for glob in options.case)
-    ]
-    failed = [result for result in results if result.wrong]
-    if options.as_json:
-        shown = {"target": prepared.name, "version": prepared.version}
-        click.echo(json.dumps({**shown, "cases": [asdict(result) for result in results]}, indent=2))
+    if as_json:
+        rows = [
+            {
+                "seed": seed,
+                **{name: values[seed] for name, values in columns.items()},
+                "refused_by": dict(counts[seed].refused_by),
+            }
+            for seed in SEEDS
+        ]
+        _print_json(prepared, count="mutations", parsers=list(counts[0].parsers), results=rows)
     else:
-        _print_apps(prepared, results if options.show_all else failed)
-        passed = len(results) - len(failed)
-        click.echo(
-            f"{passed} of {len(results)} {plural(len(results), 'case')}"
-            f" {plural(passed, 'passes', 'pass')}"
-        )
-    return ExitCode.BOUND_EXCEEDED if failed else ExitCode.OK
+        console = _headed(prepared, f": {sum(columns['sent'])} mutated requests")
+        names = ("seed", *columns)
+        shown = [name if name != "differing" else "read differently" for name in names]
+        numbers = (Column(name, justify="right") for name in shown)
+        table = Table(*numbers, box=None, pad_edge=False)
+        for row in zip(SEEDS, *columns.values(), strict=True):
+            table.add_row(*map(str, row))
+        console.print(table)
+        console.print(f"\nParsers: {', '.join(counts[0].parsers)}.", markup=False)
+        for example in (example for one in counts for example in one.examples):
+            console.print(f"read differently: {example}", markup=False, soft_wrap=True)
+    is_broken = any(one.differing or one.crossed or one.surplus for one in counts)
+    return ExitCode.BOUND_EXCEEDED if is_broken else ExitCode.OK
 
 
-def _print_apps(prepared: PreparedTarget, results: Sequence[AppCaseResult]) -> None:
+def _place(transport: Transport) -> str:
+    return "a Unix socket" if transport is Transport.UNIX else "TCP"
+
+
+def _headed(prepared: PreparedTarget, tail: str = "") -> Console:
+    """A console on which the target is named."""
     console = Console(highlight=False)
-    console.print(f"{prepared.name} ({prepared.version})\n", markup=False)
-    for result in results:
-        style = "red" if result.wrong else "green"
-        verdict = result.wrong or "pass"
-        console.print(f"{result.name}: {verdict}", style=style, markup=False, soft_wrap=True)
-        console.print(f"  {result.clause}", markup=False, soft_wrap=True)
+    heading = f"{prepared.name} ({prepared.version}){tail}\n"
+    console.print(heading, markup=False, soft_wrap=True)
+    return console
 
 
-def _prepared(options: ConformanceOptions) -> PreparedTarget:
-    given = [word for word in (options.target, options.cmd, options.url) if word is not None]
-    if len(given) != 1:
-        raise InputError("name one target: a recipe, or --cmd NAME=COMMAND, or --url NAME=URL")
-    if options.target is not None:
-        return prepare_recipe(options.target, options.recipes)
-    return prepare_external(command_text=options.cmd, url=options.url)
+def _print_json(prepared: PreparedTarget, **values: object) -> None:
+    shown = {"target": prepared.name, "version": prepared.version, **values}
+    click.echo(json.dumps(shown, indent=2))

@@ -54,9 +54,7 @@ def doctor(*, shows_history: bool, roots: tuple[Path, ...]) -> int:
 
 def print_health() -> None:
     """Prints a table of all checks."""
-    table = Table(box=None, pad_edge=False)
-    for heading in ("", "what", "seen", "what to do"):
-        table.add_column(heading)
+    table = Table("", "what", "seen", "what to do", box=None, pad_edge=False)
     for check in run_health_checks():
         table.add_row(MARKS[check.state], check.name, check.observed, check.advice)
     Console(highlight=False).print(table)
@@ -94,9 +92,8 @@ def targets(name: str | None) -> None:
         console.print(f"\nLimitations: {_flowing(recipe.limitations)}", markup=False)
         console.print(f"\nStarted as: {' '.join(recipe.start.command)}", markup=False)
         return
-    table = Table(box=None, pad_edge=False)
-    for heading in ("target", "here", "capabilities", "how to install it"):
-        table.add_column(heading)
+    headings = ("target", "here", "capabilities", "how to install it")
+    table = Table(*headings, box=None, pad_edge=False)
     for recipe in known.values():
         lack = missing_requirement(recipe, where)
         here = "[green]yes[/]" if lack is None else f"no: {lack.reason}"

@@ -1,13 +1,12 @@
 """Verbs that explain a target's cost: `jissoku explain`, `jissoku profile` and `jissoku tune`."""
 
 from pathlib import Path
-from typing import Any
 
 import click
+import msgspec
 
 from jissoku import report
-from jissoku.cli import frame
-from jissoku.cli.frame import ExitCode, version_line
+from jissoku.cli.frame import ExitCode, verb, version_line
 from jissoku.cli.progress import ProgressDisplay, lock_machine
 from jissoku.cli.reports import write_profile_report
 from jissoku.design.sampling_plan import SAMPLING_PLANS
@@ -31,24 +30,19 @@ from jissoku.model import Decision, Knob, Mode, Recipe, TuningResult
 from jissoku.model.explanation import Explanation
 from jissoku.model.updated import updated
 from jissoku.report.explanation import to_json, to_text
-from jissoku.request import ExplanationRequest, ProfileRequest, TuningRequest, asking
-from jissoku.system import cores
+from jissoku.request import ExplanationRequest, ProfileRequest, TuningRequest
+from jissoku.request.shared import AsJson, Out, Output, output
 from jissoku.system.cores import core_assignment
 from jissoku.targets import catalogue
 from jissoku.targets.contract import capability
 from jissoku.targets.prepare import PreparedTarget
 
 
-@click.command()
-@asking(TuningRequest)
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Directory for records, report and diff. Default: a new one under runs/.",
+@verb(
+    TuningRequest,
+    output("the result", "Directory for records, report and diff. Default: a new one under runs/."),
 )
-@frame.as_json("the result")
-@frame.quiet
-def tune(*, out: Path | None, as_json: bool, quiet: bool, **given: Any) -> int:
+def tune(request: TuningRequest, output: Output) -> int:
     """Test a target's knobs, and report those that reduce its cost.
 
     Each knob is tested alone, all together, and all but each. A knob is accepted if the interval
@@ -58,21 +52,25 @@ def tune(*, out: Path | None, as_json: bool, quiet: bool, **given: Any) -> int:
 
     Exit codes: 0 success, 1 failure, 2 bad input, 4 undecided, 130 interrupted.
     """
-    request = TuningRequest(**given)
     recipe = catalogue.get_recipe(catalogue.recipes(), request.target)
     chosen = _selected_knobs(recipe, request.knobs)
     lock_machine()
-    with ProgressDisplay(quiet=quiet or as_json) as show:
+    with ProgressDisplay(quiet=output.is_quiet) as show:
         tuned = tuning_target(
             recipe,
             chosen,
             config=Path(request.config) if request.config else None,
             listen=request.listen,
         )
-        config = tuning_config(request, out)
+        config = tuning_config(request, output.out)
         show.note(f"Seed {config.seed}; records go to {config.folder}.")
         found = run_tuning(tuned, config, show)
-    return _publish(found, config.folder, as_json=as_json)
+    write_tuning(config.folder, found)
+    if output.as_json:
+        click.echo(report.tuning_to_json(found), nl=False)
+    else:
+        click.echo(f"{report.tuning_to_text(found)}\nRecords and report: {config.folder}")
+    return exit_code(found)
 
 
 def _selected_knobs(recipe: Recipe, names: str) -> tuple[Knob, ...]:
@@ -100,21 +98,13 @@ def tuning_config(
         mode=mode,
         plan=SAMPLING_PLANS[mode],
         seed=seed(request.seed),
-        cores=cores.partition_cores(cores.available_cores()),
+        cores=core_assignment(None, None),
         folder=folder or folder_for("tune", request.target or ""),
         version=version_line(),
         one_load=True,
         noise_floors=noise_floors(),
         verb="tune",
     )
-
-
-def _publish(found: TuningResult, folder: Path, *, as_json: bool) -> int:
-    write_tuning(folder, found)
-    click.echo(report.tuning_to_json(found) if as_json else report.tuning_to_text(found), nl=False)
-    if not as_json:
-        click.echo(f"\nRecords and report: {folder}")
-    return exit_code(found)
 
 
 def exit_code(found: TuningResult) -> int:
@@ -128,15 +118,20 @@ def exit_code(found: TuningResult) -> int:
     return ExitCode.OK
 
 
-@click.command()
-@asking(ExplanationRequest)
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="With --verify: folder for records, report and diff.",
-)
-@frame.as_json("all observations")
-def explain(*, out: Path | None, as_json: bool, **given: Any) -> int:
+class ExplanationOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """Output of the command.
+
+    Attributes:
+        out: With --verify: folder for records, report and diff.
+        as_json: Print all observations as JSON.
+    """
+
+    out: Out = None
+    as_json: AsJson = False
+
+
+@verb(ExplanationRequest, ExplanationOutput)
+def explain(request: ExplanationRequest, output: ExplanationOutput) -> int:
     """Find the causes of a target's CPU cost and latency.
 
     TARGET is the name of a recipe, see `jissoku targets`; --cmd and --url explain any server. Its
@@ -152,7 +147,6 @@ def explain(*, out: Path | None, as_json: bool, **given: Any) -> int:
     Exit codes: 0 success, 1 the target failed, 2 bad input, 4 nothing could be observed or
     decided, 130 interrupted.
     """
-    request = ExplanationRequest(**given)
     prepared, knobs = _prepared(request)
     if request.verify and knobs is None:
         raise InputError(f"--verify needs knobs to switch, and {prepared.name} has none")
@@ -161,28 +155,6 @@ def explain(*, out: Path | None, as_json: bool, **given: Any) -> int:
         able = ", ".join(sorted(prepared.capabilities))
         raise InputError(f"{prepared.name} cannot answer {request.path}: its parts are {able}")
     lock_machine()
-    explanation = _explained(request, prepared)
-    if explanation is None:
-        return ExitCode.INTERRUPTED
-    if knobs is not None:
-        knobs = answering(knobs, explanation)
-        explanation = _with_changes(explanation, knobs, request)
-    folder = out or folder_for("explain", explanation.target)
-    write_explanation(folder, explanation)
-    _note(f"Record: {folder}")
-    if not as_json:
-        click.echo(to_text(explanation), nl=False)
-    seen = explanation.observations
-    is_blind = all(one is None for one in (seen.wire, seen.syscalls, seen.load, seen.profile))
-    code: int = ExitCode.UNDECIDED if is_blind else ExitCode.OK
-    if request.verify and knobs is not None:
-        explanation, code = _verified(request, explanation, knobs, folder, as_json=as_json)
-    if as_json:
-        click.echo(to_json(explanation), nl=False)
-    return code
-
-
-def _explained(request: ExplanationRequest, prepared: PreparedTarget) -> Explanation | None:
     config = ExplainConfig(
         prepared=prepared,
         workload=workload(request),
@@ -190,7 +162,25 @@ def _explained(request: ExplanationRequest, prepared: PreparedTarget) -> Explana
         seed=request.seed,
         probes=frozenset(request.probe),
     )
-    return look(config, _note)
+    explanation = look(config, _note)
+    if explanation is None:
+        return ExitCode.INTERRUPTED
+    if knobs is not None:
+        knobs = answering(knobs, explanation)
+        explanation = _with_changes(explanation, knobs, request)
+    folder = output.out or folder_for("explain", explanation.target)
+    write_explanation(folder, explanation)
+    _note(f"Record: {folder}")
+    if not output.as_json:
+        click.echo(to_text(explanation), nl=False)
+    seen = explanation.observations
+    is_blind = all(one is None for one in (seen.wire, seen.syscalls, seen.load, seen.profile))
+    code: int = ExitCode.UNDECIDED if is_blind else ExitCode.OK
+    if request.verify and knobs is not None:
+        explanation, code = _verified(request, explanation, knobs, folder, as_json=output.as_json)
+    if output.as_json:
+        click.echo(to_json(explanation), nl=False)
+    return code
 
 
 def _with_changes(
@@ -254,12 +244,8 @@ def _prepared(request: ExplanationRequest) -> tuple[PreparedTarget, TuningTarget
     return knobs.prepared(()), knobs
 
 
-@click.command()
-@asking(ProfileRequest)
-@frame.out
-@frame.as_json("all tables")
-@frame.quiet
-def profile(*, out: Path | None, as_json: bool, quiet: bool, **given: Any) -> int:
+@verb(ProfileRequest, output("all tables"))
+def profile(request: ProfileRequest, output: Output) -> int:
     """Show which functions a target's CPU time per request goes to.
 
     The target is started, warmed up and sent a fixed rate while its processes are sampled. With two
@@ -270,14 +256,13 @@ def profile(*, out: Path | None, as_json: bool, quiet: bool, **given: Any) -> in
 
     Exit codes: 0 fine, 1 a target failed or nothing can be sampled, 2 bad input, 130 interrupted.
     """
-    request = ProfileRequest(**given)
     count = len(request.arms) + len(request.cmd) + len(request.url)
     if not 1 <= count <= TARGETS_MAX:
         raise InputError("name one target, or two to be compared, see `jissoku targets`")
     if request.websocket and not request.keepalive:
         raise InputError("--websocket and --no-keepalive exclude each other")
     lock_machine()
-    with ProgressDisplay(quiet=quiet or as_json) as show:
+    with ProgressDisplay(quiet=output.is_quiet) as show:
         field = prepare_targets(request, show)
         config = ProfileConfig(
             arms=field.arms,
@@ -285,7 +270,7 @@ def profile(*, out: Path | None, as_json: bool, quiet: bool, **given: Any) -> in
             cores=core_assignment(request.server_cores, request.generator_cores),
             window_ns=round(request.duration * 1e9),
             seed=seed(request.seed),
-            folder=out or folder_for("profile", *(one.arm.name for one in field.arms)),
+            folder=output.out or folder_for("profile", *(one.arm.name for one in field.arms)),
             version=version_line(),
             frequency=request.frequency,
         )
@@ -293,4 +278,4 @@ def profile(*, out: Path | None, as_json: bool, quiet: bool, **given: Any) -> in
         found = run_profile(config, show)
     if found is None:
         return ExitCode.INTERRUPTED
-    return write_profile_report(config.folder, as_json=as_json)
+    return write_profile_report(config.folder, as_json=output.as_json)

@@ -1,13 +1,15 @@
-"""What all commands share: exit codes, messages, and options for their output."""
+"""The frame of all commands: options as values of their structs, exit codes, messages."""
 
 from collections.abc import Callable
 from enum import IntEnum
-from pathlib import Path
+from functools import wraps
 from typing import Any
 
 import click
+import msgspec
 
 from jissoku import _native
+from jissoku.request.options import asking
 
 
 class ExitCode(IntEnum):
@@ -21,6 +23,25 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
+def verb(*kinds: type[msgspec.Struct]) -> Callable[[Callable[..., int]], click.Command]:
+    """A command with the options of some structs, whose function gets a value of each."""
+
+    def decorated(function: Callable[..., int]) -> click.Command:
+        @wraps(function)
+        def called(**given: Any) -> int:
+            return function(
+                *(kind(**{name: given[name] for name in kind.__struct_fields__}) for kind in kinds)
+            )
+
+        asked: Any = called
+        for kind in reversed(kinds):
+            asked = asking(kind)(asked)
+        command: click.Command = click.command(asked)
+        return command
+
+    return decorated
+
+
 def version_line() -> str:
     """For example `jissoku 0.1.0 (release, 1a2b3c4)`; `dirty` when the tree had changes."""
     return f"jissoku {_native.__version__} ({_native.__build__})"
@@ -29,23 +50,3 @@ def version_line() -> str:
 def print_message(sentence: str) -> None:
     """Prints an error, a warning or a note, after the program's name, to standard error."""
     click.echo(f"jissoku: {sentence}", err=True)
-
-
-out = click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Directory for records and reports. Default: a new one under runs/.",
-)
-quiet = click.option("--quiet", is_flag=True, help="Print no progress.")
-records = click.option(
-    "--records",
-    multiple=True,
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Directory with runs; repeatable. Default: runs.",
-)
-
-
-def as_json(what: str) -> Callable[[Any], Any]:
-    """Whether `what` is printed as JSON instead of text."""
-    return click.option("--json", "as_json", is_flag=True, help=f"Print {what} as JSON.")

@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import click
 import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from jissoku.cli import frame
-from jissoku.cli.frame import ExitCode, print_message
+from jissoku.cli.frame import ExitCode, print_message, verb
 from jissoku.errors import InputError
 from jissoku.history import queries
 from jissoku.inference.series import machine_ratios
@@ -32,13 +31,13 @@ from jissoku.report.history import (
 )
 from jissoku.request import asking
 from jissoku.request.options import option
+from jissoku.request.shared import Records
 
 
 class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of the command.
 
     Attributes:
-        records: Directory with runs; repeatable. Default: runs.
         changes: Suspected changes of TARGET, or of all.
         confirm: Measure both programs of each suspected change together, and report what is proven.
         dismiss: Dismiss the suspected change with this key of --changes, for a --reason.
@@ -50,9 +49,7 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     target: Annotated[str | None, option()] = None
-    records: Annotated[
-        tuple[Path, ...], option("--records", type=click.Path(path_type=Path), metavar="DIR")
-    ] = ()
+    records: Records = ()
     changes: Annotated[bool, option("--changes")] = False
     confirm: Annotated[bool, option("--confirm")] = False
     dismiss: Annotated[str | None, option("--dismiss", metavar="KEY")] = None
@@ -69,9 +66,12 @@ class HistoryOptions(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
 
 
-@click.command()
-@asking(HistoryOptions)
-def history(**given: Any) -> int:
+class RecordsOption(msgspec.Struct, frozen=True, kw_only=True):
+    records: Records = ()
+
+
+@verb(HistoryOptions)
+def history(options: HistoryOptions) -> int:
     """List earlier runs, or show how the cost of TARGET changed over them.
 
     Costs of different runs are compared only through arms that are the same program in both, and
@@ -83,7 +83,6 @@ def history(**given: Any) -> int:
     Exit codes: 0 success, 2 bad input, 3 --changes found a suspicion or --confirm proved one,
     4 --confirm left one open, 130 interrupted.
     """
-    options = HistoryOptions(**given)
     if options.machines and options.target is None:
         raise InputError("--machines needs a target: jissoku history nginx --machines")
     if (options.dismiss is None) is not (options.reason is None):
@@ -160,7 +159,7 @@ def _print_rows(found: History, query: str) -> None:
 
 @click.command()
 @click.argument("runs", nargs=2, metavar="RUN RUN")
-@frame.records
+@asking(RecordsOption)
 def diff(runs: tuple[str, str], records: tuple[Path, ...]) -> int:
     """Compare two runs through the arms that are the same program in both.
 
@@ -181,7 +180,7 @@ def diff(runs: tuple[str, str], records: tuple[Path, ...]) -> int:
 
 @click.command()
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
-@frame.records
+@asking(RecordsOption)
 def publish(folder: Path, records: tuple[Path, ...]) -> int:
     """Write all runs as static pages with their records into a new folder, to be published.
 

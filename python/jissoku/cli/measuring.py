@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
+import msgspec
 
-from jissoku.cli import frame
-from jissoku.cli.frame import ExitCode, version_line
+from jissoku.cli.frame import ExitCode, verb, version_line
 from jissoku.cli.progress import ProgressDisplay, lock_machine
 from jissoku.cli.reports import publish_experiment, write_report
 from jissoku.design import schedule as scale
@@ -22,13 +21,13 @@ from jissoku.measure.experiment import ExperimentConfig, ExperimentPlan
 from jissoku.measure.selection import build_paths, folder_for, prepare_targets, seed, workload
 from jissoku.measure.sweep import SweepConfig, run_sweep
 from jissoku.measure.trial import TrialTiming
-from jissoku.model import Axis, CoreAssignment, Mode, Recipe, Sweep
+from jissoku.model import Axis, Mode, Recipe, Sweep
 from jissoku.model.summary import BoundStatus
 from jissoku.model.wording import plural
 from jissoku.records.run_folder import RUN_FILE, check_new
 from jissoku.report.bounds import bound_sentence
-from jissoku.request import BisectionRequest, ExperimentRequest, SweepRequest, asking
-from jissoku.system import cores
+from jissoku.request import BisectionRequest, ExperimentRequest, SweepRequest
+from jissoku.request.shared import Out, Output, Quiet, output
 from jissoku.system.cores import core_assignment
 from jissoku.system.interruption import Interrupted
 from jissoku.targets import catalogue
@@ -36,12 +35,8 @@ from jissoku.targets.command import build_words, commits_between, read_command, 
 from jissoku.targets.prepare import missing_requirement
 
 
-@click.command()
-@asking(SweepRequest)
-@frame.out
-@frame.as_json("the summary")
-@frame.quiet
-def sweep(*, out: Path | None, as_json: bool, quiet: bool, **given: Any) -> int:
+@verb(SweepRequest, output("the summary"))
+def sweep(request: SweepRequest, output: Output) -> int:
     """Sweep connections, workers or rate, and fit the Universal Scalability Law.
 
     Each level is measured in every block, in random order. A peak is reported only if it is
@@ -50,21 +45,28 @@ def sweep(*, out: Path | None, as_json: bool, quiet: bool, **given: Any) -> int:
     Exit codes: 0 success, 1 a target failed, 2 bad input, 4 nothing could be fitted or was
     sustained, 130 interrupted.
     """
-    request = SweepRequest(**given)
     if not (request.arms or request.cmd or request.url):
         raise InputError("name a target to sweep, see `jissoku targets`")
     lock_machine()
-    with ProgressDisplay(quiet=quiet or as_json) as show:
-        config = _sweep_config(request, out, show)
+    with ProgressDisplay(quiet=output.is_quiet) as show:
+        config = _sweep_config(request, output.out, show)
         show.note(f"Seed {config.seed}; records go to {config.folder}.")
         finished = run_sweep(config, show)
-    code = write_report(config.folder, as_json=as_json)
+    code = write_report(config.folder, as_json=output.as_json)
     return code if finished else ExitCode.INTERRUPTED
 
 
 def _sweep_config(request: SweepRequest, out: Path | None, show: ProgressDisplay) -> SweepConfig:
     cores = core_assignment(request.server_cores, request.generator_cores)
-    asked = _sweep(request, cores)
+    axis = Axis(request.over)
+    levels = scale.levels_of(axis, len(cores.server))
+    if request.levels is not None:
+        levels = scale.validated(request.levels)
+    if request.at is not None and axis is Axis.RATE:
+        raise InputError(
+            "--at needs a fitted model, and none is fitted over rates: omit one of them"
+        )
+    at = tuple(sorted(set(request.at or ())))
     field = prepare_targets(request, show)
     mode = Mode.QUICK if request.quick else Mode.STANDARD
     effort = SAMPLING_PLANS[mode]
@@ -72,7 +74,7 @@ def _sweep_config(request: SweepRequest, out: Path | None, show: ProgressDisplay
     return SweepConfig(
         arms_prepared=field.arms,
         unavailable=field.unavailable,
-        sweep=asked,
+        sweep=Sweep(axis=axis, levels=levels, blocks=request.blocks, at=at),
         workload=workload(request),
         mode=mode,
         window=TrialTiming(effort.warmup_ns, effort.window_ns),
@@ -84,28 +86,13 @@ def _sweep_config(request: SweepRequest, out: Path | None, show: ProgressDisplay
     )
 
 
-def _sweep(request: SweepRequest, cores: CoreAssignment) -> Sweep:
-    axis = Axis(request.over)
-    levels = scale.levels_of(axis, len(cores.server))
-    if request.levels is not None:
-        levels = scale.validated(request.levels)
-    if request.at is not None and axis is Axis.RATE:
-        raise InputError(
-            "--at needs a fitted model, and none is fitted over rates: omit one of them"
-        )
-    return Sweep(
-        axis=axis,
-        levels=levels,
-        blocks=request.blocks,
-        at=tuple(sorted(set(request.at or ()))),
-    )
+class BisectionOutput(msgspec.Struct, frozen=True, kw_only=True):
+    out: Out = None
+    quiet: Quiet = False
 
 
-@click.command()
-@asking(BisectionRequest)
-@frame.out
-@frame.quiet
-def bisect(*, out: Path | None, quiet: bool, **given: Any) -> int:
+@verb(BisectionRequest, BisectionOutput)
+def bisect(request: BisectionRequest, output: BisectionOutput) -> int:
     """Find the commit after GOOD, up to BAD, from which on the server uses more CPU.
 
     Each step builds one commit in a worktree and measures it together with GOOD. An undecided step
@@ -114,11 +101,10 @@ def bisect(*, out: Path | None, quiet: bool, **given: Any) -> int:
     Exit codes: 0 found, 1 a build or the server failed, 2 bad input, 4 undecided, or BAD is not
     proven to cost more, 130 interrupted.
     """
-    request = BisectionRequest(**given)
     check_arms((request.fail_if,), {GOOD, CANDIDATE})
     read_command(f"{GOOD}={request.cmd}")
     build_words(request.build)
-    for run in out.glob(f"*/{RUN_FILE}") if out else ():
+    for run in output.out.glob(f"*/{RUN_FILE}") if output.out else ():
         check_new(run.parent)
     good = resolve(request.good)
     commits = commits_between(good, resolve(request.bad))
@@ -129,24 +115,22 @@ def bisect(*, out: Path | None, quiet: bool, **given: Any) -> int:
         request=request,
         good=good,
         seed=seed(request.seed),
-        cores=cores.partition_cores(cores.available_cores()),
-        folder=out or folder_for("bisect"),
+        cores=core_assignment(None, None),
+        folder=output.out or folder_for("bisect"),
         version=version_line(),
     )
     try:
-        with ProgressDisplay(quiet=quiet) as show:
-            found = halve(commits, lambda commit, attempt: _judge(question, commit, attempt, show))
+        with ProgressDisplay(quiet=output.quiet) as show:
+
+            def judge(commit: str, attempt: int) -> BoundStatus:
+                result = compare_commits(question, commit, attempt, show)
+                show.note(f"{commit[:12]} {subject(commit)}: {bound_sentence(result)}.")
+                return result.status
+
+            found = halve(commits, judge)
     except Interrupted:
         return ExitCode.INTERRUPTED
     return _print(found, commits, question)
-
-
-def _judge(
-    question: CommitQuestion, commit: str, attempt: int, show: ProgressDisplay
-) -> BoundStatus:
-    result = compare_commits(question, commit, attempt, show)
-    show.note(f"{commit[:12]} {subject(commit)}: {bound_sentence(result)}.")
-    return result.status
 
 
 def _print(found: Bisection, commits: tuple[str, ...], question: CommitQuestion) -> int:
@@ -171,12 +155,8 @@ def _print(found: Bisection, commits: tuple[str, ...], question: CommitQuestion)
 NAME_WIDTH = 17
 
 
-@click.command()
-@asking(ExperimentRequest)
-@frame.out
-@frame.as_json("the results")
-@frame.quiet
-def run(*, out: Path | None, as_json: bool, quiet: bool, **given: Any) -> int:
+@verb(ExperimentRequest, output("the results"))
+def run(request: ExperimentRequest, output: Output) -> int:
     """Run an EXPERIMENT, built in by name or from a .toml file, and evaluate its claims.
 
     Without EXPERIMENT, lists the built-in experiments, each with its missing targets. Claims about
@@ -187,22 +167,21 @@ def run(*, out: Path | None, as_json: bool, quiet: bool, **given: Any) -> int:
     Exit codes: 0 every claim is decided, 1 a target failed, 2 bad input, 4 a claim is undecided,
     130 interrupted (finished trials are kept and evaluated).
     """
-    request = ExperimentRequest(**given)
     known = catalogue.recipes(request.recipes)
     if request.name is None:
         return _list(known)
     file = experiment_file.find_experiment(request.name)
     experiment = experiment_file.read(file, known)
     lock_machine()
-    with ProgressDisplay(quiet=quiet or as_json) as show:
+    with ProgressDisplay(quiet=output.is_quiet) as show:
         config = ExperimentConfig(
             experiment=experiment,
             recipes=known,
             place=build_paths(),
             mode=Mode.QUICK if request.quick else Mode.STANDARD,
             seed=seed(request.seed),
-            cores=cores.partition_cores(cores.available_cores()),
-            folder=out or folder_for(experiment.name),
+            cores=core_assignment(None, None),
+            folder=output.out or folder_for(experiment.name),
             version=version_line(),
             noise_floors=noise_floors(),
             request=request,
@@ -210,7 +189,7 @@ def run(*, out: Path | None, as_json: bool, quiet: bool, **given: Any) -> int:
         plan = story.plan(config, show)
         _print_plan(plan, show)
         finished = story.run(plan, show)
-    code = publish_experiment(config.folder, as_json=as_json)
+    code = publish_experiment(config.folder, as_json=output.as_json)
     return code if finished else ExitCode.INTERRUPTED
 
 
@@ -242,10 +221,8 @@ def _print_plan(plan: ExperimentPlan, show: ProgressDisplay) -> None:
     for name, reason in header.skipped.items():
         show.note(f"Workload {name} is skipped: {reason}.")
     mode = "Quick" if header.mode is Mode.QUICK else "Standard"
-    workloads = (
-        f"{len(plan.comparisons)} {'workload' if len(plan.comparisons) == 1 else 'workloads'}"
-    )
+    count = len(plan.comparisons)
     show.note(
-        f"{mode}: about {header.minutes:.1f} minutes for {workloads}; seed {header.seed};"
-        f" records go to {plan.config.folder}."
+        f"{mode}: about {header.minutes:.1f} minutes for {count} {plural(count, 'workload')};"
+        f" seed {header.seed}; records go to {plan.config.folder}."
     )

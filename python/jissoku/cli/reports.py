@@ -1,5 +1,6 @@
 """Reports of a run (`jissoku report`), and events of one that runs (`jissoku watch`)."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -8,12 +9,11 @@ from rich.markup import escape
 
 from jissoku import records
 from jissoku._native import flame_graph
-from jissoku.cli import frame
 from jissoku.cli.frame import ExitCode, print_message
 from jissoku.measure.progress import follow, newest
 from jissoku.measure.reports import write_experiment_reports, write_profile_reports, write_reports
-from jissoku.model import MeasurementStatus, Summary, SweepSummary
-from jissoku.model.experiment import ClaimStatus, ExperimentResult
+from jissoku.model import MeasurementStatus, Summary
+from jissoku.model.experiment import ClaimStatus
 from jissoku.model.trial import Event, EventKind
 from jissoku.records import experiment as experiments
 from jissoku.report import brief, renderable, sweep_renderable
@@ -32,7 +32,14 @@ def write_report(folder: Path, *, as_json: bool, is_brief: bool = False) -> int:
             shown = sweep_renderable(summary)
         Console(highlight=False).print(shown)
         click.echo(f"Report: {folder / 'report.html'}")
-    return _code(summary) if isinstance(summary, Summary) else _sweep_code(summary)
+    if isinstance(summary, Summary):
+        is_decided = any(comparison.ratio is not None for comparison in summary.comparisons)
+        return _code((one.status for one in summary.arm_summaries), is_decided=is_decided)
+    is_decided = any(
+        one.sustained_rps is not None or (one.model is not None and one.model.is_adequate)
+        for one in summary.targets
+    )
+    return _code((one.status for one in summary.targets), is_decided=is_decided)
 
 
 def write_profile_report(folder: Path, *, as_json: bool, quiet: bool = False) -> int:
@@ -54,32 +61,16 @@ def publish_experiment(folder: Path, *, as_json: bool) -> int:
     click.echo(shown.read_text(encoding="utf-8"), nl=False)
     if not as_json:
         click.echo(f"Report: {folder / 'report.html'}")
-    return _exit_code(outcome)
-
-
-def _exit_code(outcome: ExperimentResult) -> int:
-    arm_summaries = [s for summary in outcome.summaries.values() for s in summary.arm_summaries]
-    if any(arm_summary.status is MeasurementStatus.FAILED for arm_summary in arm_summaries):
-        return ExitCode.FAILED
-    answers = {claim.status for claim in outcome.claims}
-    return ExitCode.UNDECIDED if ClaimStatus.UNDECIDED in answers else ExitCode.OK
-
-
-def _code(summary: Summary) -> int:
-    if any(arm_summary.status is MeasurementStatus.FAILED for arm_summary in summary.arm_summaries):
-        return ExitCode.FAILED
-    decided = any(comparison.ratio is not None for comparison in summary.comparisons)
-    return ExitCode.OK if decided else ExitCode.UNDECIDED
-
-
-def _sweep_code(summary: SweepSummary) -> int:
-    if any(target.status is MeasurementStatus.FAILED for target in summary.targets):
-        return ExitCode.FAILED
-    decided = any(
-        target.sustained_rps is not None or (target.model is not None and target.model.is_adequate)
-        for target in summary.targets
+    return _code(
+        (one.status for summary in outcome.summaries.values() for one in summary.arm_summaries),
+        is_decided=all(one.status is not ClaimStatus.UNDECIDED for one in outcome.claims),
     )
-    return ExitCode.OK if decided else ExitCode.UNDECIDED
+
+
+def _code(statuses: Iterable[MeasurementStatus], *, is_decided: bool) -> int:
+    if MeasurementStatus.FAILED in statuses:
+        return ExitCode.FAILED
+    return ExitCode.OK if is_decided else ExitCode.UNDECIDED
 
 
 def warn_unfinished(folder: Path) -> None:
@@ -91,7 +82,7 @@ def warn_unfinished(folder: Path) -> None:
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
-@frame.as_json("the summary")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def report(run: Path, *, as_json: bool) -> int:
     """Rebuild every report of a RUN or an experiment from its records, and print the answer.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import click
 import msgspec
@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from jissoku.cli.doctor import print_health
-from jissoku.cli.frame import ExitCode, version_line
+from jissoku.cli.frame import ExitCode, verb, version_line
 from jissoku.cli.progress import ProgressDisplay, lock_machine
 from jissoku.inference import self_test as bounds
 from jissoku.inference.self_test import BoundCheck, BoundState
@@ -20,10 +20,9 @@ from jissoku.measure.self_test import OWN_TARGET, SelfTestConfig, SeriesResults
 from jissoku.model import LoadLevel, Method
 from jissoku.model.run import NoiseFloor
 from jissoku.records import noise_floor
-from jissoku.request import asking
 from jissoku.request.options import option
 from jissoku.request.param_types import Written
-from jissoku.system import cores
+from jissoku.system.cores import core_assignment
 
 MARKS = {BoundState.PASS: "[green]pass[/]", BoundState.FAIL: "[red]BROKEN[/]"}
 
@@ -64,9 +63,8 @@ class SelfTestOptions(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
 
 
-@click.command("self-test")
-@asking(SelfTestOptions)
-def self_test(**given: Any) -> int:
+@verb(SelfTestOptions)
+def self_test(options: SelfTestOptions) -> int:
     """Test the lab on this machine: equal arms, injected work, repetitions. Takes minutes.
 
     Equal servers may not be reported as different more often than chance allows, injected work
@@ -76,21 +74,8 @@ def self_test(**given: Any) -> int:
     Exit codes: 0 success, 1 failure, 2 bad input, 3 a bound is exceeded, 4 a bound could not be
     decided, 130 interrupted (finished series are reported).
     """
-    options = SelfTestOptions(**given)
     lock_machine()
     print_health()
-    return run_self_test(options)
-
-
-def run_self_test(options: SelfTestOptions) -> int:
-    """Runs the campaigns, prints the results, and stores the noise floors.
-
-    Returns:
-        The exit code; records stay in the folder.
-
-    Raises:
-        JissokuError: jissoku itself is not available.
-    """
     config = _config(options)
     with ProgressDisplay() as show:
         result = campaigns.run_self_test(config, show)
@@ -108,7 +93,7 @@ def _config(options: SelfTestOptions) -> SelfTestConfig:
         campaigns=options.campaigns,
         levels=options.loads,
         seed=options.seed,
-        cores=cores.partition_cores(cores.available_cores()),
+        cores=core_assignment(None, None),
         folder=options.out or folder_for("self-test"),
         version=version_line(),
     )
@@ -123,19 +108,16 @@ def exit_code(states: Collection[BoundState]) -> int:
 def _print(rows: Sequence[BoundCheck], results: Sequence[SeriesResults]) -> None:
     if not rows:
         return
-    table = Table(box=None, pad_edge=False)
-    for heading in ("series", "campaigns", "found", "bound", ""):
-        table.add_column(heading)
+    table = Table("series", "campaigns", "found", "bound", "", box=None, pad_edge=False)
     for row in rows:
         mark = MARKS.get(row.state, f"[yellow]{row.state}[/]")
         table.add_row(row.series, str(row.campaigns), row.result, row.bound, mark)
     Console(highlight=False).print(table)
     for result in results:
-        if not result.all:
-            continue
-        click.echo(f"At {result.load.text}, standard deviation of one block's log ratio:")
-        for text in _spreads(result):
-            click.echo(f"  {text}")
+        if result.all:
+            click.echo(f"At {result.load.text}, standard deviation of one block's log ratio:")
+            for text in _spreads(result):
+                click.echo(f"  {text}")
     seen = [one.steal for result in results for one in result.all if one.steal is not None]
     if seen:
         click.echo(

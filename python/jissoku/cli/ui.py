@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import click
 import msgspec
 
-from jissoku.cli.frame import ExitCode
+from jissoku.cli.frame import ExitCode, verb
 from jissoku.errors import InputError
-from jissoku.request import asking
 from jissoku.request.options import option
 from jissoku.ui.server import UiConfig, check_roots, serve_pages
 
@@ -41,16 +40,14 @@ class UiOptions(msgspec.Struct, frozen=True, kw_only=True):
     foreground: Annotated[bool, option("--foreground")] = False
 
 
-@click.command()
-@asking(UiOptions)
-def ui(**given: Any) -> int:
+@verb(UiOptions)
+def ui(options: UiOptions) -> int:
     """Start, watch and browse runs as pages in a browser, on this machine only.
 
     The printed link opens the pages in one browser. SIGINT (Ctrl-C) ends them.
 
     Exit codes: 0 ended by a signal, 2 bad input.
     """
-    options = UiOptions(**given)
     if options.read_only and options.allow_commands:
         raise InputError("--read-only and --allow-commands exclude each other")
     check_roots(options.runs)

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from jissoku.model.history import ArmRow, IndexedRun, Pair, PairMean, RatioColum
 
 Logs = dict[Load, dict[Pair, dict[int, float]]]
 Means = dict[Load, dict[Pair, PairMean]]
+
+# An object for each rate and level.
+_load = cache(load_of)
 
 # The values of a list that is given as JSON text.
 GIVEN = "(SELECT value FROM json_each(?))"
@@ -32,12 +36,9 @@ READING = {
 def headers(
     session: sqlite3.Connection, present: Present, keys: Iterable[str] | None = None
 ) -> tuple[IndexedRun, ...]:
-    """Runs, earliest first, without their measurements: those of some keys, or all.
+    """Runs, earliest first, without their measurements: those of some keys; None: all.
 
-    Args:
-        session: The database.
-        present: By key of a run its folder, and why it is unfinished.
-        keys: Which; None: all.
+    `present` has by key of a run its folder, and why it is unfinished.
     """
     chosen = _listed(present if keys is None else keys)
     arms = _arms(session, chosen)
@@ -60,10 +61,9 @@ def logs_of(session: sqlite3.Connection, keys: Iterable[str]) -> dict[str, Logs]
     """What was measured block by block, by key of the run."""
     columns = "run, rate_rps, level, arm, other, block, ln_ratio"
     query = f"SELECT {columns} FROM blocks WHERE run IN {GIVEN}"  # noqa: S608 - ours
-    loads = _Loads()
     found: dict[str, Logs] = defaultdict(dict)
     for run, rate, level, arm, other, block, log in session.execute(query, [_listed(keys)]):
-        pairs = found[run].setdefault(loads[rate, level], {})
+        pairs = found[run].setdefault(_load(rate, level), {})
         pairs.setdefault((arm, other), {})[block] = log
     return found
 
@@ -80,10 +80,9 @@ def means_of(
     if arms is not None:
         query += f" AND (arm IN {GIVEN} OR other IN {GIVEN})"
         given += [_listed(arms)] * 2
-    loads = _Loads()
     found: dict[str, Means] = defaultdict(dict)
     for run, rate, level, arm, other, *mean in session.execute(query, given):
-        found[run].setdefault(loads[rate, level], {})[arm, other] = PairMean(*mean)
+        found[run].setdefault(_load(rate, level), {})[arm, other] = PairMean(*mean)
     return found
 
 
@@ -162,14 +161,6 @@ def export(session: sqlite3.Connection, index: HistoryIndex, file: Path) -> None
                 copy.executemany(f"INSERT INTO {name} VALUES ({holes})", rows)  # noqa: S608 - ours
     except (OSError, sqlite3.Error) as error:
         raise InputError(f"{file} cannot be written: {error}") from error
-
-
-class _Loads(dict[tuple[int | None, str], Load]):
-    """Loads by rate and level, an object for each."""
-
-    def __missing__(self, key: tuple[int | None, str]) -> Load:
-        self[key] = load_of(*key)
-        return self[key]
 
 
 def _listed(values: Iterable[str]) -> str:

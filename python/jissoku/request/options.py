@@ -45,20 +45,20 @@ class Option:
     """
 
     words: tuple[str, ...]
-    type: Any
-    help: str
-    metavar: str | None
-    default_text: str
-    envvar: str | None
-    is_local: Callable[[str], bool]
+    type: Any = str
+    help: str = ""
+    metavar: str | None = None
+    default_text: str = ""
+    envvar: str | None = None
+    is_local: Callable[[str], bool] = lambda _: False
 
     def decorator(self, name: str, default: Any) -> Decorator:
         """Adds it to a command, as the parameter `name`."""
         if not self.words:
-            if default is msgspec.NODEFAULT:
-                return click.argument(name, metavar=self.metavar)
-            nargs = -1 if default == () else 1
-            return click.argument(name, nargs=nargs, required=False, metavar=self.metavar)
+            nargs, required = -1 if default == () else 1, default is msgspec.NODEFAULT
+            return click.argument(
+                name, nargs=nargs, required=required, type=self.type, metavar=self.metavar
+            )
         given: dict[str, Any] = {"help": self.help}
         if default is True and "/" not in self.words[0]:
             given |= {"flag_value": False, "default": True}
@@ -84,27 +84,14 @@ class Option:
             yield from (word, write(one))
 
 
-def never(_: str) -> bool:
-    """No value of the option names a command, a file or a host."""
-    return False
-
-
 def always(value: str) -> bool:
     """Every value of the option names a command, a file or a host."""
     return bool(value)
 
 
-def option(
-    *words: str,
-    help: str = "",  # noqa: A002 - as click calls it.
-    type: Any = str,  # noqa: A002 - as click calls it.
-    metavar: str | None = None,
-    default_text: str = "",
-    envvar: str | None = None,
-    is_local: Callable[[str], bool] = never,
-) -> Option:
+def option(*words: str, **given: Any) -> Option:
     """An option of these words; without any, an argument."""
-    return Option(words, type, help, metavar, default_text, envvar, is_local)
+    return Option(words, **given)
 
 
 def rows(kind: type[msgspec.Struct]) -> Iterator[tuple[FieldInfo, Option]]:

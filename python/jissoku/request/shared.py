@@ -1,8 +1,10 @@
 """Options of several commands, each with the type of its field."""
 
+import pathlib
 from typing import Annotated
 
 import click
+import msgspec
 
 from jissoku.request import param_types
 from jissoku.request.options import always, option
@@ -98,3 +100,43 @@ COMMANDS = option("--cmd", metavar="NAME=COMMAND", is_local=always)
 URLS = option("--url", metavar="NAME=URL", is_local=always)
 CONNECTIONS = option("-c", "--connections", type=click.IntRange(1, 20_000))
 RATE = option("-R", "--rate", type=param_types.RATE)
+
+Out = Annotated[
+    pathlib.Path | None,
+    option(
+        "--out",
+        type=click.Path(file_okay=False, path_type=pathlib.Path),
+        help="Directory for records and reports. Default: a new one under runs/.",
+    ),
+]
+AsJson = Annotated[bool, option("--json")]
+Quiet = Annotated[bool, option("--quiet", help="Print no progress.")]
+Records = Annotated[
+    tuple[pathlib.Path, ...],
+    option(
+        "--records",
+        type=click.Path(path_type=pathlib.Path),
+        metavar="DIR",
+        help="Directory with runs; repeatable. Default: runs.",
+    ),
+]
+
+
+class Output(msgspec.Struct, frozen=True, kw_only=True):
+    """Where results go, and what is printed; no run depends on it."""
+
+    out: Out = None
+    as_json: AsJson = False
+    quiet: Quiet = False
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no progress is printed."""
+        return self.quiet or self.as_json
+
+
+def output(what: str, out: str = "") -> type[Output]:
+    """The same with other help texts: what is printed as JSON, and what `--out` is for."""
+    texts = [f"as_json: Print {what} as JSON.", *([f"out: {out}"] if out else [])]
+    attributes = "\n".join(f"    {text}" for text in texts)
+    return type("Output", (Output,), {"__doc__": f"Output.\n\nAttributes:\n{attributes}"})

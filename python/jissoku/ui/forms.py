@@ -9,17 +9,19 @@ import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from threading import Lock
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
+from jissoku.design.sampling_plan import MINUTES_MAX, SAMPLING_PLANS, comparison_seconds
+from jissoku.design.schedule import LOADS
 from jissoku.errors import InputError
 from jissoku.measure import experiment_file
 from jissoku.measure.selection import DEFAULT_TARGETS, build_paths
-from jissoku.model import Mode, Recipe, UnavailableTarget
+from jissoku.model import Load, LoadLevel, Mode, Recipe, UnavailableTarget
 from jissoku.model.history import Series
 from jissoku.model.updated import updated
 from jissoku.model.wording import plural
@@ -33,18 +35,11 @@ from jissoku.request import (
     to_argv,
 )
 from jissoku.request.options import is_complete, local_texts
-from jissoku.targets import catalogue
+from jissoku.targets.catalogue import recipes
 from jissoku.targets.command import split_version
 from jissoku.targets.contract import capability
 from jissoku.targets.prepare import missing_requirement
-from jissoku.ui.job_progress import (
-    Span,
-    comparison_span,
-    experiment_span,
-    explanation_span,
-    publication_span,
-    self_test_span,
-)
+from jissoku.ui.job_progress import Span
 
 # The field with the words of a request; it is sent once for each word.
 WORD = "word"
@@ -64,7 +59,6 @@ class RerunForm:
 
     @property
     def command(self) -> str:
-        """Its command line."""
         return command_line(self.request)
 
     @property
@@ -148,40 +142,25 @@ class Catalogue:
     defaults: tuple[str, ...]
     experiments: tuple[tuple[str, str, str], ...]
 
-    @property
-    def targets(self) -> frozenset[str]:
-        """Names of what is available."""
-        return frozenset(recipe.name for recipe in self.available)
+
+def catalogue() -> Catalogue:
+    """What can be started here, at most `REFRESH_S` old."""
+    return read_catalogue(time.monotonic() // REFRESH_S)
 
 
-class CatalogueReader:
-    """Reads it now and then; may be called from several threads."""
-
-    def __init__(self) -> None:
-        """Reads nothing yet."""
-        self._lock = Lock()
-        self._read: tuple[float, Catalogue] | None = None
-
-    def current(self) -> Catalogue:
-        """The catalogue, at most `REFRESH_S` old."""
-        with self._lock:
-            if self._read is None or time.monotonic() - self._read[0] > REFRESH_S:
-                self._read = time.monotonic(), _read()
-            return self._read[1]
-
-
-def _read() -> Catalogue:
-    known = catalogue.recipes()
+@lru_cache(maxsize=1)
+def read_catalogue(_: float) -> Catalogue:
+    """The same, read again for another argument."""
+    known = recipes()
     where = build_paths()
     lacks = {name: missing_requirement(recipe, where) for name, recipe in known.items()}
-    here = tuple(known[name] for name, lack in lacks.items() if lack is None)
     experiments = [
         (path.stem, experiment.title, " ".join(experiment.description.split()))
         for path in experiment_file.builtin_experiments()
         for experiment in [experiment_file.read(path, known)]
     ]
     return Catalogue(
-        available=here,
+        available=tuple(known[name] for name, lack in lacks.items() if lack is None),
         missing=tuple(lack for lack in lacks.values() if lack is not None),
         defaults=tuple(name for name in DEFAULT_TARGETS if lacks.get(name, True) is None),
         experiments=tuple(experiments),
@@ -189,6 +168,16 @@ def _read() -> Catalogue:
 
 
 Fields = Mapping[str, Sequence[str]]
+
+# Of `jissoku explain`; with --verify also a comparison for each knob, which it has yet to choose.
+EXPLAIN_S = 45.0
+
+# Of `jissoku self-test`, for each campaign of equal arms; the other series follow from it.
+PROVE_S = 57.0
+
+# Of `jissoku publish`: for its start, for each run, and for one whose report is not there: as
+# measured with the records of a quick comparison of seven.
+PUBLISH_S, PUBLISHED_RUN_S, REPORTED_RUN_S = 2.0, 0.3, 1.5
 
 TARGETS_MAX = 12
 CONNECTIONS_MAX = 20_000
@@ -227,12 +216,12 @@ class Choices:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class JobRequest:
     """A command to be started.
 
     Attributes:
         names: Of what is measured, for the folder of its records.
-        arguments: After `jissoku`, without `--out`.
+        arguments: After `jissoku`, without the folder of its records.
         takes: How long it is expected to take.
         is_own: Whether it runs a command of the user's, and so is shown before it starts.
         folder_word: The argument that names its folder.
@@ -251,24 +240,18 @@ class Order:
         return (command, self.folder_word.format(folder), *rest)
 
 
-def read_order(kind: str, fields: Fields, choices: Choices) -> Order:
-    """The command of a form.
-
-    Args:
-        kind: `compare`, `run`, `explain`, `prove` or `publish`.
-        fields: As they were sent.
-        choices: What they may name.
+def read_form(kind: str, fields: Fields, choices: Choices) -> JobRequest:
+    """The command of a form: `compare`, `run`, `explain`, `prove` or `publish`.
 
     Raises:
         InputError: A field is missing, unknown or out of bounds.
     """
-    read = READERS.get(kind)
-    if read is None:
+    if kind not in READERS:
         raise InputError(f"there is no form {kind[:40]!r}")
-    return read(fields, choices)
+    return READERS[kind](fields, choices)
 
 
-def _compare(fields: Fields, choices: Choices) -> Order:
+def _compare(fields: Fields, choices: Choices) -> JobRequest:
     request = _comparison(fields)
     arms = [_arm(word, choices) for word in request.arms]
     is_own = any(local_texts(request))
@@ -284,14 +267,26 @@ def _compare(fields: Fields, choices: Choices) -> Order:
         raise InputError("select at least one target: the floor alone is not a comparison")
     if len(names) > TARGETS_MAX:
         raise InputError(f"{len(names)} targets are too many: select at most {TARGETS_MAX}")
-    mode = Mode.QUICK if request.quick else Mode.STANDARD
-    return Order(
+    return JobRequest(
         title=f"compare {', '.join(names)}",
         names=names,
         arguments=to_argv(request),
-        takes=comparison_span(mode, len(names), request.rate, request.blocks),
+        takes=comparison_span(request, len(names)),
         is_own=is_own,
     )
+
+
+def comparison_span(request: ComparisonRequest, targets: int) -> Span:
+    """Of a comparison of some targets, beside which the floor is measured."""
+    mode = Mode.QUICK if request.quick else Mode.STANDARD
+    plan, blocks = SAMPLING_PLANS[mode], request.blocks
+    if blocks is not None:
+        closed = min(plan.closed_loop_blocks, blocks)
+        plan = updated(plan, blocks=blocks, blocks_max=blocks, closed_loop_blocks=closed)
+    loads = [Load(rate_rps=rate, level=level) for rate, level in LOADS[mode]]
+    if request.rate is not None:
+        loads = [Load(rate_rps=request.rate, level=LoadLevel.GIVEN)]
+    return Span(*comparison_seconds(plan, loads, targets + 1))
 
 
 def _comparison(fields: Fields) -> ComparisonRequest:
@@ -306,12 +301,12 @@ def _comparison(fields: Fields) -> ComparisonRequest:
         raise InputError("only comparisons have this form")
     if words and "path" not in fields:
         return request
-    own = {name: _one(fields, name) for name in ("cmd", "url")}
+    cmd, url = _one(fields, "cmd"), _one(fields, "url")
     return updated(
         request,
         arms=tuple(dict.fromkeys(fields.get("target", ()))),
-        cmd=(*request.cmd, *filter(None, (own["cmd"],))),
-        url=(*request.url, *filter(None, (own["url"],))),
+        cmd=(*request.cmd, *([cmd] if cmd else [])),
+        url=(*request.url, *([url] if url else [])),
         quick=_mode_of(fields) is Mode.QUICK,
         blocks=_number(fields, "blocks", 1, BLOCKS_MAX),
         keepalive=not _one(fields, "close"),
@@ -319,45 +314,46 @@ def _comparison(fields: Fields) -> ComparisonRequest:
     )
 
 
-def _run(fields: Fields, choices: Choices) -> Order:
+def _run(fields: Fields, choices: Choices) -> JobRequest:
     name = _one(fields, "experiment")
     _require(name, choices.experiments, "experiment")
     mode = _mode_of(fields)
-    return Order(
+    return JobRequest(
         title=f"experiment {name}",
         names=(name,),
         arguments=to_argv(ExperimentRequest(name=name, quick=mode is Mode.QUICK)),
-        takes=experiment_span(mode),
+        # Its plan fits these minutes.
+        takes=Span(60 * MINUTES_MAX[mode], 60 * MINUTES_MAX[mode]),
     )
 
 
-def _explain(fields: Fields, choices: Choices) -> Order:
+def _explain(fields: Fields, choices: Choices) -> JobRequest:
     name = _one(fields, "target")
     _require(name, choices.targets, "target that is available here")
     request = ExplanationRequest(
         target=name, verify=bool(_one(fields, "verify")), **_workload(fields)
     )
-    return Order(
+    return JobRequest(
         title=f"explain {name}",
         names=("explain", name),
         arguments=to_argv(request),
-        takes=explanation_span(verifies=request.verify),
+        takes=Span(EXPLAIN_S, None if request.verify else EXPLAIN_S),
     )
 
 
-def _prove(fields: Fields, choices: Choices) -> Order:
+def _prove(fields: Fields, choices: Choices) -> JobRequest:
     """The laboratory's test of itself on this machine."""
     del choices
     campaigns = _number(fields, "campaigns", 1, CAMPAIGNS_MAX) or CAMPAIGNS
-    return Order(
+    return JobRequest(
         title="self-test",
         names=("self-test",),
         arguments=("self-test", f"--campaigns={campaigns}"),
-        takes=self_test_span(campaigns),
+        takes=Span(campaigns * PROVE_S, campaigns * PROVE_S),
     )
 
 
-def _publish(fields: Fields, choices: Choices) -> Order:
+def _publish(fields: Fields, choices: Choices) -> JobRequest:
     """All runs, or the one of a key, as static pages with their records."""
     key = _one(fields, "run")
     if key and key not in choices.folders:
@@ -367,16 +363,16 @@ def _publish(fields: Fields, choices: Choices) -> Order:
     if not count:
         raise InputError("there is no run to publish")
     what = f"run {key[:8]}" if key else f"{count} {plural(count, 'run')}"
-    return Order(
+    return JobRequest(
         title=f"publish {what}",
         names=("publish",),
         arguments=("publish", *(f"--records={folder}" for folder in folders)),
-        takes=publication_span(count),
+        takes=Span(PUBLISH_S + count * PUBLISHED_RUN_S, PUBLISH_S + count * REPORTED_RUN_S),
         folder_word="{}",
     )
 
 
-READERS: Mapping[str, Callable[[Fields, Choices], Order]] = {
+READERS: Mapping[str, Callable[[Fields, Choices], JobRequest]] = {
     "compare": _compare,
     "run": _run,
     "explain": _explain,
@@ -416,7 +412,6 @@ def _mode_of(fields: Fields) -> Mode:
 
 
 def _named(word: str, what: str) -> str:
-    """The name of a command or URL."""
     name, equals, rest = word.partition("=")
     if not equals or not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,39}", name) or not rest:
         raise InputError(f"{word[:80]!r} has no name: write NAME={what}")

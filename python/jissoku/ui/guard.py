@@ -8,14 +8,10 @@ import secrets
 from collections.abc import Mapping
 from hmac import compare_digest
 from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-from jissoku.errors import JissokuError
 
 # Sessions of closed browsers remain, so the oldest is removed above this number.
 SESSIONS_MAX = 32
@@ -25,6 +21,7 @@ class Access:
     """Tokens, sessions and addresses of one server.
 
     All are kept in memory: a new start invalidates them. `port` is set when the server listens.
+    Only forms of our own pages contain the form key of their session.
     """
 
     def __init__(self, address: str = "127.0.0.1") -> None:
@@ -32,7 +29,7 @@ class Access:
         self.port = 0
         self.address = address
         self.token = _secret()
-        self._form_keys: dict[str, str] = {}
+        self.form_keys: dict[str, str] = {}
 
     @property
     def cookie(self) -> str:
@@ -59,27 +56,17 @@ class Access:
             return None
         self.token = _secret()
         session = _secret()
-        self._form_keys[session] = _secret()
-        while len(self._form_keys) > SESSIONS_MAX:
-            del self._form_keys[next(iter(self._form_keys))]
+        self.form_keys[session] = _secret()
+        while len(self.form_keys) > SESSIONS_MAX:
+            del self.form_keys[next(iter(self.form_keys))]
         return session
 
-    def is_known(self, session: str) -> bool:
-        """Whether a cookie's value is a session."""
-        return session in self._form_keys
-
-    def form_key(self, session: str) -> str:
-        """The value that only forms of our own pages contain."""
-        return self._form_keys[session]
-
     def is_form_key(self, session: str, given: str) -> bool:
-        """Whether a form contains its session's value."""
-        return compare_digest(self._form_keys[session].encode(), given.encode())
+        return compare_digest(self.form_keys[session].encode(), given.encode())
 
 
 def _secret() -> str:
-    """256 bits."""
-    return secrets.token_urlsafe(32)
+    return secrets.token_urlsafe(32)  # 256 bits
 
 
 POLICY = (
@@ -150,7 +137,7 @@ class Guard:
         if scope["path"].startswith(OPEN_PATHS):
             return 0, ""
         session = _cookies(headers).get(self._access.cookie, "")
-        if not self._access.is_known(session):
+        if session not in self._access.form_keys:
             return 403, "No session: open the link that `jissoku ui` has printed in the terminal."
         scope[SESSION] = session
         return 0, ""
@@ -170,31 +157,3 @@ def _cookies(headers: Headers) -> Mapping[str, str]:
     except CookieError:
         return {}
     return {name: morsel.value for name, morsel in found.items()}
-
-
-FIELDS_MAX = 200
-FORM = "application/x-www-form-urlencoded"
-
-
-class FormError(JissokuError):
-    """A form that was not sent by a page of this session."""
-
-
-async def posted(request: Request) -> dict[str, list[str]]:
-    """The fields of a form that a page of this session has sent.
-
-    Raises:
-        FormError: It has not the session's value, or is no form.
-    """
-    if request.headers.get("content-type", "").partition(";")[0].strip() != FORM:
-        raise FormError("This is not a form of these pages.")
-    try:
-        body = (await request.body()).decode("utf-8")
-        fields = parse_qs(body, keep_blank_values=True, max_num_fields=FIELDS_MAX)
-    except ValueError as error:
-        raise FormError("The form cannot be read.") from error
-    if not request.app.state.access.is_form_key(
-        request.scope[SESSION], fields.get("form_key", [""])[0]
-    ):
-        raise FormError("The form is of an earlier session: reload the page, and send it again.")
-    return fields

@@ -6,31 +6,25 @@ last one, so that it misses no event.
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
 from jissoku import inference, records
-from jissoku.design.sampling_plan import MINUTES_MAX, SAMPLING_PLANS, comparison_seconds
-from jissoku.design.schedule import LOADS
 from jissoku.errors import InputError
-from jissoku.model import Load, LoadLevel, Mode, Summary
 from jissoku.model.trial import Event, EventKind
-from jissoku.model.updated import updated
 from jissoku.records.run_folder import EVENTS_FILE, read_events
 from jissoku.report import LiveTable, live_table
 from jissoku.report.format import clean, ratio, sanitized, unit_name
 from jissoku.system.processes import seconds_since
-from jissoku.ui.jobs import Job, JobState
+from jissoku.ui.jobs import Job
 
 # Of longer outputs of a command the end is shown.
 LOG_SHOWN = 8000
 
 COUNTED, REJECTED, FAILED = "\N{BLACK CIRCLE}", "\N{WHITE CIRCLE}", "\N{MULTIPLICATION SIGN}"
-# Marks of an arm that are shown, the newest ones.
-MARKS_MAX = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,44 +78,21 @@ def _parts(folder: Path) -> list[str]:
         except OSError:
             return 0
 
-    paths = folder.rglob(EVENTS_FILE)
-    parts = [str(path.parent.relative_to(folder)) for path in paths]
+    parts = [str(path.parent.relative_to(folder)) for path in folder.rglob(EVENTS_FILE)]
     named = ["" if part == "." else part for part in parts]
     return sorted(named, key=lambda part: (started(part), part))
 
 
-@dataclass(frozen=True, slots=True)
-class ArmProgress:
-    """An arm's trials so far.
+@dataclass(slots=True)
+class Progress:
+    """The state of a job for a page, computed from its events and the records so far.
 
     Attributes:
-        marks: A sign for each trial: counted, rejected, failed.
-        so_far: Its cost as a multiple with the interval so far; no verdict.
-    """
-
-    name: str
-    marks: str
-    trials: int
-    rejected: int
-    so_far: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ValuesSoFar:
-    """What is known of each arm so far.
-
-    Attributes:
+        marks: By arm a sign for each trial: counted, rejected, failed.
+        so_far: By arm its cost as a multiple with the interval so far; no verdict.
         table: The same as on a terminal; None of a run with a single look, whose values so far are
             no verdict.
     """
-
-    arms: tuple[ArmProgress, ...] = ()
-    table: LiveTable | None = None
-
-
-@dataclass(slots=True)
-class Progress:
-    """The state of a run for a page, computed from its events."""
 
     done: int = 0
     total: int = 0
@@ -129,19 +100,13 @@ class Progress:
     is_ended: bool = False
     marks: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     lines: list[str] = field(default_factory=list)
+    so_far: dict[str, str] = field(default_factory=dict)
+    table: LiveTable | None = None
 
-    def add(self, events: Sequence[Event]) -> list[str]:
-        """Takes further events; returns the sentences that they add."""
-        fresh = [sentence for event in events for sentence in self._add(event)]
-        self.lines += fresh
-        return fresh
-
-    def _add(self, event: Event) -> Iterator[str]:
+    def add(self, event: Event) -> None:
         if event.kind is EventKind.START:
             self.marks.clear()
             self.done = self.total = 0
-        elif event.kind is EventKind.NOTE:
-            yield clean(event.text)
         elif event.kind is EventKind.TRIAL:
             self.done, self.total = event.done, event.total
             self.seconds_left = event.seconds_left
@@ -149,48 +114,36 @@ class Progress:
             for arm in event.arms:
                 self.marks[arm].append(sign)
             if event.failure:
-                yield clean(f"Block {event.block + 1}, {', '.join(event.arms)}: {event.failure}")
-        elif event.text:
-            yield clean(event.text)
+                names = ", ".join(event.arms)
+                self.lines.append(clean(f"Block {event.block + 1}, {names}: {event.failure}"))
+        elif event.text or event.kind is EventKind.NOTE:
+            self.lines.append(clean(event.text))
         self.is_ended = event.kind is EventKind.END
 
-    def values(self, folder: Path) -> ValuesSoFar:
-        """A row for each arm, and the table of a run whose verdicts hold at every moment."""
-        summary = _summary(folder)
-        known = {} if summary is None else _so_far(summary)
-        arms = tuple(
-            ArmProgress(
-                name=name,
-                marks="".join(marks[-MARKS_MAX:]),
-                trials=len(marks),
-                rejected=sum(mark != COUNTED for mark in marks),
-                so_far=known.get(name, ""),
-            )
-            for name, marks in self.marks.items()
-        )
-        if summary is None or not (summary.run.horizon and summary.loads):
-            return ValuesSoFar(arms)
-        return ValuesSoFar(arms, live_table(sanitized(summary)))
+    def follow(self, folder: Path, position: Position) -> Position:
+        """Takes the events of a job's folder after a position; the position after them."""
+        events, position = new_events(folder, position)
+        for event in events:
+            self.add(event)
+        return position
 
-
-def _summary(folder: Path) -> Summary | None:
-    """Of the trials so far; None if there are too few."""
-    try:
-        run, trials = records.read(folder)
-        return inference.summarise(run, trials, has_curves=False)
-    except (InputError, ValueError, KeyError, ArithmeticError, msgspec.MsgspecError):
-        return None
-
-
-def _so_far(summary: Summary) -> dict[str, str]:
-    """By arm the multiple at the main load."""
-    unit = unit_name(summary)
-    return {
-        known.arm.name: f"{ratio(point.relative_cost)} {unit}"
-        for known in summary.arm_summaries
-        for point in known.points
-        if point.load == summary.main_load and point.relative_cost is not None
-    }
+    def read_values(self, folder: Path) -> None:
+        """Reads what the records of a run say so far; nothing if there are too few trials."""
+        try:
+            run, trials = records.read(folder)
+            summary = inference.summarise(run, trials, has_curves=False)
+        except (InputError, ValueError, KeyError, ArithmeticError, msgspec.MsgspecError):
+            self.so_far, self.table = {}, None
+            return
+        unit = unit_name(summary)
+        self.so_far = {
+            known.arm.name: f"{ratio(point.relative_cost)} {unit}"
+            for known in summary.arm_summaries
+            for point in known.points
+            if point.load == summary.main_load and point.relative_cost is not None
+        }
+        is_sequential = summary.run.horizon and summary.loads
+        self.table = live_table(sanitized(summary)) if is_sequential else None
 
 
 def log_end(log: Path) -> str:
@@ -208,16 +161,6 @@ MINUTE_S = 60.0
 # Below this, seconds are named, and from this ratio on both ends of a span.
 SECONDS_MAX = 90.0
 ALIKE = 1.25
-
-# Of `jissoku explain`; with --verify also a comparison for each knob, which it has yet to choose.
-EXPLAIN_S = 45.0
-
-# Of `jissoku self-test`, for each campaign of equal arms; the other series follow from it.
-PROVE_S = 57.0
-
-# Of `jissoku publish`: for its start, for each run, and for one whose report is not there: as
-# measured with the records of a quick comparison of seven.
-PUBLISH_S, PUBLISHED_RUN_S, REPORTED_RUN_S = 2.0, 0.3, 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,45 +216,6 @@ class JobTimes:
         return f"about {first} UTC" if first == last else f"{first} to {last} UTC"
 
 
-def comparison_span(mode: Mode, arms: int, rate_rps: int | None, blocks: int | None) -> Span:
-    """Of `jissoku compare` in a mode.
-
-    Args:
-        mode: Its plan.
-        arms: Without the floor, which is added.
-        rate_rps: A given rate is the only load.
-        blocks: Given ones; None: as many as the precision needs.
-    """
-    plan = SAMPLING_PLANS[mode]
-    if blocks is not None:
-        closed = min(plan.closed_loop_blocks, blocks)
-        plan = updated(plan, blocks=blocks, blocks_max=blocks, closed_loop_blocks=closed)
-    loads = [Load(rate_rps=rate, level=level) for rate, level in LOADS[mode]]
-    if rate_rps is not None:
-        loads = [Load(rate_rps=rate_rps, level=LoadLevel.GIVEN)]
-    return Span(*comparison_seconds(plan, loads, arms + 1))
-
-
-def experiment_span(mode: Mode) -> Span:
-    """Of `jissoku run` in a mode, whose plan fits its minutes."""
-    return Span(MINUTE_S * MINUTES_MAX[mode], MINUTE_S * MINUTES_MAX[mode])
-
-
-def explanation_span(*, verifies: bool) -> Span:
-    """Of `jissoku explain`."""
-    return Span(EXPLAIN_S, None if verifies else EXPLAIN_S)
-
-
-def self_test_span(campaigns: int) -> Span:
-    """Of `jissoku self-test`."""
-    return Span(campaigns * PROVE_S, campaigns * PROVE_S)
-
-
-def publication_span(runs: int) -> Span:
-    """Of `jissoku publish`."""
-    return Span(PUBLISH_S + runs * PUBLISHED_RUN_S, PUBLISH_S + runs * REPORTED_RUN_S)
-
-
 def job_times(jobs: Sequence[Job], *, is_held: bool = False) -> dict[str, JobTimes]:
     """By id what is expected of each job that has not ended.
 
@@ -319,28 +223,25 @@ def job_times(jobs: Sequence[Job], *, is_held: bool = False) -> dict[str, JobTim
         jobs: All, those that wait in the order in which they will run.
         is_held: Whether the next one waits for a measurement of which nothing is known.
     """
-    return dict(_times(jobs, Span() if is_held else NOW))
-
-
-def _times(jobs: Sequence[Job], starts: Span) -> Iterator[tuple[str, JobTimes]]:
-    place = 0
-    live = [job for job in jobs if job.is_live]
-    for job in sorted(live, key=lambda job: job.state is JobState.WAITING):
+    starts, place = Span() if is_held else NOW, 0
+    found = {}
+    for job in sorted((job for job in jobs if job.is_live), key=lambda job: job.is_waiting):
         takes = Span(job.seconds_min, job.seconds_max)
-        if job.state is JobState.WAITING:
+        if job.is_waiting:
             place += 1
-            yield job.id, JobTimes(place=place, takes=takes, left=NOW, starts=starts)
+            found[job.id] = JobTimes(place=place, takes=takes, left=NOW, starts=starts)
             starts += takes
         else:
             left = _left(job, takes)
-            yield job.id, JobTimes(place=0, takes=takes, left=left, starts=NOW)
+            found[job.id] = JobTimes(place=0, takes=takes, left=left, starts=NOW)
             starts += left
+    return found
 
 
 def _left(job: Job, takes: Span) -> Span:
     """Of a running job: what the trials so far leave, and at least what the estimate does."""
     progress = Progress()
-    progress.add(new_events(Path(job.folder), Position())[0])
+    progress.follow(Path(job.folder), Position())
     seen_s = progress.seconds_left if progress.total and not progress.is_ended else 0.0
     passed_s = seconds_since(job.start_ticks)
     low_s = max(seen_s, takes.low_s - passed_s, 0.0)

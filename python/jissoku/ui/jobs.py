@@ -13,9 +13,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from threading import Condition, Event, Thread, Timer
+from typing import Any
 
 import msgspec
 
@@ -63,6 +65,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seconds_max: float | None = None
 
     @property
+    def is_waiting(self) -> bool:
+        return self.state is JobState.WAITING
+
+    @property
     def is_live(self) -> bool:
         """Whether it waits or runs."""
         return self.state in {JobState.WAITING, JobState.RUNNING, JobState.STOPPING}
@@ -77,7 +83,6 @@ class JobQueue:
         Raises:
             InputError: Another server has it, or it cannot be read.
         """
-        self._root = root
         self.folder = root / FOLDER
         self._file = self.folder / "queue.json"
         self._owned: int | None = None
@@ -99,11 +104,7 @@ class JobQueue:
             return tuple(self._jobs.values())
 
     def job(self, key: str) -> Job:
-        """A job.
-
-        Raises:
-            KeyError: There is no job with this id.
-        """
+        """A job by its id, or KeyError."""
         with self.changed:
             return self._jobs[key]
 
@@ -114,20 +115,13 @@ class JobQueue:
         folder: Path,
         seconds: tuple[float, float | None] = (0.0, None),
     ) -> Job:
-        """Adds a job at the end.
-
-        Args:
-            title: For people.
-            arguments: After `jissoku`.
-            folder: Of its records.
-            seconds: Its estimated duration, at least and at most.
+        """Adds a job at the end; `seconds` is its estimated duration, at least and at most.
 
         Raises:
             InputError: The queue is full, or cannot be written.
         """
         with self.changed:
-            waiting = [job for job in self._jobs.values() if job.state is JobState.WAITING]
-            if len(waiting) >= WAITING_MAX:
+            if sum(job.is_waiting for job in self._jobs.values()) >= WAITING_MAX:
                 raise InputError(f"{WAITING_MAX} jobs wait already: cancel one")
             self._own()
             job = Job(
@@ -145,30 +139,23 @@ class JobQueue:
             self._replace(jobs)
             return job
 
-    def update(self, key: str, change: Callable[[Job], Job]) -> Job:
-        """Replaces a job by a changed one, and notifies waiting threads.
+    def update(self, key: str, **changes: Any) -> None:
+        """Changes fields of a job, and notifies waiting threads.
 
         Raises:
             KeyError: There is no such job.
             InputError: The queue cannot be written; nothing has changed.
         """
         with self.changed:
-            changed = change(self._jobs[key])
-            self._replace(self._jobs | {key: changed})
-            return changed
+            self._replace(self._jobs | {key: updated(self._jobs[key], **changes)})
 
-    def note(self, key: str, change: Callable[[Job], Job]) -> None:
-        """The same for what has happened already: known also if the queue cannot be written.
-
-        Raises:
-            KeyError: There is no such job.
-        """
+    def note(self, key: str, **changes: Any) -> None:
+        """The same for what has happened already: known also if the queue cannot be written."""
         with self.changed:
-            jobs = self._jobs | {key: change(self._jobs[key])}
             try:
-                self._replace(jobs)
+                self.update(key, **changes)
             except InputError:
-                self._jobs = jobs
+                self._jobs[key] = updated(self._jobs[key], **changes)
                 self.changed.notify_all()
 
     def put_first(self, key: str) -> None:
@@ -179,19 +166,15 @@ class JobQueue:
             InputError: The queue cannot be written; nothing has changed.
         """
         with self.changed:
-            if self._jobs[key].state is not JobState.WAITING:
-                return
-            waiting = [one for one in self._jobs.values() if one.state is JobState.WAITING]
-            waiting.sort(key=lambda one: one.id != key)
-            others = [one for one in self._jobs.values() if one.state is not JobState.WAITING]
-            self._replace({job.id: job for job in (*others, *waiting)})
+            if self._jobs[key].is_waiting:
+                jobs = sorted(self._jobs.values(), key=lambda job: (job.is_waiting, job.id != key))
+                self._replace({job.id: job for job in jobs})
 
     def to_run(self) -> Job | None:
         """The job to run now: one that runs already, else the first that waits."""
         with self.changed:
             live = [job for job in self._jobs.values() if job.is_live]
-            live.sort(key=lambda job: job.state is JobState.WAITING)
-            return live[0] if live else None
+            return min(live, key=lambda job: job.is_waiting, default=None)
 
     def close(self) -> None:
         """Leaves the queue to another server."""
@@ -213,7 +196,8 @@ class JobQueue:
         except BlockingIOError:
             os.close(descriptor)
             raise InputError(
-                f"another `jissoku ui` has the queue of {self._root}: use its pages, or end it"
+                f"another `jissoku ui` has the queue of {self.folder.parent}: use its pages, or end"
+                " it"
             ) from None
         self._owned = descriptor
 
@@ -227,10 +211,6 @@ class JobQueue:
             raise InputError(f"{self._file} cannot be written: {error.strerror}") from error
         self._jobs = jobs
         self.changed.notify_all()
-
-
-def cancelled(job: Job) -> Job:
-    return updated(job, state=JobState.CANCELLED)
 
 
 COMMAND = (sys.executable, "-m", "jissoku")
@@ -286,10 +266,10 @@ class Runner:
         """
         with self.queue.changed:
             job = self.queue.job(key)
-            if job.state is JobState.WAITING:
-                self.queue.update(key, cancelled)
+            if job.is_waiting:
+                self.queue.update(key, state=JobState.CANCELLED)
             elif job.state is JobState.RUNNING and job.pid and is_alive(job):
-                self.queue.note(job.id, lambda job: updated(job, state=JobState.STOPPING))
+                self.queue.note(key, state=JobState.STOPPING)
                 with suppress(ProcessLookupError):
                     os.kill(job.pid, signal.SIGINT)
                 timer = Timer(STOP_LIMIT_S, _kill, [job])
@@ -299,7 +279,7 @@ class Runner:
     def is_held(self) -> bool:
         """Whether the next job waits for the end of a measurement that was started elsewhere."""
         job = self.queue.to_run()
-        return job is not None and job.state is JobState.WAITING and is_measuring()
+        return job is not None and job.is_waiting and is_measuring()
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -308,7 +288,7 @@ class Runner:
                 if job is None:
                     self.queue.changed.wait()
                     continue
-            if job.state is not JobState.WAITING:
+            if not job.is_waiting:
                 self._adopt(job)
             elif is_measuring():
                 # It would be refused, or disturb that measurement.
@@ -323,19 +303,17 @@ class Runner:
         except OSError as error:
             with suppress(OSError):
                 log.write_text(f"It cannot be started: {error.strerror}\n", encoding="utf-8")
-            self.queue.note(
-                job.id, lambda job: updated(job, state=JobState.ENDED, code=NOT_STARTED)
-            )
+            self.queue.note(job.id, state=JobState.ENDED, code=NOT_STARTED)
             return
         if process is not None:
             code = process.wait()
-            self.queue.note(job.id, lambda job: updated(job, state=JobState.ENDED, code=code))
+            self.queue.note(job.id, state=JobState.ENDED, code=code)
 
     def _started(self, job: Job, log: Path) -> subprocess.Popen[bytes] | None:
         """The process of a job; None if it no longer waits."""
         log.parent.mkdir(exist_ok=True)
         with log.open("wb") as output, self.queue.changed:
-            if self.queue.job(job.id).state is not JobState.WAITING:
+            if not self.queue.job(job.id).is_waiting:
                 return None
             with on_cores(self._cores or os.sched_getaffinity(0)):
                 process = subprocess.Popen(
@@ -346,12 +324,7 @@ class Runner:
                     start_new_session=True,
                 )
             ticks = start_ticks(process.pid)
-            self.queue.note(
-                job.id,
-                lambda job: updated(
-                    job, state=JobState.RUNNING, pid=process.pid, start_ticks=ticks
-                ),
-            )
+            self.queue.note(job.id, state=JobState.RUNNING, pid=process.pid, start_ticks=ticks)
         return process
 
     def _adopt(self, job: Job) -> None:
@@ -359,7 +332,7 @@ class Runner:
         while is_alive(job):
             if self._stop.wait(ADOPTED_LOOK_S):
                 return
-        self.queue.note(job.id, lambda job: updated(job, state=JobState.ENDED))
+        self.queue.note(job.id, state=JobState.ENDED)
 
 
 def is_alive(job: Job) -> bool:
@@ -376,3 +349,20 @@ def _kill(job: Job) -> None:
     if is_alive(job):
         with suppress(ProcessLookupError):
             os.killpg(job.pid, signal.SIGKILL)
+
+
+@dataclass(frozen=True, slots=True)
+class JobServices:
+    """What pages need to start jobs.
+
+    Attributes:
+        root: Where records of new runs go.
+        check: Parses a command line as the terminal does, and raises InputError.
+        allows_commands: Whether commands, files and URLs are accepted.
+    """
+
+    queue: JobQueue
+    runner: Runner
+    root: Path
+    check: Callable[[Sequence[str]], None]
+    allows_commands: bool = False

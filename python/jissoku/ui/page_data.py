@@ -1,17 +1,13 @@
 """The data of the pages, and the pages' tables: `?format=json` gives them as JSON."""
 
-import datetime as dt
 import math
 import shlex
+import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from urllib.parse import urlencode
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
 
 import msgspec
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
 
 from jissoku.inference.across_runs import latest_noise_floor
 from jissoku.model.history import (
@@ -25,7 +21,7 @@ from jissoku.model.history import (
     RunRow,
     Series,
 )
-from jissoku.report.format import TIMES, Table, clean, load_mark, offered, to_json
+from jissoku.report.format import TIMES, Table, clean, load_mark, offered
 from jissoku.report.history import (
     Board,
     Suspicion,
@@ -35,38 +31,22 @@ from jissoku.report.history import (
     multiple,
     percent,
 )
-from jissoku.report.live import LiveTable
-from jissoku.report.tables import days_table, noise_text
-from jissoku.ui.job_progress import JobTimes, Progress, ValuesSoFar
-from jissoku.ui.jobs import Job, JobState
+from jissoku.report.tables import noise_text
+from jissoku.ui.job_progress import COUNTED, JobTimes, Progress
+from jissoku.ui.jobs import Job
 from jissoku.ui.run_index import CheckCount, FoundExperiment
 from jissoku.ui.runs_table import shown_arms
+from jissoku.ui.watched_servers import Rates, WatchedServer
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MachineClass:
-    key: str
-    text: str
-    runs: int
-    first: str
-    last: str
-    labels: tuple[str, ...]
-    software: Table
-    checks: Table
-    by_day: tuple[MachineDay, ...]
-
-    @property
-    def days(self) -> Table:
-        return days_table(self.by_day)
-
-
-# Days on the page, the latest ones; all of them are in `jissoku doctor --history`.
+# Days on the page of machines, the latest ones; `jissoku doctor --history` has all of them.
 DAYS_MAX = 31
+
+Value = dict[str, object]
 
 
 def machine_classes(
     runs: Sequence[IndexedRun], checks: Sequence[CheckCount], days: Sequence[MachineDay]
-) -> Iterator[MachineClass]:
+) -> Iterator[Value]:
     """Each class of machines that has a run.
 
     Args:
@@ -79,15 +59,15 @@ def machine_classes(
         by_machine[run.row.machine].append(run.row)
     for key, rows in by_machine.items():
         trials = sum(row.trials for row in rows)
-        yield MachineClass(
-            key=key,
-            text=rows[-1].machine_text,
-            runs=len(rows),
-            first=rows[0].started_utc,
-            last=rows[-1].started_utc,
-            labels=tuple(sorted({row.machine_label for row in rows if row.machine_label})),
-            software=_software(rows),
-            checks=Table(
+        yield {
+            "machine": key,
+            "text": rows[-1].machine_text,
+            "runs": len(rows),
+            "first_utc": rows[0].started_utc,
+            "last_utc": rows[-1].started_utc,
+            "labels": sorted({row.machine_label for row in rows if row.machine_label}),
+            "software": _software(rows),
+            "checks": Table(
                 header=("check", "consequence", "trials", f"of {trials:,}"),
                 rows=tuple(
                     (one.name, one.outcome, str(one.count), f"{100 * one.count / trials:.1f} %")
@@ -95,8 +75,8 @@ def machine_classes(
                     if one.machine == key
                 ),
             ),
-            by_day=tuple(one for one in days if one.machine == key)[-DAYS_MAX:],
-        )
+            "days": [one for one in days if one.machine == key][-DAYS_MAX:],
+        }
 
 
 def _software(rows: Sequence[RunRow]) -> Table:
@@ -118,42 +98,33 @@ def _software(rows: Sequence[RunRow]) -> Table:
     )
 
 
-# Parameters of an address that choose a form of a page or a part of it, and not its data.
-NOT_DATA = {"format", "after"}
-
-Value = Mapping[str, object]
-
-
-def is_json_requested(request: Request) -> bool:
-    """Whether an address asks for data instead of the page.
-
-    Raises:
-        HTTPException: It asks for another form (400).
-    """
-    kind = request.query_params.get("format", "html")
-    if kind not in {"html", "json"}:
-        raise HTTPException(400, "There is no such format: it is html or json.\n")
-    return kind == "json"
+def machines_data(found: Iterable[Value]) -> Value:
+    """Classes of machines, with what disturbed trials there day by day."""
+    return {
+        "machines": [{name: _plain(value, one) for name, value in one.items()} for one in found]
+    }
 
 
-def data(value: Value) -> Response:
-    return json_response(to_json(value))
+def _plain(value: object, machine: Value) -> object:
+    if isinstance(value, Table):
+        return [dict(zip(value.header, row, strict=True)) for row in value.rows]
+    if isinstance(value, list) and value and isinstance(value[0], MachineDay):
+        return [
+            {
+                "machine": machine["text"],
+                "day": one.day,
+                "runs": one.runs,
+                "trials": one.trials,
+                "rejected": one.rejected,
+                "noise_floor": one.noise_floor,
+                "checks": ", ".join(f"{name} {count}" for name, count in one.checks.items()),
+            }
+            for one in value
+        ]
+    return value
 
 
-def json_response(text: str) -> Response:
-    return Response(text, media_type="application/json; charset=utf-8")
-
-
-def json_link(request: Request) -> str:
-    """The address of a page's data: all of them, and not only the part shown."""
-    kept = [pair for pair in request.query_params.multi_items() if pair[0] not in NOT_DATA]
-    return f"{request.url.path}?{urlencode([*kept, ('format', 'json')])}"
-
-
-Cell = str | float | bool | None
-
-
-def runs_data(runs: Sequence[IndexedRun]) -> Value:
+def runs_data(runs: Iterable[IndexedRun]) -> Value:
     """Runs in the order of their list."""
     return {
         "runs": [
@@ -182,51 +153,6 @@ def experiments_data(found: Sequence[FoundExperiment]) -> Value:
             for one in found
         ]
     }
-
-
-def targets_data(rows: Sequence[tuple[str, int, str]]) -> Value:
-    """Every target that has a run: name, number of runs, start of the newest one."""
-    columns = ("target", "runs", "newest_utc")
-    return {"targets": [dict(zip(columns, row, strict=True)) for row in rows]}
-
-
-def machines_data(found: Sequence[MachineClass]) -> Value:
-    """Classes of machines, with what disturbed trials there day by day."""
-    return {
-        "machines": [
-            {
-                "machine": one.key,
-                "text": one.text,
-                "runs": one.runs,
-                "first_utc": one.first,
-                "last_utc": one.last,
-                "labels": one.labels,
-                "software": _records(one.software),
-                "checks": _records(one.checks),
-                "days": _days(one),
-            }
-            for one in found
-        ]
-    }
-
-
-def _days(one: MachineClass) -> list[dict[str, Cell]]:
-    return [
-        {
-            "machine": one.text,
-            "day": of_day.day,
-            "runs": of_day.runs,
-            "trials": of_day.trials,
-            "rejected": of_day.rejected,
-            "noise_floor": of_day.noise_floor,
-            "checks": ", ".join(f"{name} {count}" for name, count in of_day.checks.items()),
-        }
-        for of_day in one.by_day
-    ]
-
-
-def _records(table: Table) -> list[dict[str, str]]:
-    return [dict(zip(table.header, row, strict=True)) for row in table.rows]
 
 
 def pair_facts(found: RunDifference) -> list[tuple[str, tuple[str, str]]]:
@@ -296,15 +222,35 @@ def target_data(name: str, series: Sequence[Series], machines: Sequence[MachineR
 def board_data(boards: Sequence[Board]) -> Value:
     """The newest cost of every target, a table for each question."""
     return {
-        "boards": [{"title": one.title, "targets": _points(_newest(one.series))} for one in boards]
+        "boards": [
+            {
+                "title": board.title,
+                "targets": _points(
+                    [msgspec.structs.replace(one, points=one.points[-1:]) for one in board.series]
+                ),
+            }
+            for board in boards
+        ]
     }
 
 
 def changes_data(
     suspected: Sequence[Suspicion], dismissed: Sequence[tuple[Suspicion, Dismissal]]
 ) -> Value:
-    every = [*((one, None) for one in suspected), *dismissed]
-    return {"changes": [_suspicion(one, reason) for one, reason in every]}
+    reasons = [*((one, None) for one in suspected), *((one, why.reason) for one, why in dismissed)]
+    return {
+        "changes": [
+            {
+                "key": one.key,
+                "target": one.series.target,
+                **_change(one.change),
+                "cause": one.cause,
+                "answer": one.answer,
+                "dismissed": reason,
+            }
+            for one, reason in reasons
+        ]
+    }
 
 
 def machines_table(one: MachineRatio) -> tuple[str, Table]:
@@ -318,14 +264,14 @@ def _ratio(change: Change | None) -> float | None:
     return None if change is None else math.exp(change.mean)
 
 
-def _change(one: ArmChange) -> dict[str, Cell]:
+def _change(one: ArmChange) -> Value:
     return {
         "arm": one.arm,
         "load_rps": one.load.rate_rps,
         "load": str(one.load.level),
         "version_before": one.versions[0],
         "version_after": one.versions[1],
-        "ratio": math.exp(one.change.mean),
+        "ratio": _ratio(one.change),
         "low": math.exp(one.change.low),
         "high": math.exp(one.change.high),
         "p_value": one.change.p_value,
@@ -336,22 +282,7 @@ def _change(one: ArmChange) -> dict[str, Cell]:
     }
 
 
-def _suspicion(one: Suspicion, dismissed: Dismissal | None) -> dict[str, Cell]:
-    return {
-        "key": one.key,
-        "target": one.series.target,
-        **_change(one.change),
-        "cause": one.cause,
-        "answer": one.answer,
-        "dismissed": None if dismissed is None else dismissed.reason,
-    }
-
-
-def _newest(series: Sequence[Series]) -> list[Series]:
-    return [msgspec.structs.replace(one, points=one.points[-1:]) for one in series]
-
-
-def _points(series: Sequence[Series]) -> list[dict[str, Cell]]:
+def _points(series: Iterable[Series]) -> list[Value]:
     return [
         {
             "target": one.target,
@@ -363,7 +294,7 @@ def _points(series: Sequence[Series]) -> list[dict[str, Cell]]:
             "machine": one.machine_text,
             "started_utc": point.started_utc,
             "version": point.version,
-            "multiple": math.exp(point.ratio.mean),
+            "multiple": _ratio(point.ratio),
             "low": math.exp(point.ratio.low),
             "high": math.exp(point.ratio.high),
             "runs": " ".join(point.runs),
@@ -375,92 +306,80 @@ def _points(series: Sequence[Series]) -> list[dict[str, Cell]]:
     ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownJob:
-    """A job as the queue shows it."""
-
-    job: Job
-    place: str
-    takes: str
-    starts: str
-    code: str
+def jobs_data(jobs: Iterable[tuple[Job, JobTimes | None]]) -> Value:
+    return {"jobs": [_job(job, times) for job, times in jobs]}
 
 
-def shown_job(job: Job, times: JobTimes | None, now: dt.datetime) -> ShownJob:
-    """A row of the queue; `times` is None of a job that has ended."""
-    starts = ""
-    if times is not None:
-        is_waiting = job.state is JobState.WAITING
-        starts = times.starts_text(now) if is_waiting else _left(times)
-    return ShownJob(
-        job=job,
-        place=str(times.place) if times and times.place else "",
-        takes=(times.takes.text or "not known") if times else "",
-        starts=starts,
-        code="" if job.code is None else str(job.code),
-    )
-
-
-def jobs_data(shown: Sequence[ShownJob], times: Mapping[str, JobTimes]) -> Value:
-    return {"jobs": [_record(one.job, times.get(one.job.id)) for one in shown]}
-
-
-def job_data(job: Job, times: JobTimes | None, progress: Progress, values: ValuesSoFar) -> Value:
+def job_data(job: Job, times: JobTimes | None, progress: Progress) -> Value:
     """A job, with its trials so far."""
+    table = progress.table
     return {
-        **_record(job, times),
+        **_job(job, times),
         "trials_done": progress.done,
         "trials_total": progress.total,
         "trials_s_left": progress.seconds_left,
         "arms": [
             {
-                "arm": one.name,
-                "trials": one.trials,
-                "counted": one.trials - one.rejected,
-                "so_far": one.so_far,
+                "arm": name,
+                "trials": len(marks),
+                "counted": marks.count(COUNTED),
+                "so_far": progress.so_far.get(name, ""),
             }
-            for one in values.arms
+            for name, marks in progress.marks.items()
         ],
-        "table": None if values.table is None else _live_data(values.table),
+        "table": table
+        and {
+            "columns": table.header[1:],
+            "decided": table.decided,
+            "asked": table.asked,
+            "rows": [
+                {
+                    "arm": name,
+                    "cells": [
+                        {"value": cell.value, "state": str(cell.state), "needs": cell.needs}
+                        for cell in cells
+                    ],
+                }
+                for name, cells in table.rows
+            ],
+        },
         "notes": progress.lines,
     }
 
 
-def _live_data(table: LiveTable) -> Value:
-    return {
-        "columns": table.header[1:],
-        "decided": table.decided,
-        "asked": table.asked,
-        "rows": [
-            {
-                "arm": name,
-                "cells": [
-                    {"value": cell.value, "state": str(cell.state), "needs": cell.needs}
-                    for cell in cells
-                ],
-            }
-            for name, cells in table.rows
-        ],
-    }
-
-
-def _left(times: JobTimes) -> str:
-    return f"{times.left.text} left" if times.left.text else ""
-
-
-def _record(job: Job, times: JobTimes | None) -> dict[str, Cell]:
+def _job(job: Job, times: JobTimes | None) -> Value:
+    waiting = times if times and times.place else None
+    running = times if times and not times.place else None
     return {
         "id": job.id,
         "title": job.title,
         "state": str(job.state),
-        "place": times.place if times and times.place else None,
+        "place": waiting and waiting.place,
         "seconds_min": job.seconds_min or None,
         "seconds_max": job.seconds_max,
-        "starts_s_min": times.starts.low_s if times and times.place else None,
-        "starts_s_max": times.starts.high_s if times and times.place else None,
-        "left_s_min": times.left.low_s if times and not times.place else None,
-        "left_s_max": times.left.high_s if times and not times.place else None,
+        "starts_s_min": waiting and waiting.starts.low_s,
+        "starts_s_max": waiting and waiting.starts.high_s,
+        "left_s_min": running and running.left.low_s,
+        "left_s_max": running and running.left.high_s,
         "exit_code": job.code,
         "command": shlex.join(("jissoku", *job.arguments)),
         "folder": job.folder,
+    }
+
+
+def servers_data(servers: Sequence[WatchedServer]) -> Value:
+    """Rates of running servers, oldest first."""
+    names = [one.name for one in fields(Rates) if one.name != "at_ns"]
+    now_ns = time.monotonic_ns()
+    return {
+        "rates": [
+            {
+                "server": server.where,
+                **{name: getattr(one, name) for name in names},
+                "seconds_ago": (now_ns - one.at_ns) / 1e9,
+            }
+            for server in servers
+            for one in server.rates()
+        ],
+        "problems": {one.where: one.problem for one in servers if one.problem},
     }

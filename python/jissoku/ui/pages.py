@@ -1,20 +1,20 @@
-"""Pages that read: runs, experiments, two runs, targets, boards, changes, machines."""
+"""Pages that read: runs, experiments, two runs, targets, boards, changes, machines, servers.
+
+A run is found by its key only, never by a path.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from markupsafe import Markup
-from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.responses import Response
 
 from jissoku.errors import InputError
+from jissoku.inference.series import machine_ratios
 from jissoku.measure.reports import experiment_text, report_text
 from jissoku.model import Run
 from jissoku.model.history import IndexedRun, Series
@@ -38,6 +38,7 @@ from jissoku.report.history import (
     tau_sentence,
     with_key,
 )
+from jissoku.ui import page_data
 from jissoku.ui.forms import (
     CAMPAIGNS,
     CAMPAIGNS_MAX,
@@ -46,264 +47,14 @@ from jissoku.ui.forms import (
     answers_of_series,
     request_of_board,
 )
-from jissoku.ui.guard import FormError, posted
-from jissoku.ui.page_data import (
-    board_data,
-    changes_data,
-    changes_table,
-    data,
-    difference_data,
-    experiments_data,
-    is_json_requested,
-    json_response,
-    machine_classes,
-    machines_data,
-    machines_table,
-    pair_facts,
-    runs_data,
-    target_data,
-    targets_data,
-)
-from jissoku.ui.quiet import Streams
-from jissoku.ui.render import Pages
-from jissoku.ui.run_index import Library, experiment_folder, found_experiments
-from jissoku.ui.runs_table import ListedRun, page_of, read_query, runs_found
-
-# Seconds after which data are complete, perhaps.
-RETRY_S = "2"
+from jissoku.ui.quiet import Look
+from jissoku.ui.render import Fields, Page, PageError, Site, is_json_requested, json_response
+from jissoku.ui.run_index import RunIndex, experiment_folder, found_experiments
+from jissoku.ui.runs_table import page_of, read_query, runs_found
+from jissoku.ui.watched_servers import shown
 
 # Links to the runs of a series.
 RUNS_MAX = 100
-
-
-class ReadingPages:
-    """Their endpoints are functions, so that they run in threads beside the server's."""
-
-    def __init__(self, library: Library, pages: Pages) -> None:
-        """Shows what is in `library`."""
-        self._library = library
-        self._pages = pages
-
-    def routes(self) -> list[Route]:
-        """All of them; a run is found by its key only, never by a path."""
-        run = "/runs/{key}"
-        return [
-            Route("/", self.runs),
-            Route("/experiments", self.experiments),
-            Route(f"{run}/experiment", self.experiment),
-            Route("/diff", self.diff),
-            Route("/targets", self.targets),
-            Route("/target", self.target),
-            Route("/board", self.board),
-            Route("/changes", self.changes),
-            Route("/machines", self.machines),
-        ]
-
-    def runs(self, request: Request) -> Response:
-        query = read_query(request.query_params)
-        runs = self._library.listed()
-        every = runs_found(runs, query)
-        if self._is_json_requested(request):
-            return data(runs_data([one.run for one in every]))
-        found = page_of(every, query)
-
-        def sorted_by(name: str) -> str:
-            turned = query.sort == name and not query.is_ascending
-            return replace(query, sort=name, is_ascending=turned, after="").url
-
-        return self._page(
-            request,
-            "runs.html.j2",
-            query=query,
-            page=found,
-            sorted_by=sorted_by,
-            next_page=replace(query, after=found.next_after).url,
-            commands=sorted({one.row.verb for one in runs}),
-            machines=_machine_choices(runs),
-            notes=self._library.notes,
-            roots=[str(root) for root in self._library.roots],
-        )
-
-    def experiments(self, request: Request) -> Response:
-        """Every experiment that has a run, newest first."""
-        found = found_experiments(self._library.headers())
-        if self._is_json_requested(request):
-            return data(experiments_data(found))
-        return self._page(request, "experiments.html.j2", experiments=found)
-
-    def experiment(self, request: Request) -> Response:
-        """The report of the experiment that a run belongs to."""
-        try:
-            run = self._library.run(request.path_params["key"])
-        except KeyError:
-            return self._missing(request)
-        folder = experiment_folder(run)
-        if folder is None:
-            return self._missing(request, "This run belongs to no experiment.")
-        try:
-            if is_json_requested(request):
-                return json_response(experiment_text(folder, "json"))
-            report = page.content(experiment_text(folder))
-        except InputError as error:
-            return self._message(request, "The report cannot be made", str(error), 409)
-        every = found_experiments(self._library.headers())
-        known = next(one for one in every if one.folder == folder)
-        return self._page(request, "experiment_page.html.j2", known=known, report=report)
-
-    def diff(self, request: Request) -> Response:
-        """Two runs side by side."""
-        keys = request.query_params.getlist("run")
-        if len(set(keys)) != 2:
-            chosen = "two runs of the list are compared"
-            return self._message(request, "Select two runs", f"Exactly {chosen}.", 400)
-        try:
-            found = self._library.difference(keys[0], keys[1])
-        except KeyError:
-            return self._missing(request)
-        if self._is_json_requested(request):
-            return data(difference_data(found))
-        return self._page(
-            request,
-            "diff.html.j2",
-            found=found,
-            pair=list(zip(("Earlier", "Later"), found.runs, strict=True)),
-            facts=pair_facts(found),
-            changes=changes_table(found),
-            answers=[RerunForm(request) for request in confirming_requests(found)],
-            tau=tau_sentence(found.tau),
-        )
-
-    def targets(self, request: Request) -> Response:
-        newest: dict[str, str] = {}
-        counts: Counter[str] = Counter()
-        for run in self._library.headers():
-            for name in {arm.target for arm in run.arms if not arm.is_control}:
-                counts[name] += 1
-                newest[name] = run.row.started_utc
-        rows = [(name, counts[name], newest[name]) for name in sorted(newest)]
-        if self._is_json_requested(request):
-            return data(targets_data(rows))
-        return self._page(request, "targets.html.j2", rows=rows)
-
-    def target(self, request: Request) -> Response:
-        """A target's cost over time, by the rules of docs/history.md."""
-        name = request.query_params.get("name", "")
-        if name not in self._library.targets():
-            return self._missing(request, "No run has this target.")
-        series = self._library.series(name)
-        ratios = self._library.machine_ratios(series)
-        if self._is_json_requested(request):
-            return data(target_data(name, series, ratios))
-        sections = [
-            (
-                series_figure(one, number),
-                series_sentences(one),
-                _runs_of(one),
-                answers_of_series(one),
-            )
-            for number, one in enumerate(series)
-        ]
-        return self._page(
-            request,
-            "target.html.j2",
-            name=name,
-            sections=sections,
-            machines=[(*machines_table(one), machines_sentences(one)) for one in ratios],
-        )
-
-    def board(self, request: Request) -> Response:
-        """The newest cost of every target, a table for each question."""
-        found = boards(self._all_series())
-        if self._is_json_requested(request):
-            return data(board_data(found))
-        return self._page(
-            request,
-            "board.html.j2",
-            together=[
-                (one, RerunForm(request_of_board(one))) for one in found if not one.is_of_one_target
-            ],
-            alone=[one for one in found if one.is_of_one_target],
-            header=BOARD_HEADER,
-            lead=BOARDS_LEAD,
-        )
-
-    def changes(self, request: Request) -> Response:
-        """Suspected changes of all targets."""
-        series = self._all_series()
-        suspected, dismissed = divided(suspicions(series), dismissals.read(self._library.roots))
-        if self._is_json_requested(request):
-            return data(changes_data(suspected, dismissed))
-        return self._page(
-            request,
-            "changes.html.j2",
-            changes=[
-                (
-                    one.series.target,
-                    change_sentence(one.change),
-                    one.cause,
-                    answer_of_suspicion(one),
-                    one.key,
-                )
-                for one in suspected
-            ],
-            dismissed=[
-                (one.series.target, change_sentence(one.change), dismissal)
-                for one, dismissal in dismissed
-            ],
-        )
-
-    def machines(self, request: Request) -> Response:
-        """Classes of machines, and what disturbed trials there."""
-        library = self._library
-        found = list(machine_classes(library.headers(), library.checks(), library.machine_days()))
-        if self._is_json_requested(request):
-            return data(machines_data(found))
-        return self._page(
-            request,
-            "machines.html.j2",
-            machines=found,
-            campaigns=CAMPAIGNS,
-            campaigns_max=CAMPAIGNS_MAX,
-            campaigns_kept=CAMPAIGNS_MIN,
-        )
-
-    def _all_series(self) -> list[Series]:
-        return [one for name in self._library.targets() for one in self._library.series(name)]
-
-    def _page(self, request: Request, template: str, **values: Any) -> HTMLResponse:
-        """A page with data, which says what it does not show yet."""
-        left = self._library.left()
-        return self._pages.page(request, template, has_data=True, indexing=left, **values)
-
-    def _is_json_requested(self, request: Request) -> bool:
-        """As `is_json_requested`: programs get all runs, or none.
-
-        Raises:
-            HTTPException: There is no such form (400), or runs are being indexed (503).
-        """
-        is_requested = is_json_requested(request)
-        if is_requested and (left := self._library.left()):
-            raise HTTPException(503, f"{left.sentence}\n", {"retry-after": RETRY_S})
-        return is_requested
-
-    def _missing(self, request: Request, text: str = "") -> HTMLResponse:
-        text = text or "No run of the folders has this key; the list shows those that are there."
-        return self._message(request, "Not found", text, 404)
-
-    def _message(self, request: Request, title: str, text: str, status: int) -> HTMLResponse:
-        return self._pages.page(request, "message.html.j2", status=status, title=title, text=text)
-
-
-def _machine_choices(runs: Sequence[ListedRun]) -> list[tuple[str, str]]:
-    texts = {one.row.machine: one.row.machine_text for one in runs}
-    return sorted((key, clean(text)) for key, text in texts.items())
-
-
-def _runs_of(series: Series) -> list[str]:
-    """Keys of the runs behind the newest points of a series, earliest first."""
-    keys = [key for point in series.points[-POINTS_MAX:] for key in point.runs]
-    return keys[-RUNS_MAX:]
-
 
 # The files of a run's report, by suffix.
 REPORT_TYPES = {
@@ -312,91 +63,309 @@ REPORT_TYPES = {
     "txt": "text/plain",
 }
 
-# Choices of a run to compare with.
-OTHERS_MAX = 100
-
-# Links to the explanation of a run's targets.
-EXPLAINED_MAX = 3
+# Choices of a run to compare with, and links to the explanation of a run's targets.
+OTHERS_MAX, EXPLAINED_MAX = 100, 3
 
 # Reports at hand: of a quick run of seven one has 120 KB, and takes 0.3 s to be made.
 REPORTS_KEPT = 16
 
+REASON_SIZE_MAX = 500
 
-class RunPages:
-    """Their endpoints are functions, so that they run in threads beside the server's."""
+NO_RUN = "No run of the folders has this key; the list shows those that are there."
 
-    def __init__(self, library: Library, pages: Pages) -> None:
-        """Shows what is in `library`."""
-        self._library = library
-        self._pages = pages
 
-    def routes(self) -> list[Route]:
-        """All of them; a run is found by its key only, never by a path."""
-        run = "/runs/{key}"
-        return [
-            Route(run, self.run),
-            *(Route(f"{run}/report.{kind}", self.report, name=kind) for kind in REPORT_TYPES),
-        ]
+def runs(site: Site, request: Request) -> Page:
+    query = read_query(request.query_params)
+    listed = site.runs.listed()
+    every = runs_found(listed, query)
+    found = page_of(every, query)
 
-    def run(self, request: Request) -> Response:
-        """A run: its report."""
-        try:
-            run = self._library.run(request.path_params["key"])
-        except KeyError:
-            return self._missing(request)
+    def sorted_by(name: str) -> str:
+        turned = query.sort == name and not query.is_ascending
+        return replace(query, sort=name, is_ascending=turned, after="").url
+
+    machines = {one.row.machine: one.row.machine_text for one in listed}
+    values = {
+        "query": query,
+        "page": found,
+        "sorted_by": sorted_by,
+        "next_page": replace(query, after=found.next_after).url,
+        "commands": sorted({one.row.verb for one in listed}),
+        "machines": sorted((key, clean(text)) for key, text in machines.items()),
+        "notes": site.runs.notes,
+        "roots": [str(root) for root in site.runs.roots],
+    }
+    return Page(
+        "runs.html.j2",
+        values,
+        lambda: page_data.runs_data(one.run for one in every),
+        lists_runs=True,
+    )
+
+
+def run(site: Site, request: Request) -> Page | Response:
+    """A run: its report, and what can be done about it."""
+    found = _run_of(site.runs, request)
+    if is_json_requested(request):
+        return _report(found, "json")
+    problem, report = "", None
+    try:
+        report = _report_on_page(found.row.run, found.folder, found.unfinished)
+    except InputError as error:
+        problem = str(error)
+    folder = experiment_folder(found)
+    raced = [arm.target for arm in found.arms if not (arm.is_floor or arm.is_control)]
+    others = [one for one in site.runs.headers() if one.row.run != found.row.run]
+    like = [one for one in others if one.row.workload == found.row.workload]
+    values = {
+        "run": found,
+        "report": report,
+        "problem": problem,
+        "experiment": found.row.experiment or folder.name if folder else "",
+        "targets": sorted({arm.target for arm in found.arms if not arm.is_control}),
+        "again": _again(found),
+        "asked": RerunForm(found.row.asked),
+        "explained": list(dict.fromkeys(raced))[:EXPLAINED_MAX],
+        "others": _likest(found, like or others)[:OTHERS_MAX],
+    }
+    return Page("run.html.j2", values)
+
+
+def run_report(site: Site, request: Request) -> Response:
+    """A run's report as a file."""
+    return _report(_run_of(site.runs, request), request.url.path.rpartition(".")[2])
+
+
+def experiments(site: Site, request: Request) -> Page:
+    """Every experiment that has a run, newest first."""
+    del request
+    found = found_experiments(site.runs.headers())
+    values = {"experiments": found}
+    return Page(
+        "experiments.html.j2", values, lambda: page_data.experiments_data(found), lists_runs=True
+    )
+
+
+def experiment(site: Site, request: Request) -> Page | Response:
+    """The report of the experiment that a run belongs to."""
+    folder = experiment_folder(_run_of(site.runs, request))
+    if folder is None:
+        raise PageError("Not found", "This run belongs to no experiment.", 404)
+    try:
         if is_json_requested(request):
-            return self._report(request, run, "json")
-        problem, report = "", None
-        try:
-            report = _report_on_page(run.row.run, run.folder, run.unfinished)
-        except InputError as error:
-            problem = str(error)
-        folder = experiment_folder(run)
-        raced = [arm.target for arm in run.arms if not (arm.is_floor or arm.is_control)]
-        others = [one for one in self._library.headers() if one.row.run != run.row.run]
-        like = [one for one in others if one.row.workload == run.row.workload]
-        return self._pages.page(
-            request,
-            "run.html.j2",
-            run=run,
-            report=report,
-            problem=problem,
-            experiment=run.row.experiment or folder.name if folder else "",
-            targets=sorted({arm.target for arm in run.arms if not arm.is_control}),
-            again=_again(run),
-            asked=RerunForm(run.row.asked),
-            explained=list(dict.fromkeys(raced))[:EXPLAINED_MAX],
-            others=_likest(run, like or others)[:OTHERS_MAX],
-        )
+            # It has all of its runs, also while others are indexed.
+            return json_response(experiment_text(folder, "json"))
+        report = page.content(experiment_text(folder))
+    except InputError as error:
+        raise PageError("The report cannot be made", str(error), 409) from error
+    every = found_experiments(site.runs.headers())
+    known = next(one for one in every if one.folder == folder)
+    values = {"known": known, "report": report}
+    return Page("experiment_page.html.j2", values, dict, lists_runs=True)
 
-    def report(self, request: Request) -> Response:
-        """A run's report as a file."""
-        kind = request.url.path.rpartition(".")[2]
-        try:
-            run = self._library.run(request.path_params["key"])
-        except KeyError:
-            return self._missing(request)
-        return self._report(request, run, kind)
 
-    def _report(self, request: Request, run: IndexedRun, kind: str) -> Response:
-        name = run.row.run[:8]
-        try:
-            text = report_text(Path(run.folder), kind)
-        except InputError as error:
-            return self._message(request, "The report cannot be made", str(error), 409)
-        headers = {}
-        if kind == "html":
-            # It has scripts and styles of its own: it is saved, and not shown under our origin.
-            headers["content-disposition"] = f'attachment; filename="jissoku-{name}.html"'
-        media_type = f"{REPORT_TYPES[kind]}; charset=utf-8"
-        return Response(text, media_type=media_type, headers=headers)
+def diff(site: Site, request: Request) -> Page:
+    """Two runs side by side."""
+    keys = request.query_params.getlist("run")
+    if len(set(keys)) != 2:
+        raise PageError("Select two runs", "Exactly two runs of the list are compared.", 400)
+    try:
+        found = site.runs.difference(keys[0], keys[1])
+    except KeyError as error:
+        raise PageError("Not found", NO_RUN, 404) from error
+    values = {
+        "found": found,
+        "pair": list(zip(("Earlier", "Later"), found.runs, strict=True)),
+        "facts": page_data.pair_facts(found),
+        "changes": page_data.changes_table(found),
+        "answers": [RerunForm(request) for request in confirming_requests(found)],
+        "tau": tau_sentence(found.tau),
+    }
+    return Page("diff.html.j2", values, lambda: page_data.difference_data(found), lists_runs=True)
 
-    def _missing(self, request: Request, text: str = "") -> HTMLResponse:
-        text = text or "No run of the folders has this key; the list shows those that are there."
-        return self._message(request, "Not found", text, 404)
 
-    def _message(self, request: Request, title: str, text: str, status: int) -> HTMLResponse:
-        return self._pages.page(request, "message.html.j2", status=status, title=title, text=text)
+def targets(site: Site, request: Request) -> Page:
+    del request
+    newest: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for one in site.runs.headers():
+        for name in {arm.target for arm in one.arms if not arm.is_control}:
+            counts[name] += 1
+            newest[name] = one.row.started_utc
+    rows = [(name, counts[name], newest[name]) for name in sorted(newest)]
+    columns = ("target", "runs", "newest_utc")
+    return Page(
+        "targets.html.j2",
+        {"rows": rows},
+        lambda: {"targets": [dict(zip(columns, row, strict=True)) for row in rows]},
+        lists_runs=True,
+    )
+
+
+def target(site: Site, request: Request) -> Page:
+    """A target's cost over time, by the rules of docs/history.md."""
+    name = request.query_params.get("name", "")
+    if name not in site.runs.targets():
+        raise PageError("Not found", "No run has this target.", 404)
+    series = site.runs.series(name)
+    ratios = machine_ratios(series)
+    values = {
+        "name": name,
+        "sections": [
+            (
+                series_figure(one, number),
+                series_sentences(one),
+                _runs_of(one),
+                answers_of_series(one),
+            )
+            for number, one in enumerate(series)
+        ],
+        "machines": [(*page_data.machines_table(one), machines_sentences(one)) for one in ratios],
+    }
+    return Page(
+        "target.html.j2",
+        values,
+        lambda: page_data.target_data(name, series, ratios),
+        lists_runs=True,
+    )
+
+
+def board(site: Site, request: Request) -> Page:
+    """The newest cost of every target, a table for each question."""
+    del request
+    found = boards(site.runs.all_series())
+    values = {
+        "together": [
+            (one, RerunForm(request_of_board(one))) for one in found if not one.is_of_one_target
+        ],
+        "alone": [one for one in found if one.is_of_one_target],
+        "header": BOARD_HEADER,
+        "lead": BOARDS_LEAD,
+    }
+    return Page("board.html.j2", values, lambda: page_data.board_data(found), lists_runs=True)
+
+
+def changes(site: Site, request: Request) -> Page:
+    """Suspected changes of all targets."""
+    del request
+    every = suspicions(site.runs.all_series())
+    suspected, dismissed = divided(every, dismissals.read(site.runs.roots))
+    values = {
+        "changes": [
+            (
+                one.series.target,
+                change_sentence(one.change),
+                one.cause,
+                answer_of_suspicion(one),
+                one.key,
+            )
+            for one in suspected
+        ],
+        "dismissed": [
+            (one.series.target, change_sentence(one.change), dismissal)
+            for one, dismissal in dismissed
+        ],
+    }
+    return Page(
+        "changes.html.j2",
+        values,
+        lambda: page_data.changes_data(suspected, dismissed),
+        lists_runs=True,
+    )
+
+
+def dismiss(site: Site, request: Request, fields: Fields) -> str:
+    """Dismisses a suspicion for the reason in the form; without one it is open again."""
+    assert site.jobs is not None, "nothing is changed by read-only pages"
+    key = request.path_params["key"]
+    reason = fields.get("reason", [""])[0].strip()[:REASON_SIZE_MAX]
+    try:
+        one = with_key(suspicions(site.runs.all_series()), key)
+        dismissals.add(site.jobs.root, key, one.series.target, reason)
+    except InputError as error:
+        raise PageError("Not done", str(error), 404) from error
+    return "/changes"
+
+
+def machines(site: Site, request: Request) -> Page:
+    """Classes of machines, and what disturbed trials there."""
+    del request
+    index = site.runs
+    found = list(page_data.machine_classes(index.headers(), index.checks(), index.machine_days()))
+    values = {
+        "machines": found,
+        "campaigns": CAMPAIGNS,
+        "campaigns_max": CAMPAIGNS_MAX,
+        "campaigns_kept": CAMPAIGNS_MIN,
+    }
+    return Page("machines.html.j2", values, lambda: page_data.machines_data(found), lists_runs=True)
+
+
+def servers(site: Site, request: Request) -> Page:
+    """Live figures of running servers, which are read only while a page is open."""
+    del request
+    values = {"servers": _figures(site), "version": _version(site)}
+    return Page("servers.html.j2", values, lambda: page_data.servers_data(site.servers))
+
+
+def server_figures(site: Site, request: Request) -> Look:
+    """The figures whenever they have changed."""
+    seen = request.headers.get("last-event-id", request.query_params.get("after", ""))
+
+    def look() -> tuple[str, str, str] | None:
+        nonlocal seen
+        found = _figures(site)
+        if _version(site) == seen:
+            return None
+        seen = _version(site)
+        return "progress", seen, site.fill("server_figures.html.j2", servers=found)
+
+    return look
+
+
+def indexing(site: Site, request: Request) -> Look:
+    """How many runs are left to be indexed whenever that has changed, until none is."""
+    del request
+    before = ""
+
+    def look() -> tuple[str, str, str] | None:
+        nonlocal before
+        left = site.runs.left()
+        earlier, before = before, site.fill("indexing.html.j2", indexing=left)
+        return None if before == earlier else ("progress" if left else "done", "", before)
+
+    return look
+
+
+def _figures(site: Site) -> list[dict[str, object]]:
+    for server in site.servers:
+        server.look()
+    return [shown(server, number) for number, server in enumerate(site.servers)]
+
+
+def _version(site: Site) -> str:
+    return "-".join(str(server.version) for server in site.servers)
+
+
+def _run_of(index: RunIndex, request: Request) -> IndexedRun:
+    try:
+        return index.run(request.path_params["key"])
+    except KeyError as error:
+        raise PageError("Not found", NO_RUN, 404) from error
+
+
+def _report(run: IndexedRun, kind: str) -> Response:
+    try:
+        text = report_text(Path(run.folder), kind)
+    except InputError as error:
+        raise PageError("The report cannot be made", str(error), 409) from error
+    headers = {}
+    if kind == "html":
+        # It has scripts and styles of its own: it is saved, and not shown under our origin.
+        name = f"jissoku-{run.row.run[:8]}.html"
+        headers["content-disposition"] = f'attachment; filename="{name}"'
+    media_type = f"{REPORT_TYPES[kind]}; charset=utf-8"
+    return Response(text, media_type=media_type, headers=headers)
 
 
 @lru_cache(maxsize=REPORTS_KEPT)
@@ -426,60 +395,7 @@ def _likest(run: IndexedRun, others: Sequence[IndexedRun]) -> list[IndexedRun]:
     return sorted(newest_first, key=lambda one: -len(names & {arm.target for arm in one.arms}))
 
 
-REASON_SIZE_MAX = 500
-
-
-class IndexingPages:
-    """A stream for the notice on other pages."""
-
-    def __init__(self, library: Library, pages: Pages, streams: Streams) -> None:
-        """Says what `library` does not show yet."""
-        self._library = library
-        self._pages = pages
-        self._streams = streams
-
-    def routes(self) -> list[Route]:
-        return [Route("/indexing/stream", self.stream)]
-
-    async def stream(self, request: Request) -> Response:
-        """Server-sent events: how many runs are left whenever that has changed, until none is."""
-        del request
-        shown = ""
-
-        def look() -> tuple[str, str, str] | None:
-            """The next event: its type, id and text; None if nothing has changed."""
-            nonlocal shown
-            left = self._library.left()
-            before, shown = shown, self._pages.fill("indexing.html.j2", indexing=left)
-            return None if shown == before else ("progress" if left else "done", "", shown)
-
-        return StreamingResponse(self._streams.events(look), media_type="text/event-stream")
-
-
-class DismissingPages:
-    def __init__(self, library: Library, root: Path, pages: Pages) -> None:
-        """Dismissals are written to `root`."""
-        self._library = library
-        self._root = root
-        self._pages = pages
-
-    def routes(self) -> list[Route]:
-        return [Route("/changes/{key}/dismiss", self.dismiss, methods=["POST"])]
-
-    async def dismiss(self, request: Request) -> Response:
-        """Dismisses a suspicion for the reason in the form; without one it is open again."""
-        try:
-            fields = await posted(request)
-            reason = fields.get("reason", [""])[0].strip()[:REASON_SIZE_MAX]
-            await run_in_threadpool(self._dismiss, request.path_params["key"], reason)
-        except (FormError, InputError) as error:
-            status = 403 if isinstance(error, FormError) else 404
-            return self._pages.page(
-                request, "message.html.j2", status=status, title="Not done", text=str(error)
-            )
-        return RedirectResponse("/changes", 303)
-
-    def _dismiss(self, key: str, reason: str) -> None:
-        series = [one for name in self._library.targets() for one in self._library.series(name)]
-        one = with_key(suspicions(series), key)
-        dismissals.add(self._root, key, one.series.target, reason)
+def _runs_of(series: Series) -> list[str]:
+    """Keys of the runs behind the newest points of a series, earliest first."""
+    keys = [key for point in series.points[-POINTS_MAX:] for key in point.runs]
+    return keys[-RUNS_MAX:]

@@ -6,7 +6,6 @@ which takes seconds. Nothing is queried, rendered or polled meanwhile.
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from threading import Event
 
@@ -35,8 +34,21 @@ STOPS = "/cancel"
 # In the scope of a request that has waited: for how many seconds.
 WAITED = "jissoku.waited"
 
+# Seconds between two polls while a page follows a job: half of that passes on average between a
+# trial's end and its mark on the page.
+POLL_S = 0.2
+
+# Polls between two comments, which detect closed connections.
+QUIET_LOOKS = 75
+
+# Milliseconds after which the browser reconnects.
+RETRY_MS = 2000
+
+# Events after which a browser closes the stream.
+LAST = {"reload", "done"}
+
 SecondsLeft = Callable[[], float]
-Page = tuple[Message, bytes]
+Look = Callable[[], tuple[str, str, str] | None]
 
 
 async def silence(seconds_left: SecondsLeft) -> float:
@@ -54,7 +66,8 @@ class Quiet:
         """`seconds_left` says how long load will still be sent; 0 if there is none."""
         self._app = app
         self._seconds_left = seconds_left
-        self._held: OrderedDict[tuple[str, str], Page] = OrderedDict()
+        # The pages that were sent last are at the end.
+        self._held: dict[tuple[str, str], tuple[Message, bytes]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers at once, with what is at hand, or after the load."""
@@ -73,8 +86,7 @@ class Quiet:
             await send(head)
             await send({"type": "http.response.body", "body": body})
             return
-        waited_s = await silence(self._seconds_left)
-        scope[WAITED] = waited_s
+        scope[WAITED] = await silence(self._seconds_left)
         await self._app(scope, receive, self._keeping(key, scope, send))
 
     def _keeping(self, key: tuple[str, str], scope: Scope, send: Send) -> Send:
@@ -88,17 +100,14 @@ class Quiet:
             elif head is not None:
                 body = message.get("body", b"")
                 if not message.get("more_body", False) and len(body) <= SIZE_MAX:
-                    self._hold(key, (head, body))
+                    self._held.pop(key, None)
+                    self._held[key] = head, body
+                    if len(self._held) > PAGES_MAX:
+                        del self._held[next(iter(self._held))]
                 head = None
             await send(message)
 
         return send_kept
-
-    def _hold(self, key: tuple[str, str], page: Page) -> None:
-        self._held[key] = page
-        self._held.move_to_end(key)
-        if len(self._held) > PAGES_MAX:
-            self._held.popitem(last=False)
 
 
 def _key(scope: Scope) -> tuple[str, str]:
@@ -108,32 +117,11 @@ def _key(scope: Scope) -> tuple[str, str]:
     return scope.get(SESSION, ""), f"{encodings} {scope['path']}?{query}"
 
 
-# Seconds between two polls while a page follows a job: half of that passes on average between a
-# trial's end and its mark on the page.
-POLL_S = 0.2
-
-# Polls between two comments, which detect closed connections.
-QUIET_LOOKS = 75
-
-# Milliseconds after which the browser reconnects.
-RETRY_MS = 2000
-
-# Events after which a browser closes the stream.
-LAST = {"reload", "done"}
-
-Look = Callable[[], tuple[str, str, str] | None]
-
-
-def no_load() -> float:
-    """Where nothing is measured."""
-    return 0.0
-
-
 class Streams:
     """All streams of one server; they end when it does, and are silent while load is sent."""
 
-    def __init__(self, seconds_left: SecondsLeft = no_load) -> None:
-        """None is open; `seconds_left` says how long load will still be sent."""
+    def __init__(self, seconds_left: SecondsLeft = lambda: 0.0) -> None:
+        """`seconds_left` says how long load will still be sent."""
         self.closing = Event()
         self.seconds_left = seconds_left
 

@@ -5,27 +5,21 @@ s, which would reach into the next one.
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Condition, Lock, Thread
-from typing import Any, Self
+from typing import Self, TypeVar
 
 from jissoku.errors import InputError, JissokuError
-from jissoku.inference.series import machine_ratios
 from jissoku.measure.history import FoundRuns, History, index_in, open_history, rows_of
-from jissoku.model.history import (
-    IndexedRun,
-    MachineDay,
-    MachineRatio,
-    RunDifference,
-    RunRows,
-    Series,
-)
+from jissoku.model.history import IndexedRun, MachineDay, RunDifference, RunRows, Series
 from jissoku.records.experiment import is_experiment, is_finished
 from jissoku.system.background import enter_idle_class
 from jissoku.system.measurement_lock import is_measuring
 from jissoku.ui.runs_table import ListedRun, listed_run
+
+Found = TypeVar("Found")
 
 # Seconds for which a page waits for runs that it sees for the first time: one is indexed in 0.2.
 WAIT_S = 1.0
@@ -42,19 +36,13 @@ END_LIMIT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Indexing:
-    """What is left to be indexed.
-
-    Attributes:
-        count: Of runs, at least one.
-        is_paused: Whether a measurement runs.
-    """
+    """How many runs are left to be indexed, and whether a measurement has paused that."""
 
     count: int
     is_paused: bool
 
     @property
     def sentence(self) -> str:
-        """For a page or another answer that does not show these runs."""
         runs, they = f"{self.count} runs are", "they are"
         if self.count == 1:
             runs, they = "1 run is", "it is"
@@ -65,23 +53,24 @@ class Indexing:
 
 
 class Indexer:
-    """A thread that indexes runs. As a context manager it ends with the block."""
+    """A thread that indexes runs. As a context manager it ends with the block.
+
+    Attributes:
+        parts: How many parts were written: after each, the index has more runs.
+        broken: By key of a run why its records cannot be read; replaced, never changed.
+        problem: Why the index cannot be written; empty if it can.
+    """
 
     def __init__(self, cache: Path | None = None, *, is_background: bool = False) -> None:
-        """Starts nothing yet.
-
-        Args:
-            cache: Folder of the index; default: the user's cache.
-            is_background: Whether the thread is in the idle class.
-        """
+        """`cache` is the folder of the index; `is_background`: the thread is in the idle class."""
         self._cache = cache
         self._is_background = is_background
         self._changed = Condition()
         self._waiting: dict[str, str] = {}
-        self._broken: dict[str, str] = {}
+        self.broken: dict[str, str] = {}
         self._written: dict[str, int] = {}
-        self._parts = 0
-        self._problem = ""
+        self.parts = 0
+        self.problem = ""
         self._is_ending = False
         self._thread = Thread(target=self._run, name="indexer", daemon=True)
 
@@ -95,22 +84,6 @@ class Indexer:
             self._is_ending = True
             self._changed.notify_all()
         self._thread.join(END_LIMIT_S)
-
-    @property
-    def parts(self) -> int:
-        """How many parts were written: after each, the index has more runs."""
-        return self._parts
-
-    @property
-    def broken(self) -> Mapping[str, str]:
-        """By key of a run why its records cannot be read."""
-        with self._changed:
-            return dict(self._broken)
-
-    @property
-    def problem(self) -> str:
-        """Why the index cannot be written; empty if it can."""
-        return self._problem
 
     def left(self) -> Indexing | None:
         """What is left to be indexed; None: nothing."""
@@ -126,12 +99,12 @@ class Indexer:
                 in the index.
         """
         with self._changed:
-            self._broken = {key: why for key, why in self._broken.items() if key in runs}
+            self.broken = {key: why for key, why in self.broken.items() if key in runs}
             self._written = {key: part for key, part in self._written.items() if part > parts}
-            done = self._broken.keys() | self._written.keys()
+            done = self.broken.keys() | self._written.keys()
             waiting = {key: folder for key, folder in runs.items() if key not in done}
             has_new = bool(waiting.keys() - self._waiting.keys())
-            self._waiting, self._problem = waiting, ""
+            self._waiting, self.problem = waiting, ""
             self._changed.notify_all()
             if has_new and not is_measuring():
                 self._changed.wait_for(lambda: not self._waiting or self._is_ending, WAIT_S)
@@ -162,7 +135,7 @@ class Indexer:
                 self._note_part(rows)
             except JissokuError as error:
                 with self._changed:
-                    self._problem = str(error)
+                    self.problem = str(error)
                     self._waiting.clear()
                     self._changed.notify_all()
 
@@ -197,7 +170,7 @@ class Indexer:
         except InputError as error:
             with self._changed:
                 if self._waiting.pop(key, None) is not None:
-                    self._broken[key] = str(error)
+                    self.broken = self.broken | {key: str(error)}
                 self._changed.notify_all()
             return None
 
@@ -205,8 +178,8 @@ class Indexer:
         with self._changed:
             for key in keys:
                 self._waiting.pop(key, None)
-                self._written[key] = self._parts + 1
-            self._parts += 1
+                self._written[key] = self.parts + 1
+            self.parts += 1
             self._changed.notify_all()
 
     def _pause(self) -> None:
@@ -230,18 +203,18 @@ class CheckCount:
     count: int
 
 
-class Library:
+class RunIndex:
     """Runs below some folders; its methods may be called from several threads."""
 
     def __init__(
         self, roots: Sequence[Path], cache: Path | None = None, indexer: Indexer | None = None
     ) -> None:
-        """Nothing is read yet.
+        """Without an indexer, new runs are added when runs are asked for.
 
         Args:
             roots: Folders of runs; a missing one has none.
             cache: Folder of the index; default: the user's cache.
-            indexer: Adds new runs to the index; None: they are added when runs are asked for.
+            indexer: Adds new runs to the index.
         """
         self.roots = tuple(roots)
         self._cache = cache
@@ -259,9 +232,7 @@ class Library:
 
     def headers(self) -> tuple[IndexedRun, ...]:
         """All runs, earliest first, without their measurements."""
-        with self._lock:
-            found = self._refreshed()
-            return found.headers() if found else ()
+        return self._ask(History.headers, ())
 
     def listed(self) -> tuple[ListedRun, ...]:
         """All runs, earliest first, with the text of lists and searches, computed once for each."""
@@ -272,9 +243,10 @@ class Library:
             return self._listed[1]
 
     def targets(self) -> tuple[str, ...]:
-        with self._lock:
-            found = self._refreshed()
-            return found.targets() if found else ()
+        return self._ask(History.targets, ())
+
+    def all_series(self) -> list[Series]:
+        return [one for name in self.targets() for one in self.series(name)]
 
     def run(self, key: str) -> IndexedRun:
         """A run by its whole key; one that has just ended is looked for at once.
@@ -282,15 +254,19 @@ class Library:
         Raises:
             KeyError: There is none.
         """
-        try:
-            return next_or_key_error(self.headers(), key)
-        except KeyError:
+        if (found := self._known(key)) is None:
             with self._lock:
                 self._looked = None
                 self._refreshed()
                 if self._indexer is not None:
                     self._indexer.index_now(key)
-            return next_or_key_error(self.headers(), key)
+            found = self._known(key)
+        if found is None:
+            raise KeyError(key)
+        return found
+
+    def _known(self, key: str) -> IndexedRun | None:
+        return next((run for run in self.headers() if run.row.run == key), None)
 
     def difference(self, first: str, second: str) -> RunDifference:
         """Compares two runs relative to arms that are the same program in both.
@@ -298,21 +274,14 @@ class Library:
         Raises:
             KeyError: There is no run of a key.
         """
-        with self._lock:
-            found = self._refreshed()
-            if found is None:
-                raise KeyError(first)
-            return found.difference(first, second)
+        found = self._ask(lambda history: history.difference(first, second), None)
+        if found is None:
+            raise KeyError(first)
+        return found
 
     def series(self, target: str) -> tuple[Series, ...]:
         """A target's cost over time, a series for each question."""
-        with self._lock:
-            found = self._refreshed()
-            return found.series(target) if found else ()
-
-    def machine_ratios(self, series: Sequence[Series]) -> tuple[MachineRatio, ...]:
-        """A target on each class of machines."""
-        return machine_ratios(series)
+        return self._ask(lambda history: history.series(target), ())
 
     def checks(self) -> tuple[CheckCount, ...]:
         """Which checks rejected trials, by class of machines, most often first."""
@@ -320,23 +289,22 @@ class Library:
             "SELECT machine, name, outcome, count(*) FROM checks JOIN runs USING (run)"
             " GROUP BY machine, name, outcome ORDER BY count(*) DESC, machine, name, outcome"
         )
+
+        def counts(history: History) -> tuple[CheckCount, ...]:
+            with history.reading():
+                return tuple(CheckCount(*row) for row in history.session.execute(query))
+
+        return self._ask(counts, ())
+
+    def _ask(self, question: Callable[[History], Found], otherwise: Found) -> Found:
+        """What the index answers; `otherwise` if there is no run."""
         with self._lock:
-            rows = self._rows(query)
-        return tuple(CheckCount(*row) for row in rows)
+            history = self._refreshed()
+            return otherwise if history is None else question(history)
 
     def machine_days(self) -> tuple[MachineDay, ...]:
         """What disturbed trials, by day and class of machines, earliest first."""
-        with self._lock:
-            found = self._refreshed()
-            return found.machine_days() if found else ()
-
-    def _rows(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """The rows that a query finds. The lock is held."""
-        found = self._refreshed()
-        if found is None:
-            return []
-        with found.reading():
-            return found.session.execute(query, list(values)).fetchall()
+        return self._ask(History.machine_days, ())
 
     def _refreshed(self) -> History | None:
         """The index, up to date but for runs that are being indexed; None if there is no run.
@@ -373,18 +341,6 @@ class Library:
         if self._indexer.left() is None and not self._indexer.problem:
             found.check_any()
         return found.opened()
-
-
-def next_or_key_error(runs: Sequence[IndexedRun], key: str) -> IndexedRun:
-    """The run of a key.
-
-    Raises:
-        KeyError: There is none.
-    """
-    for run in runs:
-        if run.row.run == key:
-            return run
-    raise KeyError(key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,12 +11,7 @@ PAGE_ROWS = 50
 
 @dataclass(frozen=True, slots=True)
 class ListedRun:
-    """A run as a list needs it.
-
-    Attributes:
-        arms: Those that it is about.
-        searched: Everything that a search looks at, in lower case.
-    """
+    """A run with its arms, and everything that a search looks at, in lower case."""
 
     run: IndexedRun
     arms: str
@@ -24,7 +19,6 @@ class ListedRun:
 
     @property
     def row(self) -> RunRow:
-        """What is known of the run as a whole."""
         return self.run.row
 
 
@@ -75,11 +69,9 @@ class RunQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunPage:
-    """A page of the list.
+    """A page of the list, and the count of runs that the query finds on all pages.
 
-    Attributes:
-        count: Of runs that the query finds on all pages.
-        next_after: The key that the next page begins after; empty on the last one.
+    `next_after` is the key that the next page begins after; empty on the last one.
     """
 
     runs: tuple[IndexedRun, ...]
@@ -101,12 +93,7 @@ def read_query(values: Mapping[str, str]) -> RunQuery:
 
 
 def runs_found(runs: Sequence[ListedRun], query: RunQuery) -> list[ListedRun]:
-    """The runs that a query finds, in its order, of all pages.
-
-    Args:
-        runs: All runs, earliest first.
-        query: Which, and in which order.
-    """
+    """The runs that a query finds, in its order, of all pages; `runs` are all, earliest first."""
     words = query.text.lower().split()
     found = [
         one

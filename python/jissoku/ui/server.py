@@ -8,8 +8,9 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Event
 from types import FrameType
@@ -19,112 +20,120 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, ExceptionHandler
 
 import jissoku
 from jissoku.errors import InputError, JissokuError
 from jissoku.system.background import background_cores, call_in_idle_class, registered_viewer
 from jissoku.system.cores import available_cores, pin_process
 from jissoku.system.measurement_lock import load_seconds_left
+from jissoku.ui import job_pages, pages
 from jissoku.ui.guard import Access, Guard
-from jissoku.ui.job_pages import JobPages, Starting
-from jissoku.ui.jobs import COMMAND, JobQueue, Runner
-from jissoku.ui.pages import DismissingPages, IndexingPages, ReadingPages, RunPages
+from jissoku.ui.jobs import COMMAND, JobQueue, JobServices, Runner
 from jissoku.ui.quiet import ENCODINGS, Quiet, Streams
-from jissoku.ui.render import Pages, static_files
-from jissoku.ui.run_index import Indexer, Library
-from jissoku.ui.watched_servers import ServerPages, WatchedServer
+from jissoku.ui.render import PageError, Site, static_files
+from jissoku.ui.run_index import Indexer, RunIndex
+from jissoku.ui.watched_servers import WatchedServer
 
 # Of gzip. A report of 127 KB becomes 26 KB in 2 ms; level 9 takes twice as long for 1 % less.
 LEVEL = 6
 
 
-def application(
-    library: Library,
-    access: Access,
-    starting: Starting | None,
-    streams: Streams,
-    servers: Sequence[WatchedServer] = (),
-) -> ASGIApp:
-    """All pages; `access.port` has to be set before the first request.
+# What shows something, by path.
+PAGES = {
+    "/": pages.runs,
+    "/runs/{key}": pages.run,
+    **{f"/runs/{{key}}/report.{kind}": pages.run_report for kind in pages.REPORT_TYPES},
+    "/runs/{key}/experiment": pages.experiment,
+    "/experiments": pages.experiments,
+    "/diff": pages.diff,
+    "/targets": pages.targets,
+    "/target": pages.target,
+    "/board": pages.board,
+    "/changes": pages.changes,
+    "/machines": pages.machines,
+    "/servers": pages.servers,
+}
+STREAMS = {
+    "/indexing/stream": pages.indexing,
+    "/servers/stream": pages.server_figures,
+}
+# Of pages that start and change something.
+JOB_PAGES = {
+    "/start": job_pages.forms,
+    "/jobs": job_pages.jobs,
+    "/jobs/{key}": job_pages.job,
+}
+JOB_STREAMS = {"/jobs/{key}/stream": job_pages.job_events}
+ACTIONS = {
+    "/start/{kind}": job_pages.start,
+    "/jobs/{key}/cancel": job_pages.cancel,
+    "/jobs/{key}/first": job_pages.put_first,
+    "/changes/{key}/dismiss": pages.dismiss,
+}
 
-    While a measurement on this machine sends load they are silent, as the streams are. Without
-    `starting` they are read-only.
+
+def application(site: Site) -> ASGIApp:
+    """All pages; the port of `site.access` has to be set before the first request.
+
+    While a measurement on this machine sends load they are silent, as the streams are.
     """
-    is_read_only = starting is None
-    pages = Pages(
-        is_read_only=is_read_only,
-        allows_commands=starting is not None and starting.allows_commands,
-    )
-    changing = [] if starting is None else _changing_routes(library, starting, pages, streams)
+    is_read_only = site.jobs is None
+    shown, streams, actions = PAGES, STREAMS, {}
+    if not is_read_only:
+        shown, streams, actions = PAGES | JOB_PAGES, STREAMS | JOB_STREAMS, ACTIONS
+
+    async def enter(request: Request) -> Response:
+        """Exchanges the token for a cookie."""
+        access = site.access
+        session = access.enter(request.query_params.get("token", ""))
+        if session is None:
+            used = "This link has been used or is of an earlier start: see the terminal.\n"
+            return PlainTextResponse(used, 403)
+        response = RedirectResponse("/", 303)
+        response.set_cookie(access.cookie, session, httponly=True, samesite="strict", path="/")
+        return response
+
+    def message(title: str, status: int, text: str = "") -> ExceptionHandler:
+        async def answer(request: Request, error: Exception) -> Response:
+            return site.show(request, PageError(title, text or str(error), status).page)
+
+        return answer
+
+    async def problem(request: Request, error: Exception) -> Response:
+        assert isinstance(error, PageError)
+        return site.show(request, error.page)
+
     app = Starlette(
         routes=[
-            Route("/enter", _enter),
+            Route("/enter", enter),
             *_static_routes(),
-            *ReadingPages(library, pages).routes(),
-            *RunPages(library, pages).routes(),
-            *IndexingPages(library, pages, streams).routes(),
-            *changing,
-            *ServerPages(servers, pages, streams).routes(),
+            *(Route(path, site.page(make)) for path, make in shown.items()),
+            *(Route(path, site.stream(watch)) for path, watch in streams.items()),
+            *(Route(path, site.action(act), methods=["POST"]) for path, act in actions.items()),
         ],
-        exception_handlers={404: _not_found, JissokuError: _failed},
+        exception_handlers={
+            404: message("Not found", 404, "There is no such page."),
+            PageError: problem,
+            JissokuError: message("That did not work", 500),
+        },
     )
-    app.state.access = access
-    app.state.pages = pages
     compressed = GZipMiddleware(app, compresslevel=LEVEL)
-    return Guard(Quiet(compressed, streams.seconds_left), access, is_read_only=is_read_only)
+    quiet = Quiet(compressed, site.streams.seconds_left)
+    return Guard(quiet, site.access, is_read_only=is_read_only)
 
 
-def _changing_routes(
-    library: Library, starting: Starting, pages: Pages, streams: Streams
-) -> list[Route]:
-    return [
-        *JobPages(starting, pages, streams).routes(),
-        *DismissingPages(library, starting.root, pages).routes(),
-    ]
+def _static_routes() -> Iterator[Route]:
+    for name, (content, kind) in static_files().items():
+        yield Route(f"/static/{name}", partial(_static, content, gzip.compress(content), kind))
 
 
-async def _enter(request: Request) -> Response:
-    """Exchanges the token for a cookie."""
-    access: Access = request.app.state.access
-    session = access.enter(request.query_params.get("token", ""))
-    if session is None:
-        used = "This link has been used or is of an earlier start: see the terminal.\n"
-        return PlainTextResponse(used, 403)
-    response = RedirectResponse("/", 303)
-    response.set_cookie(access.cookie, session, httponly=True, samesite="strict", path="/")
-    return response
-
-
-def _static_routes() -> list[Route]:
-    def route(name: str, content: bytes, kind: str) -> Route:
-        headers = {"cache-control": "private, max-age=31536000, immutable", "vary": ENCODINGS}
-        # Once, because files are sent during a load too.
-        small = gzip.compress(content)
-
-        async def answer(request: Request) -> Response:
-            if "gzip" in request.headers.get(ENCODINGS, ""):
-                encoded = headers | {"content-encoding": "gzip"}
-                return Response(small, media_type=kind, headers=encoded)
-            return Response(content, media_type=kind, headers=headers)
-
-        return Route(f"/static/{name}", answer)
-
-    return [route(name, content, kind) for name, (content, kind) in static_files().items()]
-
-
-async def _not_found(request: Request, error: Exception) -> Response:
-    del error
-    pages: Pages = request.app.state.pages
-    text = "There is no such page."
-    return pages.page(request, "message.html.j2", status=404, title="Not found", text=text)
-
-
-async def _failed(request: Request, error: Exception) -> Response:
-    pages: Pages = request.app.state.pages
-    return pages.page(
-        request, "message.html.j2", status=500, title="That did not work", text=str(error)
-    )
+async def _static(content: bytes, small: bytes, kind: str, request: Request) -> Response:
+    """A file, compressed once, because files are sent during a load too."""
+    headers = {"cache-control": "private, max-age=31536000, immutable", "vary": ENCODINGS}
+    if "gzip" not in request.headers.get(ENCODINGS, ""):
+        return Response(content, media_type=kind, headers=headers)
+    return Response(small, media_type=kind, headers=headers | {"content-encoding": "gzip"})
 
 
 # Forms are small.
@@ -143,8 +152,7 @@ class UiConfig:
         port: 0 selects a free one.
         roots: Folders with runs; new runs go to the first one.
         cache: Of the index; None: the user's cache.
-        check: Parses a command line as the terminal does, and raises InputError.
-        allows_commands: Whether commands and URLs are accepted from forms.
+        check, allows_commands: As in `JobServices`.
         is_read_only: Whether nothing is started or changed. The queue of the first root is left to
             another server.
         metrics: Addresses of running servers, as `jissoku serve --metrics` has them.
@@ -179,27 +187,26 @@ def pages_in_thread(config: UiConfig) -> Iterator[str]:
     if config.is_background:
         place = pin_process(background_cores())
     with (
-        _runner(config) as runner,
+        _services(config) as services,
         _reserved(where, config.port),
         registered_viewer(),
         place,
-        _pages(config, runner, where, servers) as link,
+        _pages(config, services, where, servers) as link,
     ):
         yield link
 
 
 @contextmanager
-def _runner(config: UiConfig) -> Iterator[Runner | None]:
-    """What runs the jobs, once it is entered; None if the pages are read-only."""
+def _services(config: UiConfig) -> Iterator[JobServices | None]:
+    """What starts jobs, once its runner is entered; None if the pages are read-only."""
     if config.is_read_only:
         yield None
         return
-    queue = JobQueue(config.roots[0])
-    try:
+    root = config.roots[0]
+    with closing(JobQueue(root)) as queue:
         # Known before this process leaves some of them: jobs may use all.
-        yield Runner(queue, config.command, available_cores())
-    finally:
-        queue.close()
+        runner = Runner(queue, config.command, available_cores())
+        yield JobServices(queue, runner, root, config.check, config.allows_commands)
 
 
 @contextmanager
@@ -220,22 +227,12 @@ def _reserved(where: str, port: int) -> Iterator[None]:
 
 @contextmanager
 def _pages(
-    config: UiConfig, runner: Runner | None, where: str, servers: Sequence[WatchedServer]
+    config: UiConfig, jobs: JobServices | None, where: str, servers: Sequence[WatchedServer]
 ) -> Iterator[str]:
-    access, streams = Access(where), Streams(load_seconds_left)
     indexer = Indexer(config.cache, is_background=config.is_background)
-    library = Library(config.roots, config.cache, indexer)
-    starting = None
-    if runner is not None:
-        starting = Starting(
-            queue=runner.queue,
-            runner=runner,
-            root=config.roots[0],
-            library=library,
-            check=config.check,
-            allows_commands=config.allows_commands,
-        )
-    app = application(library, access, starting, streams, servers)
+    runs = RunIndex(config.roots, config.cache, indexer)
+    access, streams = Access(where), Streams(load_seconds_left)
+    app = application(Site(runs=runs, access=access, streams=streams, servers=servers, jobs=jobs))
     listen = f"{where}:{config.port}"
     server = jissoku.serve_in_thread(app, listen=listen, body_size_max=BODY_SIZE_MAX)
     try:
@@ -246,7 +243,7 @@ def _pages(
         raise InputError(_unavailable(listen, error)) from error
     try:
         access.port = live.port
-        with runner or nullcontext(), indexer:
+        with jobs.runner if jobs else nullcontext(), indexer:
             yield f"{live.url}/enter?token={access.token}"
     finally:
         streams.closing.set()

@@ -5,13 +5,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import pairwise
 from threading import Lock
-
-from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 
 from jissoku.errors import InputError
 from jissoku.report import format as fmt, plots
@@ -21,9 +17,6 @@ from jissoku.report.svg import Chart
 from jissoku.system.address import Address, listener_pid
 from jissoku.system.measurement_lock import is_measuring
 from jissoku.system.processes import CpuTime, cpu_time, process_tree, start_ticks
-from jissoku.ui.page_data import Value, data, is_json_requested
-from jissoku.ui.quiet import Streams
-from jissoku.ui.render import Pages
 
 # What a page shows, and how often it reads.
 SPAN_S = 120
@@ -272,86 +265,18 @@ FIGURES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownServer:
-    """A server as the page shows it; `now` and the charts are empty before the second reading."""
+def shown(server: WatchedServer, number: int) -> dict[str, object]:
+    """What a page shows of a server; `number` makes the names of its charts unique.
 
-    where: str
-    problem: str
-    now: Table | None
-    charts: tuple[Chart, ...]
-
-
-class ServerPages:
-    """Their endpoints. Metrics are read only while a page is open."""
-
-    def __init__(self, servers: Sequence[WatchedServer], pages: Pages, streams: Streams) -> None:
-        """Reads nothing yet."""
-        self._servers = tuple(servers)
-        self._pages = pages
-        self._streams = streams
-
-    def routes(self) -> list[Route]:
-        return [Route("/servers", self.servers), Route("/servers/stream", self.stream)]
-
-    def servers(self, request: Request) -> Response:
-        servers = self._look()
-        if is_json_requested(request):
-            return data(_rates_data(self._servers))
-        return self._pages.page(
-            request, "servers.html.j2", has_data=True, servers=servers, version=self._version
-        )
-
-    async def stream(self, request: Request) -> Response:
-        """Server-sent events: the figures whenever they have changed."""
-        seen = request.headers.get("last-event-id", request.query_params.get("after", ""))
-
-        def look() -> tuple[str, str, str] | None:
-            nonlocal seen
-            shown = self._look()
-            if self._version == seen:
-                return None
-            seen = self._version
-            return "progress", seen, self._pages.fill("server_figures.html.j2", servers=shown)
-
-        return StreamingResponse(self._streams.events(look), media_type="text/event-stream")
-
-    @property
-    def _version(self) -> str:
-        return "-".join(str(server.version) for server in self._servers)
-
-    def _look(self) -> list[ShownServer]:
-        for server in self._servers:
-            server.look()
-        return [shown(server, number) for number, server in enumerate(self._servers)]
-
-
-def _rates_data(servers: Sequence[WatchedServer]) -> Value:
-    names = [one.name for one in fields(Rates) if one.name != "at_ns"]
-    now_ns = time.monotonic_ns()
-    return {
-        "rates": [
-            {
-                "server": server.where,
-                **{name: getattr(one, name) for name in names},
-                "seconds_ago": (now_ns - one.at_ns) / 1e9,
-            }
-            for server in servers
-            for one in server.rates()
-        ],
-        "problems": {one.where: one.problem for one in servers if one.problem},
-    }
-
-
-def shown(server: WatchedServer, number: int) -> ShownServer:
-    """What a page shows of a server; `number` makes the names of its charts unique."""
+    `now` and the charts are empty before the second reading.
+    """
     rates = server.rates()
-    return ShownServer(
-        where=server.where,
-        problem=server.problem,
-        now=_now(rates[-1]) if rates else None,
-        charts=tuple(_charts(rates, number)),
-    )
+    return {
+        "where": server.where,
+        "problem": server.problem,
+        "now": _now(rates[-1]) if rates else None,
+        "charts": tuple(_charts(rates, number)),
+    }
 
 
 def _charts(rates: Sequence[Rates], number: int) -> Iterator[Chart]:

@@ -7,7 +7,7 @@ import pytest
 
 from jissoku.model import Recipe, UnavailableTarget
 from jissoku.model.trial import EventKind
-from jissoku.ui import forms
+from jissoku.ui import forms, job_pages
 from tests.ui.in_browser.page import NARROW, WIDE, Open, check_page, path_of
 from tests.ui.measurement import Measured, event, trial, wait_for
 from tests.ui.suspicion import record
@@ -100,6 +100,7 @@ def test_missing_targets_are_listed_with_what_adds_them(
         return UnavailableTarget(name="go", reason="no Go here", install_hint="apt-get install go")
 
     monkeypatch.setattr(forms, "missing_requirement", missing)
+    monkeypatch.setattr(job_pages, "catalogue", lambda: forms.read_catalogue.__wrapped__(0.0))
     page = opened("/start")
     page.get_by_text("Not here (1)").click()
     assert page.locator("dl.targets dt").all_inner_texts() == ["go"]
