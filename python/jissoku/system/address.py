@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from jissoku.errors import InputError, TargetError
-from jissoku.system.processes import PROC, Processes, all_processes
+from jissoku.system.processes import PROC, all_processes, ancestry, read_living
 
 HOST = "127.0.0.1"
 
@@ -32,8 +32,8 @@ TRIES = 200
 class Address:
     """A TCP port of a host, or a Unix socket; `socket` is empty for TCP.
 
-    `is_tls`: it speaks TLS, over TCP only. Its certificate is not verified: what is measured is a
-    server that we chose, not its identity.
+    `is_tls`: over TCP only. Its certificate is not verified: what is measured is a server that we
+    chose, not its identity.
     """
 
     host: str = HOST
@@ -42,7 +42,7 @@ class Address:
     is_tls: bool = False
 
     def url(self, path: str = "/") -> str:
-        """The URL of a path at this address, in the format of the load generator."""
+        """The URL of a path, in the format of the load generator."""
         if self.socket:
             return f"unix:{self.socket}:{path}"
         return f"{'https' if self.is_tls else 'http'}://{self.authority}{path}"
@@ -60,36 +60,27 @@ class Address:
 
         With TLS this includes the handshake, which is a full one: sessions are not resumed.
         """
-        if not self.socket:
+        if self.socket:
+            connection = socket_module.socket(socket_module.AF_UNIX, socket_module.SOCK_STREAM)
+        else:
             connection = socket_module.create_connection((self.host, self.port), limit_s)
-            return _over_tls(connection, self.host) if self.is_tls else connection
-        connection = socket_module.socket(socket_module.AF_UNIX, socket_module.SOCK_STREAM)
         try:
-            connection.settimeout(limit_s)
-            connection.connect(self.socket)
+            if self.socket:
+                connection.settimeout(limit_s)
+                connection.connect(self.socket)
+            elif self.is_tls:
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+                context.check_hostname = False
+                context.verify_mode = ssl.CERT_NONE
+                return context.wrap_socket(connection, server_hostname=self.host)
         except OSError:
             connection.close()
             raise
         return connection
 
 
-def _over_tls(connection: socket_module.socket, host: str) -> ssl.SSLSocket:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    try:
-        return context.wrap_socket(connection, server_hostname=host)
-    except OSError:
-        connection.close()
-        raise
-
-
 def parse(text: str) -> Address:
-    """Reads `http://HOST:PORT/`, `https://HOST:PORT/` or `unix:PATH`.
-
-    Raises:
-        InputError: It is none of them, or it has a path, which belongs to the workload.
-    """
+    """Reads `http://HOST:PORT/`, `https://HOST:PORT/` or `unix:PATH`; others are an InputError."""
     if text.startswith("unix:"):
         path = text.removeprefix("unix:")
         if not Path(path).is_absolute() or ":" in path:
@@ -112,15 +103,7 @@ def parse(text: str) -> Address:
 
 
 def free_port(rng: random.Random, promised: Container[int] = ()) -> int:
-    """Finds an unused port of 127.0.0.1 that has no connections in TIME_WAIT either.
-
-    Args:
-        rng: Draws the port.
-        promised: Ports of targets that were started and may not listen yet.
-
-    Raises:
-        TargetError: None was found in a bounded number of tries.
-    """
+    """Finds a port of 127.0.0.1 that is unused, not in TIME_WAIT and not promised to another."""
     for _ in range(TRIES):
         port = rng.choice(PORTS)
         if port in promised:
@@ -140,8 +123,7 @@ LISTEN = "0A"  # TCP state in /proc/net/tcp
 def listener_pid(address: Address) -> int | None:
     """The process that listens on an address of this machine; of several, their parent.
 
-    Returns:
-        None if none listens on this machine, or its processes are not visible.
+    None if none listens on this machine, or its processes are not visible.
     """
     eldest = listener_pids(address)
     return eldest[0] if len(eldest) == 1 else None
@@ -157,7 +139,7 @@ def listener_pids(address: Address) -> list[int]:
     sockets = listening_sockets(address)
     processes = all_processes()
     pids = {pid for pid in processes if sockets and sockets & sockets_of(pid)}
-    return [pid for pid in pids if not pids & _ancestors(pid, processes)]
+    return [pid for pid in pids if pids.isdisjoint({*ancestry(pid, processes)} - {pid})]
 
 
 def listening_sockets(address: Address) -> set[str]:
@@ -175,17 +157,12 @@ def listening_sockets(address: Address) -> set[str]:
 def sockets_of(pid: int) -> set[str]:
     """The open sockets of a process, as /proc/PID/fd names them; none of another user's process."""
     folder = PROC / str(pid) / "fd"
-    found: set[str] = set()
     try:
         entries = os.listdir(folder)  # noqa: PTH208
     except OSError:
-        return found
-    for entry in entries:
-        try:
-            found.add(str((folder / entry).readlink()))
-        except OSError:
-            continue  # It was closed meanwhile.
-    return {name for name in found if name.startswith("socket:")}
+        return set()
+    names = read_living(entries, lambda entry: str((folder / entry).readlink()))
+    return {name for _, name in names if name.startswith("socket:")}
 
 
 def _table(name: str) -> Iterator[list[str]]:
@@ -203,14 +180,6 @@ def _is_here(host: str) -> bool:
         return host == "localhost"
 
 
-def _ancestors(pid: int, processes: Processes) -> set[int]:
-    found: set[int] = set()
-    while pid in processes and processes[pid].parent not in found:
-        pid = processes[pid].parent
-        found.add(pid)
-    return found
-
-
 # Offsets into struct tcp_info of linux/tcp.h, and its length in kernels with all of these fields
 # (4.6 and later).
 ADVMSS_AT = 84
@@ -221,13 +190,7 @@ SIZE = 160
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcpInfo:
-    """Counters of one connection.
-
-    Attributes:
-        segment_bytes: Maximum size of a segment in the receiving direction.
-        bytes_received: Since the connection was established.
-        data_segments_received: Segments with data, since the connection was established.
-    """
+    """Counters of one connection; `segment_bytes` is the maximum size of one received."""
 
     segment_bytes: int
     bytes_received: int

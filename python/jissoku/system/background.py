@@ -35,11 +35,7 @@ def enter_idle_class() -> None:
 
 
 def call_in_idle_class(work: Callable[[], Found]) -> Found:
-    """Calls `work` in a thread of the idle class, and waits; threads that it starts inherit that.
-
-    Raises:
-        BaseException: What `work` raises.
-    """
+    """Calls `work` in a thread of the idle class, which threads that it starts inherit."""
     with ThreadPoolExecutor(1, initializer=enter_idle_class) as pool:
         return pool.submit(work).result()
 
@@ -84,9 +80,4 @@ def viewer_pids(sockets: Path = SOCKETS) -> frozenset[int]:
 
 
 def cpu_ns(pids: frozenset[int]) -> int:
-    """CPU time of viewers so far, in nanoseconds; without those that have ended."""
-    used = 0
-    for pid in pids:
-        with suppress(OSError):
-            used += processes.cpu_ns(pid)
-    return used
+    return sum(used for _, used in processes.read_living(pids, processes.cpu_ns))

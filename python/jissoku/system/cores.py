@@ -15,16 +15,11 @@ TOPOLOGY = Path("/sys/devices/system/cpu")
 
 
 def available_cores() -> tuple[int, ...]:
-    """Cores this process may use, ascending, as the kernel numbers them."""
     return tuple(sorted(os.sched_getaffinity(0)))
 
 
 def parse(text: str) -> tuple[int, ...]:
-    """Reads a list such as `0,2-3`.
-
-    Raises:
-        InputError: It is not such a list, or names a core that this process may not use.
-    """
+    """Reads a list such as `0,2-3`; InputError unless this process may use all of them."""
     try:
         found = _read(text)
     except ValueError:
@@ -65,11 +60,7 @@ def partition_cores(cores: Iterable[int], topology: Path = TOPOLOGY) -> CoreAssi
 
 
 def core_assignment(server_list: str | None, generator_list: str | None) -> CoreAssignment:
-    """Reads both lists; a list that is not given has the cores that the other leaves.
-
-    Raises:
-        InputError: A list is malformed, or leaves no core for the other side.
-    """
+    """Reads both lists; a list that is not given has the cores that the other leaves."""
     if server_list is None and generator_list is None:
         return partition_cores(available_cores())
     server = parse(server_list) if server_list else None
@@ -152,8 +143,7 @@ class QuietCores:
     def wait(self, *, give_up: Callable[[], bool]) -> float | None:
         """Waits until the cores are idle, the limit is reached, or `give_up` returns True.
 
-        Returns:
-            The idle fraction of the last interval; None if there was no time for one.
+        Returns the idle fraction of the last interval; None if there was no time for one.
         """
         limit_s = min(QUIET_LIMIT_S, QUIET_AGAIN_LIMIT_S) if self._has_failed else QUIET_LIMIT_S
         idle = first_quiet(_readings(limit_s, give_up), self._cores)
@@ -164,8 +154,7 @@ class QuietCores:
 def first_quiet(readings: Iterable[str], cores: Collection[int]) -> float | None:
     """The idle fraction of the first interval that is idle enough, or of the last one.
 
-    Args:
-        readings: Texts of /proc/stat, one interval apart; no more are read than needed.
+    `readings` are texts of /proc/stat, one interval apart; no more are read than needed.
     """
     idle = before = None
     for now in readings:
@@ -178,10 +167,7 @@ def first_quiet(readings: Iterable[str], cores: Collection[int]) -> float | None
 
 
 def idle_fraction(before: str, after: str, cores: Collection[int]) -> float:
-    """The idle fraction of the cores' time between two readings of /proc/stat.
-
-    Steal time is excluded.
-    """
+    """Of the cores' time between two readings of /proc/stat, without steal time."""
     start, end = core_times(before), core_times(after)
     idle = sum(end[core].idle - start[core].idle for core in cores)
     idle += sum(end[core].iowait - start[core].iowait for core in cores)

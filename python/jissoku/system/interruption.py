@@ -22,12 +22,10 @@ class Interruption:
         self._waiting_for: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
-        """Installs the handlers of both signals."""
         self._before = {s: signal.signal(s, self._note) for s in (signal.SIGINT, signal.SIGTERM)}
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Restores the previous handlers."""
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
@@ -38,7 +36,6 @@ class Interruption:
             process.terminate()
 
     def check(self) -> None:
-        """Raises Interrupted if a signal has arrived."""
         if self.asked:
             raise Interrupted
 

@@ -41,9 +41,7 @@ HOLDER_BYTES_MAX = 4096
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
     """The holder of the lock, from the file.
 
-    Attributes:
-        since_utc: For display only.
-        load_until_ns: About when the load ends that it sends now, by the monotonic clock; 0: none.
+    `load_until_ns`: about when the load ends that it sends now, by the monotonic clock; 0: none.
     """
 
     pid: int
@@ -54,15 +52,9 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def measurement_lock(verb: str, path: Path | None = None) -> Iterator[None]:
-    """Holds the machine's measurement lock.
+    """Holds the machine's measurement lock; `verb` is the command, for messages to others.
 
-    Args:
-        verb: The command that measures, such as `compare`, for the message to other processes.
-        path: The lock file; None: the machine's.
-
-    Raises:
-        InputError: Another process holds the lock; the message names it.
-        JissokuError: The lock file cannot be opened.
+    InputError: another process holds it; the message names it. JissokuError: it cannot be opened.
     """
     path = path or lock_path()
     try:
@@ -103,11 +95,7 @@ def is_measuring(path: Path | None = None, locks: Path = LOCKS) -> bool:
 def lock_path(
     environment: Mapping[str, str] = os.environ, folders: tuple[Path, ...] = SHARED_FOLDERS
 ) -> Path:
-    """The machine's lock file.
-
-    Raises:
-        JissokuError: There is no folder for it.
-    """
+    """The machine's lock file; JissokuError if there is no folder for it."""
     if named := environment.get(PATH_VARIABLE):
         return Path(named)
     for folder in folders:
@@ -123,11 +111,7 @@ def lock_path(
 
 
 def read_holder(path: Path) -> Holder | None:
-    """The process that wrote itself into a lock file; it may have ended. None if none can be read.
-
-    Raises:
-        OSError: There is no such file.
-    """
+    """The process that wrote itself into a lock file; it may have ended. None if unreadable."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         return _holder(descriptor)
@@ -185,9 +169,7 @@ LOAD_NS_MAX = 600_000_000_000
 def load_window(lasts_ns: int, path: Path | None = None) -> Iterator[None]:
     """Announces that load is sent during the block; nothing if this process has no lock.
 
-    Args:
-        lasts_ns: About how long. A reader that waits for the end reads again then.
-        path: The lock file; None: the machine's.
+    `lasts_ns` is about how long. A reader that waits for the end reads again then.
     """
     found = _own_file(path)
     if found is None:

@@ -29,8 +29,7 @@ class ProcessSession:
     Attributes:
         pid: The leader's; also the session's id, and its group's.
         mark: An entry of the environment, `NAME=value`, that no other process has.
-        start_ticks: The leader's start, in clock ticks since boot; older processes do not belong to
-            it.
+        start_ticks: The leader's start since boot; older processes do not belong to it.
     """
 
     pid: int
@@ -39,7 +38,6 @@ class ProcessSession:
     address: Address
 
     def members(self) -> set[int]:
-        """Finds the running processes that belong to the target."""
         processes = all_processes()
         living = {
             pid
@@ -54,11 +52,7 @@ class ProcessSession:
     def end(self) -> bool:
         """Ends every process of the target: SIGTERM first, then SIGKILL.
 
-        Returns:
-            Whether SIGTERM sufficed.
-
-        Raises:
-            TimeoutError: Some are left; they cannot be killed, or fork faster than they end.
+        Returns whether SIGTERM sufficed; TimeoutError if some cannot be killed.
         """
         if self._end_with(signal.SIGTERM, STOP_LIMIT_NS):
             return True

@@ -7,11 +7,13 @@ to be ended with a target: see `process_session`.
 
 import resource
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from jissoku.model.explanation import ProcessInfo, ThreadUsage
+from jissoku.model.updated import updated
 
 PROC = Path("/proc")
 PAGE_SIZE = resource.getpagesize()
@@ -35,11 +37,7 @@ KERNEL_MAPPINGS = frozenset({"[vdso]", "[vsyscall]", "[uprobes]"})
 class ProcessStat:
     """The fields of /proc/PID/stat of a process or thread (proc_pid_stat(5)).
 
-    Attributes:
-        user_ticks: In units of `TICK_NS`, like all times here.
-        children_user_ticks: Of children that have ended and were waited for.
-        start_ticks: Its start, since boot.
-        core: The core it last ran on.
+    Times are in units of `TICK_NS`, and those of children of ones that ended and were waited for.
     """
 
     state: str = "S"
@@ -55,7 +53,6 @@ class ProcessStat:
 
     @property
     def cpu_ticks(self) -> int:
-        """In user code and in the kernel together."""
         return self.user_ticks + self.system_ticks
 
     @property
@@ -67,11 +64,7 @@ Processes = Mapping[int, ProcessStat]
 
 
 def read_stat(folder: Path) -> ProcessStat:
-    """Reads the `stat` file of a process's or thread's folder in /proc.
-
-    Raises:
-        OSError: It has ended.
-    """
+    """Reads the `stat` file of a process's or thread's folder; OSError if it has ended."""
     text = (folder / "stat").read_text(errors="replace")
     # The program's name may contain spaces and parentheses; the fields after it do not.
     fields = text.rpartition(")")[2].split()
@@ -89,27 +82,47 @@ def read_stat(folder: Path) -> ProcessStat:
     )
 
 
-def all_processes() -> dict[int, ProcessStat]:
-    found: dict[int, ProcessStat] = {}
-    for folder in PROC.glob("[0-9]*"):
+T = TypeVar("T")
+Key = TypeVar("Key")
+
+
+def read_living(keys: Iterable[Key], read: Callable[[Key], T]) -> Iterator[tuple[Key, T]]:
+    """What is read of each process or thread; those that have ended meanwhile are skipped."""
+    for key in keys:
         try:
-            found[int(folder.name)] = read_stat(folder)
+            value = read(key)
         except OSError:
-            continue  # It ended meanwhile.
-    return found
+            continue
+        yield key, value
+
+
+def all_processes() -> dict[int, ProcessStat]:
+    found = read_living(PROC.glob("[0-9]*"), read_stat)
+    return {int(folder.name): stat for folder, stat in found}
 
 
 def process_tree(root: int | None, processes: Processes | None = None) -> set[int]:
     """A target's processes: `root`, the session that it leads, and the descendants of both.
 
-    Args:
-        root: The target's first process; None for a server elsewhere, which has no processes here.
-        processes: The result of `all_processes`; read now if not given.
+    None for a server elsewhere, which has no processes here; `processes` are read now if not given.
     """
     if root is None:
         return set()
     known = all_processes() if processes is None else processes
-    return {pid for pid in known if _belongs(pid, root, known)}
+    return {
+        pid
+        for pid in known
+        if any(root in {one, known[one].session} for one in ancestry(pid, known))
+    }
+
+
+def ancestry(pid: int, processes: Processes) -> Iterator[int]:
+    """A process, its parent, and so on, as far as they are known."""
+    seen: set[int] = set()
+    while pid in processes and pid not in seen:
+        seen.add(pid)
+        yield pid
+        pid = processes[pid].parent
 
 
 def is_kernel_thread(pid: int, stat: ProcessStat) -> bool:
@@ -119,13 +132,8 @@ def is_kernel_thread(pid: int, stat: ProcessStat) -> bool:
 
 def rss_bytes(pids: Iterable[int]) -> int:
     """Resident memory in bytes (proc_pid_statm(5)); pages that processes share count in each."""
-    pages = 0
-    for pid in pids:
-        try:
-            pages += int((PROC / str(pid) / "statm").read_text().split()[1])
-        except OSError:
-            continue  # It ended, and uses no memory.
-    return pages * PAGE_SIZE
+    texts = read_living(pids, lambda pid: (PROC / str(pid) / "statm").read_text())
+    return PAGE_SIZE * sum(int(text.split()[1]) for _, text in texts)
 
 
 def has_generated_code(pids: Iterable[int]) -> bool:
@@ -137,22 +145,26 @@ def has_generated_code(pids: Iterable[int]) -> bool:
     """
     for pid in pids:
         try:
-            rows = (PROC / str(pid) / "maps").read_text(errors="replace").splitlines()
+            rows = _mappings(pid)
         except FileNotFoundError:
             continue  # It ended.
         except OSError:
             return True
-        if any(_is_generated(*row.split(maxsplit=5)[1:]) for row in rows):
-            return True
+        for _, access, _, _, inode, name in rows:
+            is_of_no_file = inode == "0" or name.startswith("/memfd:")
+            if "x" in access and name not in KERNEL_MAPPINGS and is_of_no_file:
+                return True
     return False
 
 
-def cpu_ns(pid: int) -> int:
-    """CPU time of all threads of a process, ended ones included, in nanoseconds.
+def _mappings(pid: int) -> list[list[str]]:
+    """The six columns of proc_pid_maps(5); the name may be empty."""
+    rows = (PROC / str(pid) / "maps").read_text(errors="replace").splitlines()
+    return [[*row.split(maxsplit=5), ""][:6] for row in rows]
 
-    Raises:
-        OSError: It has ended.
-    """
+
+def cpu_ns(pid: int) -> int:
+    """CPU time of all threads of a process, ended ones included; OSError if it has ended."""
     return time.clock_gettime_ns((~pid << 3) | CPU_CLOCK)
 
 
@@ -177,24 +189,6 @@ def environment(pid: int) -> list[bytes]:
         return []
 
 
-def _is_generated(access: str, _offset: str, _device: str, inode: str, name: str = "") -> bool:
-    """A row of proc_pid_maps(5), without its addresses: executable, and not from a program file."""
-    name = name.strip()
-    if "x" not in access or name in KERNEL_MAPPINGS:
-        return False
-    return inode == "0" or name.startswith("/memfd:")
-
-
-def _belongs(pid: int, root: int, processes: Processes) -> bool:
-    seen: set[int] = set()
-    while pid in processes and pid not in seen:
-        if root in {pid, processes[pid].session}:
-            return True
-        seen.add(pid)
-        pid = processes[pid].parent
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class CpuTime:
     """Counters of some processes, since the start of each."""
@@ -204,7 +198,6 @@ class CpuTime:
     system_ticks: int
 
     def __add__(self, other: "CpuTime") -> "CpuTime":
-        """The sum of both, if they are of different processes."""
         return CpuTime(
             self.run_ns | other.run_ns,
             self.user_ticks + other.user_ticks,
@@ -226,17 +219,12 @@ class CpuTime:
 
 def cpu_time(pids: set[int]) -> CpuTime:
     """Reads the counters of processes; processes that have ended are skipped."""
-    run_ns: dict[int, int] = {}
-    user = system = 0
-    for pid in pids:
-        try:
-            stat, used_ns = read_stat(PROC / str(pid)), cpu_ns(pid)
-        except OSError:
-            continue
-        run_ns[pid] = used_ns
-        user += stat.user_ticks
-        system += stat.system_ticks
-    return CpuTime(run_ns, user, system)
+    found = dict(read_living(pids, lambda pid: (read_stat(PROC / str(pid)), cpu_ns(pid))))
+    return CpuTime(
+        {pid: used_ns for pid, (_, used_ns) in found.items()},
+        sum(stat.user_ticks for stat, _ in found.values()),
+        sum(stat.system_ticks for stat, _ in found.values()),
+    )
 
 
 STAT = Path("/proc/stat")
@@ -262,22 +250,27 @@ class CoreTimes:
 
 
 def core_times(text: str | None = None) -> dict[int, CoreTimes]:
-    """Every core's times, by its number.
-
-    Args:
-        text: Of /proc/stat; read now if not given.
-    """
+    """Every core's times, by its number; of a text of /proc/stat, read now if not given."""
     text = STAT.read_text() if text is None else text
     rows = (line.split() for line in text.splitlines() if line.startswith("cpu"))
     return {int(row[0][3:]): CoreTimes(*map(int, row[1:9])) for row in rows if row[0] != "cpu"}
 
 
-PARENT_NAME = "kthreadd"
+# The kernel's own threads work for any process: what they do for a target costs CPU time that is
+# not accounted to any process.
 
 
 def kernel_cpu_ns() -> dict[int, int]:
-    """CPU nanoseconds of each so far."""
-    return {pid: used for pid in _kernel_threads() if (used := _used(pid)) is not None}
+    """CPU nanoseconds of each of the kernel's own threads so far."""
+    parent = str(KERNEL_THREADS_PARENT)
+    folder = PROC / parent / "task" / parent
+    try:
+        if (folder / "comm").read_text().strip() != "kthreadd":
+            return {}
+        pids = map(int, (folder / "children").read_text().split())
+    except OSError:
+        return {}
+    return dict(read_living(pids, cpu_ns))
 
 
 def kernel_spent_ns(before: Mapping[int, int], after: Mapping[int, int]) -> int | None:
@@ -290,37 +283,20 @@ def kernel_spent_ns(before: Mapping[int, int], after: Mapping[int, int]) -> int 
     return sum(used - before.get(pid, 0) for pid, used in after.items())
 
 
-def _kernel_threads() -> list[int]:
-    folder = PROC / str(KERNEL_THREADS_PARENT) / "task" / str(KERNEL_THREADS_PARENT)
-    try:
-        if (folder / "comm").read_text().strip() != PARENT_NAME:
-            return []
-        return [int(pid) for pid in (folder / "children").read_text().split()]
-    except OSError:
-        return []
+def _tasks(pids: Iterable[int]) -> Iterator[Path]:
+    """The folders of all threads of some processes."""
+    for pid in pids:
+        yield from sorted((PROC / str(pid) / "task").glob("[0-9]*"))
 
 
-def _used(pid: int) -> int | None:
-    try:
-        return cpu_ns(pid)
-    except OSError:
-        return None  # It has ended.
-
-
-# Fields of /proc/PID/task/TID/schedstat (proc_pid_schedstat): on a core, ready for one.
-RAN, WAITED = 0, 1
+def _ran_and_waited_ns(task: Path) -> tuple[int, int]:
+    """Time on a core, and time ready without one (proc_pid_schedstat)."""
+    ran, waited, _ = map(int, (task / "schedstat").read_text().split())
+    return ran, waited
 
 
 def thread_usage(pids: Iterable[int]) -> tuple[ThreadUsage, ...]:
-    """Every thread with its counters since its start."""
-    found = []
-    for pid in sorted(pids):
-        for task in sorted((PROC / str(pid) / "task").glob("[0-9]*")):
-            try:
-                found.append(_thread(pid, task))
-            except OSError:
-                continue  # It ended meanwhile.
-    return tuple(found)
+    return tuple(usage for _, usage in read_living(_tasks(sorted(pids)), _thread))
 
 
 def waited_ns(pids: Iterable[int]) -> int | None:
@@ -328,13 +304,7 @@ def waited_ns(pids: Iterable[int]) -> int | None:
 
     None if this kernel does not count it, or none of the threads is there any more.
     """
-    found = []
-    for pid in pids:
-        for task in (PROC / str(pid) / "task").glob("[0-9]*"):
-            try:
-                found.append(int((task / "schedstat").read_text().split()[WAITED]))
-            except OSError:
-                continue  # It ended meanwhile, or the file does not exist.
+    found = [waited for _, (_, waited) in read_living(_tasks(pids), _ran_and_waited_ns)]
     return sum(found) if found else None
 
 
@@ -343,58 +313,47 @@ def usage_between(
 ) -> tuple[ThreadUsage, ...]:
     """The difference of two readings; a new thread starts at zero."""
     old = {thread.tid: thread for thread in before}
-    return tuple(_less(thread, old.get(thread.tid)) for thread in after)
-
-
-def process_infos(pids: Iterable[int]) -> tuple[ProcessInfo, ...]:
-    found = []
-    for pid in sorted(pids):
-        folder = PROC / str(pid)
-        try:
-            executable = str((folder / "exe").readlink())
-            words = (folder / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
-            maps = (folder / "maps").read_text(errors="replace").splitlines()
-        except OSError:
-            continue
-        rows = (line.split(maxsplit=5) for line in maps)
-        mapped = {row[5] for row in rows if len(row) == 6 and "x" in row[1] and row[5][0] == "/"}
-        found.append(
-            ProcessInfo(
-                pid=pid,
-                executable=executable,
-                arguments=tuple(word.decode(errors="replace") for word in words),
-                libraries=tuple(sorted(mapped)),
-            )
+    return tuple(
+        thread
+        if (start := old.get(thread.tid)) is None
+        else updated(
+            thread,
+            cpu_ns=thread.cpu_ns - start.cpu_ns,
+            wait_ns=thread.wait_ns - start.wait_ns,
+            switches_voluntary=thread.switches_voluntary - start.switches_voluntary,
+            switches_involuntary=thread.switches_involuntary - start.switches_involuntary,
         )
-    return tuple(found)
-
-
-def _thread(pid: int, task: Path) -> ThreadUsage:
-    times = (task / "schedstat").read_text().split()
-    rows = (line.partition(":") for line in (task / "status").read_text().splitlines())
-    status = {name: value.strip() for name, _, value in rows}
-    return ThreadUsage(
-        pid=pid,
-        tid=int(task.name),
-        name=status["Name"],
-        cpu_ns=int(times[RAN]),
-        wait_ns=int(times[WAITED]),
-        switches_voluntary=int(status["voluntary_ctxt_switches"]),
-        switches_involuntary=int(status["nonvoluntary_ctxt_switches"]),
-        core=read_stat(task).core,
+        for thread in after
     )
 
 
-def _less(after: ThreadUsage, before: ThreadUsage | None) -> ThreadUsage:
-    if before is None:
-        return after
+def process_infos(pids: Iterable[int]) -> tuple[ProcessInfo, ...]:
+    return tuple(info for _, info in read_living(sorted(pids), _process_info))
+
+
+def _process_info(pid: int) -> ProcessInfo:
+    folder = PROC / str(pid)
+    words = (folder / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+    mapped = {name for _, access, *_, name in _mappings(pid) if "x" in access and name[:1] == "/"}
+    return ProcessInfo(
+        pid=pid,
+        executable=str((folder / "exe").readlink()),
+        arguments=tuple(word.decode(errors="replace") for word in words),
+        libraries=tuple(sorted(mapped)),
+    )
+
+
+def _thread(task: Path) -> ThreadUsage:
+    ran_ns, wait_ns = _ran_and_waited_ns(task)
+    rows = (line.partition(":") for line in (task / "status").read_text().splitlines())
+    status = {name: value.strip() for name, _, value in rows}
     return ThreadUsage(
-        pid=after.pid,
-        tid=after.tid,
-        name=after.name,
-        cpu_ns=after.cpu_ns - before.cpu_ns,
-        wait_ns=after.wait_ns - before.wait_ns,
-        switches_voluntary=after.switches_voluntary - before.switches_voluntary,
-        switches_involuntary=after.switches_involuntary - before.switches_involuntary,
-        core=after.core,
+        pid=int(task.parts[-3]),
+        tid=int(task.name),
+        name=status["Name"],
+        cpu_ns=ran_ns,
+        wait_ns=wait_ns,
+        switches_voluntary=int(status["voluntary_ctxt_switches"]),
+        switches_involuntary=int(status["nonvoluntary_ctxt_switches"]),
+        core=read_stat(task).core,
     )

@@ -34,11 +34,7 @@ INSTALL = "sudo apt-get install strace"
 
 
 class StraceError(JissokuError):
-    """Tracing is impossible; the message gives the reason.
-
-    Attributes:
-        hint: How to enable it.
-    """
+    """Tracing is impossible; the message gives the reason, and `hint` how to enable it."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -63,12 +59,7 @@ def missing_reason() -> str:
 def traced(pids: Iterable[int], options: Sequence[str]) -> Iterator[StraceText]:
     """Traces some processes, all their threads, and processes that they start meanwhile.
 
-    Args:
-        pids: The running processes.
-        options: `COUNTS` or `CALLS`.
-
-    Raises:
-        StraceError: strace is not installed, or may not attach.
+    `options` are `COUNTS` or `CALLS`. StraceError: strace is missing, or may not attach.
     """
     program = shutil.which("strace")
     if program is None:
@@ -98,7 +89,6 @@ def traced(pids: Iterable[int], options: Sequence[str]) -> Iterator[StraceText]:
 
 
 def _wait_attached(tracer: subprocess.Popen[bytes], pids: Sequence[int]) -> None:
-    """Waits until every thread is traced."""
     deadline = monotonic_ns() + ATTACH_LIMIT_NS
     assert tracer.stderr is not None, "it is a pipe"
     ends = select.poll()
@@ -153,11 +143,7 @@ WRITES = frozenset(["write", "writev", "pwrite64", "pwritev", "pwritev2"])
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One system call that ended.
-
-    Attributes:
-        text: The text between the parentheses.
-    """
+    """One system call that ended; `text` is that between the parentheses."""
 
     thread: int
     name: str
@@ -172,7 +158,6 @@ class Call:
 
     @property
     def has_failed(self) -> bool:
-        """Whether its result is an error."""
         return self.result.startswith("-")
 
 

@@ -21,9 +21,7 @@ Keys = tuple[str | int, ...]
 def read(path: Path, shape: type[T], /, **given: str) -> T:
     """Reads a TOML file as one value; `given` are fields that do not come from the file.
 
-    Raises:
-        InputError: The file cannot be read or is not TOML, or a key is missing, unknown or invalid:
-            one sentence with file name, line and key.
+    InputError: one sentence with file name, line and key.
     """
     try:
         text = path.read_text(encoding="utf-8")
