@@ -4,7 +4,7 @@ import pytest
 
 from jissoku.inference.grading import external_cause
 from jissoku.measure.oracle import scrub
-from jissoku.model.calibration import ScenarioResult
+from jissoku.model.calibration import ScenarioRun
 
 MS = 1_000_000
 
@@ -23,15 +23,15 @@ def stalls(*, short: int = 0, long: int = 0, waited_ms: float = 0) -> dict[str, 
     }
 
 
-def run(late_us: int = 10, stalled: dict[str, Any] | None = None, **other: Any) -> ScenarioResult:
+def run(late_us: int = 10, stalled: dict[str, Any] | None = None, **other: Any) -> ScenarioRun:
     account = {
         "overflowed": 0,
         "lateness_ns": {"p99": late_us * 1000},
         "stalls": [stalled] if stalled else [],
     }
     served = {"served.p98_ns": 1 * MS, "served.p99_ns": 100 * MS, "served.p999_ns": 100 * MS}
-    fields: dict[str, Any] = {"account": account, "foreign": 0.0, "names": served} | other
-    return ScenarioResult(setup="s", command="", report="", code=0, **fields)
+    fields: dict[str, Any] = {"account": account, "foreign": 0.0, "figures": served} | other
+    return ScenarioRun(setup="s", oracle={}, command="", report="", exit_code=0, **fields)
 
 
 @pytest.mark.parametrize(
@@ -50,12 +50,13 @@ def test_a_late_oracle_explains_what_is_off_by_five_times_its_lateness(
 def test_what_is_no_time_is_off_by_a_share_of_one() -> None:
     # Little's law, over answers of 10 ms: five times 100 us are a twentieth.
     little = "tool.rate_rps * tool.mean_ns / 1e9"
-    late = run(100, names={"served.mean_ns": 10.0 * MS})
+    late = run(100, figures={"served.mean_ns": 10.0 * MS})
     assert "100 us late" in external_cause(late, little, 67, 64)
     assert external_cause(late, little, 75, 64) == ""
     # However late it was, it did not delete a third of all answers.
     assert (
-        external_cause(run(9000, names={"served.mean_ns": 1.0 * MS}), "tool.unanswered", 2, 3) == ""
+        external_cause(run(9000, figures={"served.mean_ns": 1.0 * MS}), "tool.unanswered", 2, 3)
+        == ""
     )
 
 
@@ -83,7 +84,7 @@ def test_what_is_no_time_is_off_by_a_share_of_one() -> None:
 def test_stalls_explain_what_they_can_move(
     what: str, stalled: dict[str, Any] | None, off_ms: float, *, is_blamed: bool
 ) -> None:
-    sentence = external_cause(run(stalled=stalled, names={}), what, (1 + off_ms) * MS, 1 * MS)
+    sentence = external_cause(run(stalled=stalled, figures={}), what, (1 + off_ms) * MS, 1 * MS)
     assert bool(sentence) is is_blamed
     assert not sentence or ("stood still" in sentence and "7.0 ms" in sentence)
 
@@ -102,7 +103,7 @@ def test_what_was_served_late_anyway_leaves_less_room_for_stalls() -> None:
     assert external_cause(run(stalled=few), "tool.p98_ns", got, truth) == ""
     assert "stood still" in external_cause(run(stalled=more), "tool.p98_ns", got, truth)
     assert "stood still" in external_cause(run(account=two_cores), "tool.p98_ns", got, truth)
-    assert external_cause(run(stalled=more, names={}), "tool.p98_ns", got, truth) == ""
+    assert external_cause(run(stalled=more, figures={}), "tool.p98_ns", got, truth) == ""
 
 
 def test_a_port_that_is_a_part_of_a_number_stays() -> None:

@@ -1,16 +1,17 @@
 import pytest
 
 from jissoku.inference.grading import judge, score
-from jissoku.model.calibration import CalibrationCheck, Expectation, Grade, Scenario, ScenarioResult
+from jissoku.model.calibration import CalibrationCheck, Expectation, Grade, Scenario, ScenarioRun
 
 
-def outcome(names: dict[str, float], *, report: str = "", late_us: int = 0) -> ScenarioResult:
-    return ScenarioResult(
+def outcome(names: dict[str, float], *, report: str = "", late_us: int = 0) -> ScenarioRun:
+    return ScenarioRun(
         setup="s",
-        names=names,
+        oracle={},
+        figures=names,
         command="",
         report=report,
-        code=0,
+        exit_code=0,
         account={"lateness_ns": {"p99": late_us * 1000}},
         foreign=0.0,
     )

@@ -20,7 +20,7 @@ from jissoku.model.calibration import (
     Installation,
     InstalledTool,
     Scenario,
-    ScenarioResult,
+    ScenarioRun,
     Score,
     Tool,
     ToolOptions,
@@ -162,15 +162,16 @@ class Busy:
         self._busy = busy
         monkeypatch.setattr(ScenarioRunner, "run", lambda _bench, setup, ask: self._run(setup, ask))
 
-    def _run(self, setup: Scenario, ask: ToolOptions) -> ScenarioResult:
+    def _run(self, setup: Scenario, ask: ToolOptions) -> ScenarioRun:
         self.ran.append(f"{ask['count']}")
         is_busy = len(self.ran) <= self._busy
-        return ScenarioResult(
+        return ScenarioRun(
             setup=setup.name,
-            names={"tool.requests": 0.0 if is_busy else float(ask["count"])},
+            figures={"tool.requests": 0.0 if is_busy else float(ask["count"])},
             command="",
             report="",
-            code=0,
+            exit_code=0,
+            oracle={},
             account={},
             foreign=0.5 if is_busy else 0.0,
         )

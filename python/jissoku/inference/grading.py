@@ -21,7 +21,7 @@ from jissoku.model.calibration import (
     Expectation,
     Grade,
     LoadPoint,
-    ScenarioResult,
+    ScenarioRun,
     Tool,
     ToolMeasurement,
     ToolPair,
@@ -50,7 +50,7 @@ STALLS_TIMES = 3
 Stalls = Sequence[Mapping[str, Any]]
 
 
-def external_cause(run: ScenarioResult, what: str, got: float, truth: float) -> str:
+def external_cause(run: ScenarioRun, what: str, got: float, truth: float) -> str:
     """What else explains that a value is off, in a sentence; empty if nothing does.
 
     What was served is known to the nanosecond, so a late oracle is late in the truth as well. But
@@ -74,7 +74,7 @@ def external_cause(run: ScenarioResult, what: str, got: float, truth: float) -> 
             is_enough = "mean" in what and STALLS_TIMES * mean_wait_ns > got - truth
         else:
             # At least this fraction of the responses took longer, whatever the tool does.
-            served = run.names
+            served = run.figures
             above = [
                 1 - q for name, q in QUANTILES.items() if served.get(f"served.{name}_ns", 0.0) > got
             ]
@@ -91,13 +91,13 @@ def _is_time(what: str) -> bool:
     return what.rstrip(")").endswith("_ns")
 
 
-def _off_ns(run: ScenarioResult, what: str, got: float, truth: float) -> float:
+def _off_ns(run: ScenarioRun, what: str, got: float, truth: float) -> float:
     """How far a value is off, in the time of an answer where it is no time itself."""
     off = abs(got - truth)
     if _is_time(what):
         return off
     share = off / abs(truth or 1)
-    return math.inf if share > LATE_SHARE_MAX else share * run.names.get("served.mean_ns", 0.0)
+    return math.inf if share > LATE_SHARE_MAX else share * run.figures.get("served.mean_ns", 0.0)
 
 
 def _share(stalls: Stalls, length_ns: float) -> float:
@@ -124,7 +124,7 @@ WORST_FIRST = (Grade.F, Grade.VOID, Grade.B, Grade.A, Grade.INFO)
 
 
 def score(
-    check: CalibrationCheck, outcomes: Mapping[str, ScenarioResult]
+    check: CalibrationCheck, outcomes: Mapping[str, ScenarioRun]
 ) -> tuple[Grade, tuple[Evidence, ...]]:
     """Judges a tool by the outcomes of a check's set-ups, by their names.
 
@@ -144,7 +144,7 @@ def score(
 
 
 def judge(
-    expectation: Expectation, outcome: ScenarioResult, *, is_timed: bool = False
+    expectation: Expectation, outcome: ScenarioRun, *, is_timed: bool = False
 ) -> list[Evidence]:
     """The evidence of one expectation: none where the tool does not report the value.
 
@@ -157,7 +157,7 @@ def judge(
     return [evidence for evidence in found if evidence is not None]
 
 
-def _says(expectation: Expectation, outcome: ScenarioResult) -> Evidence:
+def _says(expectation: Expectation, outcome: ScenarioRun) -> Evidence:
     assert expectation.says is not None
     match = re.search(expectation.says, outcome.report)
     return Evidence(
@@ -170,15 +170,15 @@ def _says(expectation: Expectation, outcome: ScenarioResult) -> Evidence:
 
 
 def _one(
-    expectation: Expectation, outcome: ScenarioResult, each: str, *, is_timed: bool
+    expectation: Expectation, outcome: ScenarioRun, each: str, *, is_timed: bool
 ) -> Evidence | None:
     what = expectation.of.replace("{each}", each)
     try:
-        bound = _bound(expectation, outcome.names, each)
+        bound = _bound(expectation, outcome.figures, each)
     except UnreportedValue:
         return None  # The oracle has no such value: nothing was answered at all.
     try:
-        got = value(what, outcome.names)
+        got = value(what, outcome.figures)
     except UnreportedValue as unavailable:
         if not expectation.required:
             return None

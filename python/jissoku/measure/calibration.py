@@ -36,7 +36,6 @@ from jissoku.model.calibration import (
     InstalledTool,
     LoadPoints,
     Scenario,
-    ScenarioResult,
     ScenarioRun,
     Score,
     Scorecard,
@@ -78,7 +77,7 @@ class ScenarioRunner:
         self._cores = cores
         self._waits_for = waits_for
 
-    def run(self, setup: Scenario, ask: ToolOptions) -> ScenarioResult:
+    def run(self, setup: Scenario, ask: ToolOptions) -> ScenarioRun:
         """Runs the tool once, with the options `ask`, against the oracle of the scenario."""
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
             folder = Path(name)
@@ -107,14 +106,15 @@ class ScenarioRunner:
             "tool.exit": float(-1 if ran.code is None else ran.code),
             "tool.hung": float(ran.code is None),
         }
-        return ScenarioResult(
+        return ScenarioRun(
             setup=setup.name,
-            names=names,
+            oracle=setup.oracle,
             command=scrub(ran.command, ran.here),
-            report=scrub(ran.report, ran.here),
-            code=ran.code,
+            exit_code=ran.code,
             account=account,
+            figures=names,
             foreign=foreign,
+            report=scrub(ran.report, ran.here),
         )
 
     def _tool(
@@ -316,7 +316,7 @@ class _Calibration:
         self._listener = listener
         self._runner = ScenarioRunner(plan.found, plan.cores, interruption.waits_for)
         self._interruption = interruption
-        self._known: dict[bytes, ScenarioResult] = {}
+        self._known: dict[bytes, ScenarioRun] = {}
         self._took_s: dict[bytes, float] = {}
         self._made: dict[str, list[tuple[Scenario, bytes]]] = {}
 
@@ -399,7 +399,7 @@ class _Calibration:
         if self._forbidden(check):
             sentence = f"it needs leave to touch the machine's {check.needs}: --allow-{check.needs}"
             return _ungraded(check, Grade.NOT_HERE, sentence)
-        outcomes: dict[str, ScenarioResult] = {}
+        outcomes: dict[str, ScenarioRun] = {}
         reasons: list[str] = []
         for setup in check.setup:
             reason = self._tool.unsupported_reason(setup.ask)
@@ -421,7 +421,7 @@ class _Calibration:
             grade, sentence = Grade.B, f"documented: {self._tool.deviates[check.id]}"
         if grade is Grade.VOID:
             sentence = next((it.void for it in evidence if it.void), sentence)
-        runs = tuple(_run(setup, outcomes) for setup in check.setup if setup.name in outcomes)
+        runs = tuple(map(_recorded, outcomes.values()))
         return Score(
             check=check.id,
             title=check.title,
@@ -432,14 +432,14 @@ class _Calibration:
         )
 
     def _options_at_load(
-        self, setup: Scenario, outcomes: Mapping[str, ScenarioResult]
+        self, setup: Scenario, outcomes: Mapping[str, ScenarioRun]
     ) -> ToolOptions | None:
         """Options for the tool; None if they depend on a missing measurement."""
         ask = self._options(setup)
         if not setup.share_of:
             return ask
         earlier = outcomes.get(setup.share_of)
-        capacity = earlier.names.get("oracle.rate_rps") if earlier else None
+        capacity = earlier.figures.get("oracle.rate_rps") if earlier else None
         return None if capacity is None else ask | {"rate": max(1, round(setup.share * capacity))}
 
     def _options(self, setup: Scenario) -> ToolOptions:
@@ -451,7 +451,7 @@ class _Calibration:
         }
         return setup.ask | able
 
-    def _outcome(self, setup: Scenario, ask: ToolOptions) -> ScenarioResult:
+    def _outcome(self, setup: Scenario, ask: ToolOptions) -> ScenarioRun:
         key = _key(setup, ask)
         if key not in self._known:
             self._interruption.check()
@@ -472,18 +472,9 @@ def _ungraded(check: CalibrationCheck, grade: Grade, sentence: str) -> Score:
     return Score(check=check.id, title=check.title, grade=grade, sentence=sentence)
 
 
-def _run(setup: Scenario, outcomes: Mapping[str, ScenarioResult]) -> ScenarioRun:
-    outcome = outcomes[setup.name]
-    report = outcome.report
-    if len(report) > 2 * REPORT_CHARACTERS:  # Its middle has histograms.
+def _recorded(run: ScenarioRun) -> ScenarioRun:
+    """A run without the middle of its report, which has histograms."""
+    report = run.report
+    if len(report) > 2 * REPORT_CHARACTERS:
         report = f"{report[:REPORT_CHARACTERS]} ... {report[-REPORT_CHARACTERS:]}"
-    return ScenarioRun(
-        setup=setup.name,
-        oracle=setup.oracle,
-        command=outcome.command,
-        exit_code=outcome.code,
-        account=dict(outcome.account),
-        figures=dict(outcome.names),
-        foreign=round(outcome.foreign, 4),
-        report=report,
-    )
+    return updated(run, foreign=round(run.foreign, 4), report=report)

@@ -85,12 +85,9 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class CalibrationCheck(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One claim about a load generator.
+    """One claim about a load generator, and why: what a failure means, and how it is detected.
 
-    Attributes:
-        why: The consequences of a failure, and how the check detects it.
-        is_timed: Whether values are void if the oracle was late; counts are not.
-        needs: `clock` for a check that steps the machine's clock.
+    Timed values are void if the oracle was late. A check that steps the clock needs `clock`.
     """
 
     id: str
@@ -110,27 +107,6 @@ class CalibrationCheck(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     def quick_variant(self) -> "CalibrationCheck":
         quick = tuple(it for it in self.setup if it.when != "long")
         return updated(self, setup=quick)
-
-
-class ScenarioResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a scenario.
-
-    Attributes:
-        names: All known values, by dotted name.
-        command: Without names and paths of this machine.
-        report: The end of the tool's output.
-        code: Its exit code; None if it had to be killed.
-        account: The oracle's report; empty if nothing listened.
-        foreign: The fraction of the cores' time that foreign processes used meanwhile.
-    """
-
-    setup: str
-    names: Mapping[str, float]
-    command: str
-    report: str
-    code: int | None
-    account: Mapping[str, Any]
-    foreign: float = 0.0
 
 
 SCHEMA = "jissoku.calibration/1"
@@ -159,7 +135,16 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScenarioRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of the tool, with all that is needed to grade it again, as in `ScenarioResult`."""
+    """One run of the tool, with all that is needed to grade it again.
+
+    Attributes:
+        command: Without names and paths of this machine.
+        exit_code: None if it had to be killed.
+        account: The oracle's report; empty if nothing listened.
+        figures: All known values, by dotted name.
+        foreign: The fraction of the cores' time that foreign processes used meanwhile.
+        report: The tool's output; a record has its beginning and its end.
+    """
 
     setup: str
     oracle: dict[str, Any]
@@ -183,11 +168,9 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scorecard(msgspec.Struct, frozen=True, kw_only=True):
-    """All results of one tool.
+    """All results of one tool, in a session of at most this time with all repetitions.
 
-    Attributes:
-        budget_s: Time limit of the session, repetitions of void checks included.
-        not_repeated: Checks that stayed void because there was no time to repeat them.
+    Checks that were not repeated stayed void because there was no time.
     """
 
     schema: str = SCHEMA
@@ -244,12 +227,9 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Installation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The installation of a tool.
+    """How a tool is installed, and a command whose output has its version as the pattern's group.
 
-    Attributes:
-        program: Its name on the search path, or its path in the folder of tools.
-        how: The command that installs it.
-        pattern: Finds the version, as its first group.
+    The program is a name on the search path, or a path in the folder of tools.
     """
 
     program: str
@@ -259,13 +239,10 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class CommandLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The command line of a tool.
+    """The command line of a tool, and files that are written into the run's folder before it.
 
-    Attributes:
-        say: Words for each parameter, in this order; `reuse` applies unless each request has a new
-            connection (`one_shot`).
-        then: A second command whose output is the report.
-        files: Written into the run's folder before it starts.
+    `say` has words for each parameter, in order; `reuse` applies unless each request has a new
+    connection (`one_shot`). The report is the output of `then`, if there is such a command.
     """
 
     always: tuple[str, ...]
@@ -278,12 +255,9 @@ class CommandLine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One load generator.
+    """One load generator, and its log of all requests, if it can write one.
 
-    Attributes:
-        samples: Its log of all requests, if it can write one.
-        deviates: Deviations that its documentation names: a sentence by a check's id. Such a
-            failure is graded B.
+    `deviates` has what its documentation names, by a check's id: such a failure is graded B.
     """
 
     name: str
@@ -400,12 +374,9 @@ class LoadPoints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class ToolMeasurement(msgspec.Struct, frozen=True, kw_only=True):
-    """One generator in one window.
+    """One generator in one window, in which these connections had an answer.
 
-    Attributes:
-        connections: Connections with an answer within the window.
-        cpu_ns: CPU nanoseconds of its processes meanwhile.
-        ticks: Ticks in user code and in the kernel, as the kernel counts them.
+    Ticks are those in user code and in the kernel, as the kernel counts them.
     """
 
     tool: str
@@ -476,13 +447,9 @@ class SyscallCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CostResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a cell.
+    """The result of a cell, from pairs of which some have rates more than 2 % apart.
 
-    Attributes:
-        ratio: The tool's cost over the other's; None from fewer than two valid pairs.
-        cost_ns: Geometric mean of each, per answer.
-        rates_rps: Mean of each.
-        apart: Pairs whose rates differ by more than 2 %.
+    Costs are geometric means per answer; the ratio needs two valid pairs.
     """
 
     cell: str
@@ -499,9 +466,7 @@ class CostResult(msgspec.Struct, frozen=True, kw_only=True):
 class CostRecord(msgspec.Struct, frozen=True, kw_only=True):
     """All measurements of one generator compared with another.
 
-    Attributes:
-        overall: Geometric mean over the cells; its blocks are the rounds in which all of them are
-            valid.
+    The blocks of the geometric mean over all cells are the rounds in which all cells are valid.
     """
 
     schema: str = COST_SCHEMA

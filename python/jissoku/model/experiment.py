@@ -18,12 +18,9 @@ class Design(StrEnum):
 
 
 class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One change of a recipe.
+    """One change of a recipe: a replacement in one of its configuration files, or added words.
 
-    Attributes:
-        config: Name of one of the recipe's configuration files, in which `find`, which must occur
-            exactly once, is replaced by `replace`.
-        add: Words that are appended to the command.
+    `find` occurs exactly once in the file; words are appended to the command.
     """
 
     config: str = ""
@@ -36,8 +33,7 @@ class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
 class TargetSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A target of an experiment: a recipe or a command, and its changes.
 
-    Attributes:
-        substitutes: The server of the original that it replaces because that one is unobtainable.
+    It may replace a server of the original that is unobtainable.
     """
 
     name: str
@@ -118,11 +114,9 @@ class BenchmarkOutput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """A statement that is tested, or the reason why it is not tested here.
+    """A statement that is tested by inequalities that must all hold, or why it is not tested.
 
-    Attributes:
-        test: Inequalities that must all hold (`jissoku.inference.claims` has the grammar).
-        server_cores_min: The claim is not tested with fewer cores for the server.
+    `jissoku.inference.claims` has the grammar. Fewer cores for the server do not test it.
     """
 
     name: str
@@ -133,12 +127,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PublishedFigure(msgspec.Struct, frozen=True, kw_only=True):
-    """A value that the original published.
+    """A value that the original published, beside the measured quantity, as `rate(nginx@hello)`.
 
-    Attributes:
-        table: Rows of one table are shown as ratios to its first row.
-        quantity: The measured quantity to compare with, in the grammar of claims:
-            `rate(nginx@hello)`.
+    Rows of one table are shown as ratios to its first row.
     """
 
     server: str
@@ -174,8 +165,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
 class ExperimentHeader(msgspec.Struct, frozen=True, kw_only=True):
     """The header of an experiment's folder, written first: `experiment.json`.
 
-    Attributes:
-        workloads: Names of the workloads to be run, in order; each has its own folder.
+    Each of the workloads, which are run in this order, has its own folder.
     """
 
     experiment: Experiment

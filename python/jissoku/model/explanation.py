@@ -202,12 +202,10 @@ class MemoryObservation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Observations(msgspec.Struct, frozen=True, kw_only=True):
-    """All observations of a target.
+    """All observations of a target, and of the floor's CPU time per request under the same load.
 
-    Attributes:
-        floor_cpu_ns: CPU time per request of the floor, under the same load.
-        floor_total_cpu_ns: The same with load generator and kernel threads.
-        syscall_cost_ns: Cost of a system call by its name, measured in a loop.
+    The total is that with load generator and kernel threads. Costs of system calls are those in a
+    loop.
     """
 
     wire: WireObservation | None = None
@@ -262,11 +260,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The findings about a target.
 
-    Attributes:
-        functions: The functions of the target's own code and libraries, most expensive first; empty
-            without a profile.
-        changes: The changes of the target's configuration by the findings' directives, as a diff;
-            empty if its recipe has no configuration.
+    Functions are of its own code and libraries, most expensive first; empty without a profile.
+    Changes are a diff of its configuration by the findings' directives.
     """
 
     target: str

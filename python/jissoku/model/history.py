@@ -64,11 +64,10 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ArmRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """An arm of a run.
+    """An arm of a run; its program is a key that is equal in two runs of the same arm.
 
-    Attributes:
-        program: Hash of the sources if its recipe compiles them, else of the binary, and of the
-            command. Equal in two runs: the same arm. Empty if unknown.
+    It is a hash of the sources if its recipe compiles them, else of the binary, and of the command;
+    empty if unknown.
     """
 
     run: str
@@ -267,10 +266,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 class Tau(msgspec.Struct, frozen=True, kw_only=True):
     """Standard deviation of a log ratio between occasions when nothing changed.
 
-    Attributes:
-        pairs: Number of unchanged pairs that it is estimated from; 0 if it is assumed.
-        freedom: Degrees of freedom of the estimate: fewer than pairs, because neighbouring pairs
-            share an occasion. Infinite if it is assumed.
+    It is estimated from unchanged pairs, or assumed if there are none, with infinite freedom. Else
+    that is less than pairs, because neighbouring pairs share an occasion.
     """
 
     value: float
@@ -310,12 +307,9 @@ class ArmChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """Two runs side by side.
+    """Two runs side by side, or the obstacles that make them incomparable.
 
-    Attributes:
-        obstacles: Why they are not comparable, a clause each; empty if they are.
-        breaks: Changes other than those of the arms.
-        race: Measures the arms of both together.
+    Breaks are changes other than those of the arms; `race` measures the arms of both together.
     """
 
     runs: tuple[RunRow, RunRow]
@@ -420,11 +414,8 @@ class MachineRatio(msgspec.Struct, frozen=True, kw_only=True):
 class MachineDay:
     """The runs of one day (UTC) on one class of machines.
 
-    Attributes:
-        machine_text: Processor, cores and hypervisor.
-        checks: By name of a check, how many trials it rejected; most often first.
-        noise_floor: As later runs of the day used it: the relative difference of equal servers.
-            None if it was unknown.
+    Checks are the numbers of trials that each rejected, most often first. The noise floor is that
+    which later runs of the day used; None if it was unknown.
     """
 
     machine: str

@@ -266,13 +266,10 @@ NOISE_SCHEMA = "jissoku.noise/2"
 
 
 class NoiseFloor(msgspec.Struct, frozen=True, kw_only=True):
-    """The noise floor of one method on one machine.
+    """The noise floor of one method on one machine: the ratios of equal arms in 95 % of campaigns.
 
-    Attributes:
-        noise_floor: 95 % of the ratios of campaigns of equal arms differ from 1 by at most this.
-        blocks: Of each campaign.
-        block_sd_log: Standard deviation of one block's log ratio.
-        measured_utc: For display only.
+    They differ from 1 by at most this. Each had this many blocks; `block_sd_log` is the standard
+    deviation of one block's log ratio.
     """
 
     noise_floor: float

@@ -252,11 +252,9 @@ class QuantilePoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FailureSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind of failure of an arm, and the indices of trials that had it.
+    """One kind of failure of an arm, the target's last lines, and the indices of its trials.
 
-    Attributes:
-        stage: start, ready, verify, load or stop; empty for wrong answers found by a check.
-        stderr: The last lines that the target wrote.
+    The stage is that of a trial; empty for wrong answers found by a check.
     """
 
     stage: str

@@ -85,9 +85,7 @@ class UslModel(msgspec.Struct, frozen=True, kw_only=True):
 class LevelResult(msgspec.Struct, frozen=True, kw_only=True):
     """One target at one level.
 
-    Attributes:
-        achieved_fraction: Smallest answered fraction of the offered rate; None in the closed loop.
-        is_fitted: Whether it was used to fit the model.
+    The achieved fraction is the smallest answered part of the offered rate, if there was one.
     """
 
     level: int

@@ -77,10 +77,8 @@ class Latency(msgspec.Struct, frozen=True, kw_only=True):
 class VerifiedResponse(msgspec.Struct, frozen=True, kw_only=True):
     """The response by which an arm was verified, before any load.
 
-    Arms are comparable when status, type and body agree; the rest of the head may differ.
-
-    Attributes:
-        content_sha256: Of the body with its content coding (gzip) removed; empty without a coding.
+    Arms are comparable when status, type and body agree; the rest of the head may differ. A body
+    with a content coding (gzip) has a second hash, without it.
     """
 
     status: int
@@ -204,12 +202,7 @@ class CapacityStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Capacity(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a capacity search.
-
-    Attributes:
-        objective: In the format of `jissoku load --search`, such as `p99<10ms`.
-        rate_rps: The highest rate that met it; None if no rate did.
-    """
+    """The highest rate that met an objective such as `p99<10ms`; None if no rate did."""
 
     objective: str
     rate_rps: int | None
