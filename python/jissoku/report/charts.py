@@ -142,7 +142,7 @@ def _away(values: Sequence[BlockValue], value: float) -> float:
 def _block_marks(mean: Estimate, values: Sequence[BlockValue], axis: Scale) -> Markup:
     """The mean's interval, and the blocks from the first one on top to the last one below."""
     last = max(one.block for one in values) or 1
-    band = plots.band(axis, _away(values, mean.low), _away(values, mean.high))
+    band = plots.bar(axis, _away(values, mean.low), _away(values, mean.high), "band", plots.BAND)
     dots = (
         svg.tag(
             "use",

@@ -27,12 +27,7 @@ class LiveState(StrEnum):
     EQUAL = "equal"
 
 
-MARKS = {
-    LiveState.NONE: "",
-    LiveState.OPEN: "",
-    LiveState.DIFFERENT: "\N{CHECK MARK}",
-    LiveState.EQUAL: "=",
-}
+MARKS = {LiveState.DIFFERENT: "\N{CHECK MARK}", LiveState.EQUAL: "="}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +44,7 @@ class LiveCell:
     @property
     def text(self) -> str:
         """With its mark: `1.31±4% ✓`, `1.02±4% ~40s`."""
-        return " ".join(filter(None, (self.value, MARKS[self.state] or self.needs)))
+        return " ".join(filter(None, (self.value, MARKS.get(self.state, self.needs))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,22 +75,16 @@ def live_table(summary: Summary) -> LiveTable:
         for arm in summary.run.arms
         if arm.name in known
     )
-    shown = summary.loads
     at = f" at {fmt.offered(summary.main_load)}" if summary.main_load else ""
     costs = [one for one in summary.by(Metric.COST) if one.against == summary.run.baseline]
-    has_capacity = bool(summary.run.objective)
+    capacity = ["capacity"] if summary.run.objective else []
     text = (
         f"CPU per request as a multiple of {summary.run.baseline}, p99{at}."
         f" {MARKS[LiveState.DIFFERENT]} proven, {MARKS[LiveState.EQUAL]} practically equal, ~40s"
         " time that would decide, <4% closer than can be shown."
     )
     return LiveTable(
-        header=(
-            "target",
-            *map(fmt.offered, shown),
-            "p99",
-            *(["capacity"] if has_capacity else []),
-        ),
+        header=("target", *map(fmt.offered, summary.loads), "p99", *capacity),
         rows=rows,
         decided=sum(one.is_decided for one in costs),
         asked=_asked(summary),
@@ -131,9 +120,11 @@ def _cost(summary: Summary, known: ArmSummary, load: Load) -> LiveCell:
     if name == run.baseline:
         return LiveCell("1")
     found = tables.against_baseline(summary, name, Metric.COST, load)
-    if found is not None:
-        return _compared(found, found.ratio)
-    return LiveCell(tables.multiple_of_baseline(summary, point))
+    if found is None:
+        return LiveCell(tables.multiple_of_baseline(summary, point))
+    if found.ratio is None:
+        return LiveCell(str(found.verdict))
+    return _marked(found, with_width(found.ratio))
 
 
 def _p99(summary: Summary, known: ArmSummary) -> LiveCell:
@@ -142,7 +133,7 @@ def _p99(summary: Summary, known: ArmSummary) -> LiveCell:
     if value == fmt.NOTHING:
         return LiveCell()
     found = tables.against_baseline(summary, known.arm.name, Metric.P99, summary.main_load)
-    return LiveCell(value) if found is None else _marked(found, value)
+    return _marked(found, value)
 
 
 def _capacity(summary: Summary, known: ArmSummary) -> LiveCell:
@@ -151,15 +142,12 @@ def _capacity(summary: Summary, known: ArmSummary) -> LiveCell:
         return LiveCell()
     value = f"{fmt.rate_mark(float(f'{found.value:.2g}'))}{width(found)}"
     compared = tables.against_baseline(summary, known.arm.name, Metric.CAPACITY, None)
-    return LiveCell(value) if compared is None else _marked(compared, value)
+    return _marked(compared, value)
 
 
-def _compared(found: Comparison, ratio: Estimate | None) -> LiveCell:
-    value = str(found.verdict) if ratio is None else with_width(ratio)
-    return _marked(found, value) if ratio is not None else LiveCell(value)
-
-
-def _marked(found: Comparison, value: str) -> LiveCell:
+def _marked(found: Comparison | None, value: str) -> LiveCell:
+    if found is None:
+        return LiveCell(value)
     if found.is_decided:
         is_different = found.verdict.is_difference
         return LiveCell(value, LiveState.DIFFERENT if is_different else LiveState.EQUAL)

@@ -123,13 +123,10 @@ def dot(axis: Scale, value: float, low: float, high: float, *, is_open: bool = F
     return ends + svg.mark("dot", axis.at(value), is_open=is_open)
 
 
-def bar(axis: Scale, low: float, high: float, style: str = "") -> Markup:
-    return svg.bar(axis.at(low), axis.at(high), BAR, style)
-
-
-def band(axis: Scale, low: float, high: float) -> Markup:
-    """An interval as a broad faint box."""
-    return svg.bar(axis.at(low), axis.at(high), BAND, "band")
+def bar(axis: Scale, low: float, high: float, style: str = "", height: float = BAR) -> Markup:
+    """A box across, around the middle of its row."""
+    x, width = svg.percent(axis.at(low)), svg.percent(axis.at(high) - axis.at(low))
+    return svg.tag("rect", class_=style, x=x, y=-height / 2, width=width, height=height)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +231,8 @@ def _point(line: Line, point: Point, axes: Axes) -> Markup:
     x = axes.x.at(point.x)
     parts = [svg.mark(line.shape, x, axes.down(point.y), is_open=point.is_open)]
     if point.low is not None and point.high is not None:
-        parts.insert(0, svg.error_bar(x, axes.down(point.high), axes.down(point.low)))
+        at, top, bottom = svg.percent(x), axes.down(point.high), axes.down(point.low)
+        parts.insert(0, svg.tag("line", class_="interval", x1=at, x2=at, y1=top, y2=bottom))
     return svg.titled(f"{line.name}: {point.text}", *parts)
 
 

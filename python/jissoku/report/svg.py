@@ -8,7 +8,6 @@ colours. Text is escaped here.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
 
 from markupsafe import Markup
 
@@ -83,22 +82,6 @@ def interval(low: float, high: float) -> Markup:
     return tag("line", class_="interval", x1=percent(low), x2=percent(high))
 
 
-def error_bar(x: float, top: float, bottom: float) -> Markup:
-    at = percent(x)
-    return tag("line", class_="interval", x1=at, x2=at, y1=top, y2=bottom)
-
-
-def bar(low: float, high: float, height: float, style: str = "") -> Markup:
-    return tag(
-        "rect",
-        class_=style,
-        x=percent(low),
-        y=-height / 2,
-        width=percent(high - low),
-        height=height,
-    )
-
-
 def vertical(x: float, height: float, style: str) -> Markup:
     at = percent(x)
     return tag("line", class_=style, x1=at, x2=at, y2=height)
@@ -151,11 +134,8 @@ def plot(name: str, description: str, style: str, height: float, *content: str) 
 
 def room(left: int, right: int) -> str:
     """Classes that leave this many characters beside a plot."""
-    return f"left{_even(left)} right{_even(right)}"
-
-
-def _even(characters: int) -> int:
-    return min(ROOM_MAX, 2 * ceil(characters / 2))
+    left, right = (min(ROOM_MAX, 2 * math.ceil(count / 2)) for count in (left, right))
+    return f"left{left} right{right}"
 
 
 def legend(entries: Sequence[tuple[str, str, Markup]], style: str = "") -> Markup:
@@ -232,11 +212,6 @@ class Scale:
         return (place - low) / (high - low)
 
 
-def wants_log(values: Sequence[float]) -> bool:
-    """Whether the values are too far apart for a linear axis."""
-    return bool(values) and min(values) > 0 and max(values) / min(values) > LOG_FROM
-
-
 def scale(
     values: Sequence[float],
     label: Callable[[float], str],
@@ -251,9 +226,9 @@ def scale(
         is_log: None: logarithmic if the values are far apart.
         from_zero: A linear axis that begins at zero, as bars require.
     """
-    if is_log is None:
-        is_log = not from_zero and wants_log(values)
     low, high = min(values), max(values)
+    if is_log is None:
+        is_log = not from_zero and low > 0 and high / low > LOG_FROM
     if is_log:
         air = (high / low) ** 0.06 if high > low else 1.1
         low, high = low / air, high * air
