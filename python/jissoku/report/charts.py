@@ -21,12 +21,8 @@ from jissoku.report.format import Table
 from jissoku.report.plots import Axes, Heading, Line, Point, Row
 from jissoku.report.svg import Chart, Scale, Tick, arm_shape, arm_style, scale
 
-SHARES = Scale(
-    low=0,
-    high=100,
-    is_log=False,
-    ticks=tuple(Tick(value=v, label=f"{v} %" if v else "0") for v in (0, 25, 50, 75, 100)),
-)
+QUARTERS = tuple(Tick(value=v, label=f"{v} %" if v else "0") for v in (0, 25, 50, 75, 100))
+SHARES = Scale(low=0, high=100, is_log=False, ticks=QUARTERS)
 
 # Percentiles on the axis of latencies, as one in N responses that took longer.
 PERCENTILES = {
@@ -264,11 +260,8 @@ def costs(summary: Summary) -> Chart | None:
     if len(loads) < 2:
         return None
     ends = [end for line in lines for p in line.points for end in (p.low, p.high) if end]
-    axes = Axes(
-        x=_rate_axis(loads),
-        y=scale(ends, fmt.duration_mark, is_log=True),
-        title="requests per second",
-    )
+    costs_axis = scale(ends, fmt.duration_mark, is_log=True)
+    axes = Axes(x=_rate_axis(loads), y=costs_axis, title="requests per second")
     caption = (
         "Server CPU per request at each rate, requests per second on the server's cores, both axes"
         " logarithmic; bars are 95 % intervals. A line ends at the highest load that its target"
@@ -304,15 +297,11 @@ def _rate_axis(loads: Sequence[Load]) -> Scale:
     """A logarithmic axis with one tick per load, and the level's name below it."""
     rates = [load.rate_rps or 1 for load in loads]
     air = (rates[-1] / rates[0]) ** 0.05
-    return Scale(
-        low=rates[0] / air,
-        high=rates[-1] * air,
-        is_log=True,
-        ticks=tuple(
-            Tick(value=rate, label=fmt.rate_mark(rate), note=fmt.level_name(load))
-            for rate, load in zip(rates, loads, strict=True)
-        ),
+    ticks = tuple(
+        Tick(value=rate, label=fmt.rate_mark(rate), note=fmt.level_name(load))
+        for rate, load in zip(rates, loads, strict=True)
     )
+    return Scale(low=rates[0] / air, high=rates[-1] * air, is_log=True, ticks=ticks)
 
 
 def latencies(summary: Summary) -> Chart | None:

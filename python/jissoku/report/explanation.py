@@ -104,12 +104,10 @@ def _observations(observed: Observations) -> Iterator[str]:
         yield from _calls(observed.syscalls)
     if observed.wire is not None:
         yield from _wire(observed.wire)
-    if observed.memory is not None and observed.memory.connections:
-        memory = observed.memory
+    if (memory := observed.memory) is not None and memory.connections:
         each = (memory.rss_bytes_after - memory.rss_bytes_before) / memory.connections
         yield f"Memory: {each / 1024:,.1f} KiB for each idle connection."
-    if observed.timers is not None:
-        timers = observed.timers
+    if (timers := observed.timers) is not None:
         yield (
             f"Timers: {timers.cpu_ns_idle / 1e3:,.1f} µs per request with {timers.waiting:,} "
             f"idle connections, {timers.cpu_ns_waiting / 1e3:,.1f} µs with as many waiting ones; "
@@ -121,20 +119,20 @@ def _cost(observed: Observations, load: LoadObservation) -> Iterator[str]:
     cost, floor_ns = load.cpu_ns_per_request, observed.floor_cpu_ns
     if cost is None:
         yield "CPU time per request: unknown, because its processes cannot be found."
-    elif load.is_served_by_kernel:
+        return
+    if load.is_served_by_kernel:
         yield from _total_cost(observed, load)
-    else:
-        split = ""
-        if load.cpu_user_fraction is not None:
-            split = f", {load.cpu_user_fraction:.0%} of it outside the kernel"
-        yield f"CPU time per request: {cost / 1e3:,.1f} µs (estimate){split}."
-        if floor_ns and cost <= floor_ns:
-            yield f"  The floor's is {floor_ns / 1e3:,.1f} µs: no difference (estimate)."
-        elif floor_ns:
-            yield (
-                f"  {cost / floor_ns:.1f} times the floor: {floor_ns / 1e3:,.1f} µs are the "
-                f"kernel's and unavoidable, {(cost - floor_ns) / 1e3:,.1f} µs are its own."
-            )
+        return
+    user = load.cpu_user_fraction
+    split = "" if user is None else f", {user:.0%} of it outside the kernel"
+    yield f"CPU time per request: {cost / 1e3:,.1f} µs (estimate){split}."
+    if floor_ns and cost <= floor_ns:
+        yield f"  The floor's is {floor_ns / 1e3:,.1f} µs: no difference (estimate)."
+    elif floor_ns:
+        yield (
+            f"  {cost / floor_ns:.1f} times the floor: {floor_ns / 1e3:,.1f} µs are the "
+            f"kernel's and unavoidable, {(cost - floor_ns) / 1e3:,.1f} µs are its own."
+        )
 
 
 def _total_cost(observed: Observations, load: LoadObservation) -> Iterator[str]:
@@ -148,10 +146,9 @@ def _total_cost(observed: Observations, load: LoadObservation) -> Iterator[str]:
         f" kernel threads used {kernel:,.1f} µs for it."
     )
     if together is not None:
-        beside = ""
+        total = f"{together / 1e3:,.1f} µs (estimate)"
         if floor_ns:
-            beside = f"; the floor's is {floor_ns / 1e3:,.1f} µs ({together / floor_ns:.2f} times)"
-        total = f"{together / 1e3:,.1f} µs (estimate){beside}"
+            total += f"; the floor's is {floor_ns / 1e3:,.1f} µs ({together / floor_ns:.2f} times)"
         yield f"  Total CPU with load generator and kernel threads: {total}."
     yield "  Work done inside the sender's own system calls is counted as the load generator's."
 
@@ -160,8 +157,7 @@ def _load(load: LoadObservation) -> Iterator[str]:
     busy = sorted((t for t in load.threads if t.cpu_ns), key=lambda t: -t.cpu_ns)[:4]
     if busy:
         shares = ", ".join(
-            f"{thread.name} {thread.cpu_ns / load.threads_ns:.0%} on core {thread.core}"
-            for thread in busy
+            f"{t.name} {t.cpu_ns / load.threads_ns:.0%} on core {t.core}" for t in busy
         )
         pids = len({thread.pid for thread in load.threads})
         switches = sum(t.switches_voluntary + t.switches_involuntary for t in load.threads)
@@ -181,12 +177,9 @@ def _load(load: LoadObservation) -> Iterator[str]:
 
 def _calls(syscalls: SyscallObservation) -> Iterator[str]:
     rates = {name: count / syscalls.requests for name, count in syscalls.counts.items()}
-    text = [
-        f"{rate:.2f} {name}"
-        for name, rate in sorted(rates.items(), key=lambda item: -item[1])
-        if rate >= CALLS_MIN
-    ]
-    yield f"System calls per request: {', '.join(text) or 'none observed'}."
+    ordered = sorted(rates.items(), key=lambda item: -item[1])
+    text = ", ".join(f"{rate:.2f} {name}" for name, rate in ordered if rate >= CALLS_MIN)
+    yield f"System calls per request: {text or 'none observed'}."
     yield (
         f"  {_count(syscalls.empty_waits, 'wait')} without an event in"
         f" {_count(syscalls.requests, 'request')},"

@@ -236,15 +236,11 @@ def scale(
         air = (high - low) * 0.08 or abs(high) * 0.05 or 1.0
         low, high = (0.0 if from_zero else low - air), high + air
     marks = ticks(low, high, log=is_log)
-    return Scale(
-        low=low,
-        high=high,
-        is_log=is_log,
-        ticks=tuple(
-            Tick(value=mark, label=label(mark), is_minor=_is_minor(index, mark, marks, log=is_log))
-            for index, mark in enumerate(marks)
-        ),
+    labelled = (
+        Tick(value=mark, label=label(mark), is_minor=_is_minor(index, mark, marks, log=is_log))
+        for index, mark in enumerate(marks)
     )
+    return Scale(low=low, high=high, is_log=is_log, ticks=tuple(labelled))
 
 
 def even_labels(found: Scale) -> Scale:
@@ -253,13 +249,11 @@ def even_labels(found: Scale) -> Scale:
         return found
     parts = [tick.label.partition(" ") for tick in found.ticks]
     digits = max((len(number.partition(".")[2]) for number, _, _ in parts), default=0)
-    return replace(
-        found,
-        ticks=tuple(
-            replace(tick, label=f"{tick.value:.{digits}f} {unit}")
-            for tick, (_, _, unit) in zip(found.ticks, parts, strict=True)
-        ),
+    labelled = (
+        replace(tick, label=f"{tick.value:.{digits}f} {unit}")
+        for tick, (_, _, unit) in zip(found.ticks, parts, strict=True)
     )
+    return replace(found, ticks=tuple(labelled))
 
 
 def _is_minor(index: int, mark: float, marks: Sequence[float], *, log: bool) -> bool:
