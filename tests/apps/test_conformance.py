@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jissoku.conformance.applications import Answer, MismatchError, compare, expanded
+from jissoku.conformance.applications import Answer, MismatchError, compare
 from tests.apps.app_cases import read_cases
 from tests.conftest import Run
 
@@ -24,7 +24,7 @@ def test_every_case_is_run_against_a_recipe(run: Run, tmp_path: Path, interface:
     assert done.returncode == 0, done.stdout + done.stderr
     seen = json.loads(done.stdout)
     assert seen["target"] == f"jissoku-{interface}"
-    files = (expanded(read_cases(name)) for name in FILES[interface])
+    files = (read_cases(name) for name in FILES[interface])
     names = [case["name"] for case in itertools.chain.from_iterable(files)]
     assert [case["name"] for case in seen["cases"]] == names
     assert not any(case["wrong"] for case in seen["cases"])

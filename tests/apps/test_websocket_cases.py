@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from jissoku.conformance.applications import encoded, expanded, judge_websocket_case
+from jissoku.conformance.applications import encoded, expand, judge_case
 from jissoku.system.address import Address
 from tests.apps.app_cases import read_cases
 from tests.apps.conftest import port_of, serve
 
-CASES = expanded(read_cases("websocket.toml"))
+CASES = read_cases("websocket.toml")
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def address() -> Iterator[Address]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_a_case_passes(case: dict[str, Any], address: Address) -> None:
-    assert judge_websocket_case(case, address) == ""
+    assert judge_case(case, address) == ""
 
 
 def test_names_are_unique() -> None:
@@ -43,11 +43,11 @@ def test_names_are_unique() -> None:
 )
 def test_a_difference_is_named(change: dict[str, Any], wrong: str, address: Address) -> None:
     case = {"send": [{"op": "text", "payload": "sent"}], **change}
-    assert judge_websocket_case(case, address).startswith(wrong)
+    assert judge_case(case, address).startswith(wrong)
 
 
 def test_each_value_makes_a_case() -> None:
-    [one, two] = expanded([{"name": "n", "each": [1, 2], "send": [{"times": "{each}"}]}])
+    [one, two] = expand({"name": "n", "each": [1, 2], "send": [{"times": "{each}"}]})
     assert one == {"name": "n_1", "group": "n", "send": [{"times": 1}]}
     assert two == {"name": "n_2", "group": "n", "send": [{"times": 2}]}
 

@@ -31,7 +31,7 @@ def test_every_case_of_ours_is_read() -> None:
 def test_a_case_is_filled_in(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text(GOOD)
     (case,) = read_all(tmp_path)
-    assert case.send == b"GET / HTTP/1.1\r\n\r\n"
+    assert case.send == "GET / HTTP/1.1\r\n\r\n"
     assert case.level is Level.MUST
 
 

@@ -33,7 +33,7 @@ def test_requests_are_counted_where_they_arrive(transport: Transport) -> None:
 
     counts, upstream = asyncio.run(load())
     assert {method: count.requests for method, count in counts.items()} == {"GET": 6, "POST": 6}
-    assert sum(count.error_count for count in counts.values()) == 0
+    assert sum(count.errors.total() for count in counts.values()) == 0
     assert sorted(upstream.received.values()) == [1] * 12
     assert upstream.connections == 4
 
@@ -60,7 +60,7 @@ def test_what_arrived_twice_is_doubled() -> None:
     asyncio.run(_request_without_server(counts))
     add_doubled(counts, {"/POST/0/1": 2, "/POST/0/2": 1})
     assert counts["POST"].doubled == 1
-    assert counts["POST"].error_count == 1
+    assert counts["POST"].errors.total() == 1
 
 
 async def _request_without_server(counts: Counts) -> None:

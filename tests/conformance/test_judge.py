@@ -10,22 +10,13 @@ from jissoku.model.updated import updated
 
 ANSWERED = Case(
     name="a_get",
-    group="Some",
     clause="RFC 9112 section 3",
-    level=Level.MUST,
-    send=b"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
-    then=b"",
+    send="GET / HTTP/1.1\r\nHost: a\r\n\r\n",
     requests=(Request(method="GET", target="/"),),
-    ends=Ends.IDLE,
-    status=None,
-    statuses=(),
-    closes=False,
-    also=frozenset(),
-    answers=(),
 )
 REFUSED = updated(ANSWERED, requests=(), status=400)
 IN_BODY = updated(
-    REFUSED, requests=(Request(method="POST"),), ends=Ends.BODY, send=b"POST / HTTP/1.1"
+    REFUSED, requests=(Request(method="POST"),), ends=Ends.BODY, send="POST / HTTP/1.1"
 )
 UNFINISHED = updated(ANSWERED, requests=(), ends=Ends.HEAD)
 
@@ -37,17 +28,15 @@ def answers(*statuses: int, close: bool = False) -> tuple[Response, ...]:
 
 def kept(*statuses: int) -> ObservedExchange:
     """Answers, and the one to the probe."""
-    return ObservedExchange(finals=answers(*statuses, 200), probed_at=len(statuses), is_ended=True)
+    return ObservedExchange(finals=answers(*statuses, 200), probed_at=len(statuses))
 
 
 def ended(*statuses: int, close: bool = True) -> ObservedExchange:
-    return ObservedExchange(finals=answers(*statuses, close=close), is_ended=True)
+    return ObservedExchange(finals=answers(*statuses, close=close))
 
 
 def silent(*statuses: int) -> ObservedExchange:
-    return ObservedExchange(
-        finals=answers(*statuses), probed_at=len(statuses), is_silent=True, is_ended=True
-    )
+    return ObservedExchange(finals=answers(*statuses), probed_at=len(statuses), is_silent=True)
 
 
 def verdict(
@@ -130,13 +119,13 @@ def test_an_answer_may_come_before_a_broken_body_and_nothing_after_it() -> None:
 
 
 def test_a_late_refusal_is_no_answer_to_the_probe() -> None:
-    late = ObservedExchange(finals=answers(404, 400), probed_at=1, is_ended=True)
+    late = ObservedExchange(finals=answers(404, 400), probed_at=1)
     assert not late.is_kept_open
     assert verdict(IN_BODY, late) is CaseVerdict.LENIENT
 
 
 def test_a_method_that_is_not_known_says_nothing_of_the_rest() -> None:
-    post = updated(REFUSED, send=b"POST / HTTP/1.1", statuses=(400,))
+    post = updated(REFUSED, send="POST / HTTP/1.1", statuses=(400,))
     assert verdict(post, ended(501)) is CaseVerdict.LENIENT
     assert verdict(post, kept(501)) is CaseVerdict.MUST_VIOLATED
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jissoku.conformance.messages import MalformedResponse, Reader
+from jissoku.conformance.messages import MalformedMessage, ResponseReader
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -12,7 +12,7 @@ EMPTY = b"HTTP/1.1 304 Not Modified\r\nETag: x\r\n\r\n"
 
 
 def read(data: bytes, *methods: str, step: int = 10**6) -> list[tuple[int, bytes]]:
-    reader = Reader(methods)
+    reader = ResponseReader(methods)
     for start in range(0, len(data), step):
         reader.feed(data[start : start + step])
     reader.end()
@@ -28,7 +28,7 @@ def test_consecutive_responses_are_separated(step: int) -> None:
 def test_the_answer_to_head_has_no_body() -> None:
     head = OK.removesuffix(b"hi")
     assert read(OK + head + OK, "GET", "HEAD", "GET") == [(200, b"hi"), (200, b""), (200, b"hi")]
-    with pytest.raises(MalformedResponse, match="begins with b'hi"):
+    with pytest.raises(MalformedMessage, match="begins with b'hi"):
         read(OK, "HEAD")
 
 
@@ -47,7 +47,7 @@ def test_a_body_may_last_to_the_end_of_the_connection() -> None:
     ],
 )
 def test_the_end_of_the_connection_is_announced(fields: str, version: str, *, ends: bool) -> None:
-    reader = Reader([])
+    reader = ResponseReader([])
     reader.feed(f"HTTP/{version} 200 OK\r\nContent-Length: 0\r\n{fields}\r\n".encode())
     assert reader.answers[0].announces_end is ends
 
@@ -73,5 +73,5 @@ def test_the_end_of_the_connection_is_announced(fields: str, version: str, *, en
     ],
 )
 def test_malformed_responses_are_reported(data: bytes, words: str) -> None:
-    with pytest.raises(MalformedResponse, match=words):
+    with pytest.raises(MalformedMessage, match=words):
         read(data)

@@ -5,7 +5,6 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -24,7 +23,7 @@ from jissoku.conformance.case import (
     read_all,
     read_gateway_cases,
 )
-from jissoku.conformance.judge import CaseVerdict, GatewayVerdict
+from jissoku.conformance.judge import GATEWAY_VERDICTS, SERVER_VERDICTS, CaseVerdict
 from jissoku.errors import InputError
 from jissoku.measure.conformance import (
     CaseResult,
@@ -115,8 +114,7 @@ SENTENCES = {
     GatewayCount.RESTARTS: "graceful restarts of the server under load",
 }
 
-# Verdicts with the same text have the same style.
-STYLES: dict[str, str] = {
+STYLES = {
     CaseVerdict.PASS: "green",
     CaseVerdict.SHOULD_VIOLATED: "yellow",
     CaseVerdict.MUST_VIOLATED: "red",
@@ -159,7 +157,7 @@ def conformance(options: ConformanceOptions) -> int:
     results: list[CaseResult] = []
     asked = ConformanceConfig(prepared=prepared, cases=cases, sending=options.sending)
     finished = run_cases(asked, results)
-    code = _print_results(options, prepared, results, CaseVerdict)
+    code = _print_results(options, prepared, results, SERVER_VERDICTS)
     return code if finished else ExitCode.INTERRUPTED
 
 
@@ -186,7 +184,7 @@ def _print_results(
     options: ConformanceOptions,
     prepared: PreparedTarget,
     results: Results,
-    verdicts: type[CaseVerdict] | type[GatewayVerdict],
+    verdicts: Sequence[CaseVerdict],
 ) -> int:
     """Prints a table of verdicts by group, and the cases that do not pass; or all as JSON.
 
@@ -198,19 +196,19 @@ def _print_results(
         totals = {verdict: counts[verdict] for verdict in verdicts}
         _print_json(prepared, totals=totals, cases=[_case_data(result) for result in results])
     else:
-        noun = "runs" if verdicts is GatewayVerdict else "cases"
+        noun = "runs" if verdicts is GATEWAY_VERDICTS else "cases"
         console = _headed(prepared, f", {len(results)} {noun}")
         console.print(_verdicts_table(results, verdicts))
         for verdict in reversed(verdicts):
             for result in results if options.show_all or verdict in REPORTED else ():
                 if result.judgement.verdict is verdict:
                     _print_case(console, result)
-    if counts[verdicts.MUST_VIOLATED]:
+    if counts[CaseVerdict.MUST_VIOLATED]:
         return ExitCode.BOUND_EXCEEDED
-    return ExitCode.UNDECIDED if counts[verdicts.UNDECIDED] else ExitCode.OK
+    return ExitCode.UNDECIDED if counts[CaseVerdict.UNDECIDED] else ExitCode.OK
 
 
-def _verdicts_table(results: Results, verdicts: type[StrEnum]) -> Table:
+def _verdicts_table(results: Results, verdicts: Sequence[CaseVerdict]) -> Table:
     numbers = (Column(verdict, justify="right") for verdict in verdicts)
     table = Table("clause", *numbers, box=None, pad_edge=False)
 
@@ -307,7 +305,7 @@ def _through(options: ConformanceOptions, prepared: PreparedTarget) -> int:
         prepared=prepared, cases=cases, transports=tuple(transports), splitting=options.sending
     )
     finished = run_gateway_cases(config, results)
-    code = _print_results(options, prepared, results, GatewayVerdict)
+    code = _print_results(options, prepared, results, GATEWAY_VERDICTS)
     return code if finished else ExitCode.INTERRUPTED
 
 
@@ -350,7 +348,7 @@ def _counts(
         table = Table("method", *numbers, "errors", box=None, pad_edge=False)
         for method, count in sorted(result.counts.items()):
             errors = ", ".join(f"{error}: {times}" for error, times in count.errors.most_common())
-            figures = (count.requests, count.error_count, count.doubled)
+            figures = (count.requests, count.errors.total(), count.doubled)
             table.add_row(method, *map(str, figures), errors)
         console.print(table)
         noun = plural(result.connections, "connection")

@@ -30,8 +30,6 @@ PROBE = b"GET / HTTP/1.1\r\nHost: a\r\nCase: hello\r\nConnection: close\r\n\r\n"
 
 @dataclass
 class Answer:
-    """One response as it came."""
-
     status: int
     reason: str
     fields: dict[str, str]
@@ -49,11 +47,7 @@ class Connection:
     is_ended: bool = field(default=False)
 
     def receive(self) -> None:
-        """Reads once.
-
-        Raises:
-            EOFError: The server has closed the connection.
-        """
+        """Reads once; EOFError if the server has closed the connection."""
         try:
             data = self.socket.recv(65536)
         except ConnectionResetError:
@@ -64,7 +58,6 @@ class Connection:
         self.buffer += data
 
     def take_line(self) -> bytes:
-        """Reads a line, and removes its line end."""
         while b"\r\n" not in self.buffer:
             self.receive()
         line, _, self.buffer = self.buffer.partition(b"\r\n")
@@ -130,80 +123,63 @@ class MismatchError(Exception):
 
 
 def expect(condition: object, reason: str) -> None:
-    """Raises an error unless the condition holds.
-
-    Raises:
-        MismatchError: It is false.
-    """
     if not condition:
         raise MismatchError(reason)
 
 
 def read_cases(path: Path) -> list[dict[str, Any]]:
-    """The cases of one file.
-
-    Raises:
-        InputError: There is no such file, or it has no cases.
-    """
+    """The cases of one file; one with `each` is replaced by a case for each of its values."""
     if not path.is_file():
         raise InputError(f"there is no {path}: jissoku is not completely installed")
-    cases: list[dict[str, Any]] = tomllib.loads(path.read_text())["case"]
-    return cases
+    return [one for case in tomllib.loads(path.read_text())["case"] for one in expand(case)]
 
 
 def judge_case(case: dict[str, Any], address: Address, *, must_persist: bool = False) -> str:
     """Sends a case. Returns what is wrong with the answers, or nothing.
 
-    Args:
-        case: The case.
-        address: Where the server listens.
-        must_persist: Whether a connection that a case leaves open has to persist; otherwise the
-            server may announce its end, as RFC 9112 section 9.6 has it.
+    Unless it `must_persist`, a server may announce the end of a connection that a case leaves open,
+    as RFC 9112 section 9.6 has it.
     """
+    # Those of WebSockets send a list of frames.
+    is_text = isinstance(case["send"], str)
     try:
-        check(case, address, must_persist=must_persist)
+        with address.connect(RESPONSE_LIMIT_S) as opened:
+            if is_text:
+                _check(case, Connection(opened), must_persist=must_persist)
+            else:
+                _check_frames(case, Connection(opened))
     except MismatchError as error:
         return str(error)
     except EOFError:
-        return "the connection ended without a response"
+        return f"the connection ended without a {'response' if is_text else 'Close frame'}"
     except TimeoutError:
-        return f"no response within {RESPONSE_LIMIT_S:.0f} s"
-    except (OSError, ValueError) as error:
+        return f"no {'response' if is_text else 'frame'} within {RESPONSE_LIMIT_S:.0f} s"
+    except (OSError, ValueError, zlib.error) as error:
         return f"{type(error).__name__}: {error}"
     return ""
 
 
-def check(case: dict[str, Any], address: Address, *, must_persist: bool) -> None:
-    """Sends a case and compares the response with the expected one.
-
-    Raises:
-        MismatchError: An answer is not the expected one.
-        EOFError: The connection ended before an answer.
-        OSError: The server cannot be reached, or gives no answer in time.
-        ValueError: An answer is not HTTP/1.1.
-    """
+def _check(case: dict[str, Any], connection: Connection, *, must_persist: bool) -> None:
     methods = [line.split(" ")[0] for line in case["send"].split("\r\n") if " HTTP/1." in line]
     methods = [method[-4:] if method.endswith("POST") else method for method in methods]
-    with address.connect(RESPONSE_LIMIT_S) as opened:
-        connection = Connection(opened)
-        opened.sendall(case["send"].encode("latin-1"))
-        if "then" in case:
-            status = connection.answer("").status
-            expect(status == case["interim"], f"{status} before the rest was sent")
-            opened.sendall(case["then"].encode("latin-1"))
-        # An interim response belongs to the request of the next one.
-        final = iter(methods)
-        answers: list[Answer] = []
-        method = ""
-        for expected in case["answers"]:
-            if not answers or answers[-1].status >= 200:
-                method = next(final)
-            answers.append(compare(expected, connection.answer(method)))
-        ends = case.get("ends", "open")
-        is_announced = answers[-1].fields.get("connection", "").lower() == "close"
-        if ends == "open" and is_announced and not must_persist:
-            ends = "closed"
-        _check_end(ends, connection, answers[-1])
+    connection.socket.sendall(case["send"].encode("latin-1"))
+    if "then" in case:
+        status = connection.answer("").status
+        expect(status == case["interim"], f"{status} before the rest was sent")
+        connection.socket.sendall(case["then"].encode("latin-1"))
+    # An interim response belongs to the request of the next one.
+    final = iter(methods)
+    answers: list[Answer] = []
+    method = ""
+    for expected in case["answers"]:
+        if not answers or answers[-1].status >= 200:
+            method = next(final)
+        answers.append(compare(expected, connection.answer(method)))
+    ends = case.get("ends", "open")
+    is_announced = answers[-1].fields.get("connection", "").lower() == "close"
+    if ends == "open" and is_announced and not must_persist:
+        ends = "closed"
+    _check_end(ends, connection, answers[-1])
 
 
 def _check_end(ends: str, connection: Connection, last: Answer) -> None:
@@ -223,11 +199,7 @@ def _check_end(ends: str, connection: Connection, last: Answer) -> None:
 
 
 def compare(expected: dict[str, Any], answer: Answer) -> Answer:
-    """Compares one response with the expectations of a case.
-
-    Raises:
-        MismatchError: They differ.
-    """
+    """Compares one response with the expectations of a case; MismatchError if they differ."""
     body = answer.body.decode("latin-1")
     for name, seen in (("status", answer.status), ("reason", answer.reason), ("body", body)):
         wanted = expected.get(name, seen)
@@ -262,12 +234,7 @@ TAIL = b"\x00\x00\xff\xff"
 NO_STATUS = 1005
 
 
-def expanded(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A case for each of the values of `each`, in place of cases that have it."""
-    return [one for case in cases for one in _expand(case)]
-
-
-def _expand(case: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def expand(case: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if "each" not in case:
         yield case
         return
@@ -371,30 +338,7 @@ def encoded(item: dict[str, Any]) -> bytes:
     return head + MASK + bytes(a ^ b for a, b in zip(payload, itertools.cycle(MASK), strict=False))
 
 
-def judge_websocket_case(case: dict[str, Any], address: Address) -> str:
-    """Sends a case. Returns what is wrong with what the server sends, or nothing."""
-    try:
-        with address.connect(RESPONSE_LIMIT_S) as opened:
-            check_frames(case, Connection(opened))
-    except MismatchError as error:
-        return str(error)
-    except EOFError:
-        return "the connection ended without a Close frame"
-    except TimeoutError:
-        return f"no frame within {RESPONSE_LIMIT_S:.0f} s"
-    except (OSError, ValueError, zlib.error) as error:
-        return f"{type(error).__name__}: {error}"
-    return ""
-
-
-def check_frames(case: dict[str, Any], connection: Connection) -> None:
-    """Sends a case and compares the frames of the server with the expected ones.
-
-    Raises:
-        MismatchError: They differ.
-        EOFError: The connection ended before.
-        OSError: The server sends nothing in time.
-    """
+def _check_frames(case: dict[str, Any], connection: Connection) -> None:
     channel = _opened(case, connection)
     sent = b"".join(encoded(item) for item in case["send"])
     step = case.get("chop", len(sent)) or 1

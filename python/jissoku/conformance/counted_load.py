@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from jissoku.model import Transport
@@ -35,20 +34,14 @@ class MethodCount:
     errors: Counter[str] = field(default_factory=Counter)
     doubled: int = 0
 
-    @property
-    def error_count(self) -> int:
-        """Requests that failed at the client."""
-        return self.errors.total()
-
 
 Counts = dict[str, MethodCount]
 
 
 class CountedClient:
-    """One client connection, reopened when it is lost."""
+    """One client connection, opened with the first request and again when it is lost."""
 
     def __init__(self, address: Address, number: int, counts: Counts) -> None:
-        """Connects with the first request."""
         self._address = address
         self._number = number
         self._counts = counts
@@ -56,7 +49,6 @@ class CountedClient:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def request(self, method: str) -> None:
-        """Sends one request, and counts its outcome."""
         count = self._counts.setdefault(method, MethodCount())
         count.requests += 1
         self._sent += 1
@@ -77,7 +69,6 @@ class CountedClient:
                 self.close()
 
     def close(self) -> None:
-        """Ends the connection."""
         if self._streams is not None:
             self._streams[1].close()
             self._streams = None
@@ -129,7 +120,6 @@ async def in_rounds(
 
 
 async def until(clients: list[CountedClient], done: asyncio.Event, seed: int) -> None:
-    """All clients send one request after the other until an event is set."""
 
     async def one(client: CountedClient, rng: random.Random) -> None:
         while not done.is_set():
@@ -141,7 +131,6 @@ async def until(clients: list[CountedClient], done: asyncio.Event, seed: int) ->
 
 
 def add_doubled(counts: Counts, received: Mapping[str, int]) -> None:
-    """Counts the requests that reached a server more than once."""
     for target, times in received.items():
         if times > 1:
             counts[target.split("/")[1]].doubled += 1
@@ -175,13 +164,7 @@ class CountingUpstream:
     def __init__(
         self, transport: Transport, *, idle_s: float | None = None, work_s: float = 0.0
     ) -> None:
-        """Opens nothing yet.
-
-        Args:
-            transport: Where it listens.
-            idle_s: A connection is closed after this many seconds without a request; None: never.
-            work_s: How long a request takes.
-        """
+        """A connection without a request is closed after `idle_s`; a request takes `work_s`."""
         self.received: Counter[str] = Counter()
         self.connections = 0
         self._idle_s = idle_s
@@ -205,12 +188,7 @@ class CountingUpstream:
             self.address = Address(port=self._server.sockets[0].getsockname()[1])
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         assert self._server is not None, "it was entered"
         self._server.close()
         for writer in list(self._open):

@@ -32,12 +32,20 @@ class CaseVerdict(StrEnum):
     PASS = "pass"  # noqa: S105 - a verdict
     LENIENT = "lenient"  # accepts what jissoku rejects, as the standard allows
     STRICTER = "stricter"  # rejects what jissoku accepts, as the standard allows
+    DIFFERS = "differs"  # as the standard permits
     SHOULD_VIOLATED = "SHOULD violated"
     MUST_VIOLATED = "MUST violated"
     UNDECIDED = "undecided"  # no answer was received that could be judged
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Those that a server can have, and those of a reverse proxy.
+SERVER_VERDICTS = tuple(verdict for verdict in CaseVerdict if verdict is not CaseVerdict.DIFFERS)
+GATEWAY_VERDICTS = tuple(
+    verdict for verdict in CaseVerdict if verdict not in {CaseVerdict.LENIENT, CaseVerdict.STRICTER}
+)
+
+
+@dataclass(frozen=True, slots=True)
 class Judgement:
     """A verdict, and why, as the end of a sentence about the target."""
 
@@ -45,14 +53,13 @@ class Judgement:
     reason: str = ""
 
 
-PASSED = Judgement(verdict=CaseVerdict.PASS)
-
-RANK = tuple(CaseVerdict)
+PASSED = Judgement(CaseVerdict.PASS)
 
 
 def worst(judgements: list[Judgement]) -> Judgement:
     """The worst of several judgements of one case, the first of equals."""
-    return max(judgements, key=lambda judgement: RANK.index(judgement.verdict), default=PASSED)
+    rank = list(CaseVerdict)
+    return max(judgements, key=lambda judgement: rank.index(judgement.verdict), default=PASSED)
 
 
 def judge(case: Case, seen: ObservedExchange, *, echoes: bool = False) -> Judgement:
@@ -67,9 +74,9 @@ def judge(case: Case, seen: ObservedExchange, *, echoes: bool = False) -> Judgem
         reason = f"sends a malformed response: {seen.malformed}"
         allowed = AlsoAllowed.GARBLED in case.also
         found = [
-            Judgement(verdict=CaseVerdict.LENIENT, reason=reason)
+            Judgement(CaseVerdict.LENIENT, reason)
             if allowed
-            else _must_violated(reason)
+            else Judgement(CaseVerdict.MUST_VIOLATED, reason)
         ]
     found += _rules(case, seen)
     if echoes:
@@ -81,8 +88,10 @@ def _refusal(case: Case, seen: ObservedExchange) -> Judgement:
     """A message that jissoku rejects, after the responses to earlier requests."""
     before, rest = seen.answers[: case.whole_count], seen.answers[case.whole_count :]
     if before and before[-1].announces_end and not rest:
-        return _stricter(f"ends the connection after {before[-1].status}, and says so")
-    if len(before) < case.whole_count or any(_is_refusal(answer) for answer in before):
+        return Judgement(
+            CaseVerdict.STRICTER, f"ends the connection after {before[-1].status}, and says so"
+        )
+    if len(before) < case.whole_count or any(answer.status in REFUSALS for answer in before):
         return _by_level(case, "does not answer what came before it", CaseVerdict.STRICTER)
     if not rest:
         return _no_response(case, seen)
@@ -95,33 +104,26 @@ def _refusal(case: Case, seen: ObservedExchange) -> Judgement:
 def _refused(case: Case, seen: ObservedExchange, status: int) -> Judgement:
     if case.statuses and status not in case.statuses:
         wanted = " or ".join(map(str, case.statuses))
-        return _by_level(case, f"refuses with {status} and not {wanted}", CaseVerdict.LENIENT)
+        return _by_level(case, f"refuses with {status} and not {wanted}")
     if not seen.is_kept_open:
         return PASSED
-    reason = f"goes on after its {status}"
-    if case.closes:
-        return _by_level(case, reason, CaseVerdict.LENIENT)
-    return Judgement(verdict=CaseVerdict.LENIENT, reason=reason)
+    return _by_level(case, f"goes on after its {status}", allowed=not case.closes)
 
 
 def _is_about_message(case: Case) -> bool:
     """Whether a 501 is about the message; of a POST it may say only that there is no POST."""
-    return case.status == UNKNOWN or UNKNOWN in case.statuses or case.send.startswith(b"GET ")
+    return case.status == UNKNOWN or UNKNOWN in case.statuses or case.send.startswith("GET ")
 
 
 def _no_response(case: Case, seen: ObservedExchange) -> Judgement:
     if seen.malformed:
         reason = f"sends a malformed response: {seen.malformed}"
-        if AlsoAllowed.GARBLED in case.also:
-            return Judgement(verdict=CaseVerdict.LENIENT, reason=reason)
-        return _by_level(case, reason, CaseVerdict.LENIENT)
-    if seen.is_silent:
-        reason, allowed = "neither refuses nor answers", AlsoAllowed.SILENT in case.also
-    else:
-        reason, allowed = "hangs up without a word", False
+        return _by_level(case, reason, allowed=AlsoAllowed.GARBLED in case.also)
+    reason = "neither refuses nor answers" if seen.is_silent else "hangs up without a word"
+    allowed = seen.is_silent and AlsoAllowed.SILENT in case.also
     if allowed or case.level is Level.CHOICE:
-        return Judgement(verdict=CaseVerdict.LENIENT, reason=reason)
-    return Judgement(verdict=CaseVerdict.SHOULD_VIOLATED, reason=reason)
+        return Judgement(CaseVerdict.LENIENT, reason)
+    return Judgement(CaseVerdict.SHOULD_VIOLATED, reason)
 
 
 def _accepted(case: Case, seen: ObservedExchange, rest: tuple[Response, ...]) -> Judgement:
@@ -135,55 +137,42 @@ def _accepted(case: Case, seen: ObservedExchange, rest: tuple[Response, ...]) ->
     allowed |= AlsoAllowed.LAST in case.also and not seen.is_kept_open
     allowed |= AlsoAllowed.ANSWERED in case.also and len(rest) == 1
     allowed |= AlsoAllowed.TWICE in case.also and len(rest) <= 2
-    if allowed:
-        return Judgement(verdict=CaseVerdict.LENIENT, reason=reason)
-    return _by_level(case, reason, CaseVerdict.LENIENT)
+    return _by_level(case, reason, allowed=allowed)
 
 
 def _answered(case: Case, seen: ObservedExchange) -> Iterator[Judgement]:
     """Valid requests: each has its answer, and there is no other answer."""
     answers, wanted = seen.answers, case.whole_count
-    refused = next((answer for answer in answers[:wanted] if _is_refusal(answer)), None)
-    if refused is not None:
-        allowed = AlsoAllowed.REFUSED in case.also
-        reason = f"refuses with {refused.status}"
-        yield _stricter(reason) if allowed else _by_level(case, reason, CaseVerdict.STRICTER)
-        return
-    late = next((answer for answer in answers[wanted:] if _is_refusal(answer)), None)
-    if late is not None:
-        allowed = AlsoAllowed.REFUSED in case.also
-        reason = f"answers, and refuses with {late.status} afterwards"
-        yield _stricter(reason) if allowed else _by_level(case, reason, CaseVerdict.STRICTER)
-    elif len(answers) > wanted:
-        yield _must_violated(
-            f"gives {len(answers)} answers to {wanted} {plural(wanted, 'request')}"
+    for index, answer in enumerate(answers):
+        if answer.status in REFUSALS:
+            reason = f"refuses with {answer.status}"
+            if index >= wanted:
+                reason = f"answers, and {reason} afterwards"
+            allowed = AlsoAllowed.REFUSED in case.also
+            yield _by_level(case, reason, CaseVerdict.STRICTER, allowed=allowed)
+            return
+    if len(answers) > wanted:
+        yield Judgement(
+            CaseVerdict.MUST_VIOLATED,
+            f"gives {len(answers)} answers to {wanted} {plural(wanted, 'request')}",
         )
     elif len(answers) < wanted:
         yield _missing_responses(case, seen)
-    else:
-        yield from _connection_state(case, seen, answers[-1] if answers else None)
-
-
-def _connection_state(
-    case: Case, seen: ObservedExchange, last: Response | None
-) -> Iterator[Judgement]:
-    if not case.persists and seen.is_kept_open:
-        yield _by_level(case, "goes on after the last request", CaseVerdict.LENIENT)
+    elif not case.persists and seen.is_kept_open:
+        yield _by_level(case, "goes on after the last request")
     elif seen.is_silent:
-        yield Judgement(verdict=CaseVerdict.SHOULD_VIOLATED, reason="falls silent after its answer")
-    elif case.persists and not seen.is_kept_open and last and not last.announces_end:
-        yield Judgement(
-            verdict=CaseVerdict.SHOULD_VIOLATED, reason="hangs up without saying so before"
-        )
+        yield Judgement(CaseVerdict.SHOULD_VIOLATED, "falls silent after its answer")
+    elif case.persists and not seen.is_kept_open and answers and not answers[-1].announces_end:
+        yield Judgement(CaseVerdict.SHOULD_VIOLATED, "hangs up without saying so before")
 
 
 def _missing_responses(case: Case, seen: ObservedExchange) -> Judgement:
     answers, wanted = seen.answers, case.whole_count
     answered = f"answers {len(answers)} of {wanted} {plural(wanted, 'request')}"
     if answers and answers[-1].announces_end:
-        return _stricter(f"{answered}, and says that it ends")
+        return Judgement(CaseVerdict.STRICTER, f"{answered}, and says that it ends")
     if not answers and not seen.is_silent and AlsoAllowed.REFUSED in case.also:
-        return _stricter("hangs up without a word")
+        return Judgement(CaseVerdict.STRICTER, "hangs up without a word")
     how = "falls silent" if seen.is_silent else "hangs up"
     return _by_level(case, f"{answered} and {how}", CaseVerdict.SHOULD_VIOLATED)
 
@@ -193,13 +182,13 @@ def _unfinished(case: Case, seen: ObservedExchange) -> Judgement:
     rest = seen.answers[case.whole_count :]
     if len(seen.answers) < case.whole_count:
         return _missing_responses(case, seen)
-    taken = [answer for answer in rest if not _is_refusal(answer)]
+    taken = [answer for answer in rest if answer.status not in REFUSALS]
     if not taken:
         return PASSED
     reason = f"answers {taken[0].status} to a request that has not ended"
     if case.ends is Ends.BODY:
-        return Judgement(verdict=CaseVerdict.LENIENT, reason=reason + ", perhaps before reading it")
-    return _by_level(case, reason, CaseVerdict.LENIENT)
+        return Judgement(CaseVerdict.LENIENT, reason + ", perhaps before reading it")
+    return _by_level(case, reason)
 
 
 def _rules(case: Case, seen: ObservedExchange) -> Iterator[Judgement]:
@@ -207,22 +196,16 @@ def _rules(case: Case, seen: ObservedExchange) -> Iterator[Judgement]:
         if rule.index >= len(seen.answers):
             continue
         answer = seen.answers[rule.index]
+        reasons = []
         if rule.like is not None and rule.like < len(seen.answers):
-            yield from _unlike(case, answer, seen.answers[rule.like])
+            other = seen.answers[rule.like]
+            for name in ("Content-Length", "Content-Type"):
+                ours, theirs = answer.value(name), other.value(name)
+                if answer.status == other.status and answer.has(name) and ours != theirs:
+                    reasons.append(f"answers with {name} {ours} and not {theirs}")
         if not rule.when or answer.status in rule.when:
-            yield from (
-                _by_level(case, reason, CaseVerdict.LENIENT)
-                for reason in _breaches(rule, answer, seen)
-            )
-
-
-def _unlike(case: Case, answer: Response, other: Response) -> Iterator[Judgement]:
-    for name in ("Content-Length", "Content-Type"):
-        ours, theirs = answer.value(name), other.value(name)
-        if answer.status == other.status and answer.has(name) and ours != theirs:
-            yield _by_level(
-                case, f"answers with {name} {ours} and not {theirs}", CaseVerdict.LENIENT
-            )
+            reasons += _breaches(rule, answer, seen)
+        yield from (_by_level(case, reason) for reason in reasons)
 
 
 def _breaches(rule: Rule, answer: Response, seen: ObservedExchange) -> Iterator[str]:
@@ -248,7 +231,10 @@ def _echo_matches(case: Case, seen: ObservedExchange) -> Iterator[Judgement]:
     for request, answer in zip(whole, seen.answers, strict=False):
         wanted = _echo(request)
         if wanted is not None and answer.status == 200 and answer.body != wanted:
-            yield _must_violated(f"understood {answer.body[:60]!r} and not {wanted[:60]!r}")
+            yield Judgement(
+                CaseVerdict.MUST_VIOLATED,
+                f"understood {answer.body[:60]!r} and not {wanted[:60]!r}",
+            )
 
 
 def _echo(request: Request) -> bytes | None:
@@ -264,73 +250,30 @@ def _echo(request: Request) -> bytes | None:
     return None
 
 
-def _is_refusal(answer: Response) -> bool:
-    return answer.status in REFUSALS
+def _by_level(
+    case: Case | GatewayCase,
+    reason: str,
+    choice: CaseVerdict = CaseVerdict.LENIENT,
+    *,
+    allowed: bool = False,
+) -> Judgement:
+    """The verdict of a difference: `choice` where the standard leaves one, or it is allowed."""
+    by_level = {Level.MUST: CaseVerdict.MUST_VIOLATED, Level.SHOULD: CaseVerdict.SHOULD_VIOLATED}
+    return Judgement(choice if allowed else by_level.get(case.level, choice), reason)
 
 
-def _by_level(case: Case, reason: str, choice: CaseVerdict) -> Judgement:
-    """The verdict of a difference: `choice` where the standard leaves a choice."""
-    by_level = {
-        Level.MUST: CaseVerdict.MUST_VIOLATED,
-        Level.SHOULD: CaseVerdict.SHOULD_VIOLATED,
-        Level.CHOICE: choice,
-    }
-    return Judgement(verdict=by_level[case.level], reason=reason)
-
-
-def _must_violated(reason: str) -> Judgement:
-    return Judgement(verdict=CaseVerdict.MUST_VIOLATED, reason=reason)
-
-
-def _stricter(reason: str) -> Judgement:
-    return Judgement(verdict=CaseVerdict.STRICTER, reason=reason)
-
-
-class GatewayVerdict(StrEnum):
-    """The verdict on a proxy in a case; the worst last."""
-
-    PASS = "pass"  # noqa: S105 - a verdict
-    DIFFERS = "differs"  # as the standard permits
-    SHOULD_VIOLATED = "SHOULD violated"
-    MUST_VIOLATED = "MUST violated"
-    UNDECIDED = "undecided"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatewayJudgement:
-    """A verdict, and why, as the end of a sentence about the proxy."""
-
-    verdict: GatewayVerdict
-    reason: str = ""
-
-
-BY_LEVEL = {
-    Level.MUST: GatewayVerdict.MUST_VIOLATED,
-    Level.SHOULD: GatewayVerdict.SHOULD_VIOLATED,
-    Level.CHOICE: GatewayVerdict.DIFFERS,
-}
-
-
-def judge_gateway(case: GatewayCase, seen: GatewayObservation) -> GatewayJudgement:
+def judge_gateway(case: GatewayCase, seen: GatewayObservation) -> Judgement:
     """Judges one run of a case: the required outcome, another permitted one, or neither."""
-    reasons = list(_deviations(case.outcome, seen))
+    reasons = list(_deviations(case, seen))
     if not reasons:
-        return GatewayJudgement(verdict=GatewayVerdict.PASS)
+        return PASSED
     for outcome in case.also:
         others = list(_deviations(outcome, seen))
         if not others:
-            return GatewayJudgement(
-                verdict=GatewayVerdict.DIFFERS, reason=outcome.why or reasons[0]
-            )
+            return Judgement(CaseVerdict.DIFFERS, outcome.why or reasons[0])
         # Of the outcomes that did not occur, the nearest describes the fault best.
         reasons = min(reasons, others, key=len)
-    return GatewayJudgement(verdict=BY_LEVEL[case.level], reason=reasons[0])
-
-
-def worst_of(found: list[GatewayJudgement]) -> GatewayJudgement:
-    """The worst of several judgements, the first of equals."""
-    rank = list(GatewayVerdict)
-    return max(found, key=lambda one: rank.index(one.verdict))
+    return _by_level(case, reasons[0], CaseVerdict.DIFFERS)
 
 
 def _deviations(wanted: Outcome, seen: GatewayObservation) -> Iterator[str]:
@@ -341,15 +284,21 @@ def _deviations(wanted: Outcome, seen: GatewayObservation) -> Iterator[str]:
         yield from _forwarded(wanted.forwarded, seen)
     if wanted.got is not None:
         yield from _got(wanted.got, seen)
-    yield from _ends(wanted, seen)
+    if wanted.end is End.CLOSED and not seen.end:
+        yield "keeps the client's connection open"
+    if wanted.end is End.OPEN and not seen.is_kept_open:
+        yield "does not keep the client's connection"
+    if wanted.upstream_end not in {End.ANY, seen.upstream_end}:
+        how = "closes" if seen.upstream_end is End.CLOSED else "keeps"
+        yield f"{how} the connection to the server"
 
 
 def _forwarded(wanted: tuple[ExpectedRequest, ...], seen: GatewayObservation) -> Iterator[str]:
-    requests = seen.requests
-    if len(requests) != len(wanted):
+    requests, count = seen.requests, len(seen.requests)
+    if count != len(wanted):
         shown = ", ".join(f"{one.method} {one.target}"[:60] for one in requests[:4])
         of = f" ({shown})" if shown else ""
-        yield f"forwards {_count(len(requests), 'request')} and not {len(wanted)}{of}"
+        yield f"forwards {count or 'no'} {plural(count, 'request')} and not {len(wanted)}{of}"
         return
     for index, (expected, request) in enumerate(zip(wanted, requests, strict=True)):
         yield from _request(expected, request)
@@ -373,12 +322,10 @@ def _request(wanted: ExpectedRequest, request: ReceivedRequest) -> Iterator[str]
             yield f"forwards {name} as {request.value(name)[:60]!r} and not {value!r}"
     yield from _body("forwards", wanted, request.body)
     yield from _raw("forwards", wanted, bytes(request.raw))
-    if wanted.is_complete is not None and request.is_complete is not wanted.is_complete:
-        yield (
-            "forwards a body without its end"
-            if wanted.is_complete
-            else ("forwards an end of the body that was not sent")
-        )
+    if wanted.is_complete and not request.is_complete:
+        yield "forwards a body without its end"
+    if wanted.is_complete is False and request.is_complete:
+        yield "forwards an end of the body that was not sent"
 
 
 def _elements(value: str) -> list[str]:
@@ -390,14 +337,14 @@ def _got(wanted: tuple[ExpectedAnswer, ...], seen: GatewayObservation) -> Iterat
     if seen.malformed:
         yield f"sends a malformed response: {seen.malformed}"
         return
-    statuses = [answer.status for answer in seen.finals]
-    if len(statuses) != len(wanted):
+    statuses, count = [answer.status for answer in seen.finals], len(seen.finals)
+    if count != len(wanted):
         shown = f" ({', '.join(map(str, statuses[:4]))})" if statuses else ""
         how = ""
-        if len(statuses) < len(wanted):
+        if count < len(wanted):
             how = f" but {seen.raw[:40]!r}" if seen.raw and not statuses else ""
             how += f", and ends with {seen.end}" if seen.end else ""
-        yield f"sends {_count(len(statuses), 'response')} and not {len(wanted)}{shown}{how}"
+        yield f"sends {count or 'no'} {plural(count, 'response')} and not {len(wanted)}{shown}{how}"
         return
     for index, (expected, answer) in enumerate(zip(wanted, seen.finals, strict=True)):
         yield from _answer(expected, answer, index, seen)
@@ -451,17 +398,3 @@ def _raw(verb: str, wanted: ExpectedRequest | ExpectedAnswer, raw: bytes) -> Ite
     for text in wanted.raw_lacks:
         if text.encode("latin-1") in raw:
             yield f"{verb} {text!r}"
-
-
-def _ends(wanted: Outcome, seen: GatewayObservation) -> Iterator[str]:
-    if wanted.end is End.CLOSED and not seen.end:
-        yield "keeps the client's connection open"
-    if wanted.end is End.OPEN and not seen.is_kept_open:
-        yield "does not keep the client's connection"
-    if wanted.upstream_end not in {End.ANY, seen.upstream_end}:
-        how = "closes" if seen.upstream_end is End.CLOSED else "keeps"
-        yield f"{how} the connection to the server"
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count or 'no'} {noun}" + ("s" if count != 1 else "")

@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler
 from io import BytesIO
 from typing import Any
 
-from jissoku.conformance.messages import MalformedRequest, RequestReader
+from jissoku.conformance.messages import MalformedMessage, RequestReader
 
 # `%` is replaced by the number of the request between two letters, which no change makes another
 # request's.
@@ -54,7 +54,6 @@ CHANGES_MAX = 3
 
 
 def mutated_requests(count: int, seed: int) -> Iterator[bytes]:
-    """Yields `count` requests; the same for the same seed."""
     rng = random.Random(seed)
     for number in range(count):
         data = rng.choice(BASES)
@@ -88,31 +87,12 @@ def _changed(data: bytes, rng: random.Random) -> bytes:
 Request = tuple[str, str, bytes]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Reading:
-    """What one parser found.
-
-    Attributes:
-        refused: Why it stopped before the end; empty if it did not.
-    """
+    """What one parser found, and why it stopped before the end; empty if it did not."""
 
     requests: tuple[Request, ...]
     refused: str = ""
-
-
-def stream_readers() -> dict[str, Callable[[bytes], Reading]]:
-    """The parsers that are installed, by name."""
-    readers: dict[str, Callable[[bytes], Reading]] = {
-        "strict": read_strict,
-        "http.server": read_http_server,
-    }
-    if importlib.util.find_spec("h11") is not None:
-        readers["h11"] = read_h11
-    if importlib.util.find_spec("httptools") is not None:
-        readers["httptools"] = read_httptools
-    if importlib.util.find_spec("gunicorn") is not None:
-        readers["gunicorn"] = read_gunicorn
-    return readers
 
 
 def read_alike(one: Reading, other: Reading) -> bool:
@@ -138,14 +118,13 @@ def _shown(request: Request | None) -> str:
 
 
 def read_strict(data: bytes) -> Reading:
-    """Parses with the reader of this package."""
     reader, refused = RequestReader(), ""
     try:
         reader.feed(data)
-    except MalformedRequest as error:
+    except MalformedMessage as error:
         refused = str(error)
-    found = [(one.method, one.target, one.body) for one in reader.requests if one.is_complete]
-    return Reading(requests=tuple(found), refused=refused)
+    found = [(one.method, one.target, one.body) for one in reader.messages if one.is_complete]
+    return Reading(tuple(found), refused)
 
 
 def read_h11(data: bytes) -> Reading:
@@ -167,12 +146,12 @@ def read_h11(data: bytes) -> Reading:
                 connection.send(h11.Response(status_code=200, headers=[("Content-Length", "0")]))
                 connection.send(h11.EndOfMessage())
                 if connection.our_state is not h11.DONE:
-                    return Reading(requests=tuple(found), refused="the connection ends")
+                    return Reading(tuple(found), "the connection ends")
                 connection.start_next_cycle()
             else:
-                return Reading(requests=tuple(found))
+                return Reading(tuple(found))
     except h11.RemoteProtocolError as error:
-        return Reading(requests=tuple(found), refused=str(error))
+        return Reading(tuple(found), str(error))
 
 
 class _Collector:
@@ -211,11 +190,10 @@ def read_httptools(data: bytes) -> Reading:
         refused = "the protocol changes"
     except httptools.HttpParserError as error:
         refused = str(error) or type(error).__name__
-    return Reading(requests=tuple(collector.found), refused=refused)
+    return Reading(tuple(collector.found), refused)
 
 
 def read_gunicorn(data: bytes) -> Reading:
-    """Parses with gunicorn's parser in Python."""
     config: Any = importlib.import_module("gunicorn.config").Config()
     errors: Any = importlib.import_module("gunicorn.http.errors")
     # gunicorn prefers a parser in C if that is installed; this one is the parser in Python.
@@ -228,22 +206,21 @@ def read_gunicorn(data: bytes) -> Reading:
             body = request.body.read()
             lengths = [int(value) for name, value in request.headers if name == "CONTENT-LENGTH"]
             if lengths and len(body) < lengths[0]:
-                return Reading(requests=tuple(found))
+                return Reading(tuple(found))
             found.append((request.method, request.uri, body))
             if request.should_close():
-                return Reading(requests=tuple(found), refused="the connection ends")
+                return Reading(tuple(found), "the connection ends")
     except errors.NoMoreData:
-        return Reading(requests=tuple(found))
+        return Reading(tuple(found))
     except (errors.ParseException, ValueError) as error:
-        return Reading(requests=tuple(found), refused=str(error) or type(error).__name__)
-    return Reading(requests=tuple(found))
+        return Reading(tuple(found), str(error) or type(error).__name__)
+    return Reading(tuple(found))
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """The parsing part of the standard library's server."""
+    """The parsing part of the standard library's server; the base class would serve a socket."""
 
     def __init__(self, data: bytes) -> None:
-        # The base class would serve a socket.
         self.rfile = BytesIO(data)
         self.wfile = BytesIO()
         self.client_address = ("", 0)
@@ -282,16 +259,33 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def read_http_server(data: bytes) -> Reading:
-    """Parses with the server of Python's standard library."""
     handler = _Handler(data)
     found: list[Request] = []
     while True:
         try:
             request = handler.read()
         except ValueError as error:
-            return Reading(requests=tuple(found), refused=str(error))
+            return Reading(tuple(found), str(error))
         if request is None:
-            return Reading(requests=tuple(found))
+            return Reading(tuple(found))
         if isinstance(request, str):
-            return Reading(requests=tuple(found), refused=request)
+            return Reading(tuple(found), request)
         found.append(request)
+
+
+READERS: dict[str, Callable[[bytes], Reading]] = {
+    "strict": read_strict,
+    "http.server": read_http_server,
+    "h11": read_h11,
+    "httptools": read_httptools,
+    "gunicorn": read_gunicorn,
+}
+
+
+def stream_readers() -> dict[str, Callable[[bytes], Reading]]:
+    """The parsers that are installed, by name."""
+    return {
+        name: read
+        for name, read in READERS.items()
+        if name == "strict" or importlib.util.find_spec(name) is not None
+    }

@@ -10,12 +10,10 @@ import socket as sockets
 import struct
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import monotonic
-from types import TracebackType
 from typing import Self
 
 from jissoku.conformance.case import (
@@ -30,7 +28,7 @@ from jissoku.conformance.case import (
 )
 from jissoku.conformance.messages import (
     HeadReader,
-    MalformedRequest,
+    MalformedMessage,
     ReceivedRequest,
     RequestReader,
     http_head,
@@ -46,32 +44,64 @@ GAP_S = 0.002
 SPLIT_BYTES_MAX = 8192
 
 
-def send_in_parts(connection: sockets.socket, data: bytes, splitting: SplitMode) -> None:
-    """Sends bytes whole, in two parts, or byte by byte.
+def send_pieces(
+    connection: sockets.socket,
+    data: bytes,
+    cuts: Sequence[int] = (),
+    *,
+    gap_s: float = GAP_S,
+    until_readable: bool = False,
+) -> None:
+    """Sends bytes, cut at the given places, with a pause between two pieces.
 
-    A connection that the peer has closed is noticed at the next read.
+    A connection that the peer has closed is noticed at the next read. `until_readable`: a pause
+    ends when the peer has sent something.
     """
-    cuts: tuple[int, ...] = ()
-    if len(data) <= SPLIT_BYTES_MAX and splitting is not SplitMode.WHOLE:
-        # The split within the first line end (CR, LF) is the one that parsers most often mishandle.
-        ways = list(split_points(len(data), splitting, data.find(b"\r")))
-        cuts = ways[-1] if splitting is SplitMode.BYTES else _first_line_end(data)
     for start, end in itertools.pairwise((0, *cuts, len(data))):
         if start:
-            select.select([], [], [], GAP_S if splitting is SplitMode.SPLITS else 0)
+            select.select([connection] if until_readable else [], [], [], gap_s)
         with suppress(OSError):
             connection.sendall(data[start:end])
+
+
+def send_in_parts(connection: sockets.socket, data: bytes, splitting: SplitMode) -> None:
+    """Sends bytes whole, in two parts, or byte by byte."""
+    cuts: tuple[int, ...] = ()
+    if len(data) <= SPLIT_BYTES_MAX:
+        # The split within the first line end (CR, LF) is the one that parsers most often mishandle.
+        middle = data.find(b"\r") + 1
+        if splitting is SplitMode.BYTES:
+            *_, cuts = split_points(len(data), splitting)
+        elif splitting is SplitMode.SPLITS and 0 < middle < len(data):
+            cuts = (middle,)
+    send_pieces(connection, data, cuts, gap_s=GAP_S if splitting is SplitMode.SPLITS else 0)
+
+
+def follow_script(
+    script: Iterable[Step],
+    *,
+    send: Callable[[str], object],
+    pause: Callable[[float], object],
+    wait: Callable[[Await], object],
+    do: Callable[[Do], bool],
+) -> bool:
+    """Executes the steps of a script; False if one of them closes the connection."""
+    for step in script:
+        if step.send is not None:
+            send(step.send)
+        elif step.wait_ms is not None:
+            pause(step.wait_ms / 1000)
+        elif step.wait is not None:
+            wait(step.wait)
+        elif step.do is not None and not do(step.do):
+            return False
+    return True
 
 
 def reset(connection: sockets.socket) -> None:
     """Closes a connection with RST; a Unix socket has none unless something was not read."""
     connection.setsockopt(sockets.SOL_SOCKET, sockets.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
-
-
-def _first_line_end(data: bytes) -> tuple[int, ...]:
-    place = data.find(b"\r") + 1
-    return (place,) if 0 < place < len(data) else ()
 
 
 # The answer to a request for which a case has none.
@@ -92,12 +122,7 @@ BACKLOG = 128
 
 @dataclass(slots=True)
 class UpstreamConnection:
-    """One connection of the proxy to a server, and the bytes received on it.
-
-    Attributes:
-        malformed: Why the received bytes are not a request; empty while they are.
-        end: How it ended, as by `fin` or `rst`; empty while it is open.
-    """
+    """One connection of the proxy to a server; `end` is how it ended, as by `fin` or `rst`."""
 
     number: int
     reader: RequestReader = field(default_factory=RequestReader)
@@ -109,9 +134,11 @@ class CaseRecord:
     """What the servers received during one case; its condition is notified of every change."""
 
     def __init__(
-        self, case: GatewayCase, splitting: SplitMode, read_head: HeadReader = http_head
+        self,
+        case: GatewayCase,
+        splitting: SplitMode,
+        read_head: HeadReader[ReceivedRequest] = http_head,
     ) -> None:
-        """Nothing has been received yet."""
         self._read_head = read_head
         self.changed = threading.Condition()
         self.connections: list[UpstreamConnection] = []
@@ -123,7 +150,6 @@ class CaseRecord:
         self._scripts = list(case.script)
 
     def open(self, connection: sockets.socket) -> tuple[UpstreamConnection, tuple[Step, ...]]:
-        """Registers a connection; its script is the next one."""
         with self.changed:
             number = len(self.connections)
             seen = UpstreamConnection(number, reader=RequestReader(self._read_head))
@@ -134,24 +160,18 @@ class CaseRecord:
         return seen, script
 
     def next_answer(self) -> str:
-        """The answer to a request that no script answers."""
         with self.changed:
             return self._answers.pop(0) if self._answers else DEFAULT_ANSWER
 
     def wait_for(self, count: int, limit_s: float) -> bool:
-        """Waits for the heads of `count` requests."""
         with self.changed:
             return self.changed.wait_for(lambda: len(self.requests) >= count, limit_s)
 
-    def wait_for_end(self, number: int, limit_s: float) -> bool:
-        """Waits until the proxy has ended a connection."""
+    def end_of(self, number: int, limit_s: float) -> End:
+        """Whether a connection is still open after waiting for its end."""
         with self.changed:
-            return self.changed.wait_for(lambda: bool(self.connections[number].end), limit_s)
-
-    def end_of(self, number: int) -> End:
-        """Whether a connection is still open."""
-        with self.changed:
-            return End.CLOSED if self.connections[number].end else End.OPEN
+            is_closed = self.changed.wait_for(lambda: self.connections[number].end, limit_s)
+            return End.CLOSED if is_closed else End.OPEN
 
 
 class Upstream:
@@ -163,7 +183,6 @@ class Upstream:
         transport: Transport,
         protocol: UpstreamProtocol = UpstreamProtocol.HTTP,
     ) -> None:
-        """Opens the sockets of all servers; nothing is answered before `begin`."""
         self._read_head = packet_head if protocol is UpstreamProtocol.UWSGI else http_head
         self._folder = (
             tempfile.TemporaryDirectory(prefix="jissoku-") if transport is Transport.UNIX else None
@@ -177,12 +196,7 @@ class Upstream:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.finish()
         self._is_closed = True
         for one in (*self._listeners, *self._fillers):
@@ -208,10 +222,9 @@ class Upstream:
         for one in record.sockets:
             with suppress(OSError):
                 one.shutdown(sockets.SHUT_WR)
-        deadline = monotonic() + CLOSE_LIMIT_S
         with record.changed:
             record.changed.wait_for(
-                lambda: all(one.end for one in record.connections), deadline - monotonic()
+                lambda: all(one.end for one in record.connections), CLOSE_LIMIT_S
             )
         for one in record.sockets:
             with suppress(OSError):
@@ -259,64 +272,39 @@ class Upstream:
             if record is None or self._is_closed:
                 connection.close()
                 continue
-            threading.Thread(target=_serve, args=(connection, record), daemon=True).start()
-
-
-def _serve(connection: sockets.socket, record: CaseRecord) -> None:
-    seen, script = record.open(connection)
-    connection.settimeout(STEP_LIMIT_S)
-    if connection.family == sockets.AF_INET:
-        connection.setsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY, 1)
-    talk = _Conversation(connection, seen, record)
-    try:
-        if talk.follow(script):
-            talk.answer_all()
-        talk.read_to_end()
-    except TimeoutError:
-        talk.note_end("kept waiting")
-    except OSError as error:
-        talk.note_end("rst" if isinstance(error, ConnectionResetError) else "fin")
-    finally:
-        with suppress(OSError):
-            connection.close()
+            conversation = _Conversation(connection, record)
+            threading.Thread(target=conversation.run, daemon=True).start()
 
 
 class _Conversation:
-    """One connection from the side of the server."""
-
-    def __init__(
-        self, connection: sockets.socket, seen: UpstreamConnection, record: CaseRecord
-    ) -> None:
+    def __init__(self, connection: sockets.socket, record: CaseRecord) -> None:
         self._connection = connection
-        self._seen = seen
         self._record = record
+        self._seen, self._script = record.open(connection)
         self._served = 0
 
-    def follow(self, script: Sequence[Step]) -> bool:
-        """Executes the steps of a script; False if they close the connection."""
-        for step in script:
-            if step.send is not None:
-                self._send(step.send)
-            elif step.wait_ms is not None:
-                self._record.is_over.wait(step.wait_ms / 1000)
-            elif step.wait is not None:
-                self._wait(step.wait)
-            elif step.do is not None and not self._do(step.do):
-                return False
-        return True
+    def run(self) -> None:
+        """Follows the script, answers one request after the other, and reads to the end."""
+        self._connection.settimeout(STEP_LIMIT_S)
+        if self._connection.family == sockets.AF_INET:
+            self._connection.setsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY, 1)
+        pause = self._record.is_over.wait
+        try:
+            if follow_script(
+                self._script, send=self._send, pause=pause, wait=self._wait, do=self._do
+            ):
+                while self._wait(Await.REQUEST):
+                    self._send(self._record.next_answer())
+            self._wait(Await.END)
+        except TimeoutError:
+            self._note_end("kept waiting")
+        except OSError as error:
+            self._note_end("rst" if isinstance(error, ConnectionResetError) else "fin")
+        finally:
+            with suppress(OSError):
+                self._connection.close()
 
-    def answer_all(self) -> None:
-        """Answers one request after the other."""
-        while self._wait(Await.REQUEST):
-            self._send(self._record.next_answer())
-
-    def read_to_end(self) -> None:
-        """Receives until the proxy ends the connection."""
-        while not self._seen.end:
-            self._receive()
-
-    def note_end(self, how: str) -> None:
-        """Records how the connection ended."""
+    def _note_end(self, how: str) -> None:
         with self._record.changed:
             self._seen.end = self._seen.end or how
             self._record.changed.notify_all()
@@ -326,40 +314,36 @@ class _Conversation:
 
     def _wait(self, what: Await) -> bool:
         """Waits for one more head or complete request, or for the end; whether it arrived."""
-        requests = self._seen.reader.requests
-        if what is Await.END:
-            self.read_to_end()
-            return True
+        requests = self._seen.reader.messages
         while not self._seen.end:
-            is_there = len(requests) > self._served
+            is_there = what is not Await.END and len(requests) > self._served
             if is_there and (what is Await.HEAD or requests[self._served].is_complete):
                 # A script may wait for the head and then for the whole of the same request.
                 self._served += what is Await.REQUEST
                 return True
             self._receive()
-        return False
+        return what is Await.END
 
     def _do(self, what: Do) -> bool:
         if what is Do.TUNNEL:
             self._seen.reader.is_tunnel = True
         elif what is Do.CONTINUE:
-            if self._seen.reader.requests[-1].has("Expect"):
+            if self._seen.reader.messages[-1].has("Expect"):
                 self._send(CONTINUE)
         elif what is Do.FIN:
             self._connection.shutdown(sockets.SHUT_WR)
-        elif what is Do.RST:
-            reset(self._connection)
         else:
+            if what is Do.RST:
+                reset(self._connection)
             self._connection.close()
-        if what in {Do.RST, Do.CLOSE}:
-            self.note_end("fin")
+            self._note_end("fin")
             return False
         return True
 
     def _receive(self) -> None:
         data = self._connection.recv(READ_BYTES)
         if not data:
-            self.note_end("fin")
+            self._note_end("fin")
             return
         with self._record.changed:
             self._take(data)
@@ -368,11 +352,11 @@ class _Conversation:
     def _take(self, data: bytes) -> None:
         if self._seen.malformed:
             return
-        known = len(self._seen.reader.requests)
+        known = len(self._seen.reader.messages)
         try:
             self._seen.reader.feed(data)
-        except MalformedRequest as error:
+        except MalformedMessage as error:
             self._seen.malformed = str(error)
-        for request in self._seen.reader.requests[known:]:
+        for request in self._seen.reader.messages[known:]:
             request.connection = self._seen.number
             self._record.requests.append(request)

@@ -12,25 +12,10 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from jissoku.conformance.applications import (
-    BUILTIN_CASES,
-    expanded,
-    judge_case,
-    judge_websocket_case,
-    read_cases,
-)
+from jissoku.conformance.applications import BUILTIN_CASES, judge_case, read_cases
 from jissoku.conformance.case import Case, GatewayCase, ServerKind, SplitMode, split_points
 from jissoku.conformance.exchange import run_case, run_gateway_case
-from jissoku.conformance.judge import (
-    CaseVerdict,
-    GatewayJudgement,
-    GatewayVerdict,
-    Judgement,
-    judge,
-    judge_gateway,
-    worst,
-    worst_of,
-)
+from jissoku.conformance.judge import CaseVerdict, Judgement, judge, judge_gateway, worst
 from jissoku.conformance.upstream import Upstream
 from jissoku.errors import InputError, TargetError
 from jissoku.model import Transport, Workload
@@ -153,7 +138,7 @@ def _run_cases(config: ConformanceConfig, interruption: Interruption) -> Iterato
         judgement = _run_case(running, case, config.sending, echoes=echoes)
         is_ill = judgement.verdict in {CaseVerdict.MUST_VIOLATED, CaseVerdict.UNDECIDED}
         if death := _exit_over_it(running, is_suspect=is_ill):
-            judgement = Judgement(verdict=CaseVerdict.MUST_VIOLATED, reason=death)
+            judgement = Judgement(CaseVerdict.MUST_VIOLATED, death)
         return CaseResult(case=case, judgement=judgement)
 
     def start() -> AbstractContextManager[tuple[RunningTarget, bool]]:
@@ -162,7 +147,7 @@ def _run_cases(config: ConformanceConfig, interruption: Interruption) -> Iterato
     yield from _with_restarts(left, start, run_one, RESTARTS_MAX)
     reason = f"had died {times(RESTARTS_MAX)} before it"
     for case in left:
-        gone = Judgement(verdict=CaseVerdict.UNDECIDED, reason=reason)
+        gone = Judgement(CaseVerdict.UNDECIDED, reason)
         yield CaseResult(case=case, judgement=gone)
 
 
@@ -199,17 +184,17 @@ def _echoes(running: RunningTarget) -> bool:
 
 def _run_case(running: RunningTarget, case: Case, sending: SplitMode, *, echoes: bool) -> Judgement:
     judgements = []
-    for places in split_points(len(case.send), sending, case.send.find(b"\r")):
+    for places in split_points(len(case.send), sending, case.send.find("\r")):
         try:
             seen = run_case(case, running.address.connect, places)
         except OSError as error:
-            judgements.append(Judgement(verdict=CaseVerdict.UNDECIDED, reason=_refusal(error)))
+            judgements.append(Judgement(CaseVerdict.UNDECIDED, _refusal(error)))
             break
         found = judge(case, seen, echoes=echoes)
         if places:
             how = f"cut after {places[0]} bytes" if len(places) == 1 else "sent byte by byte"
             reason = f"{found.reason} ({how})" if found.reason else ""
-            found = Judgement(verdict=found.verdict, reason=reason)
+            found = Judgement(found.verdict, reason)
         judgements.append(found)
     return worst(judgements)
 
@@ -244,7 +229,7 @@ class AppCaseResult:
 def run_app_cases(prepared: PreparedTarget) -> Iterator[AppCaseResult]:
     """Runs every case; the server is restarted if it exits."""
     served, files = _with_cases(prepared)
-    left = [case for name in files for case in expanded(read_cases(BUILTIN_CASES / name))]
+    left = [case for name in files for case in read_cases(BUILTIN_CASES / name)]
     launcher = Launcher(cores=available_cores(), rng=random.Random(0), workers=1)
     workload = Workload(headers=(("Case", "hello"),))
 
@@ -254,9 +239,7 @@ def run_app_cases(prepared: PreparedTarget) -> Iterator[AppCaseResult]:
             yield running, None
 
     def run_one(case: dict[str, Any], running: RunningTarget, _: None) -> AppCaseResult:
-        # Those of WebSockets send a list of frames.
-        judge = judge_case if isinstance(case["send"], str) else judge_websocket_case
-        wrong = judge(case, running.address)
+        wrong = judge_case(case, running.address)
         return _app_result(case, wrong and (_exit_over_it(running, is_suspect=True) or wrong))
 
     yield from _with_restarts(left, start, run_one, APP_RESTARTS_MAX)
@@ -325,7 +308,7 @@ class GatewayConfig:
 class GatewayResult:
     case: GatewayCase
     transport: Transport
-    judgement: GatewayJudgement
+    judgement: Judgement
 
 
 def run_gateway_cases(config: GatewayConfig, results: list[GatewayResult]) -> bool:
@@ -388,15 +371,15 @@ class _GatewayCases:
                 )
             except OSError as error:
                 reason = _refusal(error)
-                found.append(GatewayJudgement(verdict=GatewayVerdict.UNDECIDED, reason=reason))
+                found.append(Judgement(CaseVerdict.UNDECIDED, reason))
                 break
             found.append(judge_gateway(case, seen))
-        judgement = worst_of(found)
-        is_ill = judgement.verdict not in {GatewayVerdict.PASS, GatewayVerdict.DIFFERS}
+        judgement = worst(found)
+        is_ill = judgement.verdict not in {CaseVerdict.PASS, CaseVerdict.DIFFERS}
         if death := _exit_over_it(running, is_suspect=is_ill):
-            judgement = GatewayJudgement(verdict=GatewayVerdict.MUST_VIOLATED, reason=death)
+            judgement = Judgement(CaseVerdict.MUST_VIOLATED, death)
         return GatewayResult(case=case, transport=self.transport, judgement=judgement)
 
     def _undecided(self, case: GatewayCase, reason: str) -> GatewayResult:
-        judgement = GatewayJudgement(verdict=GatewayVerdict.UNDECIDED, reason=reason)
+        judgement = Judgement(CaseVerdict.UNDECIDED, reason)
         return GatewayResult(case=case, transport=self.transport, judgement=judgement)

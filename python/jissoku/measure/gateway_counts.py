@@ -16,7 +16,7 @@ from jissoku.conformance.counted_load import (
     in_rounds,
     until,
 )
-from jissoku.conformance.messages import MalformedRequest, RequestReader
+from jissoku.conformance.messages import MalformedMessage, RequestReader
 from jissoku.conformance.stream_readers import difference, mutated_requests, stream_readers
 from jissoku.measure.conformance import started_gateway
 from jissoku.model import Transport
@@ -177,11 +177,11 @@ class _Server:
         self._writers.append(writer)
         stream, requests, answered = bytearray(), RequestReader(), 0
         self.streams.append(stream)
-        with suppress(OSError, MalformedRequest):
+        with suppress(OSError, MalformedMessage):
             while data := await reader.read(READ_BYTES):
                 stream += data
                 requests.feed(data)
-                for request in requests.requests[answered:]:
+                for request in requests.messages[answered:]:
                     if request.is_complete:
                         answered += 1
                         self.forwarded += 1
