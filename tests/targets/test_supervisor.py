@@ -14,7 +14,14 @@ from jissoku.system.processes import start_ticks
 from jissoku.targets import process
 from jissoku.targets.placeholders import BuildPaths
 from jissoku.targets.process import LaunchOptions
-from jissoku.targets.supervisor import MARK, UNKNOWN_PID, Supervisor, supervise, supervisor
+from jissoku.targets.supervisor import (
+    MARK,
+    UNKNOWN_PID,
+    Message,
+    Supervisor,
+    supervise,
+    supervisor,
+)
 from tests.targets.conftest import SERVER, script
 
 # A lab that starts a target, and a process of its own beside it, and waits to be killed.
@@ -135,29 +142,33 @@ def test_a_target_that_stopped_is_forgotten(
     watched = dict(supervisor()._watched)
     with process.start(script(place, tmp_path, "serve(listen())"), placement) as running:
         (mark,) = set(supervisor()._watched) - set(watched)
-        assert supervisor()._watched[mark]["pid"] == running.pid
+        target = supervisor()._watched[mark].target
+        assert target is not None
+        assert target.pid == running.pid
     assert supervisor()._watched == watched
+
+
+def lab(mark: bytes) -> bytes:
+    return Message(lab=ProcessSession(UNKNOWN_PID, mark, 0, Address())).line()
 
 
 def test_a_lab_without_a_mark_has_left_nothing() -> None:
     assert supervise([]) == []
     with pytest.raises(AssertionError, match="every environment ends with an empty entry"):
-        supervise([b'{"lab": "", "began": 0}'])
+        supervise([lab(b"")])
 
 
 def test_who_says_that_it_is_done_keeps_what_it_started(tmp_path: Path) -> None:
     with subprocess.Popen(["/bin/sleep", "600"], env={"A": "1"}) as child:
-        address = Address(port=1)
-        session = {"pid": UNKNOWN_PID, "mark": "A=1", "began": start_ticks(child.pid), "socket": ""}
+        session = ProcessSession(UNKNOWN_PID, b"A=1", start_ticks(child.pid), Address(port=1))
         folder = tmp_path / "folder"
         folder.mkdir()
-        message = session | {"port": address.port, "folder": str(folder)}
-        text = str(message).replace("'", '"').encode()
-        assert supervise([text, b'{"done": true}']) == []
+        text = Message(target=session, folder=str(folder)).line()
+        assert supervise([text, Message(done=True).line()]) == []
         assert child.poll() is None
-        assert supervise([text, b'{"forget": "A=1"}', b'{"lab": "B=1", "began": 0}']) == []
+        assert supervise([text, Message(forget=b"A=1").line(), lab(b"B=1")]) == []
         assert child.poll() is None
         assert folder.exists()
-        assert supervise([text, b'{"lab": "B=1", "began": 0}']) == []
+        assert supervise([text, lab(b"B=1")]) == []
         assert child.wait() == -signal.SIGTERM
         assert not folder.exists()

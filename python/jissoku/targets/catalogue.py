@@ -16,6 +16,9 @@ OF_ONE_UPSTREAM = {"upstream_port", "upstream_socket", "upstream_index"}
 LATE = frozenset(MEANINGS) - OF_ONE_UPSTREAM
 EARLY = LATE - {"port", "socket", "listen", "workers", "mask", "files", "run", "upstreams"}
 
+# Words of which there may be none.
+MAY_BE_EMPTY: frozenset[Keys] = frozenset({("probe",), ("listen", "unix")})
+
 # Kinds of changes whose directive needs no name.
 UNNAMED_CHANGES = {ChangeKind.ARGUMENT, ChangeKind.LISTEN, ChangeKind.UPSTREAM}
 
@@ -24,12 +27,7 @@ BLOCKS = ("main", "events", "http", "global", "defaults")
 
 
 def read(path: Path) -> Recipe:
-    """Reads a recipe; its name is the file's.
-
-    Raises:
-        InputError: The file cannot be read or is not TOML, or a key is missing, unknown or
-            invalid: one sentence with file name, line and key.
-    """
+    """Reads a recipe, named as its file; InputError in one sentence with file, line and key."""
     recipe = toml_file.read(path, Recipe, name=path.stem)
     for keys, message in _mistakes(recipe):
         raise toml_file.mistake(path.name, path.read_text(encoding="utf-8"), keys, message)
@@ -59,17 +57,26 @@ def _empty(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
         yield ("capabilities",), "must name at least one part of the contract"
     if len(set(recipe.capabilities)) != len(recipe.capabilities):
         yield ("capabilities",), "names a part twice"
-    commands: list[tuple[Keys, tuple[str, ...]]] = [
-        (("version", "command"), recipe.version.command),
-        (("start", "command"), recipe.start.command),
-        (("listen", "tcp"), recipe.listen.tcp),
-    ]
-    if recipe.sources is not None:
-        commands.append((("sources", "command"), recipe.sources.command))
-    commands += [(("build", i, "command"), s.command) for i, s in enumerate(recipe.build)]
-    for keys, words in commands:
-        if not words:
+    for keys, words, _ in _words(recipe):
+        if not words and keys not in MAY_BE_EMPTY:
             yield keys, "must not be empty"
+
+
+def _words(recipe: Recipe) -> Iterator[tuple[Keys, tuple[str, ...], frozenset[str]]]:
+    """Words of a recipe, where they are, and the placeholders that are known there."""
+    yield ("program",), (recipe.program,), EARLY
+    yield ("binary",), (recipe.binary,), EARLY
+    yield ("version", "command"), recipe.version.command, EARLY
+    yield ("probe",), recipe.probe, EARLY
+    if recipe.sources is not None:
+        yield ("sources", "command"), recipe.sources.command, EARLY
+    for index, step in enumerate(recipe.build):
+        yield ("build", index, "command"), step.command, EARLY
+    yield ("start", "command"), recipe.start.command, LATE
+    yield ("listen", "tcp"), recipe.listen.tcp, LATE
+    yield ("listen", "unix"), recipe.listen.unix, LATE
+    for key, value in recipe.start.environment.items():
+        yield ("start", "environment", key), (value,), LATE
 
 
 def _knobs(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
@@ -103,27 +110,10 @@ def _pattern(key: str, pattern: str, what: str) -> Iterator[tuple[Keys, str]]:
 
 
 def _placeholders(recipe: Recipe) -> Iterator[tuple[Keys, str]]:
-    early: list[tuple[Keys, tuple[str, ...]]] = [
-        (("program",), (recipe.program,)),
-        (("binary",), (recipe.binary,)),
-        (("version", "command"), recipe.version.command),
-        (("probe",), recipe.probe),
-    ]
-    if recipe.sources is not None:
-        early.append((("sources", "command"), recipe.sources.command))
-    for index, step in enumerate(recipe.build):
-        early.append((("build", index, "command"), step.command))
-    late: list[tuple[Keys, tuple[str, ...]]] = [
-        (("start", "command"), recipe.start.command),
-        (("listen", "tcp"), recipe.listen.tcp),
-        (("listen", "unix"), recipe.listen.unix),
-    ]
-    for key, value in recipe.start.environment.items():
-        late.append((("start", "environment", key), (value,)))
-    for known, places in ((EARLY, early), (LATE, late)):
-        for keys, words in places:
-            for placeholder in sorted(placeholders(words) - known):
-                yield keys, f"{{{placeholder}}} is not known here; known are {_listed(known)}"
+    for keys, words, known in _words(recipe):
+        for placeholder in sorted(placeholders(words) - known):
+            listed = ", ".join(f"{{{name}}}" for name in sorted(known))
+            yield keys, f"{{{placeholder}}} is not known here; known are {listed}"
     texts = [config.text for config in recipe.config]
     used = placeholders([*recipe.start.command, *recipe.start.environment.values(), *texts])
     if "listen" not in used:
@@ -144,27 +134,21 @@ def _forward(recipe: Recipe, used: set[str]) -> Iterator[tuple[Keys, str]]:
         )
     if forward is None:
         return
-    for key, words, needed in (
-        ("tcp", forward.tcp, "upstream_port"),
-        ("unix", forward.unix, "upstream_socket"),
+    for key, needed, words in (
+        ("tcp", "upstream_port", forward.tcp),
+        ("unix", "upstream_socket", forward.unix),
     ):
         unknown = placeholders([words]) - OF_ONE_UPSTREAM
         if unknown or (words and needed not in placeholders([words])):
-            yield (
-                ("forward", key),
-                f"must contain {{{needed}}}, and no more than {{upstream_index}}",
-            )
+            message = f"must contain {{{needed}}}, and no more than {{upstream_index}}"
+            yield ("forward", key), message
     if forward.listen is not None:
-        for key, said, needed in (
-            ("tcp", forward.listen.tcp, "port"),
-            ("unix", forward.listen.unix, "socket"),
+        for key, needed, said in (
+            ("tcp", "port", forward.listen.tcp),
+            ("unix", "socket", forward.listen.unix),
         ):
             if said and placeholders(said) != {needed}:
                 yield ("forward", "listen", key), f"must contain {{{needed}}}, and no more"
-
-
-def _listed(names: frozenset[str]) -> str:
-    return ", ".join(f"{{{name}}}" for name in sorted(names))
 
 
 BUILTIN_RECIPES = Path(__file__).parent / "recipes"
@@ -173,12 +157,15 @@ BUILTIN_RECIPES = Path(__file__).parent / "recipes"
 def recipes(extra_folders: Iterable[str | Path] = ()) -> dict[str, Recipe]:
     """Reads all recipes, by name; ours first, each folder in the order of file names.
 
-    Raises:
-        InputError: A folder cannot be read, a recipe is malformed, or two have the same name.
+    InputError: a folder cannot be read, a recipe is malformed, or two have the same name.
     """
     found: dict[str, Recipe] = {}
     for folder in (BUILTIN_RECIPES, *map(Path, extra_folders)):
-        for path in _files(folder):
+        try:
+            paths = sorted(path for path in folder.iterdir() if path.suffix == ".toml")
+        except OSError as error:
+            raise InputError(f"{folder}: recipes cannot be read: {error.strerror}") from error
+        for path in paths:
             if path.stem in found:
                 raise InputError(f"{path.name}: there is a recipe {path.stem!r} already; rename it")
             found[path.stem] = read(path)
@@ -186,11 +173,7 @@ def recipes(extra_folders: Iterable[str | Path] = ()) -> dict[str, Recipe]:
 
 
 def get_recipe(catalogue: Mapping[str, Recipe], name: str) -> Recipe:
-    """Returns the recipe with this name.
-
-    Raises:
-        InputError: There is none; the message names the nearest ones.
-    """
+    """The recipe with this name; InputError, with the nearest names, if there is none."""
     if name in catalogue:
         return catalogue[name]
     near = difflib.get_close_matches(name, catalogue, n=2) or sorted(catalogue)
@@ -198,20 +181,9 @@ def get_recipe(catalogue: Mapping[str, Recipe], name: str) -> Recipe:
 
 
 def group(catalogue: Mapping[str, Recipe], name: str) -> tuple[str, ...]:
-    """Returns the names of the recipes of a group.
-
-    Raises:
-        InputError: There is no such group; the message names all.
-    """
+    """The names of the recipes of a group; InputError, with all groups, if there is none."""
     found = tuple(recipe.name for recipe in catalogue.values() if name in recipe.groups)
     if not found:
         known = sorted({group for recipe in catalogue.values() for group in recipe.groups})
         raise InputError(f"no such group of targets: {name!r}; there are {', '.join(known)}")
     return found
-
-
-def _files(folder: Path) -> list[Path]:
-    try:
-        return sorted(path for path in folder.iterdir() if path.suffix == ".toml")
-    except OSError as error:
-        raise InputError(f"{folder}: recipes cannot be read: {error.strerror}") from error

@@ -18,7 +18,14 @@ from jissoku.model.run import short_version
 from jissoku.model.updated import updated
 from jissoku.system import address
 from jissoku.targets import provenance
-from jissoku.targets.placeholders import APPS, BuildPaths, find_program, placeholders, search_path
+from jissoku.targets.placeholders import (
+    APPS,
+    BuildPaths,
+    find_program,
+    placeholders,
+    run_program,
+    search_path,
+)
 from jissoku.targets.prepare import PREPARE_LIMIT_S, PreparedTarget, prepare
 
 # Text that the shell takes literally, and text in which it expands variables only.
@@ -30,15 +37,10 @@ EXPANSION = re.compile(r"`|\$[\w({@*#?!$-]", re.ASCII)
 
 
 def plain_words(text: str, option: str) -> list[str]:
-    """Splits a command line by the quoting rules of a shell.
+    """Splits a command line, given with `option`, by the quoting rules of a shell.
 
-    Args:
-        text: The command line.
-        option: The option that it was given with, for messages.
-
-    Raises:
-        InputError: Its quotes do not match, or it has something that only a shell understands:
-            operators, redirections, variables, command substitution.
+    InputError: its quotes do not match, or it has something that only a shell understands:
+    operators, redirections, variables, command substitution.
     """
     try:
         words = shlex.split(text)
@@ -63,12 +65,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 @dataclass(frozen=True, slots=True)
 class NamedCommand:
-    """`NAME=COMMAND`, without a look at the disk.
-
-    Attributes:
-        words: The command, split by shell rules.
-        listens: The placeholder of its address: port or socket.
-    """
+    """`NAME=COMMAND`, without a look at the disk; `listens` is the placeholder port or socket."""
 
     name: str
     words: tuple[str, ...]
@@ -76,11 +73,7 @@ class NamedCommand:
 
 
 def read_command(text: str) -> NamedCommand:
-    """Reads `NAME=COMMAND`.
-
-    Raises:
-        InputError: No name, no command, neither {port} nor {socket}, or both.
-    """
+    """InputError: no name, no command, neither {port} nor {socket}, or both."""
     name, command = _split(text, "--cmd 'NAME=./my-server --port {port}'")
     words = tuple(plain_words(command, f"--cmd {name}:"))
     found = placeholders(words) & {"port", "socket"}
@@ -90,28 +83,22 @@ def read_command(text: str) -> NamedCommand:
 
 
 def from_command(text: str, place: BuildPaths, folder: Path = HERE) -> PreparedTarget:
-    """Reads `NAME=COMMAND`. The words are split by shell rules, and no shell is run.
+    """Reads `NAME=COMMAND`, which is run without a shell, in `folder`.
 
     The provenance is a hash over the program and every file named in the command, since how
-    it reports a version is unknown.
-
-    Args:
-        text: The argument of `--cmd`.
-        place: The folders of the lab.
-        folder: Where the command is run; a program or file with a relative path is looked up there.
-
-    Raises:
-        InputError: As `read_command`, or there is no such program.
+    it reports a version is unknown. InputError: as `read_command`, or there is no such program.
     """
     command = read_command(text)
     name, words = command.name, command.words
     program = find_program(str(folder.absolute() / words[0]) if "/" in words[0] else words[0])
     if program is None:
         raise InputError(f"--cmd {name}: no program {words[0]!r} was found")
+    files = [program, *(folder / word for word in words[1:] if (folder / word).is_file())]
+    together = hashlib.sha256("".join(map(provenance.sha256, files)).encode())
     return PreparedTarget(
         name=name,
         origin=Origin.COMMAND,
-        version=_hash_of_files(program, words, folder),
+        version=f"sha256 {together.hexdigest()[:16]}",
         description="A command given on the command line; its first response is taken as the"
         " expected one.",
         binary_sha256=provenance.sha256(program),
@@ -126,11 +113,7 @@ def from_command(text: str, place: BuildPaths, folder: Path = HERE) -> PreparedT
 
 
 def from_url(text: str) -> PreparedTarget:
-    """Reads `NAME=URL`, a server that another process started.
-
-    Raises:
-        InputError: No name, or an unsupported URL.
-    """
+    """Reads `NAME=URL`, a server that another process started; InputError if it is none."""
     name, url = _split(text, "--url NAME=http://127.0.0.1:3000/")
     return PreparedTarget(
         name=name,
@@ -151,12 +134,6 @@ def _split(text: str, example: str) -> tuple[str, str]:
     return name, rest.strip()
 
 
-def _hash_of_files(program: Path, words: tuple[str, ...], folder: Path) -> str:
-    files = [program, *(folder / word for word in words[1:] if (folder / word).is_file())]
-    together = hashlib.sha256("".join(provenance.sha256(file) for file in files).encode())
-    return f"sha256 {together.hexdigest()[:16]}"
-
-
 WHEEL = ".whl"
 
 # A name and an exact version, as pip reads them.
@@ -172,31 +149,20 @@ ENVIRONMENT: Mapping[str, str] = {
 
 
 def is_release(text: str) -> bool:
-    """Whether a text is a wheel's path or `PACKAGE==VERSION`."""
     return text.endswith(WHEEL) or PINNED.fullmatch(text) is not None
 
 
 def check_release(release: str) -> None:
-    """Refuses a wheel that is not there, before anything is built.
-
-    Raises:
-        InputError: There is no such file.
-    """
+    """Refuses a wheel that is not there, before anything is built."""
     if release.endswith(WHEEL) and not Path(release).is_file():
         raise InputError(f"--baseline {release}: there is no such wheel")
 
 
 def from_release(text: str, release: str, place: BuildPaths) -> PreparedTarget:
-    """Prepares `NAME=COMMAND` to be run with a release.
+    """Prepares `NAME=COMMAND` to be run with a wheel or a `PACKAGE==VERSION` of the index.
 
-    Args:
-        text: As for `--cmd`.
-        release: A wheel's path, or `PACKAGE==VERSION` of the package index.
-        place: Where releases are kept between runs.
-
-    Raises:
-        InputError: There is no such wheel, or the command is malformed.
-        TargetError: It cannot be installed; `stderr` is what pip reported.
+    InputError: there is no such wheel, or the command is malformed. TargetError: it cannot be
+    installed; `stderr` is what pip reported.
     """
     site = _installed(release, place)
     prepared = from_command(text, place)
@@ -219,34 +185,23 @@ def _installed(release: str, place: BuildPaths) -> Path:
     if release.endswith(WHEEL):
         wheel = Path(release).absolute()
         release, key = str(wheel), provenance.sha256(wheel)
-    site = place.cache / "releases" / hashlib.sha256(key.encode()).hexdigest()[:16]
+    site = (place.cache / "releases" / hashlib.sha256(key.encode()).hexdigest()[:16]).absolute()
     site.parent.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, str(APPS / "install.py"), str(site), release]
     try:
-        done = subprocess.run(
-            [sys.executable, str(APPS / "install.py"), str(site.absolute()), release],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=PREPARE_LIMIT_S,
-            check=False,
-        )
+        code, said = run_program(command, PREPARE_LIMIT_S)
     except subprocess.TimeoutExpired as error:
         raise TargetError(f"pip took longer than {PREPARE_LIMIT_S:g} s for {release}") from error
-    if done.returncode:
-        said = done.stdout.decode(errors="replace")[-2000:]
-        raise TargetError(f"{Path(release).name} cannot be installed", stderr=said)
-    return site.absolute()
+    if code:
+        raise TargetError(f"{Path(release).name} cannot be installed", stderr=said[-2000:])
+    return site
 
 
 VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*")
 
 
 def split_version(target: str) -> tuple[str, str]:
-    """The recipe's name and the version asked for; the version is empty where none is named.
-
-    Raises:
-        InputError: The text after the @ is not a version.
-    """
+    """The recipe's name and the version asked for, which is empty where none is named."""
     name, at, version = target.partition("@")
     if at and not VERSION.fullmatch(version):
         raise InputError(f"{target!r}: write TARGET@VERSION, such as granian-wsgi@2.7.1")
@@ -256,11 +211,7 @@ def split_version(target: str) -> tuple[str, str]:
 def prepare_version(
     recipe: Recipe, version: str, place: BuildPaths
 ) -> PreparedTarget | UnavailableTarget:
-    """Prepares a recipe's target in this version, beside others of it.
-
-    Raises:
-        TargetError: As `prepare`; a version that does not exist fails to install.
-    """
+    """As `prepare`, in this version; one that does not exist fails to install."""
     other = pinned(recipe, version)
     apart = replace(place, cache=place.cache / f"{recipe.name}@{version}")
     found = prepare(recipe, place) if other is None else prepare(other, apart)
@@ -298,39 +249,26 @@ def pinned(recipe: Recipe, version: str) -> Recipe | None:
 
 
 BUILD_LIMIT_S = 1800.0
+GIT_LIMIT_S = 300.0
 
 OF_HOOKS = ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE")
 
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """A commit on disk.
-
-    Attributes:
-        commit: Its full hash.
-        folder: The folder in it that corresponds to the user's.
-    """
+    """A commit on disk; `folder` is the one in it that corresponds to the user's."""
 
     commit: str
     folder: Path
 
 
 def resolve(ref: str) -> str:
-    """The commit that a ref names in the repository around the working directory.
-
-    Raises:
-        InputError: There is no repository, or no such commit.
-    """
     words = ("--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
     return _git("rev-parse", *words, what=ref)
 
 
 def commits_between(good: str, bad: str) -> tuple[str, ...]:
-    """Commits after `good` up to `bad`, oldest first, along the first parents.
-
-    Raises:
-        InputError: `good` is no ancestor of `bad`.
-    """
+    """Commits after `good` up to `bad`, oldest first, along the first parents."""
     if good == bad:
         return ()
     span = f"{good}..{bad}"
@@ -344,7 +282,6 @@ def commits_between(good: str, bad: str) -> tuple[str, ...]:
 
 
 def subject(commit: str) -> str:
-    """The first line of a commit's message."""
     return _git("log", "-1", "--format=%s", commit, what=commit)
 
 
@@ -352,13 +289,7 @@ def subject(commit: str) -> str:
 def checkout(ref: str, build: str) -> Iterator[Checkout]:
     """Checks a ref out in a worktree of its own, builds it, and removes it when left.
 
-    Args:
-        ref: A branch, tag or commit.
-        build: The command that builds it, without a shell; empty: none.
-
-    Raises:
-        InputError: As `resolve`.
-        TargetError: The build failed; `stderr` has its output.
+    TargetError: the build failed; `stderr` has its output.
     """
     commit = resolve(ref)
     inside = _git("rev-parse", "--show-prefix", what=ref)
@@ -375,36 +306,23 @@ def checkout(ref: str, build: str) -> Iterator[Checkout]:
 
 
 def build_words(build: str) -> list[str]:
-    """The words of a build command; none if it is empty.
-
-    Raises:
-        InputError: As `plain_words`.
-    """
     return plain_words(build, "--build")
 
 
 def run_build(build: str, folder: Path) -> None:
-    """Runs a build command in a folder.
-
-    Raises:
-        InputError: As `build_words`.
-        TargetError: It failed; `stderr` has its output.
-    """
+    """TargetError: it failed; `stderr` has its output."""
     words = build_words(build)
     if not words:
         return
-    done = _run_in(words, folder, BUILD_LIMIT_S)
-    if done.returncode:
-        raise TargetError(
-            f"the build {build!r} exited with {done.returncode}",
-            stderr=done.stdout.decode(errors="replace")[-2000:],
-        )
+    code, said = _run_in(folder, words, BUILD_LIMIT_S)
+    if code:
+        raise TargetError(f"the build {build!r} exited with {code}", stderr=said[-2000:])
 
 
 def _git(*words: str, what: str) -> str:
-    done = _run_in(["git", *words], Path(), 300.0)
-    said = done.stdout.decode(errors="replace").strip()
-    if done.returncode:
+    code, said = _run_in(Path(), ["git", *words], GIT_LIMIT_S)
+    said = said.strip()
+    if code:
         reason = said.splitlines()[0] if said else "no such commit"
         raise InputError(f"git {words[0]} {what} failed: {reason}{_shallow_hint()}")
     return said
@@ -412,8 +330,8 @@ def _git(*words: str, what: str) -> str:
 
 def _shallow_hint() -> str:
     """What to do if the repository around the working directory has only a part of its history."""
-    done = _run_in(["git", "rev-parse", "--is-shallow-repository"], Path(), 300.0)
-    if done.returncode or done.stdout.strip() != b"true":
+    words = ["git", "rev-parse", "--is-shallow-repository"]
+    if _run_in(Path(), words, GIT_LIMIT_S) != (0, "true\n"):
         return ""
     return (
         ". This clone is shallow: fetch the whole history with `git fetch --unshallow`, or in a"
@@ -421,22 +339,11 @@ def _shallow_hint() -> str:
     )
 
 
-def _run_in(
-    words: Sequence[str], folder: Path, limit_s: float
-) -> subprocess.CompletedProcess[bytes]:
+def _run_in(folder: Path, words: Sequence[str], limit_s: float) -> tuple[int, str]:
     # A hook that runs us has set these for its own repository.
     environment = {name: text for name, text in os.environ.items() if name not in OF_HOOKS}
     try:
-        return subprocess.run(
-            words,
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=limit_s,
-            check=False,
-        )
+        return run_program(words, limit_s, folder=folder, environment=environment)
     except OSError as error:
         raise TargetError(f"{words[0]} cannot be run: {error.strerror}") from error
     except subprocess.TimeoutExpired as error:

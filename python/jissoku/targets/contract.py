@@ -29,26 +29,18 @@ def content(name: str) -> bytes:
 
 
 def make_files(folder: Path) -> Path:
-    """Creates the contract's files that do not exist yet, and returns the folder.
-
-    Raises:
-        InputError: The folder cannot be written.
-    """
+    """Creates the contract's files that do not exist yet, and returns the folder."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name in SIZES:
-            _make(folder / name)
+            path, right = folder / name, content(name)
+            if not path.is_file() or path.read_bytes() != right:
+                fresh = path.with_suffix(f".{os.getpid()}")
+                fresh.write_bytes(right)
+                fresh.replace(path)  # a target that serves the folder never sees half a file
     except OSError as error:
         raise InputError(f"{folder}: files to serve cannot be made: {error.strerror}") from error
     return folder
-
-
-def _make(path: Path) -> None:
-    right = content(path.name)
-    if not path.is_file() or path.read_bytes() != right:
-        fresh = path.with_suffix(f".{os.getpid()}")
-        fresh.write_bytes(right)
-        fresh.replace(path)  # a target that serves the folder never sees half a file
 
 
 TEXT = "text/plain"
@@ -92,8 +84,7 @@ CONNECTION = re.compile(rb"^connection:[^\r\n]*\r\n", re.IGNORECASE | re.MULTILI
 def read_raw_requests(files: Sequence[Path], *, keepalive: bool) -> tuple[RawRequest, ...]:
     """Reads requests; without keep-alive, `Connection: close` replaces their Connection fields.
 
-    Raises:
-        InputError: A file cannot be read or is not a request, or two have the same name.
+    InputError: a file cannot be read or is not a request, or two have the same name.
     """
     found = tuple(_read(file, keepalive=keepalive) for file in files)
     names = [shape.name for shape in found]

@@ -10,7 +10,7 @@ as configured.
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,22 +25,10 @@ INDENT = "    "
 
 # Words that begin a section (configuration manual, 2 and 4).
 SECTIONS = frozenset(
-    {
-        "backend",
-        "cache",
-        "defaults",
-        "fcgi-app",
-        "frontend",
-        "global",
-        "http-errors",
-        "listen",
-        "mailers",
-        "peers",
-        "program",
-        "resolvers",
-        "ring",
-        "userlist",
-    }
+    (
+        *("backend", "cache", "defaults", "fcgi-app", "frontend", "global", "http-errors"),
+        *("listen", "mailers", "peers", "program", "resolvers", "ring", "userlist"),
+    )
 )
 
 # Proxies, which have what `defaults` says unless they say otherwise.
@@ -55,7 +43,6 @@ class Line:
     Attributes:
         section: The word that began its section; empty before the first.
         words: Without quotes and comments; of the line that begins a section, too.
-        text: As written, with its end.
         opens: Whether it begins the section.
     """
 
@@ -64,9 +51,10 @@ class Line:
     text: str
     opens: bool = False
 
-    def begins(self, words: Sequence[str]) -> bool:
+    def begins(self, directive: str) -> bool:
         """Whether it is the directive with these first words."""
-        return bool(words) and not self.opens and self.words[: len(words)] == tuple(words)
+        words = tuple(directive.split())
+        return bool(words) and not self.opens and self.words[: len(words)] == words
 
     def written(self, directive: str) -> str:
         """The line with another directive; empty for none."""
@@ -75,24 +63,19 @@ class Line:
 
 
 def read(path: Path) -> str:
-    """Reads a configuration, and changes nothing.
-
-    Raises:
-        InputError: It cannot be read, or has no proxy that listens.
-    """
+    """InputError: it cannot be read, or has no proxy that listens."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: is not UTF-8, and could not be written back as it is") from error
-    if not any(line.begins(("bind",)) for line in lines(text)):
+    if not any(line.begins("bind") for line in lines(text)):
         raise InputError(f"{path}: no `bind` in it: is it a configuration of HAProxy?")
     return text
 
 
 def lines(text: str) -> Iterator[Line]:
-    """The lines of a configuration, each with its section."""
     section = ""
     for line in text.splitlines(keepends=True):
         words = _words(line)
@@ -113,8 +96,7 @@ def unfit(text: str, knob: Knob) -> str:
     """Why a knob has no effect here, as the end of a sentence; empty if it has one."""
     if not all(change.kind is ChangeKind.LINE for change in knob.change):
         return "is not a directive"
-    needed = tuple(knob.needs.split())
-    if needed and not any(line.begins(needed) for line in lines(text)):
+    if knob.needs and not any(line.begins(knob.needs) for line in lines(text)):
         return f"needs `{knob.needs}`, which is not set"
     return ""
 
@@ -125,30 +107,24 @@ def _changed(text: str, change: KnobChange) -> str:
     If none is there, the new one is added to the section, unless that is the default. A change
     without a value removes them.
     """
-    named = [tuple(words.split()) for words in change.name.split("|")]
+    named = change.name.split("|")
     wanted = tuple(change.value.split())
     scope = {change.where} | (PROXIES if change.where == DEFAULTS else frozenset())
-    found = list(lines(text))
-    changed = [
-        line.written(change.value)
-        if line.section in scope and line.words != wanted and any(map(line.begins, named))
-        else line.text
-        for line in found
-    ]
-    stands = any(
-        line.section == change.where and (line.words == wanted or any(map(line.begins, named)))
-        for line in found
-    )
-    if not stands and change.value not in {"", change.default}:
-        changed = list(_added(found, changed, change))
-    return "".join(changed)
-
-
-def _added(found: Iterable[Line], texts: Iterable[str], change: KnobChange) -> Iterator[str]:
-    for line, text in zip(found, texts, strict=True):
-        yield text
+    changed: list[str] = []
+    openings: list[int] = []
+    stands = False
+    for line in lines(text):
+        is_set = line.words == wanted
+        is_named = any(map(line.begins, named))
+        stands |= line.section == change.where and (is_set or is_named)
+        is_changed = line.section in scope and is_named and not is_set
+        changed.append(line.written(change.value) if is_changed else line.text)
         if line.opens and line.section == change.where:
-            yield f"{INDENT}{change.value}\n"
+            openings.append(len(changed))
+    if not stands and change.value not in {"", change.default}:
+        for at in reversed(openings):
+            changed.insert(at, f"{INDENT}{change.value}\n")
+    return "".join(changed)
 
 
 def _words(line: str) -> tuple[str, ...]:
@@ -163,19 +139,8 @@ NAME = "haproxy.cfg"
 
 # Of the section `global`: set by the lab, or another HAProxy's place.
 REMOVED = (
-    ("chroot",),
-    ("cpu-map",),
-    ("daemon",),
-    ("gid",),
-    ("group",),
-    ("localpeer",),
-    ("master-worker",),
-    ("node",),
-    ("pidfile",),
-    ("server-state-base",),
-    ("stats", "socket"),
-    ("uid",),
-    ("user",),
+    *("chroot", "cpu-map", "daemon", "gid", "group", "localpeer", "master-worker", "node"),
+    *("pidfile", "server-state-base", "stats socket", "uid", "user"),
 )
 
 # Sections that listen for other instances.
@@ -186,16 +151,12 @@ SPOKEN = {"ssl": 1, "crt": 2, "alpn": 2}
 
 
 def choose_listen_address(path: Path, text: str, wanted: str = "") -> ListenAddress:
-    """The first address of a frontend that does not only redirect, rather without TLS.
-
-    Raises:
-        InputError: There is none, or not the one named.
-    """
+    """The first address of a frontend that does not only redirect, rather without TLS."""
     found: dict[str, ListenAddress] = {}
     for section in _sections(text):
         redirects = any(map(_redirects, section))
         for line in section:
-            if not line.begins(("bind",)) or len(line.words) == 1:
+            if not line.begins("bind") or len(line.words) == 1:
                 continue
             addresses, parameters = line.words[1], line.words[2:]
             if "accept-proxy" in parameters or addresses.startswith(("unix@", "/", "quic")):
@@ -206,7 +167,6 @@ def choose_listen_address(path: Path, text: str, wanted: str = "") -> ListenAddr
 
 
 def describe_changes(chosen: ListenAddress) -> tuple[str, ...]:
-    """Describes the changes that let it run beside the machine's own HAProxy."""
     tls = ", with TLS" if chosen.is_tls else ""
     return (
         f"bind {chosen.address}: a free port of 127.0.0.1{tls}",
@@ -233,7 +193,6 @@ def prepared(base: PreparedTarget, text: str, chosen: ListenAddress) -> Prepared
 
 
 def moved(text: str, chosen: ListenAddress) -> str:
-    """The configuration as it runs in the lab."""
     sockets: dict[str, str] = {}
     return "".join(
         _moved(line, chosen, sockets)
@@ -246,9 +205,9 @@ def _moved(line: Line, chosen: ListenAddress, sockets: dict[str, str]) -> str:
     if line.section == "global":
         if any(map(line.begins, REMOVED)):
             return ""
-        if line.begins(("log",)) and len(line.words) > 2:
+        if line.begins("log") and len(line.words) > 2:
             return line.written(f"log stderr format rfc3164 {' '.join(_levels(line.words))}")
-    if line.begins(("bind",)) and len(line.words) > 1:
+    if line.begins("bind") and len(line.words) > 1:
         return line.written(_bind(line.words[1:], chosen, sockets))
     return line.text
 
@@ -297,19 +256,18 @@ def _sections(text: str) -> Iterator[list[Line]]:
 
 # HAProxy: prefixes of an address (configuration manual, 11.1), and directives that have one.
 FAMILIES = re.compile(r"^(?:stream\+)?(?:ipv4|ipv6|tcp|tcp4|tcp6)@")
-HAPROXY_SERVERS = {"server": 2, "server-template": 3}
+SERVERS = {"server": 2, "server-template": 3}
 
 
 def upstreams(text: str) -> tuple[Address, ...]:
     """Addresses of `server` and `server-template` lines; those without a port are left out."""
-    found = dict.fromkeys(_haproxy_addresses(text))
-    return tuple(one for one in found if one is not None)
-
-
-def _haproxy_addresses(text: str) -> Iterator[Address | None]:
+    found: dict[Address, None] = {}
     for line in lines(text):
-        position = HAPROXY_SERVERS.get(line.words[0]) if line.words else None
+        position = SERVERS.get(line.words[0]) if line.words else None
         if position is None or line.opens or len(line.words) <= position:
             continue
-        address = FAMILIES.sub("", line.words[position]).removeprefix("unix@")
-        yield Address(socket=address) if address.startswith("/") else tcp_address(address)
+        text = FAMILIES.sub("", line.words[position]).removeprefix("unix@")
+        one = Address(socket=text) if text.startswith("/") else tcp_address(text)
+        if one is not None:
+            found[one] = None
+    return tuple(found)

@@ -5,15 +5,12 @@ first valid response.
 """
 
 import http.client
-import os
 import random
-import select
 import socket
+import time
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from time import monotonic_ns
-from typing import Self
 
 from jissoku.errors import TargetError
 from jissoku.model import Origin, Transport, Workload
@@ -36,60 +33,63 @@ REFUSED_LIMIT_NS = 1_000_000_000
 REFUSED = (ConnectionRefusedError, FileNotFoundError, socket.gaierror)
 
 # Pause between two attempts, which grows from the first to the second value.
-BACKOFF_NS = 500_000
-BACKOFF_NS_MAX = 10_000_000
+BACKOFF_S = 0.0005
+BACKOFF_S_MAX = 0.01
+
+
+def _never() -> bool:
+    return False
+
+
+def _attempts(running: RunningTarget, limit_ns: int, what: str) -> Iterator[float]:
+    """Yields the seconds left for each attempt; TargetError if the target exits between two."""
+    deadline = time.monotonic_ns() + limit_ns
+    backoff_s = BACKOFF_S
+    while (rest := deadline - time.monotonic_ns()) > 0:
+        yield rest / 1e9
+        if running.pid is None:
+            time.sleep(backoff_s)
+        elif not running.is_alive_after(backoff_s):
+            raise TargetError(
+                f"{running.name} {running.exit_description()} before it {what}",
+                stderr=running.output_tail(),
+            )
+        backoff_s = min(2 * backoff_s, BACKOFF_S_MAX)
 
 
 def wait_until_ready(
     running: RunningTarget,
     workload: Workload,
     limit_ns: int = READY_LIMIT_NS,
-    give_up: Callable[[], bool] = lambda: False,
+    give_up: Callable[[], bool] = _never,
 ) -> TargetResponse:
     """Polls a target until it answers successfully, and returns that answer.
 
     A gateway may answer 200 without the server behind it, and all answers are compared with the
-    first one: so that server has to listen first. Between two attempts we wait for the end of its
-    process, so an exit is noticed immediately.
+    first one: so that server has to listen first. `give_up` is called before each attempt; True
+    ends the wait.
 
-    Args:
-        running: The target.
-        workload: Gives method, path, fields and body of the request.
-        limit_ns: How long it may take, in nanoseconds.
-        give_up: Called before each attempt; True ends the wait.
-
-    Raises:
-        TargetError: It exited, gave no successful answer in time, or was given up; the message
-            describes the last attempt. Of an external server also: it refuses connections.
+    TargetError: it exited, gave no successful answer in time, or was given up; the message
+    describes the last attempt. Of an external server also: it refuses connections.
     """
-    start = monotonic_ns()
-    deadline = start + limit_ns
+    start = time.monotonic_ns()
     if running.behind is not None:
         wait_for_listener(running.behind, limit_ns, give_up)
-    backoff = BACKOFF_NS
     last = "nothing came"
-    with _ExitWatch(running.pid) as death:
-        while (rest := deadline - monotonic_ns()) > 0:
-            if give_up():
-                raise TargetError(f"waiting for {running.name} was given up: {last}")
-            try:
-                answer = send_request(running.address, workload, min(REQUEST_LIMIT_S, rest / 1e9))
-            except (OSError, http.client.HTTPException) as error:
-                last = _error_text(error)
-                is_refused = running.pid is None and isinstance(error, REFUSED)
-                if is_refused and monotonic_ns() >= start + REFUSED_LIMIT_NS:
-                    raise _unreachable(running.name, running.address, error) from error
-            else:
-                if answer.is_success and running.is_alive():
-                    return answer
-                last = f"it answers {answer.status} {answer.reason}".rstrip()
-            death.wait(backoff)
-            backoff = min(2 * backoff, BACKOFF_NS_MAX)
-            if not running.is_alive():
-                raise TargetError(
-                    f"{running.name} {running.exit_description()} before it answered",
-                    stderr=running.output_tail(),
-                )
+    for rest_s in _attempts(running, limit_ns, "answered"):
+        if give_up():
+            raise TargetError(f"waiting for {running.name} was given up: {last}")
+        try:
+            answer = send_request(running.address, workload, min(REQUEST_LIMIT_S, rest_s))
+        except (OSError, http.client.HTTPException) as error:
+            last = _error_text(error)
+            is_refused = running.pid is None and isinstance(error, REFUSED)
+            if is_refused and time.monotonic_ns() >= start + REFUSED_LIMIT_NS:
+                raise _unreachable(running.name, running.address, error) from error
+        else:
+            if answer.is_success and running.is_alive():
+                return answer
+            last = f"it answers {answer.status} {answer.reason}".rstrip()
     raise TargetError(
         f"{running.name} gave no good answer to {workload.method} {workload.path} within "
         f"{limit_ns / 1e9:g} s: {last}",
@@ -97,12 +97,26 @@ def wait_until_ready(
     )
 
 
-def require_reachable(name: str, address: Address) -> None:
-    """Connects once to a server that another process started, which may give any answer.
+def wait_for_listener(
+    running: RunningTarget, limit_ns: int = READY_LIMIT_NS, give_up: Callable[[], bool] = _never
+) -> None:
+    """As `wait_until_ready`, until it accepts connections; no request is sent."""
+    for _ in _attempts(running, limit_ns, "listened"):
+        if give_up():
+            raise TargetError(f"waiting for {running.name} was given up")
+        try:
+            running.address.connect(REQUEST_LIMIT_S).close()
+        except OSError:
+            continue
+        return
+    raise TargetError(
+        f"{running.name} took no connection within {limit_ns / 1e9:g} s",
+        stderr=running.output_tail(),
+    )
 
-    Raises:
-        TargetError: There was no connection.
-    """
+
+def require_reachable(name: str, address: Address) -> None:
+    """Connects once to a server that another process started; TargetError if that fails."""
     try:
         address.connect(response.REQUEST_LIMIT_S).close()
     except OSError as error:
@@ -115,73 +129,10 @@ def _unreachable(name: str, address: Address, error: Exception) -> TargetError:
     )
 
 
-def wait_for_listener(
-    running: RunningTarget,
-    limit_ns: int = READY_LIMIT_NS,
-    give_up: Callable[[], bool] = lambda: False,
-) -> None:
-    """Waits until a target accepts connections, without sending a request.
-
-    Raises:
-        TargetError: It exited, accepted no connection in time, or was given up.
-    """
-    deadline = monotonic_ns() + limit_ns
-    backoff = BACKOFF_NS
-    with _ExitWatch(running.pid) as death:
-        while monotonic_ns() < deadline:
-            if give_up():
-                raise TargetError(f"waiting for {running.name} was given up")
-            try:
-                running.address.connect(REQUEST_LIMIT_S).close()
-            except OSError:
-                death.wait(backoff)
-                backoff = min(2 * backoff, BACKOFF_NS_MAX)
-            else:
-                return
-            if not running.is_alive():
-                raise TargetError(
-                    f"{running.name} {running.exit_description()} before it listened",
-                    stderr=running.output_tail(),
-                )
-    raise TargetError(
-        f"{running.name} took no connection within {limit_ns / 1e9:g} s",
-        stderr=running.output_tail(),
-    )
-
-
 def _error_text(error: Exception) -> str:
     if isinstance(error, OSError):
         return (error.strerror or str(error) or type(error).__name__).lower()
     return f"the response is not HTTP ({type(error).__name__} {error})".rstrip()
-
-
-class _ExitWatch:
-    """Waits for the end of a process (pidfd_open(2))."""
-
-    def __init__(self, pid: int | None) -> None:
-        self._poll = select.poll()
-        self._handle: int | None = None
-        try:
-            self._handle = None if pid is None else os.pidfd_open(pid)
-        except ProcessLookupError:
-            return
-        if self._handle is not None:
-            self._poll.register(self._handle, select.POLLIN)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._handle is not None:
-            os.close(self._handle)
-
-    def wait(self, limit_ns: int) -> None:
-        """Waits for the process to end, up to a limit."""
-        self._poll.poll(limit_ns / 1e6)
-
-
-def _never() -> bool:
-    return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,10 +140,8 @@ class Launcher:
     """Starts targets.
 
     Attributes:
-        cores: The only cores they may run on.
         rng: Draws ports, and the padding of each start's environment.
-        workers: Number of workers of each target; None: one for each core.
-        give_up: Called while waiting for a target; True ends the wait.
+        workers: Of each target; None: one for each core.
         upstreams: The servers that a reverse proxy forwards to; none: its recipe's own is started.
     """
 
@@ -207,13 +156,8 @@ class Launcher:
     ) -> RunningTarget:
         """Starts a target on the workload's transport; it may not listen yet when this returns.
 
-        Args:
-            prepared: The target; one that another process started is not started again.
-            workload: Its transport matters; a target without TCP gets a Unix socket.
-            promised: Ports of targets that were started and may not listen yet.
-
-        Raises:
-            TargetError: It cannot be started there; nothing is left of the attempt.
+        `promised` are ports of others that may not listen yet. TargetError: it cannot be started
+        there; nothing is left of the attempt.
         """
         on_unix = workload.transport is Transport.UNIX or not prepared.listen.tcp
         options = LaunchOptions(
@@ -227,22 +171,14 @@ class Launcher:
 
     @contextmanager
     def ready(self, prepared: PreparedTarget, workload: Workload) -> Iterator[RunningTarget]:
-        """Starts a target and waits until it answers with success; stops it when left.
-
-        Raises:
-            TargetError: It cannot be started, or gives no successful answer in time.
-        """
+        """Starts a target and waits until it answers with success; stops it when left."""
         with self.start(prepared, workload) as running:
             wait_until_ready(running, workload, give_up=self.give_up)
             yield running
 
     @contextmanager
     def verified(self, prepared: PreparedTarget, workload: Workload) -> Iterator[RunningTarget]:
-        """As `ready`, with its answers verified.
-
-        Raises:
-            TargetError: As `ready`, or an answer is not the right one.
-        """
+        """As `ready`, with its answers verified."""
         with self.start(prepared, workload) as running:
             first = wait_until_ready(running, workload, give_up=self.give_up)
             verify(running, workload, first, expected_response(prepared, workload, first))
@@ -252,11 +188,7 @@ class Launcher:
 def expected_response(
     prepared: PreparedTarget, workload: Workload, first: TargetResponse
 ) -> ExpectedResponse:
-    """The expected answer: the contract's for a recipe, else the target's first one.
-
-    Raises:
-        TargetError: The contract has none, and the status of the first answer is not a success.
-    """
+    """The contract's for a recipe, else the target's first one, if that is a success."""
     if workload.websocket:
         return response.expect_echo(workload)
     of_contract = None
@@ -271,9 +203,7 @@ def verify(
 ) -> None:
     """Compares a target's first answer, and one to each of its requests, with the expected answer.
 
-    Raises:
-        TargetError: An answer differs, or is missing; the message is the end of a sentence, and
-            `stderr` has the target's output.
+    TargetError: the end of a sentence; `stderr` has the target's output.
     """
     try:
         response.check_response(first, expected)

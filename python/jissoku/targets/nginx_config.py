@@ -11,8 +11,10 @@ import glob
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import crossplane  # type: ignore[import-untyped]
 from crossplane.errors import NgxParserBaseException  # type: ignore[import-untyped]
@@ -23,17 +25,17 @@ from jissoku.model import ChangeKind, Knob, KnobChange
 # nginx rejects a file that includes itself; here the recursion only has to be bounded.
 INCLUDES_DEEP_MAX = 10
 
+NO_NEWLINE = "\\ No newline at end of file"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Directive:
-    """A directive and its position.
+    """A directive, and the offsets in its file.
 
     Attributes:
         words: Its parameters, without quotes.
-        start: Offset of its first character.
-        end: Offset after its semicolon or its closing brace.
-        body: Offset after its opening brace; None for a simple directive.
-        inner: The directives between its braces.
+        end: After its semicolon or its closing brace.
+        body: After its opening brace; None for a simple directive.
     """
 
     name: str
@@ -64,27 +66,30 @@ class Configuration:
 
     @property
     def main(self) -> Path:
-        """The file that nginx is started with."""
         return next(iter(self.texts))
 
     def walk(self) -> Iterator[tuple[tuple[Directive, ...], Directive]]:
         """Every directive with the blocks around it, as if all includes were one text."""
-        trees = {file: parse(text, file) for file, text in self.texts.items()}
-        yield from self._walk(trees, trees[self.main], ())
+        yield from self._walk(parse(self.texts[self.main], self.main), ())
 
     def _walk(
-        self,
-        trees: Mapping[Path, tuple[Directive, ...]],
-        directives: Iterable[Directive],
-        above: tuple[Directive, ...],
-        deep: int = 0,
+        self, directives: Iterable[Directive], above: tuple[Directive, ...], deep: int = 0
     ) -> Iterator[tuple[tuple[Directive, ...], Directive]]:
         for directive in directives:
             yield above, directive
-            yield from self._walk(trees, directive.inner, (*above, directive), deep)
+            yield from self._walk(directive.inner, (*above, directive), deep)
             if directive.name == "include" and deep < INCLUDES_DEEP_MAX:
                 for file in self.included(directive):
-                    yield from self._walk(trees, trees.get(file, ()), above, deep + 1)
+                    if file in self.texts:
+                        yield from self._walk(parse(self.texts[file], file), above, deep + 1)
+
+    def named(self, name: str, within: Directive | None = None) -> list[Directive]:
+        """The directives of this name, directly in a block or anywhere."""
+        return [
+            directive
+            for above, directive in self.walk()
+            if directive.name == name and (within is None or above[-1:] == (within,))
+        ]
 
     def included(self, include: Directive) -> list[Path]:
         """The files that an include names; relative to the main file's folder, as nginx does it."""
@@ -105,16 +110,16 @@ class Configuration:
         parts: list[str] = []
         for file, text in self.texts.items():
             lines = (text.splitlines(keepends=True), other.texts[file].splitlines(keepends=True))
-            parts += map(_whole, difflib.unified_diff(*lines, str(file), f"{file} (proven)"))
+            # patch(1) needs a mark after a last line without a newline.
+            parts += (
+                line if line.endswith("\n") else f"{line}\n{NO_NEWLINE}\n"
+                for line in difflib.unified_diff(*lines, str(file), f"{file} (proven)")
+            )
         return "".join(parts)
 
 
 def read(path: Path) -> Configuration:
-    """Reads a configuration with all that it includes, and changes nothing.
-
-    Raises:
-        InputError: It cannot be read or is not an nginx configuration; names file and line.
-    """
+    """Reads a configuration with all that it includes; InputError with file and line."""
     path = path.absolute()
     try:
         payload = crossplane.parse(str(path))
@@ -128,41 +133,37 @@ def read(path: Path) -> Configuration:
         raise InputError(f"{path}: is not UTF-8, and could not be written back as it is") from error
 
 
-def _whole(line: str) -> str:
-    """A line of a diff; patch(1) needs a mark after a last line without a newline."""
-    return line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
-
-
+@lru_cache(maxsize=256)
 def parse(text: str, file: Path) -> tuple[Directive, ...]:
-    """The directives of one text.
-
-    Raises:
-        InputError: A block is not closed, or another syntax error.
-    """
+    """The directives of one text; InputError if that is malformed."""
     try:
-        words = list(_placed(text))
-    except (NgxParserBaseException, StopIteration, RuntimeError) as error:
+        return _directives(_placed(text), file)
+    except NgxParserBaseException as error:
         raise InputError(f"{file}: {error}") from error
-    return tuple(_directives(iter(words), file))
 
 
-@dataclass(frozen=True, slots=True)
-class _Word:
+class _Word(NamedTuple):
     text: str
     line: int
     start: int
     end: int
     is_quoted: bool
 
-    def marks(self, character: str) -> bool:
-        """Whether a word is this brace or semicolon, and not quoted."""
-        return self.text == character and not self.is_quoted
+    @property
+    def mark(self) -> str:
+        """A brace or semicolon; empty for any other word."""
+        return self.text if self.text in {"{", "}", ";"} and not self.is_quoted else ""
 
 
 def _placed(text: str) -> Iterator[_Word]:
     """Words as crossplane reads them, with their offsets, comments left out."""
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="") as file:
+        # A last comment without its newline would be lost.
+        file.write(text if text.endswith("\n") else f"{text}\n")
+        file.flush()
+        lexed = list(crossplane.lex(file.name))
     at = 0
-    for word, line, is_quoted in _lexed(text):
+    for word, line, is_quoted in lexed:
         while text[at].isspace():
             at += 1
         start = at
@@ -178,58 +179,37 @@ def _placed(text: str) -> Iterator[_Word]:
             yield _Word(word, line, start, at, is_quoted)
 
 
-def _lexed(text: str) -> list[tuple[str, int, bool]]:
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", newline="") as file:
-        # A last comment without its newline would be lost.
-        file.write(text if text.endswith("\n") else f"{text}\n")
-        file.flush()
-        return list(crossplane.lex(file.name))
+def _directives(words: Iterable[_Word], file: Path) -> tuple[Directive, ...]:
+    found: list[Directive] = []
+    pending: list[_Word] = []
+    # Of each block that is open: the directives before it, its own words, and where its body began.
+    open_blocks: list[tuple[list[Directive], list[_Word], int]] = []
+    for word in words:
+        if word.mark == "{":
+            open_blocks.append((found, pending, word.end))
+            found, pending = [], []
+        elif word.mark == "}":
+            before, head, body = open_blocks.pop()
+            block = _directive(head, file, word.end)
+            found, pending = [*before, replace(block, body=body, inner=tuple(found))], []
+        elif word.mark:
+            found.append(_directive(pending, file, word.end))
+            pending = []
+        else:
+            pending.append(word)
+    return tuple(found)
 
 
-def _directives(words: Iterator[_Word], file: Path) -> Iterator[Directive]:
-    for first in words:
-        if first.marks("}"):
-            return
-        parameters: list[str] = []
-        last = first
-        for last in words:
-            if last.marks(";") or last.marks("{"):
-                break
-            parameters.append(last.text)
-        body: int | None = None
-        inner: tuple[Directive, ...] = ()
-        end = last.end
-        if last.marks("{"):
-            body = last.end
-            closing = _Closing(words)
-            inner = tuple(_directives(closing, file))
-            end = closing.end
-        yield Directive(
-            name=first.text,
-            words=tuple(parameters),
-            file=file,
-            line=first.line,
-            start=first.start,
-            end=end,
-            body=body,
-            inner=inner,
-        )
-
-
-class _Closing:
-    """Words, and where the last of them ended: a block's closing brace."""
-
-    def __init__(self, words: Iterator[_Word]) -> None:
-        self._words = words
-        self.end = 0
-
-    def __iter__(self) -> Iterator[_Word]:
-        return self
-
-    def __next__(self) -> _Word:
-        word = next(self._words)
-        self.end = word.end
-        return word
+def _directive(words: list[_Word], file: Path, end: int) -> Directive:
+    name, *parameters = words
+    return Directive(
+        name=name.text,
+        words=tuple(word.text for word in parameters),
+        file=file,
+        line=name.line,
+        start=name.start,
+        end=end,
+    )
 
 
 INDENT = "    "
@@ -288,24 +268,16 @@ CLOSE = "close"
 
 CONDITIONS = frozenset({"if", "limit_except"})
 
-Place = tuple[Path, int]
-
 
 # Enables keep-alive between nginx and its upstream servers. All of three settings are needed:
 # `keepalive` in the upstream block, HTTP/1.1, and no `Connection: close`, which nginx sends by
 # default (ngx_http_upstream_module).
 
 
-@dataclass(frozen=True, slots=True)
-class ProxyRoute:
-    """A proxy_pass to an upstream: the blocks around it, and the upstream's block."""
-
-    enclosing: tuple[Directive, ...]
-    upstream: Directive
-
-
-def proxy_routes(configuration: Configuration) -> Iterator[ProxyRoute]:
-    """All proxy_pass directives that name an upstream block."""
+def proxy_routes(
+    configuration: Configuration,
+) -> Iterator[tuple[tuple[Directive, ...], Directive]]:
+    """All proxy_pass directives that name an upstream, as the blocks around and the upstream."""
     upstreams = {
         directive.words[0]: directive
         for above, directive in configuration.walk()
@@ -316,40 +288,31 @@ def proxy_routes(configuration: Configuration) -> Iterator[ProxyRoute]:
             scheme, _, rest = directive.words[0].partition("://")
             name = rest.partition("/")[0]
             if scheme in {"http", "https"} and name in upstreams:
-                yield ProxyRoute(_settable(above), upstreams[name])
-
-
-def _settable(above: tuple[Directive, ...]) -> tuple[Directive, ...]:
-    """Without `if` and `limit_except`, which may have a proxy_pass but none of the settings."""
-    last = max(index for index, block in enumerate(above) if block.name not in CONDITIONS)
-    return above[: last + 1]
+                # `if` and `limit_except` may have a proxy_pass but none of the settings.
+                last = max(i for i, block in enumerate(above) if block.name not in CONDITIONS)
+                yield above[: last + 1], upstreams[name]
 
 
 def enable_keepalive(configuration: Configuration, change: KnobChange) -> Iterator[Edit]:
     """Enables keep-alive for every upstream, with `value` idle connections per worker."""
-    inner = _children(configuration)
-    for hop in proxy_routes(configuration):
-        header = _header(configuration, hop.enclosing, inner)
+    for above, upstream in proxy_routes(configuration):
+        header = _header(configuration, above)
         if header is None:
             continue
         yield from header
-        yield from _version(configuration, hop.enclosing, inner)
-        if not _named(inner, hop.upstream, "keepalive"):
+        yield from _version(configuration, above)
+        if not configuration.named("keepalive", upstream):
             # After the load balancing method, which it has to follow.
-            yield appended(configuration, hop.upstream, f"keepalive {change.value};")
+            yield appended(configuration, upstream, f"keepalive {change.value};")
 
 
-def _header(
-    configuration: Configuration,
-    above: Sequence[Directive],
-    inner: Mapping[Place, Sequence[Directive]],
-) -> list[Edit] | None:
+def _header(configuration: Configuration, above: Sequence[Directive]) -> list[Edit] | None:
     """The edit that clears the Connection field; None where it is set already.
 
     Fields are inherited only by blocks that set none, so another one goes next to existing ones.
     """
     for block in reversed(above):
-        fields = _named(inner, block, HEADER)
+        fields = configuration.named(HEADER, block)
         if not fields:
             continue
         mine = [one for one in fields if one.words[0].lower() == "connection"]
@@ -361,33 +324,14 @@ def _header(
     return [inserted(configuration, above[-1], EMPTY)]
 
 
-def _version(
-    configuration: Configuration,
-    above: Sequence[Directive],
-    inner: Mapping[Place, Sequence[Directive]],
-) -> Iterator[Edit]:
+def _version(configuration: Configuration, above: Sequence[Directive]) -> Iterator[Edit]:
     wanted = f"{VERSION} 1.1;"
     for block in reversed(above):
-        for stands in _named(inner, block, VERSION):
+        for stands in configuration.named(VERSION, block):
             if stands.words[0] == VERSION_OLD:
                 yield replaced(stands, wanted)
             return
     yield inserted(configuration, above[-1], wanted)
-
-
-def _children(configuration: Configuration) -> dict[Place, list[Directive]]:
-    """The directives of each block, with those of included files."""
-    found: dict[Place, list[Directive]] = defaultdict(list)
-    for above, directive in configuration.walk():
-        if above:
-            found[above[-1].file, above[-1].start].append(directive)
-    return found
-
-
-def _named(
-    inner: Mapping[Place, Sequence[Directive]], block: Directive, name: str
-) -> list[Directive]:
-    return [one for one in inner.get((block.file, block.start), ()) if one.name == name]
 
 
 # Parameters of the socket (ngx_http_core_module), as opposed to those of its protocol.
@@ -414,7 +358,6 @@ PORT = "80"
 
 
 def addresses(configuration: Configuration) -> Mapping[str, Sequence[Directive]]:
-    """The listen directives of each TCP address."""
     found: dict[str, list[Directive]] = defaultdict(list)
     for above, directive in configuration.walk():
         is_http = bool(above) and above[0].name == "http"
@@ -434,7 +377,9 @@ def add_listen_parameter(configuration: Configuration, change: KnobChange) -> It
         # A line that is included in two servers would set the parameter twice.
         often = Counter((one.file, one.start) for one in directives)
         single = [one for one in directives if often[one.file, one.start] == 1]
-        chosen = [one for one in directives if _sets_socket(one)] or single
+        chosen = [
+            one for one in directives if any(word.startswith(OF_SOCKET) for word in one.words[1:])
+        ] or single
         if chosen and chosen[0] in single:
             yield extended(configuration, chosen[0], change.value)
 
@@ -447,10 +392,6 @@ def _address(word: str) -> str:
     if not colon or word.endswith("]"):
         host, port = word, PORT
     return f"{'*' if host in EVERYWHERE else host}:{port}"
-
-
-def _sets_socket(directive: Directive) -> bool:
-    return any(word.startswith(OF_SOCKET) for word in directive.words[1:])
 
 
 MAIN = "main"
@@ -473,7 +414,8 @@ def unfit(configuration: Configuration, knob: Knob, cores: int) -> str:
         return "is not a directive"
     if _workers(configuration, cores) < knob.workers_min:
         return "is for several workers, and there is one"
-    if knob.needs and not _is_set(configuration, knob.needs):
+    settings = {" ".join((found.name, *found.words)) for _, found in configuration.walk()}
+    if knob.needs and not configuration.named(knob.needs) and knob.needs not in settings:
         return f"needs `{knob.needs}`, which is not set"
     for change in knob.change:
         if change.kind is ChangeKind.UPSTREAM and not any(proxy_routes(configuration)):
@@ -481,13 +423,6 @@ def unfit(configuration: Configuration, knob: Knob, cores: int) -> str:
         if change.kind is ChangeKind.LISTEN and not addresses(configuration):
             return "is for a listen directive with a TCP address, and there is none"
     return ""
-
-
-def _is_set(configuration: Configuration, directive: str) -> bool:
-    return any(
-        directive in {found.name, " ".join((found.name, *found.words))}
-        for _, found in configuration.walk()
-    )
 
 
 def _workers(configuration: Configuration, cores: int) -> int:
@@ -502,25 +437,20 @@ def _workers(configuration: Configuration, cores: int) -> int:
 def setting(configuration: Configuration, change: KnobChange) -> Iterator[Edit]:
     """Sets a directive wherever it occurs within a block, else in the block itself.
 
-    A directive in an inner block hides the outer one, so setting only the outer one would do
-    nothing.
+    One in an inner block hides the outer one, so setting only the outer one would do nothing.
     """
     stands = False
     block = None
     for above, directive in configuration.walk():
-        names = [outer.name for outer in above]
         if directive.name == change.where and not above:
             block = directive
-        if directive.name != change.name or not _within(names, change.where):
+        if directive.name != change.name or not _is_within(above, change.where):
             continue
-        stands = stands or names == _path(change.where)
+        stands = stands or len(above) == (change.where != MAIN)
         if " ".join(directive.words) != change.value:
             yield replaced(directive, f"{change.name} {change.value};")
-    if (
-        not stands
-        and change.value != change.default
-        and (block is not None or change.where == MAIN)
-    ):
+    is_place = block is not None or change.where == MAIN
+    if not stands and change.value != change.default and is_place:
         yield inserted(configuration, block, f"{change.name} {change.value};")
 
 
@@ -543,7 +473,7 @@ def _appending(configuration: Configuration, change: KnobChange) -> Iterator[Edi
 def _missing(configuration: Configuration, change: KnobChange) -> Iterator[Edit]:
     """Sets a directive in its block, unless it is set there already."""
     stands = any(
-        directive.name == change.name and _within([outer.name for outer in above], change.where)
+        directive.name == change.name and _is_within(above, change.where)
         for above, directive in configuration.walk()
     )
     if not stands:
@@ -552,19 +482,12 @@ def _missing(configuration: Configuration, change: KnobChange) -> Iterator[Edit]
 
 def _is_plain_file(log: Directive) -> bool:
     """Only a log to a file without variables in its name can be buffered (ngx_http_log_module)."""
-    return (
-        bool(log.words)
-        and not log.words[0].startswith(("syslog:", "/dev/"))
-        and ("$" not in log.words[0])
-    )
+    file = log.words[0] if log.words else "$"
+    return not file.startswith(("syslog:", "/dev/")) and "$" not in file
 
 
-def _path(where: str) -> list[str]:
-    return [] if where == MAIN else [where]
-
-
-def _within(names: list[str], where: str) -> bool:
-    return names == [] if where == MAIN else names[:1] == [where]
+def _is_within(above: tuple[Directive, ...], where: str) -> bool:
+    return (above[0].name == where) if above else where == MAIN
 
 
 # All kinds of changes that are made to the text of a configuration.

@@ -20,25 +20,14 @@ TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 CACHES = frozenset({f"{name}_cache_path" for name in ("proxy", "fastcgi", "uwsgi", "scgi")})
 
 # Their paths are relative to the main file's folder, which differs in the sandbox.
-BESIDE_MAIN = frozenset(
-    {
-        "auth_basic_user_file",
-        "ssl_certificate",
-        "ssl_certificate_key",
-        "ssl_client_certificate",
-        "ssl_crl",
-        "ssl_dhparam",
-        "ssl_password_file",
-        "ssl_session_ticket_key",
-        "ssl_trusted_certificate",
-    }
+BESIDE_MAIN = re.compile(
+    "auth_basic_user_file|ssl_(certificate|certificate_key|client_certificate|crl|dhparam"
+    "|password_file|session_ticket_key|trusted_certificate)"
 )
 
 AFFINITY = "worker_cpu_affinity"
 AUTO = ("auto",)
 
-# Set by each trial or by the lab.
-OUR_OWN = frozenset({"daemon", "user", "pid", "lock_file", AFFINITY})
 TAKEN_OUT = frozenset({"stream", "mail"})
 
 # Parameters of listen that are valid for Unix sockets, too.
@@ -51,6 +40,19 @@ OPEN, CLOSE = "\x01", "\x02"
 WITHIN_CORES = f"{AFFINITY} auto {OPEN}mask{CLOSE};"
 
 
+def _run(name: str) -> str:
+    return f"{OPEN}run{CLOSE}/{name}"
+
+
+# The directives of every trial at the top of the main file.
+OURS = {
+    "daemon": "off",
+    "user": f"{OPEN}user{CLOSE} {OPEN}group{CLOSE}",
+    "pid": _run("nginx.pid"),
+    "lock_file": _run("nginx.lock"),
+}
+
+
 def escape_placeholders(text: str) -> str:
     """Escapes our placeholders, whose braces have a meaning in nginx's grammar."""
     names = "|".join(MEANINGS)
@@ -58,7 +60,6 @@ def escape_placeholders(text: str) -> str:
 
 
 def unescape_placeholders(text: str) -> str:
-    """Turns escaped placeholders back into placeholders."""
     return text.replace(OPEN, "{").replace(CLOSE, "}")
 
 
@@ -72,11 +73,7 @@ def within_cores(configuration: Configuration) -> Configuration:
 
 
 def choose_listen_address(configuration: Configuration, wanted: str = "") -> ListenAddress:
-    """The first address that does not only redirect, rather with plain HTTP; or the named one.
-
-    Raises:
-        InputError: There is none, or not the one named.
-    """
+    """The first address that does not only redirect, rather with plain HTTP; or the named one."""
     found: dict[str, ListenAddress] = {}
     for above, directive in configuration.walk():
         if _is_silent_server(above, directive):
@@ -93,17 +90,11 @@ def choose_listen_address(configuration: Configuration, wanted: str = "") -> Lis
 
 
 def require_http(configuration: Configuration) -> None:
-    """Rejects a text that contains one of our placeholders, which would be filled by mistake.
-
-    Raises:
-        InputError: It does.
-    """
     for file, text in configuration.texts.items():
         require_no_placeholder(file, text)
 
 
 def describe_changes(chosen: ListenAddress) -> tuple[str, ...]:
-    """Describes the changes that let it run beside the machine's own nginx."""
     tls = ", with TLS" if chosen.is_tls else ""
     return (
         f"listen {chosen.address}: a free port of 127.0.0.1{tls}",
@@ -118,11 +109,9 @@ def describe_changes(chosen: ListenAddress) -> tuple[str, ...]:
 def prepared(
     base: PreparedTarget, configuration: Configuration, chosen: ListenAddress, prefix: str
 ) -> PreparedTarget:
-    """The configuration as a prepared target.
+    """The configuration as a prepared target; `base` is nginx as prepared from its recipe.
 
-    Args:
-        base: nginx as prepared from its recipe: gives program, version and hash.
-        prefix: The folder that relative paths of a configuration refer to, as nginx was built.
+    `prefix` is the folder that relative paths of a configuration refer to, as nginx was built.
     """
     names = {file: f"conf/{index}.conf" for index, file in enumerate(configuration.texts)}
     moved = configuration.edited(_moves(configuration, chosen, names))
@@ -159,36 +148,22 @@ def _moves(
             yield replaced(directive, _listen(directive.words, chosen, sockets))
         elif (text := _moved(configuration, level, directive, names)) is not None:
             yield replaced(directive, text)
-    for line in _own(stands):
-        yield inserted(configuration, None, line)
+    for name, value in OURS.items():
+        yield inserted(configuration, None, f"{name} {value};")
+    if "error_log" not in stands:
+        yield inserted(configuration, None, "error_log stderr;")
     http = next(found for above, found in _kept(configuration) if found.name == "http")
-    for line in _own_http(stands):
-        yield inserted(configuration, http, line)
+    # Without the directive nginx would write to its compiled-in path.
+    if "http/access_log" not in stands:
+        yield inserted(configuration, http, f"access_log {_run('logs/access.log')};")
+    for name in TEMPORARY:
+        yield inserted(configuration, http, f"{name}_temp_path {_run(name)};")
 
 
 def _kept(configuration: Configuration) -> Iterator[tuple[tuple[Directive, ...], Directive]]:
     for above, directive in configuration.walk():
         if not any(outer.name in TAKEN_OUT for outer in above):
             yield above, directive
-
-
-def _own(stands: set[str]) -> Iterator[str]:
-    """The directives of every trial at the top of the main file."""
-    yield "daemon off;"
-    yield f"user {OPEN}user{CLOSE} {OPEN}group{CLOSE};"
-    yield f"pid {_run('nginx.pid')};"
-    yield f"lock_file {_run('nginx.lock')};"
-    if "error_log" not in stands:
-        yield "error_log stderr;"
-
-
-def _own_http(stands: set[str]) -> Iterator[str]:
-    """The directives of every trial at the top of the http block."""
-    # Without the directive nginx would write to its compiled-in path.
-    if "http/access_log" not in stands:
-        yield f"access_log {_run('logs/access.log')};"
-    for name in TEMPORARY:
-        yield f"{name}_temp_path {_run(name)};"
 
 
 def _moved(
@@ -202,12 +177,13 @@ def _moved(
     if level == () and name == AFFINITY and words == AUTO:
         return WITHIN_CORES
     is_temporary = name.removesuffix("_temp_path") in TEMPORARY and name.endswith("_temp_path")
-    if is_temporary or (level == () and name in OUR_OWN | TAKEN_OUT):
+    if is_temporary or (level == () and (name in OURS or name in TAKEN_OUT | {AFFINITY})):
         return ""
     if name == "include":
         files = [names[file] for file in configuration.included(directive) if file in names]
         return "\n".join(f"include {_run(file)};" for file in files)
-    if name in BESIDE_MAIN and words and not words[0].startswith(("/", "data:", "engine:", "$")):
+    is_relative = words and not words[0].startswith(("/", "data:", "engine:", "$"))
+    if is_relative and BESIDE_MAIN.fullmatch(name):
         return f'{name} "{configuration.main.parent / words[0]}";'
     place = _place(directive)
     return " ".join([name, place, *words[1:]]) + ";" if place else None
@@ -255,10 +231,6 @@ def _is_http(above: tuple[Directive, ...]) -> bool:
     return bool(above) and above[0].name == "http"
 
 
-def _run(name: str) -> str:
-    return f"{OPEN}run{CLOSE}/{name}"
-
-
 # Directives of nginx that forward a request (ngx_http_proxy_module and its siblings).
 PASSES = frozenset({"fastcgi_pass", "grpc_pass", "proxy_pass", "scgi_pass", "uwsgi_pass"})
 DEFAULT_PORTS = {"https": 443, "grpcs": 443}
@@ -271,19 +243,14 @@ def upstreams(configuration: Configuration) -> tuple[Address, ...]:
         if not directive.words:
             continue
         if directive.name == "server" and above and above[-1].name == "upstream":
-            scheme, text = "", directive.words[0]
+            scheme, text = [""], directive.words[0]
         elif directive.name in PASSES:
-            scheme, text = _without_scheme(directive.words[0])
+            *scheme, text = directive.words[0].split("://", 1)
         else:
             continue
-        if (one := _nginx_address(text, DEFAULT_PORTS.get(scheme, 80))) is not None:
+        if (one := _nginx_address(text, DEFAULT_PORTS.get("".join(scheme), 80))) is not None:
             found[one] = None
     return tuple(found)
-
-
-def _without_scheme(word: str) -> tuple[str, str]:
-    scheme, separator, rest = word.partition("://")
-    return (scheme, rest) if separator else ("", word)
 
 
 def _nginx_address(text: str, default_port: int) -> Address | None:

@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +38,9 @@ MEANINGS = {
     "user": "name of the user who runs the lab",
     "group": "name of that user's group",
 }
+
+# Values of placeholders, by name.
+Values = dict[str, str | tuple[str, ...]]
 
 PLACEHOLDER = re.compile(r"\{([a-z][a-z_]*)\}")
 
@@ -68,16 +71,11 @@ def fill_text(text: str, values: Mapping[str, str | tuple[str, ...]]) -> str:
 
 
 def placeholders(words: Iterable[str]) -> set[str]:
-    """Names of the placeholders in some words."""
     return {placeholder[1] for word in words for placeholder in PLACEHOLDER.finditer(word)}
 
 
 def require_no_placeholder(file: Path, text: str) -> None:
-    """Rejects a user's text that contains a placeholder, which would be filled by mistake.
-
-    Raises:
-        InputError: It does.
-    """
+    """Rejects a user's text that has one of our placeholders, which would be filled by mistake."""
     if strange := placeholders([text]) & set(MEANINGS):
         name = min(strange)
         raise InputError(f"{file}: {{{name}}} means something here, and cannot be run as it is")
@@ -91,19 +89,13 @@ APPS = Path(__file__).parent / "apps"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildPaths:
-    """The folders targets are built in and served from.
-
-    Attributes:
-        cache: Has a folder for each recipe that has to be built; kept between runs, and created
-            when needed.
-        files: The contract's files, as `files.make` leaves them.
-    """
+    """Folders of what was built for recipes, kept between runs, and of the contract's files."""
 
     cache: Path
     files: Path
 
-    def values(self, recipe: str) -> dict[str, str | tuple[str, ...]]:
-        """Values of the placeholders that do not depend on a start."""
+    def values(self, recipe: str) -> Values:
+        """Those that do not depend on a start."""
         return {
             "apps": str(APPS),
             "cache": str((self.cache / recipe).absolute()),
@@ -128,13 +120,12 @@ def search_path() -> str:
 
 
 def find_program(name: str) -> Path | None:
-    """Finds a program by its name on the search path, or by its path; None if not found."""
     found = shutil.which(name, path=search_path())
     return Path(found).absolute() if found else None
 
 
 def find_module(name: str) -> Path | None:
-    """Finds the file of a Python module without importing it (packages above it are imported)."""
+    """The file of a Python module, which is not imported (packages above it are)."""
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
@@ -158,6 +149,27 @@ def find_header(name: str) -> bool:
         check=False,
     )
     return asked.returncode == 0
+
+
+def run_program(
+    command: Sequence[str],
+    limit_s: float,
+    *,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> tuple[int, str]:
+    """Runs a program to its end, without input. Returns its exit code, and all that it wrote."""
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=limit_s,
+        check=False,
+    )
+    return done.returncode, done.stdout.decode(errors="replace")
 
 
 def _name(look_up: Callable[[], str], number: int) -> str:

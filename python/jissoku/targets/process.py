@@ -18,9 +18,10 @@ from typing import IO, Self
 from jissoku.errors import TargetError
 from jissoku.model import StartCommand, Transport
 from jissoku.system.address import Address, free_port, listener_pids
+from jissoku.system.background import on_cores
 from jissoku.system.process_session import ProcessSession
 from jissoku.system.processes import start_ticks
-from jissoku.targets.placeholders import fill, fill_text, search_path
+from jissoku.targets.placeholders import Values, fill, fill_text, search_path
 from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.supervisor import supervisor
 
@@ -64,8 +65,6 @@ FILES_OPEN_MAX = 65_536
 # Bytes kept of the end of a target's output.
 TAIL_BYTES = 8192
 
-Values = dict[str, str | tuple[str, ...]]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchOptions:
@@ -73,8 +72,6 @@ class LaunchOptions:
 
     Attributes:
         port: On 127.0.0.1; None for a Unix socket in the start's own folder.
-        cores: The only cores it may run on.
-        workers: Number of workers to configure.
         seed: Decides the size of the environment's padding.
         upstreams: The servers that a reverse proxy forwards to; none: its recipe's own is started.
     """
@@ -97,32 +94,23 @@ class _Child:
     oom_kills: int | None
 
 
+@dataclass(eq=False, slots=True)
 class RunningTarget:
-    """A target that was started, or one that runs elsewhere, for a URL."""
+    """A target that was started, or one that runs elsewhere, for a URL: without a child.
 
-    def __init__(
-        self,
-        name: str,
-        address: Address,
-        child: _Child | None = None,
-        behind: "RunningTarget | None" = None,
-        user_upstreams: tuple[Address, ...] = (),
-    ) -> None:
-        """`child` is None for a target that another process started.
+    `behind` is the server that was started for a reverse proxy. It is stopped with the proxy, and
+    not measured. `_user_upstreams` are such servers that the user runs.
+    """
 
-        `behind` is the server that was started for a reverse proxy. It is stopped with the proxy,
-        and not measured. `user_upstreams` are such servers that the user runs.
-        """
-        self.name = name
-        self.address = address
-        self.behind = behind
-        self._user_upstreams = user_upstreams
-        self._child = child
-        self._stopped = False
-        self._last_output = ""
+    name: str
+    address: Address
+    _child: _Child | None = None
+    behind: "RunningTarget | None" = None
+    _user_upstreams: tuple[Address, ...] = ()
+    _stopped: bool = False
+    _last_output: str = ""
 
     def __enter__(self) -> Self:
-        """Returns itself; `stop` is called at the end."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -144,11 +132,10 @@ class RunningTarget:
         return pids
 
     def is_alive(self) -> bool:
-        """Whether its first process runs; always true for a URL."""
         return self._child is None or self._child.process.poll() is None
 
     def is_alive_after(self, limit_s: float) -> bool:
-        """As `alive`, after waiting `limit_s`: connections end some time before their process."""
+        """As `is_alive`, after waiting: connections end some time before their process."""
         if self._child is None:
             return True
         try:
@@ -185,11 +172,7 @@ class RunningTarget:
     def stop(self) -> bool:
         """Ends all its processes and removes its folder; a second call does nothing.
 
-        Returns:
-            Whether it ended on SIGTERM; False if a process had to be killed.
-
-        Raises:
-            TargetError: One of its processes cannot be ended.
+        Returns whether it ended on SIGTERM, or had to be killed; TargetError if that fails.
         """
         if self._child is None or self._stopped:
             return True
@@ -210,18 +193,19 @@ class RunningTarget:
 
 
 def start(prepared: PreparedTarget, placement: LaunchOptions) -> RunningTarget:
-    """Starts a target as the leader of a new session, on the given cores.
+    """Starts a target as the leader of a new session, on the given cores; a URL is not started.
 
-    A URL is not started: its Running has no pid, and stopping it does nothing.
-
-    Raises:
-        TargetError: It cannot be started there; nothing is left of the attempt.
+    TargetError: it cannot be started there; nothing is left of the attempt.
     """
     if prepared.address is not None:
         return RunningTarget(prepared.name, prepared.address)
     behind = None
     if prepared.behind is not None and not placement.upstreams:
-        behind = _start_behind(prepared.behind, prepared.upstream, placement)
+        rng = random.Random(placement.seed)
+        taken = () if placement.port is None else (placement.port,)
+        port = None if prepared.upstream is Transport.UNIX else free_port(rng, taken)
+        own = replace(placement, port=port, seed=rng.getrandbits(31))
+        behind = start(prepared.behind, own)
         placement = replace(placement, upstreams=(behind.address,))
     try:
         return _start(prepared, placement, behind)
@@ -229,16 +213,6 @@ def start(prepared: PreparedTarget, placement: LaunchOptions) -> RunningTarget:
         if behind is not None:
             behind.stop()
         raise
-
-
-def _start_behind(
-    prepared: PreparedTarget, transport: Transport, placement: LaunchOptions
-) -> RunningTarget:
-    """Starts the server behind a reverse proxy."""
-    rng = random.Random(placement.seed)
-    taken = () if placement.port is None else (placement.port,)
-    port = None if transport is Transport.UNIX else free_port(rng, taken)
-    return start(prepared, replace(placement, port=port, seed=rng.getrandbits(31)))
 
 
 def _start(
@@ -263,7 +237,10 @@ def _start(
         "upstreams": _upstreams(prepared, placement.upstreams),
     }
     try:
-        _write_configs(prepared, folder, values)
+        for config in prepared.config:
+            path = folder / config.name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(fill_text(config.text, values), encoding="utf-8")
         child = _spawn(prepared, prepared.start, placement, values, address)
     except OSError as error:
         shutil.rmtree(folder, ignore_errors=True)
@@ -274,11 +251,7 @@ def _start(
 
 
 def _upstreams(prepared: PreparedTarget, servers: Iterable[Address]) -> str:
-    """The replacement of {upstreams}: one line of the recipe's text for each server.
-
-    Raises:
-        TargetError: It cannot forward to a Unix socket.
-    """
+    """The replacement of {upstreams}: one line of the recipe's text for each server."""
     words = []
     for index, one in enumerate(servers):
         assert prepared.forward is not None, "only a reverse proxy has upstream servers"
@@ -299,13 +272,6 @@ def mask(cores: Iterable[int]) -> str:
     return f"{sum(1 << core for core in set(cores)):b}"
 
 
-def _write_configs(prepared: PreparedTarget, folder: Path, values: Values) -> None:
-    for config in prepared.config:
-        path = folder / config.name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(fill_text(config.text, values), encoding="utf-8")
-
-
 def _spawn(
     prepared: PreparedTarget,
     start: StartCommand,
@@ -317,7 +283,11 @@ def _spawn(
     mark = f"{os.getpid()}-{monotonic_ns()}"
     entry = f"{MARK}={mark}".encode()
     padding = "x" * random.Random(placement.seed).randint(0, PADDING_BYTES_MAX)
-    environment = _environment(prepared, start, values)
+    ours = {name: text for name, text in os.environ.items() if not name.startswith(OWN_OPTIONS)}
+    if not prepared.inherits:
+        ours = {name: ours[name] for name in INHERITED if name in ours} | {"PATH": search_path()}
+    given = {key: fill_text(value, values) for key, value in start.environment.items()}
+    environment = ours | given | {MARK: mark, "JISSOKU_PADDING": padding}
     kills_before = oom_kills()
     output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the target
     try:
@@ -326,7 +296,7 @@ def _spawn(
             process = subprocess.Popen(
                 fill(start.command, values),
                 cwd=prepared.folder or folder,
-                env=environment | {MARK: mark, "JISSOKU_PADDING": padding},
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -341,13 +311,6 @@ def _spawn(
     return _Child(process, session, output, folder, kills_before)
 
 
-def _environment(prepared: PreparedTarget, start: StartCommand, values: Values) -> dict[str, str]:
-    ours = {name: text for name, text in os.environ.items() if not name.startswith(OWN_OPTIONS)}
-    if not prepared.inherits:
-        ours = {name: ours[name] for name in INHERITED if name in ours} | {"PATH": search_path()}
-    return ours | {key: fill_text(value, values) for key, value in start.environment.items()}
-
-
 @contextmanager
 def _inherited(cores: tuple[int, ...]) -> Iterator[None]:
     """Gives processes started meanwhile these cores and a higher limit of open files.
@@ -355,14 +318,12 @@ def _inherited(cores: tuple[int, ...]) -> Iterator[None]:
     The calling thread takes both on itself, since a child inherits them; a limit set on a child
     that runs already would come too late for its threads.
     """
-    home = os.sched_getaffinity(0)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = hard == resource.RLIM_INFINITY
     wanted = FILES_OPEN_MAX if unlimited else min(hard, FILES_OPEN_MAX)
-    os.sched_setaffinity(0, cores)
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        os.sched_setaffinity(0, home)
+    with on_cores(cores):
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

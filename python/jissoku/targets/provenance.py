@@ -17,55 +17,28 @@ from pathlib import Path
 
 from jissoku.errors import TargetError
 from jissoku.model import BuildStep, VersionQuery
-from jissoku.targets.placeholders import fill, fill_text
+from jissoku.targets.placeholders import Values, fill, fill_text, run_program
 
 VERSION_LIMIT_S = 20.0
 
 # Suffixes of the source files that a recipe's build compiles.
 SOURCES = (".c", ".cc", ".cpp", ".go", ".rs")
 
-Values = dict[str, str | tuple[str, ...]]
 
+def reported(query: VersionQuery, values: Values, what: str) -> str:
+    """What a target's program prints of its version or its sources, which `what` names.
 
-def version(probe: VersionQuery, values: Values) -> str:
-    """Runs the command that prints a target's version.
-
-    Returns:
-        The matches of the pattern's groups, joined by spaces.
-
-    Raises:
-        TargetError: The command fails, or the pattern does not match its output.
+    Returns the matches of the pattern's groups, joined by spaces; TargetError if there is none.
     """
-    return _reported(probe, values, "version")
-
-
-def reported_sources_sha256(query: VersionQuery, values: Values) -> str:
-    """Runs the command that prints a hash of the sources that a target was compiled from.
-
-    Raises:
-        TargetError: As for `version`.
-    """
-    return _reported(query, values, "sources")
-
-
-def _reported(query: VersionQuery, values: Values, what: str) -> str:
     command = fill(query.command, values)
     try:
-        answer = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=VERSION_LIMIT_S,
-            check=False,
-        )
+        _, said = run_program(command, VERSION_LIMIT_S)
     except OSError as error:
         raise TargetError(
             f"its {what} cannot be determined: {command[0]}: {error.strerror}"
         ) from error
     except subprocess.TimeoutExpired as error:
         raise TargetError(f"it does not say its {what} within {VERSION_LIMIT_S:g} s") from error
-    said = answer.stdout.decode(errors="replace")
     found = re.search(query.pattern, said)
     text = " ".join(group.strip() for group in found.groups() if group) if found else ""
     if not text:
@@ -74,11 +47,6 @@ def _reported(query: VersionQuery, values: Values, what: str) -> str:
 
 
 def sha256(path: Path) -> str:
-    """Hashes a file.
-
-    Raises:
-        TargetError: It cannot be read.
-    """
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -90,12 +58,7 @@ def sources_sha256(steps: Sequence[BuildStep], values: Values) -> str:
     """Hashes the sources of a program: the build commands, and the files that they name.
 
     Commands are hashed with their placeholders, so that the hash does not depend on folders.
-
-    Returns:
-        Empty if the commands name no source file, for example only a folder.
-
-    Raises:
-        TargetError: A file cannot be read.
+    Empty if the commands name no source file, for example only a folder.
     """
     words = [word for step in steps for word in step.command]
     sources = [
@@ -117,8 +80,7 @@ def redact(text: str) -> str:
     """Replaces absolute paths, and the user's and the machine's name.
 
     Known folders are replaced by a name: `~` (home), PREFIX (this Python), PACKAGE (jissoku),
-    HERE (the lab's working directory), TMP. Of every other absolute path only the last component
-    is kept.
+    HERE (the lab's working directory), TMP. Of every other one only the last component is kept.
     """
     for pattern, substitute in _known():
         text = pattern.sub(substitute, text)
@@ -139,15 +101,10 @@ def _known() -> tuple[tuple[re.Pattern[str], str], ...]:
         for path, name in sorted(folders.items(), key=lambda item: -len(str(item[0])))
         if len(path.parts) > 1
     ]
-    names = {"HOST": socket.gethostname(), "USER": _user()}
-    return (
-        *named,
-        *(
-            (re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])"), name)
-            for name, word in names.items()
-            if word and word not in PUBLIC_NAMES
-        ),
-    )
+    for name, word in (("HOST", socket.gethostname()), ("USER", _user())):
+        if word and word not in PUBLIC_NAMES:
+            named.append((re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])"), name))
+    return tuple(named)
 
 
 @cache

@@ -12,7 +12,6 @@ import itertools
 import secrets
 import socket
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -36,23 +35,8 @@ MESSAGE_BYTES_MAX = 256 * 1024 * 1024
 # the load generator.
 
 
-def handshake_fields() -> list[tuple[str, str]]:
-    """The header fields of a handshake, with a new key."""
-    return [
-        ("Upgrade", "websocket"),
-        ("Connection", "Upgrade"),
-        ("Sec-WebSocket-Key", base64.b64encode(secrets.token_bytes(16)).decode()),
-        ("Sec-WebSocket-Version", "13"),
-    ]
-
-
-def check_handshake(sent: Sequence[tuple[str, str]], answer: http.client.HTTPResponse) -> None:
-    """Compares the answer to a handshake with what its key requires.
-
-    Raises:
-        TargetError: It does not complete the handshake; the message is the end of a sentence.
-    """
-    key = dict(sent)["Sec-WebSocket-Key"]
+def check_handshake(key: str, answer: http.client.HTTPResponse) -> None:
+    """TargetError, the end of a sentence, unless the answer is as its key requires."""
     wanted = base64.b64encode(hashlib.sha1((key + GUID).encode(), usedforsecurity=False).digest())
     given = answer.getheader("Sec-WebSocket-Accept", "")
     if given != wanted.decode():
@@ -69,13 +53,8 @@ def exchange(
 ) -> bytes:
     """Sends a message on an open WebSocket, and returns the one that comes back.
 
-    Args:
-        stream: Reads from the connection.
-
-    Raises:
-        OSError: The connection failed.
-        http.client.HTTPException: The frames are malformed, or end before the message.
-        TargetError: The message has another type, or the target closes the WebSocket.
+    Raises OSError, http.client.HTTPException for malformed frames, and TargetError for a message
+    of another type and a Close.
     """
     opcode = TEXT if is_text else BINARY
     connection.sendall(frame(opcode, message))
@@ -143,12 +122,7 @@ BODY_BYTES_MAX = 256 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetResponse:
-    """A target's answer; on a WebSocket, that to the handshake, with a message in place of a body.
-
-    Attributes:
-        fields: Header fields in their order, as (name, value).
-        keeps_alive: Whether the connection stays open for another request.
-    """
+    """A target's answer; on a WebSocket, that to the handshake, with a message as its body."""
 
     status: int
     reason: str
@@ -204,19 +178,20 @@ def send_request(
 ) -> TargetResponse:
     """Sends a target one request on a new connection, and reads the answer.
 
-    On a WebSocket, that is the handshake and one message.
-
-    Args:
-        index: Index of the raw request, if the workload has any.
-
-    Raises:
-        OSError: The connection failed, or an answer took longer than `limit_s`.
-        http.client.HTTPException: The answer is not HTTP, or is truncated.
-        TargetError: A WebSocket is not opened as its handshake requires, or closed.
+    On a WebSocket, that is the handshake and one message. `index` is that of the raw request.
+    Raises OSError also when an answer takes longer than `limit_s`, http.client.HTTPException for
+    one that is not HTTP or truncated, and TargetError for a WebSocket that is not opened.
     """
     with address.connect(limit_s) as connection:
         connection.settimeout(limit_s)
-        handshake = handshake_fields() if workload.websocket else []
+        key = base64.b64encode(secrets.token_bytes(16)).decode()
+        handshake = [
+            ("Upgrade", "websocket"),
+            ("Connection", "Upgrade"),
+            ("Sec-WebSocket-Key", key),
+            ("Sec-WebSocket-Version", "13"),
+        ]
+        handshake = handshake if workload.websocket else []
         asked = updated(workload, headers=(*handshake, *workload.headers))
         connection.sendall(request(address, asked, index))
         reader = http.client.HTTPResponse(connection, method=workload.method)
@@ -224,7 +199,7 @@ def send_request(
             reader.begin()
             keeps_alive = not reader.will_close
             if handshake and reader.status == SWITCHING_PROTOCOLS:
-                check_handshake(handshake, reader)
+                check_handshake(key, reader)
                 body = exchange(connection, reader.fp, workload.message, is_text=workload.is_text)
             else:
                 body = reader.read(BODY_BYTES_MAX + 1)
@@ -263,11 +238,7 @@ def request(address: Address, workload: Workload, index: int = 0) -> bytes:
 
 
 def expect_first_response(answer: TargetResponse) -> ExpectedResponse:
-    """Makes the first response the expected one for all later responses.
-
-    Raises:
-        TargetError: The status is not a success; a comparison needs a working path.
-    """
+    """Makes the first response the expected one; TargetError unless it is a success."""
     if not 200 <= answer.status < 300:
         raise TargetError(
             f"answers {answer.status} {answer.reason}: choose a path that exists, with --path"
@@ -281,16 +252,11 @@ def expect_first_response(answer: TargetResponse) -> ExpectedResponse:
 
 
 def expect_echo(workload: Workload) -> ExpectedResponse:
-    """The expected answer on a WebSocket: its message."""
     return ExpectedResponse(status=SWITCHING_PROTOCOLS, content_type="", body=workload.message)
 
 
 def check_response(answer: TargetResponse, expected: ExpectedResponse) -> None:
-    """Compares an answer with the expected one: status, content type, length and body.
-
-    Raises:
-        TargetError: They differ; the message names the difference, as the end of a sentence.
-    """
+    """TargetError, the end of a sentence, unless status, type, length and body are as expected."""
     before = " (its first answer)" if expected.is_first_response else ""
     if answer.status != expected.status:
         raise TargetError(f"answers {answer.status} and not {expected.status}{before}")

@@ -10,18 +10,18 @@ target starts or stops, and then runs on the lab's cores.
 """
 
 import atexit
-import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from time import monotonic_ns
-from typing import Any
+
+import msgspec
 
 from jissoku.system.address import Address
 from jissoku.system.process_session import ProcessSession
@@ -37,7 +37,25 @@ UNKNOWN_PID = -2
 # The supervisor ends within milliseconds on request; a stopped (SIGSTOP) one is abandoned.
 CLOSE_LIMIT_S = 5.0
 
-Message = dict[str, Any]
+
+class Message(msgspec.Struct, omit_defaults=True):
+    """One line of the pipe, for the first of its fields that is given.
+
+    Attributes:
+        lab: All processes of the lab.
+        target: A target that was started, or is about to be; `folder` is its own.
+        forget: The mark of a target that has ended.
+        done: The lab ends by itself.
+    """
+
+    lab: ProcessSession | None = None
+    target: ProcessSession | None = None
+    folder: str = ""
+    forget: bytes = b""
+    done: bool = False
+
+    def line(self) -> bytes:
+        return msgspec.json.encode(self) + b"\n"
 
 
 class Supervisor:
@@ -48,7 +66,7 @@ class Supervisor:
         self._mark = f"{self._owner}-{monotonic_ns()}"
         self._began = start_ticks(self._owner)
         self._watched: dict[bytes, Message] = {}
-        self._process = self._start()
+        self._start()
         os.environ[MARK] = self._mark
         atexit.register(self.close)
 
@@ -61,46 +79,34 @@ class Supervisor:
         self.watch(ProcessSession(UNKNOWN_PID, mark, self._began, address), folder)
 
     def watch(self, session: ProcessSession, folder: Path) -> None:
-        """Registers a running target and its folder."""
-        message = {
-            "pid": session.pid,
-            "mark": session.mark.decode(),
-            "began": session.start_ticks,
-            "port": session.address.port,
-            "socket": session.address.socket,
-            "folder": str(folder),
-        }
-        self._watched[session.mark] = message
+        self._watched[session.mark] = message = Message(target=session, folder=str(folder))
         self._send(message)
 
     def unwatch(self, mark: bytes) -> None:
-        """Unregisters a target that has ended."""
         if self._watched.pop(mark, None) is not None:
-            self._send({"forget": mark.decode()})
+            self._send(Message(forget=mark))
 
     def close(self) -> None:
         """Ends the supervisor process without stopping targets."""
         if os.getpid() != self._owner:
             return  # A fork of the lab ends; the lab itself continues.
-        stdin = self._process.stdin
-        assert stdin is not None
-        if stdin.closed:
+        if self._pipe.closed:
             return
         with suppress(BrokenPipeError):
-            stdin.write(b'{"done": true}\n')
-        stdin.close()
+            self._pipe.write(Message(done=True).line())
+        self._pipe.close()
         try:
             self._process.wait(CLOSE_LIMIT_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> None:
         # No other program has the pipe's write end: it is closed on exec, so only a child that was
         # forked and has not called exec yet can keep the pipe open after the lab has ended. When
         # the pipe closes, every process that the lab has started carries its mark.
         environment = {name: value for name, value in os.environ.items() if name != MARK}
-        process = subprocess.Popen(
+        self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "jissoku.targets.supervisor"],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
@@ -108,22 +114,22 @@ class Supervisor:
             bufsize=0,
             start_new_session=True,
         )
-        assert process.stdin is not None
-        process.stdin.write(_line({"lab": f"{MARK}={self._mark}", "began": self._began}))
-        return process
+        assert self._process.stdin is not None
+        self._pipe = self._process.stdin
+        mark = f"{MARK}={self._mark}".encode()
+        lab = ProcessSession(UNKNOWN_PID, mark, self._began, Address())
+        self._pipe.write(Message(lab=lab).line())
 
     def _send(self, message: Message) -> None:
         """Sends one message; a killed supervisor is replaced by one with the same targets."""
-        assert self._process.stdin is not None
         try:
-            self._process.stdin.write(_line(message))
+            self._pipe.write(message.line())
         except BrokenPipeError:
-            self._process.stdin.close()
+            self._pipe.close()
             self._process.wait()
-            self._process = self._start()
-            assert self._process.stdin is not None
+            self._start()
             for watched in self._watched.values():
-                self._process.stdin.write(_line(watched))
+                self._pipe.write(watched.line())
         # The lab is pinned by now, and may not have been when the supervisor was started.
         with suppress(ProcessLookupError):
             os.sched_setaffinity(self._process.pid, os.sched_getaffinity(0))
@@ -131,58 +137,43 @@ class Supervisor:
 
 @cache
 def supervisor() -> Supervisor:
-    """The lab's supervisor, started on first use."""
     return Supervisor()
 
 
 def supervise(lines: Iterable[bytes]) -> list[str]:
     """Reads the lab's messages until they end, and ends the processes that a killed lab has left.
 
-    Returns:
-        One sentence for each process that could not be ended.
+    Returns a sentence for each process that could not be ended.
     """
     lab: ProcessSession | None = None
-    watched: dict[str, Message] = {}
+    watched: dict[bytes, Message] = {}
     for line in lines:
-        message = json.loads(line)
-        if "done" in message:
+        message = msgspec.json.decode(line, type=Message)
+        if message.done:
             return []
-        if "lab" in message:
-            lab = ProcessSession(UNKNOWN_PID, message["lab"].encode(), message["began"], Address())
-        elif "forget" in message:
-            watched.pop(message["forget"], None)
-        else:
-            watched[message["mark"]] = message
+        if message.target is not None:
+            watched[message.target.mark] = message
+        lab = message.lab or lab
+        watched.pop(message.forget, None)
     # A lab that was killed before it sent its mark has started nothing.
-    return [] if lab is None else _end_all(lab, watched.values())
+    return [] if lab is None else list(_end_all(lab, watched.values()))
 
 
-def _end_all(lab: ProcessSession, watched: Iterable[Message]) -> list[str]:
+def _end_all(lab: ProcessSession, watched: Iterable[Message]) -> Iterator[str]:
     """Ends all processes with the lab's mark, such as the load generator, then each target."""
-    failures = []
-    targets = [(_session(message), message["folder"]) for message in watched]
-    for session, folder in [(lab, ""), *targets]:
+    for message in (Message(target=lab), *watched):
+        session = message.target
+        assert session is not None, "only what was started is watched"
         assert b"=" in session.mark, "every environment ends with an empty entry"
         try:
             session.end()
         except TimeoutError as error:
-            failures.append(str(error))
-        if folder:
-            shutil.rmtree(folder, ignore_errors=True)
-    return failures
-
-
-def _session(message: Message) -> ProcessSession:
-    address = Address(port=message["port"], socket=message["socket"])
-    return ProcessSession(message["pid"], message["mark"].encode(), message["began"], address)
-
-
-def _line(message: Message) -> bytes:
-    return json.dumps(message).encode() + b"\n"
+            yield str(error)
+        if message.folder:
+            shutil.rmtree(message.folder, ignore_errors=True)
 
 
 def main() -> None:
-    """Runs the supervisor process."""
     os.chdir("/")
     # It ends after the lab, also when both get the signal: the lab may still need it.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -14,11 +14,9 @@ from jissoku.targets.prepare import PreparedTarget
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenAddress:
-    """The address that receives the requests; all others become unused Unix sockets.
+    """The address that receives the requests, as written; others become unused Unix sockets.
 
-    Attributes:
-        address: As written in the configuration.
-        redirects: All that its server does is to send clients elsewhere, such as to https.
+    `redirects`: its server only sends clients elsewhere, such as to https.
     """
 
     address: str
@@ -27,11 +25,7 @@ class ListenAddress:
 
 
 def choose(found: Mapping[str, ListenAddress], wanted: str, where: object) -> ListenAddress:
-    """The first address that does not only redirect, rather without TLS; or the one wanted.
-
-    Raises:
-        InputError: There is none, or not the one wanted.
-    """
+    """The first address that does not only redirect, rather without TLS; or the one wanted."""
     if wanted and wanted not in found:
         addresses = ", ".join(found) or "none"
         raise InputError(f"no server listens at {wanted!r}; there are: {addresses}")
@@ -63,7 +57,6 @@ def of_user(  # noqa: PLR0913 - each is a property of the program
         base: The program as prepared from its recipe: gives version and hash.
         command: Starts it; has placeholders.
         unix: How the program writes the address of a Unix socket.
-        upstreams: Servers that it forwards to.
         folder: Where the command is run; None: in the folder of the start.
     """
     return updated(
