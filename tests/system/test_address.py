@@ -1,11 +1,13 @@
+import os
 import random
 import socket
+from pathlib import Path
 
 import pytest
 
 from jissoku.errors import InputError, TargetError
 from jissoku.system import address
-from jissoku.system.address import HOST, PORTS, Address, free_port, parse
+from jissoku.system.address import HOST, PORTS, Address, free_port, listener_pid, parse
 
 
 def test_the_same_seed_finds_the_same_port() -> None:
@@ -58,3 +60,26 @@ def test_what_is_no_address_is_answered_with_every_choice(text: str) -> None:
         parse(text)
     for choice in ("http://127", "https://127", "unix:/path"):
         assert choice in str(refused.value)
+
+
+def test_a_listener_of_ours_is_found() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        assert listener_pid(Address(port=listener.getsockname()[1])) == os.getpid()
+
+
+def test_a_unix_listener_is_found(tmp_path: Path) -> None:
+    path = str(tmp_path / "socket")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        assert listener_pid(Address(socket=path)) == os.getpid()
+
+
+def test_without_a_listener_no_process_is_found() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    assert listener_pid(Address(port=port)) is None
+
+
+def test_another_machine_is_not_asked_about() -> None:
+    assert listener_pid(Address(host="192.0.2.1", port=80)) is None
