@@ -9,8 +9,7 @@ import pytest
 
 from jissoku.errors import InputError
 from jissoku.inference.series import machine_ratios
-from jissoku.measure.history import open_history
-from jissoku.measure.publish import write_history
+from jissoku.measure.history import open_history, write_history
 from jissoku.model.history import IndexedRun
 from jissoku.model.updated import updated
 from jissoku.report.history import (

@@ -10,7 +10,7 @@ import pytest
 
 from jissoku import records
 from jissoku.errors import InputError
-from jissoku.measure.publish import COMMAND, publish
+from jissoku.measure.history import COMMAND, publish
 from jissoku.model.trial import Failure, TrialStage
 from jissoku.model.updated import updated
 from jissoku.records import RunWriter

@@ -67,10 +67,7 @@ def run_viewer_test(
             f" open: about {max(1, round(seconds / 60))} minutes. Records go to {config.folder}."
         )
         runner = CampaignRunner(
-            folder=config.folder,
-            seed=config.seed,
-            cores=config.cores,
-            version=config.version,
+            config=config,
             progress=SeriesProgress(
                 listener, seconds=seconds, trials=count * sum(one.trials for one in campaigns)
             ),

@@ -63,8 +63,8 @@ class Campaigns:
     ran: list[tuple[str, int, str]]
     open_now = ""
 
-    def __init__(self, folder: Path, **_: object) -> None:
-        self.folder = folder
+    def __init__(self, config: SelfTestConfig, **_: object) -> None:
+        self.folder = config.folder
         type(self).ran = []
 
     def place(self, series: str, campaign: self_test.TestCampaign, index: int) -> Path:

@@ -205,8 +205,7 @@ def select_checks(
     for part in wanted.upper().replace(" ", "").split(","):
         first, dash, last = part.partition("-")
         ids = [check.id.upper() for check in checks]
-        if not dash:
-            last = first
+        last = last if dash else first
         if first not in ids or last not in ids:
             raise InputError(
                 f"{part!r} is not a check: checks are C1 to {checks[-1].id}, as in C1,C6-C9"

@@ -9,7 +9,9 @@ from time import monotonic_ns
 from typing import Self
 
 from jissoku.errors import JissokuError
-from jissoku.system.address import duplicate, tcp_info
+from jissoku.model import Workload
+from jissoku.system.address import Address, duplicate, tcp_info
+from jissoku.targets import response
 
 # Limit for one answer.
 ANSWER_LIMIT_S = 5.0
@@ -45,6 +47,11 @@ class RequestTarget:
     connect: Callable[[float], socket.socket]
     request: bytes
     method: str = "GET"
+
+    @classmethod
+    def of(cls, address: Address, workload: Workload) -> "RequestTarget":
+        request = response.request(address, workload)
+        return cls(connect=address.connect, request=request, method=workload.method)
 
 
 @dataclass(frozen=True, slots=True)

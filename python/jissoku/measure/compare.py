@@ -128,7 +128,8 @@ class AnytimeRun(ComparisonRun):
     def _measure_costs(self, first: int) -> None:
         index = first
         while loads := self._loads_left(index):
-            steps = list(self._cost_steps(index, loads))
+            kinds = self._cost_kinds(index, loads)
+            steps = list(schedule.block(index, loads, kinds, seed=self.config.seed))
             began = time.monotonic()
             done = sum(self._timed(step, COSTS_UNTIL) for step in steps)
             if len(loads) == 1:
@@ -138,10 +139,6 @@ class AnytimeRun(ComparisonRun):
             index += 1
             self._report()
         self.wanted = {}
-
-    def _cost_steps(self, index: int, loads: Sequence[Load]) -> Iterator[PlannedStart]:
-        kinds = self._cost_kinds(index, loads)
-        return schedule.block(index, loads, kinds, seed=self.config.seed)
 
     def _cost_kinds(self, index: int, loads: Sequence[Load]) -> Groups:
         kinds: Groups = {}

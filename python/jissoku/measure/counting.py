@@ -24,7 +24,6 @@ from jissoku.system import strace
 from jissoku.system.cores import pin_process
 from jissoku.system.processes import process_tree
 from jissoku.system.strace import StraceError, counts_by_name
-from jissoku.targets import response
 from jissoku.targets.launch import Launcher
 from jissoku.targets.placeholders import BuildPaths, fill
 from jissoku.targets.prepare import PreparedTarget, prepare
@@ -169,22 +168,16 @@ def count_arm(
     Requests are sent one at a time, so that a wait which returns many events under load returns one
     here: the counts are upper bounds.
     """
+    reason = "requests in a pipeline cannot be counted one by one" if workload.pipeline > 1 else ""
     if workload.websocket:
         reason = "messages of a WebSocket are not counted one by one"
-        return CounterReadings(requests=0, syscalls_reason=reason)
-    if workload.pipeline > 1:
-        reason = "requests in a pipeline cannot be counted one by one"
+    if reason:
         return CounterReadings(requests=0, syscalls_reason=reason)
     launcher = Launcher(cores=cores.server, rng=random.Random(seed))
     try:
         with launcher.verified(prepared, workload) as running:
             assert running.pid is not None, "what is counted is started by us"
-            target = RequestTarget(
-                connect=running.address.connect,
-                request=response.request(running.address, workload),
-                method=workload.method,
-            )
-            return count_requests(running.pid, target)
+            return count_requests(running.pid, RequestTarget.of(running.address, workload))
     except ProbeError as error:
         raise TargetError(str(error)) from error
 

@@ -101,7 +101,7 @@ def _published(experiment: Experiment) -> Iterator[Mistake]:
 
 
 def _target(spec: TargetSpec, at: Keys, recipes: Mapping[str, Recipe]) -> Iterator[Mistake]:
-    if any(char in spec.name for char in "@()+") or not spec.name.strip():
+    if not _is_word(spec.name, "@()+"):
         yield (*at, "name"), "must be a word without @, + and brackets"
     if bool(spec.recipe) == bool(spec.command):
         yield (*at, "name"), "needs either a recipe or a command"
@@ -161,7 +161,7 @@ def _workloads(experiment: Experiment) -> Iterator[Mistake]:
     names = _names(experiment)
     for index, work in enumerate(experiment.workload):
         at: Keys = ("workload", index)
-        if any(char in work.name for char in "@()/") or not work.name.strip():
+        if not _is_word(work.name, "@()/"):
             yield (*at, "name"), "must be a word without @, / and brackets: it names a folder"
         yield from _request(work, at)
         if not 1 <= work.connections <= 20_000:
@@ -191,14 +191,9 @@ def _request(work: WorkloadSpec, at: Keys) -> Iterator[Mistake]:
 def _benchmarks(experiment: Experiment, recipes: Mapping[str, Recipe]) -> Iterator[Mistake]:
     for index, benchmark in enumerate(experiment.benchmark):
         at: Keys = ("benchmark", index)
-        if any(char in benchmark.name for char in "@()/") or benchmark.name.strip() in {
-            "",
-            SYSCALL_BENCHMARK.name,
-        }:
-            yield (
-                (*at, "name"),
-                f"must be a word without @, / and brackets, and not {SYSCALL_BENCHMARK.name}",
-            )
+        ours = SYSCALL_BENCHMARK.name
+        if not _is_word(benchmark.name, "@()/") or benchmark.name.strip() == ours:
+            yield (*at, "name"), f"must be a word without @, / and brackets, and not {ours}"
         if not benchmark.command:
             yield (*at, "command"), "must name a program"
         if benchmark.recipe and benchmark.recipe not in recipes:
@@ -242,6 +237,10 @@ def _quantity_mistakes(wanted: Quantity, at: Keys, experiment: Experiment) -> It
     participants = settings[name].arms or _names(experiment)
     if wanted.arm not in participants:
         yield at, f"{wanted.arm!r} is not an arm of {name}; there are {', '.join(participants)}"
+
+
+def _is_word(name: str, without: str) -> bool:
+    return bool(name.strip()) and not any(sign in name for sign in without)
 
 
 def _names(experiment: Experiment) -> tuple[str, ...]:

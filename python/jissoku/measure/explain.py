@@ -29,10 +29,8 @@ from jissoku.model.explanation import (
 from jissoku.model.profile_observation import ProfileObservation
 from jissoku.model.updated import updated
 from jissoku.system import cores
-from jissoku.system.address import listener_pid
 from jissoku.system.interruption import Interrupted, Interruption
 from jissoku.system.processes import process_tree
-from jissoku.targets import response
 from jissoku.targets.launch import Launcher
 from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.process import RunningTarget
@@ -197,11 +195,7 @@ class _Observer:
     def _request_target(self, running: RunningTarget, path: str | None = None) -> RequestTarget:
         workload = self._config.workload
         asked = updated(workload, path=workload.path if path is None else path)
-        return RequestTarget(
-            connect=running.address.connect,
-            request=response.request(running.address, asked),
-            method=asked.method,
-        )
+        return RequestTarget.of(running.address, asked)
 
     def _load(self, running: RunningTarget) -> LoadObservation:
         spec = self._spec({running.name: running}, self._config.workload, WARMUP_NS, WINDOW_NS)
@@ -229,7 +223,7 @@ class _Observer:
         return LoadSpec(
             arms=tuple(arms),
             urls=tuple(running.address.url(workload.path) for running in arms.values()),
-            roots=tuple(map(_root, arms.values())),
+            roots=tuple(running.root for running in arms.values()),
             body=None,
             status=200,
             workload=workload,
@@ -254,9 +248,7 @@ class _Observer:
 
         with ExitStack() as stack:
             copy = self._copy(running, stack)
-            return probes.observe_timers(
-                probes.TimerProbe(asking=asking, load=lambda: self._cost(running, copy))
-            )
+            return probes.observe_timers(asking, lambda: self._cost(running, copy))
 
     def _copy(self, running: RunningTarget, stack: ExitStack) -> RunningTarget | None:
         """A second copy of the target; None if only one is possible, or for an external server."""
@@ -283,9 +275,5 @@ class _Observer:
         return self._probe("floor", self._load, floor=floor)
 
 
-def _root(running: RunningTarget) -> int | None:
-    return running.pid or listener_pid(running.address)
-
-
 def _pids(running: RunningTarget) -> set[int]:
-    return process_tree(_root(running))
+    return process_tree(running.root)

@@ -406,28 +406,22 @@ class LoadCost:
         return self.target_ns / (self.control_ns or 1.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimerProbe:
-    """How a delay is requested.
+def observe_timers(
+    asking: Callable[[int], RequestTarget], load: Callable[[], LoadCost]
+) -> TimerObservation:
+    """Requests delayed responses: alone, with many idle connections, and with waiting requests.
 
-    Attributes:
+    Args:
         asking: The probing client's request for a response delayed by this many milliseconds.
         load: Loads the target and its copy.
     """
-
-    asking: Callable[[int], RequestTarget]
-    load: Callable[[], LoadCost]
-
-
-def observe_timers(waiting: TimerProbe) -> TimerObservation:
-    """Requests delayed responses: alone, with many idle connections, and with waiting requests."""
-    late = _lateness_ns(waiting)
-    asking = waiting.asking(HELD_DELAY_MS)
-    with _held(waiting.asking(0)) as connections:
-        idle = _median(waiting)
+    late = _lateness_ns(asking)
+    delayed = asking(HELD_DELAY_MS)
+    with _held(asking(0)) as connections:
+        idle = _median(load)
         for connection in connections:
-            connection.sendall(asking.request)
-        busy = _median(waiting)
+            connection.sendall(delayed.request)
+        busy = _median(load)
         return TimerObservation(
             waiting=len(connections),
             cpu_ns_idle=idle.target_ns,
@@ -438,8 +432,8 @@ def observe_timers(waiting: TimerProbe) -> TimerObservation:
         )
 
 
-def _median(waiting: TimerProbe) -> LoadCost:
-    costs = sorted((waiting.load() for _ in range(LOADS)), key=lambda cost: cost.relative)
+def _median(load: Callable[[], LoadCost]) -> LoadCost:
+    costs = sorted((load() for _ in range(LOADS)), key=lambda cost: cost.relative)
     return costs[len(costs) // 2]
 
 
@@ -470,14 +464,14 @@ def _idle_connection(asking: RequestTarget) -> socket.socket:
     return connection
 
 
-def _lateness_ns(waiting: TimerProbe) -> int:
+def _lateness_ns(asking: Callable[[int], RequestTarget]) -> int:
     """The lateness of a delayed answer, minus that of our own sleep of the same length."""
     delay_ns = ISOLATED_DELAY_MS * NS_PER_MS
     at_once, waited, slept = [], [], []
     try:
         with (
-            Client(waiting.asking(0)) as prompt,
-            Client(waiting.asking(ISOLATED_DELAY_MS)) as delayed,
+            Client(asking(0)) as prompt,
+            Client(asking(ISOLATED_DELAY_MS)) as delayed,
         ):
             for _ in range(ISOLATED_REQUESTS):
                 at_once.append(prompt.request_again().latency_ns)

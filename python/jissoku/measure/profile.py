@@ -18,7 +18,6 @@ from jissoku.model import CoreAssignment, Machine, Workload
 from jissoku.model.profile import Profile
 from jissoku.model.updated import updated
 from jissoku.model.wording import plural
-from jissoku.system.address import listener_pid
 from jissoku.system.interruption import Interrupted, Interruption
 from jissoku.system.processes import process_tree
 from jissoku.targets.launch import Launcher
@@ -205,7 +204,7 @@ class _Profiling:
         return LoadSpec(
             arms=(arm.arm.name,),
             urls=(running.address.url(workload.path),),
-            roots=(running.pid or listener_pid(running.address),),
+            roots=(running.root,),
             body=None,
             status=200,
             workload=workload,

@@ -130,13 +130,26 @@ class CampaignResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SelfTestConfig:
+    """Configuration of a self-test.
+
+    Attributes:
+        campaigns: Number of campaigns of equal arms at each load, from which the others follow.
+    """
+
+    campaigns: int
+    levels: Sequence[LoadLevel]
+    seed: int
+    cores: CoreAssignment
+    folder: Path
+    version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignRunner:
     """Runs campaigns; each leaves its records in a folder of its own."""
 
-    folder: Path
-    seed: int
-    cores: CoreAssignment
-    version: str
+    config: SelfTestConfig
     progress: SeriesProgress
 
     def run(
@@ -152,7 +165,9 @@ class CampaignRunner:
         for index in range(len(campaigns)) if indices is None else indices:
             campaign = campaigns[index]
             folder = self.place(series, campaign, index)
-            config = self._question(campaign, folder, f"{self.seed}/{folder.parent.name}/{index}")
+            config = self._question(
+                campaign, folder, f"{self.config.seed}/{folder.parent.name}/{index}"
+            )
             self.progress.begin(campaign.seconds, campaign.trials)
             if not compare(config, self.progress):
                 raise KeyboardInterrupt
@@ -172,7 +187,9 @@ class CampaignRunner:
             self.progress.end(f"{series}, {index + 1} of {len(campaigns)}: {text}.")
 
     def place(self, series: str, campaign: TestCampaign, index: int) -> Path:
-        return self.folder / f"{series}-{campaign.load.level}".replace(" ", "-") / f"{index:02}"
+        return (
+            self.config.folder / f"{series}-{campaign.load.level}".replace(" ", "-") / f"{index:02}"
+        )
 
     def _question(self, campaign: TestCampaign, folder: Path, seed: str) -> CompareConfig:
         is_single = campaign.method is Method.SINGLE
@@ -183,9 +200,9 @@ class CampaignRunner:
             mode=Mode.QUICK,
             plan=updated(EFFORT, fixed_rate_blocks=EFFORT.blocks if is_single else 0),
             seed=random.Random(seed).getrandbits(31),
-            cores=self.cores,
+            cores=self.config.cores,
             folder=folder,
-            version=self.version,
+            version=self.config.version,
             paired_trials=not is_single,
             method=campaign.method,
             loads=(campaign.load,),
@@ -333,22 +350,6 @@ OTHER_TARGETS = ("go", "node", "nginx-tuned")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SelfTestConfig:
-    """Configuration of a self-test.
-
-    Attributes:
-        campaigns: Number of campaigns of equal arms at each load, from which the others follow.
-    """
-
-    campaigns: int
-    levels: Sequence[LoadLevel]
-    seed: int
-    cores: CoreAssignment
-    folder: Path
-    version: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SelfTestResult:
     """The results of the campaigns by load; of an interrupted test, those of finished ones."""
 
@@ -368,16 +369,9 @@ def run_self_test(config: SelfTestConfig, listener: ProgressListener) -> SelfTes
             f"{len(expected)} campaigns of {EFFORT.blocks} blocks: about"
             f" {max(1, round(seconds / 60))} minutes. Records go to {config.folder}."
         )
-        progress = SeriesProgress(
-            listener, seconds=seconds, trials=sum(one.trials for one in expected)
-        )
-        runner = CampaignRunner(
-            folder=config.folder,
-            seed=config.seed,
-            cores=config.cores,
-            version=config.version,
-            progress=progress,
-        )
+        trials = sum(one.trials for one in expected)
+        progress = SeriesProgress(listener, seconds=seconds, trials=trials)
+        runner = CampaignRunner(config=config, progress=progress)
         for result in results:
             plan.run(runner, result)
     except KeyboardInterrupt:
@@ -395,7 +389,7 @@ def measured_noise_floors(result: SelfTestResult, version: str) -> dict[Method, 
     found = {}
     for method in (Method.PAIRED, Method.TIME_SLICED):
         series = [
-            [one.comparison for one in (r.paired if method is Method.PAIRED else r.time_sliced)]
+            _comparisons(r.paired if method is Method.PAIRED else r.time_sliced)
             for r in result.series
         ]
         floors = [floor for one in series if (floor := bounds.noise_floor(one)) is not None]
@@ -454,16 +448,9 @@ def _targets(listener: ProgressListener) -> tuple[PreparedTarget, ...]:
 
 def _rows(result: SeriesResults) -> Iterator[BoundCheck]:
     at = f"{result.load.level} load"
-    paired, injected, slices, plain, slow = (
-        [one.comparison for one in series]
-        for series in (
-            result.paired,
-            result.paired_injected,
-            result.time_sliced,
-            result.unlike,
-            result.unlike_injected,
-        )
-    )
+    paired, injected = _comparisons(result.paired), _comparisons(result.paired_injected)
+    plain, slow = _comparisons(result.unlike), _comparisons(result.unlike_injected)
+    slices = _comparisons(result.time_sliced)
     if paired:
         yield bounds.check_false_alarms(f"A/A, paired, {at}", paired)
     if slices:
@@ -478,6 +465,10 @@ def _rows(result: SeriesResults) -> Iterator[BoundCheck]:
             f"{_effect(INJECTED_DIFFERENT)} injected, {pair}, {at}", plain, slow, INJECTED_DIFFERENT
         )
         yield bounds.check_repeatability(f"{pair} repeated, {at}", plain)
+
+
+def _comparisons(series: Sequence[CampaignResult]) -> list[Comparison]:
+    return [one.comparison for one in series]
 
 
 def _effect(injected: float) -> str:

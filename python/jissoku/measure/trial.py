@@ -38,7 +38,6 @@ from jissoku.model.updated import updated
 from jissoku.model.wording import plural
 from jissoku.records import RunWriter
 from jissoku.request.param_types import OBJECTIVE
-from jissoku.system.address import listener_pid
 from jissoku.system.cores import QuietCores
 from jissoku.system.interruption import Interruption
 from jissoku.system.processes import has_generated_code, process_tree
@@ -299,7 +298,7 @@ class Servers:
             alone = updated(planned, arms=(name,))
             closed = updated(workload, rate_rps=None)
             sent = self._send(alone, closed, window, effort.warmup_requests)
-            if sent and self._runner.compiles(name, self._root(name)):
+            if sent and self._runner.compiles(name, self._running[name].root):
                 paced = updated(workload, rate_rps=FIXED_WARMUP_RPS)
                 self._send(alone, paced, TrialTiming(0, effort.compile_ns), None)
 
@@ -407,14 +406,14 @@ class Servers:
         arms = planned.arms
         answers = [self._answers[name] for name in arms]
         bodies = {answer.body for answer in answers}
-        others = [self._root(name) for name in self._running if name not in arms]
+        others = [self._running[name].root for name in self._running if name not in arms]
         # A server behind a reverse proxy is neither foreign work nor the proxy's.
         for running in self._running.values():
             others += running.upstream_pids()
         return LoadSpec(
             arms=arms,
             urls=tuple(self._running[name].address.url(workload.path) for name in arms),
-            roots=tuple(map(self._root, arms)),
+            roots=tuple(self._running[name].root for name in arms),
             body=bodies.pop() if len(bodies) == 1 else None,
             status=answers[0].status,
             workload=workload,
@@ -426,11 +425,6 @@ class Servers:
             own_processes=tuple(pid for pid in others if pid is not None),
             warmup_requests=dict(self._warmed),
         )
-
-    def _root(self, name: str) -> int | None:
-        """The first process of a target; of an external server, the one that listens."""
-        running = self._running[name]
-        return running.pid or listener_pid(running.address)
 
 
 def _trial(

@@ -204,7 +204,7 @@ class _Tuner:
 
     def _by_cost(self, text: TuningResult) -> TuningResult:
         self.progress.note("Counting what a request does, with each knob.")
-        counts = {name: self._count(knobs) for name, knobs in self._combinations_counted()}
+        counts = {BASELINE: self._count(())} | {name: self._count((name,)) for name in self.names}
         if len(self.names) >= KNOBS_MIN:
             finished, out = self._screened(counts)
             text = updated(text, results=out, finished=finished)
@@ -269,9 +269,6 @@ class _Tuner:
             diff=self.target.diff(accepted) if is_proven else "",
             finished=finished,
         )
-
-    def _combinations_counted(self) -> list[tuple[str, tuple[str, ...]]]:
-        return [(BASELINE, ()), *((name, (name,)) for name in self.names)]
 
     def _findings(
         self,

@@ -17,7 +17,7 @@ from typing import IO, Self
 
 from jissoku.errors import TargetError
 from jissoku.model import StartCommand, Transport
-from jissoku.system.address import Address, free_port, listener_pids
+from jissoku.system.address import Address, free_port, listener_pid, listener_pids
 from jissoku.system.background import on_cores
 from jissoku.system.process_session import ProcessSession
 from jissoku.system.processes import start_ticks
@@ -120,6 +120,11 @@ class RunningTarget:
     def pid(self) -> int | None:
         """The session's leader, and so the session's id; None for a URL."""
         return self._child.process.pid if self._child else None
+
+    @property
+    def root(self) -> int | None:
+        """The first process; of a URL's server on this machine, the one that listens."""
+        return self.pid or listener_pid(self.address)
 
     def upstream_pids(self) -> list[int]:
         """First processes of the servers it forwards to, which are not measured.
