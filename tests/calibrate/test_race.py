@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from jissoku.records.calibration import read_cards
+from jissoku.records.files import read_cards
 
 pytestmark = pytest.mark.race
 

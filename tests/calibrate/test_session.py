@@ -26,7 +26,7 @@ from jissoku.model.calibration import (
     ToolOptions,
 )
 from jissoku.model.updated import updated
-from jissoku.records.calibration import read_cards
+from jissoku.records.files import read_cards
 from jissoku.report.page import scorecard_html
 from jissoku.system.cores import available_cores
 

@@ -15,7 +15,7 @@ from jissoku.model.experiment import (
     TargetSpec,
     WorkloadSpec,
 )
-from jissoku.records import experiment as folders
+from jissoku.records import run_folder as folders
 from jissoku.system.cores import available_cores
 from jissoku.targets.placeholders import BuildPaths
 

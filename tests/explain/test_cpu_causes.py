@@ -12,7 +12,7 @@ from jissoku.inference.profile import user_functions
 from jissoku.model.explanation import Explanation, Observations, ProcessInfo
 from jissoku.model.profile import Frame
 from jissoku.model.updated import updated
-from jissoku.report.explanation import to_json, to_text
+from jissoku.report.explanation import explanation_to_json, explanation_to_text
 from tests.explain import factories
 
 DEFLATE = Frame(function="deflate", library="libz.so.1.3")
@@ -142,7 +142,7 @@ def test_stacks_are_left_out_of_the_json() -> None:
         observations=factories.function("deflate"),
         findings=(),
     )
-    assert "deflate" not in to_json(explanation)
+    assert "deflate" not in explanation_to_json(explanation)
 
 
 def test_the_functions_of_user_space_are_part_of_every_explanation() -> None:
@@ -164,10 +164,10 @@ def test_the_functions_of_user_space_are_part_of_every_explanation() -> None:
     explanation = Explanation(
         target="t", version="1", path="/", observations=seen, findings=(), functions=rows
     )
-    text = to_text(explanation)
+    text = explanation_to_text(explanation)
     assert text.index("burn_here (server)") < text.index("parse (libparse.so.1)")
     assert "25.0%" in text
-    assert "burn_here" in to_json(explanation)
+    assert "burn_here" in explanation_to_json(explanation)
 
 
 def observed(stored: dict[str, Any]) -> Observations:

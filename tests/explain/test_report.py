@@ -5,13 +5,13 @@ import pytest
 from jissoku.explain import findings
 from jissoku.model.explanation import Explanation, Observations
 from jissoku.model.updated import updated
-from jissoku.report.explanation import to_text
+from jissoku.report.explanation import explanation_to_text
 from tests.explain import factories
 
 
 def shown(observed: Observations) -> str:
     found = findings(observed)
-    return to_text(
+    return explanation_to_text(
         Explanation(target="it", version="1", path="/", observations=observed, findings=found)
     )
 

@@ -13,7 +13,7 @@ from jissoku.inference.across_runs import confirmation
 from jissoku.model import Origin
 from jissoku.model.history import IndexedRun
 from jissoku.model.updated import updated
-from jissoku.records import RunWriter, dismissals
+from jissoku.records import RunWriter, files
 from jissoku.request import ComparisonRequest, command_line
 from tests.ci.server_repository import git
 from tests.conftest import Run
@@ -155,18 +155,22 @@ def test_the_latest_decision_counts_in_whatever_folder_it_stands(tmp_path: Path)
     for name, day, reason in (("a", 2, ""), ("b", 1, "a compiler"), ("c", 3, "a kernel")):
         (tmp_path / name).mkdir()
         line = f'"key":"k","target":"app","reason":"{reason}","dismissed_utc":"2026-11-0{day}"'
-        (tmp_path / name / dismissals.FILE_NAME).write_text(f"{{{line}}}\n")
+        (tmp_path / name / files.DISMISSALS_FILE).write_text(f"{{{line}}}\n")
     a, b, c = (tmp_path / name for name in "abc")
-    assert dismissals.read([a, b]) == dismissals.read([b, a]) == {}
-    assert dismissals.read([c, a])["k"].reason == dismissals.read([a, c])["k"].reason == "a kernel"
+    assert files.read_dismissals([a, b]) == files.read_dismissals([b, a]) == {}
+    assert (
+        files.read_dismissals([c, a])["k"].reason
+        == files.read_dismissals([a, c])["k"].reason
+        == "a kernel"
+    )
 
 
 def test_a_malformed_dismissal_is_named_with_its_line(tmp_path: Path) -> None:
-    dismissals.add(tmp_path, "a", "app", "one")
-    with (tmp_path / dismissals.FILE_NAME).open("a") as file:
+    files.dismiss(tmp_path, "a", "app", "one")
+    with (tmp_path / files.DISMISSALS_FILE).open("a") as file:
         file.write("{}\n")
     with pytest.raises(InputError, match=r"dismissed.jsonl, line 2: "):
-        dismissals.read([tmp_path])
+        files.read_dismissals([tmp_path])
 
 
 SERVER = """

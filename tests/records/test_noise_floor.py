@@ -7,8 +7,8 @@ from jissoku.errors import JissokuError
 from jissoku.model import Method
 from jissoku.model.run import NoiseFloor
 from jissoku.model.updated import updated
-from jissoku.records import noise_floor
-from jissoku.records.noise_floor import CAMPAIGNS_MIN
+from jissoku.records import files
+from jissoku.records.files import CAMPAIGNS_MIN
 from tests.inference.factories import MACHINE
 
 OTHER = updated(MACHINE, kernel="6.19.0")
@@ -30,21 +30,24 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_nothing_is_known_before_it_was_measured(file: Path) -> None:
-    assert noise_floor.known(file, MACHINE) == {}
+    assert files.known_noise_floors(file, MACHINE) == {}
 
 
 def test_what_was_kept_is_known(file: Path) -> None:
-    noise_floor.keep(file, MACHINE, {Method.PAIRED: QUIET, Method.TIME_SLICED: NOISY})
-    assert noise_floor.known(file, MACHINE) == {Method.PAIRED: 0.004, Method.TIME_SLICED: 0.03}
+    files.keep_noise_floors(file, MACHINE, {Method.PAIRED: QUIET, Method.TIME_SLICED: NOISY})
+    assert files.known_noise_floors(file, MACHINE) == {
+        Method.PAIRED: 0.004,
+        Method.TIME_SLICED: 0.03,
+    }
     assert [path.name for path in file.parent.iterdir()] == [file.name]
 
 
 def test_machines_do_not_share_a_noise_floor(file: Path) -> None:
-    noise_floor.keep(file, MACHINE, {Method.PAIRED: QUIET})
-    assert noise_floor.known(file, OTHER) == {}
-    noise_floor.keep(file, OTHER, {Method.PAIRED: NOISY})
-    assert noise_floor.known(file, MACHINE) == {Method.PAIRED: 0.004}
-    assert noise_floor.known(file, OTHER) == {Method.PAIRED: 0.03}
+    files.keep_noise_floors(file, MACHINE, {Method.PAIRED: QUIET})
+    assert files.known_noise_floors(file, OTHER) == {}
+    files.keep_noise_floors(file, OTHER, {Method.PAIRED: NOISY})
+    assert files.known_noise_floors(file, MACHINE) == {Method.PAIRED: 0.004}
+    assert files.known_noise_floors(file, OTHER) == {Method.PAIRED: 0.03}
 
 
 @pytest.mark.parametrize(
@@ -57,19 +60,22 @@ def test_machines_do_not_share_a_noise_floor(file: Path) -> None:
 )
 def test_what_does_not_matter_makes_no_other_machine(same: object) -> None:
     assert isinstance(same, type(MACHINE))
-    assert noise_floor.fingerprint(same) == noise_floor.fingerprint(MACHINE)
+    assert files.fingerprint(same) == files.fingerprint(MACHINE)
 
 
 def test_a_later_measurement_replaces_its_own_method_only(file: Path) -> None:
-    noise_floor.keep(file, MACHINE, {Method.PAIRED: QUIET, Method.TIME_SLICED: QUIET})
-    noise_floor.keep(file, MACHINE, {Method.TIME_SLICED: NOISY})
-    assert noise_floor.known(file, MACHINE) == {Method.PAIRED: 0.004, Method.TIME_SLICED: 0.03}
+    files.keep_noise_floors(file, MACHINE, {Method.PAIRED: QUIET, Method.TIME_SLICED: QUIET})
+    files.keep_noise_floors(file, MACHINE, {Method.TIME_SLICED: NOISY})
+    assert files.known_noise_floors(file, MACHINE) == {
+        Method.PAIRED: 0.004,
+        Method.TIME_SLICED: 0.03,
+    }
 
 
 def test_too_few_campaigns_have_no_noise_floor(file: Path) -> None:
     few = updated(QUIET, campaigns=CAMPAIGNS_MIN - 1)
-    noise_floor.keep(file, MACHINE, {Method.PAIRED: few})
-    assert noise_floor.known(file, MACHINE) == {}
+    files.keep_noise_floors(file, MACHINE, {Method.PAIRED: few})
+    assert files.known_noise_floors(file, MACHINE) == {}
 
 
 @pytest.mark.parametrize(
@@ -78,20 +84,20 @@ def test_too_few_campaigns_have_no_noise_floor(file: Path) -> None:
 def test_a_file_that_cannot_be_read_is_replaced(file: Path, text: str) -> None:
     file.parent.mkdir()
     file.write_text(text)
-    assert noise_floor.known(file, MACHINE) == {}
-    noise_floor.keep(file, MACHINE, {Method.PAIRED: QUIET})
-    assert noise_floor.known(file, MACHINE) == {Method.PAIRED: 0.004}
+    assert files.known_noise_floors(file, MACHINE) == {}
+    files.keep_noise_floors(file, MACHINE, {Method.PAIRED: QUIET})
+    assert files.known_noise_floors(file, MACHINE) == {Method.PAIRED: 0.004}
 
 
 def test_a_file_that_cannot_be_written_is_an_error(file: Path) -> None:
     file.mkdir(parents=True)
     (file / "in the way").touch()
     with pytest.raises(JissokuError, match="cannot be written"):
-        noise_floor.keep(file, MACHINE, {Method.PAIRED: QUIET})
+        files.keep_noise_floors(file, MACHINE, {Method.PAIRED: QUIET})
 
 
 def test_it_says_how_it_was_measured(file: Path) -> None:
-    noise_floor.keep(file, MACHINE, {Method.PAIRED: QUIET})
+    files.keep_noise_floors(file, MACHINE, {Method.PAIRED: QUIET})
     document = json.loads(file.read_text())
     assert document["schema"] == "jissoku.noise/2"
     (entry,) = document["machines"].values()

@@ -27,7 +27,7 @@ from jissoku.model import (
 )
 from jissoku.model.updated import updated
 from jissoku.model.wording import verdict_text
-from jissoku.report import verdicts
+from jissoku.report import tables
 from jissoku.report.format import ratio as times
 from tests.inference import factories
 
@@ -257,7 +257,7 @@ def comparison(
     )
     words = f"{verdict_text(metric, verdict)}{' (proven)' if found.proven else ''}"
     verb = "uses" if metric is Metric.COST else "has"
-    figure = verdicts.METRIC_NAMES[metric].replace("Capacity", "capacity")
+    figure = tables.METRIC_NAMES[metric].replace("Capacity", "capacity")
     at = "" if metric is Metric.CAPACITY else f" at {load.text}"
     text = f"{arm} {verb} {times(ratio)} the {figure} of {against}{at}: {words}"
     return updated(found, sentence=text)

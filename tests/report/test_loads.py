@@ -7,7 +7,7 @@ import pytest
 
 from jissoku.model import ArmSummary, MeasurementStatus, Metric, Summary, Verdict
 from jissoku.model.updated import updated
-from jissoku.report import charts, method, plots, tables, to_html, to_text, verdicts
+from jissoku.report import charts, method, plots, tables, to_html, to_text
 from jissoku.report.svg import Chart
 from tests.report import drawing, fixture
 from tests.report.factories import ARMS
@@ -77,14 +77,14 @@ def test_one_load_has_no_curve() -> None:
 
 def test_a_check_that_disagrees_is_marked_with_both_figures() -> None:
     summary = fixture.race()
-    (found,) = (c for c in summary.comparisons if verdicts.disagreements(c))
-    (doubt,) = verdicts.disagreements(found)
-    assert doubt.startswith(verdicts.WARNING)
+    (found,) = (c for c in summary.comparisons if tables.disagreements(c))
+    (doubt,) = tables.disagreements(found)
+    assert doubt.startswith(tables.WARNING)
     assert "time-sliced 2.04" in doubt
     assert "each alone 1.63" in doubt
     for text in (to_text(summary), to_html(summary)):
         assert "each alone 1.63" in text.replace("\N{NO-BREAK SPACE}", " ")
-    cells = {name: row for grid in verdicts.grids(summary)[:1] for name, row in grid.rows}
+    cells = {name: row for grid in tables.grids(summary)[:1] for name, row in grid.rows}
     assert [cell.disputed for cell in cells["go"]] == [False, False, True]
 
 
@@ -97,8 +97,8 @@ def test_many_loads_are_shortened_for_the_terminal() -> None:
 @pytest.mark.parametrize("metric", Metric)
 def test_more_is_worse_but_of_capacity(metric: Metric) -> None:
     expected = "better" if metric is Metric.CAPACITY else "worse"
-    assert verdicts.tone(metric, Verdict.HIGHER) == expected
-    assert verdicts.tone(metric, Verdict.EQUAL) == "same"
+    assert tables.tone(metric, Verdict.HIGHER) == expected
+    assert tables.tone(metric, Verdict.EQUAL) == "same"
 
 
 def test_cpu_is_never_called_fast_or_slow() -> None:

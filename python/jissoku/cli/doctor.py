@@ -11,7 +11,7 @@ from jissoku.cli.frame import ExitCode, print_message
 from jissoku.errors import InputError
 from jissoku.measure.machine import State, run_health_checks
 from jissoku.measure.selection import build_paths
-from jissoku.report.tables import HEADER, days_table
+from jissoku.report.tables import DAY_HEADER, days_table
 from jissoku.targets import catalogue
 from jissoku.targets.prepare import missing_requirement
 
@@ -71,7 +71,7 @@ def _history(roots: tuple[Path, ...]) -> int:
     for machine in dict.fromkeys(one.machine for one in days):
         of_machine = [one for one in days if one.machine == machine]
         click.echo(of_machine[-1].machine_text)
-        table = Table(*HEADER, box=None, pad_edge=False)
+        table = Table(*DAY_HEADER, box=None, pad_edge=False)
         for row in days_table(of_machine).rows:
             table.add_row(*map(escape, row))
         Console(highlight=False).print(table)

@@ -29,7 +29,7 @@ from jissoku.measure.tune import TuningTarget, tune as run_tuning
 from jissoku.model import Decision, Knob, Mode, Recipe, TuningResult
 from jissoku.model.explanation import Explanation
 from jissoku.model.updated import updated
-from jissoku.report.explanation import to_json, to_text
+from jissoku.report.explanation import explanation_to_json, explanation_to_text
 from jissoku.request import ExplanationRequest, ProfileRequest, TuningRequest
 from jissoku.request.shared import AsJson, Out, Output, output
 from jissoku.system.cores import core_assignment
@@ -172,14 +172,14 @@ def explain(request: ExplanationRequest, output: ExplanationOutput) -> int:
     write_explanation(folder, explanation)
     _note(f"Record: {folder}")
     if not output.as_json:
-        click.echo(to_text(explanation), nl=False)
+        click.echo(explanation_to_text(explanation), nl=False)
     seen = explanation.observations
     is_blind = all(one is None for one in (seen.wire, seen.syscalls, seen.load, seen.profile))
     code: int = ExitCode.UNDECIDED if is_blind else ExitCode.OK
     if request.verify and knobs is not None:
         explanation, code = _verified(request, explanation, knobs, folder, as_json=output.as_json)
     if output.as_json:
-        click.echo(to_json(explanation), nl=False)
+        click.echo(explanation_to_json(explanation), nl=False)
     return code
 
 

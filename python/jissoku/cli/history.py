@@ -16,7 +16,7 @@ from jissoku.inference.series import machine_ratios
 from jissoku.measure.history import History, find_run, open_history, publish as write, write_history
 from jissoku.model.history import Series
 from jissoku.model.wording import plural
-from jissoku.records import dismissals
+from jissoku.records import files
 from jissoku.report.history import (
     difference_text,
     dismissed_text,
@@ -129,7 +129,7 @@ def _series(found: History, target: str) -> tuple[Series, ...]:
 def _changes(found: History, target: str | None, roots: Sequence[Path], *, confirm: bool) -> int:
     targets = [target] if target else found.targets()
     every = suspicions([series for name in targets for series in _series(found, name)])
-    suspected, dismissed = divided(every, dismissals.read(roots))
+    suspected, dismissed = divided(every, files.read_dismissals(roots))
     if confirm and suspected:
         # Imports the laboratory, which a list does not need.
         from jissoku.cli.compare import confirm as measure  # noqa: PLC0415
@@ -144,7 +144,7 @@ def _changes(found: History, target: str | None, roots: Sequence[Path], *, confi
 def _dismiss(found: History, root: Path, key: str, reason: str) -> None:
     series = [one for name in found.targets() for one in found.series(name)]
     one = with_key(suspicions(series), key)
-    dismissals.add(root, key, one.series.target, reason)
+    files.dismiss(root, key, one.series.target, reason)
     click.echo(f"{'Dismissed' if reason.strip() else 'Open again'}: {key}")
 
 

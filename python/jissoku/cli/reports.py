@@ -15,7 +15,7 @@ from jissoku.measure.reports import write_experiment_reports, write_profile_repo
 from jissoku.model import MeasurementStatus, Summary
 from jissoku.model.experiment import ClaimStatus
 from jissoku.model.trial import Event, EventKind
-from jissoku.records import experiment as experiments
+from jissoku.records import run_folder as experiments
 from jissoku.report import brief, renderable, sweep_renderable
 
 

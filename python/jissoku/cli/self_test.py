@@ -19,7 +19,7 @@ from jissoku.measure.selection import folder_for
 from jissoku.measure.self_test import OWN_TARGET, SelfTestConfig, SeriesResults
 from jissoku.model import LoadLevel, Method
 from jissoku.model.run import NoiseFloor
-from jissoku.records import noise_floor
+from jissoku.records import files
 from jissoku.request.options import option
 from jissoku.request.param_types import Written
 from jissoku.system.cores import core_assignment
@@ -148,6 +148,6 @@ def _print_floors(floors: Mapping[Method, NoiseFloor], file: Path | None) -> Non
         click.echo(f"Stored for later verdicts on this machine in {file}.")
     elif floors:
         click.echo(
-            f"Not kept for later verdicts: that takes {noise_floor.CAMPAIGNS_MIN} campaigns of"
+            f"Not kept for later verdicts: that takes {files.CAMPAIGNS_MIN} campaigns of"
             " equal arms."
         )

@@ -42,7 +42,7 @@ from jissoku.model.calibration import (
     ToolOptions,
 )
 from jissoku.model.updated import updated
-from jissoku.records.calibration import carried, read_cards, write_card
+from jissoku.records.files import carried, read_cards, write_card
 from jissoku.report.page import scorecard_html
 from jissoku.system import toml_file
 from jissoku.system.cores import pin_process

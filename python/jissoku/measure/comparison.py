@@ -28,7 +28,7 @@ from jissoku.model import (
     Workload,
 )
 from jissoku.model.updated import updated
-from jissoku.records import noise_floor
+from jissoku.records import files
 from jissoku.request import AnyRequest, ComparisonRequest
 from jissoku.system.address import listener_pid
 from jissoku.system.cores import core_assignment
@@ -171,12 +171,12 @@ def run_header(config: CompareConfig) -> Run:
 
 
 def noise_file() -> Path:
-    return default_cache() / noise_floor.FILE_NAME
+    return default_cache() / files.NOISE_FILE
 
 
 def noise_floors() -> dict[Method, float]:
     """The noise floors of this machine, by method; empty before `jissoku self-test`."""
-    return noise_floor.known(noise_file(), machine())
+    return files.known_noise_floors(noise_file(), machine())
 
 
 # Window of each target's profile: some thousand samples at a tenth of a core.

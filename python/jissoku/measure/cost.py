@@ -39,7 +39,7 @@ from jissoku.model.calibration import (
 )
 from jissoku.model.updated import updated
 from jissoku.model.wording import plural
-from jissoku.records.calibration import write_cost
+from jissoku.records.files import write_cost
 from jissoku.system import strace
 from jissoku.system.cores import pin_process
 from jissoku.system.interruption import Interrupted, Interruption

@@ -41,7 +41,7 @@ from jissoku.model.experiment import (
     WorkloadSpec,
 )
 from jissoku.model.updated import updated
-from jissoku.records import experiment as folders
+from jissoku.records import run_folder as folders
 from jissoku.request import ExperimentRequest
 from jissoku.system.cores import available_cores
 from jissoku.targets import command

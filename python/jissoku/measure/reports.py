@@ -18,7 +18,7 @@ from jissoku.model.updated import updated
 from jissoku.records.files import writing
 from jissoku.records.run_folder import trials_sha256
 from jissoku.report import experiment as experiment_report
-from jissoku.report.explanation import to_json as explanation_to_json
+from jissoku.report.explanation import explanation_to_json
 from jissoku.report.profile import (
     FlameGraph,
     collapsed,

@@ -39,7 +39,7 @@ from jissoku.model import (
 )
 from jissoku.model.run import NoiseFloor
 from jissoku.model.updated import updated
-from jissoku.records import noise_floor
+from jissoku.records import files
 from jissoku.targets import catalogue
 from jissoku.targets.prepare import PreparedTarget, prepare
 
@@ -409,10 +409,10 @@ def measured_noise_floors(result: SelfTestResult, version: str) -> dict[Method, 
 
 def keep_noise_floors(floors: dict[Method, NoiseFloor]) -> Path | None:
     """Stores the noise floors from enough campaigns; returns the file, or None without any."""
-    enough = {m: one for m, one in floors.items() if one.campaigns >= noise_floor.CAMPAIGNS_MIN}
+    enough = {m: one for m, one in floors.items() if one.campaigns >= files.CAMPAIGNS_MIN}
     if not enough:
         return None
-    noise_floor.keep(noise_file(), machine(), enough)
+    files.keep_noise_floors(noise_file(), machine(), enough)
     return noise_file()
 
 

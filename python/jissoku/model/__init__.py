@@ -1,5 +1,15 @@
 """The values that all stages share. No I/O, no decisions."""
 
+from jissoku.model.experiment import (
+    Axis as Axis,
+    IntervalEstimate as IntervalEstimate,
+    LevelResult as LevelResult,
+    Prediction as Prediction,
+    Sweep as Sweep,
+    SweepSummary as SweepSummary,
+    TargetSweep as TargetSweep,
+    UslModel as UslModel,
+)
 from jissoku.model.recipe import (
     BuildStep as BuildStep,
     Capability as Capability,
@@ -58,16 +68,6 @@ from jissoku.model.summary import (
     TuningResult as TuningResult,
     Verdict as Verdict,
     more_blocks as more_blocks,
-)
-from jissoku.model.sweep import (
-    Axis as Axis,
-    IntervalEstimate as IntervalEstimate,
-    LevelResult as LevelResult,
-    Prediction as Prediction,
-    Sweep as Sweep,
-    SweepSummary as SweepSummary,
-    TargetSweep as TargetSweep,
-    UslModel as UslModel,
 )
 from jissoku.model.trial import (
     SINGLE_RATE_FACTOR as SINGLE_RATE_FACTOR,

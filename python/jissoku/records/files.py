@@ -1,18 +1,27 @@
-"""Records as JSON files: written atomically, read by type and schema.
+"""Records as JSON files: written atomically, read by type and schema; and those of one file each.
+
+Such are calibrations, the noise floors of a user's machines, and dismissed suspicions.
 
 Whatever reads or writes records raises an `InputError` that names the file, and the line if it has
 several records: it cannot be read or written, or is malformed, or its schema is unknown here.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import datetime as dt
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
-from jissoku.errors import InputError
+from jissoku.errors import InputError, JissokuError
+from jissoku.model import Machine, Method
+from jissoku.model.calibration import CostRecord, Score, Scorecard
+from jissoku.model.history import Dismissal
+from jissoku.model.run import MachineNoise, NoiseFloor, NoiseFloors
+from jissoku.model.updated import updated
 
 Record = TypeVar("Record")
 
@@ -95,3 +104,129 @@ def _schema(kind: Any) -> str:
     is_record = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
     fields = msgspec.structs.fields(kind) if is_record else ()
     return str({field.name: field.default for field in fields}.get("schema", ""))
+
+
+def write_card(folder: Path, card: Scorecard) -> None:
+    """Writes the card atomically: a reader finds the old one or the new one."""
+    _write(folder, card.tool, card)
+
+
+def write_cost(folder: Path, record: CostRecord) -> None:
+    """Writes what a request costs, as `write_card` does."""
+    _write(folder, f"{record.tool}-against-{record.against}-{record.transport}", record)
+
+
+def _write(folder: Path, name: str, record: msgspec.Struct) -> None:
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        replace_file(folder / f"{name}.json", record)
+
+
+def carried(folder: Path, card: Scorecard) -> tuple[Score, ...]:
+    """The results of an earlier card of the same tool, in the same version and mode.
+
+    A card of another tool or version, or one that cannot be read any more, gives none.
+    """
+    try:
+        before = load(folder / f"{card.tool}.json", Scorecard)
+    except InputError:
+        return ()
+    if before is None:
+        return ()
+    same = [(it.version, it.jissoku, it.mode, it.machine) for it in (before, card)]
+    return before.scores if same[0] == same[1] else ()
+
+
+def read_cards(folder: Path) -> tuple[Scorecard, ...]:
+    """Every card in a folder, by the tool's name."""
+    found = (load(path, Scorecard) for path in sorted(folder.glob("*.json")))
+    return tuple(card for card in found if card is not None)
+
+
+NOISE_FILE = "noise.json"
+
+# With fewer campaigns the 95th percentile is just the largest value, and an outlier decides it.
+CAMPAIGNS_MIN = 10
+
+
+def fingerprint(machine: Machine) -> str:
+    """A key for a machine: another kernel, processor or host is another machine."""
+    facts = (machine.cpu_model, str(machine.cores), machine.kernel, machine.hypervisor)
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]
+
+
+def known_noise_floors(file: Path, machine: Machine) -> dict[Method, float]:
+    """The noise floor of each method on this machine; none where too few campaigns measured it.
+
+    A file that cannot be read counts as none, and the next measurement replaces it.
+    """
+    entry = _read_noise(file).machines.get(fingerprint(machine))
+    found = entry.methods if entry is not None else {}
+    return {
+        method: one.noise_floor for method, one in found.items() if one.campaigns >= CAMPAIGNS_MIN
+    }
+
+
+def keep_noise_floors(file: Path, machine: Machine, measured: Mapping[Method, NoiseFloor]) -> None:
+    """Writes what was measured; other machines and methods keep what they had.
+
+    Raises:
+        JissokuError: The file cannot be written.
+    """
+    document = _read_noise(file)
+    key = fingerprint(machine)
+    entry = document.machines.get(key) or MachineNoise(
+        cpu_model=machine.cpu_model,
+        cores=machine.cores,
+        kernel=machine.kernel,
+        hypervisor=machine.hypervisor,
+    )
+    entry = updated(entry, methods={**entry.methods, **measured})
+    document = updated(document, machines={**document.machines, key: entry})
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(file, document)
+    except OSError as error:
+        raise JissokuError(f"{file} cannot be written: {error.strerror}") from error
+
+
+def _read_noise(file: Path) -> NoiseFloors:
+    with suppress(InputError):
+        return load(file, NoiseFloors) or NoiseFloors()
+    return NoiseFloors()
+
+
+DISMISSALS_FILE = "dismissed.jsonl"
+
+
+def read_dismissals(roots: Iterable[Path]) -> Mapping[str, Dismissal]:
+    """The dismissals in some folders of runs, by the key of their suspicion."""
+    found: dict[str, Dismissal] = {}
+    for root in roots:
+        path = root / DISMISSALS_FILE
+        try:
+            lines = path.read_bytes().splitlines()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error.strerror}") from error
+        for number, line in enumerate(lines, start=1):
+            try:
+                one = msgspec.json.decode(line, type=Dismissal)
+            except msgspec.MsgspecError as error:
+                raise InputError(f"{path}, line {number}: {error}") from error
+            if one.key not in found or one.dismissed_utc >= found[one.key].dismissed_utc:
+                found[one.key] = one
+    return {key: one for key, one in found.items() if one.reason}
+
+
+def dismiss(root: Path, key: str, target: str, reason: str) -> None:
+    """Dismisses a suspicion; with an empty reason it is open again."""
+    now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+    one = Dismissal(key=key, target=target, reason=" ".join(reason.split()), dismissed_utc=now)
+    path = root / DISMISSALS_FILE
+    with writing(path):
+        root.mkdir(parents=True, exist_ok=True)
+        # A single write, so that two writers do not mix their lines.
+        with path.open("ab", buffering=0) as file:
+            file.write(msgspec.json.encode(one) + b"\n")

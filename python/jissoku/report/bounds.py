@@ -10,7 +10,7 @@ from jissoku.model import Arm, CounterReadings, Estimate, Load, Metric, Summary,
 from jissoku.model.profile import ProfileDifference
 from jissoku.model.summary import BoundResult, BoundStatus
 from jissoku.model.wording import time_text
-from jissoku.report import method, page, tables, verdicts
+from jissoku.report import method, page, tables
 from jissoku.report.explanation import CALLS_MIN
 from jissoku.report.format import (
     Table,
@@ -139,7 +139,7 @@ def comment(
         header=("target", f"CPU time per {summary.run.baseline}'s", "verdict", "blocks", "load"),
         rows=tuple(
             (c.arm, ratio(c.ratio), str(c.verdict), str(c.ratio.blocks), load_mark(c.load))
-            for c in verdicts.against(summary, Metric.COST)
+            for c in tables.against(summary, Metric.COST)
             if c.ratio
         ),
     )

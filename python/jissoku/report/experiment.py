@@ -24,7 +24,7 @@ from jissoku.report import format as fmt, method, page, plots, svg, tables
 from jissoku.report.format import Table, sanitized
 from jissoku.report.plots import Heading, Row
 from jissoku.report.svg import Chart, Scale, scale
-from jissoku.report.verdicts import WARNING
+from jissoku.report.tables import WARNING
 
 WIDTH = 100
 

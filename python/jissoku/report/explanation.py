@@ -1,10 +1,11 @@
-"""Renders an explanation: the cost of a request, the causes, and failed probes."""
+"""Explanations and tunings as text and as JSON: causes, failed probes, and every knob."""
 
 import statistics
 from collections.abc import Iterator
 
 import msgspec
 
+from jissoku.model import Comparison, Decision, KnobResult, Objective, TuningResult
 from jissoku.model.explanation import (
     Explanation,
     Finding,
@@ -14,8 +15,8 @@ from jissoku.model.explanation import (
     SyscallObservation,
     WireObservation,
 )
-from jissoku.model.wording import plural
-from jissoku.report.format import clean
+from jissoku.model.wording import plural, verdict_text
+from jissoku.report.format import NOTHING, clean, ratio, sanitized, significant, to_json
 from jissoku.report.profile import shortened
 
 # Calls rarer than this per request belong to connections or timers.
@@ -29,11 +30,11 @@ SHARE_MIN = 0.01
 TIME_US_MIN = 0.1
 
 
-def to_text(explanation: Explanation) -> str:
-    return "\n".join(_lines(explanation)) + "\n"
+def explanation_to_text(explanation: Explanation) -> str:
+    return "\n".join(_explained(explanation)) + "\n"
 
 
-def to_json(explanation: Explanation) -> str:
+def explanation_to_json(explanation: Explanation) -> str:
     """All observations and findings as one JSON object, without stacks."""
     found = msgspec.to_builtins(explanation)
     if profile := found["observations"]["profile"]:
@@ -42,7 +43,7 @@ def to_json(explanation: Explanation) -> str:
     return msgspec.json.format(msgspec.json.encode(found), indent=2).decode() + "\n"
 
 
-def _lines(explanation: Explanation) -> Iterator[str]:
+def _explained(explanation: Explanation) -> Iterator[str]:
     causes = [f for f in explanation.findings if f.scope is FindingScope.SERVER]
     others = [f for f in explanation.findings if f.scope is FindingScope.MEASUREMENT]
     name = f"{explanation.target} ({explanation.version}) at {explanation.path}"
@@ -202,3 +203,136 @@ def _wire(wire: WireObservation) -> Iterator[str]:
 
 def _count(number: int, noun: str, several: str = "") -> str:
     return f"{number:,} {plural(number, noun, several)}"
+
+
+SHARED = "shared cores: at full load, the target and the load generator on all of them"
+
+HEADER = ("knob", "alone", "left out of all", "counter per request", "decision")
+GAP = "  "
+
+COST = "CPU per request"
+TIME = "time per answer"
+
+
+def tuning_to_json(tuning: TuningResult) -> str:
+    """One object of the schema that it names, its keys in the order of the fields."""
+    return to_json(tuning, order=None)
+
+
+def tuning_to_text(tuning: TuningResult) -> str:
+    """The same as text; the diff is at its end."""
+    return "\n".join(_lines(sanitized(tuning))) + "\n"
+
+
+def _lines(tuning: TuningResult) -> Iterator[str]:
+    yield headline(tuning)
+    yield ""
+    if tuning.results:
+        yield f"CPU per request of {tuning.target} at {tuning.path}, with 95 % intervals."
+        yield "Alone: relative to the unchanged configuration. Left out of all: relative to all."
+        rates = [r.knob.name for r in tuning.results if r.knob.objective is Objective.RATE]
+        if rates:
+            yield f"Of {' and '.join(rates)} it is the time per answer, {SHARED}."
+        yield ""
+        yield from _table([HEADER, *(_row(r, tuning) for r in tuning.results)])
+        yield ""
+    for result in tuning.results:
+        yield f"{result.knob.name}: {_decision(result, tuning)}. {_sentence(result)}"
+    yield from (f"{name}: not tried; it {why}." for name, why in tuning.skipped.items())
+    for title, found, what in (
+        ("All of them together", tuning.all_together, COST),
+        ("The accepted ones together, on new blocks", tuning.combined, COST),
+        (f"At full load, on new blocks, {SHARED}", tuning.full_load, TIME),
+    ):
+        if found:
+            yield f"\n{title}: {_effect(found, what)}."
+    accepted = [r.knob.name for r in tuning.results if r.decision is Decision.ACCEPTED]
+    dropped = [name for name in accepted if name not in tuning.kept]
+    if tuning.proven and dropped:
+        yield f"\nNot confirmed on new blocks, so not in the diff: {', '.join(dropped)}."
+    if tuning.sandbox:
+        yield "\nChanged in every arm so that it can run next to the machine's own server:"
+        yield from (f"  {sentence}." for sentence in tuning.sandbox)
+    if tuning.diff:
+        yield "\nDescription and price of each:"
+        kept = [r.knob for r in tuning.results if r.knob.name in tuning.kept]
+        yield from (f"  {knob.name}: {' '.join(knob.why.split())}" for knob in kept)
+        yield "\n" + tuning.diff.rstrip("\n")
+
+
+def headline(tuning: TuningResult) -> str:
+    kept = [r.knob.name for r in tuning.results if r.decision is Decision.ACCEPTED]
+    if not tuning.finished:
+        return f"The tuning of {tuning.target} was interrupted: the results below are not proven."
+    if tuning.proven:
+        return f"Proven for {tuning.target}: {'; '.join(_proven(tuning))}."
+    if kept:
+        return f"No change: effects of {', '.join(kept)} alone were not confirmed on new blocks."
+    return _nothing(tuning)
+
+
+def _proven(tuning: TuningResult) -> Iterator[str]:
+    """The accepted knobs, by the objective that they were judged by."""
+    judged = {r.knob.name: r.knob.objective for r in tuning.results}
+    for by, comparison, what in (
+        (Objective.COST, tuning.combined, COST),
+        (Objective.RATE, tuning.full_load, TIME),
+    ):
+        names = [name for name in tuning.kept if judged[name] is by]
+        if names and comparison:
+            yield f"{' and '.join(names)}, together {_effect(comparison, what)}"
+
+
+def _nothing(tuning: TuningResult) -> str:
+    decisions = {result.decision for result in tuning.results}
+    if not decisions:
+        return f"There is no knob to test: all knobs of {tuning.target} are set already."
+    unproven = f"No knob of {tuning.target} is proven to reduce the cost"
+    if Decision.UNDECIDED in decisions:
+        return f"{unproven}; some are undecided."
+    if Decision.BROKEN in decisions:
+        return f"{unproven}; some cannot be measured."
+    return f"No knob of {tuning.target} reduces the cost of this workload."
+
+
+def _decision(result: KnobResult, tuning: TuningResult) -> str:
+    """The decision; of a knob that pays also whether new blocks have confirmed it."""
+    if result.decision is not Decision.ACCEPTED:
+        return str(result.decision)
+    is_confirmed = tuning.proven and result.knob.name in tuning.kept
+    return f"{result.decision}, {'' if is_confirmed else 'not '}confirmed on new blocks"
+
+
+def _row(result: KnobResult, tuning: TuningResult) -> tuple[str, ...]:
+    knob = result.knob
+    # Only named where it is not that of the column's header.
+    unit = "" if knob.counter_unit == "per request" else f" {knob.counter_unit}"
+    return (
+        knob.name,
+        ratio(result.alone.ratio if result.alone else None),
+        ratio(result.leave_one_out.ratio if result.leave_one_out else None),
+        f"{knob.counter} {_reading(result.before)} to {_reading(result.after)}{unit}",
+        _decision(result, tuning),
+    )
+
+
+def _reading(value: float | None) -> str:
+    return NOTHING if value is None else significant(value)
+
+
+def _effect(comparison: Comparison, what: str = COST) -> str:
+    said = verdict_text(comparison.metric, comparison.verdict)
+    return f"{ratio(comparison.ratio)} the {what} ({said})"
+
+
+def _sentence(result: KnobResult) -> str:
+    sentence = result.sentence
+    return f"{sentence[:1].upper()}{sentence[1:]}." if sentence else ""
+
+
+def _table(rows: list[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]

@@ -13,7 +13,7 @@ from jissoku.model import (
 )
 from jissoku.model.wording import join_names, plural, trials_count
 from jissoku.report import format as fmt
-from jissoku.report.verdicts import WARNING
+from jissoku.report.tables import WARNING
 from jissoku.request import command_line
 
 METHOD_TEXTS = {

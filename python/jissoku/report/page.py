@@ -12,7 +12,7 @@ from markupsafe import Markup
 from jissoku.model import ReportWarning, Severity, Summary
 from jissoku.model.calibration import CalibrationCheck, Score, Scorecard
 from jissoku.model.wording import outlook
-from jissoku.report import charts, method, svg, tables, verdicts
+from jissoku.report import charts, method, svg, tables
 from jissoku.report.format import Table, escape, markdown_table, sanitized
 from jissoku.report.svg import Chart
 
@@ -120,11 +120,11 @@ def to_html(summary: Summary, trials_sha256: str = "") -> str:
         loads=tables.at_loads(summary),
         facts=tables.facts(summary),
         against=_against(summary),
-        grids=verdicts.grids(summary),
+        grids=tables.grids(summary),
         pairs=_pairs(summary),
-        matrix_names=verdicts.matrix_names(summary),
-        matrix=verdicts.pair_matrix(summary),
-        controls=verdicts.controls(summary),
+        matrix_names=tables.matrix_names(summary),
+        matrix=tables.pair_matrix(summary),
+        controls=tables.controls(summary),
         measured=method.describe_method(summary),
         machine=method.machine(summary.run),
         asked=method.describe_load(summary.run),
@@ -146,16 +146,16 @@ def _against(summary: Summary) -> list[tuple[str, tuple[str, ...], tuple[str, ..
         (
             c.sentence,
             c.remarks if c.ratio else (),
-            verdicts.disagreements(c),
+            tables.disagreements(c),
             bool(c.ratio) and not c.remarks and not outlook(c),
         )
-        for metric in verdicts.METRIC_NAMES
-        for c in verdicts.against(summary, metric)
+        for metric in tables.METRIC_NAMES
+        for c in tables.against(summary, metric)
     ]
 
 
 def _pairs(summary: Summary) -> list[tuple[str, Table]]:
-    found = [(title, verdicts.pairs(summary.by(m))) for m, title in verdicts.METRIC_NAMES.items()]
+    found = [(title, tables.pairs(summary.by(m))) for m, title in tables.METRIC_NAMES.items()]
     return [(title, table) for title, table in found if table.rows]
 
 

@@ -1,8 +1,10 @@
-"""The report for a terminal: the whole one, and the short one for a screen of 80 x 40."""
+"""Reports for a terminal: the whole one, the short one, and the table of a run that is measured."""
 
 import io
+import math
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -10,18 +12,181 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from jissoku.model import ArmSummary, Comparison, Load, Metric, Severity, Summary, Verdict
+from jissoku.model import ArmSummary, Comparison, Estimate, Load, Metric, Severity, Summary, Verdict
 from jissoku.model.wording import (
+    distance_percent,
     distance_text,
     join_names,
     more_text,
     outlook,
     plural,
+    rounded_up,
     verdict_text,
 )
-from jissoku.report import format as fmt, method, tables, verdicts
+from jissoku.report import format as fmt, method, tables
 from jissoku.report.format import Table, sanitized
-from jissoku.report.live import width, with_width
+
+# Above this a width says only that nothing is known, in per cent.
+WIDTH_MAX = 1000
+
+# Times that an undecided pair needs are shown in seconds up to here.
+SECONDS_MAX = 100
+
+
+class LiveState(StrEnum):
+    NONE = "none"  # A value that nothing is compared with.
+    OPEN = "open"
+    DIFFERENT = "different"
+    EQUAL = "equal"
+
+
+MARKS = {LiveState.DIFFERENT: "\N{CHECK MARK}", LiveState.EQUAL: "="}
+
+
+@dataclass(frozen=True, slots=True)
+class LiveCell:
+    """A value so far.
+
+    `needs` is what would decide an open one: `~40s`, or `<4%` where the run has no time.
+    """
+
+    value: str = ""
+    state: LiveState = LiveState.NONE
+    needs: str = ""
+
+    @property
+    def text(self) -> str:
+        """With its mark: `1.31±4% ✓`, `1.02±4% ~40s`."""
+        return " ".join(filter(None, (self.value, MARKS.get(self.state, self.needs))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveTable:
+    """All targets so far.
+
+    Attributes:
+        rows: (name, a cell for each column after the first), in the order of the command.
+        decided, asked: Comparisons with the baseline by cost that are decided, and all of them.
+    """
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[LiveCell, ...]], ...]
+    decided: int
+    asked: int
+    legend: str
+
+    @property
+    def state(self) -> str:
+        return f"{self.decided} of {self.asked} costs are decided against the baseline."
+
+
+def live_table(summary: Summary) -> LiveTable:
+    """The values so far of a run whose verdicts hold at every moment."""
+    known = {one.arm.name: one for one in summary.arm_summaries}
+    rows = tuple(
+        (arm.name, tuple(_cells(summary, known[arm.name])))
+        for arm in summary.run.arms
+        if arm.name in known
+    )
+    at = f" at {fmt.offered(summary.main_load)}" if summary.main_load else ""
+    costs = [one for one in summary.by(Metric.COST) if one.against == summary.run.baseline]
+    capacity = ["capacity"] if summary.run.objective else []
+    text = (
+        f"CPU per request as a multiple of {summary.run.baseline}, p99{at}."
+        f" {MARKS[LiveState.DIFFERENT]} proven, {MARKS[LiveState.EQUAL]} practically equal, ~40s"
+        " time that would decide, <4% closer than can be shown."
+    )
+    return LiveTable(
+        header=("target", *map(fmt.offered, summary.loads), "p99", *capacity),
+        rows=rows,
+        decided=sum(one.is_decided for one in costs),
+        asked=_asked(summary),
+        legend=text,
+    )
+
+
+def _asked(summary: Summary) -> int:
+    """Targets beside the baseline at each load that both reach."""
+    run = summary.run
+    others = {run.baseline, run.aa_control, *({run.floor} - {run.baseline})}
+    return sum(
+        load not in known.unreached
+        for load in summary.loads
+        for known in summary.arm_summaries
+        if known.arm.name not in others
+    )
+
+
+def _cells(summary: Summary, known: ArmSummary) -> Iterator[LiveCell]:
+    for load in summary.loads:
+        yield _live_cost(summary, known, load)
+    yield _p99(summary, known)
+    if summary.run.objective:
+        yield _live_capacity(summary, known)
+
+
+def _live_cost(summary: Summary, known: ArmSummary, load: Load) -> LiveCell:
+    name, run = known.arm.name, summary.run
+    point = known.at(load)
+    if point is None or point.cost_ns is None:
+        return LiveCell(fmt.NOTHING if load in known.unreached else "")
+    if name == run.baseline:
+        return LiveCell("1")
+    found = tables.against_baseline(summary, name, Metric.COST, load)
+    if found is None:
+        return LiveCell(tables.multiple_of_baseline(summary, point))
+    if found.ratio is None:
+        return LiveCell(str(found.verdict))
+    return _marked(found, with_width(found.ratio))
+
+
+def _p99(summary: Summary, known: ArmSummary) -> LiveCell:
+    point = known.at(summary.main_load)
+    value = tables.percentile(point, "p99") if point else fmt.NOTHING
+    if value == fmt.NOTHING:
+        return LiveCell()
+    found = tables.against_baseline(summary, known.arm.name, Metric.P99, summary.main_load)
+    return _marked(found, value)
+
+
+def _live_capacity(summary: Summary, known: ArmSummary) -> LiveCell:
+    found = known.capacity_rps
+    if found is None:
+        return LiveCell()
+    value = f"{fmt.rate_mark(float(f'{found.value:.2g}'))}{width(found)}"
+    compared = tables.against_baseline(summary, known.arm.name, Metric.CAPACITY, None)
+    return _marked(compared, value)
+
+
+def _marked(found: Comparison | None, value: str) -> LiveCell:
+    if found is None:
+        return LiveCell(value)
+    if found.is_decided:
+        is_different = found.verdict.is_difference
+        return LiveCell(value, LiveState.DIFFERENT if is_different else LiveState.EQUAL)
+    return LiveCell(value, LiveState.OPEN, _needs(found))
+
+
+def _needs(found: Comparison) -> str:
+    if found.is_out_of_reach and found.ratio is not None and found.ratio.low > 0:
+        away = distance_percent(found.ratio.low, found.ratio.high)
+        return f"<{rounded_up(away)}%" if away < WIDTH_MAX else ""
+    seconds = found.seconds_needed
+    if seconds is None:
+        return ""
+    return f"~{math.ceil(seconds)}s" if seconds < SECONDS_MAX else f"~{math.ceil(seconds / 60)}m"
+
+
+def with_width(ratio: Estimate) -> str:
+    """The value, with the half-width of its interval in per cent: `1.31±4%`."""
+    return f"{ratio.value:.2f}{width(ratio)}"
+
+
+def width(found: Estimate) -> str:
+    """The half-width of an interval in per cent of its value; empty where nothing is known."""
+    part = 100 * (found.high - found.low) / 2 / found.value
+    return f"\N{PLUS-MINUS SIGN}{part:.0f}%" if part < WIDTH_MAX else ""
+
 
 STYLES = {Severity.PROBLEM: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
 DETAIL_LINES_MAX = 8
@@ -164,10 +329,10 @@ def _verdicts(summary: Summary) -> list[RenderableType]:
         Metric.P50: (summary.main_load,),
         Metric.P99: (summary.main_load,),
     }
-    for metric, title in verdicts.METRIC_NAMES.items():
+    for metric, title in tables.METRIC_NAMES.items():
         text = [
             comparison
-            for comparison in verdicts.against(summary, metric)
+            for comparison in tables.against(summary, metric)
             if metric not in shown or not summary.loads or comparison.load in shown[metric]
         ]
         if text:
@@ -186,7 +351,7 @@ def _verdict_rows(text: Sequence[Comparison]) -> RenderableType:
     drawn.add_column()
     for found in text:
         if found.ratio is not None:
-            load = "" if found.metric in verdicts.OVERALL else fmt.offered(found.load)
+            load = "" if found.metric in tables.OVERALL else fmt.offered(found.load)
             cells = (f"{INDENT}{found.arm}", load, fmt.ratio(found.ratio))
             said = Text(verdict_text(found.metric, found.verdict), style=_colour(found))
             drawn.add_row(*map(Text, cells), said, Text(_certainty(found)))
@@ -195,7 +360,7 @@ def _verdict_rows(text: Sequence[Comparison]) -> RenderableType:
 
 def _certainty(found: Comparison) -> str:
     text = "proven" if found.is_decided else outlook(found)
-    return f"{text} {verdicts.WARNING}".lstrip() if verdicts.disagreements(found) else text
+    return f"{text} {tables.WARNING}".lstrip() if tables.disagreements(found) else text
 
 
 def _remarks(comparisons: Sequence[Comparison]) -> list[RenderableType]:
@@ -208,11 +373,11 @@ def _remarks(comparisons: Sequence[Comparison]) -> list[RenderableType]:
             text.highlight_words([f": {one.verdict}"], _colour(one))
             found.append(indented(text))
             continue
-        at = "" if one.metric in verdicts.OVERALL else f" at {fmt.offered(one.load)}"
-        for remark in (*one.remarks, *verdicts.disagreements(one)):
+        at = "" if one.metric in tables.OVERALL else f" at {fmt.offered(one.load)}"
+        for remark in (*one.remarks, *tables.disagreements(one)):
             shared.setdefault((at, remark), []).append(one.arm)
     for (at, remark), arms in shared.items():
-        style = "yellow" if remark.startswith(verdicts.WARNING) else "dim"
+        style = "yellow" if remark.startswith(tables.WARNING) else "dim"
         found.append(indented(Text(f"{join_names(arms)}{at}: {remark}", style=style)))
     return found
 
@@ -220,7 +385,7 @@ def _remarks(comparisons: Sequence[Comparison]) -> list[RenderableType]:
 def _colour(comparison: Comparison) -> str:
     if comparison.verdict is Verdict.DISPUTED:
         return "yellow"
-    tone = verdicts.tone(comparison.metric, comparison.verdict)
+    tone = tables.tone(comparison.metric, comparison.verdict)
     return {"better": "green", "worse": "magenta", "broken": "bold red"}.get(tone, "")
 
 

@@ -11,8 +11,7 @@ from starlette.requests import Request
 from jissoku.design.sampling_plan import MINUTES_MAX
 from jissoku.errors import InputError
 from jissoku.measure.selection import folder_for
-from jissoku.records.experiment import is_experiment
-from jissoku.records.run_folder import run_folders, run_key
+from jissoku.records.run_folder import is_experiment, run_folders, run_key
 from jissoku.request import ComparisonRequest, from_argv
 from jissoku.ui.forms import WORD, Choices, JobRequest, catalogue, form_values, read_form
 from jissoku.ui.job_progress import (

@@ -18,8 +18,8 @@ from jissoku.inference.series import machine_ratios
 from jissoku.measure.reports import experiment_text, report_text
 from jissoku.model import Run
 from jissoku.model.history import IndexedRun, Series
-from jissoku.records import dismissals, files
-from jissoku.records.noise_floor import CAMPAIGNS_MIN
+from jissoku.records import files
+from jissoku.records.files import CAMPAIGNS_MIN
 from jissoku.records.run_folder import RUN_FILE
 from jissoku.report import page
 from jissoku.report.format import clean
@@ -249,7 +249,7 @@ def changes(site: Site, request: Request) -> Page:
     """Suspected changes of all targets."""
     del request
     every = suspicions(site.runs.all_series())
-    suspected, dismissed = divided(every, dismissals.read(site.runs.roots))
+    suspected, dismissed = divided(every, files.read_dismissals(site.runs.roots))
     values = {
         "changes": [
             (
@@ -281,7 +281,7 @@ def dismiss(site: Site, request: Request, fields: Fields) -> str:
     reason = fields.get("reason", [""])[0].strip()[:REASON_SIZE_MAX]
     try:
         one = with_key(suspicions(site.runs.all_series()), key)
-        dismissals.add(site.jobs.root, key, one.series.target, reason)
+        files.dismiss(site.jobs.root, key, one.series.target, reason)
     except InputError as error:
         raise PageError("Not done", str(error), 404) from error
     return "/changes"

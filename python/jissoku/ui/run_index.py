@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 from jissoku.errors import InputError, JissokuError
 from jissoku.measure.history import FoundRuns, History, index_in, open_history, rows_of
 from jissoku.model.history import IndexedRun, MachineDay, RunDifference, RunRows, Series
-from jissoku.records.experiment import is_experiment, is_finished
+from jissoku.records.run_folder import is_experiment, is_finished
 from jissoku.system.background import enter_idle_class
 from jissoku.system.measurement_lock import is_measuring
 from jissoku.ui.runs_table import ListedRun, listed_run
