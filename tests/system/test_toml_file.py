@@ -1,20 +1,18 @@
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from jissoku.errors import InputError
 from jissoku.system import toml_file
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inner:
+class Inner(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     words: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outer:
+class Outer(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     title: str
     inner: Inner

@@ -110,15 +110,6 @@ def lock_path(
     return Path(own) / FILE_NAME
 
 
-def read_holder(path: Path) -> Holder | None:
-    """The process that wrote itself into a lock file; it may have ended. None if unreadable."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        return _holder(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _open(path: Path) -> int:
     """Opens or creates the lock file; never through a symbolic link.
 
@@ -171,11 +162,11 @@ def load_window(lasts_ns: int, path: Path | None = None) -> Iterator[None]:
 
     `lasts_ns` is about how long. A reader that waits for the end reads again then.
     """
-    found = _own_file(path)
-    if found is None:
+    file, holder = _read(path)
+    if holder is None or holder.pid != os.getpid():
         yield
         return
-    file, holder = found
+    holder = updated(holder, load_until_ns=0)
     with contextlib.suppress(OSError):
         _overwrite(file, updated(holder, load_until_ns=time.monotonic_ns() + lasts_ns))
     try:
@@ -187,10 +178,7 @@ def load_window(lasts_ns: int, path: Path | None = None) -> Iterator[None]:
 
 def load_seconds_left(path: Path | None = None) -> float:
     """Seconds until the load ends that is being sent now; 0 if there is none."""
-    try:
-        holder = read_holder(path or lock_path())
-    except (OSError, JissokuError):
-        return 0.0
+    _, holder = _read(path)
     if holder is None or not holder.load_until_ns:
         return 0.0
     left_ns = holder.load_until_ns - time.monotonic_ns()
@@ -198,13 +186,17 @@ def load_seconds_left(path: Path | None = None) -> float:
     return left_ns / 1e9 if is_load else 0.0
 
 
-def _own_file(path: Path | None) -> tuple[Path, Holder] | None:
+def _read(path: Path | None) -> tuple[Path, Holder | None]:
+    """The file, and the process that wrote itself into it, which may have ended."""
+    file = path or Path()
     with contextlib.suppress(OSError, JissokuError):
         file = path or lock_path()
-        holder = read_holder(file)
-        if holder is not None and holder.pid == os.getpid():
-            return file, updated(holder, load_until_ns=0)
-    return None
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            return file, _holder(descriptor)
+        finally:
+            os.close(descriptor)
+    return file, None
 
 
 def _overwrite(file: Path, holder: Holder) -> None:

@@ -1,9 +1,8 @@
-"""Reads TOML files into dataclasses and structs; errors name file, line and key.
+"""Reads TOML files into structs; errors name file, line and key.
 
 Reading is strict: an unknown key is an error, most often a misspelt one.
 """
 
-import dataclasses
 import re
 import tomllib
 from pathlib import Path
@@ -104,12 +103,10 @@ def _refuse_unknown_keys(
     name: str, text: str, table: dict[str, Any], shape: Any, above: Keys = ()
 ) -> None:
     hints = get_type_hints(shape)
-    known = set(_fields(shape))
     for key, value in table.items():
-        if key not in known:
-            raise mistake(
-                name, text, (*above, key), f"is not known; there are {', '.join(sorted(known))}"
-            )
+        if key not in shape.__struct_fields__:
+            known = ", ".join(sorted(shape.__struct_fields__))
+            raise mistake(name, text, (*above, key), f"is not known; there are {known}")
         inner = hints[key]
         if get_origin(inner) is tuple and isinstance(value, list):
             inner = get_args(inner)[0]
@@ -117,14 +114,5 @@ def _refuse_unknown_keys(
         else:
             below = [((*above, key), value)]
         for keys, item in below:
-            if _fields(inner) and isinstance(item, dict):
+            if hasattr(inner, "__struct_fields__") and isinstance(item, dict):
                 _refuse_unknown_keys(name, text, item, inner, keys)
-
-
-def _fields(shape: Any) -> tuple[str, ...]:
-    """Names of a type's fields; none of a type that has no fields."""
-    if dataclasses.is_dataclass(shape):
-        return tuple(field.name for field in dataclasses.fields(shape))
-    if isinstance(shape, type) and issubclass(shape, msgspec.Struct):
-        return shape.__struct_fields__
-    return ()
