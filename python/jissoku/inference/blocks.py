@@ -75,10 +75,6 @@ def trial_share(trial: Trial) -> float:
     return min(1.0, max(0.0, foreign, waited, stolen))
 
 
-def is_quiet(trial: Trial) -> bool:
-    return neighbours([trial]).condition is Condition.QUIET
-
-
 # Calm rotations: those in which no other program delayed a target or the load generator. A rotation
 # is one slice of every arm, one after the other. It is calm if no target waited for a core in its
 # own slice, the load generator in none of them, and nothing else ran on the targets' cores. It is

@@ -14,9 +14,10 @@ from jissoku.inference.blocks import (
     ValidTrials,
     block_log_costs,
     fixed_rate_ratios,
-    is_quiet,
     loads_of,
+    log_differences,
     log_ratios,
+    neighbours,
     valid_trials,
 )
 from jissoku.inference.checks import is_rejected
@@ -274,7 +275,8 @@ def _compare_metric(
     resolution = 0.0
     if load is None:
         trials = evidence.valid_trials.trials
-        logs = latency.log_capacity_ratios(trials, arm, against)
+        capacities = (latency.log_capacities(trials, one) for one in (arm, against))
+        logs: Mapping[int, float] = log_differences(*capacities)
         resolution = latency.search_resolution(trials, arm, against)
         source, load, block_s = EvidenceSource.SINGLE, FULL_LOAD, evidence.search_s()
     else:
@@ -324,7 +326,10 @@ def cross_checks(
 def _other_methods(
     evidence: ComparisonInput, found: Comparison, source: EvidenceSource
 ) -> Iterator[tuple[CrossCheckName, Mapping[int, float]]]:
-    run, readings = evidence.run, evidence.valid_trials.at(found.load).only(is_quiet)
+    run = evidence.run
+    readings = evidence.valid_trials.at(found.load).only(
+        lambda trial: neighbours([trial]).condition is Condition.QUIET
+    )
     other = _sliced(readings.with_slice_length(run.check_slice_ns), found)
     if source is EvidenceSource.TIME_SLICED:
         yield CrossCheckName.OTHER_SLICE, other

@@ -323,14 +323,15 @@ def decide(
     if len(values) < (looks.first if looks.horizon else 2):
         return Decided(known, values, rule, block_s)
     interval = rule.interval(*estimate.mean_and_sd(values), len(values), 0.95)
+    robust = estimate.hodges_lehmann(values)
     whole = updated(
         known,
         ratio=estimate.as_ratio(interval, values),
-        robust=_robust(values),
+        robust=None if robust is None else estimate.as_ratio(robust, values),
         p_value=looks.p_value(values, resolution),
         p_equal=looks.p_equal(values, rule.band - resolution) if rule.band else None,
         p_sign_flip=estimate.sign_flip(values),
-        remarks=(*known.remarks, *_outliers(values), *_other_rotations(known)),
+        remarks=(*known.remarks, *_notes(known, values)),
     )
     return Decided(whole, values, rule, block_s)
 
@@ -451,25 +452,15 @@ def with_checks(decided: Decided, checks: Sequence[CrossCheck]) -> Decided:
     return updated(decided, found=updated(found, cross_checks=tuple(checks), verdict=verdict))
 
 
-def _robust(values: Sequence[float]) -> Estimate | None:
-    interval = estimate.hodges_lehmann(values)
-    return None if interval is None else estimate.as_ratio(interval, values)
-
-
-def _outliers(values: Sequence[float]) -> Iterator[str]:
-    far = estimate.outliers(values)
-    if far:
-        spot = ", ".join(_change(values[i]) for i in far)
+def _notes(found: Comparison, values: Sequence[float]) -> Iterator[str]:
+    """Blocks far from the others, and the ratio from the rotations that were not chosen."""
+    ratios = [math.exp(values[index]) for index in estimate.outliers(values)]
+    if ratios:
+        spot = ", ".join(
+            f"{ratio:,.0f} x" if ratio >= LARGE_FACTOR else f"{100 * (ratio - 1):+.1f} %"
+            for ratio in ratios
+        )
         yield f"far from the other blocks, and kept: {spot}"
-
-
-def _other_rotations(found: Comparison) -> Iterator[str]:
     if found.other_ratio is not None and found.condition is not Condition.QUIET:
         which = "of all rotations" if found.is_calm else "of the calm rotations alone"
         yield f"{which}: {found.other_ratio.text}"
-
-
-def _change(log: float) -> str:
-    """The ratio of a block, as a change in percent, and if it is large as a factor."""
-    ratio = math.exp(log)
-    return f"{ratio:,.0f} x" if ratio >= LARGE_FACTOR else f"{100 * math.expm1(log):+.1f} %"

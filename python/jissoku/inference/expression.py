@@ -215,6 +215,8 @@ COUNTERS = {
     "segments": "TCP segments with data that an answer came in",
     "bytes": "bytes of an answer, head and body",
 }
+HELP = "write for example cost(one) / cost(two) < 0.9"
+
 METRICS = (*MEASURED, *COUNTERS, f"{BENCHMARK}.NAME")
 
 # Metrics whose names have a second part.
@@ -271,9 +273,9 @@ def parse(text: str) -> tuple[Inequality, ...]:
     try:
         read = parse_formula(text)
     except GrammarError as error:
-        raise GrammarError(f"{error}: {_help()}") from error
+        raise GrammarError(f"{error}: {HELP}") from error
     if not read.relations:
-        raise GrammarError(f"compares nothing: {_help()}")
+        raise GrammarError(f"compares nothing: {HELP}")
     sides = [_product(side) for side in read.sides]
     return tuple(map(_inequality, sides[:-1], read.relations, sides[1:]))
 
@@ -327,7 +329,7 @@ def _factors(side: Formula, *, is_above: bool) -> Iterator[tuple[float | Referen
             yield from _factors(left, is_above=is_above)
             yield from _factors(right, is_above=is_above == (sign == "*"))
         case _:
-            raise GrammarError(f"has a sum or a function; a claim has products only: {_help()}")
+            raise GrammarError(f"has a sum or a function; a claim has products only: {HELP}")
 
 
 def _inequality(left: _Product, relation: str, right: _Product) -> Inequality:
@@ -347,7 +349,3 @@ def _inequality(left: _Product, relation: str, right: _Product) -> Inequality:
     if alone and (not left_above or number != 1):
         raise GrammarError(f"write the count first: {counts[0].text} {relation} NUMBER")
     return Inequality(above, below, relation, other / number)
-
-
-def _help() -> str:
-    return "write for example cost(one) / cost(two) < 0.9"

@@ -290,10 +290,6 @@ def _searches(trials: Sequence[Trial], arm: str) -> Iterator[tuple[Trial, int]]:
                 yield trial, rate
 
 
-def log_capacity_ratios(trials: Sequence[Trial], arm: str, against: str) -> Logs:
-    return log_differences(log_capacities(trials, arm), log_capacities(trials, against))
-
-
 KINDS = {
     Method.TIME_SLICED: TrialKind.TIME_SLICED,
     Method.PAIRED: TrialKind.PAIRED,

@@ -16,7 +16,6 @@ from jissoku.model import (
     ConnectionMode,
     Estimate,
     Load,
-    Machine,
     Mode,
     Origin,
     Run,
@@ -65,14 +64,6 @@ def program_key(arm: Arm) -> str:
     return _hash(program, arm.version, arm.config_sha256 or arm.name, *arm.command)
 
 
-def workload_key(workload: Workload) -> str:
-    return _hash(msgspec.json.encode(updated(workload, rate_rps=None)).decode())
-
-
-def machine_key(machine: Machine) -> str:
-    return _hash(machine.cpu_model, str(machine.cores), str(machine.smt), machine.hypervisor)
-
-
 def _hash(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
@@ -87,7 +78,7 @@ def _run_row(key: str, run: Run, trials: Sequence[Trial], summary: Summary | Non
         verb=run.verb or ("sweep" if summary is None else "compare"),
         mode=run.mode,
         method=run.method,
-        machine=machine_key(machine),
+        machine=_hash(machine.cpu_model, str(machine.cores), str(machine.smt), machine.hypervisor),
         machine_text=f"{machine.cpu_model}, {cores}, {machine.hypervisor}",
         machine_label=run.machine_label,
         boot=run.boot,
@@ -96,7 +87,7 @@ def _run_row(key: str, run: Run, trials: Sequence[Trial], summary: Summary | Non
         turbo=machine.turbo,
         clocksource=machine.clocksource,
         jissoku=run.jissoku,
-        workload=workload_key(run.workload),
+        workload=_hash(msgspec.json.encode(updated(run.workload, rate_rps=None)).decode()),
         workload_text=_workload_text(run.workload),
         path=run.workload.path,
         connections=run.workload.connections,

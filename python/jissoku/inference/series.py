@@ -395,6 +395,7 @@ def _series(
     row = plan.last[-1].row
     tau = taus[row.machine]
     found = [Measured(one.point, one.value, runs[one.run.row.run]) for one in planned.points]
+    facts = (comparison_key(plan.last[-1]), plan.anchor.program)
     question = Question(arm=plan.arm, anchor=plan.anchor, load=planned.load, tau=tau)
     points, searches = with_changes(found, question)
     return Series(
@@ -413,14 +414,9 @@ def _series(
         race=race([found[-1].run], {plan.target, plan.anchor.target}),
         anchor_version=plan.anchor.version,
         method=row.method,
-        question=_question(plan),
+        question=hashlib.sha256(repr(facts).encode()).hexdigest()[:12],
         workload=row.workload,
     )
-
-
-def _question(plan: SeriesPlan) -> str:
-    facts = (comparison_key(plan.last[-1]), plan.anchor.program)
-    return hashlib.sha256(repr(facts).encode()).hexdigest()[:12]
 
 
 def _pooled(points: Sequence[SeriesPoint], values: Sequence[LogRatio]) -> PooledRatio | None:

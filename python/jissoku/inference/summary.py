@@ -58,7 +58,8 @@ def summarise(run: Run, trials: Sequence[Trial], *, has_curves: bool = True) -> 
     noise = {one: observed_noise(evidence, one) for one in (Metric.COST, Metric.P50, Metric.P99)}
     evidence = updated(evidence, observed_noise=noise)
     comparisons = compare(evidence)
-    unit = _unit(run, counts)
+    known = {name for name, one in counts.items() if one.status is MeasurementStatus.MEASURED}
+    unit = next((name for name in (run.floor, run.baseline) if name in known), "")
     shown = [arm for arm in run.arms if arm.name != run.aa_control]
     found = [
         arm_summary(evidence, arm, counts[arm.name], unit, has_curves=has_curves) for arm in shown
@@ -120,13 +121,6 @@ def main_load(loads: Sequence[Load], arm_summaries: Sequence[ArmSummary]) -> Loa
     if not most:
         return None
     return [load for load in loads if reached[load] >= EXCLUDED_FRACTION_MAX * most][-1]
-
-
-def _unit(run: Run, counts: Mapping[str, ArmOutcome]) -> str:
-    for name in (run.floor, run.baseline):
-        if name in counts and counts[name].status is MeasurementStatus.MEASURED:
-            return name
-    return ""
 
 
 def _ranked(
