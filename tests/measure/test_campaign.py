@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from jissoku import inference, records, report
+from jissoku.errors import InputError
 from jissoku.inference.blocks import select_ratio_source, valid_trials
 from jissoku.measure.compare import compare
 from jissoku.model import (
@@ -14,6 +15,7 @@ from jissoku.model import (
     EvidenceSource,
     Load,
     LoadLevel,
+    Match,
     MeasurementStatus,
     Method,
     Trial,
@@ -124,6 +126,15 @@ def answer(count):
     return b"x"
 """
 
+CHANGES_ITS_STATUS = """
+def once(self):
+    Handler.asked += 1
+    self.send_response(200 if Handler.asked == 1 else 500)
+    self.send_header("Content-Length", "0")
+    self.end_headers()
+Handler.do_GET = once
+"""
+
 BROKEN = {
     "does-not-start": (
         "sys.exit('no licence was found')",
@@ -131,11 +142,7 @@ BROKEN = {
         "no licence was found",
     ),
     "dies-at-once": ("os.kill(os.getpid(), 9)", TrialStage.READY, ""),
-    "changes-its-mind": (
-        "\ndef answer(count): return b'%d' % count",
-        TrialStage.VERIFY,
-        "",
-    ),
+    "changes-its-mind": (CHANGES_ITS_STATUS, TrialStage.VERIFY, ""),
     "dies-under-load": (
         DIES,
         TrialStage.LOAD,
@@ -163,6 +170,36 @@ def test_a_broken_target_is_a_failure_and_never_a_number(asks: Asks, name: str) 
     assert bad.points == ()
     assert bad.rate_rps is None
     assert processes_of(config.folder.parent) == []
+
+
+JSON = "\ndef answer(count): return b'{\"count\": %d}' % count"
+SAME_LENGTH = "\ndef answer(count): return b'%08d' % count"
+OTHER = "\ndef answer(count): return b'x' * count"
+
+
+@pytest.mark.parametrize(
+    ("code", "match"), [(JSON, "json"), (SAME_LENGTH, "length"), (OTHER, "status")]
+)
+def test_bodies_that_change_end_the_run_with_the_option_that_accepts_them(
+    asks: Asks, code: str, match: str
+) -> None:
+    config = asks({"good": "", "bad": code})
+    with pytest.raises(InputError, match=rf"^bad answers .*; --match {match} compares"):
+        compare(config, CollectingListener())
+    assert processes_of(config.folder.parent) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("code", "match"), [(JSON, "json"), (SAME_LENGTH, "length"), (OTHER, "status")]
+)
+def test_with_that_option_they_are_measured(asks: Asks, code: str, match: str) -> None:
+    config = asks({"good": code, "bad": code}, match=Match(match))
+    compare(config, CollectingListener())
+    run, trials = records.read(config.folder)
+    assert run.workload.match == match
+    assert [trial.failure for trial in trials if trial.failure] == []
+    assert "body" not in "".join(one.message for t in trials for one in t.failed_checks)
 
 
 @pytest.mark.race

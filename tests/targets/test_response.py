@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 
 from jissoku.errors import TargetError
-from jissoku.model import ConnectionMode, Workload
+from jissoku.model import ConnectionMode, Match, Workload
 from jissoku.model.updated import updated
 from jissoku.system.address import HOST, Address
 from jissoku.targets import response
@@ -137,6 +137,64 @@ def test_later_answers_are_held_to_a_learned_one() -> None:
     response.check_response(chunked, learned)
     with pytest.raises(TargetError, match=r"wrong bytes: .* \(its first answer\)"):
         response.check_response(updated(chunked, body=b"43"), learned)
+
+
+def learned_json(body: bytes) -> response.ExpectedResponse:
+    return response.expect_first_response(given(body=body, fields=JSON_FIELDS))
+
+
+JSON_FIELDS = (("Content-Type", "application/json"),)
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "is_same"),
+    [
+        (b'{"at": 1.5, "n": [1, 2]}', b'{"at": 20, "n": [3]}', True),
+        (b'{"at": 1, "n": []}', b'{"n": [{"a": 1}], "at": 2}', True),
+        (b'{"at": null}', b'{"at": "x"}', True),
+        (b'{"at": 1}', b'{"at": "1"}', False),
+        (b'{"at": true}', b'{"at": 1}', False),
+        (b'{"at": 1}', b'{"at": 1, "error": 2}', False),
+        (b'{"n": [{"a": 1}]}', b'{"n": [{"b": 1}]}', False),
+        (b"[1]", b'{"a": 1}', False),
+        (b'{"at": 1}', b"<html>", False),
+    ],
+)
+def test_json_matches_by_keys_and_types(first: bytes, later: bytes, *, is_same: bool) -> None:
+    answer = given(body=later, fields=JSON_FIELDS)
+    if is_same:
+        response.check_response(answer, learned_json(first), Match.JSON)
+    else:
+        with pytest.raises(TargetError, match=r"other keys or types of JSON \(its first answer\)"):
+            response.check_response(answer, learned_json(first), Match.JSON)
+
+
+@pytest.mark.parametrize(
+    ("later", "accepted"),
+    [
+        (b'{"at": 21}', {Match.LENGTH, Match.JSON, Match.STATUS}),
+        (b'{"at": 3}', {Match.JSON, Match.STATUS}),
+        (b'{"of": 22}', {Match.LENGTH, Match.STATUS}),
+        (b"nothing", {Match.STATUS}),
+    ],
+)
+def test_each_way_to_match_accepts_what_it_says(later: bytes, accepted: set[Match]) -> None:
+    found = set()
+    for match in Match:
+        try:
+            response.check_response(
+                given(body=later, fields=JSON_FIELDS), learned_json(b'{"at": 20}'), match
+            )
+        except TargetError:
+            continue
+        found.add(match)
+    assert found == accepted
+
+
+def test_what_the_contract_expects_has_to_match_in_all_bytes() -> None:
+    for match in Match:
+        with pytest.raises(TargetError, match="wrong bytes"):
+            response.check_response(given(body=b"43"), EXPECTED, match)
 
 
 def test_a_failure_is_not_learned() -> None:

@@ -124,6 +124,8 @@ def _workload_text(workload: Workload) -> str:
         parts.append("one request per connection")
     if workload.transport != "tcp":
         parts.append("Unix sockets")
+    if workload.match != "bytes":
+        parts.append(f"matched by {workload.match}")
     if workload.headers:
         parts.append(f"{len(workload.headers)} more header fields")
     if workload.websocket:

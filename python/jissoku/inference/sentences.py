@@ -17,6 +17,7 @@ from jissoku.model import (
     Condition,
     FailedCheck,
     Load,
+    Match,
     MeasurementStatus,
     Metric,
     ReportWarning,
@@ -344,7 +345,11 @@ def _of_the_aa_control(aa_control: Sequence[Comparison]) -> Iterator[ReportWarni
 
 
 def _of_answers(run: Run, trials: Sequence[Trial]) -> Iterator[ReportWarning]:
-    """Arms whose responses differ from the baseline's: this is not equal work."""
+    """Arms whose responses differ from the baseline's, by what they were to match in.
+
+    This is not equal work. Of the floor it is a remark: it is a unit, and compared with nothing.
+    """
+    match = run.workload.match
     answers = {
         measurement.arm: measurement.response
         for trial in trials
@@ -355,17 +360,20 @@ def _of_answers(run: Run, trials: Sequence[Trial]) -> Iterator[ReportWarning]:
     if right is None:
         return
     for name, given in sorted(answers.items(), key=itemgetter(0)):
-        compared = (
+        compared = [
             ("status", given.status, right.status),
             ("content type", given.content_type, right.content_type),
-            ("a body size in bytes:", given.body_bytes, right.body_bytes),
-        )
+        ]
+        if match in {Match.BYTES, Match.LENGTH}:
+            compared.append(("a body size in bytes:", given.body_bytes, right.body_bytes))
         differs = [
             f"{what} {ours!r}, not {theirs!r}" for what, ours, theirs in compared if ours != theirs
         ]
-        if not differs and given.body_sha256 != right.body_sha256:
+        if not differs and match is Match.BYTES and given.body_sha256 != right.body_sha256:
             differs = ["other bytes in the body"]
-        if differs:
+        if differs and name == run.floor:
+            yield note("The floor does other work", f"It answers with {', '.join(differs)}.")
+        elif differs:
             title = f"{name} and {run.baseline} are not comparable"
             yield warning(title, f"{name} answers with {', '.join(differs)}.")
 

@@ -21,6 +21,7 @@ from jissoku.model import (
     EvidenceSource,
     Load,
     LoadLevel,
+    Match,
     Method,
     Mode,
     Run,
@@ -204,6 +205,7 @@ def check_request(request: ComparisonRequest) -> None:
         "-m": request.method != "GET",
         "--pipeline": request.pipeline > 1,
         "--no-keepalive": not request.keepalive,
+        "--match": request.match != Match.BYTES,
     }
     for name, is_given in not_of_websockets.items():
         if request.websocket and is_given:

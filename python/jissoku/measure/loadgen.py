@@ -26,6 +26,7 @@ from jissoku.model import (
     CoreAssignment,
     Latency,
     MachineConditions,
+    Match,
     TimeSlice,
     Workload,
 )
@@ -273,6 +274,10 @@ def seconds_at_most(spec: LoadSpec) -> float:
     return (spec.idle_watch_ns + running_ns) / 1e9 * 2 + GRACE_S
 
 
+# How the load generator verifies bodies.
+VERIFY = {Match.BYTES: "all", Match.LENGTH: "length"}
+
+
 def command(spec: LoadSpec, files: Path, cores: CoreAssignment) -> list[str]:
     """The words that start the load generator; `files` is the folder of bodies and requests."""
     work = spec.workload
@@ -286,7 +291,7 @@ def command(spec: LoadSpec, files: Path, cores: CoreAssignment) -> list[str]:
         "--pipeline": work.pipeline,
         "--seed": spec.seed,
         "--cores": ",".join(map(str, cores.generator)),
-        "--verify": "all",
+        "--verify": VERIFY.get(work.match, "none"),
         "--idle": "spin" if paced else "block",
     }
     words = [sys.executable, "-m", "jissoku", "load", "--json", "--events"]
@@ -301,7 +306,7 @@ def command(spec: LoadSpec, files: Path, cores: CoreAssignment) -> list[str]:
         words += ["--idle-watch", f"{spec.idle_watch_ns}ns"]
     if not work.websocket:
         words += ["--expect-status", str(spec.status)]
-    if spec.body is not None:
+    if spec.body is not None and work.match is Match.BYTES:
         words += ["--expect-body", f"@{files / 'body'}"]
     if paced:
         words += ["-R", str(work.rate_rps)]

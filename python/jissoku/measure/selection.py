@@ -13,7 +13,15 @@ import msgspec
 from jissoku.errors import InputError
 from jissoku.measure.progress import ProgressListener
 from jissoku.measure.trial import PreparedArm
-from jissoku.model import ConnectionMode, Origin, Recipe, Transport, UnavailableTarget, Workload
+from jissoku.model import (
+    ConnectionMode,
+    Match,
+    Origin,
+    Recipe,
+    Transport,
+    UnavailableTarget,
+    Workload,
+)
 from jissoku.request import AnyRequest, ComparisonRequest, ProfileRequest, SweepRequest
 from jissoku.request.options import with_local_texts
 from jissoku.targets import catalogue, command, contract
@@ -40,6 +48,7 @@ def workload(request: AnyRequest) -> Workload:
     raw = tuple(map(Path, getattr(request, "raw", ())))
     return Workload(
         **given,
+        match=Match(getattr(request, "match", Match.BYTES)),
         headers=getattr(request, "header", ()),
         body=_body(getattr(request, "body", None)),
         raw_requests=read_raw_requests(raw, keepalive=keepalive),

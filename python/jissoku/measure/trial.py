@@ -17,7 +17,7 @@ from jissoku import inference
 from jissoku.design import search
 from jissoku.design.sampling_plan import SamplingPlan
 from jissoku.design.schedule import PlannedTrial
-from jissoku.errors import TargetError
+from jissoku.errors import InputError, TargetError
 from jissoku.measure import loadgen
 from jissoku.measure.loadgen import LoadgenError, LoadSpec
 from jissoku.measure.progress import ProgressListener
@@ -46,7 +46,7 @@ from jissoku.targets.launch import Launcher, expected_response, verify
 from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.process import RunningTarget  # noqa: TC001 - of attributes
 from jissoku.targets.provenance import redact
-from jissoku.targets.response import ExpectedResponse, TargetResponse
+from jissoku.targets.response import ChangedBody, ExpectedResponse, TargetResponse
 
 # The fraction of the offered requests that must have been answered in a step of a search.
 ACHIEVED_MIN = 0.99
@@ -269,11 +269,14 @@ class Servers:
         except TargetError as error:
             interruption.check()  # A signal is no failure of the target.
             raise TrialFailed(TrialStage.READY, name, error) from error
+        is_new = name not in runner.expected
         try:
-            if name not in runner.expected:
+            if is_new:
                 runner.expected[name] = expected_response(runner.targets[name], workload, first)
             verify(running, workload, first, runner.expected[name])
         except TargetError as error:
+            if is_new and isinstance(error.__cause__, ChangedBody):
+                raise InputError(f"{name} {error}") from error
             raise TrialFailed(TrialStage.VERIFY, name, error, running.output_tail()) from error
         return first
 

@@ -34,6 +34,7 @@ from jissoku.model.run import (
     Load as Load,
     LoadLevel as LoadLevel,
     Machine as Machine,
+    Match as Match,
     Method as Method,
     Mode as Mode,
     Origin as Origin,

@@ -21,6 +21,19 @@ class Transport(StrEnum):
     UNIX = "unix"
 
 
+class Match(StrEnum):
+    """What of a response, beside status and content type, has to match the target's first one.
+
+    The keys and types of JSON are compared in the responses that the lab reads before each trial;
+    under load those have only their status verified.
+    """
+
+    BYTES = "bytes"
+    JSON = "json"
+    LENGTH = "length"
+    STATUS = "status"
+
+
 class RawRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A complete request, byte for byte; `{PATH}` and `{HOST}` are replaced by the target's."""
 
@@ -41,6 +54,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
         rate_rps: Requests per second and arm, evenly spaced (open loop); None is the closed loop,
             in which each connection sends its next request after the response.
         transport: The transport of targets that support both.
+        match: What of each response has to match; what equal work meant in this run.
     """
 
     path: str = "/"
@@ -54,6 +68,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     connection_mode: ConnectionMode = ConnectionMode.KEEP_ALIVE
     rate_rps: int | None = None
     transport: Transport = Transport.TCP
+    match: Match = Match.BYTES
 
     @property
     def message(self) -> bytes:

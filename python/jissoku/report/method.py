@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from jissoku.model import (
     ConnectionMode,
     CrossCheckName,
+    Match,
     Method,
     Run,
     Summary,
@@ -36,6 +37,13 @@ METHOD_TEXTS = {
 }
 
 
+MATCHES = {
+    Match.JSON: "status, and before each trial by the keys and types of their JSON",
+    Match.LENGTH: "status and length",
+    Match.STATUS: "status alone",
+}
+
+
 def describe_load(run: Run) -> str:
     work = run.workload
     what = f"{'WebSocket' if work.websocket else work.method} {work.path}"
@@ -51,6 +59,8 @@ def describe_load(run: Run) -> str:
         parts.append(f"{work.pipeline} requests in flight on each")
     if work.transport is Transport.UNIX:
         parts.append("over Unix sockets")
+    if work.match is not Match.BYTES:
+        parts.append(f"responses matched by {MATCHES[work.match]}")
     if work.websocket:
         parts.append(f"messages of {len(work.message):,} bytes, each sent back")
     elif work.body:

@@ -64,6 +64,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="ve
     path: shared.Path = "/"
     method: Annotated[str, option("-m", "--method", type=param_types.METHOD)] = "GET"
     header: shared.Headers = ()
+    match: shared.Match = "bytes"
     body: Annotated[str | None, option("--body", is_local=lambda text: text.startswith("@"))] = None
     raw: Annotated[tuple[str, ...], option("--raw", metavar="FILE", is_local=always)] = ()
     websocket: shared.WebSocket = False
@@ -141,6 +142,7 @@ class SweepRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="verb", 
     recipes: shared.Recipes = ()
     path: shared.Path = "/"
     header: shared.Headers = ()
+    match: shared.Match = "bytes"
     connections: Annotated[int, shared.CONNECTIONS] = 64
     keepalive: shared.KeepAlive = True
     unix: shared.Unix = False
@@ -169,6 +171,7 @@ class ProfileRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="verb"
     recipes: shared.Recipes = ()
     path: shared.Path = "/"
     header: shared.Headers = ()
+    match: shared.Match = "bytes"
     connections: Annotated[int, shared.CONNECTIONS] = 64
     rate: Annotated[int | None, shared.RATE] = None
     duration: Annotated[
@@ -200,6 +203,7 @@ class TuningRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="verb",
     listen: shared.Listen = ""
     path: shared.Path = "/"
     header: shared.Headers = ()
+    match: shared.Match = "bytes"
     connections: Annotated[int, shared.CONNECTIONS] = 64
     rate: Annotated[int | None, shared.RATE] = None
     standard: Annotated[bool, option("--standard")] = False
@@ -231,6 +235,7 @@ class ExplanationRequest(
     listen: shared.Listen = ""
     path: shared.Path = "/"
     header: shared.Headers = ()
+    match: shared.Match = "bytes"
     connections: Annotated[int, shared.CONNECTIONS] = 64
     keepalive: shared.KeepAlive = True
     rate: Annotated[int | None, shared.RATE] = None
@@ -275,6 +280,7 @@ class BisectionRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="ver
         "cost(candidate) > 1.01 x cost(good)"
     )
     path: shared.Path = "/"
+    match: shared.Match = "bytes"
     connections: Annotated[int, shared.CONNECTIONS] = 64
     rate: Annotated[int | None, shared.RATE] = None
     seed: shared.Seed = None

@@ -37,6 +37,15 @@ WebSocket = Annotated[
         help="Send messages on WebSockets in place of requests: the body, or 32 bytes.",
     ),
 ]
+Match = Annotated[
+    str,
+    option(
+        "--match",
+        type=click.Choice(["bytes", "json", "length", "status"]),
+        help="What of each response must match the first one: all bytes, the keys and types of its"
+        " JSON, its length, or its status alone.",
+    ),
+]
 Unix = Annotated[
     bool,
     option("--unix", help="Connect over Unix sockets (all targets must support them)."),

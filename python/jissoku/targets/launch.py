@@ -206,10 +206,10 @@ def verify(
     TargetError: the end of a sentence; `stderr` has the target's output.
     """
     try:
-        response.check_response(first, expected)
+        response.check_response(first, expected, workload.match)
         for index in range(max(1, len(workload.raw_requests))):
             again = response.send_request(running.address, workload, index=index)
-            response.check_response(again, expected)
+            response.check_response(again, expected, workload.match)
     except TargetError as error:
         raise TargetError(str(error), stderr=running.output_tail()) from error
     except (OSError, http.client.HTTPException) as error:

@@ -9,6 +9,7 @@ import gzip
 import hashlib
 import http.client
 import itertools
+import json
 import secrets
 import socket
 import zlib
@@ -17,7 +18,7 @@ from typing import BinaryIO
 
 from jissoku import model
 from jissoku.errors import TargetError
-from jissoku.model import ConnectionMode, Workload
+from jissoku.model import ConnectionMode, Match, Workload
 from jissoku.model.updated import updated
 from jissoku.system.address import Address
 
@@ -163,6 +164,10 @@ class ExpectedResponse:
     is_first_response: bool = False
 
 
+class ChangedBody(TargetError):  # noqa: N818 - the target is right, and the comparison too strict
+    """A body that differs from the target's own first one."""
+
+
 def _content_sha256(coding: str, body: bytes) -> str:
     """The uncompressed content: its compressed bytes depend on the level of compression."""
     if coding.strip().lower() not in {"gzip", "x-gzip"}:
@@ -255,23 +260,77 @@ def expect_echo(workload: Workload) -> ExpectedResponse:
     return ExpectedResponse(status=SWITCHING_PROTOCOLS, content_type="", body=workload.message)
 
 
-def check_response(answer: TargetResponse, expected: ExpectedResponse) -> None:
-    """TargetError, the end of a sentence, unless status, type, length and body are as expected."""
+def check_response(
+    answer: TargetResponse, expected: ExpectedResponse, match: Match = Match.BYTES
+) -> None:
+    """Compares an answer with the expected one: status, content type, and what `match` asks for.
+
+    What is expected by the contract has to be the same in all bytes.
+
+    Raises:
+        ChangedBody: Only the bodies differ, from an expected one that the target has given itself.
+        TargetError: They differ; the message names the difference, as the end of a sentence.
+    """
     before = " (its first answer)" if expected.is_first_response else ""
+    match = match if expected.is_first_response else Match.BYTES
     if answer.status != expected.status:
         raise TargetError(f"answers {answer.status} and not {expected.status}{before}")
     given = answer.field("Content-Type")
     if given != expected.content_type:
         wanted = expected.content_type
         raise TargetError(f"answers with content type {given!r} and not {wanted!r}{before}")
+    if match is Match.STATUS:
+        return
+    if match is Match.JSON:
+        if not _is_same_json(answer.body, expected.body):
+            raise TargetError(f"answers with other keys or types of JSON{before}")
+        return
     # The body of a response, and not a message of a WebSocket, has a length field.
     is_body = answer.status != SWITCHING_PROTOCOLS
     length = answer.field("Content-Length")
     if is_body and length != str(len(expected.body)) and (length or not expected.is_first_response):
         wanted = str(len(expected.body))
-        raise TargetError(f"answers with content length {length!r} and not {wanted!r}{before}")
-    if answer.body != expected.body:
-        raise TargetError(f"{_difference(answer.body, expected.body)}{before}")
+        text = f"answers with content length {length!r} and not {wanted!r}{before}"
+        raise _changed(text, answer, expected)
+    if len(answer.body) != len(expected.body) or (
+        match is Match.BYTES and answer.body != expected.body
+    ):
+        text = f"{_difference(answer.body, expected.body)}{before}"
+        raise _changed(text, answer, expected)
+
+
+def _changed(text: str, answer: TargetResponse, expected: ExpectedResponse) -> TargetError:
+    """The error of another body; of a target's own bodies with the option that accepts them."""
+    if not expected.is_first_response:
+        return TargetError(text)
+    if _is_same_json(answer.body, expected.body):
+        return ChangedBody(f"{text}; --match json compares keys and types instead")
+    if len(answer.body) == len(expected.body):
+        return ChangedBody(f"{text}; --match length compares their length instead")
+    return ChangedBody(f"{text}; --match status compares their status alone")
+
+
+def _is_same_json(given: bytes, wanted: bytes) -> bool:
+    try:
+        return _is_same_shape(json.loads(given), json.loads(wanted))
+    except ValueError:
+        return False
+
+
+def _is_same_shape(given: object, wanted: object) -> bool:
+    """Whether keys and types are the same: of lists those of the first items; null may be any."""
+    if given is None or wanted is None:
+        return True
+    if isinstance(given, dict) and isinstance(wanted, dict):
+        return given.keys() == wanted.keys() and all(
+            _is_same_shape(given[key], wanted[key]) for key in given
+        )
+    if isinstance(given, list) and isinstance(wanted, list):
+        return not (given and wanted) or _is_same_shape(given[0], wanted[0])
+    numbers = (int, float)
+    if isinstance(given, numbers) and isinstance(wanted, numbers):
+        return isinstance(given, bool) == isinstance(wanted, bool)
+    return type(given) is type(wanted)
 
 
 def _difference(given: bytes, wanted: bytes) -> str:
