@@ -1,5 +1,6 @@
 """Servers that burn a part of a request's CPU time in a named function, and measure how much."""
 
+import importlib.util
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,19 @@ COMPILERS = {
 }
 
 
+# Servers of frameworks.py, each with the package that it needs.
+FRAMEWORKS = {
+    "http.server": "http",
+    "asyncio": "asyncio",
+    "gunicorn": "gunicorn",
+    "uvicorn": "uvicorn",
+    "flask": "flask",
+    "django": "django",
+    "tornado": "tornado",
+}
+NAMES |= dict.fromkeys(FRAMEWORKS, "injected_burn")
+
+
 class ToolMissing(Exception):  # noqa: N818 - a reason to skip
     """The language's compiler or interpreter is not installed."""
 
@@ -38,6 +52,10 @@ def server(language: str, folder: Path) -> list[str]:
     Raises:
         ToolMissing: It cannot be built here.
     """
+    if language in FRAMEWORKS:
+        if importlib.util.find_spec(FRAMEWORKS[language]) is None:
+            raise ToolMissing(language)
+        return [sys.executable, str(SOURCES / "frameworks.py"), language]
     tool = shutil.which(COMPILERS[language])
     if tool is None:
         raise ToolMissing(COMPILERS[language])

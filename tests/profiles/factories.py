@@ -32,10 +32,13 @@ SEND = Frame(function="__x64_sys_sendto", library=KERNEL)
 TCP = Frame(function="tcp_sendmsg", library=KERNEL)
 HANDLER = Frame(function="handler", library="[python]", file="app.py", line=4)
 WORK = Frame(function="work", library="[python]", file="app.py", line=9)
+LATE = Frame(function="(not read: it did not stop)", library="[python]")
+GENERATED = Frame(function="", library="[jit]")
+LOOP = Frame(function="_PyEval_EvalFrameDefault", library="python3.11")
 
 Stack = tuple[int, tuple[Frame, ...]]
 
-FRAMES = (MAIN, BURN, ZLIB, SEND, TCP, HANDLER, WORK)
+FRAMES = (MAIN, BURN, ZLIB, SEND, TCP, HANDLER, WORK, LATE, LOOP, GENERATED)
 
 
 def profile(*stacks: Stack, target: str = "server", us: float = 100.0) -> Profile:

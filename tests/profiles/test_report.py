@@ -19,12 +19,43 @@ SECOND = factories.profile(
     (500, (MAIN,)), (500, (TCP, SEND, MAIN)), (500, (BURN, MAIN)), target="b", us=150
 )
 
+PARENT = factories.profile((900, (BURN, MAIN)), (100, (MAIN,)))
+
 
 def test_a_table_has_time_interval_share_and_name() -> None:
     text = profile_to_text([summarise(FIRST)], None)
     assert "100.0 µs of CPU time per request at /, 1,000 requests per second" in text
     lines = [line.split() for line in text.splitlines() if line.endswith("[kernel]")]
     assert [lines[0][0], lines[0][3]] == ["50.00", "50.0%"]
+
+
+def test_functions_are_sorted_by_their_own_time_or_with_callees() -> None:
+    first = [
+        next(line.split()[-2] for line in text.splitlines() if line.endswith("server"))
+        for text in (
+            profile_to_text([summarise(PARENT)], None),
+            profile_to_text([summarise(PARENT)], None, "total"),
+        )
+    ]
+    assert first == ["burn", "main"]
+
+
+def test_a_tree_is_indented() -> None:
+    lines = profile_to_text([summarise(PARENT)], None).splitlines()
+    at = next(at for at, line in enumerate(lines) if "function below its caller" in line)
+    assert [line.split()[:3] for line in lines[at + 1 : at + 3]] == [
+        ["100.00", "100.0%", "10.00"],
+        ["90.00", "90.0%", "90.00"],
+    ]
+    assert lines[at + 2].index("burn") == lines[at + 1].index("main") + 2
+    assert "Callees under callers" in profile_to_html([summarise(PARENT)], None, [])
+
+
+def test_few_samples_are_an_upper_end() -> None:
+    both = [summarise(factories.profile((995, (MAIN,)), (5, (BURN,)))), summarise(PARENT)]
+    text = profile_to_text(both, difference(*both))
+    (line,) = [line for line in text.splitlines() if "+89.50" in line]
+    assert "< 1.1" in line
 
 
 def test_a_difference_says_what_it_explains() -> None:

@@ -8,7 +8,18 @@ from jissoku.inference.profile import difference, summarise, system_call, wilson
 from jissoku.model.profile import KERNEL, Frame
 from jissoku.model.updated import updated
 from tests.profiles import factories
-from tests.profiles.factories import BURN, HANDLER, MAIN, SEND, TCP, WORK, ZLIB
+from tests.profiles.factories import (
+    BURN,
+    GENERATED,
+    HANDLER,
+    LATE,
+    LOOP,
+    MAIN,
+    SEND,
+    TCP,
+    WORK,
+    ZLIB,
+)
 
 
 def test_shares_of_samples_divide_the_measured_time() -> None:
@@ -51,6 +62,50 @@ def test_the_kernel_that_was_not_sampled_has_what_is_left() -> None:
         "kernel (not sampled)": pytest.approx(0.6),
     }
     assert summary.functions[0].ns == pytest.approx(0.4 * summary.total_ns)
+
+
+def test_a_function_of_little_own_time_is_there_for_its_callees() -> None:
+    summary = summarise(factories.profile((600, (BURN, MAIN)), (5, (MAIN,)), (395, (ZLIB,))))
+    (main,) = [row for row in summary.functions if row.name == "main"]
+    assert main.ns_with_callees == pytest.approx(0.605 * summary.total_ns)
+    assert summary.too_few == 0
+
+
+def test_the_tree_has_callees_below_their_callers() -> None:
+    summary = summarise(
+        factories.profile(
+            (500, (BURN, BURN, MAIN)), (300, (TCP, SEND, MAIN)), (100, (MAIN,)), (100, (ZLIB,))
+        )
+    )
+    # Of what only calls another, the last is shown.
+    assert [(row.depth, row.name) for row in summary.tree] == [
+        (0, "main"),
+        (1, "burn"),
+        (1, "tcp_sendmsg"),
+        (0, "(no symbol)"),
+    ]
+    shares = [row.ns_with_callees / summary.total_ns for row in summary.tree]
+    assert shares == pytest.approx([0.9, 0.5, 0.3, 0.1])
+
+
+def test_samples_without_frames_have_a_row_and_a_remark() -> None:
+    summary = summarise(
+        factories.interpreted(
+            factories.profile((1000, (BURN, MAIN))), (90, (WORK, HANDLER)), (10, (LATE,))
+        )
+    )
+    assert {row.name: row.ns / summary.total_ns for row in summary.functions} == {
+        "work": pytest.approx(0.9),
+        LATE.function: pytest.approx(0.1),
+        "handler": 0,
+    }
+    assert "10.0% of the samples are without Python frames: it did not stop." in summary.remarks
+
+
+def test_python_whose_functions_are_not_known_is_remarked() -> None:
+    summary = summarise(factories.profile((300, (LOOP, MAIN)), (700, (MAIN,))))
+    (remark,) = summary.remarks
+    assert remark.startswith("30% of the samples are in Python functions whose names are not known")
 
 
 def test_functions_of_an_interpreter_stand_for_its_process() -> None:
@@ -102,6 +157,12 @@ def test_code_without_symbols_is_remarked() -> None:
     assert any("libz.so.1" in remark for remark in summary.remarks)
 
 
+def test_generated_code_without_names_is_remarked_with_the_option() -> None:
+    summary = summarise(factories.profile((500, (GENERATED, MAIN)), (500, (BURN,))))
+    (remark,) = summary.remarks
+    assert remark.endswith("for which Node has the option --perf-basic-prof.")
+
+
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
@@ -148,6 +209,27 @@ def test_the_difference_names_what_was_added_first() -> None:
     assert change.unexplained_ns == pytest.approx(0, abs=100)
     assert [row.is_certain for row in change.functions[1:]] == [False, False]
     assert sum(row.difference_ns for row in change.parts) == pytest.approx(change.difference_ns)
+
+
+def test_few_samples_are_not_none() -> None:
+    first = summarise(factories.profile((980, (MAIN,)), (15, (BURN, MAIN)), (5, (SEND,))))
+    second = summarise(factories.profile((991, (MAIN,)), (9, (BURN, MAIN)), us=100))
+    change = difference(first, second)
+    (burn,) = [row for row in change.functions if row.name == "burn"]
+    assert burn.ns == pytest.approx((1_500, 900))
+    assert burn.samples == (15, 9)
+    assert burn.ns_high[1] > 900
+    assert not burn.is_certain
+    assert "__x64_sys_sendto" not in [row.name for row in change.functions], "few in both"
+
+
+def test_no_sample_is_uncertain() -> None:
+    first = summarise(factories.profile((988, (MAIN,)), (12, (BURN, MAIN))))
+    change = difference(first, summarise(factories.profile((100, (MAIN,)))))
+    (burn,) = [row for row in change.functions if row.name == "burn"]
+    assert burn.ns[1] == 0
+    assert burn.ns_high[1] > burn.ns[0], "of a hundred samples none may be by chance"
+    assert not burn.is_certain
 
 
 def test_equal_profiles_have_no_certain_difference() -> None:

@@ -1,4 +1,4 @@
-//! CPU affinity of threads.
+//! Which cores threads run on, and before which others.
 
 use std::io;
 
@@ -74,6 +74,20 @@ pub fn pin(cores: &[usize]) -> io::Result<()> {
         set.set(core);
     }
     Ok(sched_setaffinity(None, &set)?)
+}
+
+/// Whether the calling thread is put on its core whenever it is ready, before all others there
+/// (`SCHED_FIFO`); otherwise it takes turns with them.
+///
+/// # Errors
+/// `EPERM`: it needs `CAP_SYS_NICE`.
+#[expect(unsafe_code, reason = "there is no safe wrapper")]
+pub fn set_first(is_first: bool) -> io::Result<()> {
+    let policy = if is_first { libc::SCHED_FIFO } else { libc::SCHED_OTHER };
+    let parameters = libc::sched_param { sched_priority: i32::from(is_first) };
+    // SAFETY: the kernel reads the parameters, which live until the call returns.
+    let status = unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) };
+    if status < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 #[cfg(test)]

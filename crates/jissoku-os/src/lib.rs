@@ -24,5 +24,6 @@ pub mod signal;
 pub mod socket;
 pub mod temporary_file;
 pub mod timer;
+pub mod tracee;
 pub mod tsc;
 pub mod uring;

@@ -82,6 +82,11 @@ impl Collector {
         self.programs.insert(pid, program);
     }
 
+    /// Whether a process is one of those that are sampled.
+    pub(crate) fn follows(&mut self, pid: i32) -> bool {
+        self.filter.as_mut().is_none_or(|filter| filter.accepts(pid))
+    }
+
     /// Processes and the names of their first threads.
     pub(crate) fn programs(&self) -> &BTreeMap<i32, String> {
         &self.programs

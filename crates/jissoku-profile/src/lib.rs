@@ -12,6 +12,7 @@ pub mod flame_graph;
 mod frame;
 mod java;
 mod kernel_symbols;
+mod lookout;
 mod module;
 mod perf_map;
 mod process_filter;

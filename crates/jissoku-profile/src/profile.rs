@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::collector::Collector;
 use crate::frame::Frame;
-use crate::python::{INTERPRETER_WAIT_NS, PythonReader};
+use crate::python::{LIBRARY, OUTSIDE, PythonReader, PythonStacks, UNREAD};
 use crate::stacks::Thread;
 use crate::symbols::{Functions, Symbols, symbolize};
 
@@ -15,6 +15,9 @@ pub const SCHEMA: &str = "jissoku.sample/1";
 
 /// A thread belongs to an interpreter if it was met there in at least one of this many times.
 const READ_SHARE_MIN: u64 = 4;
+
+/// With fewer readings than this expected, chance alone can halve them.
+const MISSED_MIN: u128 = 50;
 
 /// Samples of the CPU time of a process tree.
 #[derive(Clone, Debug, Serialize)]
@@ -102,9 +105,9 @@ pub(crate) struct Sampling {
 /// Names everything that was collected.
 pub(crate) fn build(
     mut collector: Collector,
-    python: &PythonReader,
+    python: PythonReader,
     sampling: Sampling,
-    notes: Vec<String>,
+    mut notes: Vec<String>,
 ) -> Profile {
     let mut functions = Functions::default();
     let locations = collector.stacks.locations();
@@ -112,7 +115,7 @@ pub(crate) fn build(
     drop(locations);
     let processes: BTreeMap<i32, usize> =
         collector.programs().keys().enumerate().map(|(index, &pid)| (pid, index)).collect();
-    let interpreted = interpreted(&collector, python, sampling.period, &mut functions);
+    let interpreted = interpreted(&collector, python, sampling, &mut functions, &mut notes);
     let stacks = stacks(&mut collector, &symbols);
     let (frames, stacks, interpreted) = ordered(functions.into_all(), stacks, interpreted);
     let threads = collector.stacks.threads().iter().map(|thread| ThreadName {
@@ -195,34 +198,81 @@ fn ordered(
     (frames, stacks, interpreted)
 }
 
-/// Stacks of threads that were met in Python about as often as they were on a core. Other threads
-/// run native code that Python only started, as a server written in another language does.
+/// Stacks of threads that were met in functions of Python often enough. Others run native code that
+/// Python only started, as a server written in another language does.
 fn interpreted(
     collector: &Collector,
-    python: &PythonReader,
-    period_ns: u64,
+    python: PythonReader,
+    sampling: Sampling,
     functions: &mut Functions,
+    notes: &mut Vec<String>,
 ) -> Vec<Interpreted> {
-    let mut by_thread: BTreeMap<Thread, BTreeMap<&Vec<Frame>, u64>> = BTreeMap::new();
-    for ((pid, tid), stacks) in &python.stacks {
-        let merged = by_thread.entry(collector.thread(*pid, *tid)).or_default();
-        for (frames, count) in stacks {
-            *merged.entry(frames).or_default() += count;
-        }
-    }
     let mut found = Vec::new();
-    for (thread, stacks) in &by_thread {
-        let Some((id, samples)) = collector.stacks.of_thread(thread) else { continue };
+    let looks = python.looks;
+    for (thread, stacks) in python.stacks.into_iter().collect::<BTreeMap<_, _>>() {
+        let Some((id, samples)) = collector.stacks.of_thread(&thread) else { continue };
+        let of = |start: &str| {
+            let is_it = |stack: &Vec<Frame>| is_special(stack, start);
+            stacks.iter().filter(|(stack, _)| is_it(stack)).map(|(_, count)| count).sum::<u64>()
+        };
+        let (outside, unread) = (of(OUTSIDE), of(UNREAD));
         let readings: u64 = stacks.values().sum();
-        if readings * INTERPRETER_WAIT_NS * READ_SHARE_MIN < samples * period_ns {
+        let named = readings - outside - unread;
+        if named * READ_SHARE_MIN < readings {
+            if named + unread > 0 {
+                notes.push(native_only(&thread, [named, unread, readings], &stacks));
+            }
             continue;
         }
-        for (frames, &count) in stacks {
-            let frames = frames.iter().map(|frame| functions.id(frame.clone())).collect();
+        notes.extend(missed(&thread, readings, looks, samples, sampling));
+        for (frames, count) in stacks.into_iter().collect::<BTreeMap<_, _>>() {
+            let frames = frames.into_iter().map(|frame| functions.id(frame)).collect();
             found.push(Interpreted { thread: id, frames, count });
         }
     }
     found
+}
+
+/// Whether a stack stands for something else than functions.
+fn is_special(stack: &[Frame], start: &str) -> bool {
+    matches!(stack, [one] if one.library == LIBRARY && one.function.starts_with(start))
+}
+
+/// Why the functions of a thread that runs Python are native ones.
+fn native_only(
+    thread: &Thread,
+    [named, unread, readings]: [u64; 3],
+    stacks: &PythonStacks,
+) -> String {
+    let reason = stacks.keys().find(|stack| is_special(stack, UNREAD));
+    let reason = reason.and_then(|stack| stack.first()).filter(|_| unread > named);
+    let reason = reason
+        .map_or_else(String::new, |frame| format!(" {}", frame.function.replacen(UNREAD, "(", 1)));
+    format!(
+        "Functions of thread {} are native ones: in {} of {readings} readings it ran functions of \
+         Python whose names are known{reason}.",
+        thread.name, named
+    )
+}
+
+/// A doubt, if a thread was met on a core much less often than it was there by its samples.
+fn missed(
+    thread: &Thread,
+    readings: u64,
+    looks: u64,
+    samples: u64,
+    sampling: Sampling,
+) -> Option<String> {
+    let used_ns = u128::from(samples) * u128::from(sampling.period);
+    let expected = u128::from(looks) * used_ns / u128::from(sampling.duration_ns.max(1));
+    let is_doubtful = expected > MISSED_MIN && u128::from(readings) * 3 < expected * 2;
+    (is_doubtful && sampling.clock == "cpu-time").then(|| {
+        format!(
+            "Functions of Python were read {readings} times in thread {}, where its CPU time makes \
+             {expected} likely: their shares may be wrong.",
+            thread.name
+        )
+    })
 }
 
 #[cfg(test)]

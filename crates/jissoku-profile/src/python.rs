@@ -1,114 +1,217 @@
-//! Python functions of processes that run them: the interpreter's frames, read with py-spy while
-//! the process goes on.
+//! Python functions of processes that run them: the interpreter's frames of the thread that has a
+//! core, read at random times while that thread is stopped.
 //!
-//! CPython from 3.12 can name its functions to the kernel's sampler (`python -X perf`); where it
-//! does, its frames are in the stacks already and nothing is read here.
+//! A function of Python may last less than it takes to read a stack, so a stack that is read while its
+//! thread goes on is of no moment at all. Threads that wait are neither counted nor disturbed.
+
+mod interpreter;
+mod layout;
 
 use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
 
-use py_spy::config::LockingStrategy;
-use py_spy::{Config, PythonSpy};
+use jissoku_os::tracee::Tracee;
+use jissoku_os::{clock, poll};
 
-use crate::frame::{Frame, base_name, tidy_name};
-use crate::perf_map::PerfMap;
-use crate::stacks::THREADS_MAX;
+use crate::frame::Frame;
+use crate::lookout::Had;
+use crate::record::ThreadId;
+use crate::stacks::{THREADS_MAX, Thread};
+use interpreter::{Interpreter, Reading};
 
 /// Mean time between readings of interpreted frames; each waits between a half and one and a half
 /// of it, so that no rhythm of the server can hide from them.
 pub(crate) const INTERPRETER_WAIT_NS: u64 = 5_000_000;
 
-/// Tries to find the interpreter of a process that has just begun.
-const TRIES: u64 = 3;
+/// The library of functions of Python, and of what stands for them.
+pub(crate) const LIBRARY: &str = "[python]";
 
-/// Attempts of one reading. The process runs on while it is read, so half of them fail.
-const ATTEMPTS: u32 = 3;
+/// The name of what a thread does outside of Python.
+pub(crate) const OUTSIDE: &str = "(no Python function)";
 
-/// After this many failed readings in a row a process is given up, if it has ended.
-const FAILURES_MAX: u32 = 50;
+/// Before the reason why functions are not known.
+pub(crate) const UNREAD: &str = "(not read: ";
+
+/// A thread on a core stops within microseconds, one in a system call when that ends.
+const SPIN_NS: u64 = 200_000;
+const STOP_MAX_NS: u64 = 100_000_000;
 
 /// Frames kept of all Python stacks, of up to some hundred bytes each; once they are used up, only the
 /// innermost frame of a new stack is kept.
 const FRAMES_MAX: usize = 50_000;
 
+/// Processes that are known to run Python or not to.
+const PROCESSES_MAX: usize = 1_000;
+
 /// Python stacks of one thread, innermost first, and how often each was met on a core.
 pub(crate) type PythonStacks = HashMap<Vec<Frame>, u64>;
 
-/// Reads the frames of some processes.
-pub(crate) struct PythonReader {
-    processes: Vec<(i32, PythonSpy, u32)>,
-    /// By process and thread.
-    pub(crate) stacks: HashMap<(i32, i32), PythonStacks>,
-    frames: usize,
-    /// Processes that run Python and whose frames could not be read, with the reason.
-    pub(crate) failures: Vec<String>,
+/// A process: its program when it was examined, and its interpreter.
+#[derive(Debug)]
+struct Process {
+    program: Option<PathBuf>,
+    interpreter: Option<Interpreter>,
 }
 
-impl std::fmt::Debug for PythonReader {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("PythonReader").finish_non_exhaustive()
-    }
+/// Reads the frames of some processes.
+#[derive(Debug, Default)]
+pub(crate) struct PythonReader {
+    processes: HashMap<i32, Process>,
+    pub(crate) stacks: HashMap<Thread, PythonStacks>,
+    frames: usize,
+    /// How often it was looked which threads have a core.
+    pub(crate) looks: u64,
+    /// Threads that were asked to stop and had not done so in time.
+    late: Vec<Tracee>,
+    /// Why processes that run Python cannot be read.
+    pub(crate) failures: Vec<String>,
 }
 
 impl PythonReader {
     /// Finds the interpreters among `pids`.
     pub(crate) fn find(pids: &[i32]) -> Self {
-        // The holder of the interpreter's lock is known when its frames are read. Whether a thread was
-        // on a core is known only some time before: with 64 threads most were waiting by then.
-        let config =
-            Config { blocking: LockingStrategy::NonBlocking, gil_only: true, ..Config::default() };
-        let (mut processes, mut failures) = (Vec::new(), Vec::new());
-        for &pid in pids.iter().filter(|&&pid| runs_python(pid) && !PerfMap::path(pid).exists()) {
-            match PythonSpy::retry_new(pid, &config, TRIES) {
-                Ok(spy) => processes.push((pid, spy, 0)),
-                Err(error) => failures.push(format!("Python functions are not named: {error}")),
-            }
+        let mut found = Self::default();
+        for &pid in pids {
+            found.runs_python(pid);
         }
-        failures.dedup();
-        Self { processes, stacks: HashMap::new(), frames: 0, failures }
+        found
     }
 
     /// Whether there is anything to read.
     pub(crate) fn is_empty(&self) -> bool {
-        self.processes.is_empty()
+        self.processes.values().all(|process| process.interpreter.is_none())
     }
 
     /// Forgets what was read so far.
     pub(crate) fn reset(&mut self) {
         self.stacks.clear();
         self.frames = 0;
+        self.looks = 0;
     }
 
     /// Keeps what was read only, not what further readings would need.
     pub(crate) fn release_processes(&mut self) {
-        self.processes = Vec::new();
+        self.processes = HashMap::new();
+        self.late.clear();
     }
 
-    /// Reads the frames of threads that are on a core.
-    pub(crate) fn read(&mut self) {
-        for (pid, spy, failures) in &mut self.processes {
-            let Some(traces) = (0..ATTEMPTS).find_map(|_| spy.get_stack_traces().ok()) else {
-                *failures += 1;
-                continue;
-            };
-            *failures = 0;
-            for trace in traces.iter().filter(|trace| trace.active && !trace.frames.is_empty()) {
-                let tid = trace.os_thread_id.and_then(|tid| i32::try_from(tid).ok());
-                let mut thread = (*pid, tid.unwrap_or(*pid));
-                if self.stacks.len() >= THREADS_MAX && !self.stacks.contains_key(&thread) {
-                    // A thread for each request: further ones count as the first of the process.
-                    thread = (*pid, *pid);
-                }
-                let stacks = self.stacks.entry(thread).or_default();
-                self.frames += count(stacks, trace.frames.iter().map(frame).collect(), self.frames);
-            }
+    /// Whether a process has an interpreter that can be read. One that has begun meanwhile, or runs
+    /// another program now, is examined.
+    pub(crate) fn runs_python(&mut self, pid: i32) -> bool {
+        let program = std::fs::read_link(format!("/proc/{pid}/exe")).ok();
+        if let Some(known) = self.processes.get(&pid).filter(|known| known.program == program) {
+            return known.interpreter.is_some();
         }
-        // A busy process with many threads can fail so often, too.
-        self.processes.retain_mut(|(pid, _, failures)| {
-            let is_kept = *failures < FAILURES_MAX || exists(*pid);
-            *failures %= FAILURES_MAX;
-            is_kept
-        });
+        let interpreter = match Interpreter::find(pid) {
+            Some(Err(reason)) => {
+                let failure = format!("Python functions are not named: {reason}.");
+                if !self.failures.contains(&failure) {
+                    self.failures.push(failure);
+                }
+                None
+            }
+            Some(Ok(found)) => Some(found),
+            None => None,
+        };
+        let is_python = interpreter.is_some();
+        if self.processes.len() >= PROCESSES_MAX {
+            self.processes.clear();
+        }
+        self.processes.insert(pid, Process { program, interpreter });
+        is_python
     }
+
+    /// Reads no more, and says why.
+    pub(crate) fn give_up(&mut self, error: &io::Error) {
+        self.processes.clear();
+        self.failures.push(format!("Python functions are no longer read: {error}."));
+    }
+
+    /// Asks a thread that had a core to stop, if its process has an interpreter.
+    pub(crate) fn ask(&mut self, had: Had) -> Option<Asked> {
+        let (id, tracee) = match had {
+            Had::Unknown => return None,
+            Had::Thread(id) => (id, Some(id.1)),
+            Had::Late(id) => (id, None),
+        };
+        self.processes.get(&id.0)?.interpreter.as_ref()?;
+        Some(Asked { id, tracee: tracee.map(Tracee::interrupt) })
+    }
+
+    /// Waits until a thread has stopped, reads what it is in, and counts that.
+    pub(crate) fn read(&mut self, asked: Asked, thread: Thread) {
+        self.late.retain_mut(|late| late.is_stopped().is_ok_and(|stopped| !stopped));
+        let (pid, tid) = asked.id;
+        let is_same = self.runs_python(pid);
+        let stop = asked.tracee.map(|tracee| tracee.and_then(stopped));
+        let process = self.processes.get_mut(&pid).filter(|_| is_same);
+        let Some(interpreter) = process.and_then(|process| process.interpreter.as_mut()) else {
+            return;
+        };
+        let reading = match stop {
+            None => Reading::Unread("the sampler did not get the core in time"),
+            Some(Ok(Stop::Stopped(tracee))) => {
+                let reading = interpreter.read(tid);
+                drop(tracee);
+                reading
+            }
+            Some(Ok(Stop::Late(tracee))) => {
+                self.late.push(tracee);
+                Reading::Unread("the thread did not stop within 100 ms")
+            }
+            Some(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
+                Reading::Unread("it is not permitted to stop the thread")
+            }
+            // It has ended.
+            Some(Err(_)) => return,
+        };
+        let special = |function: String| {
+            vec![Frame { function, library: LIBRARY.to_owned(), ..Frame::default() }]
+        };
+        let stack = match reading {
+            Reading::Frames(frames) => frames,
+            Reading::Outside => special(OUTSIDE.to_owned()),
+            Reading::Unread(reason) => special(format!("{UNREAD}{reason})")),
+        };
+        self.count(thread, stack);
+    }
+
+    fn count(&mut self, mut thread: Thread, stack: Vec<Frame>) {
+        if self.stacks.len() >= THREADS_MAX && !self.stacks.contains_key(&thread) {
+            thread.name.clear();
+        }
+        let stacks = self.stacks.entry(thread).or_default();
+        self.frames += count(stacks, stack, self.frames);
+    }
+}
+
+/// A thread that was asked to stop; it was not if it could not be known where it was.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) id: ThreadId,
+    tracee: Option<io::Result<Tracee>>,
+}
+
+/// Whether a thread has stopped.
+enum Stop {
+    Stopped(Tracee),
+    Late(Tracee),
+}
+
+fn stopped(mut tracee: Tracee) -> io::Result<Stop> {
+    let start_ns = clock::monotonic_ns();
+    while !tracee.is_stopped()? {
+        let waited_ns = clock::monotonic_ns() - start_ns;
+        if waited_ns > STOP_MAX_NS {
+            return Ok(Stop::Late(tracee));
+        }
+        if waited_ns > SPIN_NS {
+            let _woken = poll::wait_readable(&[], Some(Duration::from_micros(100)))?;
+        }
+    }
+    Ok(Stop::Stopped(tracee))
 }
 
 /// Counts a stack, where `kept` frames are kept so far; returns how many more that makes.
@@ -123,28 +226,6 @@ fn count(stacks: &mut PythonStacks, mut stack: Vec<Frame>, kept: usize) -> usize
         0
     }) += 1;
     added
-}
-
-fn exists(pid: i32) -> bool {
-    std::path::Path::new(&format!("/proc/{pid}")).exists()
-}
-
-/// Whether a process runs CPython, by its program and its libraries.
-fn runs_python(pid: i32) -> bool {
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    maps.lines().any(|line| {
-        let name = line.rsplit('/').next().unwrap_or_default();
-        line.contains('/') && (name.starts_with("libpython3") || name.starts_with("python3"))
-    })
-}
-
-fn frame(frame: &py_spy::Frame) -> Frame {
-    Frame {
-        function: tidy_name(&frame.name),
-        library: "[python]".to_owned(),
-        file: base_name(&frame.filename),
-        line: u32::try_from(frame.line).unwrap_or(0),
-    }
 }
 
 #[cfg(test)]
@@ -164,5 +245,13 @@ mod tests {
         assert_eq!(count(&mut stacks, stack(3), FRAMES_MAX), 0);
         assert_eq!(stacks[&stack(1)], 2);
         assert_eq!(stacks[&stack(2)[..1]], 2);
+    }
+
+    #[test]
+    fn a_process_without_an_interpreter_is_not_read() {
+        let own = i32::try_from(std::process::id()).expect("a process number");
+        let mut reader = PythonReader::find(&[own, i32::MAX]);
+        assert!(reader.is_empty() && reader.failures.is_empty());
+        assert!(!reader.runs_python(own));
     }
 }

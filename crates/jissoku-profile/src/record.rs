@@ -11,9 +11,13 @@ const THROTTLE: u32 = 5;
 const FORK: u32 = 7;
 const SAMPLE: u32 = 9;
 const MMAP2: u32 = 10;
+const SWITCH: u32 = 14;
+const SWITCH_CPU_WIDE: u32 = 15;
 
 /// `PERF_RECORD_MISC_COMM_EXEC`.
 const MISC_COMM_EXEC: u16 = 1 << 13;
+/// `PERF_RECORD_MISC_SWITCH_OUT`.
+const MISC_SWITCH_OUT: u16 = 1 << 13;
 const PROTECTION_EXECUTE: u32 = 4;
 
 /// `PERF_CONTEXT_*`: values above this are no addresses, but say what follows.
@@ -169,6 +173,39 @@ pub fn parse(record: &[u8], layout: Layout) -> Option<Record<'_>> {
         THROTTLE => Record::Throttle,
         _ => Record::Other,
     })
+}
+
+/// A process and one of its threads.
+pub type ThreadId = (i32, i32);
+
+/// What a record says of the thread that has the core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// The thread.
+    pub id: ThreadId,
+    /// When that was, by the clock of the kernel's samples.
+    pub time_ns: u64,
+    /// It is taken off the core, or else has it.
+    pub is_end: bool,
+}
+
+/// What a record says of the thread that has the core; `None` for most records.
+#[must_use]
+pub fn turn(record: &[u8]) -> Option<Turn> {
+    let mut fields = Fields { bytes: record };
+    let kind = fields.u32()?;
+    let (misc, _size) = (fields.u16()?, fields.u16()?);
+    match kind {
+        SWITCH => {}
+        // An address, or the other thread of the switch.
+        SAMPLE | SWITCH_CPU_WIDE => {
+            let _other = fields.u64()?;
+        }
+        _ => return None,
+    }
+    let id = (fields.i32()?, fields.i32()?);
+    let is_end = kind != SAMPLE && misc & MISC_SWITCH_OUT != 0;
+    Some(Turn { id, time_ns: fields.u64()?, is_end })
 }
 
 fn sample(mut fields: Fields<'_>, layout: Layout) -> Option<Sample<'_>> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
 use jissoku_os::perf::{self, Clock, Event, EventOptions, Ring, Scope, Subject};
@@ -12,6 +12,7 @@ use jissoku_os::{affinity, clock, descriptors, memory, poll, process};
 
 use crate::collector::Collector;
 use crate::java;
+use crate::lookout::{Had, Lookout, Turns};
 use crate::process_filter::ProcessFilter;
 use crate::profile::{self, Profile, Sampling};
 use crate::python::{INTERPRETER_WAIT_NS, PythonReader};
@@ -24,6 +25,9 @@ const RING_SIZE_MIN: usize = 64 << 10;
 
 /// The longest time between readings.
 const WAIT_MAX: Duration = Duration::from_millis(100);
+
+/// How often records are taken while frames of Python are read. Until then they are held, a MiB or so.
+const DRAIN_NS: u64 = 50_000_000;
 
 /// How often it is checked that the target is alive.
 const ALIVE_NS: u64 = 500_000_000;
@@ -74,9 +78,8 @@ pub fn sample(
     }
     let mut notes = Vec::new();
     let python = if plan.interpreters { &pids[..] } else { &[] };
-    let mut python = PythonReader::find(python);
-    notes.append(&mut python.failures);
-    let opened = open_all(plan, &mut notes)?;
+    let python = PythonReader::find(python);
+    let mut opened = open_all(plan, !python.is_empty(), &mut notes)?;
     let layout = if plan.stack_size == 0 { Layout::CallChain } else { Layout::WithStack };
     let filter = opened.is_of_cores.then(ProcessFilter::default);
     let mut collector = Collector::new(layout, filter);
@@ -86,7 +89,10 @@ pub fn sample(
         collector.add_process(pid, &threads(pid));
     }
     on_start();
-    let mut state = State { opened, collector, python, notes, counted_before_ns: Some(0) };
+    let lookout = Lookout::new().map_err(|error| format!("no timer can be set: {error}"))?;
+    let random = clock::monotonic_ns() | 1;
+    let counted_before_ns = Some(0);
+    let mut state = State { opened, collector, python, lookout, random, notes, counted_before_ns };
     let duration_ns = state.watch(plan, &mut controls);
     let counted_ns = state.counted_ns(plan.clock);
     let State { opened, mut collector, mut python, mut notes, .. } = state;
@@ -101,10 +107,11 @@ pub fn sample(
     drop(opened);
     collector.release_unwind_information();
     python.release_processes();
+    notes.append(&mut python.failures);
     memory::release_free();
     notes.extend(java::write_perf_maps(collector.with_generated_code()));
     notes.extend(remarks(&collector, sampling));
-    Ok(profile::build(collector, &python, sampling, notes))
+    Ok(profile::build(collector, python, sampling, notes))
 }
 
 /// Everything that grows while sampling.
@@ -112,6 +119,8 @@ struct State {
     opened: Opened,
     collector: Collector,
     python: PythonReader,
+    lookout: Lookout,
+    random: u64,
     notes: Vec<String>,
     /// What the events had counted when the measurement began.
     counted_before_ns: Option<u64>,
@@ -127,8 +136,8 @@ impl State {
     /// Reads until time is up, and returns for how long, in nanoseconds.
     fn watch(&mut self, plan: &Plan, controls: &mut Controls<'_>) -> u64 {
         let mut start_ns = clock::monotonic_ns();
-        let mut random = start_ns | 1;
         let mut alive_ns = start_ns;
+        let mut drained_ns = start_ns;
         let mut is_paused = false;
         loop {
             let now_ns = clock::monotonic_ns();
@@ -143,31 +152,77 @@ impl State {
                     break;
                 }
             }
-            let no_python = is_paused || self.python.is_empty();
-            let wait = if no_python { WAIT_MAX } else { interpreter_wait(&mut random) };
-            let wait = left_ns.map_or(wait, |left| wait.min(Duration::from_nanos(left)));
             let sources = [controls.stop.as_fd(), controls.reset.as_fd(), controls.pause.as_fd()];
-            let woken = poll::wait_readable(&sources, Some(wait)).unwrap_or_default();
+            let woken = if is_paused || self.python.is_empty() {
+                let wait =
+                    left_ns.map_or(WAIT_MAX, |left| WAIT_MAX.min(Duration::from_nanos(left)));
+                poll::wait_readable(&sources, Some(wait)).unwrap_or_default()
+            } else {
+                self.look(&sources, left_ns).unwrap_or_else(|error| self.give_up_python(&error))
+            };
             if woken.get(2) == Some(&true) && controls.pause.count() % 2 == 1 {
                 is_paused = !is_paused;
                 self.set_paused(is_paused);
             }
-            if !is_paused {
-                self.python.read();
+            if is_paused || self.python.is_empty() || now_ns - drained_ns >= DRAIN_NS {
+                drained_ns = now_ns;
+                self.drain();
             }
-            self.opened.drain(&mut self.collector);
             if woken.first() == Some(&true) {
                 break;
             }
             if woken.get(1) == Some(&true) && controls.reset.count() > 0 {
+                self.drain();
                 self.collector.reset();
                 self.python.reset();
                 self.counted_before_ns = self.opened.count();
                 start_ns = clock::monotonic_ns();
             }
         }
-        self.opened.drain(&mut self.collector);
+        self.drain();
         clock::monotonic_ns() - start_ns
+    }
+
+    /// Takes all records. That takes time, which others may need.
+    fn drain(&mut self) {
+        Lookout::rest();
+        self.opened.drain(&mut self.collector);
+    }
+
+    /// Waits until a random moment, and reads the frames of the thread that has a core then; returns
+    /// which of `sources` are readable.
+    fn look(&mut self, sources: &[BorrowedFd<'_>], left_ns: Option<u64>) -> io::Result<Vec<bool>> {
+        let Self { opened, collector, python, lookout, random, .. } = self;
+        let wait_ns = INTERPRETER_WAIT_NS / 2 + next(random) % INTERPRETER_WAIT_NS;
+        let at = usize::try_from(next(random)).unwrap_or(0) % opened.looked_at.len().max(1);
+        let ring = opened.looked_at.get(at).copied().unwrap_or(0);
+        let moment_ns = lookout.go(opened.cores[ring], wait_ns.min(left_ns.unwrap_or(wait_ns)))?;
+        let all: Vec<BorrowedFd<'_>> =
+            sources.iter().copied().chain([lookout.timer.as_fd()]).collect();
+        let mut woken = poll::wait_readable(&all, None)?;
+        let is_due = woken.pop() == Some(true);
+        let had = if is_due { opened.had(ring, moment_ns) } else { Had::Unknown };
+        let asked = python.ask(had);
+        lookout.return_home()?;
+        if is_due {
+            python.looks += 1;
+        }
+        if let Some(asked) = asked {
+            let (pid, tid) = asked.id;
+            python.read(asked, collector.thread(pid, tid));
+        } else if let Had::Thread((pid, _)) | Had::Late((pid, _)) = had
+            && collector.follows(pid)
+        {
+            python.runs_python(pid);
+        }
+        Ok(woken)
+    }
+
+    /// Notes why no frames are read from now on.
+    fn give_up_python(&mut self, error: &io::Error) -> Vec<bool> {
+        let _home = self.lookout.return_home();
+        self.python.give_up(error);
+        Vec::new()
     }
 
     fn set_paused(&mut self, is_paused: bool) {
@@ -185,16 +240,23 @@ fn is_alive(pid: i32) -> bool {
 }
 
 /// Marsaglia's xorshift: which numbers come matters less than that they have no period.
-fn interpreter_wait(random: &mut u64) -> Duration {
+fn next(random: &mut u64) -> u64 {
     *random ^= *random << 13;
     *random ^= *random >> 7;
     *random ^= *random << 17;
-    Duration::from_nanos(INTERPRETER_WAIT_NS / 2 + *random % INTERPRETER_WAIT_NS)
+    *random
 }
 
 /// Events of cores or of all threads, and a ring buffer for each core.
 struct Opened {
     rings: Vec<Ring>,
+    /// Of each, which core it is of, and who has that.
+    cores: Vec<usize>,
+    turns: Vec<Turns>,
+    /// Those whose cores the target may use.
+    looked_at: Vec<usize>,
+    /// Records that were read and are yet to be taken.
+    held: Vec<Vec<u8>>,
     events: Vec<Event>,
     scope: Scope,
     /// They are of everything that runs on the cores.
@@ -202,7 +264,33 @@ struct Opened {
 }
 
 impl Opened {
-    fn set_enabled(&self, is_enabled: bool) -> io::Result<()> {
+    fn new(scope: Scope, is_of_cores: bool) -> Self {
+        Self {
+            rings: Vec::new(),
+            cores: Vec::new(),
+            turns: Vec::new(),
+            looked_at: Vec::new(),
+            held: Vec::new(),
+            events: Vec::new(),
+            scope,
+            is_of_cores,
+        }
+    }
+
+    /// Maps the ring buffer of a core's event.
+    fn map(&mut self, event: Event, core: usize, is_looked_at: bool) -> io::Result<()> {
+        if is_looked_at {
+            self.looked_at.push(self.rings.len());
+        }
+        self.rings.push(Ring::map(event, RING_SIZE_MIN, RING_SIZE)?);
+        self.cores.push(core);
+        self.turns.push(Turns::default());
+        Ok(())
+    }
+
+    fn set_enabled(&mut self, is_enabled: bool) -> io::Result<()> {
+        // Meanwhile nothing says which threads have the cores.
+        self.turns.fill_with(Turns::default);
         let set = if is_enabled { Event::enable } else { Event::disable };
         self.rings.iter().map(Ring::event).chain(&self.events).try_for_each(set)
     }
@@ -217,20 +305,36 @@ impl Opened {
     }
 
     fn drain(&mut self, collector: &mut Collector) {
-        for ring in &mut self.rings {
-            ring.drain(|record| collector.on_record(record));
+        for record in self.held.drain(..) {
+            collector.on_record(&record);
+        }
+        for (ring, turns) in self.rings.iter_mut().zip(&mut self.turns) {
+            ring.drain(|record| {
+                turns.on_record(record);
+                collector.on_record(record);
+            });
         }
         collector.forget_ended();
     }
+
+    /// Who had a core at a moment. Records are held, for unwinding takes time that is the target's here.
+    fn had(&mut self, ring: usize, moment_ns: u64) -> Had {
+        let Self { rings, turns, held, .. } = self;
+        rings[ring].drain(|record| {
+            turns[ring].on_record(record);
+            held.push(record.to_vec());
+        });
+        turns[ring].at(moment_ns)
+    }
 }
 
-fn open_all(plan: &Plan, notes: &mut Vec<String>) -> Result<Opened, String> {
-    if let Ok(opened) = try_open_cores(plan) {
+fn open_all(plan: &Plan, switches: bool, notes: &mut Vec<String>) -> Result<Opened, String> {
+    if let Ok(opened) = try_open_cores(plan, switches) {
         return Ok(opened);
     }
     let mut scope = plan.scope;
     loop {
-        match try_open(plan, scope) {
+        match try_open(plan, scope, switches) {
             Ok(opened) => {
                 if opened.scope == Scope::UserSpace {
                     notes.push("The kernel was not sampled: its part is what is left.".to_owned());
@@ -269,37 +373,38 @@ fn refusal(error: &io::Error, clock: Clock) -> String {
 ///
 /// Events of threads add 18 to 38 % to the CPU time of servers that sleep after each request: a
 /// timer is set and cancelled each time (docs/decisions/0040).
-fn try_open_cores(plan: &Plan) -> io::Result<Opened> {
-    let options = event_options(plan, plan.scope);
-    let tids = tree(&plan.roots)?.into_iter().flat_map(threads);
-    // A thread may have ended meanwhile.
-    let cores: BTreeSet<usize> =
-        tids.filter_map(|tid| affinity::of_thread(tid).ok()).flatten().collect();
-    let mut opened =
-        Opened { rings: Vec::new(), events: Vec::new(), scope: plan.scope, is_of_cores: true };
-    for core in cores {
-        let event = perf::open(Subject::Core, core, &options)?;
-        opened.rings.push(Ring::map(event, RING_SIZE_MIN, RING_SIZE)?);
+fn try_open_cores(plan: &Plan, switches: bool) -> io::Result<Opened> {
+    let options = event_options(plan, plan.scope, switches);
+    let mut opened = Opened::new(plan.scope, true);
+    for core in target_cores(plan)? {
+        opened.map(perf::open(Subject::Core, core, &options)?, core, true)?;
     }
     Ok(opened)
 }
 
-fn event_options(plan: &Plan, scope: Scope) -> EventOptions {
+fn target_cores(plan: &Plan) -> io::Result<BTreeSet<usize>> {
+    let tids = tree(&plan.roots)?.into_iter().flat_map(threads);
+    // A thread may have ended meanwhile.
+    Ok(tids.filter_map(|tid| affinity::of_thread(tid).ok()).flatten().collect())
+}
+
+fn event_options(plan: &Plan, scope: Scope, switches: bool) -> EventOptions {
     EventOptions {
         clock: plan.clock,
         period: period(plan),
         scope,
         stack_size: plan.stack_size,
         wakeup_size: u32::try_from(RING_SIZE / 2).unwrap_or(u32::MAX),
+        switches,
     }
 }
 
 /// Opens an event for each thread and core. Threads that begin meanwhile are found by looking
 /// again; those that begin later inherit.
-fn try_open(plan: &Plan, scope: Scope) -> io::Result<Opened> {
-    let options = event_options(plan, scope);
-    let cores = affinity::online()?;
-    let mut opened = Opened { rings: Vec::new(), events: Vec::new(), scope, is_of_cores: false };
+fn try_open(plan: &Plan, scope: Scope, switches: bool) -> io::Result<Opened> {
+    let options = event_options(plan, scope, switches);
+    let (cores, theirs) = (affinity::online()?, target_cores(plan)?);
+    let mut opened = Opened::new(scope, false);
     let mut seen = BTreeSet::new();
     loop {
         let all = tree(&plan.roots)?.into_iter().flat_map(threads);
@@ -309,7 +414,7 @@ fn try_open(plan: &Plan, scope: Scope) -> io::Result<Opened> {
         }
         for tid in new {
             seen.insert(tid);
-            match open_thread(tid, &cores, &options, &mut opened) {
+            match open_thread(tid, (&cores, &theirs), &options, &mut opened) {
                 // A thread may end between listing and opening.
                 Err(error) if error.raw_os_error() == Some(NO_SUCH_PROCESS) => {}
                 other => other?,
@@ -327,7 +432,7 @@ const NO_SUCH_PROCESS: i32 = 3;
 
 fn open_thread(
     tid: i32,
-    cores: &[usize],
+    (cores, theirs): (&[usize], &BTreeSet<usize>),
     options: &EventOptions,
     opened: &mut Opened,
 ) -> io::Result<()> {
@@ -335,8 +440,8 @@ fn open_thread(
     let events: Vec<Event> =
         cores.iter().map(|&core| perf::open(subject, core, options)).collect::<io::Result<_>>()?;
     if opened.rings.is_empty() {
-        for event in events {
-            opened.rings.push(Ring::map(event, RING_SIZE_MIN, RING_SIZE)?);
+        for (event, &core) in events.into_iter().zip(cores) {
+            opened.map(event, core, theirs.contains(&core))?;
         }
         return Ok(());
     }

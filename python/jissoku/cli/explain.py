@@ -278,4 +278,4 @@ def profile(request: ProfileRequest, output: Output) -> int:
         found = run_profile(config, show)
     if found is None:
         return ExitCode.INTERRUPTED
-    return write_profile_report(config.folder, as_json=output.as_json)
+    return write_profile_report(config.folder, as_json=output.as_json, sort=request.sort)

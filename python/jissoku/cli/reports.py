@@ -42,13 +42,17 @@ def write_report(folder: Path, *, as_json: bool, is_brief: bool = False) -> int:
     return _code((one.status for one in summary.targets), is_decided=is_decided)
 
 
-def write_profile_report(folder: Path, *, as_json: bool, quiet: bool = False) -> int:
+def write_profile_report(
+    folder: Path, *, as_json: bool, quiet: bool = False, sort: str = "self"
+) -> int:
     """Writes the reports of a folder's profiles, and prints one of them unless `quiet`."""
-    write_profile_reports(folder, flame_graph)
+    graphs = write_profile_reports(folder, flame_graph, sort)
     if as_json:
         click.echo((folder / "profile.json").read_text(encoding="utf-8"), nl=False)
     elif not quiet:
         click.echo((folder / "profile.txt").read_text(encoding="utf-8"), nl=False)
+        for graph in graphs:
+            click.echo(f"Flame graph: {graph.absolute().as_uri()}")
         click.echo(f"Report: {folder / 'profile.html'}")
     return ExitCode.OK
 

@@ -6,11 +6,15 @@ divide it. Intervals are those of counts: Wilson's score interval of a share (Wi
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from math import sqrt
 
 from jissoku.model.profile import (
     KERNEL,
+    PYTHON,
+    SAMPLES_MIN,
+    UNREAD,
     DifferenceRow,
     Frame,
     Profile,
@@ -18,15 +22,14 @@ from jissoku.model.profile import (
     ProfileRow,
     ProfileSummary,
     SampledStack,
+    TreeRow,
+    WeightedStack,
 )
 from jissoku.model.profile_observation import ProfileObservation
 from jissoku.model.wording import plural
 
 # Normal quantile of a two-sided interval of 95 %.
 Z = 1.959964
-
-# With fewer samples an interval reaches from a third to three times the value.
-SAMPLES_MIN = 10
 
 # Samples and accounting may differ by this part before it is said: a timer's ticks in the kernel
 # fall where interrupts are allowed again, and the window's edges are a millisecond apart.
@@ -48,6 +51,16 @@ USER_SPACE = "user space"
 KERNEL_UNSEEN = "kernel (not sampled)"
 TOO_SHORT = "not sampled: processes end too soon"
 
+# Branches of the tree that are smaller are not shown; nor are functions nearly all of whose time is
+# in one that they call.
+BRANCH_MIN = 0.02
+CHAIN_MIN = 0.97
+
+NOWHERE = ("[unknown]", "")
+
+# In which function every interpreter of Python executes.
+PYTHON_LOOP = "_PyEval_EvalFrameDefault"
+
 # Not code of a target: the kernel, and addresses without a file.
 OUTSIDE = {KERNEL, "[unknown]", ""}
 
@@ -68,14 +81,14 @@ def wilson(count: float, total: float) -> tuple[float, float]:
 
 def summarise(profile: Profile) -> ProfileSummary:
     samples = profile.samples
-    total = sample_total(profile)
-    costs = _Costs(profile, total)
-    native_self, native_with = _count_functions(profile, profile.samples.stacks)
-    native = costs.rows(native_self, native_with)
-    functions = _functions(profile, costs) if samples.interpreted else native
+    costs = _Costs(profile)
+    native = costs.functions(samples.native)
+    functions = costs.functions(samples.as_written)
+    shown = [key for key, counts in functions.items() if counts.met >= SAMPLES_MIN]
     sampled_ns = None
     if samples.clock == "cpu-time":
         sampled_ns = samples.samples * samples.period / profile.requests
+    rows = costs.counted(functions)
     return ProfileSummary(
         profile=profile,
         total_ns=profile.cpu_ns_per_request,
@@ -83,10 +96,11 @@ def summarise(profile: Profile) -> ProfileSummary:
         parts=_parts(profile, costs),
         libraries=costs.rows(_count(profile, lambda frame: (frame.library, ""))),
         threads=costs.rows(_threads(profile)),
-        functions=tuple(row for row in functions if row.samples >= SAMPLES_MIN),
-        native=native if samples.interpreted else (),
-        lines=costs.rows(_lines(profile)),
-        too_few=sum(row.ns for row in functions if row.samples < SAMPLES_MIN),
+        functions=tuple(row for row in rows if (row.name, row.place) in shown),
+        native=costs.counted(native) if samples.interpreted else (),
+        tree=tuple(_tree(profile, costs)),
+        lines=_lines(profile, costs),
+        too_few=sum(row.ns for row in rows if (row.name, row.place) not in shown),
         remarks=tuple(_remarks(profile, sampled_ns)),
     )
 
@@ -97,7 +111,8 @@ def user_functions(profile: Sampled) -> tuple[ProfileRow, ...]:
     Without the kernel's, and without those that have too few samples for a value. Interpreted
     functions have the time of the native code and system calls that they make.
     """
-    rows = _functions(profile, _Costs(profile, sample_total(profile)))
+    costs = _Costs(profile)
+    rows = costs.counted(costs.functions(profile.samples.as_written))
     return tuple(
         row for row in rows if row.samples >= SAMPLES_MIN and row.place not in OUTSIDE and row.ns
     )
@@ -125,46 +140,64 @@ def system_call(frames: Iterable[Frame]) -> str:
     return CALL_PREFIX.sub("", inner[0], count=1)
 
 
+@dataclass(slots=True)
+class _Counts:
+    """Samples of a function; and how often it, and it or a callee of it, was met."""
+
+    own: float = 0.0
+    count: int = 0
+    with_callees: float = 0.0
+    met: int = 0
+
+
 class _Costs:
     """Turns counts of one profile into rows."""
 
-    def __init__(self, profile: Sampled, total: float) -> None:
-        self._total = total
+    def __init__(self, profile: Sampled) -> None:
+        self._frames = profile.samples.frames
+        self._total = sample_total(profile)
         self._ns = profile.cpu_ns_per_request
+
+    def ns(self, samples: float) -> float:
+        """CPU time per request that this many samples stand for."""
+        return samples / self._total * self._ns if self._total else 0.0
 
     def row(self, key: Key, count: float, samples: int, with_callees: float | None) -> ProfileRow:
         """A row of a share `count / total` that rests on this many samples."""
         total = self._total
-        share = count / total if total else 0.0
         # Of interpreted functions fewer readings were taken than samples.
         low, high = wilson(samples, total * samples / count if count else total)
         return ProfileRow(
             name=key[0],
             place=key[1],
             samples=samples,
-            ns=share * self._ns,
+            ns=self.ns(count),
             ns_low=low * self._ns,
             ns_high=high * self._ns,
-            ns_with_callees=None
-            if with_callees is None or not total
-            else with_callees / total * self._ns,
+            ns_with_callees=None if with_callees is None else self.ns(with_callees),
         )
 
-    def rows(
-        self, counts: Mapping[Key, int], with_callees: Mapping[Key, int] | None = None
-    ) -> tuple[ProfileRow, ...]:
+    def rows(self, counts: Mapping[Key, int]) -> tuple[ProfileRow, ...]:
         """Rows of counts of samples, most expensive first."""
-        keys = set(counts) | set(with_callees or ())
-        rows = [
-            self.row(
-                key,
-                counts.get(key, 0),
-                counts.get(key, 0),
-                with_callees.get(key, 0) if with_callees is not None else None,
-            )
-            for key in keys
-        ]
-        return in_order(rows)
+        return in_order(self.row(key, count, count, None) for key, count in counts.items())
+
+    def functions(self, stacks: Iterable[WeightedStack]) -> dict[Key, _Counts]:
+        """Samples by function; a recursive function counts once."""
+        counts: dict[Key, _Counts] = defaultdict(_Counts)
+        for stack in stacks:
+            keys = [_key(self._frames[index]) for index in stack.frames] or [NOWHERE]
+            counts[keys[0]].own += stack.samples
+            counts[keys[0]].count += stack.count
+            for key in set(keys):
+                counts[key].with_callees += stack.samples
+                counts[key].met += stack.count
+        return counts
+
+    def counted(self, counts: Mapping[Key, _Counts]) -> tuple[ProfileRow, ...]:
+        """Rows of functions, most expensive first."""
+        return in_order(
+            self.row(key, one.own, one.count, one.with_callees) for key, one in counts.items()
+        )
 
 
 def in_order(rows: Iterable[ProfileRow]) -> tuple[ProfileRow, ...]:
@@ -185,50 +218,55 @@ def _count(profile: Profile, key: Callable[[Frame], Key]) -> Counter[Key]:
     counts: Counter[Key] = Counter()
     for stack in profile.samples.stacks:
         frames = _frames(profile, stack)
-        counts[key(frames[0]) if frames else ("[unknown]", "")] += stack.count
+        counts[key(frames[0]) if frames else NOWHERE] += stack.count
     return counts
 
 
-def _count_functions(
-    profile: Sampled, stacks: Iterable[SampledStack]
-) -> tuple[Counter[Key], Counter[Key]]:
-    """Samples by function, and the same with callees; a recursive function counts once."""
-    own: Counter[Key] = Counter()
-    with_callees: Counter[Key] = Counter()
-    for stack in stacks:
-        keys = [_key(frame) for frame in _frames(profile, stack)] or [("[unknown]", "")]
-        own[keys[0]] += stack.count
-        for key in set(keys):
-            with_callees[key] += stack.count
-    return own, with_callees
+@dataclass(slots=True)
+class _Node:
+    """A function where it was called on one way, and what it called."""
+
+    counts: _Counts = field(default_factory=_Counts)
+    callees: dict[Key, "_Node"] = field(default_factory=dict)
 
 
-def _functions(profile: Sampled, costs: _Costs) -> tuple[ProfileRow, ...]:
-    """Interpreted functions of threads that were read, native ones of all others."""
-    samples = profile.samples
-    read = {stack.thread for stack in samples.interpreted}
-    unread = [stack for stack in samples.stacks if stack.thread not in read]
-    own, with_callees = _count_functions(profile, unread)
-    rows = list(costs.rows(own, with_callees))
-    by_thread: dict[int, int] = defaultdict(int)
-    for stack in samples.stacks:
-        by_thread[stack.thread] += stack.count
-    shares: dict[Key, list[float]] = defaultdict(lambda: [0.0, 0, 0.0])
-    for thread in sorted(read):
-        mine = [stack for stack in samples.interpreted if stack.thread == thread]
-        readings = sum(stack.count for stack in mine)
-        weight = by_thread[thread] / readings if readings else 0.0
-        for one in mine:
-            keys = [_key(samples.frames[index]) for index in one.frames]
-            shares[keys[0]][0] += one.count * weight
-            shares[keys[0]][1] += one.count
-            for key in set(keys):
-                shares[key][2] += one.count * weight
-    rows += [
-        costs.row(key, count, int(readings), inclusive)
-        for key, (count, readings, inclusive) in shares.items()
-    ]
-    return in_order(rows)
+def _tree(profile: Profile, costs: _Costs) -> Iterable[TreeRow]:
+    root = _Node()
+    for stack in profile.samples.as_written:
+        node, before = root, None
+        for index in reversed(stack.frames):
+            key = _key(profile.samples.frames[index])
+            # A function that calls itself is one.
+            if key != before:
+                node = node.callees.setdefault(key, _Node())
+                node.counts.with_callees += stack.samples
+                node.counts.met += stack.count
+            before = key
+        node.counts.own += stack.samples
+    least = BRANCH_MIN * sample_total(profile)
+    return _branches(root, 0, max(least, 1.0), costs)
+
+
+def _branches(node: _Node, depth: int, least: float, costs: _Costs) -> Iterable[TreeRow]:
+    """Large branches; of functions that only call one another, the last."""
+    order = sorted(node.callees.items(), key=lambda item: (-item[1].counts.with_callees, item[0]))
+    for (name, place), callee in order:
+        counts = callee.counts
+        if counts.with_callees < least or counts.met < SAMPLES_MIN:
+            return
+        largest = max((one.counts.with_callees for one in callee.callees.values()), default=0.0)
+        if largest >= CHAIN_MIN * counts.with_callees:
+            yield from _branches(callee, depth, least, costs)
+            continue
+        yield TreeRow(
+            depth=depth,
+            name=name,
+            place=place,
+            samples=counts.met,
+            ns=costs.ns(counts.own),
+            ns_with_callees=costs.ns(counts.with_callees),
+        )
+        yield from _branches(callee, depth + 1, least, costs)
 
 
 def _parts(profile: Profile, costs: _Costs) -> tuple[ProfileRow, ...]:
@@ -251,14 +289,16 @@ def _threads(profile: Profile) -> Counter[Key]:
     return counts
 
 
-def _lines(profile: Profile) -> Counter[Key]:
-    """Source lines of innermost functions, where there is debug information."""
-    counts: Counter[Key] = Counter()
-    for stack in profile.samples.stacks:
-        frames = _frames(profile, stack)
-        if frames and frames[0].file and frames[0].line:
-            counts[f"{frames[0].file}:{frames[0].line}", frames[0].name] += stack.count
-    return counts
+def _lines(profile: Profile, costs: _Costs) -> tuple[ProfileRow, ...]:
+    """Source lines of innermost functions, where they are known."""
+    counts: dict[Key, _Counts] = defaultdict(_Counts)
+    for stack in profile.samples.as_written:
+        frame = profile.samples.frames[stack.frames[0]] if stack.frames else None
+        if frame is not None and frame.file and frame.line:
+            line = counts[f"{frame.file}:{frame.line}", frame.name]
+            line.own += stack.samples
+            line.count += stack.count
+    return in_order(costs.row(key, one.own, one.count, None) for key, one in counts.items())
 
 
 def _remarks(profile: Profile, sampled_ns: float | None) -> Iterable[str]:
@@ -286,12 +326,46 @@ def _remarks(profile: Profile, sampled_ns: float | None) -> Iterable[str]:
                 f" accounting to {profile.cpu_ns_per_request / 1e3:,.1f} µs ({off:+.0%}): shares"
                 " may be off by as much."
             )
+    yield from _without_python(profile)
     without = _unnamed(profile)
     if without and samples.samples and sum(without.values()) > AGREEMENT_MAX * samples.samples:
         worst = max(sorted(without), key=lambda library: without[library])
         yield (
             f"{sum(without.values()) / samples.samples:.0%} of the samples are in code without"
-            f" symbols, most in {worst}: install its debug symbols to see functions."
+            f" symbols, most in {worst}: "
+            + (
+                "it was generated at run time, for which Node has the option --perf-basic-prof."
+                if worst == "[jit]"
+                else "install its debug symbols to see functions."
+            )
+        )
+
+
+def _without_python(profile: Profile) -> Iterable[str]:
+    """How much of the CPU time has no functions of Python though Python ran, and why."""
+    samples = profile.samples
+    reasons: Counter[str] = Counter()
+    for one in samples.interpreted:
+        frame = samples.frames[one.frames[0]]
+        if frame.library == PYTHON and frame.function.startswith(UNREAD):
+            reasons[frame.function.removeprefix(UNREAD).removesuffix(")")] += one.count
+    readings = sum(one.count for one in samples.interpreted)
+    for reason, count in sorted(reasons.items()):
+        yield f"{count / readings:.1%} of the samples are without Python frames: {reason}."
+    loop = {at for at, frame in enumerate(samples.frames) if frame.function == PYTHON_LOOP}
+    read = {one.thread for one in samples.interpreted}
+    named = {at for at, frame in enumerate(samples.frames) if frame.library == PYTHON}
+    without = sum(
+        stack.count
+        for stack in samples.stacks
+        if stack.thread not in read
+        and not loop.isdisjoint(stack.frames)
+        and named.isdisjoint(stack.frames)
+    )
+    if without > AGREEMENT_MAX * samples.samples:
+        yield (
+            f"{without / samples.samples:.0%} of the samples are in Python functions whose names"
+            " are not known: the functions shown are those of the interpreter."
         )
 
 
@@ -315,40 +389,53 @@ DIFFERENCE_MIN = 0.01
 
 def difference(first: ProfileSummary, second: ProfileSummary) -> ProfileDifference:
     """The second less the first, by part, library and function."""
+    both = (first.profile, second.profile)
     whole = second.total_ns - first.total_ns
     is_divisible = abs(whole) >= DIFFERENCE_MIN * first.total_ns
     divisor = whole if is_divisible else None
-    functions = _rows(first.functions, second.functions, divisor)
+    functions = _rows(both, [_all_functions(profile) for profile in both], divisor)
     return ProfileDifference(
         first=first,
         second=second,
         difference_ns=whole,
-        parts=_rows(first.parts, second.parts, divisor),
-        libraries=_rows(first.libraries, second.libraries, divisor),
+        parts=_rows(both, [first.parts, second.parts], divisor),
+        libraries=_rows(both, [first.libraries, second.libraries], divisor),
         functions=functions,
         unexplained_ns=whole - sum(row.difference_ns for row in functions if row.is_certain),
     )
 
 
+def _all_functions(profile: Profile) -> tuple[ProfileRow, ...]:
+    """Those with few samples too: what is few in one may be much in the other."""
+    costs = _Costs(profile)
+    return costs.counted(costs.functions(profile.samples.as_written))
+
+
 def _rows(
-    first: Sequence[ProfileRow], second: Sequence[ProfileRow], whole: float | None
+    profiles: tuple[Profile, Profile],
+    tables: list[tuple[ProfileRow, ...]],
+    whole: float | None,
 ) -> tuple[DifferenceRow, ...]:
-    left = {(row.name, row.place): row for row in first}
-    right = {(row.name, row.place): row for row in second}
-    rows = [_row(key, left.get(key), right.get(key), whole) for key in {**left, **right}]
-    return tuple(sorted(rows, key=lambda row: (-abs(row.difference_ns), row.name, row.place)))
+    known = [{(row.name, row.place): row for row in table} for table in tables]
+    both = list(zip(known, map(_Costs, profiles), strict=True))
+    found = []
+    for key in dict.fromkeys(key for rows in known for key in rows):
+        # No sample is not no time: its interval reaches from zero to some.
+        pair = [rows.get(key) or cost.row(key, 0, 0, None) for rows, cost in both]
+        if max(row.samples for row in pair) >= SAMPLES_MIN:
+            found.append(_row(key, pair[0], pair[1], whole))
+    return tuple(sorted(found, key=lambda row: (-abs(row.difference_ns), row.name, row.place)))
 
 
-def _row(
-    key: Key, first: ProfileRow | None, second: ProfileRow | None, whole: float | None
-) -> DifferenceRow:
-    before, after = (row.ns if row else 0.0 for row in (first, second))
-    change = after - before
+def _row(key: Key, first: ProfileRow, second: ProfileRow, whole: float | None) -> DifferenceRow:
+    change = second.ns - first.ns
     error = Z * (_variance(first) + _variance(second)) ** 0.5
     return DifferenceRow(
         name=key[0],
         place=key[1],
-        ns=(before, after),
+        ns=(first.ns, second.ns),
+        ns_high=(first.ns_high, second.ns_high),
+        samples=(first.samples, second.samples),
         difference_ns=change,
         low_ns=change - error,
         high_ns=change + error,
@@ -356,6 +443,6 @@ def _row(
     )
 
 
-def _variance(row: ProfileRow | None) -> float:
+def _variance(row: ProfileRow) -> float:
     """From the width of Wilson's interval, which is right for few samples too."""
-    return ((row.ns_high - row.ns_low) / (2 * Z)) ** 2 if row else 0.0
+    return ((row.ns_high - row.ns_low) / (2 * Z)) ** 2

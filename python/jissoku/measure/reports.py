@@ -128,7 +128,10 @@ class DrawFlameGraph(Protocol):
         """The image."""
 
 
-def write_profile_reports(folder: Path, draw: DrawFlameGraph) -> None:
+def write_profile_reports(
+    folder: Path, draw: DrawFlameGraph, sort: str = "self"
+) -> tuple[Path, ...]:
+    """Writes all reports of a folder's profiles, and returns its flame graphs."""
     profiles = records.read_profiles(folder)
     if not profiles:
         raise InputError(f"{folder} holds no profiles")
@@ -150,7 +153,7 @@ def write_profile_reports(folder: Path, draw: DrawFlameGraph) -> None:
     texts: dict[str, str | bytes] = {
         "profile.html": profile_to_html(summaries, change, drawn),
         "profile.json": profile_to_json(summaries, change),
-        "profile.txt": profile_to_text(summaries, change),
+        "profile.txt": profile_to_text(summaries, change, sort),
     }
     for graph in graphs:
         texts[f"{graph.name}.svg"] = draw(graph.lines, graph.title, UNIT, alone=True)
@@ -158,6 +161,7 @@ def write_profile_reports(folder: Path, draw: DrawFlameGraph) -> None:
     for profile in profiles:
         texts[f"profile-{_file_name(profile)}.pb.gz"] = pprof(profile)
     write_texts(folder, texts)
+    return tuple(folder / f"{graph.name}.svg" for graph in graphs)
 
 
 def _graphs(profile: Profile) -> list[FlameGraph]:

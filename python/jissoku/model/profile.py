@@ -3,6 +3,9 @@
 The record of `jissoku profile`. Files and libraries have their last path component only.
 """
 
+from collections import Counter
+from collections.abc import Iterator
+
 import msgspec
 
 from jissoku.model.run import CoreAssignment, Machine, Workload
@@ -10,6 +13,13 @@ from jissoku.model.run import CoreAssignment, Machine, Workload
 SCHEMA = "jissoku.profile/1"
 
 KERNEL = "[kernel]"
+PYTHON = "[python]"
+
+# What stands for the functions of a reading that failed; the reason follows.
+UNREAD = "(not read: "
+
+# With fewer samples an interval reaches from a third to three times the value.
+SAMPLES_MIN = 10
 
 # The part of the CPU time that samples may miss by chance: each thread's first sample comes after a
 # whole period.
@@ -62,6 +72,21 @@ class InterpretedStack(msgspec.Struct, frozen=True, kw_only=True):
     count: int
 
 
+class WeightedStack(msgspec.Struct, frozen=True, kw_only=True):
+    """A stack of a thread's own language.
+
+    Attributes:
+        frames: Functions by index, innermost first.
+        samples: How many samples of CPU time it stands for.
+        count: How often it was met.
+    """
+
+    thread: int
+    frames: tuple[int, ...]
+    samples: float
+    count: int
+
+
 class Samples(msgspec.Struct, frozen=True, kw_only=True):
     """The output of the sampler (`jissoku sample`).
 
@@ -94,6 +119,34 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     counted_ns: int | None = None
     processes_started: int = 0
+
+    @property
+    def native(self) -> Iterator[WeightedStack]:
+        """Stacks of native code and of the kernel."""
+        for one in self.stacks:
+            yield WeightedStack(
+                thread=one.thread, frames=one.frames, samples=one.count, count=one.count
+            )
+
+    @property
+    def as_written(self) -> Iterator[WeightedStack]:
+        """Stacks as the program was written: of threads whose interpreter was read, its functions.
+
+        An interpreted function then has the native code and kernel functions that it called.
+        """
+        readings: Counter[int] = Counter()
+        for read in self.interpreted:
+            readings[read.thread] += read.count
+        taken: Counter[int] = Counter()
+        for one in self.native:
+            taken[one.thread] += one.count
+            if not readings[one.thread]:
+                yield one
+        for read in self.interpreted:
+            each = taken[read.thread] / readings[read.thread]
+            yield WeightedStack(
+                thread=read.thread, frames=read.frames, samples=read.count * each, count=read.count
+            )
 
     def total(self, cpu_ns: int) -> float:
         """The number of samples there would be if all of this CPU time had been sampled."""
@@ -168,6 +221,23 @@ class ProfileRow(msgspec.Struct, frozen=True, kw_only=True):
     ns_with_callees: float | None = None
 
 
+class TreeRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A function below the one that called it: the nearest row before with a smaller depth.
+
+    Attributes:
+        samples: How many samples the value rests on.
+        ns: CPU time per request in nanoseconds, on this way, without callees.
+        ns_with_callees: With callees.
+    """
+
+    depth: int
+    name: str
+    place: str
+    samples: int
+    ns: float
+    ns_with_callees: float
+
+
 class ProfileSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Tables of one profile; within each, rows are ordered by cost.
 
@@ -177,6 +247,7 @@ class ProfileSummary(msgspec.Struct, frozen=True, kw_only=True):
         functions: They add up to the CPU time too. Of threads whose interpreter was sampled,
             interpreted functions with the native code and kernel functions that they called.
         native: Functions of native code and of the kernel; empty where `functions` has the same.
+        tree: Callees under their callers, most expensive first; without small branches.
         too_few: CPU time per request of the functions that have too few samples for a value.
         sampled_ns: CPU time per request by samples alone; None if samples do not count time.
         remarks: Missing data and doubts, in sentences.
@@ -190,6 +261,7 @@ class ProfileSummary(msgspec.Struct, frozen=True, kw_only=True):
     threads: tuple[ProfileRow, ...]
     functions: tuple[ProfileRow, ...]
     native: tuple[ProfileRow, ...]
+    tree: tuple[TreeRow, ...]
     lines: tuple[ProfileRow, ...]
     too_few: float
     remarks: tuple[str, ...]
@@ -200,6 +272,8 @@ class DifferenceRow(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         ns: CPU time per request in each, in nanoseconds.
+        ns_high: Upper ends of their 95 % intervals.
+        samples: How many samples they rest on: of fewer than ten only the upper end is known.
         difference_ns: Second minus first.
         low_ns: Lower end of the difference's 95 % interval.
         high_ns: Upper end.
@@ -209,6 +283,8 @@ class DifferenceRow(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     place: str
     ns: tuple[float, float]
+    ns_high: tuple[float, float]
+    samples: tuple[int, int]
     difference_ns: float
     low_ns: float
     high_ns: float

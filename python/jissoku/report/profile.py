@@ -10,12 +10,14 @@ import msgspec
 
 from jissoku.model.profile import (
     KERNEL,
+    SAMPLES_MIN,
     DifferenceRow,
     Frame,
     Profile,
     ProfileDifference,
     ProfileRow,
     ProfileSummary,
+    TreeRow,
 )
 from jissoku.model.wording import plural
 from jissoku.report import page
@@ -23,6 +25,8 @@ from jissoku.report.format import Table
 
 FUNCTIONS = 20
 OTHERS = 8
+TREE_ROWS = 40
+TREE_HEAD = ("with callees", "share", "µs", "function below its caller", "library")
 
 # The maximum width of a name; of longer ones the end is shown, by which functions differ.
 NAME_WIDTH = 56
@@ -30,11 +34,13 @@ NAME_WIDTH = 56
 Line = tuple[str, ...]
 
 
-def profile_to_text(summaries: Sequence[ProfileSummary], change: ProfileDifference | None) -> str:
-    """One profile after the other, then their difference."""
+def profile_to_text(
+    summaries: Sequence[ProfileSummary], change: ProfileDifference | None, sort: str = "self"
+) -> str:
+    """One profile after the other, then their difference; functions by `self` or `total` time."""
     lines: list[str] = []
     for summary in summaries:
-        lines += [*_profile(summary), ""]
+        lines += [*_profile(summary, sort), ""]
     if change is not None:
         lines += [*_difference(change), ""]
     return "\n".join(lines[:-1]) + "\n"
@@ -89,11 +95,15 @@ def difference_cells(row: DifferenceRow) -> Line:
         f"{row.difference_ns / 1e3:+,.2f}",
         f"[{row.low_ns / 1e3:+,.2f} {row.high_ns / 1e3:+,.2f}]",
         "" if row.part is None else f"{row.part:.0%}",
-        f"{row.ns[0] / 1e3:,.2f}",
-        f"{row.ns[1] / 1e3:,.2f}",
+        *map(_known, row.ns, row.ns_high, row.samples),
         shortened(row.name) + ("" if row.is_certain else " (not certain)"),
         row.place,
     )
+
+
+def _known(ns: float, ns_high: float, samples: int) -> str:
+    """A time, or where it has too few samples for one, what it is less than."""
+    return f"{ns / 1e3:,.2f}" if samples >= SAMPLES_MIN else f"< {ns_high / 1e3:,.2f}"
 
 
 def shortened(name: str) -> str:
@@ -101,18 +111,35 @@ def shortened(name: str) -> str:
     return name if len(name) <= NAME_WIDTH else "…" + name[1 - NAME_WIDTH :]
 
 
-def _profile(summary: ProfileSummary) -> Iterator[str]:
+def tree_cells(row: TreeRow, total_ns: float) -> Line:
+    """Time with callees, its share, own time, name below its caller and place."""
+    return (
+        f"{row.ns_with_callees / 1e3:,.2f}",
+        f"{row.ns_with_callees / total_ns:.1%}" if total_ns else "",
+        f"{row.ns / 1e3:,.2f}",
+        # Spaces that no page joins.
+        "\u00a0\u00a0" * row.depth + shortened(row.name),
+        row.place,
+    )
+
+
+def _profile(summary: ProfileSummary, sort: str) -> Iterator[str]:
     profile = summary.profile
     yield f"{profile.target} ({profile.version}): {headline(summary)}"
     for remark in summary.remarks:
         yield f"  {remark}"
     total = summary.total_ns
     head = ("µs", "95 % interval", "share", "with callees")
-    functions = [row_cells(row, total) for row in summary.functions[:FUNCTIONS] if row.ns]
+    functions = sorted(summary.functions, key=lambda row: -_sorted_by(row, sort))[:FUNCTIONS]
     yield ""
-    yield from _table((*head, "function", "library"), functions)
+    yield from _table(
+        (*head, "function", "library"),
+        [row_cells(row, total) for row in functions if _sorted_by(row, sort)],
+    )
     if summary.too_few:
         yield f"  Functions with fewer than ten samples each: {summary.too_few / 1e3:,.2f} µs."
+    yield ""
+    yield from _table(TREE_HEAD, [tree_cells(row, total) for row in summary.tree[:TREE_ROWS]])
     for name, rows in (
         ("kernel and user space", summary.parts),
         ("library", summary.libraries),
@@ -125,6 +152,10 @@ def _profile(summary: ProfileSummary) -> Iterator[str]:
             yield ""
             place = {"thread": "process", "source line": "function"}.get(name, "library")
             yield from _table((*head, name, place), shown)
+
+
+def _sorted_by(row: ProfileRow, sort: str) -> float:
+    return row.ns if sort == "self" else row.ns_with_callees or 0.0
 
 
 def _difference(change: ProfileDifference) -> Iterator[str]:
@@ -218,27 +249,12 @@ def _functions_only(weights: Counter[Stack]) -> Counter[Stack]:
 def _weights(profile: Profile, *, interpreted: bool) -> Counter[Stack]:
     samples = profile.samples
     weights: Counter[Stack] = Counter()
-    if interpreted:
-        readings: Counter[int] = Counter()
-        for one in samples.interpreted:
-            readings[one.thread] += one.count
-        taken = {stack.thread: 0 for stack in samples.interpreted}
-        for stack in samples.stacks:
-            if stack.thread in taken:
-                taken[stack.thread] += stack.count
-        for one in samples.interpreted:
-            names = [_label(samples.frames[index]) for index in reversed(one.frames)]
-            part = taken[one.thread] / max(1, samples.samples) / readings[one.thread]
-            weight = one.count * part * profile.cpu_ns_per_request * SCALE
-            thread = samples.threads[one.thread]
-            weights[thread.program or "?", thread.name or "?", *names] += round(weight)
-        return weights
-    whole = max(1, samples.samples)
-    for stack in samples.stacks:
+    each = profile.cpu_ns_per_request * SCALE / max(1, samples.samples)
+    stacks = samples.as_written if interpreted else samples.native
+    for stack in stacks:
         thread = samples.threads[stack.thread]
         names = [_label(samples.frames[index]) for index in reversed(stack.frames)]
-        weight = stack.count / whole * profile.cpu_ns_per_request * SCALE
-        weights[thread.program or "?", thread.name or "?", *names] += round(weight)
+        weights[thread.program or "?", thread.name or "?", *names] += round(stack.samples * each)
     return weights
 
 
@@ -384,8 +400,14 @@ def _part(summary: ProfileSummary) -> dict[str, object]:
             )
             for title, name, place, rows in tables
             if any(row.ns for row in rows)
-        ],
+        ]
+        + [("Callees under callers", _tree_table(summary))] * bool(summary.tree),
     }
+
+
+def _tree_table(summary: ProfileSummary) -> Table:
+    rows = (_named_first(tree_cells(row, summary.total_ns)) for row in summary.tree)
+    return Table(header=_named_first(TREE_HEAD), rows=tuple(rows))
 
 
 def _change(change: ProfileDifference) -> dict[str, object]:

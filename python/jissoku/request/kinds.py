@@ -163,6 +163,7 @@ class ProfileRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="verb"
         duration: Length of the measurement window. Twice the time makes intervals a third
             narrower.
         frequency: Samples per second of CPU time.
+        sort: Order of the functions: by their own time, or by that with callees.
     """
 
     arms: Annotated[tuple[str, ...], option(metavar="[TARGET | NAME=TARGET]...")] = ()
@@ -178,6 +179,7 @@ class ProfileRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="verb"
         float, option("-d", "--duration", type=click.FloatRange(0.5, 86400), metavar="SECONDS")
     ] = 20.0
     frequency: Annotated[int, option("-F", "--frequency", type=click.IntRange(1, 20000))] = 199
+    sort: Annotated[str, option("--sort", type=click.Choice(["self", "total"]))] = "self"
     keepalive: shared.KeepAlive = True
     websocket: shared.WebSocket = False
     unix: shared.Unix = False

@@ -30,6 +30,8 @@ const WATERMARK: u64 = 1 << 14;
 const SAMPLE_ID_ALL: u64 = 1 << 18;
 const MMAP2: u64 = 1 << 23;
 const COMM_EXEC: u64 = 1 << 24;
+const USE_CLOCK_ID: u64 = 1 << 25;
+const CONTEXT_SWITCH: u64 = 1 << 26;
 
 const FLAG_FD_CLOEXEC: u64 = 1 << 3;
 
@@ -108,6 +110,9 @@ pub struct EventOptions {
     pub stack_size: u32,
     /// The reader is woken when a ring buffer holds this many bytes.
     pub wakeup_size: u32,
+    /// Whether there is a record whenever a thread is put on the core or taken off it. Times are then
+    /// those of [`crate::clock::monotonic_ns`].
+    pub switches: bool,
 }
 
 /// An event; closed when dropped.
@@ -151,7 +156,8 @@ pub fn open(subject: Subject, core: usize, options: &EventOptions) -> io::Result
         Subject::Thread(thread) => (thread, INHERIT),
         Subject::Core => (-1, EXCLUDE_IDLE),
     };
-    let notices = MMAP | MMAP2 | COMM | COMM_EXEC | TASK | SAMPLE_ID_ALL;
+    let switches = if options.switches { CONTEXT_SWITCH | USE_CLOCK_ID } else { 0 };
+    let notices = MMAP | MMAP2 | COMM | COMM_EXEC | TASK | SAMPLE_ID_ALL | switches;
     let attributes = Attributes {
         kind,
         size: ATTRIBUTES_SIZE,
@@ -162,6 +168,7 @@ pub fn open(subject: Subject, core: usize, options: &EventOptions) -> io::Result
         wakeup_watermark: options.wakeup_size,
         sample_regs_user: if unwinding == 0 { 0 } else { REGISTERS },
         sample_stack_user: if unwinding == 0 { 0 } else { options.stack_size },
+        clock: libc::CLOCK_MONOTONIC,
         ..Attributes::default()
     };
     let core = i32::try_from(core).map_err(|_| io::ErrorKind::InvalidInput)?;

@@ -157,6 +157,7 @@ mod tests {
             scope: Scope::UserSpace,
             stack_size: 0,
             wakeup_size: 4096,
+            switches: false,
         };
         let core = crate::affinity::allowed().expect("affinity can be read")[0];
         crate::affinity::pin(&[core]).expect("an allowed core can be chosen");

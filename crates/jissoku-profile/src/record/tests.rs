@@ -86,6 +86,22 @@ fn names_forks_exits_and_losses_are_read() {
     assert_eq!(parse(&record(77, 0, &[]), Layout::CallChain), Some(Record::Other));
 }
 
+#[test]
+fn a_switch_says_which_thread_has_the_core() {
+    let turn_of = |kind, misc, body: &[u64]| turn(&record(kind, misc, body));
+    let began = Turn { id: (7, 8), time_ns: 99, is_end: false };
+    let ended = Turn { is_end: true, ..began };
+    let body = [pair(7, 8), 99];
+    let wide = [pair(1, 2), pair(7, 8), 99];
+    assert_eq!(turn_of(SWITCH, 0, &body), Some(began));
+    assert_eq!(turn_of(SWITCH, MISC_SWITCH_OUT, &body), Some(ended));
+    assert_eq!(turn_of(SWITCH_CPU_WIDE, 0, &wide), Some(began));
+    assert_eq!(turn_of(SWITCH_CPU_WIDE, MISC_SWITCH_OUT, &wide), Some(ended));
+    assert_eq!(turn_of(SAMPLE, 0, &[0x1000, pair(7, 8), 99, 0]), Some(began));
+    assert_eq!(turn_of(FORK, 0, &wide), None);
+    assert_eq!(turn_of(SWITCH, 0, &body[..1]), None);
+}
+
 proptest! {
     /// Whatever the bytes say, they are read without a panic and never beyond their end.
     #[test]
