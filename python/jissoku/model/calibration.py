@@ -79,7 +79,6 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     expect: tuple[Expectation, ...] = ()
 
     def seconds(self) -> float:
-        """About how long it takes."""
         asked = self.ask | self.wish
         return float(asked.get("duration_s") or asked.get("about_s") or 3.0)
 

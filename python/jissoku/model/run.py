@@ -226,13 +226,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         aa_control: A second copy of the baseline: their difference is noise. Empty in quick mode.
         arms: All arms, floor and A/A control among them.
         workload: As requested; `rate_rps` None means that the lab chooses the rates.
-        method: The pairing method; `method_reason` gives the reason (docs/METHODOLOGY.md, "How arms
-            meet").
+        method: How arms meet (docs/METHODOLOGY.md), and the reason.
         slice_ns: Nominal length of a slice in time-sliced trials.
         check_slice_ns: The other length, used for cross-checks in some blocks.
-        objective: The objective of capacity searches; empty without any.
-        noise_floor: As measured by `jissoku self-test` on this machine: the ratio of equal arms
-            differs from 1 by at most this in 95 of 100 runs; None if it has not been run.
+        noise_floor: Of `jissoku self-test` on this machine: the ratio of equal arms differs from 1
+            by at most this in 95 of 100 runs; None if it has not been run.
         minimum_effect: Smallest ratio of costs, minus one, that matters. Depends on the method and
             the mode (docs/METHODOLOGY.md, "From trials to verdicts").
         verb: The command that measured, such as `compare`; empty in older records.

@@ -165,28 +165,28 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """One pair by one metric at one load.
 
     Attributes:
-        against: The other arm; the ratio is `arm`'s value over this one's.
+        against: The other arm; the ratio is the value of `arm` over that of this one.
         proven: The verdict is a difference, its p-value after Holm over all comparisons of the run
             by this metric is at most 0.05, and no check contradicts its direction.
-        ratio: With its 95 % interval, which the verdict is based on; None without a valid value.
+        ratio: What the verdict is based on; None without a valid value.
         robust: Hodges-Lehmann estimate with its exact Wilcoxon interval.
-        p_value: Of the t-test, and with several looks the smallest one so far at which the error of
-            all looks is kept; `p_holm` is the same after Holm.
-        p_equal: Of a ratio outside of the minimum effect (two one-sided tests); `p_equal_holm` is
-            the same after Holm.
+        p_value: Of the t-test, after several looks the smallest that keeps their error; `p_holm`
+            after Holm.
+        p_equal: Of a ratio outside of the minimum effect (two one-sided tests); `p_equal_holm`
+            after Holm.
         p_sign_flip: Exact, without assuming a distribution.
-        blocks_needed: If undecided: additional blocks that would decide, at this spread; None if
-            they are more than 1,000.
+        blocks_needed: If undecided: additional blocks that would decide, at this spread, up to
+            1,000.
         seconds_needed: The time that these blocks take, as the newest one did; None if unknown.
-        is_out_of_reach: Undecided, and the run has fewer blocks than would decide, or they take
-            more than an hour.
+        is_out_of_reach: Undecided, and the run is too short to decide it, or would last more than
+            an hour.
         condition: How much other programs used the cores in the trials of this load.
         other_programs: The mean fraction of the cores' time that they used.
-        is_calm: Whether `ratio` is of calm rotations alone, in which no other program delayed a
-            target or the load generator; only for cost in time slices.
+        is_calm: Whether `ratio` is of calm rotations of time slices alone, in which no other
+            program delayed a target or the load generator.
         calm_fraction: The part of the rotations that was calm; None where that is unknown.
         other_ratio: Of all rotations if `is_calm`, else of the calm ones of those blocks that have
-            enough of them; the 95 % interval is that of a single look.
+            enough of them; the interval is that of a single look.
     """
 
     arm: str

@@ -121,8 +121,7 @@ class ArmMeasurement(msgspec.Struct, frozen=True, kw_only=True):
         errors: Count by kind (connect, read, write, timeout, status, length, body, malformed,
             closed); every kind is present.
         cpu_ns: CPU time of all processes and threads of the target inside the window.
-        cpu_user_fraction: Fraction of that in user space, from 10 ms ticks; None from too few
-            ticks.
+        cpu_user_fraction: Fraction of that in user space, from 10 ms ticks; None from too few.
         rate_rps_offered: Rate of the schedule; None in the closed loop.
         lag_ns_p99: Lateness of sent requests relative to the schedule; None in the closed loop.
         histogram: HdrHistogram V2, deflated, base64; nanoseconds.
@@ -132,11 +131,10 @@ class ArmMeasurement(msgspec.Struct, frozen=True, kw_only=True):
         slice_cpu_ns: The target's CPU time in each of its own slices, in order. The rest of
             `cpu_ns` was used while other arms were under load: background work.
         slices: More of each of these slices, in the same order; empty in older records.
-        idle_cpu_ns_per_s: CPU time of the idle target before its first request, in nanoseconds per
-            second.
+        idle_cpu_ns_per_s: CPU nanoseconds per second of the idle target, before its first request.
         warmup_requests: Requests to this start of the target before its first measurement.
-        migrations_per_second: Core migrations of the target's threads, over the whole trial; None
-            if this kernel does not provide them.
+        migrations_per_second: Core migrations of the target's threads in the whole trial, if they
+            are known.
     """
 
     arm: str
@@ -214,8 +212,7 @@ class MachineConditions(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         generator_busy_fraction: CPU time of the load generator's busiest thread, divided by the
-            window. It is always 1 if the load generator busy-polls between sends
-            (`generator_busy_polls`), and then has no meaning.
+            window. It has no meaning if that busy-polls between sends (`generator_busy_polls`).
         generator_cpu_cores: CPU time of all the load generator's threads, divided by the window.
         server_cores_busy_fraction: CPU time of the targets, divided by the time of their cores.
         steal_fraction: Steal time, divided by the time of the server's cores; this and the
@@ -223,15 +220,14 @@ class MachineConditions(msgspec.Struct, frozen=True, kw_only=True):
         foreign_fraction: CPU time of foreign processes that ran last on the server's cores, divided
             by the time of these cores; above 1 if their threads used others, too.
         tcp_segments: Segments sent on the whole machine.
-        tcp_retransmits: How many of them were lost and retransmitted, without spurious
-            retransmissions (RFC 2883).
+        tcp_retransmits: How many of them were lost and sent again, without spurious ones (RFC
+            2883).
         tcp_timeouts: Retransmission timers that expired (RFC 6298), after 0.2 s or more.
         longest_stall_ns: The longest time in which a busy-polling load generator did not run.
         kernel_cpu_ns: CPU time of the kernel's own threads in the window, to about a millisecond.
         viewer_cpu_ns: CPU time in the window of `jissoku ui` on this machine; 0 without one.
-        cores_idle_before: Idle fraction of the server's cores in the last tenth of a second before
-            the targets were started. A start waits for 0.97, at most one second; a lower value
-            means that the cores were still busy.
+        cores_idle_before: Idle fraction of the server's cores in the tenth of a second before the
+            start, which waits for 0.97 for at most one second.
         target_wait_fraction: Time in which threads of the targets were ready and had no core
             (/proc/PID/task/TID/schedstat), divided by the window; more than 1 with several threads.
         generator_wait_fraction: The same of the load generator.
@@ -334,17 +330,15 @@ class EventKind(StrEnum):
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of `events.jsonl`.
+    """One line of `events.jsonl`; its kind says which of the fields have a value.
 
     Attributes:
-        kind: Which of the other fields have a value.
         elapsed_s: Seconds since the run started.
         pid: Of a start: the process that measures.
         text: The text of a note, or the reason of an early end.
         index, block, trial_kind, arms: Of a trial that has ended, as in its record.
         rejected: Whether a check rejected the trial, which is then run again.
         failure: Why the trial failed.
-        done, total: Trials that have ended, and all that are expected.
         seconds_left: Estimated.
     """
 

@@ -73,28 +73,19 @@ def writing(place: Path, kind: str = "") -> Iterator[None]:
 
 
 def replace_file(path: Path, record: object) -> None:
-    """Writes a file atomically: a reader finds the old one or the new one.
-
-    Raises:
-        OSError: It cannot be written.
-    """
+    """Writes a file atomically, or raises an OSError: a reader finds the old one or the new one."""
     new = path.with_name(f"{path.name}.new")
     new.write_bytes(_encoded(record))
     new.replace(path)
 
 
 def create_file(path: Path, record: object) -> None:
-    """Writes a file that must not exist yet.
-
-    Raises:
-        OSError: It exists, or cannot be written.
-    """
+    """Writes a file that must not exist yet, or raises an OSError."""
     with path.open("xb") as file:
         file.write(_encoded(record))
 
 
 def _encoded(record: object) -> bytes:
-    """A record as a file holds it: indented, with a line end."""
     return msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
 
 
@@ -107,12 +98,10 @@ def _schema(kind: Any) -> str:
 
 
 def write_card(folder: Path, card: Scorecard) -> None:
-    """Writes the card atomically: a reader finds the old one or the new one."""
     _write(folder, card.tool, card)
 
 
 def write_cost(folder: Path, record: CostRecord) -> None:
-    """Writes what a request costs, as `write_card` does."""
     _write(folder, f"{record.tool}-against-{record.against}-{record.transport}", record)
 
 
@@ -138,7 +127,6 @@ def carried(folder: Path, card: Scorecard) -> tuple[Score, ...]:
 
 
 def read_cards(folder: Path) -> tuple[Scorecard, ...]:
-    """Every card in a folder, by the tool's name."""
     found = (load(path, Scorecard) for path in sorted(folder.glob("*.json")))
     return tuple(card for card in found if card is not None)
 

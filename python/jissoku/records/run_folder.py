@@ -75,9 +75,7 @@ class RunWriter:
         self._reason = ""
 
     def update(self, run: Run) -> Run:
-        """Replaces the header, as a whole or not at all; returns it.
-
-        The loads of a run are known after its pilot only.
+        """Replaces the header, as a whole or not at all: the loads are known after the pilot only.
 
         Raises:
             JissokuError: It cannot be written.
@@ -134,7 +132,6 @@ class RunWriter:
 
 
 def read(folder: Path) -> tuple[Run, tuple[Trial, ...]]:
-    """Reads a complete run."""
     run = files.load(folder / RUN_FILE, Run)
     if run is None:
         raise InputError(f"{folder} holds no run: {RUN_FILE}: No such file or directory")
@@ -198,7 +195,6 @@ PROFILES_FILE = "profiles.jsonl"
 
 
 def write_profiles(folder: Path, profiles: Sequence[Profile]) -> None:
-    """Writes all profiles of a run; the folder is created if needed."""
     with files.writing(folder, "profiles"):
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / PROFILES_FILE).open("xb") as file:
@@ -207,7 +203,6 @@ def write_profiles(folder: Path, profiles: Sequence[Profile]) -> None:
 
 
 def read_profiles(folder: Path) -> tuple[Profile, ...]:
-    """All profiles of a run; none for a run without."""
     path = folder / PROFILES_FILE
     try:
         lines = path.read_bytes().splitlines()
@@ -223,7 +218,6 @@ SWEEP_FILE = "sweep.json"
 
 
 def write_sweep(folder: Path, sweep: Sweep) -> None:
-    """Writes the definition of a sweep into a run's folder."""
     with files.writing(folder, "a sweep"):
         files.create_file(folder / SWEEP_FILE, sweep)
 
@@ -318,7 +312,7 @@ def find_runs(root: Path, known: Mapping[str, FolderEntry] | None = None) -> dic
         folder = f"{above_all}{place}" if place else start
         before = known.get(place)
         try:
-            entry = before if before and _is_current(folder, before) else _now(folder, now_ns)
+            entry = before if before and _is_current(folder, before) else _read(folder, now_ns)
         except OSError:
             continue
         found[place] = entry
@@ -337,21 +331,13 @@ def run_folders(root: Path) -> Iterator[Path]:
 
 
 def run_key(folder: Path) -> str:
-    """A run's key: its header's hash and its trials' size. A copy has the same key.
-
-    Raises:
-        OSError: The header cannot be read.
-    """
+    """A run's key: its header's hash and its trials' size. A copy has the same key."""
     digest = hashlib.sha256((folder / RUN_FILE).read_bytes()).hexdigest()[:16]
     return f"{digest}-{_trials_size(str(folder)):x}"
 
 
 def _is_current(folder: str, known: FolderEntry) -> bool:
-    """Whether a folder is as it was: up to three calls of stat(2), most of a search's time.
-
-    Raises:
-        OSError: It cannot be read.
-    """
+    """Whether a folder is as it was: up to three calls of stat(2), most of a search's time."""
     if os.stat(folder).st_mtime_ns != known.mtime_ns:  # noqa: PTH116 - of strings: a third of the time
         return False
     if not known.run:
@@ -364,11 +350,8 @@ def _is_current(folder: str, known: FolderEntry) -> bool:
     )
 
 
-def _now(folder: str, now_ns: int) -> FolderEntry:
-    return _read(folder, os.stat(folder).st_mtime_ns, now_ns)  # noqa: PTH116 - as above
-
-
-def _read(folder: str, mtime_ns: int, now_ns: int) -> FolderEntry:
+def _read(folder: str, now_ns: int) -> FolderEntry:
+    mtime_ns = os.stat(folder).st_mtime_ns  # noqa: PTH116 - as above
     folders = []
     is_run = False
     with os.scandir(folder) as entries:
@@ -419,7 +402,6 @@ BenchmarkOutputs = dict[str, BenchmarkOutput]
 
 
 def is_experiment(folder: Path) -> bool:
-    """Whether a folder holds an experiment, and not a single run."""
     return (folder / HEADER_FILE).is_file()
 
 
@@ -438,7 +420,6 @@ def read_header(folder: Path) -> ExperimentHeader:
 
 
 def mark_finished(folder: Path) -> None:
-    """Records that every workload ran to its end."""
     (folder / FINISHED_FILE).touch()
 
 
@@ -447,7 +428,6 @@ def is_finished(folder: Path) -> bool:
 
 
 def write_counters(folder: Path, counters: Counters) -> None:
-    """Stores the counts of a workload's arms."""
     files.replace_file(folder / COUNTERS_FILE, dict(sorted(counters.items())))
 
 
@@ -457,7 +437,6 @@ def read_counters(folder: Path) -> Counters:
 
 
 def write_benchmarks(folder: Path, figures: BenchmarkOutputs) -> None:
-    """Stores the values that an experiment's benchmarks printed."""
     files.replace_file(folder / BENCHMARKS_FILE, dict(sorted(figures.items())))
 
 

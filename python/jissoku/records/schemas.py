@@ -41,13 +41,11 @@ RECORDS: dict[str, Any] = {
 
 
 def json_schema(kind: str) -> str:
-    """The JSON Schema of one kind of record, indented, with a line end."""
     schema = {"$schema": DIALECT} | msgspec.json.schema(RECORDS[kind])
     return msgspec.json.format(msgspec.json.encode(schema), indent=1).decode() + "\n"
 
 
 def write_schemas(folder: Path) -> None:
-    """Writes every kind's JSON Schema into a folder, by the kind's name."""
     folder.mkdir(parents=True, exist_ok=True)
     for kind in RECORDS:
         (folder / f"{kind}.json").write_text(json_schema(kind), encoding="utf-8")

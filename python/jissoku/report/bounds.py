@@ -34,13 +34,7 @@ BY_FUNCTION = "--profile breaks the difference down by function."
 
 @dataclass(frozen=True, slots=True)
 class Causes:
-    """Differences of two arms, as tables and sentences.
-
-    Attributes:
-        counts: System calls, connections, segments and bytes per request that differ.
-        functions: Functions whose CPU time differs, largest first.
-        remarks: What else is known, or why something is not.
-    """
+    """Differences of two arms: counts per request, CPU time of functions, or why none is known."""
 
     counts: Table
     functions: Table
@@ -53,12 +47,9 @@ def causes(
     readings: Mapping[str, CounterReadings],
     change: ProfileDifference | None,
 ) -> Causes:
-    """Tables of the differences.
+    """Tables of the differences of an arm that uses more, from readings of both.
 
-    Args:
-        arm: That uses more.
-        readings: Of both, by name.
-        change: Of their profiles, `against` first; None if they were not profiled.
+    Their profiles, if there are any, are compared with that of `against` first.
     """
     more, less = readings[arm], readings[against]
     reason = more.syscalls_reason or less.syscalls_reason
@@ -130,9 +121,7 @@ def comment(
 ) -> str:
     """Markdown of one run: bounds, verdicts, the A/A control, and the rest folded.
 
-    Args:
-        trials_sha256: Of the trials' file, which is kept elsewhere; empty: it is not named.
-        known: Why an arm that exceeds its bound uses more CPU time, as far as it was looked for.
+    The trials' file, which is kept elsewhere, is named by its hash; known causes explain an excess.
     """
     summary = sanitized(summary)
     against = Table(

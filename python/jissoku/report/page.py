@@ -164,22 +164,10 @@ def _ranked_arms(summary: Summary) -> str:
     return ", ".join(names or [arm.name for arm in summary.run.arms])
 
 
-# Marks of the grades, which do not depend on colour alone.
-MARKS = {
-    "A": ("a", "A"),
-    "B": ("b", "B"),
-    "F": ("f", "F"),
-    "void": ("void", "void"),
-    "not offered": ("none", "\N{EN DASH}"),
-    "not testable here": ("none", "n/t"),
-    "info": ("info", "info"),
-}
-
-
 def scorecard_html(checks: Sequence[CalibrationCheck], cards: Sequence[Scorecard]) -> str:
     by_tool = {card.tool: {score.check: score for score in card.scores} for card in cards}
     page = _environment().get_template("scorecard.html.j2")
-    return page.render(checks=checks, cards=cards, scores=by_tool, marks=MARKS, totals=totals)
+    return page.render(checks=checks, cards=cards, scores=by_tool, totals=totals)
 
 
 def totals(card: Scorecard) -> str:

@@ -46,12 +46,9 @@ class Heading(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One row.
+    """One row: the class of its marks' colour, and their tooltip if it is not name and label.
 
-    Attributes:
-        style: Class of the marks' colour.
-        tooltip: Text of the marks; by default the name and the label.
-        since: What separates it from the row above: a dotted line with this tooltip.
+    `since` is what separates it from the row above: a dotted line with this tooltip.
     """
 
     name: str
@@ -143,11 +140,9 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One target.
+    """One target, in the classes of its colour and dashes.
 
-    Attributes:
-        style: Classes of its colour and its dashes.
-        path: The points of the line, ascending by x; may be empty.
+    The path has the points of the line, ascending by x, and may be empty.
     """
 
     name: str
@@ -320,12 +315,9 @@ def _even(cluster: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeAxis:
-    """What a plot over the last minutes shows.
+    """What a plot over an even number of minutes shows: an axis that contains the reach.
 
-    Attributes:
-        span_s: Seconds before now; an even number of minutes.
-        reach: The axis of values contains this one.
-        label: A value's text.
+    `label` is the text of a value.
     """
 
     span_s: int

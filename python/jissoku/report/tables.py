@@ -29,11 +29,9 @@ PERCENTILES = ("p50", "p90", "p99", "p99.9")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadTable:
-    """All arms at one load.
+    """All arms at one load, and sentences about those that are not in the table.
 
-    Attributes:
-        is_main: Whether everything else is sorted by this load.
-        remarks: Sentences about arms that are not in the table.
+    The main load is the one by which everything else is sorted.
     """
 
     load: Load
@@ -336,11 +334,9 @@ def _cross_check_text(comparison: Comparison, name: CrossCheckName) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One comparison: the row's arm relative to another.
+    """One comparison: the row's arm relative to another, and the complete result as a sentence.
 
-    Attributes:
-        tone: For the style sheet: better, worse, same, open, broken or none.
-        sentence: The complete result in words, with remarks and disagreeing checks.
+    The tone is for the style sheet: better, worse, same, open, broken or none.
     """
 
     ratio: str = ""

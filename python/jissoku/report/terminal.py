@@ -62,11 +62,9 @@ class LiveCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveTable:
-    """All targets so far.
+    """All targets so far: a name and a cell for each column after the first.
 
-    Attributes:
-        rows: (name, a cell for each column after the first), in the order of the command.
-        decided, asked: Comparisons with the baseline by cost that are decided, and all of them.
+    `decided` counts the comparisons with the baseline by cost that are decided, of those asked.
     """
 
     header: tuple[str, ...]
