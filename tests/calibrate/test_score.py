@@ -1,6 +1,6 @@
 import pytest
 
-from jissoku.inference.grading import judge, score
+from jissoku.inference.grading import grade_expectation, score
 from jissoku.model.calibration import CalibrationCheck, Expectation, Grade, Scenario, ScenarioRun
 
 
@@ -30,7 +30,7 @@ P50 = Expectation(of="tool.p50_ns", equals="served.p50_ns", relative=0.01, absol
     [(10_000, "A"), (10_200, "A"), (9_800, "A"), (10_201, "B"), (10_600, "B"), (10_601, "F")],
 )
 def test_tolerances_add_up_and_three_of_them_are_a_b(got: float, grade: str) -> None:
-    found = judge(P50, outcome({"tool.p50_ns": got, "served.p50_ns": 10_000}))
+    found = grade_expectation(P50, outcome({"tool.p50_ns": got, "served.p50_ns": 10_000}))
     assert [evidence.grade for evidence in found] == [grade]
 
 
@@ -47,15 +47,15 @@ def test_tolerances_add_up_and_three_of_them_are_a_b(got: float, grade: str) -> 
     ],
 )
 def test_bounds_have_sides(expectation: Expectation, grade: str) -> None:
-    [found] = judge(expectation, outcome({"x": 10.0}, report="a closed loop"))
+    [found] = grade_expectation(expectation, outcome({"x": 10.0}, report="a closed loop"))
     assert found.grade == grade
 
 
 def test_a_figure_that_is_not_reported_is_not_judged_unless_it_must_be() -> None:
     silent = outcome({"served.p50_ns": 1.0})
-    assert judge(P50, silent) == []
+    assert grade_expectation(P50, silent) == []
     must = Expectation(of="tool.p50_ns", equals="served.p50_ns", required=True)
-    [found] = judge(must, silent)
+    [found] = grade_expectation(must, silent)
     assert (found.grade, found.got) == ("F", "tool.p50_ns is not reported")
     assert score(check(P50), {"s": silent})[0] is Grade.NOT_OFFERED
     assert score(check(P50), {})[0] is Grade.NOT_OFFERED
@@ -87,5 +87,5 @@ def test_what_is_right_in_spite_of_a_late_oracle_is_right() -> None:
 
 
 def test_evidence_has_readable_units() -> None:
-    [found] = judge(P50, outcome({"tool.p50_ns": 10.5e6, "served.p50_ns": 10e6}))
+    [found] = grade_expectation(P50, outcome({"tool.p50_ns": 10.5e6, "served.p50_ns": 10e6}))
     assert (found.expected, found.got) == ("10.000 ms", "10.500 ms")

@@ -2,9 +2,9 @@ import pytest
 
 from jissoku.errors import InputError
 from jissoku.inference.expression import (
-    Comparison,
     Operation,
     Reference,
+    Relation,
     UnreportedValue,
     parse_formula,
     value,
@@ -50,7 +50,7 @@ def test_only_arithmetic_is_evaluated(text: str) -> None:
 
 
 def test_a_reference_keeps_the_subject_as_it_is_written() -> None:
-    assert parse_formula("2 * cost(nginx+all-x @ one file) > p50( a )") == Comparison(
+    assert parse_formula("2 * cost(nginx+all-x @ one file) > p50( a )") == Relation(
         (
             Operation("*", 2.0, Reference("cost", "nginx+all-x", "one file")),
             Reference("p50", "a"),

@@ -1,16 +1,68 @@
-"""Percentiles are reported where enough answers support them, and curves follow the histograms."""
+"""Percentiles of trials and of histograms, and capacities."""
 
 import math
+import random
 
 import numpy as np
 import pytest
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
+from hypothesis import assume, given, settings, strategies as st
 
-from jissoku.inference import estimate, latency
+from jissoku.design.search import first_rate, highest_met, next_rate
+from jissoku.inference import estimate, latency, summarise
 from jissoku.inference.blocks import valid_trials
-from jissoku.model import ArmMeasurement, Load, LoadLevel, Metric, TrialKind
+from jissoku.model import (
+    ArmMeasurement,
+    Capacity,
+    CapacityStep,
+    Load,
+    LoadLevel,
+    Metric,
+    Trial,
+    TrialKind,
+    Workload,
+)
 from jissoku.model.updated import updated
 from tests.inference import factories
+
+FRACTIONS = [0.0, 0.001, 0.1, 0.25, 0.5, 0.9, 0.99, 0.999, 1.0]
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("count", [1, 10, 300])
+def test_percentiles_of_several_are_those_of_the_library(seed: int, count: int) -> None:
+    rng = random.Random(seed)
+    whole, parts = HdrHistogram(1, 60_000_000_000, 3), []
+    for _ in range(3):
+        part = HdrHistogram(1, 60_000_000_000, 3)
+        for _ in range(count):
+            part.record_value(int(10 ** rng.uniform(0, 10.5)))
+        whole.add(part)
+        parts.append(latency.decode(part.encode().decode()))
+    found = latency.merge(parts)
+    assert found.total == whole.get_total_count() == 3 * count
+    for fraction in FRACTIONS:
+        value = found.at(fraction)
+        assert value == whole.get_value_at_percentile(100 * fraction), fraction
+        if fraction:
+            below = sum(
+                whole.get_count_at_index(i) for i in range(whole.get_counts_array_index(value) + 1)
+            )
+            assert found.above(value) == found.total - below
+
+
+def test_a_histogram_of_another_range_is_read_too() -> None:
+    small = HdrHistogram(1, 1_000_000, 2)
+    small.record_value(5_000, 10)
+    found = latency.decode(small.encode().decode())
+    assert found.total == 10
+    assert found.at(0.5) == pytest.approx(5_000, rel=0.01)
+
+
+def test_an_empty_histogram_has_no_percentile() -> None:
+    empty = latency.decode(HdrHistogram(1, 60_000_000_000, 3).encode().decode())
+    assert (empty.total, empty.at(0.99)) == (0, 0)
+
 
 LIGHT = Load(rate_rps=1_000, level=LoadLevel.LIGHT)
 
@@ -142,3 +194,65 @@ def test_pairs_are_read_in_the_same_way_on_both_sides() -> None:
     assert pseudo == {block: ours[block] - theirs[block] for block in ours}
     whole = latency.log_latency_ratios(known, Metric.P50, "slow", "fast")
     assert set(whole.values()) == {0.0}, "each block's own, which are all the same here"
+
+
+def searched(block: int, arm: str, capacity: float, near: float) -> Trial:
+    """A search of a target that meets its objective up to a rate."""
+    seed = block * 2 + (arm == "b")
+    steps: list[CapacityStep] = []
+    while (rate := next_rate(steps, first_rate(near, seed))) is not None:
+        steps.append(CapacityStep(rate_rps=rate, is_met=rate <= capacity))
+    found = Capacity(objective="p99<10ms", rate_rps=highest_met(steps), steps=tuple(steps))
+    kept = factories.trial(TrialKind.CAPACITY, arms=(arm,), capacity=found, block=block)
+    return updated(kept, index=seed, workload=Workload(rate_rps=None))
+
+
+@settings(max_examples=60)
+@given(st.floats(1.5, 200_000), st.floats(0.2, 5.0), st.integers(0, 1000), st.integers(3, 9))
+def test_no_capacity_ratio_has_an_interval_narrower_than_its_steps(
+    capacity: float, ratio: float, first: int, blocks: int
+) -> None:
+    """Not even if every search says the same; and it holds the true ratio."""
+    assume(capacity * ratio >= 1.5)
+    run = factories.sliced(["a", "b"], objective="p99<10ms", horizon=9)
+    trials = [
+        searched(first + block, arm, true, true)
+        for block in range(blocks)
+        for arm, true in (("a", capacity), ("b", capacity * ratio))
+    ]
+    summary = summarise(run, trials)
+    (pair,) = summary.by(Metric.CAPACITY)
+    assert pair.ratio is not None
+    step = latency.search_resolution(trials, "b", "a")
+    assert step > 0
+    assert math.log(pair.ratio.high / pair.ratio.low) >= 2 * step - 1e-9
+    for known in summary.arm_summaries:
+        assert known.capacity_rps is not None
+        assert known.capacity_rps.low < known.capacity_rps.high
+
+
+def test_intervals_of_capacity_ratios_hold_the_true_ratio() -> None:
+    run = factories.sliced(["a", "b"], objective="p99<10ms", horizon=9)
+    missed = 0
+    for case in range(200):
+        true = {"a": 20_000.0, "b": 20_000.0 * 1.01 ** (case % 40)}
+        trials = [
+            searched(1000 * case + block, arm, capacity, capacity)
+            for block in range(3 + case % 7)
+            for arm, capacity in true.items()
+        ]
+        (pair,) = summarise(run, trials).by(Metric.CAPACITY)
+        assert pair.ratio is not None
+        missed += not pair.ratio.low <= true["b"] / true["a"] <= pair.ratio.high
+    assert missed <= 10
+
+
+def test_a_capacity_far_from_another_is_proven_by_three_searches() -> None:
+    run = factories.sliced(["a", "b"], objective="p99<10ms", horizon=9)
+    trials = [
+        searched(block, arm, capacity, capacity)
+        for block in range(3)
+        for arm, capacity in (("a", 40_000.0), ("b", 1_400.0))
+    ]
+    (pair,) = summarise(run, trials).by(Metric.CAPACITY)
+    assert pair.proven

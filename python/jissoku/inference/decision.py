@@ -431,7 +431,7 @@ def agrees(
     least = [estimate.Spread(CHECK_SPREAD * estimate.mean_and_sd(logs)[1], len(logs) - 1)]
     if known is not None:
         least.append(known)
-    p_value = estimate.few_against_many(logs, other, least)
+    p_value = estimate.welch_min_spread(logs, other, least)
     return p_value >= CHECK_ALPHA / max(1, comparisons)
 
 

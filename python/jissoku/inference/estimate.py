@@ -111,7 +111,7 @@ def welch(ours: Sequence[float], theirs: Sequence[float]) -> float:
     return float(stats.ttest_ind_from_stats(*first, *second, equal_var=False).pvalue)
 
 
-def few_against_many(
+def welch_min_spread(
     ours: Sequence[float], theirs: Sequence[float], least: Sequence[Spread]
 ) -> float:
     """Two-sided p-value of equal means, where `theirs` are too few to show their spread.

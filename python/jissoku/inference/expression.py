@@ -81,14 +81,14 @@ Formula = float | Reference | Operation | Call
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Relation:
     """Formulas, and the relations between each and the next; one formula alone has none."""
 
     sides: tuple[Formula, ...]
     relations: tuple[str, ...]
 
 
-def parse_formula(text: str) -> Comparison:
+def parse_formula(text: str) -> Relation:
     return _Parser(text).comparison()
 
 
@@ -132,14 +132,14 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0
 
-    def comparison(self) -> Comparison:
+    def comparison(self) -> Relation:
         sides, relations = [self._sum()], []
         while relation := self._take(RELATIONS):
             relations.append(relation)
             sides.append(self._sum())
         if self._rest():
             raise self._error()
-        return Comparison(tuple(sides), tuple(relations))
+        return Relation(tuple(sides), tuple(relations))
 
     def _sum(self, operators: Sequence[str] = ("+-", "*/")) -> Formula:
         """Operations of the loosest of some operators, and within them of the others."""

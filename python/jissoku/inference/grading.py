@@ -135,7 +135,9 @@ def score(
         for setup in check.setup
         if (outcome := outcomes.get(setup.name))
         for expectation in setup.expect
-        for one in judge(expectation, outcome, is_timed=check.is_void_if_late(expectation))
+        for one in grade_expectation(
+            expectation, outcome, is_timed=check.is_void_if_late(expectation)
+        )
     ]
     # Nothing to judge by is not offered.
     grades = {Grade(one.grade) for one in evidence}
@@ -143,7 +145,7 @@ def score(
     return worst, tuple(evidence)
 
 
-def judge(
+def grade_expectation(
     expectation: Expectation, outcome: ScenarioRun, *, is_timed: bool = False
 ) -> list[Evidence]:
     """The evidence of one expectation: none where the tool does not report the value.

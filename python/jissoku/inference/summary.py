@@ -42,7 +42,7 @@ from jissoku.model import (
 from jissoku.model.updated import updated
 
 # Fraction of the arms with a cost that must reach the load by which tables are sorted.
-EXCLUDED_FRACTION_MAX = 0.75
+REACHED_FRACTION_MIN = 0.75
 
 
 def summarise(run: Run, trials: Sequence[Trial], *, has_curves: bool = True) -> Summary:
@@ -120,7 +120,7 @@ def main_load(loads: Sequence[Load], arm_summaries: Sequence[ArmSummary]) -> Loa
     most = max(reached.values(), default=0)
     if not most:
         return None
-    return [load for load in loads if reached[load] >= EXCLUDED_FRACTION_MAX * most][-1]
+    return [load for load in loads if reached[load] >= REACHED_FRACTION_MIN * most][-1]
 
 
 def _ranked(

@@ -1,30 +1,202 @@
-"""Calm rotations: chosen by the waiting alone, as wholes, and decided on where they are enough."""
+"""Trials that count, what ran beside them, and calm rotations."""
 
 import math
 import random
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
 
 from jissoku.inference import cost_verdicts, lacks_calm, summarise
-from jissoku.inference.blocks import calm_part, calm_rotations
+from jissoku.inference.blocks import (
+    ComparisonInput,
+    calm_part,
+    calm_rotations,
+    loads_of,
+    log_cost,
+    log_ratios,
+    neighbours,
+    valid_trials,
+)
 from jissoku.inference.bounds import bound_results
 from jissoku.model import (
     ArmMeasurement,
     Comparison,
     Condition,
+    CrossCheckName,
+    Load,
+    LoadLevel,
+    Method,
     Metric,
     Run,
     TimeSlice,
     Trial,
     TrialKind,
+    Workload,
 )
 from jissoku.model.updated import updated
 from tests.inference import factories
 from tests.inference.factories import TURNS, TrueValues
 
-TRUTHS = {"a": TrueValues(cost_ns=5000), "b": TrueValues(cost_ns=9000)}
+LIGHT = Load(rate_rps=1_000, level=LoadLevel.LIGHT)
+CLOSE = {"a": TrueValues(cost_ns=5000), "b": TrueValues(cost_ns=6000)}
+
+
+def test_the_first_trial_of_a_block_counts() -> None:
+    run = factories.sliced("ab")
+    trials = factories.trials(run, CLOSE, blocks=2, check_blocks=0, solo_blocks=0)
+    again = updated(trials[0], index=99)
+    found = valid_trials([again, *trials]).paired(TrialKind.TIME_SLICED, "a", "b")
+    assert [trial.index for trial in found.values()] == [0, 1]
+    disturbed = [factories.rejected(trials[0]), again, trials[1]]
+    found = valid_trials(disturbed).paired(TrialKind.TIME_SLICED, "a", "b")
+    assert [found[block].index for block in (0, 1)] == [99, 1]
+
+
+def test_housekeeping_is_not_charged_to_requests() -> None:
+    measurement = factories.arm_measurement(
+        cpu_ns=120_000_000,
+        duration_ns=3_000_000_000,
+        active_duration_ns=1_000_000_000,
+        slice_cpu_ns=(100_000_000,),
+        idle_cpu_ns_per_s=5_000_000,
+    )
+    cost = log_cost(factories.trial(TrialKind.TIME_SLICED, measurement), "a")
+    assert cost is not None
+    assert math.exp(cost) == pytest.approx(110_000_000 / 20_000)
+
+
+@pytest.mark.parametrize("changes", [{"cpu_ns": None}, {"cpu_ns": 0}, {"requests": 0}])
+def test_what_was_not_seen_has_no_cost(changes: dict[str, Any]) -> None:
+    assert (
+        log_cost(factories.trial(TrialKind.TIME_SLICED, factories.arm_measurement(**changes)), "a")
+        is None
+    )
+
+
+def test_a_ratio_needs_both_arms() -> None:
+    trial = factories.trial(
+        TrialKind.TIME_SLICED,
+        factories.arm_measurement("a"),
+        factories.arm_measurement("b", cpu_ns=None),
+    )
+    assert log_ratios({0: trial}, "b", "a") == {}
+
+
+def test_a_run_in_slices_is_read_in_turns_of_its_own_length() -> None:
+    run = factories.sliced("ab", loads=(LIGHT, factories.MIDDLE))
+    trials = factories.trials(run, CLOSE)
+    evidence = ComparisonInput(run, valid_trials(trials), {}, run.loads)
+    found = evidence.at(LIGHT).trials
+    assert {trial.load_rps for trial in found} == {1_000}
+    assert {trial.slice_ns for trial in found if trial.kind is TrialKind.TIME_SLICED} == {
+        factories.TURN_NS
+    }
+    assert len([trial for trial in found if trial.kind is TrialKind.TIME_SLICED]) == 9
+
+
+def test_a_run_of_paired_trials_is_evaluated_without_its_sliced_cross_check() -> None:
+    run = factories.run(
+        "ab", method=Method.PAIRED, loads=(factories.MIDDLE,), slice_ns=factories.TURN_NS
+    )
+    trials = factories.trials(run, CLOSE)
+    assert any(trial.kind is TrialKind.TIME_SLICED for trial in trials)
+    found = ComparisonInput(run, valid_trials(trials), {}, run.loads).at(factories.MIDDLE).trials
+    assert {trial.kind for trial in found} == {TrialKind.PAIRED, TrialKind.FIXED_RATE}
+
+
+def test_loads_of_an_older_record_are_the_rates_at_which_arms_met() -> None:
+    pairs = [
+        factories.trial(
+            TrialKind.PAIRED,
+            factories.arm_measurement("a"),
+            factories.arm_measurement("b"),
+            workload=Workload(rate_rps=rate),
+        )
+        for rate in (10_000, 500)
+    ]
+    alone = factories.trial(TrialKind.CLOSED_LOOP, factories.arm_measurement("a"))
+    found = loads_of(factories.run("ab"), (*pairs, alone))
+    assert [(load.rate_rps, load.level) for load in found] == [
+        (1_000, LoadLevel.GIVEN),
+        (20_000, LoadLevel.GIVEN),
+    ]
+    assert loads_of(factories.sliced("ab"), (*pairs, alone)) == (factories.MIDDLE,)
+
+
+FAR = {"a": TrueValues(cost_ns=5000), "b": TrueValues(cost_ns=9000)}
+
+
+def seen(**changes: object) -> Trial:
+    trial = factories.trial(TrialKind.FIXED_RATE, factories.arm_measurement())
+    return updated(trial, conditions=updated(factories.QUIET, **changes))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changes", "condition"),
+    [
+        ({}, Condition.QUIET),
+        ({"foreign_fraction": None}, Condition.QUIET),
+        ({"foreign_fraction": 0.06}, Condition.QUIET),  # a tick of 10 ms is rounding
+        ({"foreign_fraction": 0.07}, Condition.SHARED),
+        ({"foreign_fraction": 0.40}, Condition.SHARED),
+        ({"foreign_fraction": 0.42}, Condition.BUSY),
+        ({"foreign_fraction": 1.8}, Condition.BUSY),
+        ({"generator_wait_fraction": 0.3}, Condition.SHARED),
+        ({"generator_wait_fraction": 0.3, "generator_busy_polls": False}, Condition.QUIET),
+        ({"steal_fraction": 0.3, "server_cores_busy_fraction": 0.5}, Condition.QUIET),
+        ({"steal_fraction": 0.3, "server_cores_busy_fraction": 0.95}, Condition.SHARED),
+    ],
+)
+def test_the_share_of_others_is_the_condition(
+    changes: dict[str, object], condition: Condition
+) -> None:
+    assert neighbours([seen(**changes)]).condition is condition
+
+
+def test_no_share_is_more_than_all() -> None:
+    assert neighbours([seen(foreign_fraction=1.8)]).share == 1.0
+    assert neighbours([]).share == 0.0
+
+
+def test_a_run_beside_a_busy_program_has_its_verdict_and_says_so() -> None:
+    run = factories.sliced("ab")
+    trials = [factories.beside(trial, 0.48) for trial in factories.trials(run, FAR)]
+    found = summarise(run, trials)
+    (cost,) = found.by(Metric.COST)
+    assert cost.proven
+    assert (cost.condition, cost.other_programs) == (Condition.BUSY, 0.48)
+    assert cost.sentence.endswith("(proven), beside other programs that used 48 % of the cores")
+    assert "beside other programs that used 48 % of the cores" in found.headline
+    assert (found.condition, found.other_programs) == (Condition.BUSY, 0.48)
+    titles = [warning.title for warning in found.warnings]
+    assert titles.count("Other programs ran beside the measurement") == 1
+    assert not any("rejected" in title for title in titles)
+
+
+def test_a_quiet_run_does_not_speak_of_it() -> None:
+    run = factories.sliced("ab")
+    found = summarise(run, factories.trials(run, FAR))
+    assert found.condition is Condition.QUIET
+    assert "beside" not in found.headline
+
+
+def test_a_disturbed_cross_check_is_a_missing_one() -> None:
+    run = factories.sliced("ab")
+    truths = FAR | {"b": updated(FAR["b"], alone=0.4)}
+    trials = factories.trials(run, truths)
+    (against,) = summarise(run, trials).by(Metric.COST)
+    assert not against.proven
+    noisy = [
+        factories.beside(trial, 0.5) if trial.kind is TrialKind.FIXED_RATE else trial
+        for trial in trials
+    ]
+    (found,) = summarise(run, noisy).by(Metric.COST)
+    assert [check.name for check in found.cross_checks] == [CrossCheckName.OTHER_SLICE]
+    assert found.proven
+
+
 SLICE_NS = 125_000_000
 CALM = (False,) * TURNS
 
@@ -68,7 +240,7 @@ def beside_bursts(
     run: Run,
     calm_blocks: int = 9,
     drawn: float = 0.7,
-    truths: Mapping[str, TrueValues] = TRUTHS,
+    truths: Mapping[str, TrueValues] = FAR,
 ) -> tuple[Trial, ...]:
     """Trials of which half of the rotations are disturbed, and all in the last blocks."""
     half = (True, False) * (TURNS // 2)
@@ -108,7 +280,7 @@ def test_a_rotation_is_calm_if_nothing_waited(changes: dict[str, int], *, is_cal
 
 def test_a_target_that_waited_disturbs_the_rotation_of_all() -> None:
     run = factories.sliced("ab")
-    (trial, *_) = factories.trials(run, TRUTHS)
+    (trial, *_) = factories.trials(run, FAR)
     calm = in_rotations(trial, CALM)
     ours, theirs = calm.measurements
     waited = updated(theirs.slices[3], wait_ns=SLICE_NS // 2)
@@ -127,7 +299,7 @@ def test_a_target_that_waited_disturbs_the_rotation_of_all() -> None:
 )
 def test_the_choice_does_not_depend_on_costs(disturbed: list[bool], costs: list[int]) -> None:
     run = factories.sliced("ab")
-    trial = in_rotations(factories.trials(run, TRUTHS)[0], disturbed)
+    trial = in_rotations(factories.trials(run, FAR)[0], disturbed)
     mine = iter(costs)
 
     def costly(measurement: ArmMeasurement) -> ArmMeasurement:
@@ -149,7 +321,7 @@ def test_the_choice_does_not_depend_on_costs(disturbed: list[bool], costs: list[
 
 
 def test_what_is_not_counted_is_unknown() -> None:
-    (trial, *_) = factories.trials(factories.sliced("ab"), TRUTHS)
+    (trial, *_) = factories.trials(factories.sliced("ab"), FAR)
     assert calm_rotations(trial) == ()
     known = in_rotations(trial, CALM)
     ours, theirs = known.measurements
@@ -189,7 +361,7 @@ def test_where_disturbed_rotations_are_biased_the_calm_ones_are_right() -> None:
 )
 def test_the_headline_of_several_targets_has_the_condition(calm_blocks: int, ending: str) -> None:
     run = factories.sliced("abc")
-    truths = TRUTHS | {"c": TrueValues(cost_ns=12_000)}
+    truths = FAR | {"c": TrueValues(cost_ns=12_000)}
     found = summarise(run, beside_bursts(run, calm_blocks, truths=truths))
     assert found.headline.endswith(ending)
 
@@ -216,7 +388,7 @@ def test_a_quiet_run_is_decided_by_all_rotations_with_the_whole_error(
 ) -> None:
     """With many arms few rotations are calm on the quietest machine."""
     run = updated(factories.sliced("ab"), horizon=horizon)
-    plain = factories.trials(run, TRUTHS)
+    plain = factories.trials(run, FAR)
     (found,) = summarise(run, tuple(in_rotations(trial, disturbed) for trial in plain)).by(
         Metric.COST
     )
@@ -230,7 +402,7 @@ def test_a_quiet_run_is_decided_by_all_rotations_with_the_whole_error(
 def test_what_is_quiet_at_first_is_decided_by_all_rotations_to_its_end() -> None:
     """Both would be looked at else, and the error has not been halved at the first looks."""
     run = updated(factories.sliced("ab"), horizon=9)
-    quiet, busy = factories.trials(run, TRUTHS), beside_bursts(run)
+    quiet, busy = factories.trials(run, FAR), beside_bursts(run)
     trials = tuple(q if q.block < 3 else b for q, b in zip(quiet, busy, strict=True))
     (found,) = summarise(run, trials).by(Metric.COST)
     assert not found.is_calm
@@ -262,7 +434,7 @@ def test_more_blocks_may_have_calm_rotations_if_some_had() -> None:
             beside_bursts(run, calm_blocks=5),
             beside_bursts(run, calm_blocks=0),
             beside_bursts(run),
-            factories.trials(run, TRUTHS),
+            factories.trials(run, FAR),
         )
         for one in summarise(run, trials).by(Metric.COST)
     ]

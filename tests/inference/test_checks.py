@@ -5,11 +5,72 @@ import random
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import given, strategies as st
+from scipy import stats  # type: ignore[import-untyped]
 
-from jissoku.inference import trial_checks
-from jissoku.model import ArmMeasurement, CheckOutcome, ConnectionMode, Trial, TrialKind, Workload
+from jissoku.inference import checks, trial_checks
+from jissoku.model import (
+    ArmMeasurement,
+    Bottleneck,
+    CheckOutcome,
+    ConnectionMode,
+    Trial,
+    TrialKind,
+    Workload,
+)
 from jissoku.model.updated import updated
 from tests.inference import factories
+from tests.inference.factories import QUIET
+
+TABLE = [
+    # generator, spins, server cores
+    (0.50, False, 0.97, Bottleneck.SERVER),
+    (0.89, False, 0.95, Bottleneck.SERVER),
+    (
+        0.95,
+        False,
+        0.97,
+        Bottleneck.GENERATOR,
+    ),  # both at their end: nothing is proven for the server
+    (0.95, False, 0.40, Bottleneck.GENERATOR),
+    (0.50, False, 0.94, Bottleneck.NEITHER),
+    (1.00, True, 0.97, Bottleneck.SERVER),
+    (1.00, True, 0.50, Bottleneck.NEITHER),
+    (0.50, False, None, Bottleneck.UNKNOWN),
+]
+
+
+@pytest.mark.parametrize(("generator", "spins", "server", "expected"), TABLE)
+def test_bounds(
+    *, generator: float, spins: bool, server: float | None, expected: Bottleneck
+) -> None:
+    seen = updated(
+        QUIET,
+        generator_busy_fraction=generator,
+        generator_busy_polls=spins,
+        server_cores_busy_fraction=server,
+    )
+    assert checks.bottleneck(seen) is expected
+    assert checks.common_bottleneck([seen, seen, seen]) is expected
+
+
+def test_one_odd_trial_does_not_change_the_stamp() -> None:
+    usual = updated(
+        QUIET,
+        generator_busy_polls=False,
+        generator_busy_fraction=0.5,
+        server_cores_busy_fraction=1.0,
+    )
+    odd = updated(usual, server_cores_busy_fraction=0.6)
+    assert checks.common_bottleneck([usual, odd, usual]) is Bottleneck.SERVER
+    assert checks.common_bottleneck([]) is Bottleneck.UNKNOWN
+
+
+def test_three_rates_within_a_per_cent_share_a_ceiling() -> None:
+    rates = [("a", 100.0), ("b", 100.5), ("c", 100.9), ("d", 120.0)]
+    assert checks.common_ceiling(rates) == ("a", "b", "c")
+    assert checks.common_ceiling(rates[1:]) == ()
+
 
 STAMP, REJECT, INVALID = CheckOutcome.WARNING, CheckOutcome.REJECT, CheckOutcome.INVALID
 GOOD = factories.trial(TrialKind.FIXED_RATE, factories.arm_measurement())
@@ -257,3 +318,50 @@ def test_a_check_names_its_arm() -> None:
 
 def test_a_failed_trial_has_nothing_to_check() -> None:
     assert trial_checks(factories.failed(TrialKind.PAIRED, "a", "b")) == ()
+
+
+def trials(arm: str, count: int, rejected: int, *, rate: int = 20_000) -> list[Trial]:
+    """Trials of one arm alone, the first ones disturbed."""
+    one = factories.trial(
+        TrialKind.FIXED_RATE, factories.arm_measurement(arm), workload=Workload(rate_rps=rate)
+    )
+    return [factories.rejected(one) if index < rejected else one for index in range(count)]
+
+
+@given(st.integers(1, 15), st.integers(1, 15), st.data())
+def test_one_load_is_fishers_exact_test(ours: int, rest: int, data: st.DataObject) -> None:
+    of_ours, of_rest = (data.draw(st.integers(0, count)) for count in (ours, rest))
+    table = [[of_ours, ours - of_ours], [of_rest, rest - of_rest]]
+    expected = stats.fisher_exact(table).pvalue < checks.ALPHA / 2
+    mixed = trials("a", ours, of_ours) + trials("b", rest, of_rest)
+    assert ("a" in checks.uneven_rejection(mixed, ["a", "b"])) == expected
+
+
+def test_an_arm_that_provokes_rejection_is_named_with_its_counts() -> None:
+    found = checks.uneven_rejection(trials("a", 12, 8) + trials("b", 12, 0), ["a", "b"])
+    assert found["a"].startswith("8 of 12 of its trials of cost were rejected, of the others' 0 of")
+    assert set(found) == {"a", "b"}
+
+
+def test_loads_that_are_disturbed_more_often_are_nobodys_fault() -> None:
+    """The slow arm has most of its trials where half of all trials are disturbed."""
+    slow = trials("slow", 20, 10, rate=1_000) + trials("slow", 2, 0)
+    fast = trials("fast", 4, 2, rate=1_000) + trials("fast", 20, 0)
+    assert checks.uneven_rejection(slow + fast, ["slow", "fast"]) == {}
+    as_one = [updated(t, workload=Workload(rate_rps=1_000)) for t in slow + fast]
+    assert set(checks.uneven_rejection(as_one, ["slow", "fast"])) == {"slow", "fast"}
+
+
+def test_small_signs_at_several_loads_add_up() -> None:
+    rates = (1_000, 2_000, 5_000, 10_000, 20_000)
+    each = [trials("a", 6, 3, rate=rate) + trials("b", 6, 0, rate=rate) for rate in rates]
+    assert checks.uneven_rejection(each[0], ["a", "b"]) == {}
+    whole = [trial for one in each for trial in one]
+    assert set(checks.uneven_rejection(whole, ["a", "b"])) == {"a", "b"}
+
+
+def test_arms_of_every_trial_have_no_comparison() -> None:
+    together = factories.trial(
+        TrialKind.TIME_SLICED, factories.arm_measurement("a"), factories.arm_measurement("b")
+    )
+    assert checks.uneven_rejection([factories.rejected(together)] * 9, ["a", "b"]) == {}
