@@ -9,7 +9,7 @@ import pytest
 
 from jissoku.cli.frame import ExitCode
 from jissoku.cli.progress import ProgressDisplay
-from jissoku.cli.self_test import SelfTestOptions, _config, exit_code, read_loads
+from jissoku.cli.self_test import SelfTestOptions, _config, bounds_code, read_loads
 from jissoku.inference import decision, self_test as bounds
 from jissoku.inference.self_test import BoundState
 from jissoku.measure.progress import SeriesProgress
@@ -143,8 +143,8 @@ def test_the_spread_is_pooled_over_campaigns() -> None:
         (set(BoundState), ExitCode.BOUND_EXCEEDED),
     ],
 )
-def test_the_exit_code_is_the_worst_bound(states: set[BoundState], code: int) -> None:
-    assert exit_code(states) == code
+def test_the_bounds_code_is_the_worst_bound(states: set[BoundState], code: int) -> None:
+    assert bounds_code(states) == code
 
 
 def _prepared(name: str) -> PreparedTarget:

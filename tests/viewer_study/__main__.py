@@ -13,7 +13,7 @@ from pathlib import Path
 
 from jissoku.cli.frame import version_line
 from jissoku.cli.progress import ProgressDisplay
-from jissoku.cli.self_test import exit_code
+from jissoku.cli.self_test import bounds_code
 from jissoku.measure.selection import folder_for
 from jissoku.measure.self_test import SelfTestConfig
 from jissoku.model import LoadLevel
@@ -47,7 +47,7 @@ def main() -> int:
     for row in rows:
         line = f"{row.series}, {row.campaigns} campaigns: {row.result} ({row.bound}): {row.state}"
         sys.stdout.write(f"{line}\n")
-    return exit_code({row.state for row in rows}) if found.is_finished else 130
+    return bounds_code({row.state for row in rows}) if found.is_finished else 130
 
 
 if __name__ == "__main__":

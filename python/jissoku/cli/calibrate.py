@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Column, Table
 
-from jissoku.cli.frame import ExitCode, verb, version_line
+from jissoku.cli.frame import ExitCode, exit_code, verb, version_line
 from jissoku.cli.progress import lock_machine
 from jissoku.errors import InputError
 from jissoku.measure.calibration import (
@@ -30,7 +30,6 @@ from jissoku.model.calibration import (
     CostRecord,
     CostResult,
     Score,
-    Scorecard,
     SyscallCounts,
     Tool,
     ToolPair,
@@ -148,7 +147,12 @@ def calibrate(options: CalibrateOptions) -> int:
         click.echo(f"{card.tool} {card.version}: {totals(card)}. Scorecard: {page}")
         if card.not_repeated:
             click.echo(f"Void, and not repeated for lack of time: {', '.join(card.not_repeated)}.")
-    return _code(card)
+    grades = {score.grade for score in card.scores}
+    return exit_code(
+        is_finished=card.is_finished,
+        is_exceeded="F" in grades,
+        is_undecided="void" in grades or not grades & {"A", "B"},
+    )
 
 
 def _cost(tools: tuple[Tool, Tool], home: Path, options: CalibrateOptions) -> int:
@@ -184,14 +188,12 @@ def _cost(tools: tuple[Tool, Tool], home: Path, options: CalibrateOptions) -> in
 
 def code(record: CostRecord) -> int:
     """Undecided if a load that both support has no interval."""
-    if not record.is_finished:
-        return ExitCode.INTERRUPTED
     unavailable = any(it.ratio is None and not it.unsupported_reason for it in record.figures)
-    return ExitCode.UNDECIDED if unavailable or record.overall is None else ExitCode.OK
+    is_undecided = unavailable or record.overall is None
+    return exit_code(is_finished=record.is_finished, is_undecided=is_undecided)
 
 
 def table(record: CostRecord) -> Table:
-    """A row for each cell."""
     numbers = (f"{record.tool} ns", f"{record.against} ns", "ratio", "", "pairs")
     others = ("requests/s", "in user code", "calls/request")
     right = (Column(name, justify="right") for name in numbers)
@@ -207,7 +209,6 @@ def table(record: CostRecord) -> Table:
 
 
 def calls_table(record: CostRecord) -> Table:
-    """A row for each tool under each load."""
     calls = Column("calls/request", justify="right")
     which = "of which (traced, in windows of their own)"
     found = Table("load", "tool", calls, which, box=None, pad_edge=False)
@@ -272,7 +273,6 @@ class _CostDisplay:
             self._console.print(f"{done}/{total} pairs, {left} left; now {what}", style="dim")
 
     def measured(self, pair: ToolPair) -> None:
-        """Reports a pair's ratio, or why the pair is void."""
         if pair.void:
             self._console.print(f"void: {pair.void} ({pair.cell})", style="yellow")
             return
@@ -281,7 +281,6 @@ class _CostDisplay:
         self._console.print(f"{tool:,.0f} / {against:,.0f} ns ({pair.cell}{warning})", style="dim")
 
     def counted(self, syscalls: SyscallCounts) -> None:
-        """Reports the system calls per response, or why they were not counted."""
         if syscalls.void:
             self._console.print(f"void: {syscalls.void} ({syscalls.cell}, traced)", style="yellow")
             return
@@ -289,15 +288,6 @@ class _CostDisplay:
         self._console.print(
             f"{each:.2f} calls/request ({syscalls.tool}, {syscalls.cell})", style="dim"
         )
-
-
-def _code(card: Scorecard) -> int:
-    grades = {score.grade for score in card.scores}
-    if not card.is_finished:
-        return ExitCode.INTERRUPTED
-    if "F" in grades:
-        return ExitCode.BOUND_EXCEEDED
-    return ExitCode.UNDECIDED if "void" in grades or not grades & {"A", "B"} else ExitCode.OK
 
 
 def _grade(score: Score) -> str:
@@ -340,12 +330,10 @@ class _CalibrationDisplay:
         self._bar.stop()
 
     def starts(self, checks: int, seconds: float, budget_s: float) -> None:
-        """Reports the expected duration."""
         sentence = f"{checks} checks, some {seconds / 60:.1f} min; void ones are repeated"
         self._console.print(f"{sentence} if they end within {budget_s / 60:.1f} min")
 
     def begins(self, check: CalibrationCheck, done: int, total: int, seconds_left: float) -> None:
-        """Moves the bar."""
         left = _left(seconds_left)
         doing = f"{check.id} {check.title}"
         if self._task is None:
@@ -356,5 +344,4 @@ class _CalibrationDisplay:
             self._console.print(f"{doing} ({left} left)", style="dim")
 
     def scored(self, score: Score) -> None:
-        """Reports a grade when its check has ended."""
         self._console.print(f"{score.check:5}{_grade(score)} {evidence(score)}")

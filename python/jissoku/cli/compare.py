@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from jissoku import records
-from jissoku.cli.frame import ExitCode, print_message, verb, version_line
+from jissoku.cli.frame import ExitCode, exit_code, print_message, verb, version_line
 from jissoku.cli.progress import ProgressDisplay, lock_machine
 from jissoku.cli.reports import write_profile_report, write_report
 from jissoku.errors import InputError, JissokuError
@@ -30,7 +30,6 @@ from jissoku.measure.compare import compare as run_campaign
 from jissoku.measure.comparison import CompareConfig, check_request, compare_config, profiled_pair
 from jissoku.measure.profile import profile
 from jissoku.measure.selection import arm_names, folder_for, prepare_targets, workload
-from jissoku.model.history import Confirmation
 from jissoku.model.summary import BoundResult, BoundStatus
 from jissoku.model.updated import updated
 from jissoku.records.run_folder import RUN_FILE, check_new
@@ -49,11 +48,7 @@ NOISE_FLOOR_UNKNOWN = (
 
 
 def read_export(text: str) -> tuple[str, Path]:
-    """A format and a file: `junit=bounds.xml`.
-
-    Raises:
-        ValueError: It is no such pair.
-    """
+    """A format and a file: `junit=bounds.xml`; else ValueError."""
     name, equals, file = text.partition("=")
     if not equals or not file or name not in FORMATS:
         raise ValueError(f"{text!r}: write FORMAT=FILE; formats are {', '.join(FORMATS)}")
@@ -131,34 +126,30 @@ def compare(request: ComparisonRequest, output: Output) -> int:
     if finished and request.profile:
         write_profile_report(config.folder, as_json=False, quiet=output.as_json)
     if earlier is not None and not output.as_json:
-        _print_difference(earlier, config.folder)
+        # Most comparisons have no earlier run.
+        from jissoku.measure.history import compare_folders  # noqa: PLC0415
+
+        click.echo(difference_text(compare_folders(earlier, config.folder)), nl=False)
     if not (config.noise_floors or output.quiet or output.as_json):
         click.echo(NOISE_FLOOR_UNKNOWN, err=True)
     if not finished:
         return ExitCode.INTERRUPTED
     files = CiFiles(
-        comment=output.comment,
-        step_summary=output.step_summary,
-        exports=dict(output.export_as),
+        comment=output.comment, step_summary=output.step_summary, exports=dict(output.export_as)
     )
     write_ci_files(config.folder, bounds, files, known)
     return _bound_code(request, bounds) if bounds and code != ExitCode.FAILED else code
 
 
 def _check(request: ComparisonRequest, output: Output, ref: str) -> None:
-    """Refuses what cannot be measured, before anything is built.
-
-    Raises:
-        InputError: The options contradict each other, or name what is not there.
-    """
+    """Refuses what cannot be measured, before anything is built."""
     check_request(request)
     if request.build and not ref:
         raise InputError("--build requires --baseline with a git ref or a release")
     if ref:
         check_commands(request.cmd, request.build)
     check_folders(
-        (output.comment, output.step_summary, *(file for _, file in output.export_as)),
-        output.out,
+        (output.comment, output.step_summary, *(file for _, file in output.export_as)), output.out
     )
     if output.out is not None:
         check_new(output.out)
@@ -188,19 +179,8 @@ def _measure(config: CompareConfig, show: ProgressDisplay, *, has_profile: bool 
     return finished
 
 
-def _print_difference(earlier: Path, later: Path) -> None:
-    # Most comparisons have no earlier run.
-    from jissoku.measure.history import compare_folders  # noqa: PLC0415
-
-    click.echo(difference_text(compare_folders(earlier, later)), nl=False)
-
-
 def _split_baseline(given: str | None) -> tuple[Path | None, str]:
-    """The folder of an earlier run, or a git ref or release.
-
-    Raises:
-        InputError: It is none of them, or the run's records cannot be read.
-    """
+    """The folder of an earlier run, or a git ref or release."""
     if given is None:
         return None, ""
     folder = Path(given)
@@ -214,10 +194,9 @@ def _split_baseline(given: str | None) -> tuple[Path | None, str]:
 def _bound_code(request: ComparisonRequest, bounds: Sequence[BoundResult]) -> int:
     for one in bounds:
         print_message(f"fail if {bound_sentence(one)}.")
-    if any_exceeded(bounds):
-        return ExitCode.BOUND_EXCEEDED
     is_open = any(one.status is BoundStatus.UNDECIDED for one in bounds)
-    return ExitCode.UNDECIDED if is_open and request.undecided == "fail" else ExitCode.OK
+    is_undecided = is_open and request.undecided == "fail"
+    return exit_code(is_exceeded=any_exceeded(bounds), is_undecided=is_undecided)
 
 
 ANSWERS = {
@@ -230,8 +209,7 @@ ANSWERS = {
 def confirm(found: Sequence[Suspicion]) -> int:
     """Runs each command once: several suspicions, as of one change at three loads, may share it.
 
-    Returns:
-        The exit code: 3 if one is confirmed, 4 if one stays open, 0 if none does.
+    Exit codes: 3 one is confirmed, 4 one stays open, 0 none does.
     """
     requests = {one.change.confirmation.request: one for one in found if one.change.confirmation}
     open_ones = [one for one in found if one.change.confirmation is None]
@@ -244,9 +222,9 @@ def confirm(found: Sequence[Suspicion]) -> int:
         if status is None:
             return ExitCode.INTERRUPTED
         answers.append(status)
-    if BoundStatus.EXCEEDED in answers:
-        return ExitCode.BOUND_EXCEEDED
-    return ExitCode.UNDECIDED if BoundStatus.UNDECIDED in answers else ExitCode.OK
+    return exit_code(
+        is_exceeded=BoundStatus.EXCEEDED in answers, is_undecided=BoundStatus.UNDECIDED in answers
+    )
 
 
 def _measured(one: Suspicion, number: int) -> BoundStatus | None:
@@ -254,21 +232,17 @@ def _measured(one: Suspicion, number: int) -> BoundStatus | None:
     asked = one.change.confirmation
     assert asked is not None, "only suspicions with a command are measured"
     folder = folder_for("confirm", str(number), one.series.arm)
+    # That the later program differs in the suspected direction.
+    before, after = asked.arms
+    bound = f"cost({after}) {'>' if one.change.change.mean > 0 else '<'} cost({before})"
     words = ["--out", str(folder), *to_argv(asked.request)[1:]]
     try:
         code = compare.main(words, "jissoku compare", standalone_mode=False)
         if code == ExitCode.INTERRUPTED:
             return None
-        (found,) = judge(folder, [_bound(one, asked)])
+        (found,) = judge(folder, [bound])
     except (JissokuError, click.ClickException) as error:
         click.echo(f"Not measured: {error}\n")
         return BoundStatus.UNDECIDED
     click.echo(f"{ANSWERS[found.status]}: {bound_sentence(found)}. Records: {folder}\n")
     return found.status
-
-
-def _bound(one: Suspicion, asked: Confirmation) -> str:
-    """That the later program differs in the suspected direction."""
-    before, after = asked.arms
-    relation = ">" if one.change.change.mean > 0 else "<"
-    return f"cost({after}) {relation} cost({before})"

@@ -13,7 +13,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Column, Table
 
-from jissoku.cli.frame import ExitCode, verb
+from jissoku.cli.frame import exit_code, verb
 from jissoku.conformance.case import (
     BUILTIN_CASES,
     BUILTIN_GATEWAY_CASES,
@@ -34,12 +34,7 @@ from jissoku.measure.conformance import (
     run_cases,
     run_gateway_cases,
 )
-from jissoku.measure.gateway_counts import (
-    CountConfig,
-    GatewayCount,
-    count_gateway,
-    count_mutations,
-)
+from jissoku.measure.gateway_counts import CountConfig, GatewayCount, count_gateway, count_mutations
 from jissoku.measure.selection import prepare_external, prepare_recipe
 from jissoku.model import Transport, UpstreamProtocol
 from jissoku.model.wording import plural
@@ -157,16 +152,11 @@ def conformance(options: ConformanceOptions) -> int:
     results: list[CaseResult] = []
     asked = ConformanceConfig(prepared=prepared, cases=cases, sending=options.sending)
     finished = run_cases(asked, results)
-    code = _print_results(options, prepared, results, SERVER_VERDICTS)
-    return code if finished else ExitCode.INTERRUPTED
+    return _print_results(options, prepared, results, SERVER_VERDICTS, is_finished=finished)
 
 
 def _chosen(cases: Sequence[Chosen], options: ConformanceOptions) -> list[Chosen]:
-    """The cases whose name or clause matches a pattern; without patterns, all.
-
-    Raises:
-        InputError: No case matches.
-    """
+    """The cases whose name or clause matches a pattern; without patterns, all."""
     globs = options.case or ("*",)
     chosen = [
         case
@@ -185,12 +175,10 @@ def _print_results(
     prepared: PreparedTarget,
     results: Results,
     verdicts: Sequence[CaseVerdict],
+    *,
+    is_finished: bool,
 ) -> int:
-    """Prints a table of verdicts by group, and the cases that do not pass; or all as JSON.
-
-    Returns:
-        The exit code.
-    """
+    """Prints a table of verdicts by group, and the cases that do not pass; or all as JSON."""
     counts = Counter[str](result.judgement.verdict for result in results)
     if options.as_json:
         totals = {verdict: counts[verdict] for verdict in verdicts}
@@ -203,9 +191,11 @@ def _print_results(
             for result in results if options.show_all or verdict in REPORTED else ():
                 if result.judgement.verdict is verdict:
                     _print_case(console, result)
-    if counts[CaseVerdict.MUST_VIOLATED]:
-        return ExitCode.BOUND_EXCEEDED
-    return ExitCode.UNDECIDED if counts[CaseVerdict.UNDECIDED] else ExitCode.OK
+    return exit_code(
+        is_finished=is_finished,
+        is_exceeded=counts[CaseVerdict.MUST_VIOLATED] > 0,
+        is_undecided=counts[CaseVerdict.UNDECIDED] > 0,
+    )
 
 
 def _verdicts_table(results: Results, verdicts: Sequence[CaseVerdict]) -> Table:
@@ -277,7 +267,7 @@ def _apps(options: ConformanceOptions, prepared: PreparedTarget) -> int:
             f"{passed} of {len(results)} {plural(len(results), 'case')}"
             f" {plural(passed, 'passes', 'pass')}"
         )
-    return ExitCode.BOUND_EXCEEDED if failed else ExitCode.OK
+    return exit_code(is_exceeded=bool(failed))
 
 
 def _through(options: ConformanceOptions, prepared: PreparedTarget) -> int:
@@ -305,8 +295,7 @@ def _through(options: ConformanceOptions, prepared: PreparedTarget) -> int:
         prepared=prepared, cases=cases, transports=tuple(transports), splitting=options.sending
     )
     finished = run_gateway_cases(config, results)
-    code = _print_results(options, prepared, results, GATEWAY_VERDICTS)
-    return code if finished else ExitCode.INTERRUPTED
+    return _print_results(options, prepared, results, GATEWAY_VERDICTS, is_finished=finished)
 
 
 def _counts(
@@ -356,7 +345,7 @@ def _counts(
     is_repeated = any(
         "POST" in one.counts and one.counts["POST"].doubled for one in results.values()
     )
-    return ExitCode.BOUND_EXCEEDED if is_repeated else ExitCode.OK
+    return exit_code(is_exceeded=is_repeated)
 
 
 def _mutations(prepared: PreparedTarget, amount: int, *, as_json: bool) -> int:
@@ -393,7 +382,7 @@ def _mutations(prepared: PreparedTarget, amount: int, *, as_json: bool) -> int:
         for example in (example for one in counts for example in one.examples):
             console.print(f"read differently: {example}", markup=False, soft_wrap=True)
     is_broken = any(one.differing or one.crossed or one.surplus for one in counts)
-    return ExitCode.BOUND_EXCEEDED if is_broken else ExitCode.OK
+    return exit_code(is_exceeded=is_broken)
 
 
 def _place(transport: Transport) -> str:

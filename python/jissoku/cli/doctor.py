@@ -15,11 +15,7 @@ from jissoku.report.tables import DAY_HEADER, days_table
 from jissoku.targets import catalogue
 from jissoku.targets.prepare import missing_requirement
 
-MARKS = {
-    State.FINE: "[green]fine[/]",
-    State.WARN: "[yellow]warning[/]",
-    State.BAD: "[red]bad[/]",
-}
+MARKS = {State.FINE: "[green]fine[/]", State.WARN: "[yellow]warning[/]", State.BAD: "[red]bad[/]"}
 
 
 @click.command()
@@ -53,7 +49,6 @@ def doctor(*, shows_history: bool, roots: tuple[Path, ...]) -> int:
 
 
 def print_health() -> None:
-    """Prints a table of all checks."""
     table = Table("", "what", "seen", "what to do", box=None, pad_edge=False)
     for check in run_health_checks():
         table.add_row(MARKS[check.state], check.name, check.observed, check.advice)

@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from jissoku import report
-from jissoku.cli.frame import ExitCode, verb, version_line
+from jissoku.cli.frame import ExitCode, exit_code, verb, version_line
 from jissoku.cli.progress import ProgressDisplay, lock_machine
 from jissoku.cli.reports import write_profile_report
 from jissoku.design.sampling_plan import SAMPLING_PLANS
@@ -70,7 +70,7 @@ def tune(request: TuningRequest, output: Output) -> int:
         click.echo(report.tuning_to_json(found), nl=False)
     else:
         click.echo(f"{report.tuning_to_text(found)}\nRecords and report: {config.folder}")
-    return exit_code(found)
+    return _tuning_code(found)
 
 
 def _selected_knobs(recipe: Recipe, names: str) -> tuple[Knob, ...]:
@@ -107,15 +107,14 @@ def tuning_config(
     )
 
 
-def exit_code(found: TuningResult) -> int:
-    if not found.finished:
-        return ExitCode.INTERRUPTED
+def _tuning_code(found: TuningResult) -> int:
     decisions = [result.decision for result in found.results]
-    if decisions and all(decision is Decision.BROKEN for decision in decisions):
-        return ExitCode.FAILED
-    if Decision.UNDECIDED in decisions or (Decision.ACCEPTED in decisions and not found.proven):
-        return ExitCode.UNDECIDED
-    return ExitCode.OK
+    is_unproven = Decision.ACCEPTED in decisions and not found.proven
+    return exit_code(
+        is_finished=found.finished,
+        is_failed=bool(decisions) and set(decisions) == {Decision.BROKEN},
+        is_undecided=Decision.UNDECIDED in decisions or is_unproven,
+    )
 
 
 class ExplanationOutput(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,7 +166,11 @@ def explain(request: ExplanationRequest, output: ExplanationOutput) -> int:
         return ExitCode.INTERRUPTED
     if knobs is not None:
         knobs = answering(knobs, explanation)
-        explanation = _with_changes(explanation, knobs, request)
+        if request.config is not None:
+            # The diff applies to the user's configuration as written, not as run here.
+            names = tuple(knob.name for knob in knobs.knobs)
+            changes = knobs.diff(names).replace(" (proven)\n", "\n") if names else ""
+            explanation = updated(explanation, changes=changes)
     folder = output.out or folder_for("explain", explanation.target)
     write_explanation(folder, explanation)
     _note(f"Record: {folder}")
@@ -175,23 +178,12 @@ def explain(request: ExplanationRequest, output: ExplanationOutput) -> int:
         click.echo(explanation_to_text(explanation), nl=False)
     seen = explanation.observations
     is_blind = all(one is None for one in (seen.wire, seen.syscalls, seen.load, seen.profile))
-    code: int = ExitCode.UNDECIDED if is_blind else ExitCode.OK
+    code: int = exit_code(is_undecided=is_blind)
     if request.verify and knobs is not None:
         explanation, code = _verified(request, explanation, knobs, folder, as_json=output.as_json)
     if output.as_json:
         click.echo(explanation_to_json(explanation), nl=False)
     return code
-
-
-def _with_changes(
-    explanation: Explanation, knobs: TuningTarget, request: ExplanationRequest
-) -> Explanation:
-    """The diff applies to the user's configuration as written, not as run here."""
-    if request.config is None:
-        return explanation
-    names = tuple(knob.name for knob in knobs.knobs)
-    changes = knobs.diff(names).replace(" (proven)\n", "\n") if names else ""
-    return updated(explanation, changes=changes)
 
 
 def _verified(
@@ -216,7 +208,7 @@ def _verified(
     write_explanation(config.folder, proven)
     if not as_json:
         click.echo(f"\n{report.tuning_to_text(found)}\nRecords and report: {config.folder}")
-    return proven, exit_code(found)
+    return proven, _tuning_code(found)
 
 
 def _note(sentence: str) -> None:

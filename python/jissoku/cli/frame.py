@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from jissoku import _native
-from jissoku.request.options import asking
+from jissoku.request.options import asking, rows
 
 
 class ExitCode(IntEnum):
@@ -23,15 +23,33 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
+def exit_code(
+    *,
+    is_finished: bool = True,
+    is_failed: bool = False,
+    is_exceeded: bool = False,
+    is_undecided: bool = False,
+) -> ExitCode:
+    """The code of the first of these that is the case."""
+    if not is_finished:
+        return ExitCode.INTERRUPTED
+    if is_failed:
+        return ExitCode.FAILED
+    if is_exceeded:
+        return ExitCode.BOUND_EXCEEDED
+    return ExitCode.UNDECIDED if is_undecided else ExitCode.OK
+
+
 def verb(*kinds: type[msgspec.Struct]) -> Callable[[Callable[..., int]], click.Command]:
     """A command with the options of some structs, whose function gets a value of each."""
 
     def decorated(function: Callable[..., int]) -> click.Command:
         @wraps(function)
         def called(**given: Any) -> int:
-            return function(
-                *(kind(**{name: given[name] for name in kind.__struct_fields__}) for kind in kinds)
-            )
+            def value(kind: type[msgspec.Struct]) -> msgspec.Struct:
+                return kind(**{field.name: given[field.name] for field, _ in rows(kind)})
+
+            return function(*map(value, kinds))
 
         asked: Any = called
         for kind in reversed(kinds):

@@ -52,8 +52,7 @@ def sweep(request: SweepRequest, output: Output) -> int:
         config = _sweep_config(request, output.out, show)
         show.note(f"Seed {config.seed}; records go to {config.folder}.")
         finished = run_sweep(config, show)
-    code = write_report(config.folder, as_json=output.as_json)
-    return code if finished else ExitCode.INTERRUPTED
+    return write_report(config.folder, as_json=output.as_json, is_finished=finished)
 
 
 def _sweep_config(request: SweepRequest, out: Path | None, show: ProgressDisplay) -> SweepConfig:
@@ -189,12 +188,10 @@ def run(request: ExperimentRequest, output: Output) -> int:
         plan = story.plan(config, show)
         _print_plan(plan, show)
         finished = story.run(plan, show)
-    code = publish_experiment(config.folder, as_json=output.as_json)
-    return code if finished else ExitCode.INTERRUPTED
+    return publish_experiment(config.folder, as_json=output.as_json, is_finished=finished)
 
 
 def _list(recipes: Mapping[str, Recipe]) -> int:
-    """Lists the built-in experiments with their missing targets."""
     where = build_paths()
     for path in experiment_file.builtin_experiments():
         experiment = experiment_file.read(path, recipes)

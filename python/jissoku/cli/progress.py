@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Self, TextIO
 
 import click
@@ -51,7 +52,7 @@ class LiveView:
     """The lower end of a terminal; what others print appears above it."""
 
     def __init__(self, console: Console) -> None:
-        """Nothing is drawn yet; `console` writes to a terminal that can move its cursor."""
+        """`console` writes to a terminal that can move its cursor."""
         self.table: LiveTable | None = None
         self.doing = ""
         self._done, self._total, self._seconds_left = 0, 0, 0.0
@@ -71,7 +72,7 @@ class LiveView:
         self._kept: dict[str, TextIO] = {}
 
     def start(self) -> None:
-        """From now on it is drawn, and what is written to the terminal appears above it."""
+        """From now on what is written to the terminal appears above it."""
         for name in ("stdout", "stderr"):
             stream = getattr(sys, name)
             if stream.isatty():
@@ -80,7 +81,6 @@ class LiveView:
         self._live.start()
 
     def stop(self) -> None:
-        """Removes it."""
         self._make_room()
         self._live.stop()
         for name, stream in self._kept.items():
@@ -89,11 +89,9 @@ class LiveView:
         self._kept = {}
 
     def progress(self, done: int, total: int, seconds_left: float) -> None:
-        """Takes the numbers of trials, and the time of those left."""
         self._done, self._total, self._seconds_left = done, total, seconds_left
 
     def refresh(self) -> None:
-        """Draws it as it is now."""
         self._make_room()
         self._live.refresh()
 
@@ -140,31 +138,22 @@ class LiveView:
 def drawn(table: LiveTable, width: int) -> RenderableType:
     """The columns that fit, with what is decided in another colour and with a mark."""
     shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    used, count = 0, 0
-    for index in range(len(table.header)):
-        used += max(map(cell_len, _column(table, index))) + 2
-        count = index + 1 if used <= width else count
-    for index, name in enumerate(table.header[: max(1, count)]):
+    texts = ((name, *(cell.text for cell in cells)) for name, cells in table.rows)
+    columns = zip(table.header, *texts, strict=True)
+    ends = accumulate(max(map(cell_len, column)) + 2 for column in columns)
+    count = max(1, sum(end <= width for end in ends))
+    for index, name in enumerate(table.header[:count]):
         shown.add_column(Text(name), justify="right" if index else "left", no_wrap=True)
     for name, cells in table.rows:
-        texts = [Text(cell.text, style=STYLES[cell.state]) for cell in cells]
-        shown.add_row(*[Text(name), *texts][: max(1, count)])
+        styled = [Text(cell.text, style=STYLES[cell.state]) for cell in cells]
+        shown.add_row(*[Text(name), *styled][:count])
     return shown
-
-
-def _column(table: LiveTable, index: int) -> list[str]:
-    if index == 0:
-        return [table.header[0], *(name for name, _ in table.rows)]
-    return [table.header[index], *(cells[index - 1].text for _, cells in table.rows)]
 
 
 def lock_machine() -> None:
     """Takes the measurement lock for the running verb; it is released when the verb has ended.
 
     From then on, all started processes are ended if this process is killed.
-
-    Raises:
-        InputError: Another process measures on this machine.
     """
     context = click.get_current_context()
     context.with_resource(measurement_lock(context.info_name or "jissoku"))
@@ -175,8 +164,6 @@ QUIET_S = 15.0
 
 
 class ProgressDisplay(ProgressListener):
-    """Shows a campaign's progress."""
-
     def __init__(self, *, quiet: bool = False) -> None:
         """With `quiet` only failures are printed.
 
@@ -202,7 +189,6 @@ class ProgressDisplay(ProgressListener):
             self._view.stop()
 
     def note(self, text: str) -> None:
-        """Shows a sentence."""
         if not self._quiet:
             # On one line, so that a command can be copied.
             self._console.print(text, style="dim", markup=False, soft_wrap=True)
@@ -213,13 +199,11 @@ class ProgressDisplay(ProgressListener):
             self.note(text)
 
     def begins(self, text: str) -> None:
-        """Shows what is measured from now on."""
         if self._view is not None:
             self._view.doing = clean(text)
             self._view.refresh()
 
     def values(self, run: Run, trials: Sequence[Trial]) -> None:
-        """Shows the table of the trials so far."""
         if self._view is not None:
             summary = inference.summarise(run, trials, has_curves=False)
             self._view.table = live_table(sanitized(summary))

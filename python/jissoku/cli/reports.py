@@ -1,6 +1,5 @@
 """Reports of a run (`jissoku report`), and events of one that runs (`jissoku watch`)."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -9,7 +8,7 @@ from rich.markup import escape
 
 from jissoku import records
 from jissoku._native import flame_graph
-from jissoku.cli.frame import ExitCode, print_message
+from jissoku.cli.frame import ExitCode, exit_code, print_message
 from jissoku.measure.progress import follow, newest
 from jissoku.measure.reports import write_experiment_reports, write_profile_reports, write_reports
 from jissoku.model import MeasurementStatus, Summary
@@ -19,7 +18,9 @@ from jissoku.records import run_folder as experiments
 from jissoku.report import brief, renderable, sweep_renderable
 
 
-def write_report(folder: Path, *, as_json: bool, is_brief: bool = False) -> int:
+def write_report(
+    folder: Path, *, as_json: bool, is_brief: bool = False, is_finished: bool = True
+) -> int:
     """Writes the four reports into the run's folder, prints one, and returns the exit code."""
     warn_unfinished(folder)
     summary = write_reports(folder)
@@ -34,12 +35,15 @@ def write_report(folder: Path, *, as_json: bool, is_brief: bool = False) -> int:
         click.echo(f"Report: {folder / 'report.html'}")
     if isinstance(summary, Summary):
         is_decided = any(comparison.ratio is not None for comparison in summary.comparisons)
-        return _code((one.status for one in summary.arm_summaries), is_decided=is_decided)
-    is_decided = any(
-        one.sustained_rps is not None or (one.model is not None and one.model.is_adequate)
-        for one in summary.targets
-    )
-    return _code((one.status for one in summary.targets), is_decided=is_decided)
+        statuses = [one.status for one in summary.arm_summaries]
+    else:
+        is_decided = any(
+            one.sustained_rps is not None or (one.model is not None and one.model.is_adequate)
+            for one in summary.targets
+        )
+        statuses = [one.status for one in summary.targets]
+    is_failed = MeasurementStatus.FAILED in statuses
+    return exit_code(is_finished=is_finished, is_failed=is_failed, is_undecided=not is_decided)
 
 
 def write_profile_report(
@@ -57,7 +61,7 @@ def write_profile_report(
     return ExitCode.OK
 
 
-def publish_experiment(folder: Path, *, as_json: bool) -> int:
+def publish_experiment(folder: Path, *, as_json: bool, is_finished: bool = True) -> int:
     """Writes the four reports into the experiment's folder, prints one; returns the exit code."""
     warn_unfinished(folder)
     outcome = write_experiment_reports(folder)
@@ -65,16 +69,12 @@ def publish_experiment(folder: Path, *, as_json: bool) -> int:
     click.echo(shown.read_text(encoding="utf-8"), nl=False)
     if not as_json:
         click.echo(f"Report: {folder / 'report.html'}")
-    return _code(
-        (one.status for summary in outcome.summaries.values() for one in summary.arm_summaries),
-        is_decided=all(one.status is not ClaimStatus.UNDECIDED for one in outcome.claims),
+    arms = [one for summary in outcome.summaries.values() for one in summary.arm_summaries]
+    return exit_code(
+        is_finished=is_finished,
+        is_failed=any(one.status is MeasurementStatus.FAILED for one in arms),
+        is_undecided=any(one.status is ClaimStatus.UNDECIDED for one in outcome.claims),
     )
-
-
-def _code(statuses: Iterable[MeasurementStatus], *, is_decided: bool) -> int:
-    if MeasurementStatus.FAILED in statuses:
-        return ExitCode.FAILED
-    return ExitCode.OK if is_decided else ExitCode.UNDECIDED
 
 
 def warn_unfinished(folder: Path) -> None:

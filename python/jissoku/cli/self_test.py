@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from jissoku.cli.doctor import print_health
-from jissoku.cli.frame import ExitCode, verb, version_line
+from jissoku.cli.frame import ExitCode, exit_code, verb, version_line
 from jissoku.cli.progress import ProgressDisplay, lock_machine
 from jissoku.inference import self_test as bounds
 from jissoku.inference.self_test import BoundCheck, BoundState
@@ -28,11 +28,7 @@ MARKS = {BoundState.PASS: "[green]pass[/]", BoundState.FAIL: "[red]BROKEN[/]"}
 
 
 def read_loads(text: str) -> tuple[LoadLevel, ...]:
-    """Loads of the grid by name: `light,medium`.
-
-    Raises:
-        ValueError: One is none.
-    """
+    """Loads of the grid by name: `light,medium`; else ValueError."""
     known = {str(level): level for level in (LoadLevel.LIGHT, LoadLevel.MEDIUM, LoadLevel.HEAVY)}
     names = [word.strip() for word in text.split(",")]
     for name in names:
@@ -85,7 +81,7 @@ def self_test(options: SelfTestOptions) -> int:
     _print(rows, result.series)
     floors = campaigns.measured_noise_floors(result, config.version)
     _print_floors(floors, campaigns.keep_noise_floors(floors))
-    return exit_code({row.state for row in rows}) if result.is_finished else ExitCode.INTERRUPTED
+    return bounds_code({row.state for row in rows}) if result.is_finished else ExitCode.INTERRUPTED
 
 
 def _config(options: SelfTestOptions) -> SelfTestConfig:
@@ -99,10 +95,10 @@ def _config(options: SelfTestOptions) -> SelfTestConfig:
     )
 
 
-def exit_code(states: Collection[BoundState]) -> int:
-    if BoundState.FAIL in states:
-        return ExitCode.BOUND_EXCEEDED
-    return ExitCode.UNDECIDED if BoundState.UNDECIDED in states else ExitCode.OK
+def bounds_code(states: Collection[BoundState]) -> int:
+    return exit_code(
+        is_exceeded=BoundState.FAIL in states, is_undecided=BoundState.UNDECIDED in states
+    )
 
 
 def _print(rows: Sequence[BoundCheck], results: Sequence[SeriesResults]) -> None:

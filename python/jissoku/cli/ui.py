@@ -9,68 +9,42 @@ import msgspec
 
 from jissoku.cli.frame import ExitCode, verb
 from jissoku.errors import InputError
+from jissoku.model.updated import updated
 from jissoku.request.options import option
 from jissoku.ui.server import UiConfig, check_roots, serve_pages
 
 
 class UiOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of the command.
+    """Options beside those of the configuration.
 
     Attributes:
-        port: Port; 0 selects a free one.
-        listen: Loopback address: 127.0.0.1 or ::1.
-        runs: Directory with runs; repeatable. Default: runs.
-        allow_commands: Accept commands, files and URLs of this machine from the pages, and not only
-            recipes.
-        read_only: Show runs only: nothing can be started, stopped or changed from the pages.
-        metrics: Show live figures of `jissoku serve --metrics WHERE`: HOST:PORT of this machine or
-            unix:PATH; repeatable.
         foreground: Run in the normal class and on all cores: for machines that are busy with other
             work, and not for measurements.
     """
 
-    port: Annotated[int, option("--port", type=click.IntRange(0, 65_535))] = 8642
-    listen: Annotated[str, option("--listen")] = "127.0.0.1"
-    runs: Annotated[
-        tuple[Path, ...], option("--runs", type=click.Path(path_type=Path), metavar="DIR")
-    ] = ()
-    allow_commands: Annotated[bool, option("--allow-commands")] = False
-    read_only: Annotated[bool, option("--read-only")] = False
-    metrics: Annotated[tuple[str, ...], option("--metrics", metavar="WHERE")] = ()
     foreground: Annotated[bool, option("--foreground")] = False
 
 
-@verb(UiOptions)
-def ui(options: UiOptions) -> int:
+@verb(UiConfig, UiOptions)
+def ui(config: UiConfig, options: UiOptions) -> int:
     """Start, watch and browse runs as pages in a browser, on this machine only.
 
     The printed link opens the pages in one browser. SIGINT (Ctrl-C) ends them.
 
     Exit codes: 0 ended by a signal, 2 bad input.
     """
-    if options.read_only and options.allow_commands:
+    if config.is_read_only and config.allows_commands:
         raise InputError("--read-only and --allow-commands exclude each other")
-    check_roots(options.runs)
-    config = UiConfig(
-        listen=options.listen,
-        port=options.port,
-        roots=options.runs or (Path("runs"),),
-        check=_check,
-        allows_commands=options.allow_commands,
-        is_read_only=options.read_only,
-        metrics=options.metrics,
-        is_background=not options.foreground,
+    check_roots(config.roots)
+    roots = config.roots or (Path("runs"),)
+    serve_pages(
+        updated(config, roots=roots, check=_check, is_background=not options.foreground), _announce
     )
-    serve_pages(config, _announce)
     return ExitCode.OK
 
 
 def _check(arguments: Sequence[str]) -> None:
-    """Parses a command line as in the terminal, and runs nothing.
-
-    Raises:
-        InputError: It is invalid; the message is the same as in the terminal.
-    """
+    """Parses a command line as in the terminal, with the same refusals, and runs nothing."""
     # `commands` lists this module, too.
     from jissoku.cli.commands import jissoku  # noqa: PLC0415
 

@@ -8,12 +8,13 @@ records.
 import hashlib
 import math
 import os
+import re
 import sqlite3
 import statistics
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,9 @@ def _columns(kind: Any) -> str:
 
 Entries = dict[str, FolderEntry]
 
+# Bytes of a name that are no UTF-8 (PEP 383).
+NO_TEXT = re.compile("[\udc80-\udcff]")
+
 
 class FolderCache:
     """A file for each root.
@@ -112,7 +116,6 @@ class FolderCache:
     """
 
     def __init__(self, cache: Path) -> None:
-        """Creates nothing yet."""
         names = " ".join(FolderEntry.__struct_fields__)
         version = hashlib.sha256(names.encode()).hexdigest()[:12]
         self.folder = cache / "history" / f"folders-{version}"
@@ -125,14 +128,22 @@ class FolderCache:
             return {}
 
     def write(self, root: Path, entries: Mapping[str, FolderEntry]) -> None:
-        """Keeps what was found; without it the next search reads every folder."""
+        """Keeps what was found; without it the next search reads every folder.
+
+        Folders that have, or hold, a name that is no text are read every time.
+        """
+        texts = {
+            place: entry
+            for place, entry in entries.items()
+            if not NO_TEXT.search(place + entry.folders)
+        }
         with suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
             descriptor, name = tempfile.mkstemp(prefix=".new-", dir=self.folder)
             fresh = Path(name)
             try:
                 with os.fdopen(descriptor, "wb") as file:
-                    file.write(_encoded(entries))
+                    file.write(msgspec.msgpack.encode(texts))
                 fresh.replace(self._file(root))
             except OSError:
                 fresh.unlink()
@@ -140,24 +151,6 @@ class FolderCache:
     def _file(self, root: Path) -> Path:
         name = hashlib.sha256(os.fsencode(root.absolute())).hexdigest()[:16]
         return self.folder / name
-
-
-def _encoded(entries: Mapping[str, FolderEntry]) -> bytes:
-    """Without folders that have, or hold, a name that is no text: those are read every time."""
-    try:
-        return msgspec.msgpack.encode(entries)
-    except UnicodeError:
-        return msgspec.msgpack.encode(
-            {place: entry for place, entry in entries.items() if _is_text(place + entry.folders)}
-        )
-
-
-def _is_text(names: str) -> bool:
-    try:
-        names.encode()
-    except UnicodeError:
-        return False
-    return True
 
 
 # Seconds to wait for another process that writes.
@@ -173,15 +166,8 @@ Present = Mapping[str, tuple[str, str]]
 
 
 class HistoryIndex:
-    """The index of one cache folder."""
-
     def __init__(self, cache: Path, revision: int) -> None:
-        """Creates nothing yet.
-
-        Args:
-            cache: The folder of all indexes.
-            revision: Of the program that makes rows.
-        """
+        """`revision` is that of the program that makes rows."""
         self.file = cache / "history" / f"{version(revision)}.sqlite"
 
     def known(self) -> set[str]:
@@ -193,11 +179,7 @@ class HistoryIndex:
             return set()
 
     def add(self, batch: Sequence[RunRows]) -> None:
-        """Adds the runs that the index does not have.
-
-        Raises:
-            JissokuError: The cache cannot be written, or is damaged.
-        """
+        """Adds the runs that the index does not have."""
         if not batch:
             return
         try:
@@ -213,11 +195,7 @@ class HistoryIndex:
     def connect(self, present: Present) -> sqlite3.Connection:
         """A connection that shows some runs of the index; queries cannot change it.
 
-        Args:
-            present: By key of a run its folder, and why it is unfinished: the table of that name.
-
-        Raises:
-            JissokuError: The index is damaged, or cannot be opened.
+        `present` has by key of a run its folder, and why it is unfinished: the table of that name.
         """
         session = self._opened()
         session.execute("CREATE TEMP TABLE present (run TEXT PRIMARY KEY, folder, unfinished)")
@@ -234,11 +212,7 @@ class HistoryIndex:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """The block reads the index.
-
-        Raises:
-            JissokuError: It is damaged, and was removed.
-        """
+        """The block reads the index, which is removed if it is damaged (JissokuError)."""
         try:
             yield
         except sqlite3.DatabaseError as error:
@@ -251,31 +225,23 @@ class HistoryIndex:
             ) from error
 
     def _opened(self) -> sqlite3.Connection:
-        """A connection to the file, which is made if it is missing.
-
-        Raises:
-            JissokuError: It cannot be opened.
-        """
+        """A connection to the file, which is made if it is missing."""
         if self.file.is_dir():
             raise JissokuError(f"the index {self.file} cannot be written: it is a folder")
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            # A history is used by several threads of the pages, under a lock.
-            session = sqlite3.connect(self.file, timeout=BUSY_S, check_same_thread=False)
+            with ExitStack() as stack:
+                # A history is used by several threads of the pages, under a lock.
+                session = sqlite3.connect(self.file, timeout=BUSY_S, check_same_thread=False)
+                stack.callback(session.close)
+                session.execute("PRAGMA journal_mode = WAL")
+                session.execute("PRAGMA synchronous = NORMAL")
+                if session.execute("PRAGMA user_version").fetchone() == (0,):
+                    _create(session)
+                stack.pop_all()
+                return session
         except (OSError, sqlite3.OperationalError) as error:
             raise JissokuError(f"the index {self.file} cannot be written: {error}") from error
-        try:
-            session.execute("PRAGMA journal_mode = WAL")
-            session.execute("PRAGMA synchronous = NORMAL")
-            if session.execute("PRAGMA user_version").fetchone() == (0,):
-                _create(session)
-        except sqlite3.OperationalError as error:
-            session.close()
-            raise JissokuError(f"the index {self.file} cannot be written: {error}") from error
-        except sqlite3.DatabaseError:
-            session.close()
-            raise
-        return session
 
     def _remove(self) -> None:
         for end in ("", *SIDE_FILES):

@@ -103,7 +103,6 @@ def ratios_of(
 
 
 def targets(session: sqlite3.Connection) -> tuple[str, ...]:
-    """Every target that has a run, by name."""
     found = session.execute("SELECT DISTINCT target FROM arms ORDER BY target")
     return tuple(name for (name,) in found)
 
@@ -120,14 +119,7 @@ def rejections(session: sqlite3.Connection) -> tuple[tuple[str, str, int], ...]:
 def answer(
     session: sqlite3.Connection, index: HistoryIndex, query: str
 ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-    """Runs a query of the user, and returns the names of the columns, and rows.
-
-    It reads the tables, and nothing else.
-
-    Raises:
-        InputError: The query is invalid, or does something else.
-        JissokuError: The index is damaged.
-    """
+    """Runs a query of the user, which may only read tables: names of the columns, and rows."""
     session.set_authorizer(
         lambda action, *_: sqlite3.SQLITE_OK if action in READING else sqlite3.SQLITE_DENY
     )
@@ -143,12 +135,7 @@ def answer(
 
 
 def export(session: sqlite3.Connection, index: HistoryIndex, file: Path) -> None:
-    """Writes every table into a new SQLite file, for notebooks.
-
-    Raises:
-        InputError: The file exists, or cannot be written.
-        JissokuError: The index is damaged.
-    """
+    """Writes every table into a new SQLite file, for notebooks."""
     if file.exists():
         raise InputError(f"{file} exists already: name a new file")
     try:

@@ -95,15 +95,16 @@ def option(*words: str, **given: Any) -> Option:
 
 
 def rows(kind: type[msgspec.Struct]) -> Iterator[tuple[FieldInfo, Option]]:
-    """The fields of a kind of request, each with its option.
+    """The fields of a kind of request that have an option, each with it.
 
     Its help text is what the struct says of the attribute, or else its own.
     """
     _, _, attributes = (inspect.getdoc(kind) or "").partition("Attributes:\n")
     texts = {name: " ".join(text.split()) for name, text in ATTRIBUTE.findall(attributes)}
     for field in msgspec.structs.fields(kind):
-        (found,) = (one for one in get_args(field.type) if isinstance(one, Option))
-        yield field, replace(found, help=texts.get(field.name, found.help))
+        for found in get_args(field.type):
+            if isinstance(found, Option):
+                yield field, replace(found, help=texts.get(field.name, found.help))
 
 
 def asking(kind: type[msgspec.Struct]) -> Decorator:

@@ -47,8 +47,7 @@ Match = Annotated[
     ),
 ]
 Unix = Annotated[
-    bool,
-    option("--unix", help="Connect over Unix sockets (all targets must support them)."),
+    bool, option("--unix", help="Connect over Unix sockets (all targets must support them).")
 ]
 ServerCores = Annotated[
     str | None,

@@ -53,7 +53,7 @@ RACE, AGAIN = "Race them now", "Measure again"
 
 @dataclass(frozen=True, slots=True)
 class RerunForm:
-    """A request that a page offers to start."""
+    """A request that a page offers to start: a command line, words of a form, or an address."""
 
     request: msgspec.Struct
 
@@ -63,22 +63,18 @@ class RerunForm:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Its command line, as a field of a form each."""
         return to_argv(self.request)
 
     @property
     def query(self) -> str:
-        """The same in the address of a page."""
         return urlencode([(WORD, word) for word in self.words])
 
     @property
     def is_local(self) -> bool:
-        """Whether it has commands, files or URLs, which pages accept only if allowed to."""
         return any(local_texts(self.request))
 
     @property
     def is_complete(self) -> bool:
-        """Whether its record left nothing out."""
         return is_complete(self.request)
 
 
@@ -104,7 +100,6 @@ def other_options(request: ComparisonRequest) -> ComparisonRequest:
 
 
 def request_of_board(board: Board) -> ComparisonRequest:
-    """Measures a board's targets together."""
     targets = tuple(dict.fromkeys(one.target for one in board.series))
     return updated(board.series[0].race, arms=targets, cmd=(), url=())
 
@@ -130,11 +125,9 @@ REFRESH_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
-    """What forms offer.
+    """What forms offer; experiments by name, title and description.
 
-    Attributes:
-        defaults: Targets of a comparison in which none is named, as far as they are here.
-        experiments: Names with titles and descriptions.
+    `defaults` are the targets of a comparison in which none is named, as far as they are here.
     """
 
     available: tuple[Recipe, ...]
@@ -198,15 +191,7 @@ ARM = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """What forms may name.
-
-    Attributes:
-        targets: Recipes that are available here.
-        experiments: Built-in experiments.
-        allows_commands: Whether commands and URLs are accepted.
-        folders: By key the folder of every run.
-        roots: Folders of runs.
-    """
+    """What forms may name: recipes and experiments, folders of runs by key, and roots."""
 
     targets: Collection[str]
     experiments: Collection[str]
@@ -222,7 +207,6 @@ class JobRequest:
     Attributes:
         names: Of what is measured, for the folder of its records.
         arguments: After `jissoku`, without the folder of its records.
-        takes: How long it is expected to take.
         is_own: Whether it runs a command of the user's, and so is shown before it starts.
         folder_word: The argument that names its folder.
     """
@@ -235,7 +219,6 @@ class JobRequest:
     folder_word: str = OUT
 
     def placed(self, folder: Path) -> tuple[str, ...]:
-        """All arguments, with a folder for what it writes."""
         command, *rest = self.arguments
         return (command, self.folder_word.format(folder), *rest)
 
@@ -243,8 +226,7 @@ class JobRequest:
 def read_form(kind: str, fields: Fields, choices: Choices) -> JobRequest:
     """The command of a form: `compare`, `run`, `explain`, `prove` or `publish`.
 
-    Raises:
-        InputError: A field is missing, unknown or out of bounds.
+    InputError: a field is missing, unknown or out of bounds.
     """
     if kind not in READERS:
         raise InputError(f"there is no form {kind[:40]!r}")
@@ -342,7 +324,6 @@ def _explain(fields: Fields, choices: Choices) -> JobRequest:
 
 
 def _prove(fields: Fields, choices: Choices) -> JobRequest:
-    """The laboratory's test of itself on this machine."""
     del choices
     campaigns = _number(fields, "campaigns", 1, CAMPAIGNS_MAX) or CAMPAIGNS
     return JobRequest(
@@ -354,7 +335,7 @@ def _prove(fields: Fields, choices: Choices) -> JobRequest:
 
 
 def _publish(fields: Fields, choices: Choices) -> JobRequest:
-    """All runs, or the one of a key, as static pages with their records."""
+    """All runs, or the one of a key."""
     key = _one(fields, "run")
     if key and key not in choices.folders:
         raise InputError(f"no run has the key {key[:80]!r}")
@@ -382,11 +363,7 @@ READERS: Mapping[str, Callable[[Fields, Choices], JobRequest]] = {
 
 
 def _arm(word: str, choices: Choices) -> str:
-    """The name of the arm that `TARGET`, `NAME=TARGET`, or either with `@VERSION` adds.
-
-    Raises:
-        InputError: It is no such word, or the target is not available here.
-    """
+    """The name of the arm that `TARGET`, `NAME=TARGET`, or either with `@VERSION` adds."""
     given, equals, target = word.rpartition("=")
     name, version = split_version(target)
     if len(word) > WORD_MAX or (equals and not ARM.fullmatch(given)):
@@ -396,7 +373,6 @@ def _arm(word: str, choices: Choices) -> str:
 
 
 def _workload(fields: Fields) -> dict[str, Any]:
-    """The fields that several forms have, by their name in a request."""
     path = _one(fields, "path") or "/"
     if capability(path) is None:
         raise InputError(f"{path[:80]!r} is no path that targets serve: choose one of the list")

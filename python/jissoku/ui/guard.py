@@ -25,7 +25,7 @@ class Access:
     """
 
     def __init__(self, address: str = "127.0.0.1") -> None:
-        """Draws the first token. `address` is where the server listens, with brackets if IPv6."""
+        """`address` is where the server listens, with brackets if IPv6."""
         self.port = 0
         self.address = address
         self.token = _secret()
@@ -33,21 +33,17 @@ class Access:
 
     @property
     def cookie(self) -> str:
-        """Name of the cookie. Cookies do not distinguish ports (RFC 6265 section 8.5)."""
+        """Cookies do not distinguish ports (RFC 6265 section 8.5)."""
         return f"jissoku-{self.port}"
 
     @property
     def hosts(self) -> frozenset[str]:
-        """Host fields under which the pages may be requested.
-
-        Any other name leads here only by DNS rebinding: its pages would share our origin.
-        """
+        """Any other name leads here only by DNS rebinding: its pages would share our origin."""
         names = (self.address, "127.0.0.1", "localhost", "[::1]")
         return frozenset(f"{name}:{self.port}" for name in names)
 
     @property
     def origins(self) -> frozenset[str]:
-        """Origin fields of our own pages."""
         return frozenset(f"http://{host}" for host in self.hosts)
 
     def enter(self, token: str) -> str | None:
@@ -100,7 +96,6 @@ class Guard:
         self._is_read_only = is_read_only
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuses the request in one sentence, or passes it on."""
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
             return

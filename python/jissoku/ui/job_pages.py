@@ -14,13 +14,7 @@ from jissoku.measure.selection import folder_for
 from jissoku.records.run_folder import is_experiment, run_folders, run_key
 from jissoku.request import ComparisonRequest, from_argv
 from jissoku.ui.forms import WORD, Choices, JobRequest, catalogue, form_values, read_form
-from jissoku.ui.job_progress import (
-    Position,
-    Progress,
-    job_times,
-    log_end,
-    read_position,
-)
+from jissoku.ui.job_progress import Position, Progress, job_times, log_end, read_position
 from jissoku.ui.jobs import Job, JobServices, log_file
 from jissoku.ui.page_data import job_data, jobs_data
 from jissoku.ui.quiet import Look
@@ -47,7 +41,6 @@ def forms(site: Site, request: Request) -> Page:
 
 
 def start(site: Site, request: Request, fields: Fields) -> Page | str:
-    """Adds a job."""
     kind, services = request.path_params["kind"], _services(site)
     try:
         asked = read_form(kind, fields, _choices(site, kind))
@@ -69,9 +62,7 @@ def start(site: Site, request: Request, fields: Fields) -> Page | str:
     return f"/jobs/{job.id}"
 
 
-def jobs(site: Site, request: Request) -> Page:
-    """All jobs, newest first."""
-    del request
+def jobs(site: Site, _: Request) -> Page:
     services = _services(site)
     every, is_held = services.queue.jobs(), services.runner.is_held()
     times = job_times(every, is_held=is_held)
@@ -81,7 +72,6 @@ def jobs(site: Site, request: Request) -> Page:
 
 
 def job(site: Site, request: Request) -> Page:
-    """A job, with what is known of it now."""
     services = _services(site)
     found = _job_of(services, request)
     folder, verb = Path(found.folder), found.arguments[0]
@@ -108,20 +98,16 @@ def job(site: Site, request: Request) -> Page:
     return Page("job.html.j2", values, lambda: job_data(found, times, progress))
 
 
-def cancel(site: Site, request: Request, fields: Fields) -> str:
-    """Takes a job out of the queue, or interrupts it."""
-    del fields
+def cancel(site: Site, request: Request, _: Fields) -> str:
     return _changed(request, _services(site).runner.cancel)
 
 
-def put_first(site: Site, request: Request, fields: Fields) -> str:
-    """Lets a job run before the others that wait."""
-    del fields
+def put_first(site: Site, request: Request, _: Fields) -> str:
     return _changed(request, _services(site).queue.put_first)
 
 
 def job_events(site: Site, request: Request) -> Look:
-    """The state of a job whenever it has changed, until it ends."""
+    """What happens to a job, until it ends."""
     services = _services(site)
     key = _job_of(services, request).id
     given = request.query_params.get("after", "")

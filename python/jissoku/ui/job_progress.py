@@ -29,12 +29,7 @@ COUNTED, REJECTED, FAILED = "\N{BLACK CIRCLE}", "\N{WHITE CIRCLE}", "\N{MULTIPLI
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in the events of a job.
-
-    Attributes:
-        part: Folder of a run, below the job's; empty is that folder itself.
-        offset: In bytes.
-    """
+    """A place in the events of a job: bytes, in a folder below the job's or in that itself."""
 
     part: str = ""
     offset: int = 0
@@ -121,7 +116,7 @@ class Progress:
         self.is_ended = event.kind is EventKind.END
 
     def follow(self, folder: Path, position: Position) -> Position:
-        """Takes the events of a job's folder after a position; the position after them."""
+        """Takes the events of a job's folder after a position; gives the one after them."""
         events, position = new_events(folder, position)
         for event in events:
             self.add(event)
@@ -147,7 +142,6 @@ class Progress:
 
 
 def log_end(log: Path) -> str:
-    """The end of what a process has printed."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - LOG_SHOWN))
@@ -191,13 +185,9 @@ NOW = Span(0.0, 0.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTimes:
-    """What is expected of a job.
+    """What is expected of a job; `starts` in seconds from now on.
 
-    Attributes:
-        place: In the queue, from 1; 0: it does not wait.
-        takes: In all.
-        left: Of a running job.
-        starts: Seconds from now on; of a waiting job.
+    `place` is that in the queue, from 1; 0: it does not wait.
     """
 
     place: int
@@ -219,9 +209,7 @@ class JobTimes:
 def job_times(jobs: Sequence[Job], *, is_held: bool = False) -> dict[str, JobTimes]:
     """By id what is expected of each job that has not ended.
 
-    Args:
-        jobs: All, those that wait in the order in which they will run.
-        is_held: Whether the next one waits for a measurement of which nothing is known.
+    `is_held`: the next one waits for a measurement of which nothing is known.
     """
     starts, place = Span() if is_held else NOW, 0
     found = {}

@@ -42,13 +42,10 @@ class JobState(StrEnum):
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A command.
+    """A command, with its arguments after `jissoku` and the folder of its records.
 
     Attributes:
-        arguments: After `jissoku`.
-        folder: The folder of its records.
-        pid: The id of its process, after its start.
-        start_ticks: Start time of that process, because process ids are reused.
+        start_ticks: Start time of its process, because process ids are reused.
         code: Its exit code; None if it has not ended, or ended while no server ran.
         seconds_min, seconds_max: Estimated duration; None: not known.
     """
@@ -78,11 +75,7 @@ class JobQueue:
     """All jobs in the order of their start; its methods may be called from several threads."""
 
     def __init__(self, root: Path) -> None:
-        """Reads the queue of a folder of runs, if it has one.
-
-        Raises:
-            InputError: Another server has it, or it cannot be read.
-        """
+        """Reads the queue of a folder of runs, or raises InputError: another server may have it."""
         self.folder = root / FOLDER
         self._file = self.folder / "queue.json"
         self._owned: int | None = None
@@ -115,10 +108,9 @@ class JobQueue:
         folder: Path,
         seconds: tuple[float, float | None] = (0.0, None),
     ) -> Job:
-        """Adds a job at the end; `seconds` is its estimated duration, at least and at most.
+        """Adds a job at the end; InputError: the queue is full, or cannot be written.
 
-        Raises:
-            InputError: The queue is full, or cannot be written.
+        `seconds` is its estimated duration, at least and at most.
         """
         with self.changed:
             if sum(job.is_waiting for job in self._jobs.values()) >= WAITING_MAX:
@@ -140,12 +132,7 @@ class JobQueue:
             return job
 
     def update(self, key: str, **changes: Any) -> None:
-        """Changes fields of a job, and notifies waiting threads.
-
-        Raises:
-            KeyError: There is no such job.
-            InputError: The queue cannot be written; nothing has changed.
-        """
+        """Changes fields of a job, or raises InputError, and then nothing has changed."""
         with self.changed:
             self._replace(self._jobs | {key: updated(self._jobs[key], **changes)})
 
@@ -159,12 +146,7 @@ class JobQueue:
                 self.changed.notify_all()
 
     def put_first(self, key: str) -> None:
-        """Lets a waiting job run before all others that wait; any other job stays where it is.
-
-        Raises:
-            KeyError: There is no such job.
-            InputError: The queue cannot be written; nothing has changed.
-        """
+        """Lets a waiting job run before all others that wait; any other job stays where it is."""
         with self.changed:
             if self._jobs[key].is_waiting:
                 jobs = sorted(self._jobs.values(), key=lambda job: (job.is_waiting, job.id != key))
@@ -177,7 +159,6 @@ class JobQueue:
             return min(live, key=lambda job: job.is_waiting, default=None)
 
     def close(self) -> None:
-        """Leaves the queue to another server."""
         if self._owned is not None:
             os.close(self._owned)
             self._owned = None
@@ -235,13 +216,7 @@ class Runner:
         command: Sequence[str] = COMMAND,
         cores: Collection[int] | None = None,
     ) -> None:
-        """Starts nothing yet.
-
-        Args:
-            queue: Where the jobs are.
-            command: The program that gets a job's arguments.
-            cores: Which a job may use; default: those of the thread that enters the block.
-        """
+        """Jobs may use `cores`; default: those of the thread that enters the block."""
         self.queue = queue
         self._command = tuple(command)
         self._cores = cores
@@ -260,9 +235,7 @@ class Runner:
     def cancel(self, key: str) -> None:
         """Takes a job out of the queue, or interrupts it.
 
-        Raises:
-            KeyError: There is no such job.
-            InputError: It waits, and the queue cannot be written; it still waits.
+        InputError: it waits, and the queue cannot be written; it still waits.
         """
         with self.queue.changed:
             job = self.queue.job(key)
@@ -297,35 +270,29 @@ class Runner:
                 self._start(job)
 
     def _start(self, job: Job) -> None:
+        """Runs a job to its end, unless it no longer waits."""
         log = log_file(self.queue, job)
         try:
-            process = self._started(job, log)
+            log.parent.mkdir(exist_ok=True)
+            with log.open("wb") as output, self.queue.changed:
+                if not self.queue.job(job.id).is_waiting:
+                    return
+                with on_cores(self._cores or os.sched_getaffinity(0)):
+                    process = subprocess.Popen(
+                        [*self._command, *job.arguments],
+                        stdin=subprocess.DEVNULL,
+                        stdout=output,
+                        stderr=subprocess.STDOUT,
+                        start_new_session=True,
+                    )
+                pid, ticks = process.pid, start_ticks(process.pid)
+                self.queue.note(job.id, state=JobState.RUNNING, pid=pid, start_ticks=ticks)
         except OSError as error:
             with suppress(OSError):
                 log.write_text(f"It cannot be started: {error.strerror}\n", encoding="utf-8")
             self.queue.note(job.id, state=JobState.ENDED, code=NOT_STARTED)
             return
-        if process is not None:
-            code = process.wait()
-            self.queue.note(job.id, state=JobState.ENDED, code=code)
-
-    def _started(self, job: Job, log: Path) -> subprocess.Popen[bytes] | None:
-        """The process of a job; None if it no longer waits."""
-        log.parent.mkdir(exist_ok=True)
-        with log.open("wb") as output, self.queue.changed:
-            if not self.queue.job(job.id).is_waiting:
-                return None
-            with on_cores(self._cores or os.sched_getaffinity(0)):
-                process = subprocess.Popen(
-                    [*self._command, *job.arguments],
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-            ticks = start_ticks(process.pid)
-            self.queue.note(job.id, state=JobState.RUNNING, pid=process.pid, start_ticks=ticks)
-        return process
+        self.queue.note(job.id, state=JobState.ENDED, code=process.wait())
 
     def _adopt(self, job: Job) -> None:
         """Waits for a job that another server has started."""
@@ -336,12 +303,10 @@ class Runner:
 
 
 def is_alive(job: Job) -> bool:
-    """Whether a job's process runs."""
     return job.start_ticks > 0 and start_ticks(job.pid) == job.start_ticks
 
 
 def log_file(queue: JobQueue, job: Job) -> Path:
-    """What a job's process prints."""
     return queue.folder / "logs" / f"{job.id}.txt"
 
 

@@ -47,13 +47,7 @@ Value = dict[str, object]
 def machine_classes(
     runs: Sequence[IndexedRun], checks: Sequence[CheckCount], days: Sequence[MachineDay]
 ) -> Iterator[Value]:
-    """Each class of machines that has a run.
-
-    Args:
-        runs: All, earliest first.
-        checks: How often each check rejected trials.
-        days: All, earliest first.
-    """
+    """Each class of machines that has a run. Runs and days are earliest first."""
     by_machine: dict[str, list[RunRow]] = defaultdict(list)
     for run in runs:
         by_machine[run.row.machine].append(run.row)
@@ -99,7 +93,6 @@ def _software(rows: Sequence[RunRow]) -> Table:
 
 
 def machines_data(found: Iterable[Value]) -> Value:
-    """Classes of machines, with what disturbed trials there day by day."""
     return {
         "machines": [{name: _plain(value, one) for name, value in one.items()} for one in found]
     }
@@ -125,7 +118,6 @@ def _plain(value: object, machine: Value) -> object:
 
 
 def runs_data(runs: Iterable[IndexedRun]) -> Value:
-    """Runs in the order of their list."""
     return {
         "runs": [
             {
@@ -210,17 +202,14 @@ def _versions(one: ArmChange) -> str:
 
 
 def difference_data(found: RunDifference) -> Value:
-    """Two runs side by side."""
     return {**msgspec.to_builtins(found), "table": [_change(one) for one in found.changes]}
 
 
 def target_data(name: str, series: Sequence[Series], machines: Sequence[MachineRatio]) -> Value:
-    """A target's cost over time, and on each class of machines."""
     return {"target": name, "series": series, "machines": machines, "points": _points(series)}
 
 
 def board_data(boards: Sequence[Board]) -> Value:
-    """The newest cost of every target, a table for each question."""
     return {
         "boards": [
             {
@@ -311,7 +300,6 @@ def jobs_data(jobs: Iterable[tuple[Job, JobTimes | None]]) -> Value:
 
 
 def job_data(job: Job, times: JobTimes | None, progress: Progress) -> Value:
-    """A job, with its trials so far."""
     table = progress.table
     return {
         **_job(job, times),
@@ -368,7 +356,6 @@ def _job(job: Job, times: JobTimes | None) -> Value:
 
 
 def servers_data(servers: Sequence[WatchedServer]) -> Value:
-    """Rates of running servers, oldest first."""
     names = [one.name for one in fields(Rates) if one.name != "at_ns"]
     now_ns = time.monotonic_ns()
     return {

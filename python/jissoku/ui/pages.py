@@ -57,11 +57,7 @@ from jissoku.ui.watched_servers import shown
 RUNS_MAX = 100
 
 # The files of a run's report, by suffix.
-REPORT_TYPES = {
-    "html": "text/html",
-    "json": "application/json",
-    "txt": "text/plain",
-}
+REPORT_TYPES = {"html": "text/html", "json": "application/json", "txt": "text/plain"}
 
 # Choices of a run to compare with, and links to the explanation of a run's targets.
 OTHERS_MAX, EXPLAINED_MAX = 100, 3
@@ -132,13 +128,11 @@ def run(site: Site, request: Request) -> Page | Response:
 
 
 def run_report(site: Site, request: Request) -> Response:
-    """A run's report as a file."""
     return _report(_run_of(site.runs, request), request.url.path.rpartition(".")[2])
 
 
-def experiments(site: Site, request: Request) -> Page:
+def experiments(site: Site, _: Request) -> Page:
     """Every experiment that has a run, newest first."""
-    del request
     found = found_experiments(site.runs.headers())
     values = {"experiments": found}
     return Page(
@@ -165,7 +159,6 @@ def experiment(site: Site, request: Request) -> Page | Response:
 
 
 def diff(site: Site, request: Request) -> Page:
-    """Two runs side by side."""
     keys = request.query_params.getlist("run")
     if len(set(keys)) != 2:
         raise PageError("Select two runs", "Exactly two runs of the list are compared.", 400)
@@ -184,8 +177,7 @@ def diff(site: Site, request: Request) -> Page:
     return Page("diff.html.j2", values, lambda: page_data.difference_data(found), lists_runs=True)
 
 
-def targets(site: Site, request: Request) -> Page:
-    del request
+def targets(site: Site, _: Request) -> Page:
     newest: dict[str, str] = {}
     counts: Counter[str] = Counter()
     for one in site.runs.headers():
@@ -230,9 +222,7 @@ def target(site: Site, request: Request) -> Page:
     )
 
 
-def board(site: Site, request: Request) -> Page:
-    """The newest cost of every target, a table for each question."""
-    del request
+def board(site: Site, _: Request) -> Page:
     found = boards(site.runs.all_series())
     values = {
         "together": [
@@ -245,9 +235,7 @@ def board(site: Site, request: Request) -> Page:
     return Page("board.html.j2", values, lambda: page_data.board_data(found), lists_runs=True)
 
 
-def changes(site: Site, request: Request) -> Page:
-    """Suspected changes of all targets."""
-    del request
+def changes(site: Site, _: Request) -> Page:
     every = suspicions(site.runs.all_series())
     suspected, dismissed = divided(every, files.read_dismissals(site.runs.roots))
     values = {
@@ -287,9 +275,7 @@ def dismiss(site: Site, request: Request, fields: Fields) -> str:
     return "/changes"
 
 
-def machines(site: Site, request: Request) -> Page:
-    """Classes of machines, and what disturbed trials there."""
-    del request
+def machines(site: Site, _: Request) -> Page:
     index = site.runs
     found = list(page_data.machine_classes(index.headers(), index.checks(), index.machine_days()))
     values = {
@@ -301,9 +287,7 @@ def machines(site: Site, request: Request) -> Page:
     return Page("machines.html.j2", values, lambda: page_data.machines_data(found), lists_runs=True)
 
 
-def servers(site: Site, request: Request) -> Page:
-    """Live figures of running servers, which are read only while a page is open."""
-    del request
+def servers(site: Site, _: Request) -> Page:
     values = {"servers": _figures(site), "version": _version(site)}
     return Page("servers.html.j2", values, lambda: page_data.servers_data(site.servers))
 
@@ -323,9 +307,8 @@ def server_figures(site: Site, request: Request) -> Look:
     return look
 
 
-def indexing(site: Site, request: Request) -> Look:
+def indexing(site: Site, _: Request) -> Look:
     """How many runs are left to be indexed whenever that has changed, until none is."""
-    del request
     before = ""
 
     def look() -> tuple[str, str, str] | None:
@@ -370,11 +353,7 @@ def _report(run: IndexedRun, kind: str) -> Response:
 
 @lru_cache(maxsize=REPORTS_KEPT)
 def _report_on_page(key: str, folder: str, unfinished: str) -> Markup:
-    """A run's report as a part of its page, made again when its records have changed.
-
-    Raises:
-        InputError: It cannot be made.
-    """
+    """A run's report as a part of its page, made again when its records have changed."""
     del key, unfinished
     return page.content(report_text(Path(folder), "html"))
 

@@ -70,7 +70,6 @@ class Quiet:
         self._held: dict[tuple[str, str], tuple[Message, bytes]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answers at once, with what is at hand, or after the load."""
         if scope["type"] != "http" or scope["path"].startswith(AT_HAND):
             await self._app(scope, receive, send)
             return
@@ -121,7 +120,6 @@ class Streams:
     """All streams of one server; they end when it does, and are silent while load is sent."""
 
     def __init__(self, seconds_left: SecondsLeft = lambda: 0.0) -> None:
-        """`seconds_left` says how long load will still be sent."""
         self.closing = Event()
         self.seconds_left = seconds_left
 

@@ -136,11 +136,9 @@ class Site:
         }
 
     def fill(self, template: str, **values: object) -> str:
-        """A template as text: a page, or a part of one."""
         return self._environment.get_template(template).render(**values)
 
     def show(self, request: Request, found: Page) -> HTMLResponse:
-        """A page for a browser with a session, or without one."""
         session = request.scope.get(SESSION, "")
         shown = {
             "form_key": self.access.form_keys[session] if session else "",
@@ -193,11 +191,7 @@ class Site:
         return answer
 
     async def _posted(self, request: Request) -> Fields:
-        """The fields of a form that a page of this session has sent.
-
-        Raises:
-            PageError: It has not the session's value, or is no form.
-        """
+        """The fields of a form that a page of this session has sent, or a PageError."""
         if request.headers.get("content-type", "").partition(";")[0].strip() != FORM:
             raise PageError("Not done", "This is not a form of these pages.", 403)
         try:
@@ -212,11 +206,7 @@ class Site:
 
 
 def is_json_requested(request: Request) -> bool:
-    """Whether an address asks for data instead of the page.
-
-    Raises:
-        HTTPException: It asks for another form (400).
-    """
+    """Whether an address asks for data instead of the page; 400 if for something else."""
     kind = request.query_params.get("format", "html")
     if kind not in {"html", "json"}:
         raise HTTPException(400, "There is no such format: it is html or json.\n")
@@ -234,6 +224,5 @@ def json_link(request: Request) -> str:
 
 
 def _may_start(form: RerunForm, *, allows_commands: bool) -> bool:
-    """Whether the pages may start a request."""
     is_allowed = allows_commands or not form.is_local
     return isinstance(form.request, ComparisonRequest) and form.is_complete and is_allowed

@@ -93,10 +93,8 @@ class Indexer:
     def request(self, runs: Mapping[str, str], parts: int) -> None:
         """Says which runs are to be indexed, and waits a moment for those that are new among them.
 
-        Args:
-            runs: By key their folders, instead of those that were requested before.
-            parts: How many parts were written before the caller looked: runs of a later one are
-                in the index.
+        `runs` replaces those of earlier requests. `parts` were written before the caller looked:
+        runs of a later one are in the index.
         """
         with self._changed:
             self.broken = {key: why for key, why in self.broken.items() if key in runs}
@@ -110,11 +108,7 @@ class Indexer:
                 self._changed.wait_for(lambda: not self._waiting or self._is_ending, WAIT_S)
 
     def index_now(self, key: str) -> None:
-        """Indexes one of the requested runs in this thread, whatever else is to be done.
-
-        Raises:
-            JissokuError: The index cannot be written.
-        """
+        """Indexes one of the requested runs in this thread, whatever else is to be done."""
         with self._changed:
             folder = self._waiting.get(key)
         if folder is not None and (rows := self._rows(key, folder)) is not None:
@@ -157,7 +151,6 @@ class Indexer:
                 return found
 
     def _next(self, done: Mapping[str, object]) -> tuple[str, str] | None:
-        """A run that is still requested, and not done."""
         with self._changed:
             if self._is_ending:
                 return None
@@ -183,7 +176,6 @@ class Indexer:
             self._changed.notify_all()
 
     def _pause(self) -> None:
-        """Waits until nothing is measured, or for the end of the thread."""
         while not self._is_ending and is_measuring():
             with self._changed:
                 self._changed.wait_for(lambda: self._is_ending, LOOK_S)
@@ -195,8 +187,6 @@ REFRESH_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class CheckCount:
-    """Number of trials of a class of machines that failed a check."""
-
     machine: str
     name: str
     outcome: str
@@ -209,13 +199,7 @@ class RunIndex:
     def __init__(
         self, roots: Sequence[Path], cache: Path | None = None, indexer: Indexer | None = None
     ) -> None:
-        """Without an indexer, new runs are added when runs are asked for.
-
-        Args:
-            roots: Folders of runs; a missing one has none.
-            cache: Folder of the index; default: the user's cache.
-            indexer: Adds new runs to the index.
-        """
+        """Without an indexer, new runs are added when runs are asked for; `cache` is its folder."""
         self.roots = tuple(roots)
         self._cache = cache
         self._indexer = indexer
@@ -249,11 +233,7 @@ class RunIndex:
         return [one for name in self.targets() for one in self.series(name)]
 
     def run(self, key: str) -> IndexedRun:
-        """A run by its whole key; one that has just ended is looked for at once.
-
-        Raises:
-            KeyError: There is none.
-        """
+        """A run by its whole key, or KeyError; one that has just ended is looked for at once."""
         if (found := self._known(key)) is None:
             with self._lock:
                 self._looked = None
@@ -269,18 +249,13 @@ class RunIndex:
         return next((run for run in self.headers() if run.row.run == key), None)
 
     def difference(self, first: str, second: str) -> RunDifference:
-        """Compares two runs relative to arms that are the same program in both.
-
-        Raises:
-            KeyError: There is no run of a key.
-        """
+        """Compares two runs through arms that are the same program in both, or raises KeyError."""
         found = self._ask(lambda history: history.difference(first, second), None)
         if found is None:
             raise KeyError(first)
         return found
 
     def series(self, target: str) -> tuple[Series, ...]:
-        """A target's cost over time, a series for each question."""
         return self._ask(lambda history: history.series(target), ())
 
     def checks(self) -> tuple[CheckCount, ...]:
@@ -303,14 +278,10 @@ class RunIndex:
             return otherwise if history is None else question(history)
 
     def machine_days(self) -> tuple[MachineDay, ...]:
-        """What disturbed trials, by day and class of machines, earliest first."""
         return self._ask(History.machine_days, ())
 
     def _refreshed(self) -> History | None:
-        """The index, up to date but for runs that are being indexed; None if there is no run.
-
-        The lock is held.
-        """
+        """The index, up to date but for runs that are being indexed; the lock is held."""
         if not self._is_current():
             self._looked = time.monotonic()
             roots = [root for root in self.roots if root.is_dir()]
@@ -345,11 +316,7 @@ class RunIndex:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundExperiment:
-    """An experiment with its runs.
-
-    Attributes:
-        runs: Earliest first; the key of the first one is its address.
-    """
+    """An experiment with its runs, earliest first; the key of the first one is its address."""
 
     folder: Path
     name: str
@@ -367,11 +334,7 @@ def experiment_folder(run: IndexedRun) -> Path | None:
 
 
 def found_experiments(runs: Sequence[IndexedRun]) -> tuple[FoundExperiment, ...]:
-    """Every experiment of some runs, newest first.
-
-    Args:
-        runs: Earliest first.
-    """
+    """Every experiment of some runs, newest first; `runs` are earliest first."""
     by_folder: dict[Path, list[IndexedRun]] = {}
     for run in runs:
         by_folder.setdefault(Path(run.folder).parent, []).append(run)

@@ -35,12 +35,10 @@ SORTS: Mapping[str, Callable[[ListedRun], object]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunQuery:
-    """What a list shows.
+    """What a list shows; its runs have all words of the text.
 
     Attributes:
-        text: Words that must all occur in a run's targets, workload, result, labels or folder.
-        command: Only runs of this command; empty: all.
-        machine: Only runs of this class of machines, by its key.
+        machine: Key of a class of machines; empty: all.
         sort: A column of `SORTS`.
         after: Key of the run that the page begins after; empty: the first page.
     """
@@ -54,7 +52,6 @@ class RunQuery:
 
     @property
     def url(self) -> str:
-        """The address of the list, its parameters in a fixed order."""
         values = {
             "text": self.text,
             "command": self.command,

@@ -8,13 +8,15 @@ import os
 import signal
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from threading import Event
 from types import FrameType
+from typing import Annotated
 
+import click
+import msgspec
 from starlette.applications import Starlette
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
@@ -24,6 +26,7 @@ from starlette.types import ASGIApp, ExceptionHandler
 
 import jissoku
 from jissoku.errors import InputError, JissokuError
+from jissoku.request.options import option
 from jissoku.system.background import background_cores, call_in_idle_class, registered_viewer
 from jissoku.system.cores import available_cores, pin_process
 from jissoku.system.measurement_lock import load_seconds_left
@@ -54,16 +57,9 @@ PAGES = {
     "/machines": pages.machines,
     "/servers": pages.servers,
 }
-STREAMS = {
-    "/indexing/stream": pages.indexing,
-    "/servers/stream": pages.server_figures,
-}
+STREAMS = {"/indexing/stream": pages.indexing, "/servers/stream": pages.server_figures}
 # Of pages that start and change something.
-JOB_PAGES = {
-    "/start": job_pages.forms,
-    "/jobs": job_pages.jobs,
-    "/jobs/{key}": job_pages.job,
-}
+JOB_PAGES = {"/start": job_pages.forms, "/jobs": job_pages.jobs, "/jobs/{key}": job_pages.job}
 JOB_STREAMS = {"/jobs/{key}/stream": job_pages.job_events}
 ACTIONS = {
     "/start/{kind}": job_pages.start,
@@ -84,7 +80,6 @@ def application(site: Site) -> ASGIApp:
         shown, streams, actions = PAGES | JOB_PAGES, STREAMS | JOB_STREAMS, ACTIONS
 
     async def enter(request: Request) -> Response:
-        """Exchanges the token for a cookie."""
         access = site.access
         session = access.enter(request.query_params.get("token", ""))
         if session is None:
@@ -143,33 +138,36 @@ BODY_SIZE_MAX = 64 << 10
 NAME = "jissoku-ui-"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UiConfig:
-    """What is served, and where.
+class UiConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What is served, and where; new runs go to the first of the roots.
 
     Attributes:
-        listen: A loopback address.
-        port: 0 selects a free one.
-        roots: Folders with runs; new runs go to the first one.
-        cache: Of the index; None: the user's cache.
-        check, allows_commands: As in `JobServices`.
-        is_read_only: Whether nothing is started or changed. The queue of the first root is left to
-            another server.
-        metrics: Addresses of running servers, as `jissoku serve --metrics` has them.
+        port: Port; 0 selects a free one.
+        listen: Loopback address: 127.0.0.1 or ::1.
+        roots: Directory with runs; repeatable. Default: runs.
+        allows_commands: Accept commands, files and URLs of this machine from the pages, and not
+            only recipes.
+        is_read_only: Show runs only: nothing can be started, stopped or changed from the pages.
+        metrics: Show live figures of `jissoku serve --metrics WHERE`: HOST:PORT of this machine or
+            unix:PATH; repeatable.
         is_background: Whether a measurement must not feel the pages: their threads are in the idle
             class, and all of this process on the load generator's cores.
+        cache: Of the index; None: the user's cache.
+        check: As in `JobServices`.
         command: The program that gets a job's arguments.
     """
 
-    listen: str
-    port: int
-    roots: tuple[Path, ...]
+    port: Annotated[int, option("--port", type=click.IntRange(0, 65_535))] = 8642
+    listen: Annotated[str, option("--listen")] = "127.0.0.1"
+    roots: Annotated[
+        tuple[Path, ...], option("--runs", type=click.Path(path_type=Path), metavar="DIR")
+    ] = ()
+    allows_commands: Annotated[bool, option("--allow-commands")] = False
+    is_read_only: Annotated[bool, option("--read-only")] = False
+    metrics: Annotated[tuple[str, ...], option("--metrics", metavar="WHERE")] = ()
+    is_background: bool = False
     cache: Path | None = None
     check: Callable[[Sequence[str]], None] = lambda _: None
-    allows_commands: bool = False
-    is_read_only: bool = False
-    metrics: tuple[str, ...] = ()
-    is_background: bool = False
     command: Sequence[str] = COMMAND
 
 
@@ -177,89 +175,49 @@ class UiConfig:
 def pages_in_thread(config: UiConfig) -> Iterator[str]:
     """Serves the pages during the block; gives the link that opens them.
 
-    Raises:
-        InputError: An address is no loopback address or is in use, or another server has the queue
-            of the first root.
+    InputError: an address is no loopback address or is in use, or another server has the queue.
     """
     where = _address(config.listen)
-    servers = [WatchedServer(one) for one in config.metrics]
-    place: AbstractContextManager[None] = nullcontext()
-    if config.is_background:
-        place = pin_process(background_cores())
-    with (
-        _services(config) as services,
-        _reserved(where, config.port),
-        registered_viewer(),
-        place,
-        _pages(config, services, where, servers) as link,
-    ):
-        yield link
-
-
-@contextmanager
-def _services(config: UiConfig) -> Iterator[JobServices | None]:
-    """What starts jobs, once its runner is entered; None if the pages are read-only."""
-    if config.is_read_only:
-        yield None
-        return
-    root = config.roots[0]
-    with closing(JobQueue(root)) as queue:
-        # Known before this process leaves some of them: jobs may use all.
-        runner = Runner(queue, config.command, available_cores())
-        yield JobServices(queue, runner, root, config.check, config.allows_commands)
-
-
-@contextmanager
-def _reserved(where: str, port: int) -> Iterator[None]:
-    """Reserves an address among all pages of this network namespace.
-
-    Of two that start at the same instant both find the port free, and bind it with SO_REUSEPORT.
-    """
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
-        if port:
-            listen = f"{where}:{port}"
-            try:
-                own.bind(f"\0{NAME}{listen}")
-            except OSError as error:
-                raise InputError(_unavailable(listen, error)) from error
-        yield
-
-
-@contextmanager
-def _pages(
-    config: UiConfig, jobs: JobServices | None, where: str, servers: Sequence[WatchedServer]
-) -> Iterator[str]:
-    indexer = Indexer(config.cache, is_background=config.is_background)
-    runs = RunIndex(config.roots, config.cache, indexer)
-    access, streams = Access(where), Streams(load_seconds_left)
-    app = application(Site(runs=runs, access=access, streams=streams, servers=servers, jobs=jobs))
     listen = f"{where}:{config.port}"
-    server = jissoku.serve_in_thread(app, listen=listen, body_size_max=BODY_SIZE_MAX)
-    try:
-        # Its threads are started here; those of jobs are not, since jobs inherit the class.
-        begin = server.__enter__
-        live = call_in_idle_class(begin) if config.is_background else begin()
-    except OSError as error:
-        raise InputError(_unavailable(listen, error)) from error
-    try:
+    servers = [WatchedServer(one) for one in config.metrics]
+    with ExitStack() as stack:
+        jobs = None
+        if not config.is_read_only:
+            root = config.roots[0]
+            queue = stack.enter_context(closing(JobQueue(root)))
+            # Known before this process leaves some of them: jobs may use all.
+            runner = Runner(queue, config.command, available_cores())
+            jobs = JobServices(queue, runner, root, config.check, config.allows_commands)
+        if config.port:
+            # Among all pages of this network namespace: of two that start at the same instant both
+            # find the port free, and bind it with SO_REUSEPORT.
+            own = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+            with _address_errors(listen):
+                own.bind(f"\0{NAME}{listen}")
+        stack.enter_context(registered_viewer())
+        if config.is_background:
+            stack.enter_context(pin_process(background_cores()))
+        access, streams = Access(where), Streams(load_seconds_left)
+        indexer = Indexer(config.cache, is_background=config.is_background)
+        runs = RunIndex(config.roots, config.cache, indexer)
+        site = Site(runs=runs, access=access, streams=streams, servers=servers, jobs=jobs)
+        app = application(site)
+        server = jissoku.serve_in_thread(app, listen=listen, body_size_max=BODY_SIZE_MAX)
+        with _address_errors(listen):
+            # Its threads are started here; those of jobs are not, since jobs inherit the class.
+            begin = server.__enter__
+            live = call_in_idle_class(begin) if config.is_background else begin()
+        stack.callback(server.__exit__, None, None, None)
+        stack.callback(streams.closing.set)
         access.port = live.port
-        with jobs.runner if jobs else nullcontext(), indexer:
-            yield f"{live.url}/enter?token={access.token}"
-    finally:
-        streams.closing.set()
-        server.__exit__(None, None, None)
+        if jobs is not None:
+            stack.enter_context(jobs.runner)
+        stack.enter_context(indexer)
+        yield f"{live.url}/enter?token={access.token}"
 
 
 def serve_pages(config: UiConfig, announce: Callable[[str], None]) -> None:
-    """Serves the pages until SIGINT or SIGTERM.
-
-    Args:
-        config: Where and what.
-        announce: Receives the link.
-
-    Raises:
-        InputError: See `pages_in_thread`; or a root is no folder.
-    """
+    """Serves the pages until SIGINT or SIGTERM; `announce` receives the link."""
     stop = Event()
 
     def on_signal(number: int, frame: FrameType | None) -> None:
@@ -277,11 +235,7 @@ def serve_pages(config: UiConfig, announce: Callable[[str], None]) -> None:
 
 
 def check_roots(roots: Sequence[Path]) -> None:
-    """Refuses folders that are named and not there.
-
-    Raises:
-        InputError: One is no folder, or cannot be read.
-    """
+    """Refuses folders that are named and not there, or cannot be read, by an InputError."""
     for root in roots:
         if not root.is_dir():
             raise InputError(f"{root} is not a folder: name a folder of runs with --runs")
@@ -304,7 +258,14 @@ def _address(listen: str) -> str:
     return f"[{address}]" if address.version == 6 else str(address)
 
 
-def _unavailable(listen: str, error: OSError) -> str:
-    if error.errno == errno.EADDRINUSE or "in use" in str(error):
-        return f"{listen} is in use: name another port with --port, or 0 for a free one"
-    return f"{listen} cannot be listened on: {error.strerror or error}"
+@contextmanager
+def _address_errors(listen: str) -> Iterator[None]:
+    """That an address cannot be listened on is an InputError."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE or "in use" in str(error):
+            raise InputError(
+                f"{listen} is in use: name another port with --port, or 0 for a free one"
+            ) from error
+        raise InputError(f"{listen} cannot be listened on: {error.strerror or error}") from error

@@ -33,12 +33,9 @@ PAUSED = "A measurement runs on this machine: nothing is read until it has ended
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Counters at one time.
+    """Counters at one time of the monotonic clock, by name with labels.
 
-    Attributes:
-        at_ns: Monotonic clock.
-        values: By name with labels, as the server writes them.
-        cpu: Of its processes; None if these are not visible.
+    `cpu` is that of the server's processes; None if these are not visible.
     """
 
     at_ns: int
@@ -46,18 +43,15 @@ class Reading:
     cpu: CpuTime | None
 
     def total(self, name: str) -> float:
-        """The sum over all labels of a counter."""
         return sum(value for key, value in self.values.items() if key.partition("{")[0] == name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """What a server did between two readings, per second.
+    """What a server did between two readings, per second; connections open at the later one.
 
     Attributes:
-        at_ns: Of the later reading.
         failed_rps: Responses with a status of 5xx.
-        open: Connections at the later reading.
         cores: CPU seconds per second; None if they are not known.
         queue_ns: Mean time until an application was called; None if none was.
         app_ns: Mean time in the application.
@@ -82,11 +76,7 @@ class WatchedServer:
     """One server; its methods may be called from several threads."""
 
     def __init__(self, where: str) -> None:
-        """Reads nothing yet.
-
-        Raises:
-            InputError: `where` is neither HOST:PORT of this machine nor unix:PATH.
-        """
+        """`where` is HOST:PORT of this machine or unix:PATH; else InputError."""
         self.where = where
         self._address = _address(where)
         self._lock = Lock()
@@ -142,8 +132,7 @@ class WatchedServer:
 def parse(text: str) -> dict[str, float]:
     """Reads OpenMetrics text: by name with labels the value.
 
-    Raises:
-        ValueError: It is none, not whole, or of another program.
+    ValueError: it is none, not whole, or of another program.
     """
     lines = text.splitlines()
     if not lines or lines[-1] != "# EOF":
@@ -207,13 +196,7 @@ def _percentile_ns(before: Reading, after: Reading, name: str, share: float) -> 
 
 
 def _text(address: Address) -> str:
-    """The metrics as they are served.
-
-    Raises:
-        OSError: There is no answer.
-        HTTPException: It is no HTTP.
-        ValueError: It is another answer.
-    """
+    """The metrics as they are served, or an OSError, HTTPException or ValueError."""
     with closing(http.client.HTTPConnection("localhost")) as connection:
         connection.sock = address.connect(LIMIT_S)
         connection.request("GET", "/metrics", headers={"Host": address.authority})
