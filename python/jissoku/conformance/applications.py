@@ -40,8 +40,6 @@ class Answer:
 
 @dataclass
 class Connection:
-    """A connection from which answers are read one at a time."""
-
     socket: socket.socket
     buffer: bytes = b""
     is_ended: bool = field(default=False)
@@ -260,8 +258,6 @@ def _filled(item: Any, value: Any) -> Any:
 
 @dataclass
 class Channel:
-    """The frames that a server sends."""
-
     connection: Connection
     inflater: Any = field(default_factory=lambda: zlib.decompressobj(-15))
     keeps_context: bool = True

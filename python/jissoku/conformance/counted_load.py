@@ -154,7 +154,7 @@ BACKLOG = 512
 
 
 class CountingUpstream:
-    """A server in this thread's event loop; an asynchronous context manager.
+    """A server in this thread's event loop.
 
     Attributes:
         received: How often each target was read to its end.

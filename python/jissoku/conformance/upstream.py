@@ -65,7 +65,6 @@ def send_pieces(
 
 
 def send_in_parts(connection: sockets.socket, data: bytes, splitting: SplitMode) -> None:
-    """Sends bytes whole, in two parts, or byte by byte."""
     cuts: tuple[int, ...] = ()
     if len(data) <= SPLIT_BYTES_MAX:
         # The split within the first line end (CR, LF) is the one that parsers most often mishandle.
@@ -85,7 +84,7 @@ def follow_script(
     wait: Callable[[Await], object],
     do: Callable[[Do], bool],
 ) -> bool:
-    """Executes the steps of a script; False if one of them closes the connection."""
+    """Whether no step closed the connection."""
     for step in script:
         if step.send is not None:
             send(step.send)
@@ -175,7 +174,7 @@ class CaseRecord:
 
 
 class Upstream:
-    """The servers behind a proxy. A context manager: its end closes all of them."""
+    """The servers behind a proxy; a context manager."""
 
     def __init__(
         self,

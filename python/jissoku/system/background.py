@@ -42,7 +42,6 @@ def call_in_idle_class(work: Callable[[], Found]) -> Found:
 
 @contextmanager
 def on_cores(cores: Collection[int]) -> Iterator[None]:
-    """Lets this thread, and what it starts meanwhile, run on these cores."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:

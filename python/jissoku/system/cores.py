@@ -114,7 +114,6 @@ def _threads() -> set[int]:
 
 
 def _read(text: str) -> set[int]:
-    """A list of cores in the kernel's format: `0,2-3`."""
     found: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.partition("-")
@@ -177,7 +176,6 @@ def idle_fraction(before: str, after: str, cores: Collection[int]) -> float:
 
 
 def _readings(limit_s: float, give_up: Callable[[], bool]) -> Iterator[str]:
-    """Texts of /proc/stat, one interval apart, until the limit is reached."""
     start = time.monotonic()
     while time.monotonic() - start < limit_s and not give_up():
         yield STAT.read_text()

@@ -131,7 +131,7 @@ def is_kernel_thread(pid: int, stat: ProcessStat) -> bool:
 
 
 def rss_bytes(pids: Iterable[int]) -> int:
-    """Resident memory in bytes (proc_pid_statm(5)); pages that processes share count in each."""
+    """Resident memory; pages that processes share count in each."""
     texts = read_living(pids, lambda pid: (PROC / str(pid) / "statm").read_text())
     return PAGE_SIZE * sum(int(text.split()[1]) for _, text in texts)
 
@@ -191,8 +191,6 @@ def environment(pid: int) -> list[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class CpuTime:
-    """Counters of some processes, since the start of each."""
-
     run_ns: dict[int, int]
     user_ticks: int
     system_ticks: int
@@ -284,7 +282,6 @@ def kernel_spent_ns(before: Mapping[int, int], after: Mapping[int, int]) -> int 
 
 
 def _tasks(pids: Iterable[int]) -> Iterator[Path]:
-    """The folders of all threads of some processes."""
     for pid in pids:
         yield from sorted((PROC / str(pid) / "task").glob("[0-9]*"))
 

@@ -153,7 +153,6 @@ def is_release(text: str) -> bool:
 
 
 def check_release(release: str) -> None:
-    """Refuses a wheel that is not there, before anything is built."""
     if release.endswith(WHEEL) and not Path(release).is_file():
         raise InputError(f"--baseline {release}: there is no such wheel")
 

@@ -52,7 +52,6 @@ class Line:
     opens: bool = False
 
     def begins(self, directive: str) -> bool:
-        """Whether it is the directive with these first words."""
         words = tuple(directive.split())
         return bool(words) and not self.opens and self.words[: len(words)] == words
 
@@ -85,7 +84,6 @@ def lines(text: str) -> Iterator[Line]:
 
 
 def switch(text: str, knob: Knob) -> str:
-    """The configuration with a knob switched; unchanged if it is set already."""
     for change in knob.change:
         if change.kind is ChangeKind.LINE:
             text = _changed(text, change)

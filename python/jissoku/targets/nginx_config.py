@@ -106,7 +106,6 @@ class Configuration:
         return Configuration(texts)
 
     def diff(self, other: "Configuration") -> str:
-        """The changes from this configuration to another, as a unified diff."""
         parts: list[str] = []
         for file, text in self.texts.items():
             lines = (text.splitlines(keepends=True), other.texts[file].splitlines(keepends=True))
@@ -294,7 +293,7 @@ def proxy_routes(
 
 
 def enable_keepalive(configuration: Configuration, change: KnobChange) -> Iterator[Edit]:
-    """Enables keep-alive for every upstream, with `value` idle connections per worker."""
+    """`value` is the number of idle connections per worker."""
     for above, upstream in proxy_routes(configuration):
         header = _header(configuration, above)
         if header is None:
@@ -401,7 +400,6 @@ AS_MANY_AS_CORES = frozenset({"auto", "{workers}", "\x01workers\x02"})
 
 
 def switch(configuration: Configuration, knob: Knob) -> Configuration:
-    """The configuration with a knob switched; unchanged if it is set already."""
     for change in knob.change:
         if change.kind in EDITS:
             configuration = configuration.edited(EDITS[change.kind](configuration, change))

@@ -118,7 +118,6 @@ class RunningTarget:
 
     @property
     def pid(self) -> int | None:
-        """The session's leader, and so the session's id; None for a URL."""
         return self._child.process.pid if self._child else None
 
     @property
@@ -256,7 +255,6 @@ def _start(
 
 
 def _upstreams(prepared: PreparedTarget, servers: Iterable[Address]) -> str:
-    """The replacement of {upstreams}: one line of the recipe's text for each server."""
     words = []
     for index, one in enumerate(servers):
         assert prepared.forward is not None, "only a reverse proxy has upstream servers"

@@ -137,7 +137,7 @@ class TargetResponse:
 
     @property
     def is_success(self) -> bool:
-        """Whether it is a good answer: 101 is one to the handshake of a WebSocket."""
+        """101 is a good answer to the handshake of a WebSocket."""
         return 200 <= self.status < 300 or self.status == SWITCHING_PROTOCOLS
 
     def recorded(self) -> model.VerifiedResponse:
