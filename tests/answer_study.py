@@ -181,17 +181,18 @@ def false(answers: Sequence[dict[str, Any]]) -> int:
 
 def is_difference(pair: dict[str, Any]) -> bool:
     """Whether a comparison proves that its targets differ."""
-    return pair["proven"] and (pair["low"] > 1 or pair["high"] < 1)
+    return bool(pair["proven"]) and (pair["low"] > 1 or pair["high"] < 1)
 
 
 def against(pairs: Sequence[dict[str, Any]], references: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Compares proven differences with those of the references."""
-    known = {}
+    known: dict[str, list[dict[str, Any]]] = {}
     for report in references:
         for pair in report["comparisons"]:
             known.setdefault(key_of(pair), []).append(shortened(pair))
     same = opposite = undecided = 0
-    calm, other = [], []
+    calm: list[float] = []
+    other: list[float] = []
     for pair in pairs:
         for reference in known.get(pair["key"], ()):
             if not (pair["ratio"] and reference["ratio"]):
