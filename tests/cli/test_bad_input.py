@@ -212,12 +212,18 @@ CASES = {
         ["load", "--connection", "1", "http://127.0.0.1:1/"],
         "a similar argument exists: '--connections'",
     ),
-    "a verb that there is no more": (["wrk"], "No such command 'wrk'"),
+    "wrk without a URL": (["wrk"], "<URL>; see jissoku wrk --help"),
+    "wrk for a nonsense time": (["wrk", "-d", "soon", "http://127.0.0.1:1/"], "soon"),
+    "wrk with more threads than connections": (
+        ["wrk", "-c", "1", "-t", "2", "http://127.0.0.1:1/"],
+        "give -t at most 1",
+    ),
     "routes without a file": (["routes", "/"], "--config <FILE>; see jissoku routes --help"),
     "a sample of nothing": (["sample"], "<PID>...; see jissoku sample --help"),
     "a sample of no process": (["sample", "0"], "0 is not in"),
     "a floor of an unknown kind": (["floor", "fly"], "see jissoku floor --help"),
     "an oracle with an unknown option": (["oracle", "--quux"], "see jissoku oracle --help"),
+    "a script in another language": (["wrk", "-s", "x.lua", "http://127.0.0.1:1/"], "Lua"),
 }
 
 
@@ -315,6 +321,7 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(run: Run, tmp_path: Path) 
         "serve",
         "load",
         "floor",
+        "wrk",
     ],
 )
 def test_every_verb_has_help(verb: str, run: Run, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ lab, so that it affects neither memory nor start-up time of a server.
 import signal
 import sys
 
-NATIVE = {"serve", "load", "floor", "oracle", "sample", "routes"}
+NATIVE = {"serve", "load", "floor", "oracle", "sample", "wrk", "routes"}
 
 
 def main() -> None:

@@ -51,7 +51,10 @@ NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
 # Listed here, and run by `jissoku.cli.main` before this module is imported.
 NATIVE_COMMANDS = {
-    "Measure": {"load": "Send load, and report rate, latency and errors."},
+    "Measure": {
+        "load": "Send load, and report rate, latency and errors.",
+        "wrk": "Send load with the options and output format of wrk and wrk2.",
+    },
     "Serve": {
         "serve": "Serve a directory or a Python application, or forward to other servers.",
         "routes": "Explain which route of a configuration file takes a request.",
