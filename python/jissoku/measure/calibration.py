@@ -55,6 +55,21 @@ GRACE_S = 25.0
 PATTERN = "".join(map(chr, range(ord(" "), ord("~") + 1)))
 BODY_SIZE = 13
 
+CHECKS = Path(__file__).parent / "checks"
+CELLS = Path(__file__).parent / "cost.toml"
+
+# Maximum repetitions of a void check, if there is time: the machine may have been busy.
+REPETITIONS = 2
+
+# Default time budget, as a multiple of the time without repetitions.
+BUDGET = 1.5
+
+# Characters that are kept of each end of a report.
+REPORT_CHARACTERS = 2000
+
+# Seconds to start and end oracle and tool in a run.
+OVERHEAD_S = 1.0
+
 
 class _ToolRun(NamedTuple):
     """A tool's unredacted output and exit code; `here` are the values of this machine."""
@@ -187,10 +202,6 @@ def _sleep(process: subprocess.Popen[Any], seconds: float) -> None:
         process.wait(seconds)
 
 
-CHECKS = Path(__file__).parent / "checks"
-CELLS = Path(__file__).parent / "cost.toml"
-
-
 def read_checks(folder: Path = CHECKS) -> tuple[CalibrationCheck, ...]:
     """Every check, in the order of their numbers."""
     found = [toml_file.read(path, CalibrationCheck) for path in folder.glob("*.toml")]
@@ -223,19 +234,6 @@ def order(name: str) -> tuple[int, str]:
 def read_cells(path: Path = CELLS) -> LoadPoints:
     """The loads of a data file under which the cost of a request is measured."""
     return toml_file.read(path, LoadPoints)
-
-
-# Maximum repetitions of a void check, if there is time: the machine may have been busy.
-REPETITIONS = 2
-
-# Default time budget, as a multiple of the time without repetitions.
-BUDGET = 1.5
-
-# Characters that are kept of each end of a report.
-REPORT_CHARACTERS = 2000
-
-# Seconds to start and end oracle and tool in a run.
-OVERHEAD_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,6 +37,16 @@ from jissoku.targets.command import (
     run_build,
 )
 
+GOOD, CANDIDATE = "good", "candidate"
+
+# The most blocks of the first attempt, which decides large differences, and of the next one.
+BLOCKS, BLOCKS_LONG = 10, 40
+
+BASE = "base"
+
+# No git ref begins so (git-check-ref-format(1)).
+PATH_BEGINS = (".", "/")
+
 
 def judge(folder: Path, bounds: Sequence[str]) -> tuple[BoundResult, ...]:
     return bound_results(*records.read(folder), bounds)
@@ -135,12 +145,6 @@ def _profiles(config: CompareConfig, first: str, second: str) -> ProfileDifferen
     return difference(summarise(known[first]), summarise(known[second]))
 
 
-GOOD, CANDIDATE = "good", "candidate"
-
-# The most blocks of the first attempt, which decides large differences, and of the next one.
-BLOCKS, BLOCKS_LONG = 10, 40
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitQuestion:
     """The measurement of every commit.
@@ -210,12 +214,6 @@ def commit_plan(bound: str, attempt: int) -> SamplingPlan:
     plan = deciding(SAMPLING_PLANS[Mode.QUICK])
     plan = anytime(updated(plan, blocks_max=BLOCKS_LONG if attempt else BLOCKS))
     return updated(plan, closed_loop_blocks=plan.blocks_max) if needs_closed_loop([bound]) else plan
-
-
-BASE = "base"
-
-# No git ref begins so (git-check-ref-format(1)).
-PATH_BEGINS = (".", "/")
 
 
 def check_ref(given: str) -> None:

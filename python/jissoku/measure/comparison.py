@@ -35,6 +35,9 @@ from jissoku.system.address import listener_pid
 from jissoku.system.cores import core_assignment
 from jissoku.targets.placeholders import default_cache
 
+# Window of each target's profile: some thousand samples at a tenth of a core.
+PROFILE_NS = 20_000_000_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
@@ -178,10 +181,6 @@ def noise_file() -> Path:
 def noise_floors() -> dict[Method, float]:
     """The noise floors of this machine, by method; empty before `jissoku self-test`."""
     return files.known_noise_floors(noise_file(), machine())
-
-
-# Window of each target's profile: some thousand samples at a tenth of a core.
-PROFILE_NS = 20_000_000_000
 
 
 def check_request(request: ComparisonRequest) -> None:

@@ -40,6 +40,15 @@ from jissoku.model.updated import updated
 from jissoku.model.wording import plural
 from jissoku.records import RunWriter
 
+# Arms that are measured together, by the kind of their trials.
+Groups = dict[TrialKind, Sequence[tuple[str, ...]]]
+
+# Time in which the idle targets are observed before the first request of a trial, in nanoseconds.
+IDLE_WATCH_NS = 200_000_000
+
+# The closed loop of the pilot, which determines the loads that an arm reaches.
+PILOT_BLOCK = 0
+
 
 @dataclass(frozen=True, slots=True)
 class RepeatedChecks:
@@ -88,16 +97,6 @@ def measurements(start: PlannedStart) -> Iterator[PlannedMeasurement]:
             yield PlannedMeasurement(kind=start.planned.kind, load=load)
         if start.only_checks or start.is_check:
             yield PlannedMeasurement(kind=start.planned.kind, load=load, is_check=True)
-
-
-# Arms that are measured together, by the kind of their trials.
-Groups = dict[TrialKind, Sequence[tuple[str, ...]]]
-
-# Time in which the idle targets are observed before the first request of a trial, in nanoseconds.
-IDLE_WATCH_NS = 200_000_000
-
-# The closed loop of the pilot, which determines the loads that an arm reaches.
-PILOT_BLOCK = 0
 
 
 class ComparisonRun:

@@ -42,6 +42,19 @@ One = TypeVar("One")
 Context = TypeVar("Context")
 Result = TypeVar("Result")
 
+# The applications of recipes, and those of the cases.
+CASES_MODULES = {"wsgi_app": "wsgi_cases", "asgi_app": "asgi_cases"}
+
+# Cases of the application of each interface.
+CASES_FILES = {"wsgi_app": ("wsgi.toml",), "asgi_app": ("asgi.toml", "websocket.toml")}
+
+# Words of recipes that switch off what the cases need: the lifespan, by Granian's interface without
+# it or an option of others, and WebSockets.
+WITHOUT_LIFESPAN = {"asginl": "asgi", "off": "on"}
+WITHOUT_WEBSOCKETS = "--no-ws"
+
+ALONE = (ServerKind.SCRIPTED,)
+
 
 def _collect(found: Callable[[Interruption], Iterator[Result]], results: list[Result]) -> bool:
     """Appends each result as it is found; False if it was interrupted."""
@@ -199,18 +212,6 @@ def _run_case(running: RunningTarget, case: Case, sending: SplitMode, *, echoes:
     return worst(judgements)
 
 
-# The applications of recipes, and those of the cases.
-CASES_MODULES = {"wsgi_app": "wsgi_cases", "asgi_app": "asgi_cases"}
-
-# Cases of the application of each interface.
-CASES_FILES = {"wsgi_app": ("wsgi.toml",), "asgi_app": ("asgi.toml", "websocket.toml")}
-
-# Words of recipes that switch off what the cases need: the lifespan, by Granian's interface without
-# it or an option of others, and WebSockets.
-WITHOUT_LIFESPAN = {"asginl": "asgi", "off": "on"}
-WITHOUT_WEBSOCKETS = "--no-ws"
-
-
 @dataclass(frozen=True, slots=True)
 class AppCaseResult:
     """The result of one case.
@@ -283,9 +284,6 @@ def _with_all_of_asgi(command: list[str]) -> Iterator[str]:
         is_choice = before.endswith("-lifespan") or before == "--interface"
         yield WITHOUT_LIFESPAN.get(word, word) if is_choice else word
         before = word
-
-
-ALONE = (ServerKind.SCRIPTED,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,6 +32,17 @@ from jissoku.targets.provenance import redact
 REQUESTS = 400
 CONNECTIONS = 4
 
+# Limit of one round: an experiment should end within minutes.
+ROUND_LIMIT_S = 120.0
+
+LINE = re.compile(r"^([a-z][a-z0-9_]*)[ \t:=]+((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)$")
+
+# The benchmark without a program: the cost of a system call on this machine.
+SYSCALL_BENCHMARK = Microbenchmark(name="here", command=(), rounds=9, seconds=0.1)
+
+# Approximate seconds to start a target, to count and to stop it.
+COUNT_S = 3.0
+
 
 def count_requests(root: int, target: RequestTarget) -> CounterReadings:
     """Sends requests to a server with this first process, and counts its system calls meanwhile."""
@@ -79,12 +90,6 @@ def _send_requests(target: RequestTarget, requests: int) -> Counter[str]:
     return seen
 
 
-# Limit of one round: an experiment should end within minutes.
-ROUND_LIMIT_S = 120.0
-
-LINE = re.compile(r"^([a-z][a-z0-9_]*)[ \t:=]+((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)$")
-
-
 def run_round(name: str, command: Sequence[str]) -> dict[str, float]:
     try:
         done = subprocess.run(
@@ -121,13 +126,6 @@ def parse_output(name: str, text: str) -> dict[str, float]:
     if not found:
         raise TargetError(f"{name}: printed nothing; a line is a name and a number above 0")
     return found
-
-
-# The benchmark without a program: the cost of a system call on this machine.
-SYSCALL_BENCHMARK = Microbenchmark(name="here", command=(), rounds=9, seconds=0.1)
-
-# Approximate seconds to start a target, to count and to stop it.
-COUNT_S = 3.0
 
 
 def quantities(experiment: Experiment) -> list[Quantity]:

@@ -34,6 +34,18 @@ PAUSE_S = (0.045, 0.055)
 RESTART_EVERY_S = 0.1
 WORK_S = 0.002
 
+READ_BYTES = 65536
+
+# A client closes after this time without an answer, because many mutations wait for a body.
+QUIET_S = 0.1
+EXCHANGE_LIMIT_S = 2.0
+
+# The number in a request's target and in the field of its answer.
+NUMBER = re.compile(rb"q(\d+)q")
+ANSWERED = re.compile(rb"X-Target: [^\r\n]*?q(\d+)q")
+
+EXAMPLES_MAX = 5
+
 
 class GatewayCount(StrEnum):
     IDLE_RACE = "idle-race"
@@ -116,19 +128,6 @@ async def _restart(
         upstream.restart()
     done.set()
     await load
-
-
-READ_BYTES = 65536
-
-# A client closes after this time without an answer, because many mutations wait for a body.
-QUIET_S = 0.1
-EXCHANGE_LIMIT_S = 2.0
-
-# The number in a request's target and in the field of its answer.
-NUMBER = re.compile(rb"q(\d+)q")
-ANSWERED = re.compile(rb"X-Target: [^\r\n]*?q(\d+)q")
-
-EXAMPLES_MAX = 5
 
 
 @dataclass(slots=True)

@@ -37,6 +37,20 @@ from jissoku.report.history import index_html, report_file, target_file, target_
 from jissoku.targets.placeholders import default_cache
 from jissoku.targets.provenance import redact
 
+# Runs per part, so that an interrupted indexing continues where it stopped.
+BATCH = 50
+
+RECORDS, SUMS = "records", "SHA256SUMS"
+
+# The files of a run with measurements; all others are generated from them.
+PUBLISHED = ("run.json", "trials.jsonl", "sweep.json", "unfinished.txt")
+
+# An encoded histogram, which may contain a short host name by chance.
+ENCODED = re.compile(r"HISTF[A-Za-z0-9+/=]+")
+
+# Rebuilds a published folder's pages from its own records.
+COMMAND = "jissoku publish NEW --records records"
+
 
 class History:
     """An open index. What is computed from all runs is kept, so that a second question is fast.
@@ -271,10 +285,6 @@ def _present(
     return present, broken
 
 
-# Runs per part, so that an interrupted indexing continues where it stopped.
-BATCH = 50
-
-
 def open_history(
     roots: Sequence[Path],
     note: Callable[[str], None],
@@ -357,18 +367,6 @@ def _report(run: IndexedRun) -> str:
         return (Path(run.folder) / "report.html").read_text(encoding="utf-8")
     except OSError:
         return report_text(Path(run.folder), "html")
-
-
-RECORDS, SUMS = "records", "SHA256SUMS"
-
-# The files of a run with measurements; all others are generated from them.
-PUBLISHED = ("run.json", "trials.jsonl", "sweep.json", "unfinished.txt")
-
-# An encoded histogram, which may contain a short host name by chance.
-ENCODED = re.compile(r"HISTF[A-Za-z0-9+/=]+")
-
-# Rebuilds a published folder's pages from its own records.
-COMMAND = "jissoku publish NEW --records records"
 
 
 def publish(folder: Path, roots: Sequence[Path], note: Callable[[str], None]) -> int:

@@ -24,6 +24,17 @@ BOOT = Path("/proc/sys/kernel/random/boot_id")
 # Environment variable with the user's name for the machine, the only name that is recorded.
 LABEL_VARIABLE = "JISSOKU_MACHINE_LABEL"
 
+# Needed for 10,000 connections, on both sides.
+DESCRIPTORS_WANTED = 20_000
+PORTS_WANTED = 20_000
+
+WATCH_S = 1.0
+BUSY_MAX = 0.05
+STEAL_MAX = 0.005
+BACKLOG_WANTED = 1024
+WAITING_MAX = 1000
+TIME_WAIT = "06"  # state of a connection in /proc/net/tcp
+
 
 def machine() -> Machine:
     """Reads the fingerprint. Unavailable values are `unknown`."""
@@ -109,17 +120,6 @@ class HealthCheck:
     observed: str
     advice: str = ""
 
-
-# Needed for 10,000 connections, on both sides.
-DESCRIPTORS_WANTED = 20_000
-PORTS_WANTED = 20_000
-
-WATCH_S = 1.0
-BUSY_MAX = 0.05
-STEAL_MAX = 0.005
-BACKLOG_WANTED = 1024
-WAITING_MAX = 1000
-TIME_WAIT = "06"  # state of a connection in /proc/net/tcp
 
 Look = Callable[[], tuple[State, str]]
 

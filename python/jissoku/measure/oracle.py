@@ -31,6 +31,39 @@ from jissoku.system.processes import (
     process_tree,
 )
 
+# Limit for the oracle's start, which allocates memory for two million requests.
+START_S = 20.0
+
+# Limit for the oracle's end, before which it sorts all times and writes its log.
+END_S = 60.0
+
+# Real-time priority (1 to 99): above all normal processes, below the kernel's threads.
+PRIORITY = 5
+
+# The highest priority outside the real-time classes (sched(7)).
+HIGHEST_PRIORITY = -20
+
+# Name of the threads that detect stalls of the generator's cores.
+STALL_MONITOR = "stall-monitor"
+
+# Limit for a generator to open its connections, and the interval of checks meanwhile.
+CONNECT_S = 10.0
+LOOK_S = 0.02
+
+# Limit until all of its connections have sent a request.
+SETTLE_S = 0.25
+
+# Limit for a generator to end and to print its report.
+TOOL_END_S = 25.0
+
+# Interval of checks for an interruption during a window, on a core that is in use by it.
+NOTICE_S = 0.25
+
+TOOLS = Path(__file__).parent / "tools"
+
+# Limit for a program to print its version, in seconds.
+VERSION_S = 20
+
 
 class ForeignCpuMonitor:
     """Adds up the CPU time of foreign processes on some cores until `foreign_fraction` is called.
@@ -76,23 +109,6 @@ def others_ticks(processes: Processes, us: int, cores: Collection[int]) -> int:
 def steal_ticks(times: Mapping[int, CoreTimes], cores: Collection[int]) -> int:
     """Steal time of `cores`, in ticks."""
     return sum(times[core].steal for core in cores if core in times)
-
-
-# Limit for its start, which allocates memory for two million requests.
-START_S = 20.0
-
-# Limit for its end, before which it sorts all times and writes its log.
-END_S = 60.0
-
-
-# Real-time priority (1 to 99): above all normal processes, below the kernel's threads.
-PRIORITY = 5
-
-# The highest priority outside the real-time classes (sched(7)).
-HIGHEST_PRIORITY = -20
-
-# Name of the threads that detect stalls of the generator's cores.
-STALL_MONITOR = "stall-monitor"
 
 
 class CalibrationError(JissokuError):
@@ -190,20 +206,6 @@ def placeholder_values(url: str, socket_path: Path) -> dict[str, str]:
         return {"url": "http://localhost/", "socket": str(socket_path), "host": "", "port": ""}
     host, _, port = url.removeprefix("http://").rpartition(":")
     return {"url": f"{url}/", "host": host, "port": port, "socket": ""}
-
-
-# Limit for a generator to open its connections, and the interval of checks meanwhile.
-CONNECT_S = 10.0
-LOOK_S = 0.02
-
-# Limit until all of its connections have sent a request.
-SETTLE_S = 0.25
-
-# Limit for a generator to end and to print its report.
-TOOL_END_S = 25.0
-
-# Interval of checks for an interruption during a window, on a core that is in use by it.
-NOTICE_S = 0.25
 
 
 class ToolFailed(Exception):  # noqa: N818 - it voids a window, and is not an error
@@ -307,12 +309,6 @@ def scrub(text: str, here: Mapping[str, str]) -> str:
     for value, name in here.items():
         text = re.sub(rf"(?<!\d){re.escape(value)}(?!\d)", name, text)
     return text
-
-
-TOOLS = Path(__file__).parent / "tools"
-
-# Limit for a program to print its version, in seconds.
-VERSION_S = 20
 
 
 def read_tools(folder: Path = TOOLS) -> dict[str, Tool]:

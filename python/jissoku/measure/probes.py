@@ -31,15 +31,62 @@ from jissoku.model.explanation import (
     WireObservation,
 )
 from jissoku.model.wording import plural
-from jissoku.system import processes, strace, strace as trace
+from jissoku.system import processes, strace
 from jissoku.system.address import duplicate, tcp_info
 from jissoku.system.processes import process_tree
 from jissoku.system.strace import StraceError
 
+# Idle connections whose memory is measured.
 IDLE_CONNECTIONS = 400
 
 # With fewer connections the memory of each is too uncertain, because memory is counted in pages.
 IDLE_CONNECTIONS_MIN = 50
+
+Started = Callable[[subprocess.Popen[str]], object]
+
+# Single requests: enough to distinguish a wait at each request from a single one.
+SAMPLES = 40
+
+# A limit of requests per connection above this costs too little to be reported.
+ANSWERS_MAX = 1_001
+CLOSE_LIMIT_NS = 3_000_000_000
+
+# Under the trace of system calls, each round one request on each connection.
+CONNECTIONS = 16
+ROUNDS = 50
+
+# Connections that are opened one at a time, to count the workers that wake up for each.
+ISOLATED_CONNECTIONS = 200
+
+# To measure the cost of a system call.
+PRICING_ROUNDS = 9
+CALLS = 2_000
+
+# Of the empty call, whose cost is the smallest, so that the clock's resolution does not matter.
+EMPTY_CALLS = 50_000
+
+# Fewer connections, because each leaves a port in TIME_WAIT.
+PRICED_CONNECTIONS = 50
+
+# Connections that are held open, first idle and then with a waiting request.
+HELD = 16_000
+HELD_MIN = 1_000
+HELD_DELAY_MS = 60_000
+
+# Bytes that are read of a response whose rest is not needed.
+ANSWER_SIZE_MAX = 65_536
+
+# Descriptors for everything but these connections.
+SPARE = 200
+
+# The median of this many loads is used: while twenty other processes competed for two virtual
+# cores, the cost in one load, relative to the copy's, was 0.96 to 1.10 with timers in a wheel.
+LOADS = 5
+
+# To detect whether delays are supported, and the resolution of the timer.
+ISOLATED_DELAY_MS = 20
+ISOLATED_REQUESTS = 10
+NS_PER_MS = 1_000_000
 
 
 def observe_memory(asking: RequestTarget, pids: Callable[[], set[int]]) -> MemoryObservation:
@@ -61,9 +108,6 @@ def observe_memory(asking: RequestTarget, pids: Callable[[], set[int]]) -> Memor
             result="see what closes them",
         )
     return MemoryObservation(connections=held, rss_bytes_before=before, rss_bytes_after=after)
-
-
-Started = Callable[[subprocess.Popen[str]], object]
 
 
 def observe_load(spec: LoadSpec, cores: CoreAssignment, *, started: Started) -> LoadObservation:
@@ -116,14 +160,6 @@ def _run_load(
         return loadgen.run_load(spec, cores, started=started)
     except LoadgenError as error:
         raise ProbeError(f"the load generator measured nothing: {error}") from error
-
-
-# Enough to distinguish a wait at each request from a single one.
-SAMPLES = 40
-
-# A limit of requests per connection above this costs too little to be reported.
-ANSWERS_MAX = 1_001
-CLOSE_LIMIT_NS = 3_000_000_000
 
 
 def observe_wire(asking: RequestTarget) -> WireObservation:
@@ -209,13 +245,6 @@ def _acknowledge(connection: socket.socket) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
 
-CONNECTIONS = 16
-ROUNDS = 50
-
-# Connections that are opened one at a time, to count the workers that wake up for each.
-ISOLATED_CONNECTIONS = 200
-
-
 def observe_syscalls(asking: RequestTarget, pids: Iterable[int]) -> SyscallObservation:
     """Traces a target while it answers: first on open connections, then on new ones."""
     pids = sorted(pids)
@@ -228,24 +257,24 @@ def observe_syscalls(asking: RequestTarget, pids: Iterable[int]) -> SyscallObser
         lone = _isolated(asking, pids)
     except (OSError, http.client.HTTPException) as error:
         raise ProbeError(f"no answer while it was traced: {error}") from error
-    everything, again = trace.counts(seen)
+    everything, again = strace.counts(seen)
     return SyscallObservation(
         requests=requests,
         connections=connections,
         counts=dict(everything),
         eagain=dict(again),
-        empty_waits=trace.empty_waits(seen),
-        opened=dict(trace.paths(seen, trace.OPENS)),
-        path_queries=dict(trace.paths(seen, trace.PATH_QUERIES)),
-        logged=dict(trace.written(seen)),
-        upstream_connections=trace.upstream_connections(seen),
+        empty_waits=strace.empty_waits(seen),
+        opened=dict(strace.paths(seen, strace.OPENS)),
+        path_queries=dict(strace.paths(seen, strace.PATH_QUERIES)),
+        logged=dict(strace.written(seen)),
+        upstream_connections=strace.upstream_connections(seen),
         isolated_connections=ISOLATED_CONNECTIONS,
-        spurious_wakeups=trace.spurious_wakeups(lone),
+        spurious_wakeups=strace.spurious_wakeups(lone),
         slowdown=slowdown,
     )
 
 
-def _steady(asking: RequestTarget, pids: list[int]) -> tuple[list[trace.Call], int, int, float]:
+def _steady(asking: RequestTarget, pids: list[int]) -> tuple[list[strace.Call], int, int, float]:
     with held_clients(asking, CONNECTIONS) as clients:
         plain_ns = _rounds(clients)
         before = sum(client.opened for client in clients)
@@ -275,7 +304,7 @@ def _rounds(clients: list[Client]) -> int:
     return monotonic_ns() - started
 
 
-def _isolated(asking: RequestTarget, pids: list[int]) -> list[trace.Call]:
+def _isolated(asking: RequestTarget, pids: list[int]) -> list[strace.Call]:
     with _traced(pids) as seen:
         for _ in range(ISOLATED_CONNECTIONS):
             with Client(asking) as client:
@@ -284,29 +313,15 @@ def _isolated(asking: RequestTarget, pids: list[int]) -> list[trace.Call]:
 
 
 @contextmanager
-def _traced(pids: list[int]) -> Iterator[list[trace.Call]]:
+def _traced(pids: list[int]) -> Iterator[list[strace.Call]]:
     """Traces all threads of some processes; the list is filled when the trace ends."""
-    seen: list[trace.Call] = []
+    seen: list[strace.Call] = []
     try:
         with strace.traced(pids, strace.CALLS) as found:
             yield seen
     except StraceError as error:
         raise ProbeError(str(error), result=error.hint) from error
-    seen += trace.calls(found.text.splitlines())
-
-
-PRICING_ROUNDS = 9
-CALLS = 2_000
-
-# Of the empty call, whose cost is the smallest, so that the clock's resolution does not matter.
-EMPTY_CALLS = 50_000
-
-# Fewer, because each leaves a port in TIME_WAIT.
-PRICED_CONNECTIONS = 50
-
-
-# Measures what system calls cost on this machine: a loop of calls, minus the loop without them. The
-# cost of a call includes the interpreter's overhead for it, and is an upper bound.
+    seen += strace.calls(found.text.splitlines())
 
 
 def empty_syscall_ns() -> float:
@@ -319,7 +334,10 @@ def empty_syscall_ns() -> float:
 
 
 def syscall_costs() -> dict[str, float]:
-    """Nanoseconds per frequent system call by its name, and per connection (`connection`)."""
+    """Nanoseconds per frequent system call by its name, and per connection (`connection`).
+
+    A loop of calls minus the loop without them: an upper bound, with the interpreter's overhead.
+    """
     listener = socket.create_server(("127.0.0.1", 0))
     client = socket.create_connection(listener.getsockname())
     accepted, _ = listener.accept()
@@ -365,27 +383,6 @@ def _cost(function: Callable[[], object], count: int = CALLS) -> float:
             function()
         costs.append((monotonic_ns() - started) / count)
     return min(costs)
-
-
-# Connections that are held open, first idle and then with a waiting request.
-HELD = 16_000
-HELD_MIN = 1_000
-HELD_DELAY_MS = 60_000
-
-# Bytes that are read of a response whose rest is not needed.
-ANSWER_SIZE_MAX = 65_536
-
-# Descriptors for everything else.
-SPARE = 200
-
-# The median of this many loads is used: while twenty other processes competed for two virtual
-# cores, the cost in one load, relative to the copy's, was 0.96 to 1.10 with timers in a wheel.
-LOADS = 5
-
-# To detect whether delays are supported, and the resolution of the timer.
-ISOLATED_DELAY_MS = 20
-ISOLATED_REQUESTS = 10
-NS_PER_MS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,9 @@ from jissoku.model import CheckOutcome, Run, Trial
 from jissoku.model.trial import Event, EventKind
 from jissoku.records.run_folder import EVENTS_FILE, EventWriter, read_events
 
+# Seconds between two reads of the file's end, because each wakes up a core in use.
+INTERVAL_S = 1.0
+
 
 class ProgressListener:
     """Receives the progress of a run; this one does nothing with it."""
@@ -112,10 +115,6 @@ class SeriesProgress(ProgressListener):
             self._trials + beyond,
             max(0.0, self._seconds - done_s) * pace,
         )
-
-
-# Seconds between two reads of the file's end, because each wakes up a core in use.
-INTERVAL_S = 1.0
 
 
 def newest(root: Path) -> Path:

@@ -51,6 +51,9 @@ EXPERIMENT_REPORTS: Mapping[str, Callable[[ExperimentResult], str]] = {
     "txt": experiment_report.to_text,
 }
 
+# The unit of the values of a flame graph.
+UNIT = "ps per request"
+
 
 def _reports(folder: Path) -> tuple[Summary | SweepSummary, dict[str, Callable[[], str]]]:
     """The summary of a run or a sweep, and what makes each of its reports."""
@@ -115,10 +118,6 @@ def write_texts(folder: Path, texts: Mapping[str, str | bytes]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
             (folder / name).write_bytes(text.encode() if isinstance(text, str) else text)
-
-
-# The unit of the values of a flame graph.
-UNIT = "ps per request"
 
 
 class DrawFlameGraph(Protocol):

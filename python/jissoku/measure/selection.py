@@ -40,6 +40,14 @@ HOST = re.compile(r"(?<=://)(?!127\.|localhost\b|\[::1\])[^/:?#\s]+(?=[:/?#\s]|$
 # Fields of a workload that requests have under the same name.
 SAME = ("path", "method", "websocket", "connections", "pipeline")
 
+# Requests that name several targets.
+Request = ComparisonRequest | SweepRequest | ProfileRequest
+
+FLOOR = "floor"
+
+# Default targets: one of each kind, so that a run ends within minutes.
+DEFAULT_TARGETS = ("jissoku", "nginx-tuned", "go", "node", "uvicorn", "tornado", "http-server")
+
 
 def workload(request: AnyRequest) -> Workload:
     """The requests to send; of what a kind of request does not ask for, the default."""
@@ -76,15 +84,6 @@ def _body(given: str | None) -> bytes:
         return Path(given[1:]).read_bytes()
     except OSError as error:
         raise InputError(f"--body {given}: {error.strerror}") from error
-
-
-# Requests that name several targets.
-Request = ComparisonRequest | SweepRequest | ProfileRequest
-
-FLOOR = "floor"
-
-# Default targets: one of each kind, so that a run ends within minutes.
-DEFAULT_TARGETS = ("jissoku", "nginx-tuned", "go", "node", "uvicorn", "tornado", "http-server")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

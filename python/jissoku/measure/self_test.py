@@ -60,6 +60,23 @@ START_S = 0.9
 # Idle time before a time-sliced trial in which targets are observed.
 IDLE_WATCH_S = 0.2
 
+# jissoku is compared with the first of these that is available.
+DIFFERENT_TARGETS = ("nginx-tuned", "go")
+
+# Ratio minus one.
+INJECTED_SAME = 0.02
+INJECTED_DIFFERENT = 0.05
+
+# Campaigns of equal arms per campaign of this kind.
+INJECTED_SHARE = 2
+UNLIKE_SHARE = 5
+SINGLE_SHARE = 10
+
+OWN_TARGET = "jissoku"
+
+# Equal arms in time slices: one of each kind of server, where available.
+OTHER_TARGETS = ("go", "node", "nginx-tuned")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestPair:
@@ -223,19 +240,6 @@ def _steal(trials: Sequence[Trial]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-# jissoku is compared with the first of these that is available.
-DIFFERENT_TARGETS = ("nginx-tuned", "go")
-
-# Ratio minus one.
-INJECTED_SAME = 0.02
-INJECTED_DIFFERENT = 0.05
-
-# Campaigns of equal arms per campaign of this kind.
-INJECTED_SHARE = 2
-UNLIKE_SHARE = 5
-SINGLE_SHARE = 10
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesResults:
     """The results of the campaigns at one load, added as they end."""
@@ -341,12 +345,6 @@ def _busy_ns(found: Sequence[CampaignResult], effect: float) -> int:
     if not costs:
         raise JissokuError("no campaign of jissoku has a cost: no difference can be injected")
     return round(effect * sum(costs) / len(costs))
-
-
-OWN_TARGET = "jissoku"
-
-# Equal arms in time slices: one of each kind of server, where available.
-OTHER_TARGETS = ("go", "node", "nginx-tuned")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

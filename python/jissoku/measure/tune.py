@@ -39,6 +39,12 @@ from jissoku.model.updated import updated
 from jissoku.system.cores import available_cores
 from jissoku.targets.prepare import PreparedTarget
 
+# A single check, after enough blocks for the variation of trials that run one after the other.
+FULL_LOAD_BLOCKS_MIN = 12
+
+# Blocks of a screening design: each knob is on in half of all runs, so two suffice.
+SCREEN_BLOCKS = 2
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningTarget:
@@ -74,10 +80,6 @@ def _measured(
     finished = compare(config, listener)
     run, trials = records.read(config.folder)
     return finished, run, tuple(trials)
-
-
-# A single check, after enough blocks for the variation of trials that run one after the other.
-FULL_LOAD_BLOCKS_MIN = 12
 
 
 def tune_full_load(
@@ -166,10 +168,6 @@ class _FullLoadStage:
 def _rate(arm: str, run: Run, trials: tuple[Trial, ...]) -> Comparison:
     found = ablation.rates_against_baseline(run, trials)[arm]
     return ablation.with_generator_doubt(found, ablation.generator_headroom(run, trials))
-
-
-# Blocks of a screening design: each knob is on in half of all runs, so two suffice.
-SCREEN_BLOCKS = 2
 
 
 def tune(target: TuningTarget, config: CompareConfig, listener: ProgressListener) -> TuningResult:
