@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.profiles.test_sampler import running, sample, sampled
+from tests.profiles.test_sampler import running, sample, sampled, wait_for_cpu_time
 
 pytestmark = pytest.mark.slow
 
@@ -96,6 +96,8 @@ def test_functions_have_their_share(python: str, threads: tuple[int, int]) -> No
     command = [python, "-c", PROGRAM, *map(str, threads)]
     with running(command) as pid:
         found = sampled(sample(pid, duration="4s"))
+        # No thread of it is left stopped.
+        wait_for_cpu_time(pid)
     read = stacks(found)
     readings = sum(count for _, count in read)
     assert readings >= READINGS_MIN, found["notes"]

@@ -94,7 +94,7 @@ impl PythonReader {
     /// Keeps what was read only, not what further readings would need.
     pub(crate) fn release_processes(&mut self) {
         self.processes = HashMap::new();
-        self.late.clear();
+        self.wait_for_late();
     }
 
     /// Whether a process has an interpreter that can be read. One that has begun meanwhile, or runs
@@ -126,7 +126,18 @@ impl PythonReader {
     /// Reads no more, and says why.
     pub(crate) fn give_up(&mut self, error: &io::Error) {
         self.processes.clear();
+        self.wait_for_late();
         self.failures.push(format!("Python functions are no longer read: {error}."));
+    }
+
+    /// Lets threads go on that have stopped too late. To be called often: they may be all that run.
+    pub(crate) fn release_late(&mut self) {
+        self.late.retain_mut(|late| late.is_stopped().is_ok_and(|is_stopped| !is_stopped));
+    }
+
+    /// As [`Self::release_late`], where that will not be called for a while.
+    pub(crate) fn wait_for_late(&mut self) {
+        self.late.retain_mut(|late| wait_for(late).is_ok_and(|is_stopped| !is_stopped));
     }
 
     /// Asks a thread that had a core to stop, if its process has an interpreter.
@@ -142,25 +153,32 @@ impl PythonReader {
 
     /// Waits until a thread has stopped, reads what it is in, and counts that.
     pub(crate) fn read(&mut self, asked: Asked, thread: Thread) {
-        self.late.retain_mut(|late| late.is_stopped().is_ok_and(|stopped| !stopped));
         let (pid, tid) = asked.id;
         let is_same = self.runs_python(pid);
-        let stop = asked.tracee.map(|tracee| tracee.and_then(stopped));
+        let tracee = match asked.tracee {
+            Some(Ok(mut tracee)) => match wait_for(&mut tracee) {
+                Ok(true) => Some(Ok(Some(tracee))),
+                Ok(false) => {
+                    self.late.push(tracee);
+                    Some(Ok(None))
+                }
+                Err(error) => Some(Err(error)),
+            },
+            Some(Err(error)) => Some(Err(error)),
+            None => None,
+        };
         let process = self.processes.get_mut(&pid).filter(|_| is_same);
         let Some(interpreter) = process.and_then(|process| process.interpreter.as_mut()) else {
             return;
         };
-        let reading = match stop {
+        let reading = match tracee {
             None => Reading::Unread("the sampler did not get the core in time"),
-            Some(Ok(Stop::Stopped(tracee))) => {
+            Some(Ok(Some(tracee))) => {
                 let reading = interpreter.read(tid);
                 drop(tracee);
                 reading
             }
-            Some(Ok(Stop::Late(tracee))) => {
-                self.late.push(tracee);
-                Reading::Unread("the thread did not stop within 100 ms")
-            }
+            Some(Ok(None)) => Reading::Unread("the thread did not stop within 100 ms"),
             Some(Err(error)) if error.kind() == io::ErrorKind::PermissionDenied => {
                 Reading::Unread("it is not permitted to stop the thread")
             }
@@ -194,24 +212,19 @@ pub(crate) struct Asked {
     tracee: Option<io::Result<Tracee>>,
 }
 
-/// Whether a thread has stopped.
-enum Stop {
-    Stopped(Tracee),
-    Late(Tracee),
-}
-
-fn stopped(mut tracee: Tracee) -> io::Result<Stop> {
+/// Whether a thread that was asked to stop does so in time.
+fn wait_for(tracee: &mut Tracee) -> io::Result<bool> {
     let start_ns = clock::monotonic_ns();
     while !tracee.is_stopped()? {
         let waited_ns = clock::monotonic_ns() - start_ns;
         if waited_ns > STOP_MAX_NS {
-            return Ok(Stop::Late(tracee));
+            return Ok(false);
         }
         if waited_ns > SPIN_NS {
-            let _woken = poll::wait_readable(&[], Some(Duration::from_micros(100)))?;
+            let _woken = poll::wait_readable(&[], Some(Duration::from_micros(100)));
         }
     }
-    Ok(Stop::Stopped(tracee))
+    Ok(true)
 }
 
 /// Counts a stack, where `kept` frames are kept so far; returns how many more that makes.

@@ -203,7 +203,8 @@ impl State {
         let is_due = woken.pop() == Some(true);
         let had = if is_due { opened.had(ring, moment_ns) } else { Had::Unknown };
         let asked = python.ask(had);
-        lookout.return_home()?;
+        // Where it may not go back, it stays: the thread that was asked is to be read anyway.
+        let is_home = lookout.return_home();
         if is_due {
             python.looks += 1;
         }
@@ -215,7 +216,8 @@ impl State {
         {
             python.runs_python(pid);
         }
-        Ok(woken)
+        python.release_late();
+        is_home.map(|()| woken)
     }
 
     /// Notes why no frames are read from now on.
@@ -226,6 +228,7 @@ impl State {
     }
 
     fn set_paused(&mut self, is_paused: bool) {
+        self.python.wait_for_late();
         if let Err(error) = self.opened.set_enabled(!is_paused) {
             self.notes.push(format!("Sampling could not be paused or resumed: {error}."));
         }
