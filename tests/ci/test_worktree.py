@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.design.search import bisect
+from jissoku.design.schedule import bisect
 from jissoku.errors import InputError, TargetError
 from jissoku.model.summary import BoundStatus
 from jissoku.targets.command import checkout, commits_between, resolve, subject

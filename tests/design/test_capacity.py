@@ -5,7 +5,7 @@ import math
 import pytest
 from hypothesis import given, strategies as st
 
-from jissoku.design.search import (
+from jissoku.design.schedule import (
     FIRST_OF_CLOSED_LOOP,
     GAP_MAX,
     STEP_FACTOR,

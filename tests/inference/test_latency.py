@@ -8,7 +8,7 @@ import pytest
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 from hypothesis import assume, given, settings, strategies as st
 
-from jissoku.design.search import first_rate, highest_met, next_rate
+from jissoku.design.schedule import first_rate, highest_met, next_rate
 from jissoku.inference import estimate, latency, summarise
 from jissoku.inference.blocks import valid_trials
 from jissoku.model import (

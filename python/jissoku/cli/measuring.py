@@ -11,7 +11,7 @@ from jissoku.cli.progress import ProgressDisplay, lock_machine
 from jissoku.cli.reports import publish_experiment, write_report
 from jissoku.design import schedule as scale
 from jissoku.design.sampling_plan import SAMPLING_PLANS
-from jissoku.design.search import Bisection, bisect as halve
+from jissoku.design.schedule import Bisection, bisect as halve
 from jissoku.errors import InputError
 from jissoku.inference.bounds import check_arms
 from jissoku.measure import experiment as story, experiment_file

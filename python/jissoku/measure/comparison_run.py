@@ -13,8 +13,13 @@ from dataclasses import dataclass
 from jissoku import inference
 from jissoku.design import schedule
 from jissoku.design.sampling_plan import SamplingPlan
-from jissoku.design.schedule import PlannedMeasurement, PlannedStart, PlannedTrial
-from jissoku.design.search import FIRST_OF_CLOSED_LOOP, first_rate
+from jissoku.design.schedule import (
+    FIRST_OF_CLOSED_LOOP,
+    PlannedMeasurement,
+    PlannedStart,
+    PlannedTrial,
+    first_rate,
+)
 from jissoku.measure.comparison import CompareConfig, external
 from jissoku.measure.progress import ProgressListener
 from jissoku.measure.trial import (

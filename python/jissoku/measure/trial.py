@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 
 from jissoku import inference
-from jissoku.design import search
+from jissoku.design import schedule
 from jissoku.design.sampling_plan import SamplingPlan
 from jissoku.design.schedule import PlannedTrial
 from jissoku.errors import InputError, TargetError
@@ -350,7 +350,7 @@ class Servers:
         trial = _trial(planned, updated(workload, rate_rps=None), STEP_NS)
         steps: list[CapacityStep] = []
         try:
-            while self.failure is None and (rate := search.next_rate(steps, first_rps)):
+            while self.failure is None and (rate := schedule.next_rate(steps, first_rps)):
                 window_ns = STEP_REQUESTS * 1_000_000_000 // max(1, rate)
                 window = TrialTiming(STEP_WARMUP_NS, min(STEP_NS_MAX, max(STEP_NS, window_ns)))
                 spec = self._load_spec(planned, updated(workload, rate_rps=rate), window)
@@ -360,7 +360,7 @@ class Servers:
             self.failure = failed.failure
         if self.failure is not None:
             return updated(trial, failure=self.failure)
-        met = search.highest_met(steps)
+        met = schedule.highest_met(steps)
         known = Capacity(objective=objective.text, rate_rps=met, steps=tuple(steps))
         return updated(trial, capacity=known)
 
