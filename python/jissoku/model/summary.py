@@ -8,6 +8,7 @@ import msgspec
 from jissoku.model.recipe import Knob
 from jissoku.model.run import FULL_LOAD, Arm, Load, Run
 from jissoku.model.trial import Condition
+from jissoku.model.updated import updated
 
 SCHEMA = "jissoku.summary/3"
 
@@ -116,13 +117,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def inverse(self) -> "Estimate":
-        return Estimate(
-            value=1 / self.value,
-            low=1 / self.high,
-            high=1 / self.low,
-            blocks=self.blocks,
-            sd_log=self.sd_log,
-        )
+        return updated(self, value=1 / self.value, low=1 / self.high, high=1 / self.low)
 
     @property
     def half_width(self) -> float:

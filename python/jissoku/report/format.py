@@ -69,10 +69,6 @@ def micro(estimate: Estimate | None) -> str:
     return updated(estimate, value=value, low=low, high=high).text
 
 
-def micro_value(estimate: Estimate | None) -> str:
-    return NOTHING if estimate is None else significant(estimate.value / 1000)
-
-
 def size(count: float) -> str:
     """Bytes in the unit that fits; powers of 1024."""
     for scale, unit in ((1, "B"), (1024, "KiB"), (1024**2, "MiB")):

@@ -407,7 +407,6 @@ def index_html(runs: Sequence[IndexedRun], series: Sequence[Series], command: st
         links=[(name, target_file(name)) for name in sorted({one.target for one in series})],
         parts=[(one.title, one.table) for one in boards(series)],
         changes=[_suspicion(one) for one in suspicions(series)],
-        sections=(),
         runs=_runs(runs),
         command=command,
     )
@@ -425,10 +424,7 @@ def target_html(target: str, series: Sequence[Series], command: str) -> str:
             " occasions is a suspicion at most; the command below it measures both together."
         ),
         links=[("All runs and targets", "index.html")],
-        parts=(),
-        changes=None,
         sections=list(zip(figures, map(series_sentences, series), strict=True)),
-        runs=None,
         command=command,
     )
 

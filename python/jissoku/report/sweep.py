@@ -110,52 +110,39 @@ def remarks(found: TargetSweep) -> tuple[str, ...]:
 
 
 def sweep_figures(summary: SweepSummary) -> tuple[Chart, ...]:
-    found = (_rates(summary), _costs(summary), _latencies(summary))
-    return tuple(figure for figure in found if figure is not None)
-
-
-def _rates(summary: SweepSummary) -> Chart | None:
-    """The rate at each level, with the model as a line; filled dots were fitted."""
     over = summary.sweep.axis
-    if over is Axis.RATE:
-        return None
-    caption = (
-        f"Requests per second in the closed loop at each number of {over}: mean over blocks with"
-        " 95 % interval."
+    cost = (
+        f"CPU time of all of a target's processes per answer, at each level of {over}: mean over"
+        " blocks with 95 % interval. A cost belongs to its level."
     )
-    if any(target.model is not None for target in summary.targets):
-        caption += (
-            " The line is the Universal Scalability Law, fitted to the filled dots; an open dot"
-            " says nothing about the server, and was left out."
-        )
-    else:
-        caption += " Open dots say nothing about the server's capacity, and no model was fitted."
-    heading = Heading("rates", "Rate", caption)
-    return _figure(summary, heading, lambda result: result.rate_rps)
-
-
-def _costs(summary: SweepSummary) -> Chart | None:
-    caption = (
-        f"CPU time of all of a target's processes per answer, at each level of {summary.sweep.axis}"
-        ": mean over blocks with 95 % interval. A cost belongs to its level."
-    )
-    return _figure(
-        summary, Heading("costs", "CPU per request", caption), lambda result: result.cost_ns
-    )
-
-
-def _latencies(summary: SweepSummary) -> Chart | None:
     how = (
         "counted from the moment at which a request was due"
-        if summary.sweep.axis is Axis.RATE
+        if over is Axis.RATE
         else "in the closed loop, which waits with a slow server and so shows its best side"
     )
-    caption = f"One answer in a hundred took longer than this, {how}."
-    return _figure(
-        summary,
-        Heading("latencies", "Latency, p99", caption),
-        lambda result: percentile_estimate(result, "p99"),
+    p99 = f"One answer in a hundred took longer than this, {how}."
+    found: list[tuple[Heading, Callable[[LevelResult], Estimate | None]]] = [
+        (Heading("costs", "CPU per request", cost), lambda result: result.cost_ns),
+        (Heading("latencies", "Latency, p99", p99), lambda it: percentile_estimate(it, "p99")),
+    ]
+    if over is not Axis.RATE:
+        heading = Heading("rates", "Rate", _rate_caption(summary))
+        found.insert(0, (heading, lambda result: result.rate_rps))
+    figures = (_figure(summary, heading, reading) for heading, reading in found)
+    return tuple(figure for figure in figures if figure is not None)
+
+
+def _rate_caption(summary: SweepSummary) -> str:
+    text = (
+        f"Requests per second in the closed loop at each number of {summary.sweep.axis}: mean over"
+        " blocks with 95 % interval."
     )
+    if any(target.model is not None for target in summary.targets):
+        return (
+            f"{text} The line is the Universal Scalability Law, fitted to the filled dots; an open"
+            " dot says nothing about the server, and was left out."
+        )
+    return f"{text} Open dots say nothing about the server's capacity, and no model was fitted."
 
 
 def _figure(

@@ -435,7 +435,8 @@ def _brief_table(summary: Summary) -> RenderableType:
     for known in summary.arm_summaries:
         point = known.at(main)
         cells = [known.arm.name, *(_brief_cost(summary, known, load) for load in loads)]
-        cells.append(fmt.micro_value(point.cost_ns) if point else fmt.NOTHING)
+        cost = point.cost_ns if point else None
+        cells.append(fmt.significant(cost.value / 1000) if cost else fmt.NOTHING)
         cells.append(tables.percentile(point, "p99") if point else fmt.NOTHING)
         if summary.run.objective:
             cells.append(_capacity(known))
