@@ -19,7 +19,7 @@ from jissoku.model import (
 from jissoku.report import format as fmt, plots, svg, tables
 from jissoku.report.format import Table
 from jissoku.report.plots import Axes, Heading, Line, Point, Row
-from jissoku.report.svg import Chart, Scale, Tick, arm_shape, arm_style, scale
+from jissoku.report.svg import Chart, Scale, Tick, arm_look, scale
 
 QUARTERS = tuple(Tick(value=v, label=f"{v} %" if v else "0") for v in (0, 25, 50, 75, 100))
 SHARES = Scale(low=0, high=100, is_log=False, ticks=QUARTERS)
@@ -66,7 +66,7 @@ def _dots(
             marks=plots.dot(
                 axis, one.value.value, one.value.low, one.value.high, is_open=one.is_open
             ),
-            style=arm_style(summary, one.name),
+            style=arm_look(summary, one.name).style,
             tooltip=one.tooltip,
         )
         for one in drawn
@@ -116,7 +116,7 @@ def blocks(summary: Summary) -> Chart | None:
             name=name,
             label=f"sd {100 * mean.sd_log:.2f} %",
             marks=_block_marks(mean, values, axis),
-            style=arm_style(summary, name),
+            style=arm_look(summary, name).style,
         )
         for name, mean, values in drawn
     ]
@@ -241,7 +241,7 @@ def memory(summary: Summary) -> Chart | None:
             name=name,
             label=fmt.size(size),
             marks=plots.bar(axis, 0, size / 2**20),
-            style=arm_style(summary, name),
+            style=arm_look(summary, name).style,
         )
         for name, size in sizes
     ]
@@ -286,8 +286,7 @@ def _cost_line(summary: Summary, known: ArmSummary) -> Line:
     )
     return Line(
         name=name,
-        style=arm_style(summary, name),
-        shape=arm_shape(summary, name),
+        look=arm_look(summary, name),
         path=tuple((p.x, p.y) for p in points),
         points=points,
     )
@@ -350,8 +349,7 @@ def _latency_line(summary: Summary, name: str, known: LoadPoint) -> Line:
     )
     return Line(
         name=name,
-        style=arm_style(summary, name),
-        shape=arm_shape(summary, name),
+        look=arm_look(summary, name),
         path=tuple((_reach(p), p.latency_ns) for p in curve),
         points=points,
     )

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from jissoku.report import svg
 from jissoku.report.format import Table
-from jissoku.report.svg import Chart, Scale, Tick, scale
+from jissoku.report.svg import Chart, Look, Scale, Tick, scale
 
 # Pixels: from the top to the middle of the first row, from one row to the next, below the last.
 ROWS_TOP, PITCH, PITCH_TALL, ROWS_BOTTOM = 26, 40, 52, 18
@@ -99,8 +99,10 @@ def row_chart(
 
 
 def _tick_label(axis: Scale, tick: Tick, label: str, y: float) -> Markup:
+    """A small plot leaves out the minor ones, and keeps the outer ones inside."""
     x = axis.at(tick.value)
-    return svg.text(label, svg.tick_style(x, is_minor=tick.is_minor), svg.percent(x), y)
+    place = " first" if x < 0.03 else " last" if x > 0.97 else ""
+    return svg.text(label, f"tick{' minor' * tick.is_minor}{place}", svg.percent(x), y)
 
 
 def _row(short: str, row: Row, y: float) -> Markup:
@@ -146,8 +148,7 @@ class Line:
     """
 
     name: str
-    style: str
-    shape: str = ""
+    look: Look
     path: tuple[tuple[float, float], ...] = ()
     points: tuple[Point, ...] = ()
 
@@ -173,7 +174,7 @@ def line_chart(heading: Heading, lines: Sequence[Line], axes: Axes, numbers: Tab
     drawing = _lines(heading.name, description, lines, axes, max(map(len, labels)) + 3, ends)
     legend = svg.legend(
         [
-            (label, line.style, svg.tag("path", d="M-12 0H12") + svg.mark(line.shape, 0))
+            (label, line.look.style, svg.tag("path", d="M-12 0H12") + svg.mark(line.look.shape, 0))
             for label, line in zip(labels, lines, strict=True)
         ],
         "narrow",
@@ -219,12 +220,12 @@ def _line(line: Line, axes: Axes) -> Markup:
         places = [(axes.x.at(x), axes.down(y)) for x, y in line.path]
         parts.append(svg.curve(simplified(places), axes.inside, line.name))
     parts += [_point(line, point, axes) for point in line.points]
-    return svg.tag("g", *parts, class_=line.style)
+    return svg.tag("g", *parts, class_=line.look.style)
 
 
 def _point(line: Line, point: Point, axes: Axes) -> Markup:
     x = axes.x.at(point.x)
-    parts = [svg.mark(line.shape, x, axes.down(point.y), is_open=point.is_open)]
+    parts = [svg.mark(line.look.shape, x, axes.down(point.y), is_open=point.is_open)]
     if point.low is not None and point.high is not None:
         at, top, bottom = svg.percent(x), axes.down(point.high), axes.down(point.low)
         parts.insert(0, svg.tag("line", class_="interval", x1=at, x2=at, y1=top, y2=bottom))
@@ -263,7 +264,7 @@ def _beyond(places: Sequence[tuple[float, float]], distance: float) -> list[tupl
 
 def _ends(lines: Sequence[Line], labels: Sequence[str], axes: Axes) -> Iterator[Markup]:
     ends = [
-        (axes.x.at(end[0]), axes.down(end[1]), label, line.style)
+        (axes.x.at(end[0]), axes.down(end[1]), label, line.look.style)
         for line, label in zip(lines, labels, strict=True)
         if (end := _last(line)) is not None
     ]
@@ -340,7 +341,7 @@ def draw_times(name: str, values: Sequence[tuple[float, float]], shown: TimeAxis
         inside=TIMES_INSIDE,
     )
     path = tuple((1 - ago_s / span_s, value) for ago_s, value in values if ago_s <= span_s)
-    lines = [Line(name=name, style="c0", path=path)] if len(path) > 1 else []
+    lines = [Line(name=name, look=svg.look(0), path=path)] if len(path) > 1 else []
     highest = label(max(value for _, value in values))
     description = f"now {label(values[-1][1])}; at most {highest} in the last {minutes} minutes"
     return _lines(name, description, lines, axes, 2)

@@ -8,6 +8,7 @@ colours. Text is escaped here.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -108,12 +109,6 @@ def leader(x: float, y: float, lift: float, label: str) -> Markup:
     """A label to the right of a point, this many pixels above it, and the line that leads there."""
     line = tag("path", d=f"M8 0 20 {number(-lift)}")
     return tag("svg", line, text(label, "end", "24", -lift), x=percent(x), y=y)
-
-
-def tick_style(x: float, *, is_minor: bool) -> str:
-    """Classes of a tick's label: a small plot leaves out minor ones, and keeps the outer inside."""
-    place = " first" if x < 0.03 else " last" if x > 0.97 else ""
-    return f"tick{' minor' * is_minor}{place}"
 
 
 def plot(name: str, description: str, style: str, height: float, *content: str) -> Markup:
@@ -297,29 +292,25 @@ def _linear_ticks(low: float, high: float) -> list[float]:
 COLOURS = 6
 DASHES = 4
 SHAPE_NAMES = ("dot", "square", "up", "diamond", "down", "crossed")
-FLOOR = "floor"
 
 
-def style(index: int) -> str:
-    """Classes of a series: its colour, and its dashes once the colours are used up."""
+class Look(NamedTuple):
+    """Classes of a series, and the shape of its points."""
+
+    style: str
+    shape: str
+
+
+def look(index: int) -> Look:
+    """A colour, with dashes once the colours are used up, and a shape: unique up to the 36th."""
     dashes = index // COLOURS % DASHES
-    return f"c{index % COLOURS}" + (f" dash{dashes}" if dashes else "")
+    style = f"c{index % COLOURS}" + (f" dash{dashes}" if dashes else "")
+    return Look(style, SHAPE_NAMES[(index + index // COLOURS) % len(SHAPE_NAMES)])
 
 
-def shape(index: int) -> str:
-    """Of a series' points; together with the colour it is unique up to the 36th."""
-    return SHAPE_NAMES[(index + index // COLOURS) % len(SHAPE_NAMES)]
-
-
-def arm_style(summary: Summary, name: str) -> str:
-    """The arm's classes in every figure; the floor has its own."""
-    return FLOOR if name == summary.run.floor else style(_index(summary, name))
-
-
-def arm_shape(summary: Summary, name: str) -> str:
-    return "small" if name == summary.run.floor else shape(_index(summary, name))
-
-
-def _index(summary: Summary, name: str) -> int:
+def arm_look(summary: Summary, name: str) -> Look:
+    """That of an arm in every figure; the floor has its own."""
+    if name == summary.run.floor:
+        return Look("floor", "small")
     names = [arm.name for arm in summary.run.arms if arm.name != summary.run.floor]
-    return names.index(name)
+    return look(names.index(name))

@@ -169,8 +169,7 @@ def _figure(
         lines.append(
             Line(
                 name=target.arm.name,
-                style=svg.style(index),
-                shape=svg.shape(index),
+                look=svg.look(index),
                 path=target.model.curve if is_rate and target.model else path,
                 points=points,
             )
