@@ -33,13 +33,7 @@ class _Versioned(msgspec.Struct, frozen=True):
 
 
 def decoded(raw: bytes, kind: type[Record], *, where: str) -> Record:
-    """Reads one record.
-
-    Args:
-        raw: Its JSON.
-        kind: A type; if it has a `schema`, the record's must be the same.
-        where: File, and line if it has several records, for the message.
-    """
+    """Reads one record, whose schema must be that of its type; `where` is for the message."""
     try:
         wanted = _schema(kind)  # type: ignore[arg-type]
         found = msgspec.json.decode(raw, type=_Versioned).schema if wanted else ""

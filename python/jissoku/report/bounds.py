@@ -47,10 +47,7 @@ def causes(
     readings: Mapping[str, CounterReadings],
     change: ProfileDifference | None,
 ) -> Causes:
-    """Tables of the differences of an arm that uses more, from readings of both.
-
-    Their profiles, if there are any, are compared with that of `against` first.
-    """
+    """Differences of an arm that uses more, from readings and profiles of both."""
     more, less = readings[arm], readings[against]
     reason = more.syscalls_reason or less.syscalls_reason
     counts = () if reason else tuple(_different(more.per_request, less.per_request))
@@ -119,10 +116,7 @@ def comment(
     trials_sha256: str = "",
     known: Causes | None = None,
 ) -> str:
-    """Markdown of one run: bounds, verdicts, the A/A control, and the rest folded.
-
-    The trials' file, which is kept elsewhere, is named by its hash; known causes explain an excess.
-    """
+    """Markdown of one run; the trials' file, which is kept elsewhere, is named by its hash."""
     summary = sanitized(summary)
     against = Table(
         header=("target", f"CPU time per {summary.run.baseline}'s", "verdict", "blocks", "load"),

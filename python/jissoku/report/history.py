@@ -330,10 +330,9 @@ BOARD_HEADER = ("target", "multiple, newest occasion", "version", "occasions", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """Targets with the same workload, load, class of machine and anchor; its title is unique.
+    """Targets of one question, the lowest multiple first; its title is unique.
 
-    The lowest multiple is first. The order is no ranking, because only a run of both shows whether
-    two rows differ.
+    The order is no ranking, because only a run of both shows whether two rows differ.
     """
 
     title: str

@@ -105,10 +105,7 @@ def together(text: str) -> str:
 
 
 def to_html(summary: Summary, trials_sha256: str = "") -> str:
-    """The whole page; the same summary always gives the same bytes.
-
-    On paper it names the trials' file by its hash, if that is given.
-    """
+    """The same summary gives the same bytes; on paper they name the trials' file by its hash."""
     summary = sanitized(summary)
     return render(
         "report.html.j2",

@@ -46,10 +46,7 @@ class Heading(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One row: the class of its marks' colour, and their tooltip if it is not name and label.
-
-    `since` is what separates it from the row above: a dotted line with this tooltip.
-    """
+    """One row; `since` separates it from the one above by a dotted line with this tooltip."""
 
     name: str
     label: str
@@ -68,10 +65,7 @@ def row_chart(
     reference: float | None = None,
     legend: Markup = svg.NOTHING,
 ) -> Chart:
-    """A chart with at least one row, the first one on top.
-
-    The axis is below the rows; a reference is a value with a dotted line from top to bottom.
-    """
+    """A chart with the first row on top; a reference is a value with a dotted line down."""
     names = [svg.shortened(row.name) for row in rows]
     is_tall = any(len(n) + len(row.label) > LINE_MAX for n, row in zip(names, rows, strict=True))
     pitch = PITCH_TALL if is_tall else PITCH
@@ -142,10 +136,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One target, in the classes of its colour and dashes.
-
-    The path has the points of the line, ascending by x, and may be empty.
-    """
+    """One target; its path has the points of the line, ascending by x, and may be empty."""
 
     name: str
     look: Look
@@ -235,10 +226,7 @@ def _point(line: Line, point: Point, axes: Axes) -> Markup:
 def simplified(
     places: Sequence[tuple[float, float]], points_max: int = POINTS_MAX
 ) -> list[tuple[float, float]]:
-    """The same line with at most N points (Ramer, Douglas and Peucker's algorithm).
-
-    In places, x is a fraction of the width, and y in pixels.
-    """
+    """The same line with at most N points (Ramer, Douglas and Peucker); y is in pixels."""
     distance, found = 0.25, list(places)
     while len(found) > points_max:
         found = [places[0], *_beyond(places, distance), places[-1]]
@@ -271,7 +259,12 @@ def _ends(lines: Sequence[Line], labels: Sequence[str], axes: Axes) -> Iterator[
     for group in _near(ends):
         heights = spread([INSIDE - y for _, y, _, _ in group])
         for (x, y, label, style), height in zip(group, heights, strict=True):
-            yield svg.tag("g", svg.leader(x, y, height - (INSIDE - y), label), class_=style)
+            # The label stands to the right of the end, this far above it; a line leads there.
+            lift = height - (INSIDE - y)
+            lead = svg.tag("path", d=f"M8 0 20 {svg.number(-lift)}")
+            text = svg.text(label, "end", "24", -lift)
+            named = svg.tag("svg", lead, text, x=svg.percent(x), y=y)
+            yield svg.tag("g", named, class_=style)
 
 
 def _last(line: Line) -> tuple[float, float] | None:
@@ -316,10 +309,7 @@ def _even(cluster: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeAxis:
-    """What a plot over an even number of minutes shows: an axis that contains the reach.
-
-    `label` is the text of a value.
-    """
+    """What a plot over an even number of minutes shows; its axis contains the reach."""
 
     span_s: int
     reach: float

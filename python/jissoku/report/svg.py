@@ -105,18 +105,8 @@ def curve(points: Sequence[tuple[float, float]], height: float, label: str) -> M
     )
 
 
-def leader(x: float, y: float, lift: float, label: str) -> Markup:
-    """A label to the right of a point, this many pixels above it, and the line that leads there."""
-    line = tag("path", d=f"M8 0 20 {number(-lift)}")
-    return tag("svg", line, text(label, "end", "24", -lift), x=percent(x), y=y)
-
-
 def plot(name: str, description: str, style: str, height: float, *content: str) -> Markup:
-    """The frame; the element with the id `NAME-title` outside of it is its title.
-
-    The description is for people who do not see it; styles are the kind of plot and the room at
-    its sides.
-    """
+    """The frame; the element with the id `NAME-title` outside of it is its title."""
     described = tag("desc", description, id=f"{name}-description")
     return tag(
         "svg", described, *content,

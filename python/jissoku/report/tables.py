@@ -29,10 +29,7 @@ PERCENTILES = ("p50", "p90", "p99", "p99.9")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadTable:
-    """All arms at one load, and sentences about those that are not in the table.
-
-    The main load is the one by which everything else is sorted.
-    """
+    """All arms at one load, with remarks on those left out; all is sorted by the main load."""
 
     load: Load
     title: str

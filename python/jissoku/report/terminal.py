@@ -45,10 +45,7 @@ MARKS = {LiveState.DIFFERENT: "\N{CHECK MARK}", LiveState.EQUAL: "="}
 
 @dataclass(frozen=True, slots=True)
 class LiveCell:
-    """A value so far.
-
-    `needs` is what would decide an open one: `~40s`, or `<4%` where the run has no time.
-    """
+    """A value so far, and what would decide it: `~40s`, or `<4%` where the run has no time."""
 
     value: str = ""
     state: LiveState = LiveState.NONE
@@ -62,10 +59,7 @@ class LiveCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveTable:
-    """All targets so far: a name and a cell for each column after the first.
-
-    `decided` counts the comparisons with the baseline by cost that are decided, of those asked.
-    """
+    """All targets so far; `decided` of the costs are decided against the baseline."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, tuple[LiveCell, ...]], ...]
