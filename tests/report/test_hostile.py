@@ -1,16 +1,19 @@
 """Hostile output of a target is displayed without effect."""
 
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
 
 import pytest
 
 from jissoku.model import ReportWarning, Severity, Summary
+from jissoku.model.experiment import ExperimentResult
 from jissoku.model.updated import updated
-from jissoku.report import to_html, to_json, to_text
+from jissoku.report import experiment, to_html, to_json, to_text
 from jissoku.report.bounds import comment
 from jissoku.report.format import clean, sanitized
 from tests.report import fixture
+from tests.report.outcome import outcome
 
 EVIL = "</script><img src=x onerror=alert(1)>`|*[a](b)\x1b[2J\x07\n# not a heading"
 
@@ -114,6 +117,15 @@ def test_a_line_of_markdown_stays_a_line() -> None:
     assert not re.search(r"(?<!\\)<img", text)
     rows = [line for line in text.split("\n") if line.startswith("| ")]
     assert all(line.endswith(" |") for line in rows)
+
+
+@pytest.mark.parametrize("write", [experiment.to_text, experiment.to_markdown, experiment.to_html])
+def test_the_workloads_of_an_experiment_are_cleaned(
+    write: Callable[[ExperimentResult], str],
+) -> None:
+    found = outcome()
+    text = write(updated(found, summaries={**found.summaries, "evil": _evil()}))
+    assert not [char for char in text if not char.isprintable() and char != "\n"]
 
 
 def test_json_is_valid_utf_8() -> None:
