@@ -39,7 +39,7 @@ def runs_text(runs: Sequence[IndexedRun]) -> str:
     lines = []
     for run in runs:
         row = run.row
-        head = f"{day(row.started_utc)}  {row.run[:KEY_LENGTH]}  {row.verb:<8} {_arms(run)}"
+        head = f"{day(row.started_utc)}  {row.run[:KEY_LENGTH]}  {row.verb:<8} {shown_arms(run)}"
         lines.append(f"{head}  ({row.workload_text})")
         lines.append(f"    {run.folder}")
         if row.headline:
@@ -50,7 +50,8 @@ def runs_text(runs: Sequence[IndexedRun]) -> str:
     return "\n".join(map(clean, lines)) + "\n"
 
 
-def _arms(run: IndexedRun) -> str:
+def shown_arms(run: IndexedRun) -> str:
+    """The arms that a run is about, without floor and A/A control."""
     return ", ".join(arm.arm for arm in run.arms if not (arm.is_floor or arm.is_control))
 
 
@@ -511,7 +512,7 @@ def _runs(runs: Sequence[IndexedRun]) -> list[tuple[str, str, str, str, str]]:
             day(run.row.started_utc),
             report_file(run.row.run),
             run.row.run[:KEY_LENGTH],
-            _arms(run),
+            shown_arms(run),
             f"{run.row.headline} {f'Incomplete: {run.unfinished}.' if run.unfinished else ''}",
         )
         for run in reversed(runs)

@@ -30,12 +30,12 @@ from jissoku.report.history import (
     day,
     multiple,
     percent,
+    shown_arms,
 )
 from jissoku.report.tables import noise_text
 from jissoku.ui.job_progress import COUNTED, JobTimes, Progress
 from jissoku.ui.jobs import Job
 from jissoku.ui.run_index import CheckCount, FoundExperiment
-from jissoku.ui.runs_table import shown_arms
 from jissoku.ui.watched_servers import Rates, WatchedServer
 
 # Days on the page of machines, the latest ones; `jissoku doctor --history` has all of them.

@@ -22,7 +22,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from jissoku.errors import JissokuError
 from jissoku.report import page, svg
 from jissoku.report.format import TIMES, clean, to_json
-from jissoku.report.history import KEY_LENGTH, day, multiple, percent
+from jissoku.report.history import KEY_LENGTH, day, multiple, percent, shown_arms
 from jissoku.report.tables import days_table
 from jissoku.request import ComparisonRequest
 from jissoku.ui.forms import RerunForm
@@ -30,7 +30,6 @@ from jissoku.ui.guard import SESSION, Access
 from jissoku.ui.jobs import JobServices
 from jissoku.ui.quiet import WAITED, Look, Streams
 from jissoku.ui.run_index import RunIndex
-from jissoku.ui.runs_table import shown_arms
 from jissoku.ui.watched_servers import WatchedServer
 
 FOLDER = files("jissoku.ui")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from jissoku.model.history import IndexedRun, RunRow
+from jissoku.report.history import shown_arms
 
 PAGE_ROWS = 50
 
@@ -114,11 +115,6 @@ def page_of(found: Sequence[ListedRun], query: RunQuery) -> RunPage:
     shown = tuple(one.run for one in found[first : first + PAGE_ROWS])
     is_last = first + PAGE_ROWS >= len(found)
     return RunPage(runs=shown, count=len(found), next_after="" if is_last else shown[-1].row.run)
-
-
-def shown_arms(run: IndexedRun) -> str:
-    """The arms that a run is about, without floor and A/A control."""
-    return ", ".join(arm.arm for arm in run.arms if not (arm.is_floor or arm.is_control))
 
 
 def listed_run(run: IndexedRun) -> ListedRun:
