@@ -115,13 +115,14 @@ def test_functions_have_their_share(python: str, threads: tuple[int, int]) -> No
 
 def test_lines_are_those_of_the_source() -> None:
     with running([sys.executable, "-c", PROGRAM, "0", "0"]) as pid:
-        found = sampled(sample(pid, duration="1s"))
+        found = sampled(sample(pid, duration="4s"))
     lines = {
         (frame["function"], frame["line"])
         for frame in found["frames"]
         if frame["library"] == "[python]"
     }
-    assert ("injected", 5) in lines
+    assert {line for name, line in lines if name == "injected"} <= {4, 5}
+    assert ("ordinary", 8) in lines
     assert ("<module>", 26) in lines
     assert {line for name, line in lines if name == "handle"} <= set(range(10, 18))
 

@@ -14,6 +14,9 @@ use crate::record::{self, ThreadId};
 /// How long after the moment the thread may have gone on.
 const LATE_NS: u64 = 60_000;
 
+/// The shortest turns that the kernel gives.
+const TURN_NS: u64 = 100_000;
+
 /// The last turn of another thread on a core.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
@@ -77,7 +80,7 @@ impl Lookout {
     /// Goes to a core, and returns the moment at which the timer will expire, in `wait_ns`.
     pub(crate) fn go(&self, core: usize, wait_ns: u64) -> io::Result<u64> {
         // Without permission the kernel may let the other thread go on for a while, which is noticed.
-        let _is_first = affinity::set_first(true);
+        let _set = affinity::set_first(true).or_else(|_| affinity::set_short_turns(TURN_NS));
         affinity::pin(&[core])?;
         let moment_ns = clock::monotonic_ns() + wait_ns;
         self.timer.set_at(moment_ns)?;

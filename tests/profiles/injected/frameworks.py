@@ -159,7 +159,8 @@ def flask() -> None:
 
 
 def django() -> None:
-    from wsgiref.simple_server import WSGIRequestHandler, make_server
+    from socketserver import ThreadingMixIn
+    from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
     from django.conf import settings
     from django.core.wsgi import get_wsgi_application
@@ -170,12 +171,17 @@ def django() -> None:
         work()
         return HttpResponse(ANSWER)
 
+    class Threaded(ThreadingMixIn, WSGIServer):
+        daemon_threads = True
+        request_queue_size = 128
+
     class Quiet(WSGIRequestHandler):
         def log_message(self, *_: object) -> None:
             pass
 
     settings.configure(ROOT_URLCONF=(path("", index),), ALLOWED_HOSTS=["*"], SECRET_KEY="none")  # noqa: S106
-    make_server("127.0.0.1", PORT, get_wsgi_application(), handler_class=Quiet).serve_forever()
+    application = get_wsgi_application()
+    make_server("127.0.0.1", PORT, application, Threaded, Quiet).serve_forever()
 
 
 def tornado() -> None:
