@@ -36,6 +36,7 @@ from jissoku.records.run_folder import (
     TRIALS_FILE,
     UNFINISHED_FILE,
     RunWriter,
+    check_new,
     read,
     unfinished_reason,
 )
@@ -100,6 +101,21 @@ def test_a_line_that_was_never_finished_is_left_out(tmp_path: Path) -> None:
 def test_a_run_is_never_overwritten(tmp_path: Path) -> None:
     with RunWriter(tmp_path, RUN), pytest.raises(InputError, match="holds a run already"):
         RunWriter(tmp_path, RUN)
+
+
+@pytest.mark.parametrize("folder", [Path("/proc/nowhere/run"), Path("/dev/null/run")])
+def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_measured(
+    folder: Path,
+) -> None:
+    with pytest.raises(InputError, match=rf"^{folder} cannot be written: "):
+        check_new(folder)
+
+
+def test_asking_whether_a_folder_can_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+    check_new(tmp_path / "a" / "b")
+    assert not (tmp_path / "a").exists()
+    check_new(tmp_path)
+    assert tmp_path.is_dir()
 
 
 @pytest.mark.parametrize(

@@ -147,8 +147,15 @@ def prepare_targets(
 
 
 def arm_names(wanted: Request, *, has_floor: bool) -> set[str]:
-    """The names that the arms will have; preparing them can take minutes."""
-    named = {name for name, _ in _words(catalogue.recipes(wanted.recipes), wanted)}
+    """The names that the arms will have; InputError if one has no recipe.
+
+    Preparing them can take minutes, so both are known before.
+    """
+    known = catalogue.recipes(wanted.recipes)
+    words = _words(known, wanted)
+    for _, target in words:
+        catalogue.get_recipe(known, split_version(target)[0])
+    named = {name for name, _ in words}
     named |= {text.partition("=")[0] for text in (*wanted.cmd, *wanted.url)}
     return named | {FLOOR} if has_floor and not _is_without_floor(wanted) else named
 

@@ -8,6 +8,7 @@ sweep in `sweep.json`.
 
 import hashlib
 import os
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -47,10 +48,23 @@ def trials_sha256(folder: Path) -> str:
 
 
 def check_new(folder: Path) -> None:
-    """Refuses a folder that holds a run, before anything is built or measured."""
-    with suppress(OSError):  # A folder that cannot be read is refused when it is written.
+    """Refuses a folder that holds a run or cannot be written, before anything is measured.
+
+    It is left as it was: what is created to find out is removed.
+    """
+    created = [one for one in (folder, *folder.parents) if not one.exists()]
+    try:
         if (folder / RUN_FILE).exists():
             raise _holds_a_run(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written: {error.strerror}") from error
+    finally:
+        for one in created:
+            with suppress(OSError):
+                one.rmdir()
 
 
 class RunWriter:

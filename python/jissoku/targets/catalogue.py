@@ -176,8 +176,9 @@ def get_recipe(catalogue: Mapping[str, Recipe], name: str) -> Recipe:
     """The recipe with this name; InputError, with the nearest names, if there is none."""
     if name in catalogue:
         return catalogue[name]
-    near = difflib.get_close_matches(name, catalogue, n=2) or sorted(catalogue)
-    raise InputError(f"no such target: {name!r}; did you mean {' or '.join(near)}?")
+    near = difflib.get_close_matches(name, catalogue, n=3)
+    more = f"did you mean {' or '.join(near)}?" if near else "`jissoku targets` lists them"
+    raise InputError(f"no such target: {name!r}; {more}")
 
 
 def group(catalogue: Mapping[str, Recipe], name: str) -> tuple[str, ...]:
