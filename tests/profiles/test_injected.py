@@ -72,12 +72,19 @@ def lab(folder: Path, verb: str, commands: dict[str, list[str]], *more: str) -> 
 @pytest.mark.race
 @pytest.mark.parametrize("language", NAMES)
 def test_an_injected_function_is_named(language: str, tmp_path: Path) -> None:
+    truth, share = tmp_path / "truth.txt", 0.6
     command = [*server(language, tmp_path), "PORT", "600"]
+    if language in injected.FRAMEWORKS:
+        command += ["400", str(truth)]
     (found,) = profile(tmp_path, {"injected": command})["profiles"]
     first = found["functions"][0]
+    if language in injected.FRAMEWORKS:
+        # What the framework itself takes is of no fixed size.
+        measured = injected.read_truth(truth, 3_000_000_000)
+        share = measured.burnt_ns_per_request / found["total_ns"]
     # Rust's has the name of the crate before it.
     assert first["name"].endswith(NAMES[language])
-    assert abs(first["ns_with_callees"] / found["total_ns"] - 0.6) < SHARE_ERROR_MAX
+    assert abs(first["ns_with_callees"] / found["total_ns"] - share) < SHARE_ERROR_MAX
     parts = sum(row["ns"] for row in found["parts"])
     assert parts == pytest.approx(found["total_ns"], rel=1e-6)
 
