@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from math import sqrt
@@ -83,6 +84,12 @@ def works(path: str) -> bool:
         return False
 
 
+def wait_for_python(pid: int) -> None:
+    """Until a process has become Python: a manager of versions begins as a shell."""
+    while not Path(f"/proc/{pid}/exe").readlink().name.startswith("python"):
+        time.sleep(0.01)
+
+
 def stacks(found: dict[str, Any]) -> list[tuple[list[str], int]]:
     """Names of functions of Python, innermost first, with their numbers of readings."""
     names = [frame["function"] for frame in found["frames"]]
@@ -95,6 +102,7 @@ def stacks(found: dict[str, Any]) -> list[tuple[list[str], int]]:
 def test_functions_have_their_share(python: str, threads: tuple[int, int]) -> None:
     command = [python, "-c", PROGRAM, *map(str, threads)]
     with running(command) as pid:
+        wait_for_python(pid)
         found = sampled(sample(pid, duration="4s"))
         # No thread of it is left stopped.
         wait_for_cpu_time(pid)
