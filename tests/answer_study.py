@@ -167,12 +167,14 @@ def table(answers: Sequence[dict[str, Any]], references: Sequence[dict[str, Any]
     pairs = [pair for answer in answers for pair in answer["comparisons"]]
     verdicts = Counter(pair["verdict"] for pair in pairs if pair["proven"])
     lines.append(f"proven verdicts of {len(pairs)} comparisons: {dict(verdicts)}")
-    lines.append(f"runs with a false difference, if all targets are the same: {false(answers)}")
+    lines.append(
+        f"runs with a false difference, if all targets are the same: {runs_that_differ(answers)}"
+    )
     return "\n".join(lines + list(against(pairs, references)))
 
 
-def false(answers: Sequence[dict[str, Any]]) -> int:
-    """Runs that prove any difference of cost."""
+def runs_that_differ(answers: Sequence[dict[str, Any]]) -> int:
+    """How many runs prove any difference of cost."""
     return sum(
         any(is_difference(p) and p["key"].startswith("cost ") for p in answer["comparisons"])
         for answer in answers

@@ -148,12 +148,12 @@ class AnytimeRun(ComparisonRun):
             kinds[kind] = [self._needed(group, loads) for group in groups]
         if self.busy:
             kinds[TrialKind.FIXED_RATE] = self.alone
-        if self._is_in_every_block and index >= self.first_closed_loop:
+        if self._repeats_closed_loop and index >= self.first_closed_loop:
             kinds[TrialKind.CLOSED_LOOP] = self.alone
         return kinds
 
     @property
-    def _is_in_every_block(self) -> bool:
+    def _repeats_closed_loop(self) -> bool:
         """Whether each block measures the closed loop, because a value of it is asked for."""
         return self.plan.closed_loop_blocks >= self.plan.horizon
 
@@ -209,17 +209,18 @@ class AnytimeRun(ComparisonRun):
         )
 
     def _open(self) -> list[Question]:
-        """Pairs and loads without an answer, of the arms that can have one.
+        """The pairs and loads that the run still has to measure.
 
-        Of two builds of one program only the bounds are asked, if there are any.
+        Two builds of one program that have bounds are measured for these alone.
         """
+        self._lacking = {}
         bounds = self._undecided_bounds() if self.config.bounds else []
         if self.config.bounds and self.config.one_load:
             return bounds
         return [*bounds, *self._undecided_pairs()]
 
     def _undecided_bounds(self) -> list[Question]:
-        """The pairs that bounds without an answer are about, at the load where they are decided."""
+        """The pairs of arms of bounds without an answer, at the load where those are decided."""
         heaviest = self.header.loads[-1:]
         found: dict[Question, int] = {}
         for one in bound_results(self.header, self.trials, self.config.bounds):
@@ -230,11 +231,14 @@ class AnytimeRun(ComparisonRun):
             for asked in self._questions():
                 if set(asked[:2]) <= arms and asked[2] in heaviest:
                     found[asked] = max(needed, found.get(asked, 0))
-        self._lacking = found
+        self._lacking |= found
         return list(found)
 
     def _undecided_pairs(self) -> list[Question]:
-        """What a limited time leaves if there are none goes to ratios that lack calm rotations."""
+        """Pairs and loads without an answer, of the arms that can have one.
+
+        If there are none, what is left of a limited time goes to ratios that lack calm rotations.
+        """
         if self.plan.precision:
             widths = inference.half_widths(self.header, self.trials)
             return [one for one in self._questions() if widths.get(one, 1e9) > self.plan.precision]
@@ -304,7 +308,7 @@ class AnytimeRun(ComparisonRun):
         """Searches of each arm, and its closed loop on the same start."""
         plan = self.plan
         searches = plan.capacity_blocks if self.config.objective is not None else 0
-        if self._is_in_every_block:
+        if self._repeats_closed_loop:
             self.first_closed_loop = plan.closed_loop_blocks
         alone = plan.closed_loop_blocks - self.first_closed_loop
         for index in range(max(searches, plan.closed_loop_blocks if alone else 0)):
@@ -365,7 +369,7 @@ class AnytimeRun(ComparisonRun):
         closed = names * plan.closed_loop_blocks - done[TrialKind.CLOSED_LOOP]
         found = {
             TrialKind.FIXED_RATE: alone - done[TrialKind.FIXED_RATE],
-            TrialKind.CLOSED_LOOP: names * costs if self._is_in_every_block else closed,
+            TrialKind.CLOSED_LOOP: names * costs if self._repeats_closed_loop else closed,
         }
         found.setdefault(COST_KINDS[self.header.method], costs)
         if self.config.objective is not None:
