@@ -78,6 +78,7 @@ def test_the_arms_are_base_each_alone_all_and_all_but_each() -> None:
         ({"alone": said(Verdict.INCONCLUSIVE), "leave_one_out": None}, Decision.UNDECIDED),
         ({"leave_one_out": said(Verdict.INCONCLUSIVE)}, Decision.UNDECIDED),
         ({"switched": BASE}, Decision.COUNTER_UNCHANGED),
+        ({"switched": BASE, "alone": said(Verdict.INCONCLUSIVE)}, Decision.COUNTER_UNCHANGED),
         ({"base": SWITCHED, "switched": BASE}, Decision.COUNTER_UNCHANGED),
         (
             {"base": CounterReadings(requests=400, syscalls_reason="no strace")},
@@ -90,6 +91,31 @@ def test_the_arms_are_base_each_alone_all_and_all_but_each() -> None:
 )
 def test_a_knob_is_decided(changes: Mapping[str, object], decision: Decision) -> None:
     assert ablation.decide_knobs([findings(**changes)])[0].decision is decision
+
+
+UNSEEN = CounterReadings(requests=400, syscalls_reason="no strace")
+
+
+@pytest.mark.parametrize(
+    ("counter", "base", "switched", "is_refuted"),
+    [
+        ("openat", BASE, BASE, True),
+        ("openat", BASE, SWITCHED, False),
+        ("connections", BASE, SWITCHED, True),
+        ("openat", UNSEEN, UNSEEN, False),
+        ("user_us", BASE, BASE, False),  # timed trials only count it
+        ("openat", BASE, CounterReadings(requests=0, syscalls_reason="it ended"), False),
+    ],
+)
+def test_a_knob_whose_counter_stays_is_refuted_before_any_block(
+    counter: str,
+    base: CounterReadings,
+    switched: CounterReadings,
+    is_refuted: bool,  # noqa: FBT001
+) -> None:
+    knob = updated(KNOB, counter=counter)
+    found = ablation.refuted([knob], {"baseline": base, KNOB.name: switched}, "baseline")
+    assert [one.decision for one in found] == [Decision.COUNTER_UNCHANGED] * is_refuted
 
 
 def test_of_two_that_do_the_same_the_better_one_is_kept() -> None:

@@ -67,7 +67,7 @@ def moved(text: str = TEXT, wanted: str = "") -> str:
 
 
 def test_lines_are_replaced_wherever_proxies_have_them() -> None:
-    found = haproxy_config.switch(TEXT, KNOBS["keep_alive"])
+    found = haproxy_config.switch(TEXT, KNOBS["keep_alive_to_servers"])
     gone = ("option http-server-close   # from an old tutorial", "option forceclose")
     expected = TEXT
     for line in gone:
@@ -146,7 +146,7 @@ def test_the_diff_is_that_of_the_users_file(tmp_path: Path) -> None:
     target = target_of_haproxy_configuration(file, BASE, tuple(KNOBS.values()))
     assert {"keep_alive", "http_reuse", "log_errors_only"} <= {one.name for one in target.knobs}
     assert target.skipped["compression_level"] == "is so already"
-    diff = target.diff(("keep_alive",))
+    diff = target.diff(("keep_alive_to_servers",))
     assert diff.startswith(f"--- {file}\n+++ {file} (proven)\n")
     assert "-    option http-server-close   # from an old tutorial\n" in diff
     assert "+    option http-keep-alive\n" in diff

@@ -25,15 +25,20 @@ NGINX = shutil.which("nginx")
 
 # What each knob changes of the words or the environment of its target: what goes, and what comes.
 CHANGED = {
+    ("caddy-gateway", "gogc"): (set(), {"GOGC=400"}),
+    ("go", "gogc"): (set(), {"GOGC=400"}),
     ("go", "one_processor"): ({"GOMAXPROCS={workers}"}, {"GOMAXPROCS=1"}),
     ("granian", "asyncio"): (set(), {"--loop", "asyncio"}),
     ("granian", "one_worker"): ({"{workers}"}, {"1"}),
     ("granian", "rust_tasks"): (set(), {"--task-impl", "rust"}),
+    ("gunicorn", "keep_alive"): (set(), {"--worker-class", "gthread", "--keep-alive", "75"}),
     ("jissoku", "close_each"): (set(), {"--cause", "close-after=1"}),
     ("jissoku", "one_worker"): ({"{workers}"}, {"1"}),
     ("jissoku", "uring"): (set(), {"--driver", "uring"}),
     ("libmicrohttpd", "four_threads"): (set(), {"--threads", "4"}),
     ("libmicrohttpd", "poll"): (set(), {"--poll"}),
+    ("node", "production"): (set(), {"NODE_ENV=production"}),
+    ("node", "semi_space"): (set(), {"NODE_OPTIONS=--max-semi-space-size=64"}),
     ("node", "one_process"): ({"WORKERS={workers}"}, {"WORKERS=1"}),
     ("uvicorn", "asyncio"): (set(), {"--loop", "asyncio"}),
     ("uvicorn", "h11"): (set(), {"--http", "h11"}),
@@ -58,9 +63,12 @@ SYSTEM_CALLS = {
 # Knobs that only say what their recipes say already: a worker for each core, kept connections.
 SO_ALREADY = {
     ("go", "processor_each"),
+    ("gunicorn", "workers"),
     ("jissoku", "workers"),
     ("nginx-proxy", "upstream_keepalive"),
     ("node", "cluster"),
+    ("uvicorn", "keep_alive"),
+    ("uvicorn", "no_access_log"),
     ("uvicorn", "workers"),
 }
 

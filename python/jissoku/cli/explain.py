@@ -50,7 +50,8 @@ def tune(request: TuningRequest, output: Output) -> int:
     are unchanged. The accepted knobs together are then compared with the original configuration on
     new blocks, and written as a diff.
 
-    Exit codes: 0 success, 1 failure, 2 bad input, 4 undecided, 130 interrupted.
+    Exit codes: 0 something was proven or all was decided, 1 failure, 2 bad input, 4 undecided, 130
+    interrupted.
     """
     recipe = catalogue.get_recipe(catalogue.recipes(), request.target)
     chosen = _selected_knobs(recipe, request.knobs)
@@ -70,7 +71,7 @@ def tune(request: TuningRequest, output: Output) -> int:
         click.echo(report.tuning_to_json(found), nl=False)
     else:
         click.echo(f"{report.tuning_to_text(found)}\nRecords and report: {config.folder}")
-    return _tuning_code(found)
+    return tuning_code(found)
 
 
 def _selected_knobs(recipe: Recipe, names: str) -> tuple[Knob, ...]:
@@ -107,13 +108,14 @@ def tuning_config(
     )
 
 
-def _tuning_code(found: TuningResult) -> int:
-    decisions = [result.decision for result in found.results]
-    is_unproven = Decision.ACCEPTED in decisions and not found.proven
+def tuning_code(found: TuningResult) -> int:
+    """Success if something was proven, or if all was decided."""
+    decisions = {result.decision for result in found.results}
+    open_decisions = {Decision.UNDECIDED, Decision.ACCEPTED, Decision.COUNTER_UNAVAILABLE}
     return exit_code(
         is_finished=found.finished,
-        is_failed=bool(decisions) and set(decisions) == {Decision.BROKEN},
-        is_undecided=Decision.UNDECIDED in decisions or is_unproven,
+        is_failed=decisions == {Decision.BROKEN},
+        is_undecided=not found.proven and bool(decisions & open_decisions),
     )
 
 
@@ -143,8 +145,8 @@ def explain(request: ExplanationRequest, output: ExplanationOutput) -> int:
     its counter changed as predicted, and the responses are unchanged. The accepted knobs are
     confirmed together on new blocks, and written as a diff.
 
-    Exit codes: 0 success, 1 the target failed, 2 bad input, 4 nothing could be observed or
-    decided, 130 interrupted.
+    Exit codes: 0 success, with --verify if something was proven or all was decided, 1 the target
+    failed, 2 bad input, 4 nothing could be observed or proven, 130 interrupted.
     """
     prepared, knobs = _prepared(request)
     if request.verify and knobs is None:
@@ -166,11 +168,10 @@ def explain(request: ExplanationRequest, output: ExplanationOutput) -> int:
         return ExitCode.INTERRUPTED
     if knobs is not None:
         knobs = answering(knobs, explanation)
-        if request.config is not None:
-            # The diff applies to the user's configuration as written, not as run here.
-            names = tuple(knob.name for knob in knobs.knobs)
-            changes = knobs.diff(names).replace(" (proven)\n", "\n") if names else ""
-            explanation = updated(explanation, changes=changes)
+        names = tuple(knob.name for knob in knobs.knobs)
+        # The diff applies to the user's configuration as written, not as run here.
+        changes = knobs.diff(names).replace(" (proven)\n", "\n") if names else ""
+        explanation = updated(explanation, changes=changes)
     folder = output.out or folder_for("explain", explanation.target)
     write_explanation(folder, explanation)
     _note(f"Record: {folder}")
@@ -208,7 +209,7 @@ def _verified(
     write_explanation(config.folder, proven)
     if not as_json:
         click.echo(f"\n{report.tuning_to_text(found)}\nRecords and report: {config.folder}")
-    return proven, _tuning_code(found)
+    return proven, tuning_code(found)
 
 
 def _note(sentence: str) -> None:

@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import msgspec
 
-from jissoku.model.explanation import Finding, FindingScope, Observations, SuggestedDirective
+from jissoku.model.explanation import Finding, FindingScope, Observations
 from jissoku.model.profile import Frame
 from jissoku.model.profile_observation import CpuShare, ProfileObservation
 
@@ -78,7 +78,6 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     falsified_by: str
     remedy: str
     effect: str = ""
-    directives: tuple[SuggestedDirective, ...] = ()
     scope: FindingScope = FindingScope.SERVER
     work: Work | None = None
 
@@ -109,7 +108,6 @@ def finding(name: str, *evidence: str, **values: object) -> Finding:
         falsified_by=cause.falsified_by,
         effect=cause.effect.format(**values),
         remedy=cause.remedy.format(**values),
-        directives=cause.directives,
         scope=cause.scope,
     )
 

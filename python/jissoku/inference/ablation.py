@@ -251,6 +251,38 @@ def has_changed(before: float, after: float, moves: Direction) -> bool:
     return way >= max(COUNTER_CHANGE_MIN, COUNTER_CHANGE_FRACTION * before)
 
 
+def refuted(
+    knobs: Sequence[Knob], counts: Mapping[str, CounterReadings], baseline: str
+) -> tuple[KnobResult, ...]:
+    """The knobs whose counter stays where it is: no block of a comparison can accept them.
+
+    Counters of timed trials, such as CPU time outside the kernel, are not known yet.
+    """
+    found = []
+    for knob in knobs:
+        if counts[knob.name].requests and knob.counter not in COUNTERS:
+            before = counter_value(counts[baseline], knob.counter)
+            after = counter_value(counts[knob.name], knob.counter)
+            if sentence := _unmoved(knob, before, after):
+                found.append(
+                    KnobResult(
+                        knob=knob,
+                        decision=Decision.COUNTER_UNCHANGED,
+                        before=before,
+                        after=after,
+                        sentence=f"refuted without a measurement: {sentence}",
+                    )
+                )
+    return tuple(found)
+
+
+def _unmoved(knob: Knob, before: float | None, after: float | None) -> str:
+    """That the counter did not move as predicted; empty if it did, or is not known."""
+    if before is None or after is None or has_changed(before, after, knob.direction):
+        return ""
+    return f"{knob.counter} {knob.counter_unit} went from {before:.3g} to {after:.3g}"
+
+
 def screened_out(
     knobs: Sequence[Knob],
     counts: Mapping[str, CounterReadings],
@@ -318,7 +350,7 @@ def _decision(one: KnobEvidence, before: float | None, after: float | None) -> t
     if not one.same_answers:
         return Decision.DIFFERENT, "the answers are not the same bytes with it and without it"
     if not _pays(one.alone, Verdict.LOWER) and not _pays_among_others(one):
-        return _no_gain(one)
+        return _no_gain(one, _unmoved(one.knob, before, after))
     return _counter_objection(one, before, after) or _among_others(one)
 
 
@@ -337,10 +369,9 @@ def _counter_objection(
             Decision.COUNTER_UNAVAILABLE,
             f"an effect is there, and of {counter} nothing is known: {reason}",
         )
-    if not has_changed(before, after, one.knob.direction):
+    if unmoved := _unmoved(one.knob, before, after):
         return Decision.COUNTER_UNCHANGED, (
-            f"an effect is there, but {counter} {one.knob.counter_unit} went from {before:.3g} to"
-            f" {after:.3g}: the counter does not explain the effect"
+            f"an effect is there, but {unmoved}: the counter does not explain the effect"
         )
     return None
 
@@ -362,8 +393,10 @@ def _pays(comparison: Comparison, verdict: Verdict) -> bool:
     return comparison.verdict is verdict and comparison.proven
 
 
-def _no_gain(one: KnobEvidence) -> tuple[Decision, str]:
+def _no_gain(one: KnobEvidence, unmoved: str) -> tuple[Decision, str]:
     if one.alone.verdict in {Verdict.INCONCLUSIVE, Verdict.DISPUTED}:
+        if unmoved:
+            return Decision.COUNTER_UNCHANGED, f"no effect was shown, and {unmoved}"
         return Decision.UNDECIDED, _more(one.alone, "the interval holds both a gain and none")
     least = 100 * one.alone.minimum_effect
     return Decision.NO_GAIN, f"no effect above {least:g} % was shown, alone or with the others"

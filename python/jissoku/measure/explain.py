@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from jissoku.errors import TargetError
-from jissoku.explain import diff, findings
+from jissoku.explain import findings
 from jissoku.inference.profile import user_functions
 from jissoku.measure import probes
 from jissoku.measure.client import ProbeError, RequestTarget
@@ -80,12 +80,6 @@ def explain(question: ExplainConfig, note: Callable[[str], None]) -> Explanation
             raise
     found = findings(observed)
     prepared = question.prepared
-    settings = [setting for finding in found for setting in finding.directives]
-    changes = [
-        diff(config.text, settings, prepared.name.partition("-")[0], config.name)
-        for config in prepared.config
-        if config.name.endswith(".conf")
-    ]
     return Explanation(
         target=prepared.name,
         version=prepared.version,
@@ -93,7 +87,6 @@ def explain(question: ExplainConfig, note: Callable[[str], None]) -> Explanation
         observations=observed,
         findings=found,
         functions=user_functions(observed.profile) if observed.profile else (),
-        changes="".join(changes),
     )
 
 

@@ -234,6 +234,8 @@ def _names_directives(knobs: Sequence[Knob]) -> bool:
 
 def _with_arguments(command: tuple[str, ...], words: tuple[str, ...]) -> tuple[str, ...]:
     """A command with additional words; an existing flag gets the new value."""
+    if len(words) == 1 and words[0] in command:
+        return command
     if len(words) == 2 and words[0] in command[:-1]:
         at = command.index(words[0])
         return (*command[:at], *words, *command[at + 2 :])

@@ -203,11 +203,15 @@ class _Tuner:
     def _by_cost(self, text: TuningResult) -> TuningResult:
         self.progress.note("Counting what a request does, with each knob.")
         counts = {BASELINE: self._count(())} | {name: self._count((name,)) for name in self.names}
+        out = ablation.refuted(self.knobs, counts, BASELINE)
+        self._leave_out(out)
+        finished = True
         if len(self.names) >= KNOBS_MIN:
-            finished, out = self._screened(counts)
-            text = updated(text, results=out, finished=finished)
-            if not finished or not self.names:
-                return text
+            finished, screened = self._screened(counts)
+            out += screened
+        text = updated(text, results=out, finished=finished)
+        if not finished or not self.names:
+            return text
         finished, alone = self._campaign(
             "alone", variants.one_at_a_time_and_all(self.names), self.config.plan
         )
@@ -244,10 +248,13 @@ class _Tuner:
         switched = {one.name: one.knobs for one in combinations if one.knobs}
         effects = ablation.effects(run, trials, switched, fit)
         out = ablation.screened_out(self.knobs, counts, effects, run.minimum_effect)
-        gone = {result.knob.name for result in out}
+        self._leave_out(out)
+        return finished, out
+
+    def _leave_out(self, results: Sequence[KnobResult]) -> None:
+        gone = {result.knob.name for result in results}
         self.knobs = tuple(knob for knob in self.knobs if knob.name not in gone)
         self.names = tuple(knob.name for knob in self.knobs)
-        return finished, out
 
     def _confirmed(self, text: TuningResult) -> TuningResult:
         accepted = tuple(r.knob.name for r in text.results if r.decision is Decision.ACCEPTED)

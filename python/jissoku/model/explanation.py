@@ -228,15 +228,6 @@ class FindingScope(StrEnum):
     MEASUREMENT = "measurement"
 
 
-class SuggestedDirective(msgspec.Struct, frozen=True, kw_only=True):
-    """A suggested configuration directive of a program such as `nginx`, for one of its blocks."""
-
-    program: str
-    directive: str
-    value: str
-    block: str = "http"
-
-
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """A cause with evidence: the observed values.
 
@@ -244,7 +235,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         name: Of the rule.
         falsified_by: An observation that would refute the cause.
         effect: The expected effect of removing it.
-        remedy: For any program; `directives` for some.
+        remedy: For any program.
+        setting: What removes it in the server that the target is, or the reason why none does;
+            empty for a program that is not known.
     """
 
     name: str
@@ -253,7 +246,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     falsified_by: str
     effect: str
     remedy: str
-    directives: tuple[SuggestedDirective, ...] = ()
+    setting: str = ""
     scope: FindingScope = FindingScope.SERVER
 
 
@@ -261,7 +254,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The findings about a target.
 
     Functions are of its own code and libraries, most expensive first; empty without a profile.
-    Changes are a diff of its configuration by the findings' directives.
+    Changes are a diff of its configuration by its knobs for the findings.
     """
 
     target: str

@@ -75,6 +75,8 @@ def _finding(finding: Finding) -> Iterator[str]:
         yield f"  {'evidence:' if index == 0 else '         '}  {sentence}"
     yield f"  effect:    {finding.effect}"
     yield f"  remedy:    {finding.remedy}"
+    if finding.setting:
+        yield f"  setting:   {finding.setting}"
     yield f"  refuted by {finding.falsified_by}"
 
 
