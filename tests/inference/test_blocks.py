@@ -426,6 +426,23 @@ def test_two_estimates_that_are_looked_at_in_turn_share_the_error() -> None:
     assert half.ratio.half_width > 1.05 * whole.ratio.half_width
 
 
+def test_too_few_calm_blocks_to_prove_anything_give_way_to_all_rotations() -> None:
+    """The interval of three blocks is several times as wide as that of nine."""
+    run = updated(factories.sliced("ab"), horizon=9)
+    near = {"a": TrueValues(cost_ns=5000), "b": TrueValues(cost_ns=5300)}
+    rng = random.Random(2)
+    few = tuple(
+        noisy(trial if trial.block % 3 == 2 else in_rotations(trial, (True,) * TURNS), rng)
+        for trial in beside_bursts(run, truths=near)
+    )
+    (found,) = summarise(run, few).by(Metric.COST)
+    assert found.proven
+    assert not found.is_calm
+    assert found.other_ratio is not None
+    assert found.other_ratio.blocks == 3
+    assert found.sentence.endswith("beside other programs that used 30 % of the cores")
+
+
 def test_more_blocks_may_have_calm_rotations_if_some_had() -> None:
     run = factories.sliced("ab")
     lacks = [

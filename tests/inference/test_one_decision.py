@@ -20,7 +20,8 @@ CALLS = {
     # Of a value that no verdict rests on, such as an arm's cost: the other use of Student's t.
     "t_interval_from": {"estimate.py": 2},
     "t_interval": {"estimate.py": 1},
-    "looks.p_value": {"decision.py": 1},
+    # Also the choice between calm rotations and all of them, each of which has half of the error.
+    "looks.p_value": {"decision.py": 1, "blocks.py": 1},
     "looks.p_equal": {"decision.py": 1},
     "estimate.critical": {"estimate.py": 2},
     "estimate.p_value": {"estimate.py": 1},

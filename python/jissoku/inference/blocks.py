@@ -27,6 +27,7 @@ from jissoku.model import (
     TrialKind,
     Verdict,
 )
+from jissoku.model.summary import ALPHA
 from jissoku.model.updated import updated
 
 # Beside other programs a ratio is drawn towards 1: a core that is in use wakes cheaply, and late
@@ -323,6 +324,13 @@ class RatioSamples:
     calm_fraction: float | None = None
     looks: Looks = field(default_factory=Looks)
 
+    @property
+    def p_value(self) -> float:
+        """Two-sided, of equal costs, at all looks so far."""
+        return self.looks.p_value(
+            self.looks.used(tuple(self.logs[one] for one in sorted(self.logs)))
+        )
+
 
 def select_ratio_source(readings: ValidTrials, arm: str, against: str) -> RatioSamples:
     """The first source that has any blocks: time-sliced, paired, two paired, single-target.
@@ -443,12 +451,13 @@ class ComparisonInput:
         """The log ratios by which the costs of two arms at one load are compared, everywhere.
 
         From calm rotations alone if enough blocks for a verdict have them. The choice is by the
-        waiting, before any ratio is seen, and every verdict is decided by the one or by the other.
+        waiting, before any ratio is seen.
         Where the first blocks, as many as a verdict needs, were quiet, all rotations count: with
         many arms few rotations are calm on the quietest machine.
         In a run that is looked at after every block, calm rotations may become enough after looks
-        at all rotations: unless all first blocks are calm, both may be looked at, and each has half
-        of the error.
+        at all rotations. Unless all first blocks are calm, both may be looked at, and each has half
+        of the error; so the choice may be by their p-values, too. Calm ones that do not prove a
+        difference give way to all rotations where these have the smaller p-value.
         """
         looks = self.looks
         whole = updated(select_ratio_source(self.at(load), arm, against), looks=looks)
@@ -465,11 +474,19 @@ class ComparisonInput:
         kept = log_ratios(calm, arm, against)
         every = [is_calm for trial in trials.values() for is_calm in calm_rotations(trial)]
         found = updated(whole, others=kept, calm_fraction=sum(every) / len(every))
-        if looks.horizon and not set(first) <= kept.keys():
+        has_both = looks.horizon > 0 and not set(first) <= kept.keys()
+        if has_both:
             found = updated(found, looks=updated(looks, estimates=2))
         if len(kept) < looks.first:
             return found
-        return updated(found, logs=kept, others=whole.logs, is_calm=True)
+        alone = updated(found, logs=kept, others=whole.logs, is_calm=True)
+        gives_way = has_both and alone.p_value > max(ALPHA / self.comparisons, found.p_value)
+        return found if gives_way else alone
+
+    @property
+    def comparisons(self) -> int:
+        """How many ratios of costs the run has: of each pair of arms at each load."""
+        return max(1, math.comb(len(self.run.arms), 2) * len(self.loads))
 
     @property
     def looks(self) -> Looks:
