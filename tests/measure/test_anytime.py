@@ -1,12 +1,15 @@
 """A run that is looked at after every block: the order of its work, and what ends it."""
 
+import itertools
 import os
 import signal
+from types import SimpleNamespace
 
 import pytest
 
 from jissoku import inference, records
 from jissoku.design.sampling_plan import SECOND
+from jissoku.design.schedule import PlannedStart
 from jissoku.inference.blocks import Neighbours
 from jissoku.measure import compare as measuring
 from jissoku.measure.compare import FIRST_BLOCKS, compare, has_time_for
@@ -168,6 +171,26 @@ def test_a_limited_time_leaves_the_rest_as_it_is(
     assert compare(updated(config, plan=updated(PLAN, seconds=0.1)), listener)
     assert len(blocks(listener.trials, MEDIUM)) <= 1
     assert write_reports(config.folder) is not None
+
+
+def test_the_first_blocks_may_take_all_of_a_limited_time(
+    config: CompareConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three take 9.6 of 12 s, and the time of costs usually ends after three quarters."""
+    answers(monkeypatch, 100)
+    clock = itertools.count(0.0, 3.2)
+    now = [next(clock)]
+    run_step = measuring.AnytimeRun.run_step
+
+    def slow_step(self: measuring.AnytimeRun, step: PlannedStart) -> None:
+        now[0] = next(clock)
+        run_step(self, step)
+
+    monkeypatch.setattr(measuring.AnytimeRun, "run_step", slow_step)
+    monkeypatch.setattr(measuring, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    listener = CollectingListener()
+    assert compare(updated(config, plan=updated(PLAN, seconds=12.0)), listener)
+    assert set(blocks(listener.trials, MEDIUM)) == {0, 1, 2}
 
 
 def test_nothing_is_cross_checked_beside_other_programs(

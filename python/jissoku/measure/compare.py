@@ -37,6 +37,7 @@ FIRST_BLOCKS = 3
 BLOCKS_FOR_FORECAST = 5
 
 # Parts of a limited time at whose ends costs, and all but the cross-checks, are left as they are.
+# The first blocks may take all of it: without them nothing can be said.
 COSTS_UNTIL, SEARCHES_UNTIL = 0.75, 0.95
 
 # A further load adds about this part of a block at one load, whose targets have to start anyway.
@@ -131,7 +132,8 @@ class AnytimeRun(ComparisonRun):
             kinds = self._cost_kinds(index, loads)
             steps = list(schedule.block(index, loads, kinds, seed=self.config.seed))
             began = time.monotonic()
-            done = sum(self._timed(step, COSTS_UNTIL) for step in steps)
+            until = COSTS_UNTIL if index >= FIRST_BLOCKS else 1.0
+            done = sum(self._timed(step, until) for step in steps)
             if len(loads) == 1:
                 self._block_s = time.monotonic() - began
             if done == 0 or done < len(steps):
