@@ -9,7 +9,9 @@ from jissoku.model.explanation import (
     ProcessInfo,
     SyscallObservation,
     ThreadUsage,
+    ThreadWaits,
     TimerObservation,
+    WaitObservation,
     WireObservation,
 )
 from jissoku.model.profile import Frame
@@ -99,6 +101,22 @@ def calls(more: dict[str, int] | None = None, **changes: Any) -> Observations:
 
 def load(**changes: Any) -> Observations:
     return updated(QUIET, load=updated(LOAD, **changes))
+
+
+def thread_waits(places: dict[str, int], rest: str = "epoll_wait", tid: int = 1) -> ThreadWaits:
+    return ThreadWaits(pid=1, tid=tid, name=f"thread-{tid}", rest=rest, looks=100, places=places)
+
+
+def waits(*threads: ThreadWaits, **of_load: Any) -> Observations:
+    """A target that was looked at a hundred times, and what was different under load."""
+    return updated(load(**of_load), waits=WaitObservation(looks=100, threads=threads))
+
+
+# An answer of 20 ms under 64 connections, with two of them at a time in work.
+def slow(*threads: ThreadWaits, requests: int = 150, **of_load: Any) -> Observations:
+    late = updated(WIRE, latency_ns=(20_000_000,) * 40, latency_ns_acknowledged=(20_000_000,) * 40)
+    quiet = {"threads": (thread(0, 10_000_000),), "cpu_ns": 15_000_000, "requests": requests}
+    return updated(waits(*threads, **(quiet | of_load)), wire=late)
 
 
 def timers(idle: float, waiting: float, late_ns: int = 600_000) -> Observations:

@@ -46,6 +46,7 @@ def test_evidence_and_effect_are_in_microseconds_per_request() -> None:
         "60% of the CPU time is in such functions (600 samples)",
         "most of it in libz.so.1.3: deflate 60.0 µs per request",
         "called from server: main 60.0 µs per request",
+        "an answer has 115 bytes",
     )
     assert finding.effect == "at most 60.0 µs of the 100.0 µs of CPU time per request (60%)"
 

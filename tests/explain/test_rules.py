@@ -29,7 +29,7 @@ CASES: list[tuple[str, Observations]] = [
     ),
     ("split-answer", factories.wire(segments=(2,) * 40)),
     ("connection-closed", factories.wire(answers_until_close=10, answers_asked=10)),
-    ("upstream-no-keepalive", factories.calls(upstream_connections=factories.REQUESTS)),
+    ("upstream-no-keepalive", factories.calls(connected={"127.0.0.1:5432": factories.REQUESTS})),
     ("open-per-request", factories.calls(opened={"/srv/index.html": factories.REQUESTS})),
     ("stat-per-request", factories.calls(path_queries={"/srv/index.html": factories.REQUESTS})),
     ("access-log", factories.calls(logged={"/var/log/access.log": factories.REQUESTS})),
@@ -51,6 +51,19 @@ CASES: list[tuple[str, Observations]] = [
         "interpreter-bound",
         factories.load(
             cpu_user_fraction=0.8,
+            processes=(ProcessInfo(pid=1, executable="/usr/bin/python3.12"),),
+        ),
+    ),
+    ("many-round-trips", factories.calls(round_trips={"db:5432": 12 * factories.REQUESTS})),
+    ("many-round-trips", factories.calls(transactions={"/srv/db": 12 * factories.REQUESTS})),
+    ("disk-per-request", factories.calls(synced={"/srv/db": factories.REQUESTS})),
+    ("disk-per-request", factories.waits(factories.thread_waits({"write pipe": 40}, "accept"))),
+    ("name-lookup", factories.calls(name_lookups=factories.REQUESTS)),
+    ("blocked-event-loop", factories.waits(factories.thread_waits({"clock_nanosleep": 90}))),
+    (
+        "interpreter-lock",
+        factories.load(
+            threads=(factories.thread(0, 900_000_000), factories.thread(1, 900_000_000)),
             processes=(ProcessInfo(pid=1, executable="/usr/bin/python3.12"),),
         ),
     ),
@@ -98,8 +111,97 @@ def test_a_cause_is_found_alone(name: str, observed: Observations) -> None:
     assert found[0].remedy
 
 
+# An answer that takes long waits for something, whatever else is found.
+SLOW = {"time-without-cpu", "worker-limit"}
+
+
 def test_every_cause_has_a_case() -> None:
-    assert {name for name, _ in CASES} == set(CAUSES)
+    assert {name for name, _ in CASES} | SLOW == set(CAUSES)
+
+
+ASLEEP = factories.thread_waits({"clock_nanosleep": 99}, rest="futex")
+
+
+@pytest.mark.parametrize(
+    ("observed", "names"),
+    [
+        (factories.slow(ASLEEP), {"worker-limit", "time-without-cpu"}),
+        # As many requests in work as there are connections.
+        (factories.slow(ASLEEP, requests=4_500), {"time-without-cpu"}),
+        (factories.slow(*[ASLEEP] * 60), {"time-without-cpu"}),
+        (
+            factories.slow(factories.thread_waits({"clock_nanosleep": 99})),
+            {"blocked-event-loop", "time-without-cpu"},
+        ),
+        # A request of 12 ms of CPU time in 20 ms does not wait.
+        (factories.slow(cpu_ns=150 * 12_000_000, requests=150), set()),
+    ],
+)
+def test_time_without_cpu_is_explained_by_where_threads_wait(
+    observed: Observations, names: set[str]
+) -> None:
+    assert {finding.name for finding in findings(observed)} == names
+
+
+@pytest.mark.parametrize(
+    ("places", "rest"),
+    [
+        ({"epoll_wait": 60, "write /var/log/a": 5}, "epoll_wait"),
+        ({"recvfrom its client": 90}, "poll its listener"),
+        ({"futex": 90}, "epoll_wait"),  # how threads of Go and Rust rest, too
+        ({"clock_nanosleep": 90}, "clock_nanosleep"),  # a supervisor
+        ({"poll 10.0.0.1:5432": 90}, "accept its listener"),  # no loop: a worker may wait
+    ],
+)
+def test_threads_may_rest_and_workers_may_wait(places: dict[str, int], rest: str) -> None:
+    assert findings(factories.waits(factories.thread_waits(places, rest))) == ()
+
+
+def test_a_loop_of_an_interpreter_that_is_idle_waits_for_no_lock() -> None:
+    program = ProcessInfo(pid=1, executable="/usr/bin/python3.12")
+    looked = factories.thread_waits({"futex": 90})
+    idle = factories.waits(looked, threads=(), cpu_ns=1_000_000, processes=(program,))
+    assert only(idle).name == "blocked-event-loop"
+    assert findings(factories.waits(looked, processes=(program,))) == ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables"),
+    [
+        (("python3", "-X", "dev", "app.py"), {}),
+        (("python3", "manage.py", "runserver"), {}),
+        (("python3", "app.py"), {"FLASK_DEBUG": "1"}),
+        (("node", "app.js"), {"NODE_ENV": "development"}),
+    ],
+)
+def test_signs_of_a_program_that_is_started_for_debugging(
+    arguments: tuple[str, ...], variables: dict[str, str]
+) -> None:
+    program = ProcessInfo(
+        pid=1, executable="/usr/bin/env", arguments=arguments, variables=variables
+    )
+    assert only(factories.load(processes=(program,))).name == "debug-build"
+
+
+def test_files_of_a_lookup_are_not_reported_as_opened() -> None:
+    opened = {"/etc/hosts": factories.REQUESTS}
+    observed = factories.calls(opened=opened, name_lookups=factories.REQUESTS)
+    assert only(observed).name == "name-lookup"
+
+
+def test_five_questions_in_turn_are_many_and_two_are_not() -> None:
+    found = only(factories.calls(round_trips={"db:5432": 5 * factories.REQUESTS}))
+    assert "db:5432 5 times" in found.cause
+    assert findings(factories.calls(round_trips={"db:5432": 2 * factories.REQUESTS})) == ()
+
+
+def test_what_is_found_by_calls_and_by_functions_is_one_finding() -> None:
+    both = updated(
+        factories.function("getaddrinfo", "libc.so.6"),
+        syscalls=factories.calls(name_lookups=factories.REQUESTS).syscalls,
+    )
+    assert "lookups per request" in only(both).evidence[0]
+    assert "of the CPU time" in only(both).evidence[1]
 
 
 def only(observed: Observations) -> Finding:
@@ -148,7 +250,8 @@ def test_connections_that_last_are_left_alone(answers: int | None) -> None:
 
 def test_a_slow_answer_is_no_delayed_acknowledgement() -> None:
     slow = (44_000_000,) * 40
-    assert findings(factories.wire(latency_ns=slow, latency_ns_acknowledged=slow)) == ()
+    observed = factories.wire(latency_ns=slow, latency_ns_acknowledged=slow)
+    assert only(observed).name == "time-without-cpu"
 
 
 def test_an_answer_of_many_segments_is_not_split() -> None:
@@ -171,13 +274,3 @@ def test_a_delayed_acknowledgement_is_no_timer() -> None:
     stalled = factories.wire(latency_ns=STALLED, segments=(2,) * 40)
     late = factories.timers(14_000, 14_000, late_ns=40_000_000).timers
     assert only(updated(stalled, timers=late)).name == "delayed-acknowledgement"
-
-
-def test_threads_that_share_a_lock_are_reported() -> None:
-    threads = (factories.thread(0, 900_000_000), factories.thread(1, 900_000_000))
-    observed = factories.load(
-        cpu_user_fraction=0.8,
-        threads=threads,
-        processes=(ProcessInfo(pid=1, executable="/usr/bin/python3.12"),),
-    )
-    assert "no more than one core" in only(observed).evidence[1]

@@ -58,4 +58,44 @@ def test_writes_are_those_to_files() -> None:
 
 def test_waits_and_hops_are_counted() -> None:
     assert trace.empty_waits(seen()) == 1
-    assert trace.upstream_connections(seen()) == 1
+    assert trace.connects(seen()).streams == {"": 1}
+
+
+# As strace 6.1 writes it: questions to a database, a lookup of a name, an accepted connection and
+# two transactions.
+ASKING = """\
+7 socket(AF_INET, SOCK_DGRAM|SOCK_CLOEXEC, IPPROTO_IP) = 5<socket:[50]>
+7 connect(5<socket:[50]>, {sa_family=AF_INET, sin_port=htons(53), sin_addr=inet_addr("10.0.0.2")}, 16) = 0
+7 sendto(5<socket:[50]>, "x", 1, 0, NULL, 0) = 1
+7 socket(AF_INET6, SOCK_DGRAM|SOCK_CLOEXEC, IPPROTO_IP) = 6<socket:[51]>
+7 connect(6<socket:[51]>, {sa_family=AF_INET6, sin6_port=htons(80), sin6_flowinfo=htonl(0), inet_pton(AF_INET6, "::1", &sin6_addr), sin6_scope_id=0}, 28) = 0
+7 socket(AF_INET6, SOCK_STREAM|SOCK_CLOEXEC, IPPROTO_IP) = 6<socket:[52]>
+7 connect(6<socket:[52]>, {sa_family=AF_INET6, sin6_port=htons(80), sin6_flowinfo=htonl(0), inet_pton(AF_INET6, "::1", &sin6_addr), sin6_scope_id=0}, 28) = -1 EINPROGRESS (Operation now in progress)
+7 connect(8<socket:[53]>, {sa_family=AF_UNIX, sun_path="/run/db.sock"}, 110) = 0
+7 connect(8<socket:[54]>, {sa_family=AF_UNIX, sun_path="/run/gone.sock"}, 110) = -1 ENOENT (No such file or directory)
+7 recvfrom(9<socket:[60]>, "GET", 3, 0, NULL, NULL) = 3
+7 sendto(8<socket:[53]>, "a", 1, 0, NULL, 0) = 1
+7 recvfrom(8<socket:[53]>, 0x7ff, 8, 0, NULL, NULL) = -1 EAGAIN (Resource temporarily unavailable)
+7 recvfrom(8<socket:[53]>, "aa", 8, 0, NULL, NULL) = 2
+7 recvfrom(8<socket:[53]>, "aa", 8, 0, NULL, NULL) = 2
+7 write(8<socket:[53]>, "b", 1) = 1
+7 read(8<socket:[53]>, "b", 1) = 1
+7 sendto(9<socket:[60]>, "200", 3, 0, NULL, 0) = 3
+7 recvfrom(9<socket:[60]>, "GET", 3, 0, NULL, NULL) = 3
+7 fcntl(3</srv/db>, F_SETLK, {l_type=F_RDLCK, l_whence=SEEK_SET, l_start=1073741824, l_len=1}) = 0
+7 fcntl(3</srv/db>, F_SETLK, {l_type=F_RDLCK, l_whence=SEEK_SET, l_start=1073741826, l_len=510}) = 0
+7 fcntl(5</srv/db-shm>, F_SETLK, {l_type=F_RDLCK, l_whence=SEEK_SET, l_start=123, l_len=1}) = 0
+7 fcntl(5</srv/db-shm>, F_SETLK, {l_type=F_UNLCK, l_whence=SEEK_SET, l_start=123, l_len=1}) = 0
+7 fdatasync(3</srv/db>) = 0
+""".splitlines()  # noqa: E501 - as strace writes it
+
+
+def test_questions_to_other_servers_and_to_files_are_counted() -> None:
+    asked = list(trace.calls(ASKING))
+    found = trace.connects(asked)
+    assert found.streams == {"[::1]:80": 1, "/run/db.sock": 1}
+    assert found.name_queries == 1
+    assert found.sockets["socket:[53]"] == "/run/db.sock"
+    assert trace.round_trips(asked) == {"socket:[53]": 2}
+    assert trace.transactions(asked) == {"/srv/db": 2}
+    assert trace.synced(asked) == {"/srv/db": 1}

@@ -13,7 +13,7 @@ from jissoku.design.sampling_plan import SAMPLING_PLANS
 from jissoku.errors import InputError
 from jissoku.measure.comparison import CompareConfig, noise_floors
 from jissoku.measure.explain import ExplainConfig, answering, explain as look
-from jissoku.measure.knob_changes import tuning_target
+from jissoku.measure.knob_changes import target_of_command, tuning_target
 from jissoku.measure.profile import TARGETS_MAX, ProfileConfig, profile as run_profile
 from jissoku.measure.reports import write_explanation, write_tuning
 from jissoku.measure.selection import (
@@ -135,13 +135,15 @@ class ExplanationOutput(msgspec.Struct, frozen=True, kw_only=True):
 def explain(request: ExplanationRequest, output: ExplanationOutput) -> int:
     """Find the causes of a target's CPU cost and latency.
 
-    TARGET is the name of a recipe, see `jissoku targets`; --cmd and --url explain any server. Its
+    TARGET is the name of a recipe, see `jissoku targets`; --cmd and --url explain any server, and
+    --config a configuration of your own of nginx or HAProxy. Its
     responses, system calls, threads and memory are observed from outside, each on a separate
     start, in about half a minute. Every cause is reported with its evidence, and with what would
     falsify it.
 
-    With --verify, the recipe's knobs for the causes found are tested: each alone, all together,
-    and all but each. A knob is accepted if the interval of its effect exceeds the minimum effect,
+    With --verify, the recipe's knobs for the causes found are tested (of a command that starts
+    gunicorn, uvicorn, Node or a program of Go, those of that server): each alone, all together, and
+    all but each. A knob is accepted if the interval of its effect exceeds the minimum effect,
     its counter changed as predicted, and the responses are unchanged. The accepted knobs are
     confirmed together on new blocks, and written as a diff.
 
@@ -223,9 +225,11 @@ def _prepared(request: ExplanationRequest) -> tuple[PreparedTarget, TuningTarget
         raise InputError("name one target: a recipe, or --cmd NAME=COMMAND, or --url NAME=URL")
     if request.config is not None and request.target is None:
         raise InputError("--config is a recipe's: write jissoku explain nginx --config FILE")
+    recipes = catalogue.recipes(request.recipes)
     if request.target is None:
-        return prepare_external(command_text=request.cmd, url=request.url), None
-    recipe = catalogue.get_recipe(catalogue.recipes(request.recipes), request.target)
+        external = prepare_external(command_text=request.cmd, url=request.url)
+        return external, target_of_command(external, recipes) if external.start else None
+    recipe = catalogue.get_recipe(recipes, request.target)
     if request.config is None and not recipe.knob:
         return prepare_recipe(request.target, request.recipes), None
     knobs = tuning_target(

@@ -2,9 +2,12 @@
 
 import re
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from pathlib import PurePosixPath
 
+from jissoku.explain import waiting
 from jissoku.explain.causes import (
     INSTEAD,
     SAMPLES_MIN,
@@ -15,7 +18,6 @@ from jissoku.explain.causes import (
 )
 from jissoku.model.explanation import (
     Finding,
-    LoadObservation,
     Observations,
     ProcessInfo,
     SyscallObservation,
@@ -27,9 +29,26 @@ Rule = Callable[[Observations], Finding | None]
 # What happens at every second request or more often belongs to requests.
 PER_REQUEST_MIN = 0.5
 
+# One question or two per request are what applications do, and this many are a loop of them.
+TRIPS_MIN = 5
+ADDRESSES_SHOWN = 3
+
+# Files that the C library reads for each lookup of a name, which are reported there.
+OF_LOOKUPS = frozenset(
+    f"/etc/{name}" for name in ("gai.conf", "host.conf", "hosts", "nsswitch.conf", "resolv.conf")
+)
+
 # Signs of a program that is built or started for debugging.
 SANITIZERS = ("libasan.so", "libtsan.so", "libubsan.so", "liblsan.so", "vgpreload")
-FLAGS = frozenset(["--inspect", "--debug", "--reload", "-Xdev", "--dev"])
+FLAGS = frozenset(["--inspect", "--debug", "--reload", "-Xdev", "--dev", "runserver"])
+
+# What variables of the environment are set to in such a program.
+DEBUG_VARIABLES = frozenset(
+    (
+        *("FLASK_DEBUG=1", "PYTHONASYNCIODEBUG=1", "PYTHONDEVMODE=1", "NODE_ENV=development"),
+        *("RUN_MAIN=true", "WERKZEUG_RUN_MAIN=true"),
+    )
+)
 
 # A thread with less CPU time than this fraction of the busiest one's is not a worker.
 WORKER_SHARE = 0.1
@@ -51,7 +70,8 @@ FASTER = 3
 # A connection costs as much as a few requests; spread over more answers it is below the noise.
 ANSWERS_MAX = 100
 
-INTERPRETERS = re.compile(r"(python|pypy|ruby|perl|php|node|lua)[\d.]*(-fpm)?")
+# Interpreters whose threads run in turns; in a build of Python whose name ends in t they do not.
+LOCKED = re.compile(r"(python|pypy|ruby)[\d.]*")
 USER_MIN = 0.6
 
 # Threads of one process that use about one core in total wait for one lock.
@@ -114,11 +134,14 @@ def _debug_signs(program: ProcessInfo) -> list[str]:
         signs.append(f"{path.name} comes from a folder called debug")
     names = (PurePosixPath(library).name for library in program.libraries)
     signs += [f"{name} is loaded" for name in names if name.startswith(SANITIZERS)]
+    words = program.arguments[1:]
+    # `-X dev` may be two words.
+    words += tuple(f"-X{word}" for flag, word in pairwise(words) if flag == "-X")
     signs += [
-        f"{path.name} was started with {word}"
-        for word in program.arguments[1:]
-        if word.partition("=")[0] in FLAGS
+        f"{path.name} was started with {word}" for word in words if word.partition("=")[0] in FLAGS
     ]
+    settings = (f"{name}={value}" for name, value in program.variables.items())
+    signs += [f"{path.name} has {one}" for one in settings if one in DEBUG_VARIABLES]
     return signs
 
 
@@ -195,13 +218,54 @@ def connection_closed(observed: Observations) -> Finding | None:
 def upstream_no_keepalive(observed: Observations) -> Finding | None:
     """Counts connections that the target opened itself."""
     syscalls = observed.syscalls
-    if syscalls is None or not _is_frequent(syscalls, syscalls.upstream_connections):
+    opened = Counter(syscalls.connected if syscalls is not None else {})
+    if syscalls is None or not _is_frequent(syscalls, opened.total()):
         return None
-    each = syscalls.upstream_connections / syscalls.requests
+    ranked = opened.most_common(ADDRESSES_SHOWN)
     return finding(
         "upstream-no-keepalive",
-        f"{each:.2f} connections per request",
-        saving=_saving(observed, "connection", each),
+        *(
+            f"{n / syscalls.requests:.2f} connections per request to {_named(to)}"
+            for to, n in ranked
+        ),
+        where=_named(ranked[0][0]),
+        saving=_saving(observed, "connection", opened.total() / syscalls.requests),
+    )
+
+
+def _named(address: str) -> str:
+    return address or "another server"
+
+
+def many_round_trips(observed: Observations) -> Finding | None:
+    """Counts answers on connections that the target opened, and transactions on files."""
+    syscalls = observed.syscalls
+    if syscalls is None:
+        return None
+    trips, transactions = Counter(syscalls.round_trips), Counter(syscalls.transactions)
+    ranked = (trips + transactions).most_common(ADDRESSES_SHOWN)
+    many = [(to, n / syscalls.requests) for to, n in ranked if n >= TRIPS_MIN * syscalls.requests]
+    if not many:
+        return None
+    evidence = [
+        f"{each:.1f} {'transactions' if to in transactions else 'answers'} per request of"
+        f" {_named(to)}, in turn"
+        for to, each in many
+    ]
+    to, each = many[0]
+    return finding("many-round-trips", *evidence, where=_named(to), each=f"{each:.0f}")
+
+
+def name_lookup(observed: Observations) -> Finding | None:
+    """Counts queries of a name service, and uses of the files that it reads."""
+    syscalls = observed.syscalls
+    if syscalls is None or not _is_frequent(syscalls, syscalls.name_lookups):
+        return None
+    each = syscalls.name_lookups / syscalls.requests
+    return finding(
+        "name-lookup",
+        f"{each:.2f} lookups per request, by queries or by /etc/hosts",
+        saving=_saving(observed, "openat", each),
     )
 
 
@@ -211,12 +275,10 @@ def interpreter_bound(observed: Observations) -> Finding | None:
     if load is None or load.cpu_user_fraction is None or load.cpu_user_fraction < USER_MIN:
         return None
     names = {PurePosixPath(program.executable).name for program in load.processes}
-    found = sorted(name for name in names if INTERPRETERS.fullmatch(name))
+    found = sorted(name for name in names if waiting.INTERPRETERS.fullmatch(name))
     if not found:
         return None
     evidence = [f"{load.cpu_user_fraction:.0%} of its CPU time is spent outside the kernel"]
-    if _shares_a_lock(load):
-        evidence.append("several threads work, and together they get no more than one core")
     lock = profile.share(WORK["lock-of-an-interpreter"].matches).share if profile else 0.0
     if lock >= LOCK_SHARE_MIN:
         evidence.append(f"{lock:.0%} of the CPU time passes its lock from thread to thread")
@@ -224,14 +286,24 @@ def interpreter_bound(observed: Observations) -> Finding | None:
     return finding("interpreter-bound", *evidence, interpreters=", ".join(found), kernel=kernel)
 
 
-def _shares_a_lock(load: LoadObservation) -> bool:
+def interpreter_lock(observed: Observations) -> Finding | None:
+    """Looks for threads of one interpreter that use about one core in total."""
+    load, profile = observed.load, observed.profile
+    if load is None or load.cores < 2:
+        return None
     least, most = (part * load.threads_ns for part in ONE_CORE)
-    for pid in {thread.pid for thread in load.threads}:
-        times = [thread.cpu_ns for thread in load.threads if thread.pid == pid]
-        workers = [ns for ns in times if ns >= WORKER_SHARE * max(times)]
-        if len(workers) > 1 and load.cores > 1 and least <= sum(times) <= most:
-            return True
-    return False
+    for program in load.processes:
+        name = PurePosixPath(program.executable).name
+        times = [thread.cpu_ns for thread in load.threads if thread.pid == program.pid]
+        workers = sum(ns >= WORKER_SHARE * max(times) for ns in times)
+        if LOCKED.fullmatch(name) and workers > 1 and least <= sum(times) <= most:
+            used = sum(times) / load.threads_ns
+            evidence = [f"{workers} threads of {name} use {used:.2f} cores of {load.cores}"]
+            lock = profile.share(WORK["lock-of-an-interpreter"].matches).share if profile else 0.0
+            if lock >= LOCK_SHARE_MIN:
+                evidence.append(f"{lock:.0%} of the CPU time passes the lock on")
+            return finding("interpreter-lock", *evidence, factor=load.cores)
+    return None
 
 
 def _path_rule(
@@ -242,6 +314,7 @@ def _path_rule(
     def rule(observed: Observations) -> Finding | None:
         syscalls = observed.syscalls
         paths = paths_of(syscalls) if syscalls is not None else {}
+        paths = {path: n for path, n in paths.items() if path not in OF_LOOKUPS}
         count = sum(paths.values())
         if syscalls is None or not _is_frequent(syscalls, count):
             return None
@@ -450,10 +523,17 @@ def _saving(observed: Observations, call: str, count: float) -> str:
 
 RULES: tuple[Rule, ...] = (
     debug_build,
+    waiting.blocked_event_loop,
+    waiting.worker_limit,
+    many_round_trips,
+    waiting.disk_per_request,
     idle_cores,
     delayed_acknowledgement,
+    waiting.time_without_cpu,
     connection_closed,
     upstream_no_keepalive,
+    name_lookup,
+    interpreter_lock,
     interpreter_bound,
     open_per_request,
     stat_per_request,

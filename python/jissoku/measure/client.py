@@ -1,6 +1,7 @@
 """A client with one request at a time, which observes how the response arrives."""
 
 import http.client
+import math
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -170,11 +171,19 @@ class Client:
 
 
 @contextmanager
-def held_clients(asking: RequestTarget, size: int) -> Iterator[list[Client]]:
-    """Up to `size` open connections with one request on each; fewer if one is not answered."""
+def held_clients(
+    asking: RequestTarget, size: int, *, within_s: float = math.inf
+) -> Iterator[list[Client]]:
+    """Up to `size` open connections with one request on each; fewer if one is not answered.
+
+    After `within_s` no further one is opened.
+    """
     clients: list[Client] = []
+    end_ns = monotonic_ns() + within_s * 1e9
     with ExitStack() as stack:
         for _ in range(size):
+            if monotonic_ns() > end_ns:
+                break
             limit_s = SPARE_LIMIT_S if clients else ANSWER_LIMIT_S
             client = stack.enter_context(Client(asking, limit_s))
             try:

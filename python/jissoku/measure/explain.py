@@ -12,10 +12,12 @@ from typing import TypeVar
 
 from jissoku.errors import TargetError
 from jissoku.explain import findings
+from jissoku.explain.settings import server_of_command
 from jissoku.inference.profile import user_functions
 from jissoku.measure import probes
 from jissoku.measure.client import ProbeError, RequestTarget
 from jissoku.measure.loadgen import LoadgenError, LoadSpec
+from jissoku.measure.profile import remove_perf_maps, with_names
 from jissoku.measure.profiler import FREQUENCY_SHORT_HZ, ProfilerError, profile_load
 from jissoku.measure.tune import TuningTarget
 from jissoku.model import Capability, CoreAssignment, Workload
@@ -25,6 +27,7 @@ from jissoku.model.explanation import (
     Observations,
     ProbeFailure,
     TimerObservation,
+    WaitObservation,
 )
 from jissoku.model.profile_observation import ProfileObservation
 from jissoku.model.updated import updated
@@ -40,7 +43,11 @@ Seen = TypeVar("Seen")
 WARMUP_NS = 300_000_000
 WINDOW_NS = 1_500_000_000
 
+# A hundred looks at each thread, of which a quarter is 25 +- 4.
+WAITS_NS = 1_000_000_000
+
 NAMES = {"wire": "the wire", "syscalls": "system calls", "floor": "the floor"}
+NAMES |= {"waits": "what its threads wait for"}
 
 # Two seconds of one busy core are two thousand samples.
 PROFILE_NS = 2_000_000_000
@@ -78,8 +85,10 @@ def explain(question: ExplainConfig, note: Callable[[str], None]) -> Explanation
             if interruption.asked:
                 return None
             raise
-    found = findings(observed)
     prepared = question.prepared
+    command = prepared.start.command if prepared.start else ()
+    program = str(prepared.values.get("program", ""))
+    found = findings(observed, server_of_command((program, *command)))
     return Explanation(
         target=prepared.name,
         version=prepared.version,
@@ -121,7 +130,9 @@ class _Observer:
             "syscalls", lambda up: probes.observe_syscalls(self._request_target(up), _pids(up))
         )
         of_load = self._probe("load", self._load)
-        of_profile = self._probe("functions", self._profile)
+        of_waits = self._probe("waits", self._waits)
+        named = with_names(self._config.prepared)
+        of_profile = self._probe("functions", self._profile, prepared=named)
         of_memory = self._probe(
             "memory",
             lambda up: probes.observe_memory(self._request_target(up), lambda: _pids(up)),
@@ -140,6 +151,7 @@ class _Observer:
             load=of_load,
             memory=of_memory,
             profile=of_profile,
+            waits=of_waits,
             timers=of_timers,
             floor_cpu_ns=of_floor.cpu_ns_per_request if of_floor else None,
             floor_total_cpu_ns=of_floor.total_cpu_ns_per_request if of_floor else None,
@@ -155,19 +167,20 @@ class _Observer:
         name: str,
         probe: Callable[[RunningTarget], Seen],
         on: tuple[int, ...] = (),
-        floor: PreparedTarget | None = None,
+        prepared: PreparedTarget | None = None,
     ) -> Seen | None:
-        """Starts the target, or the floor, for a probe; None if it failed or is not wanted."""
+        """Starts the target, or another one, for a probe; None if it failed or is not wanted."""
         if not self._is_wanted(name):
             return None
         self._note(f"Looking at {NAMES.get(name, name)}.")
-        prepared = floor or self._config.prepared
+        is_floor = prepared is not None and prepared is self._config.floor
+        prepared = prepared or self._config.prepared
         with self._started(prepared, on or self._cores.server) as running:
             try:
                 return probe(running)
             except ProbeError as error:
                 self._interruption.check()
-                if not floor and not running.is_alive():
+                if not is_floor and not running.is_alive():
                     message = f"{running.name} {running.exit_description()} while it was looked at"
                     raise TargetError(message, stderr=running.output_tail()) from error
                 self._record_failure(name, str(error), error.remedy)
@@ -194,6 +207,10 @@ class _Observer:
         spec = self._spec({running.name: running}, self._config.workload, WARMUP_NS, WINDOW_NS)
         return probes.observe_load(spec, self._cores, started=self._interruption.waits_for)
 
+    def _waits(self, running: RunningTarget) -> WaitObservation:
+        spec = self._spec({running.name: running}, self._config.workload, WARMUP_NS, WAITS_NS)
+        return probes.observe_waits(spec, self._cores, started=self._interruption.waits_for)
+
     def _profile(self, running: RunningTarget) -> ProfileObservation:
         """Samples the target under the same load, in a longer window for enough samples."""
         spec = self._spec({running.name: running}, self._config.workload, WARMUP_NS, PROFILE_NS)
@@ -206,6 +223,8 @@ class _Observer:
             )
         except (LoadgenError, ProfilerError) as error:
             raise ProbeError(str(error)) from error
+        finally:
+            remove_perf_maps(running)
         return ProfileObservation(
             requests=measured.requests, cpu_ns=measured.cpu_ns or 0, samples=samples
         )
@@ -265,7 +284,7 @@ class _Observer:
             if self._is_wanted("floor"):
                 self._record_failure("floor", "it does not serve this path", "use / or /42")
             return None
-        return self._probe("floor", self._load, floor=floor)
+        return self._probe("floor", self._load, prepared=floor)
 
 
 def _pids(running: RunningTarget) -> set[int]:

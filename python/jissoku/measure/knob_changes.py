@@ -4,10 +4,11 @@ import difflib
 import os
 import re
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from jissoku.errors import InputError
+from jissoku.explain.settings import server_of_command
 from jissoku.measure.selection import build_paths
 from jissoku.measure.tune import TuningTarget
 from jissoku.model import (
@@ -99,6 +100,37 @@ def target_of_haproxy_configuration(
         diff=lambda some: "".join(_lines(original, _lines_switched(original, some), str(path))),
         sandbox=haproxy_config.describe_changes(address),
     )
+
+
+# What a command of the user's own can be given beside what it has.
+OF_COMMANDS = frozenset({ChangeKind.ARGUMENT, ChangeKind.ENVIRONMENT})
+
+# The recipe whose knobs fit a command that starts this server, and what every program of Go has
+# in it (debug/buildinfo).
+RECIPES_OF_SERVERS = {
+    "caddy": "caddy-gateway",
+    "gunicorn": "gunicorn",
+    "node": "node",
+    "uvicorn": "uvicorn",
+}
+GO_RECIPE, GO_MARK = "go", b"\xff Go buildinf:"
+
+
+def target_of_command(base: PreparedTarget, recipes: Mapping[str, Recipe]) -> TuningTarget | None:
+    """A command of the user's own with the knobs of the server that it starts; None without any."""
+    assert base.start is not None, "a command was given"
+    name = RECIPES_OF_SERVERS.get(server_of_command(base.start.command), "")
+    if not name and GO_MARK in Path(str(base.values["program"])).read_bytes():
+        name = GO_RECIPE
+    if name not in recipes:
+        return None
+    fitting = [
+        knob
+        for knob in recipes[name].knob
+        if knob.for_findings and not knob.of_application
+        if all(change.kind in OF_COMMANDS for change in knob.change)
+    ]
+    return target_of_recipe(updated(recipes[name], name=base.name), fitting, base)
 
 
 def target_of_recipe(recipe: Recipe, knobs: Sequence[Knob], base: PreparedTarget) -> TuningTarget:

@@ -8,9 +8,12 @@ import statistics
 import struct
 import subprocess
 import sys
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from threading import Event
 from time import monotonic_ns, sleep
 
 from jissoku.measure import loadgen
@@ -27,12 +30,14 @@ from jissoku.model.explanation import (
     LoadObservation,
     MemoryObservation,
     SyscallObservation,
+    ThreadWaits,
     TimerObservation,
+    WaitObservation,
     WireObservation,
 )
 from jissoku.model.wording import plural
-from jissoku.system import processes, strace
-from jissoku.system.address import duplicate, tcp_info
+from jissoku.system import processes, strace, waiting
+from jissoku.system.address import Peers, duplicate, tcp_info
 from jissoku.system.processes import process_tree
 from jissoku.system.strace import StraceError
 
@@ -55,8 +60,16 @@ CLOSE_LIMIT_NS = 3_000_000_000
 CONNECTIONS = 16
 ROUNDS = 50
 
+# A slow target is asked no longer than this in one probe, unless less often than these minima.
+SLOW_LIMIT_NS = 1_500_000_000
+SAMPLES_MIN, ROUNDS_MIN, ISOLATED_MIN = 10, 5, 50
+
 # Connections that are opened one at a time, to count the workers that wake up for each.
 ISOLATED_CONNECTIONS = 200
+
+# Looks at the target's threads: without load, and how long between two.
+LOOKS_AT_REST = 10
+LOOK_S = 0.01
 
 # To measure the cost of a system call.
 PRICING_ROUNDS = 9
@@ -99,13 +112,14 @@ def observe_memory(asking: RequestTarget, pids: Callable[[], set[int]]) -> Memor
         raise ProbeError(
             "its processes cannot be found", result="run it here, as a recipe or with --cmd"
         )
-    with held_clients(asking, IDLE_CONNECTIONS) as clients:
+    limit_s = SLOW_LIMIT_NS / 1e9
+    with held_clients(asking, IDLE_CONNECTIONS, within_s=limit_s) as clients:
         held = sum(client.socket is not None for client in clients)
         after = processes.rss_bytes(pids())
     if held < IDLE_CONNECTIONS_MIN:
         raise ProbeError(
-            f"it keeps no more than {held} {plural(held, 'connection')}",
-            result="see what closes them",
+            f"no more than {held} {plural(held, 'connection')} could be held after {limit_s:g} s",
+            result="see what closes them, or what takes so long",
         )
     return MemoryObservation(connections=held, rss_bytes_before=before, rss_bytes_after=after)
 
@@ -140,6 +154,71 @@ def observe_load(spec: LoadSpec, cores: CoreAssignment, *, started: Started) -> 
     )
 
 
+def observe_waits(spec: LoadSpec, cores: CoreAssignment, *, started: Started) -> WaitObservation:
+    """Loads one arm, and looks again and again at what its threads wait for."""
+    root = spec.roots[0]
+    peers = Peers()
+    if not process_tree(root):
+        raise ProbeError(
+            "its processes cannot be found", result="run it here, as a recipe or with --cmd"
+        )
+    at_rest = _Looks(root, peers)
+    for _ in range(LOOKS_AT_REST):
+        at_rest.look()
+        sleep(LOOK_S)
+    loaded = _Looks(root, peers)
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        window, closed = Event(), Event()
+
+        def look_on() -> None:
+            window.wait()
+            while not closed.wait(LOOK_S):
+                loaded.look()
+
+        looking = pool.submit(look_on)
+        try:
+            _run_load(
+                spec,
+                cores,
+                started,
+                on_window=lambda edge: (window if edge == "open" else closed).set(),
+            )
+        finally:
+            closed.set()
+            window.set()
+        looking.result()
+    rests = {thread: places.most_common(1)[0][0] for thread, places in at_rest.found.items()}
+    return WaitObservation(
+        looks=loaded.count,
+        threads=tuple(
+            ThreadWaits(
+                pid=pid,
+                tid=tid,
+                name=name,
+                rest=rests.get((pid, tid, name), ""),
+                looks=places.total(),
+                places={place: count for place, count in places.most_common() if place},
+            )
+            for (pid, tid, name), places in sorted(loaded.found.items())
+        ),
+    )
+
+
+class _Looks:
+    """How often each thread of a target was met at each place; an empty one is a core."""
+
+    def __init__(self, root: int | None, peers: Peers) -> None:
+        self._root = root
+        self._peers = peers
+        self.count = 0
+        self.found: dict[tuple[int, int, str], Counter[str]] = defaultdict(Counter)
+
+    def look(self) -> None:
+        self.count += 1
+        for thread, place in waiting.places(process_tree(self._root), self._peers).items():
+            self.found[thread][place] += 1
+
+
 def observe_costs(spec: LoadSpec, cores: CoreAssignment, *, started: Started) -> tuple[float, ...]:
     """Runs one load and returns each arm's CPU time per request in nanoseconds."""
     measurements, _ = _run_load(spec, cores, started)
@@ -154,10 +233,13 @@ def observe_costs(spec: LoadSpec, cores: CoreAssignment, *, started: Started) ->
 
 
 def _run_load(
-    spec: LoadSpec, cores: CoreAssignment, started: Started
+    spec: LoadSpec,
+    cores: CoreAssignment,
+    started: Started,
+    on_window: Callable[[str], object] = str,
 ) -> tuple[tuple[ArmMeasurement, ...], MachineConditions]:
     try:
-        return loadgen.run_load(spec, cores, started=started)
+        return loadgen.run_load(spec, cores, started=started, on_window=on_window)
     except LoadgenError as error:
         raise ProbeError(f"the load generator measured nothing: {error}") from error
 
@@ -186,9 +268,12 @@ def observe_wire(asking: RequestTarget) -> WireObservation:
 def _series(
     asking: RequestTarget, *, acknowledges: bool
 ) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    latencies, segments, size = [], [], 0
+    latencies: list[int] = []
+    segments: list[int] = []
+    size = 0
     with Client(asking) as client:
-        for _ in range(SAMPLES):
+        started_ns = monotonic_ns()
+        while len(latencies) < SAMPLES and not _is_enough(started_ns, len(latencies), SAMPLES_MIN):
             opened = client.opened
             connection = client.open()
             before = _segments(connection) if client.opened == opened else 0
@@ -208,6 +293,11 @@ def _series(
             if before is not None and after is not None and is_same:
                 segments.append(after - before)
     return tuple(latencies), tuple(segments), size
+
+
+def _is_enough(started_ns: int, count: int, least: int) -> bool:
+    """Whether a slow target has been asked for long enough, and often enough."""
+    return count >= least and monotonic_ns() - started_ns > SLOW_LIMIT_NS
 
 
 def _until_close(asking: RequestTarget) -> tuple[int | None, int]:
@@ -254,21 +344,31 @@ def observe_syscalls(asking: RequestTarget, pids: Iterable[int]) -> SyscallObser
         )
     try:
         seen, requests, connections, slowdown = _steady(asking, pids)
-        lone = _isolated(asking, pids)
+        lone, isolated = _isolated(asking, pids)
     except (OSError, http.client.HTTPException) as error:
         raise ProbeError(f"no answer while it was traced: {error}") from error
     everything, again = strace.counts(seen)
+    opened = strace.paths(seen, strace.OPENS)
+    connects = strace.connects(seen)
+    peers = Peers()
+    trips: Counter[str] = Counter()
+    for name, count in strace.round_trips(seen).items():
+        trips[connects.sockets.get(name) or peers.of(name)] += count
     return SyscallObservation(
         requests=requests,
         connections=connections,
         counts=dict(everything),
         eagain=dict(again),
         empty_waits=strace.empty_waits(seen),
-        opened=dict(strace.paths(seen, strace.OPENS)),
+        opened=dict(opened),
         path_queries=dict(strace.paths(seen, strace.PATH_QUERIES)),
         logged=dict(strace.written(seen)),
-        upstream_connections=strace.upstream_connections(seen),
-        isolated_connections=ISOLATED_CONNECTIONS,
+        connected=dict(connects.streams),
+        round_trips=dict(trips),
+        transactions=dict(strace.transactions(seen)),
+        synced=dict(strace.synced(seen)),
+        name_lookups=max(opened[strace.HOSTS], connects.name_queries),
+        isolated_connections=isolated,
         spurious_wakeups=strace.spurious_wakeups(lone),
         slowdown=slowdown,
     )
@@ -276,23 +376,24 @@ def observe_syscalls(asking: RequestTarget, pids: Iterable[int]) -> SyscallObser
 
 def _steady(asking: RequestTarget, pids: list[int]) -> tuple[list[strace.Call], int, int, float]:
     with held_clients(asking, CONNECTIONS) as clients:
-        plain_ns = _rounds(clients)
+        rounds = min(ROUNDS, max(ROUNDS_MIN, SLOW_LIMIT_NS // _rounds(clients, 1)))
+        plain_ns = _rounds(clients, rounds)
         before = sum(client.opened for client in clients)
         with _traced(pids) as seen:
-            traced_ns = _rounds(clients)
+            traced_ns = _rounds(clients, rounds)
         connections = sum(client.opened for client in clients) - before
     if not seen:
         raise ProbeError(
             "strace traced no call",
             result="look again, unless the kernel answers in its place",
         )
-    return seen, len(clients) * ROUNDS, connections, traced_ns / plain_ns
+    return seen, len(clients) * rounds, connections, traced_ns / plain_ns
 
 
-def _rounds(clients: list[Client]) -> int:
+def _rounds(clients: list[Client], rounds: int) -> int:
     """Sends rounds of requests, one on each connection; returns the duration."""
     started = monotonic_ns()
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for client in clients:
             client.send()
         for client in clients:
@@ -304,12 +405,15 @@ def _rounds(clients: list[Client]) -> int:
     return monotonic_ns() - started
 
 
-def _isolated(asking: RequestTarget, pids: list[int]) -> list[strace.Call]:
+def _isolated(asking: RequestTarget, pids: list[int]) -> tuple[list[strace.Call], int]:
+    count = 0
     with _traced(pids) as seen:
-        for _ in range(ISOLATED_CONNECTIONS):
+        started_ns = monotonic_ns()
+        while count < ISOLATED_CONNECTIONS and not _is_enough(started_ns, count, ISOLATED_MIN):
             with Client(asking) as client:
                 client.request()
-    return seen
+            count += 1
+    return seen, count
 
 
 @contextmanager

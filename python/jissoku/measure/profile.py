@@ -21,6 +21,7 @@ from jissoku.model.wording import plural
 from jissoku.system.interruption import Interrupted, Interruption
 from jissoku.system.processes import process_tree
 from jissoku.targets.launch import Launcher
+from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.process import RunningTarget
 
 # A closed loop that fills caches, lets runtimes compile, and measures the maximum rate.
@@ -40,6 +41,14 @@ RUNTIME_ENVIRONMENT = {
     "NODE_OPTIONS": "--perf-basic-prof",
     "JAVA_TOOL_OPTIONS": "-XX:+PreserveFramePointer",
 }
+
+
+def with_names(prepared: PreparedTarget) -> PreparedTarget:
+    """The target started so that the sampler finds the names of its functions."""
+    if prepared.start is None:
+        return prepared
+    environment = RUNTIME_ENVIRONMENT | prepared.start.environment
+    return updated(prepared, start=updated(prepared.start, environment=environment))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,16 +177,11 @@ class _Profiling:
     @contextmanager
     def _started(self, arm: PreparedArm) -> Iterator[RunningTarget]:
         self._interruption.check()
-        prepared = arm.prepared
-        if prepared.start is not None:
-            environment = RUNTIME_ENVIRONMENT | prepared.start.environment
-            start = updated(prepared.start, environment=environment)
-            prepared = updated(prepared, start=start)
-        with self._launcher.ready(prepared, self._config.workload) as running:
+        with self._launcher.ready(with_names(arm.prepared), self._config.workload) as running:
             try:
                 yield running
             finally:
-                _remove_perf_maps(running)
+                remove_perf_maps(running)
         self._interruption.check()
 
     def _warm_up(self, arm: PreparedArm, running: RunningTarget) -> float:
@@ -214,7 +218,7 @@ class _Profiling:
         )
 
 
-def _remove_perf_maps(running: RunningTarget) -> None:
+def remove_perf_maps(running: RunningTarget) -> None:
     """Removes the files that runtimes write into /tmp and leave there."""
     for pid in process_tree(running.pid):
         with suppress(OSError):

@@ -56,7 +56,11 @@ class SyscallObservation(msgspec.Struct, frozen=True, kw_only=True):
         opened: Successful opens by path.
         path_queries: Other calls with a path (stat and similar), by path.
         logged: Writes to files, by path.
-        upstream_connections: Connections that the target opened itself.
+        connected: Connections that the target opened itself, by address.
+        round_trips: Answers that it waited for on such connections, by address.
+        transactions: Shared locks that it took on parts of files, as SQLite does, by path.
+        synced: Waits for a disk (fsync), by path.
+        name_lookups: Queries of a name service, or of its files.
         isolated_connections: Connections opened one at a time on the idle target, in a second
             trace.
         spurious_wakeups: Wake-ups in that trace after which another process had accepted the
@@ -72,7 +76,11 @@ class SyscallObservation(msgspec.Struct, frozen=True, kw_only=True):
     opened: dict[str, int] = msgspec.field(default_factory=dict)
     path_queries: dict[str, int] = msgspec.field(default_factory=dict)
     logged: dict[str, int] = msgspec.field(default_factory=dict)
-    upstream_connections: int = 0
+    connected: dict[str, int] = msgspec.field(default_factory=dict)
+    round_trips: dict[str, int] = msgspec.field(default_factory=dict)
+    transactions: dict[str, int] = msgspec.field(default_factory=dict)
+    synced: dict[str, int] = msgspec.field(default_factory=dict)
+    name_lookups: int = 0
     isolated_connections: int = 0
     spurious_wakeups: int = 0
     slowdown: float = 1.0
@@ -95,12 +103,40 @@ class ThreadUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProcessInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """The program of a process, its command line, and its mapped files with code."""
+    """The program of a process, its command line, its mapped files with code.
+
+    `variables` are those of its environment that start it for finding errors.
+    """
 
     pid: int
     executable: str
     arguments: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
+    variables: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class ThreadWaits(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a thread waited under load, of `looks` looks at it.
+
+    Attributes:
+        rest: Where it waited before there was any load; empty for a thread that began later.
+        looks: How often it was looked at.
+        places: System calls with what they waited for, by how often they were met.
+    """
+
+    pid: int
+    tid: int
+    name: str
+    rest: str
+    looks: int
+    places: dict[str, int]
+
+
+class WaitObservation(msgspec.Struct, frozen=True, kw_only=True):
+    """All threads of the target, looked at many times while it was under load."""
+
+    looks: int
+    threads: tuple[ThreadWaits, ...]
 
 
 class LoadObservation(msgspec.Struct, frozen=True, kw_only=True):
@@ -211,6 +247,7 @@ class Observations(msgspec.Struct, frozen=True, kw_only=True):
     wire: WireObservation | None = None
     syscalls: SyscallObservation | None = None
     load: LoadObservation | None = None
+    waits: WaitObservation | None = None
     timers: TimerObservation | None = None
     memory: MemoryObservation | None = None
     profile: ProfileObservation | None = None

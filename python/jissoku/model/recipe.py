@@ -63,6 +63,8 @@ class Knob(msgspec.Struct, frozen=True, kw_only=True):
         workers_min: It has no effect with fewer workers.
         needs: A directive of nginx, with its words (`gzip on`) or without (`ssl_certificate`),
             without which the knob has no effect.
+        of_application: It sets what only the recipe's own application reads, so that another
+            command of the same server has no use for it.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Knob(msgspec.Struct, frozen=True, kw_only=True):
     objective: Objective = Objective.COST
     workers_min: int = 1
     needs: str = ""
+    of_application: bool = False
 
     @property
     def counter_unit(self) -> str:

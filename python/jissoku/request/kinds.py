@@ -103,7 +103,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="ve
 
 
 # What `jissoku explain` can observe, in order.
-PROBES = ("wire", "syscalls", "load", "functions", "memory", "timers", "floor")
+PROBES = ("wire", "syscalls", "load", "waits", "functions", "memory", "timers", "floor")
 
 # Blocks of a sweep: intervals from fewer are too wide to be useful; and by default.
 SWEEP_BLOCKS_MIN, SWEEP_BLOCKS = 3, 6

@@ -6,6 +6,7 @@ import random
 import socket as socket_module
 import ssl
 import struct
+import sys
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,6 +164,49 @@ def sockets_of(pid: int) -> set[str]:
         return set()
     names = read_living(entries, lambda entry: str((folder / entry).readlink()))
     return {name for _, name in names if name.startswith("socket:")}
+
+
+class Peers:
+    """Who is at the other end of sockets, by the names of /proc/PID/fd.
+
+    An instance reads the kernel's tables again for each socket that it does not know yet.
+    """
+
+    CLIENT = "its client"
+    LISTENER = "its listener"
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+
+    def of(self, name: str) -> str:
+        """The peer's address; empty if there is none, or none is known."""
+        if name not in self._known:
+            self._read()
+        return self._known.setdefault(name, "")
+
+    def _read(self) -> None:
+        rows = [row for table in ("tcp", "tcp6") for row in _table(table)]
+        ports = {_port(row[1]) for row in rows if row[3] == LISTEN}
+        for row in rows:
+            peer = self.CLIENT if _port(row[1]) in ports else _written(row[2])
+            self._known[f"socket:[{row[9]}]"] = self.LISTENER if row[3] == LISTEN else peer
+        for row in _table("unix"):
+            self._known.setdefault(f"socket:[{row[6]}]", row[7] if len(row) > 7 else "")
+
+
+def _port(entry: str) -> int:
+    return int(entry.rpartition(":")[2], 16)
+
+
+def _written(entry: str) -> str:
+    """An address and port of /proc/net/tcp, whose words have the byte order of the machine."""
+    words, _, port = entry.partition(":")
+    packed = b"".join(
+        int(words[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(words), 8)
+    )
+    found = ipaddress.ip_address(packed)
+    host = found.ipv4_mapped or found if isinstance(found, ipaddress.IPv6Address) else found
+    return f"{f'[{host}]' if host.version == 6 else host}:{int(port, 16)}"
 
 
 def _table(name: str) -> Iterator[list[str]]:

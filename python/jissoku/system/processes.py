@@ -281,7 +281,7 @@ def kernel_spent_ns(before: Mapping[int, int], after: Mapping[int, int]) -> int 
     return sum(used - before.get(pid, 0) for pid, used in after.items())
 
 
-def _tasks(pids: Iterable[int]) -> Iterator[Path]:
+def tasks(pids: Iterable[int]) -> Iterator[Path]:
     for pid in pids:
         yield from sorted((PROC / str(pid) / "task").glob("[0-9]*"))
 
@@ -293,7 +293,7 @@ def _ran_and_waited_ns(task: Path) -> tuple[int, int]:
 
 
 def thread_usage(pids: Iterable[int]) -> tuple[ThreadUsage, ...]:
-    return tuple(usage for _, usage in read_living(_tasks(sorted(pids)), _thread))
+    return tuple(usage for _, usage in read_living(tasks(sorted(pids)), _thread))
 
 
 def waited_ns(pids: Iterable[int]) -> int | None:
@@ -301,7 +301,7 @@ def waited_ns(pids: Iterable[int]) -> int | None:
 
     None if this kernel does not count it, or none of the threads is there any more.
     """
-    found = [waited for _, (_, waited) in read_living(_tasks(pids), _ran_and_waited_ns)]
+    found = [waited for _, (_, waited) in read_living(tasks(pids), _ran_and_waited_ns)]
     return sum(found) if found else None
 
 
@@ -324,6 +324,15 @@ def usage_between(
     )
 
 
+# Variables that start a program for finding errors, and what they are set to then.
+SHOWN_VARIABLES = frozenset(
+    (
+        *("FLASK_DEBUG", "NODE_ENV", "PYTHONASYNCIODEBUG", "PYTHONDEVMODE"),
+        *("RUN_MAIN", "WERKZEUG_RUN_MAIN"),
+    )
+)
+
+
 def process_infos(pids: Iterable[int]) -> tuple[ProcessInfo, ...]:
     return tuple(info for _, info in read_living(sorted(pids), _process_info))
 
@@ -337,6 +346,13 @@ def _process_info(pid: int) -> ProcessInfo:
         executable=str((folder / "exe").readlink()),
         arguments=tuple(word.decode(errors="replace") for word in words),
         libraries=tuple(sorted(mapped)),
+        variables={
+            name: value
+            for name, _, value in (
+                one.decode(errors="replace").partition("=") for one in environment(pid)
+            )
+            if name in SHOWN_VARIABLES
+        },
     )
 
 

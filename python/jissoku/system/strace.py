@@ -231,9 +231,97 @@ def spurious_wakeups(found: Iterable[Call]) -> int:
     return count
 
 
-def upstream_connections(found: Iterable[Call]) -> int:
-    """Number of connections opened to another process, completed or not."""
-    return sum(
-        call.name == "connect" and (not call.has_failed or "EINPROGRESS" in call.error)
+# How strace writes the address that a connect(2) is for.
+INTERNET = re.compile(r'sin6?_port=htons\((\d+)\).*?(?:inet_addr\(|inet_pton\(AF_INET6, )"([^"]+)"')
+UNIX = re.compile(r'sun_path=@?"([^"]+)"')
+NAME_SERVICE_PORT = "53"
+HOSTS = "/etc/hosts"
+
+SENDS = frozenset(["sendto", "sendmsg", "write", "writev"])
+RECEIVES = frozenset(["recvfrom", "recvmsg", "read", "readv", "recv"])
+SYNCS = frozenset(["fsync", "fdatasync", "sync_file_range", "msync"])
+
+# SQLite takes a shared lock for each transaction: on bytes of the database, after one on the
+# pending byte, or on the shared memory beside it (sqlite.org/lockingv3.html, walformat.html).
+PENDING_BYTE = "l_start=1073741824"
+BESIDE_DATABASE = re.compile(r"-(shm|wal|journal)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Connects:
+    """Connections that the traced processes opened themselves, completed or not.
+
+    Attributes:
+        streams: Number by address; empty if the trace did not show it.
+        name_queries: Sockets connected to the port of a name service.
+        sockets: Address by socket.
+    """
+
+    streams: Counter[str]
+    name_queries: int
+    sockets: dict[str, str]
+
+
+def connects(found: Iterable[Call]) -> Connects:
+    streams: Counter[str] = Counter()
+    sockets: dict[str, str] = {}
+    datagrams: set[str] = set()
+    queries = 0
+    for call in found:
+        if call.name == "socket":
+            name = _descriptor(call.result)
+            (datagrams.add if "SOCK_DGRAM" in call.text else datagrams.discard)(name)
+        elif call.name == "connect" and (not call.has_failed or "EINPROGRESS" in call.error):
+            name, address = _descriptor(call.text), _address(call.text)
+            if address.endswith(f":{NAME_SERVICE_PORT}"):
+                queries += 1
+            elif name not in datagrams:
+                streams[address] += 1
+                sockets[name] = address
+    return Connects(streams, queries, sockets)
+
+
+def round_trips(found: Iterable[Call]) -> Counter[str]:
+    """Answers received by socket, on those on which the traced process is the one that asks."""
+    asks: dict[str, bool] = {}
+    has_sent: dict[str, bool] = {}
+    trips: Counter[str] = Counter()
+    for call in found:
+        is_sent = call.name in SENDS
+        if not (is_sent or call.name in RECEIVES) or call.has_failed or call.result == "0":
+            continue
+        name = _descriptor(call.text)
+        if name.startswith("socket:"):
+            # A socket that is new to us may have a new number: servers read first.
+            asks.setdefault(name, is_sent)
+            trips[name] += asks[name] and has_sent.get(name, False) and not is_sent
+            has_sent[name] = is_sent
+    return +trips
+
+
+def transactions(found: Iterable[Call]) -> Counter[str]:
+    """Number of shared locks taken on a part of a file, as databases in files do, by path."""
+    return Counter(
+        BESIDE_DATABASE.sub("", _descriptor(call.text))
         for call in found
+        if call.name == "fcntl" and "F_RDLCK" in call.text and PENDING_BYTE not in call.text
+        if "SETLK" in call.text and not call.has_failed
     )
+
+
+def synced(found: Iterable[Call]) -> Counter[str]:
+    """Number of waits for a disk, by path."""
+    return Counter(_descriptor(call.text) for call in found if call.name in SYNCS)
+
+
+def _descriptor(text: str) -> str:
+    named = DESCRIPTOR.match(text)
+    return named[1] if named else ""
+
+
+def _address(text: str) -> str:
+    if internet := INTERNET.search(text):
+        port, host = internet.groups()
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    path = UNIX.search(text)
+    return path[1] if path else ""

@@ -1,0 +1,1 @@
+"""Misconfigured servers of our own making, and clean ones, explained through the command line."""

@@ -1,0 +1,3 @@
+module study
+
+go 1.19
