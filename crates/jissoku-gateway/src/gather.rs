@@ -5,26 +5,20 @@
 //! pure state.
 
 mod answer;
-mod collected;
 mod flight_key;
 mod flights;
 mod form_choice;
 mod gathering;
 mod part_error;
 mod request;
-mod routes;
 mod state;
 
 pub(crate) use answer::write;
-pub(crate) use collected::CollectedRequest;
 pub(crate) use flight_key::FlightKey;
 pub(crate) use flights::{FlightState, Flights};
 pub(crate) use form_choice::FormChoice;
+pub use gathering::GatherRoute;
 pub(crate) use gathering::{Gathering, LostGathering, PartState};
 pub(crate) use part_error::error_of;
-pub(crate) use request::{
-    PartRequest, PassedFields, batch_request, broadcast_request, part_request,
-};
-pub(crate) use routes::BatchPart;
-pub use routes::{BatchRoute, BroadcastRoute, GatherRoute};
+pub(crate) use request::{PartRequest, PassedFields, part_request};
 pub(crate) use state::GatherState;

@@ -1,7 +1,6 @@
 //! The handler of one worker: brings clients and servers together.
 
 mod bodies;
-mod broadcast;
 mod client_end;
 mod connections;
 mod events;

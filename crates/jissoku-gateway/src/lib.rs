@@ -36,7 +36,7 @@ mod upstream;
 mod upstream_table;
 
 pub use config::{Forwarding, Gateway, Timeouts};
-pub use gather::{BatchRoute, BroadcastRoute, GatherRoute};
+pub use gather::GatherRoute;
 pub use resolution::{Lookup, Resolution, resolve};
 pub use routed::{Content, NoApp, RouteContent, RouteLimits, Routed};
 pub use server_set::{ServerEntry, Upstream, UpstreamOptions};

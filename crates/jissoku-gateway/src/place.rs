@@ -18,8 +18,6 @@ pub(crate) struct Place {
     pub(crate) lease: Option<Lease>,
     /// The address of that server.
     pub(crate) endpoint: Option<Arc<Endpoint>>,
-    /// The only server that it can get.
-    pub(crate) pinned: Option<Arc<Endpoint>>,
     /// Of the servers that `tried` refers to.
     pub(crate) version: u64,
     /// Indices of servers that have failed.
@@ -115,7 +113,6 @@ impl Place {
             forwarding,
             lease: None,
             endpoint: None,
-            pinned: None,
             version: 0,
             tried: Vec::new(),
             tries: 0,

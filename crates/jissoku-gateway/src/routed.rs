@@ -4,7 +4,6 @@
 //! without dynamic dispatch, as it does without routes.
 
 mod client_address;
-mod collecting;
 mod content;
 mod handler;
 mod limits;

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use jissoku_os::socket::Endpoint;
 use jissoku_upstream::balance::{Chooser, NoServer, Selection};
-use jissoku_upstream::fleet::{Lease, Server};
+use jissoku_upstream::fleet::Lease;
 use jissoku_upstream::health::{Admission, Outcome};
 use jissoku_upstream::queue::{QueuePolicy, WaitQueue};
-use jissoku_upstream::random::Random;
 
 use crate::place::Place;
 use crate::pool::Pool;
@@ -59,41 +58,11 @@ impl Servers {
             place.version = self.version;
             place.tried.clear();
         }
-        if let Some(pinned) = &place.pinned {
-            let is_it = |endpoint: &Arc<Endpoint>| Arc::ptr_eq(endpoint, pinned);
-            let index = self.set.endpoints.iter().position(is_it).ok_or(NoServer::Unavailable)?;
-            place.lease = Some(self.set.fleet.acquire_at(index, now_ns).ok_or(NoServer::Full)?);
-            place.endpoint = Some(Arc::clone(pinned));
-            return Ok(());
-        }
         let selection = Selection { hash: place.hash, tried: &place.tried, now_ns };
         let lease = self.chooser.choose(&self.set.fleet, selection)?;
         place.endpoint = Some(Arc::clone(&self.set.endpoints[lease.index()]));
         place.lease = Some(lease);
         Ok(())
-    }
-
-    /// The addresses of all servers, as text and for connections; or of `count` of them: of those
-    /// that serve, if there are enough, with the fewest requests in flight, and else by chance.
-    pub(crate) fn addresses(
-        &self,
-        count: Option<usize>,
-        now_ns: u64,
-        random: &mut Random,
-    ) -> Vec<(String, Arc<Endpoint>)> {
-        let mut all: Vec<_> = self.set.fleet.servers().iter().zip(&self.set.endpoints).collect();
-        if let Some(count) = count.filter(|count| *count < all.len()) {
-            all.sort_by_cached_key(|(server, _)| {
-                let state = server.state();
-                let is_serving = state.admission(now_ns) == Admission::Serving;
-                (!is_serving, state.in_flight(), random.next())
-            });
-            all.truncate(count);
-        }
-        let address = |(server, endpoint): (&Server, &Arc<Endpoint>)| {
-            (server.endpoint().to_owned(), Arc::clone(endpoint))
-        };
-        all.into_iter().map(address).collect()
     }
 
     /// The addresses of the servers that serve.
@@ -110,9 +79,6 @@ impl Servers {
 
     /// Whether another server than those that a request was sent to serves, and is not full.
     pub(crate) fn has_other(&self, place: &Place, now_ns: u64) -> bool {
-        if place.pinned.is_some() {
-            return false;
-        }
         // Indices refer to the servers of the last choice.
         let tried: &[usize] = if place.version == self.version { &place.tried } else { &[] };
         let present = place.endpoint.as_ref();

@@ -167,8 +167,6 @@ impl Scene {
             folders: Vec::new(),
             texts: Vec::new(),
             gathers: vec![Arc::new(route)],
-            broadcasts: Vec::new(),
-            batches: Vec::new(),
             gateway: Arc::new(gateway),
         };
         let mut settings = Settings::new("127.0.0.1:0".parse().expect("an address"));

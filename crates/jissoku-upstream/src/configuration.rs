@@ -19,7 +19,6 @@ use self::table::Table;
 use crate::routes::Routes;
 
 pub use explanation::Explanation;
-pub use gather::{Batch, Broadcast};
 pub use limits::{Concurrency, Rate, RateKey};
 pub use problem::Problem;
 pub use route::{Action, COLLECT_SIZE, ClientEnd, Hedge, Route};
@@ -86,13 +85,6 @@ impl Configuration {
             route.line = problem::line(text, &route.at);
             configuration.routes.push(route);
             rules.push(rule);
-        }
-        let is_batch = |route: &&Route| matches!(route.action, Action::Batch(_));
-        if let Some(batch) = configuration.routes.iter().find(is_batch)
-            && !configuration.routes.iter().any(|route| route.is_in_batch)
-        {
-            let why = "no route has in-batch = true, so a batch can have no parts";
-            return Err(problem::refuse(batch.at.clone(), why));
         }
         configuration.rules = Routes::new(rules).map_err(|found| {
             let by = configuration.routes.get(found.by).map(|route| route.line).unwrap_or_default();

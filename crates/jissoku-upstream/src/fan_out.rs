@@ -3,10 +3,7 @@
 //! A plan names the parts; a collection follows them, whatever the order of events, until enough
 //! have answered or the deadline comes; a composition writes the answer. Each part that was asked
 //! for is in the answer exactly once, with a response or with the reason why there is none.
-//!
-//! The parts are those of a route, the same request to several servers, or a client's batch.
 
-mod batch;
 mod collection;
 mod composition;
 mod event_stream;
@@ -17,15 +14,13 @@ mod plan;
 mod shape;
 mod template;
 
-pub(crate) use batch::is_reserved;
-pub use batch::{BATCH_PARTS_MAX, BatchError, BatchItem, BatchPolicy, read_batch};
 pub use collection::{Collection, Effect};
 pub use composition::{compose_json, ndjson_end, ndjson_line};
 pub use event_stream::{END_EVENT_ID, end_event, part_event};
 pub use form::Form;
 pub use multipart::compose_multipart;
 pub use part::{PartError, PartResponse, PartResult};
-pub use plan::{PARTS_MAX, PartPlan, Plan, PlanError, Quorum};
+pub use plan::{PartPlan, Plan, PlanError, Quorum};
 pub use shape::Shape;
 pub use template::{PartTemplate, TemplateError};
 

@@ -155,15 +155,6 @@ impl Fleet {
         Some(Lease { index, state: Arc::clone(&server.state), proves, is_trial })
     }
 
-    /// A request's place at this server, even if it is ejected or its checks fail; `None` if it is
-    /// full.
-    pub fn acquire_at(&self, index: usize, now_ns: u64) -> Option<Lease> {
-        let admission = self.servers.get(index)?.state.admission(now_ns);
-        let is_serving = admission == Admission::Serving;
-        let as_a = if is_serving { Admission::Serving } else { Admission::Ejected };
-        self.acquire(index, as_a, now_ns)
-    }
-
     /// Gives a place back, with what the request says about the server. The fleet may be a
     /// successor of the one that the place is from.
     pub fn finish(&self, mut lease: Lease, outcome: Outcome, now_ns: u64) -> Option<Change> {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use jissoku_gateway::{BatchRoute, BroadcastRoute, Content, Forwarding, GatherRoute};
+use jissoku_gateway::{Content, Forwarding, GatherRoute};
 use jissoku_server::{Files, Fixed};
-use jissoku_upstream::configuration::{Action, Batch, Broadcast, Hedge, Route, Upstream};
+use jissoku_upstream::configuration::{Action, Hedge, Route, Upstream};
 use jissoku_upstream::fan_out::Plan;
 
 use super::failure::Failure;
@@ -18,8 +18,6 @@ pub(super) struct RouteContents<'a> {
     opened: Vec<&'a str>,
     pub(super) texts: Vec<Arc<Fixed>>,
     pub(super) gathers: Vec<Arc<GatherRoute>>,
-    pub(super) broadcasts: Vec<BroadcastRoute>,
-    pub(super) batches: Vec<BatchRoute>,
     pub(super) hedges: Vec<Hedge>,
     pub(super) deadline_fields: Vec<&'a str>,
     /// The time for the head of a response, of routes that do not say it.
@@ -36,7 +34,7 @@ impl<'a> RouteContents<'a> {
     pub(super) fn add(
         &mut self,
         route: &'a Route,
-        (upstreams, routes): (&[Upstream], &[Route]),
+        upstreams: &[Upstream],
         open: impl Fn(&str) -> Result<Files, Failure>,
     ) -> Result<(), Failure> {
         let hedge = route.hedge.map(|hedge| {
@@ -68,19 +66,6 @@ impl<'a> RouteContents<'a> {
                 let route = gather(plan, route, upstreams, extras);
                 self.gathers.push(Arc::new(route));
                 Content::Gather(self.gathers.len() - 1)
-            }
-            Action::Broadcast(broadcast) => {
-                let Broadcast { upstream, servers, plan } = &**broadcast;
-                let forwarding = forwarding(route, *upstream, Extras { hedge: None, ..extras });
-                let (servers, plan) = (*servers, plan.clone());
-                self.broadcasts.push(BroadcastRoute { plan, forwarding, servers });
-                Content::Broadcast(self.broadcasts.len() - 1)
-            }
-            Action::Batch(batch) => {
-                let Batch { plan, policy } = (**batch).clone();
-                let is_permitted = routes.iter().map(|route| route.is_in_batch).collect();
-                self.batches.push(BatchRoute { plan, policy, is_permitted });
-                Content::Batch(self.batches.len() - 1)
             }
         };
         self.contents.push(content);

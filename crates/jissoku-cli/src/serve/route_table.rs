@@ -91,19 +91,10 @@ impl RouteTable {
                 let opened = files.open(&self.beside(folder), folder_count);
                 opened.map_err(|error| self.refuse(route.line, &error.to_string()))
             };
-            contents.add(route, (&self.configuration.upstreams, routes), open)?;
+            contents.add(route, &self.configuration.upstreams, open)?;
         }
-        let RouteContents {
-            contents,
-            folders,
-            texts,
-            gathers,
-            broadcasts,
-            batches,
-            hedges,
-            deadline_fields,
-            ..
-        } = contents;
+        let RouteContents { contents, folders, texts, gathers, hedges, deadline_fields, .. } =
+            contents;
         let gateway = flags
             .gateway(upstreams, is_secure)
             .with_hedges(&hedges)
@@ -123,8 +114,6 @@ impl RouteTable {
             folders,
             texts,
             gathers,
-            broadcasts,
-            batches,
             gateway: Arc::new(gateway),
         }))
     }

@@ -1,16 +1,31 @@
-//! A client's request that goes to several servers.
+//! A route whose requests go to several servers, and a client's request that does.
 
 use std::sync::Arc;
 
 use jissoku_os::driver::ConnectionId;
-use jissoku_upstream::fan_out::{Collection, Form};
-use jissoku_upstream::rate::Permit;
+use jissoku_upstream::fan_out::{Collection, Form, Plan};
 
 use super::flight_key::FlightKey;
-use super::routes::GatherRoute;
+use crate::config::Forwarding;
 use crate::exchange::Exchange;
 use crate::lost::Lost;
 use crate::slab::Key;
+
+/// A route with parts of its own.
+#[derive(Debug)]
+pub struct GatherRoute {
+    pub(crate) plan: Plan,
+    /// Of each part.
+    pub(crate) forwardings: Vec<Forwarding>,
+}
+
+impl GatherRoute {
+    /// `forwardings` has one entry for each part of `plan`, in the same order.
+    #[must_use]
+    pub const fn new(plan: Plan, forwardings: Vec<Forwarding>) -> Self {
+        Self { plan, forwardings }
+    }
+}
 
 /// A request of a client that waits for its parts.
 #[derive(Debug)]
@@ -29,8 +44,6 @@ pub(crate) struct Gathering {
     pub(super) written: u64,
     /// The size of a body that is written part by part so far; the head was sent if it is not 0.
     pub(super) size: u64,
-    /// Count the parts of a batch until it is dropped.
-    pub(crate) permits: Vec<Permit>,
     /// Whether its parts were ended.
     pub(crate) is_ended: bool,
     lost: Lost<LostGathering>,
@@ -68,12 +81,6 @@ pub(crate) enum PartState {
     Ended,
 }
 
-impl From<Exchange> for PartState {
-    fn from(exchange: Exchange) -> Self {
-        Self::Waiting(Box::new(exchange), None)
-    }
-}
-
 impl Gathering {
     pub(crate) fn new(
         (client, is_chunked, form): (ConnectionId, bool, Form),
@@ -92,7 +99,6 @@ impl Gathering {
             is_chunked,
             written: 0,
             size: 0,
-            permits: Vec::new(),
             is_ended: false,
             lost,
         }

@@ -46,7 +46,7 @@ impl GatewayHandler {
             let head = target.and_then(|target| part_request(request, &target, passed));
             let head = head.ok_or_else(|| refusal(400, "", "Bad Request\n"))?;
             let exchange = self
-                .part_exchange(client, *forwarding, (&head, &[]), request.origin)
+                .part_exchange(client, *forwarding, &head, request.origin)
                 .map_err(cannot_be_forwarded)?;
             let flight = route.plan.is_single_flight.then(|| {
                 let is_secure = self.is_secure(client, request.origin);
@@ -62,19 +62,19 @@ impl GatewayHandler {
     }
 
     /// The response if the bodies that this worker holds are as large as they may be.
-    pub(super) fn check_memory(&self) -> Result<(), DynamicResponse> {
+    fn check_memory(&self) -> Result<(), DynamicResponse> {
         if self.gather.is_full() {
             return Err(refusal(503, "Retry-After: 1\r\n", "Service Unavailable\n"));
         }
         Ok(())
     }
 
-    /// The exchange of a part, whose request has this head and body.
-    pub(super) fn part_exchange(
+    /// The exchange of a part, whose request has this head.
+    fn part_exchange(
         &self,
         client: &Client,
         forwarding: Forwarding,
-        ((head, bytes), body): (&PartRequest, &[u8]),
+        (head, bytes): &PartRequest,
         origin: Option<&Origin<'_>>,
     ) -> Result<Exchange, ForwardError> {
         let upstream = &self.service.upstreams[forwarding.upstream];
@@ -87,7 +87,6 @@ impl GatewayHandler {
         let edit = HeadEdit { upstream, collected_size: None, passes: None, deadline_field };
         self.write_head(client, (head, bytes, origin), edit, &mut exchange.request)?;
         exchange.head_size = exchange.request.len();
-        exchange.request.extend_from_slice(body);
         Ok(exchange)
     }
 
@@ -242,10 +241,10 @@ impl GatewayHandler {
     }
 }
 
-pub(super) fn cannot_be_forwarded(error: ForwardError) -> DynamicResponse {
+fn cannot_be_forwarded(error: ForwardError) -> DynamicResponse {
     refusal(error.status(), "", "the request cannot be forwarded\n")
 }
 
-pub(super) fn refusal(status: u16, fields: &str, text: &str) -> DynamicResponse {
+fn refusal(status: u16, fields: &str, text: &str) -> DynamicResponse {
     DynamicResponse::text(status, fields, text.as_bytes())
 }

@@ -45,15 +45,14 @@ impl GatewayHandler {
         }
         let gone = servers.renew(shared);
         // Who comes first is served first, unless it waits for another server.
-        let can_wait = place.pinned.is_none();
-        let chosen = if is_first && can_wait && !servers.queue.is_empty() {
+        let chosen = if is_first && !servers.queue.is_empty() {
             Err(NoServer::Full)
         } else {
             servers.choose(place, self.now_ns)
         };
         let outcome = match chosen {
             Ok(()) => Ok(true),
-            Err(NoServer::Full) if can_wait && servers.queue.push(key, self.now_ns).is_ok() => {
+            Err(NoServer::Full) if servers.queue.push(key, self.now_ns).is_ok() => {
                 place.wait = Wait::Queue;
                 self.queues_due_ns.get_or_insert(self.now_ns + QUEUE_INTERVAL_NS);
                 Ok(false)

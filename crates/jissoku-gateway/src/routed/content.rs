@@ -3,13 +3,12 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use jissoku_server::{DynamicResponse, Files, Fixed, ForwardedNotes, RequestHead};
-use jissoku_upstream::fan_out::BatchItem;
+use jissoku_server::{DynamicResponse, Files, Fixed, RequestHead};
 use jissoku_upstream::routes::{Captures, Decision, Routes, Rule, Subject};
 
 use super::limits::{Admitted, RouteLimits};
 use crate::config::{Forwarding, Gateway};
-use crate::gather::{BatchPart, BatchRoute, BroadcastRoute, GatherRoute};
+use crate::gather::GatherRoute;
 
 /// What serves the requests of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,10 +21,6 @@ pub enum Content {
     Forward(Forwarding),
     /// Several servers, by the plan of this index.
     Gather(usize),
-    /// Several servers of one upstream, by the route of this index.
-    Broadcast(usize),
-    /// What the client lists, by the route of this index.
-    Batch(usize),
     /// The application.
     App,
 }
@@ -69,10 +64,6 @@ pub struct RouteContent {
     pub texts: Vec<Arc<Fixed>>,
     /// Referred to by [`Content::Gather`].
     pub gathers: Vec<Arc<GatherRoute>>,
-    /// Referred to by [`Content::Broadcast`].
-    pub broadcasts: Vec<BroadcastRoute>,
-    /// Referred to by [`Content::Batch`].
-    pub batches: Vec<BatchRoute>,
     /// Forwards requests.
     pub gateway: Arc<Gateway>,
 }
@@ -117,47 +108,6 @@ impl RouteContent {
         };
         let response = DynamicResponse::text(status, &fields, text.as_bytes());
         Err(Refusal { response, is_too_much: false })
-    }
-
-    /// What becomes of a request of a batch, which is for the host of the batch and has its client.
-    pub(super) fn find_part(
-        &self,
-        (batch, item): (&BatchRoute, &BatchItem),
-        request: &RequestHead<'_>,
-        address: Option<IpAddr>,
-    ) -> BatchPart {
-        let host = request.head.host(request.bytes);
-        let path = item.path.split('?').next().unwrap_or_default().as_bytes();
-        let subject = Subject { method: item.method.as_bytes(), host, path };
-        let refuse = |status, text: &str| Err((status, text.to_owned()));
-        match self.rules.find(&subject) {
-            // The target of a part is sent as the client has written it.
-            Decision::Take { path: Some(_), .. } | Decision::Refuse(_) => {
-                refuse(400, "Bad Request\n")
-            }
-            Decision::Take { index, .. } => match self.contents[index] {
-                Content::Forward(forwarding) if batch.is_permitted[index] => {
-                    let limits = self.limits[index].as_ref();
-                    let field = |name: &str| {
-                        let is_it =
-                            |(other, _): &&(String, String)| other.eq_ignore_ascii_case(name);
-                        let own = item.fields.iter().find(is_it);
-                        own.map(|(_, value)| value.as_bytes()).or_else(|| field_of(request, name))
-                    };
-                    let Admitted { permit, is_over_rate } = limits
-                        .map_or(Ok(Admitted::default()), |it| {
-                            it.admit(address, field, request.now_ns)
-                        })
-                        .map_err(|much| (much.status, much.text().to_owned()))?;
-                    let notes =
-                        if is_over_rate { ForwardedNotes::OVER_RATE } else { ForwardedNotes::NONE };
-                    Ok((forwarding, permit, notes))
-                }
-                _ => refuse(403, "no batch may ask for this route\n"),
-            },
-            Decision::MethodNotAllowed => refuse(405, "Method Not Allowed\n"),
-            Decision::NotFound => refuse(404, "Not Found\n"),
-        }
     }
 }
 

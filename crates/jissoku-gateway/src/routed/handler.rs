@@ -15,7 +15,6 @@ use jissoku_upstream::rate::Permit;
 use jissoku_upstream::routes::Captures;
 
 use super::client_address::address_of;
-use super::collecting::{Collecting, Purpose};
 use super::content::{Content, Found, Refusal, RouteContent};
 use super::limits::Admitted;
 use crate::client::Client;
@@ -88,8 +87,6 @@ enum Work<R> {
     /// The text of this index.
     Fixed(usize),
     Forwarded(ForwardedRequest),
-    /// It goes to several servers when it is complete.
-    Collecting(Box<Collecting>),
     Gathered(Box<Gathering>),
     App(R),
 }
@@ -136,16 +133,7 @@ impl<H: Handler> RoutedHandler<H> {
                     Err(refusal) => Work::Refused(Box::new(refusal)),
                 }
             }
-            Content::Broadcast(index) => Self::collect(head, Purpose::Broadcast(index)),
-            Content::Batch(index) => Self::collect(head, Purpose::Batch(index)),
             Content::App => Work::App(self.app.on_head(&mut connection.app, head)),
-        }
-    }
-
-    fn collect(head: &RequestHead<'_>, purpose: Purpose) -> Work<H::Request> {
-        match Collecting::begin(head, purpose) {
-            Ok(collecting) => Work::Collecting(Box::new(collecting)),
-            Err(refusal) => Work::Refused(Box::new(refusal)),
         }
     }
 }
@@ -196,7 +184,7 @@ impl<H: Handler> Handler for RoutedHandler<H> {
             Work::Forwarded(request) => self.gateway.body_flow(request),
             Work::App(request) => self.app.body_flow(request),
             Work::Refused(_) | Work::File(..) | Work::Fixed(_) => BodyFlow::Ignored,
-            Work::Collecting(_) | Work::Gathered(_) => BodyFlow::Whole,
+            Work::Gathered(_) => BodyFlow::Whole,
         }
     }
 
@@ -204,7 +192,6 @@ impl<H: Handler> Handler for RoutedHandler<H> {
         match &mut request.work {
             Work::Forwarded(request) => self.gateway.on_body(request, part),
             Work::App(request) => self.app.on_body(request, part),
-            Work::Collecting(collecting) => collecting.request.push(part),
             Work::Refused(_) | Work::File(..) | Work::Fixed(_) | Work::Gathered(_) => {}
         }
     }
@@ -239,7 +226,7 @@ impl<H: Handler> Handler for RoutedHandler<H> {
             }
             Work::App(request) => self.app.on_reject(&mut connection.app, request, log),
             Work::Gathered(mut gathering) => self.gateway.end_gathering(&mut gathering),
-            Work::Refused(_) | Work::File(..) | Work::Fixed(_) | Work::Collecting(_) => {}
+            Work::Refused(_) | Work::File(..) | Work::Fixed(_) => {}
         }
     }
 
@@ -250,14 +237,6 @@ impl<H: Handler> Handler for RoutedHandler<H> {
         response: &mut Response<'_>,
     ) -> Progress {
         request.excess.log(response.log_record());
-        if let Work::Collecting(collecting) = &request.work {
-            let client = (&connection.client, connection.address);
-            let (gateway, now_ns) = (&mut self.gateway, response.now_ns());
-            request.work = match collecting.finish(gateway, &self.content, client, now_ns) {
-                Ok(gathering) => Work::Gathered(Box::new(gathering)),
-                Err(refusal) => Work::Refused(Box::new(refusal)),
-            };
-        }
         match &mut request.work {
             Work::Forwarded(request) => {
                 return self.gateway.respond(&mut connection.client, request, response);
@@ -275,7 +254,6 @@ impl<H: Handler> Handler for RoutedHandler<H> {
             Work::File(index, file) => self.folders[*index].write(file, response),
             Work::Fixed(index) => self.content.texts[*index].write(response),
             Work::Refused(refusal) => response.send_dynamic(refusal),
-            Work::Collecting(_) => {}
         }
         Progress::Complete
     }
@@ -295,7 +273,7 @@ impl<H: Handler> Handler for RoutedHandler<H> {
                     self.gateway.log_gone_parts(&gathering, log);
                     self.gateway.end_gathering(&mut gathering);
                 }
-                Work::Refused(_) | Work::File(..) | Work::Fixed(_) | Work::Collecting(_) => {}
+                Work::Refused(_) | Work::File(..) | Work::Fixed(_) => {}
             }
         }
         self.app.on_close(connection.app, app, log);

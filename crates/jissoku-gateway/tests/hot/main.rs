@@ -97,8 +97,6 @@ fn routed(target: Target) -> AnyService {
         folders: Vec::new(),
         texts: Vec::new(),
         gathers: Vec::new(),
-        broadcasts: Vec::new(),
-        batches: Vec::new(),
         gateway: Arc::new(Gateway::of(vec![upstream], Timeouts::DEFAULT, false)),
     };
     Arc::new(content).without_app().into()

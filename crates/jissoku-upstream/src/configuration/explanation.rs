@@ -83,15 +83,6 @@ impl Tables<'_> {
             Action::Fixed(_) => "a fixed response".to_owned(),
             Action::App(name) => format!("the application {name}"),
             Action::Gather(plan) => format!("gathers {} parts", plan.parts.len()),
-            Action::Broadcast(broadcast) => {
-                let count =
-                    broadcast.servers.map_or_else(|| "every".to_owned(), |most| most.to_string());
-                let servers = if broadcast.servers.is_some() { "servers" } else { "server" };
-                format!("to {count} {servers} of upstream {}", self.upstream(broadcast.upstream))
-            }
-            Action::Batch(batch) => {
-                format!("a batch of at most {} parts", batch.policy.parts_max)
-            }
         }
     }
 }

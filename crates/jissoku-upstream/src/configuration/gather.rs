@@ -1,4 +1,4 @@
-//! `gather`, `broadcast` and `batch` of a route, and the keys beside them.
+//! `gather` of a route, and the keys beside it.
 
 use std::ops::Range;
 
@@ -7,34 +7,8 @@ use toml::de::DeValue;
 use super::problem::{Refusal, refuse};
 use super::table::{Table, integer, is_field_name, string};
 use super::upstream::Upstream;
-use crate::fan_out::{
-    BATCH_PARTS_MAX, BatchPolicy, Form, PARTS_MAX, PartPlan, PartTemplate, Plan, Quorum, Shape,
-    is_reserved,
-};
+use crate::fan_out::{Form, PartPlan, PartTemplate, Plan, Quorum, Shape};
 use crate::routes::PathPattern;
-
-/// Methods that parts of a batch can have.
-const METHODS: [&str; 7] = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"];
-
-/// The same request to several servers of an upstream.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Broadcast {
-    /// The index of the upstream.
-    pub upstream: usize,
-    /// How many servers, those with the fewest requests in flight; `None`: all.
-    pub servers: Option<usize>,
-    /// Without parts: these are the servers at the time of a request.
-    pub plan: Plan,
-}
-
-/// Requests that a client sends as one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Batch {
-    /// What it may ask for.
-    pub policy: BatchPolicy,
-    /// Without parts: these are the client's.
-    pub plan: Plan,
-}
 
 /// Reads the parts from their table, and the rest from the route's.
 pub(super) fn read(
@@ -64,47 +38,6 @@ pub(super) fn read(
     Ok(plan)
 }
 
-/// Reads `broadcast`, if there is one.
-pub(super) fn broadcast(
-    route: &mut Table<'_, '_>,
-    upstreams: &[Upstream],
-) -> Result<Option<Broadcast>, Refusal> {
-    let Some((name, at)) = route.string("broadcast")? else { return Ok(None) };
-    let upstream = upstreams.iter().position(|upstream| upstream.name == name);
-    let upstream = upstream.ok_or_else(|| unknown_upstream(&name, upstreams, &at))?;
-    let most = i64::try_from(PARTS_MAX).unwrap_or(i64::MAX);
-    let servers = route.value("servers");
-    let servers = servers.map(|value| integer("servers", value, 1..=most)).transpose()?;
-    let mut plan = Plan { parallel: PARTS_MAX, ..Plan::new(Vec::new()) };
-    settings(route, &mut plan)?;
-    plan.check_times().map_err(|error| refuse(at, &error.to_string()))?;
-    Ok(Some(Broadcast { upstream, servers, plan }))
-}
-
-/// Reads `batch`, if there is one.
-pub(super) fn batch(route: &mut Table<'_, '_>) -> Result<Option<Batch>, Refusal> {
-    let Some(mut table) = route.table("batch")? else { return Ok(None) };
-    let mut policy = BatchPolicy::default();
-    let most = i64::try_from(BATCH_PARTS_MAX).unwrap_or(i64::MAX);
-    policy.parts_max = table.integer("parts", 1..=most, policy.parts_max)?;
-    if let Some(methods) = table.strings("methods")? {
-        for (method, at) in &methods {
-            if !METHODS.contains(&method.as_str()) {
-                let why = format!("a part has a method of {}, not {method:?}", METHODS.join(", "));
-                return Err(refuse(at.clone(), &why));
-            }
-        }
-        policy.methods = methods.into_iter().map(|(method, _)| method).collect();
-    }
-    let at = table.at.clone();
-    table.finish()?;
-    let mut plan = Plan::new(Vec::new());
-    plan.fields = fields(route)?;
-    settings(route, &mut plan)?;
-    plan.check_times().map_err(|error| refuse(at, &error.to_string()))?;
-    Ok(Some(Batch { policy, plan }))
-}
-
 /// Reads the names of the fields that parts receive.
 fn fields(route: &mut Table<'_, '_>) -> Result<Option<Vec<String>>, Refusal> {
     let Some(fields) = route.strings("fields")? else { return Ok(None) };
@@ -118,7 +51,29 @@ fn fields(route: &mut Table<'_, '_>) -> Result<Option<Vec<String>>, Refusal> {
     Ok(Some(fields.into_iter().map(|(name, _)| name).collect()))
 }
 
-/// Reads what all of them have.
+/// Fields that frame a message, concern one connection or name the client, and those for which a
+/// part would not be a whole response (RFC 9110 sections 7.6.1, 13.1 and 14.2).
+fn is_reserved(name: &str) -> bool {
+    const NAMES: [&str; 13] = [
+        "connection",
+        "content-length",
+        "expect",
+        "forwarded",
+        "host",
+        "http2-settings",
+        "keep-alive",
+        "range",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "via",
+    ];
+    let is_group = ["if-", "proxy", "x-forwarded-"].iter().any(|prefix| name.starts_with(prefix));
+    is_group || NAMES.contains(&name)
+}
+
+/// Reads the keys that do not depend on the parts.
 fn settings(route: &mut Table<'_, '_>, plan: &mut Plan) -> Result<(), Refusal> {
     plan.part_size_max = route.size("part-size-max")?.unwrap_or(plan.part_size_max);
     plan.answer_size_max = route.size("answer-size-max")?.unwrap_or(plan.answer_size_max);

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use toml::de::DeValue;
 
-use super::gather::{self, Batch, Broadcast};
+use super::gather;
 use super::limits::{self, Concurrency, Rate};
 use super::problem::{Refusal, refuse};
 use super::table::{Placed, Table, duration_ns, is_field_name, word, wrong};
@@ -53,8 +53,6 @@ pub struct Route {
     pub rate: Option<Rate>,
     /// How much a client may ask at once.
     pub concurrency: Option<Concurrency>,
-    /// Whether parts of a batch may be for this route.
-    pub is_in_batch: bool,
 }
 
 /// What answers a route's requests.
@@ -70,10 +68,6 @@ pub enum Action {
     App(String),
     /// Several upstreams.
     Gather(Box<Plan>),
-    /// Several servers of one upstream.
-    Broadcast(Box<Broadcast>),
-    /// What the client lists.
-    Batch(Box<Batch>),
 }
 
 /// What becomes of a request whose client shuts down its side, or is gone.
@@ -140,23 +134,14 @@ pub(super) fn read(
         deadline_field: deadline_field(&mut table)?,
         rate: table.table("rate")?.map(limits::rate).transpose()?,
         concurrency: table.table("concurrency")?.map(limits::concurrency).transpose()?,
-        is_in_batch: table.flag("in-batch")?,
     };
     let forwards = matches!(route.action, Action::Forward(_));
-    if route.is_in_batch {
-        only(&mut table, "in-batch", forwards, "routes with to")?;
-    }
     for key in ["collect", "on-client-end"] {
         only(&mut table, key, forwards, "routes with to")?;
     }
-    let asks = !matches!(route.action, Action::Folder(_) | Action::Fixed(_) | Action::App(_));
-    let has_times = asks && !matches!(route.action, Action::Batch(_));
-    for key in ["deadline-field", "head-time", "try-time"] {
-        only(&mut table, key, has_times, "routes with to, gather or broadcast")?;
-    }
-    let copies = forwards || matches!(route.action, Action::Gather(_));
-    for key in ["hedge", "retry"] {
-        only(&mut table, key, copies, "routes with to or gather")?;
+    let asks = forwards || matches!(route.action, Action::Gather(_));
+    for key in ["deadline-field", "head-time", "try-time", "hedge", "retry"] {
+        only(&mut table, key, asks, "routes with to or gather")?;
     }
     table.finish()?;
     Ok((route, rule))
@@ -251,15 +236,9 @@ fn action(
         let plan = gather::read(table, &parts, path, upstreams)?;
         found.push(Action::Gather(Box::new(plan)));
     }
-    let broadcast = gather::broadcast(table, upstreams)?;
-    found.extend(broadcast.map(|broadcast| Action::Broadcast(Box::new(broadcast))));
-    found.extend(gather::batch(table)?.map(|batch| Action::Batch(Box::new(batch))));
     match (found.pop(), found.is_empty()) {
         (Some(action), true) => Ok(action),
-        _ => Err(refuse(
-            table.at.clone(),
-            "a route has one of to, folder, fixed, app, gather, broadcast and batch",
-        )),
+        _ => Err(refuse(table.at.clone(), "a route has one of to, folder, fixed, app and gather")),
     }
 }
 

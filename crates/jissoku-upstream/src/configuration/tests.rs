@@ -206,10 +206,10 @@ fn parts_receive_the_fields_of_a_list_if_they_can_have_them() {
 fn a_key_without_an_effect_is_refused() {
     let folder = "folder = \"site\"";
     for key in ["head-time", "try-time"] {
-        let why = format!("{key} is for routes with to, gather or broadcast");
+        let why = format!("{key} is for routes with to or gather");
         check(folder, &format!("{folder}\n{key} = \"1s\""), 34, &why);
     }
-    let keys = "broadcast = \"app\"\nretry = { tries = 2 }";
+    let keys = "folder = \"site\"\nretry = { tries = 2 }";
     check(folder, keys, 34, "retry is for routes with to or gather");
 }
 
@@ -261,22 +261,9 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
         ("servers = [\"ads.example:80\"]", "", 11, "upstream \"ads\" has no servers"),
         ("to = \"app\"", "to = \"apps\"", 18, "no upstream \"apps\"; there are: ads, app"),
         ("to = \"app\"", "to = \"app\"\nfixed = \"x\"", 16, "one of to, folder, fixed, app"),
-        ("to = \"app\"", "", 16, "one of to, folder, fixed, app, gather, broadcast and batch"),
-        ("to = \"app\"", "broadcast = \"apps\"", 18, "no upstream \"apps\""),
-        ("to = \"app\"", "broadcast = \"app\"\nservers = 0", 19, "servers is 1 to 64, not 0"),
-        (
-            "folder = \"site\"",
-            "broadcast = \"app\"\nrequired = [\"a\"]",
-            34,
-            "has no key \"required\"",
-        ),
+        ("to = \"app\"", "", 16, "one of to, folder, fixed, app and gather"),
         ("to = \"app\"", "to = \"app\"\nsingle-flight = true", 19, "no key \"single-flight\""),
         ("quorum = \"50%\"", "single-flight = 1", 28, "must be true or false"),
-        ("to = \"app\"", "batch = { parts = 33 }", 18, "parts is 1 to 32"),
-        ("to = \"app\"", "batch = { methods = [\"CONNECT\"] }", 18, "not \"CONNECT\""),
-        ("hedge = { after = \"p95\", budget = 0.05 }", "batch = {}", 16, "one of to, folder"),
-        ("folder = \"site\"", "batch = {}", 31, "no route has in-batch = true"),
-        ("folder = \"site\"", "folder = \"site\"\nin-batch = true", 34, "routes with to"),
         (
             "deadline = \"200ms\"",
             "part-size-max = \"1GiB\"",
@@ -334,7 +321,7 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
             "folder = \"site\"",
             "folder = \"site\"\ndeadline-field = \"X-Deadline-Ms\"",
             34,
-            "deadline-field is for routes with to, gather or broadcast",
+            "deadline-field is for routes with to or gather",
         ),
         ("requests = 100, ", "", 22, "a number of requests"),
         (
@@ -384,7 +371,6 @@ fn an_unknown_key_of_any_table_is_an_error_with_the_one_that_was_meant() {
         (format!("{route}rate = {{ request = 2 }}\n"), "request", "requests"),
         (format!("{route}concurrency = {{ reqests = 2 }}\n"), "reqests", "requests"),
         (format!("{gathering}dedline = '1s'\n"), "dedline", "deadline"),
-        ("[[route]]\npath = '/'\nbatch = { part = 2 }\n".into(), "part", "parts"),
     ] {
         let why = Configuration::parse(&text).unwrap_err().why;
         let said = format!("has no key {key:?}; did you mean {meant:?}?");

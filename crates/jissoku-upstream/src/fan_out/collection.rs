@@ -142,13 +142,6 @@ impl Collection {
         Effect::Ended
     }
 
-    /// A part is answered here, before its request was sent.
-    pub fn on_refusal(&mut self, part: usize, response: PartResponse, now_ns: u64) {
-        if matches!(self.states.get(part), Some(State::Waiting)) {
-            self.end(part, PartResult::Response(Arc::new(response)), now_ns);
-        }
-    }
-
     /// Ends the collection if its answer is due: all parts have ended, the deadline has come, or the
     /// soft one has and the answer is good enough. Parts that run are late, and returned: cancel
     /// them. `None`: not due yet, or closed before.

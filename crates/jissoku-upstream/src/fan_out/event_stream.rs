@@ -1,7 +1,7 @@
 //! Answers as `text/event-stream` (HTML Standard, section 9.2 "Server-sent events").
 //!
 //! All parts have events of one type. Their ids could be the name of an event that a browser
-//! dispatches itself, such as `error`, and those of a batch are the client's.
+//! dispatches itself, such as `error`.
 
 use super::collection::Collection;
 use super::composition::{ndjson_end, ndjson_line};

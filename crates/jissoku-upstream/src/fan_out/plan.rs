@@ -7,7 +7,7 @@ use super::shape::Shape;
 use super::template::PartTemplate;
 
 /// Parts of one request at most.
-pub const PARTS_MAX: usize = 64;
+const PARTS_MAX: usize = 64;
 
 /// Parts, times and bounds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,7 +107,10 @@ impl Plan {
     ///
     /// A plan that can never succeed, or whose parts cannot be distinguished.
     pub fn check(&self) -> Result<(), PlanError> {
-        self.check_times()?;
+        let is_late = self.soft_deadline_ns.is_some_and(|soft| soft >= self.deadline_ns);
+        if self.deadline_ns == 0 || is_late {
+            return Err(PlanError::Deadline);
+        }
         let count = self.parts.len();
         if count == 0 || count > PARTS_MAX {
             return Err(PlanError::PartCount(count));
@@ -118,26 +121,6 @@ impl Plan {
             }
         }
         if self.needed() > count { Err(PlanError::Quorum) } else { Ok(()) }
-    }
-
-    /// Checks what does not depend on the parts.
-    ///
-    /// # Errors
-    ///
-    /// A deadline that is over at the start, or a soft one that is not before it.
-    pub fn check_times(&self) -> Result<(), PlanError> {
-        let is_late = self.soft_deadline_ns.is_some_and(|soft| soft >= self.deadline_ns);
-        if self.deadline_ns == 0 || is_late { Err(PlanError::Deadline) } else { Ok(()) }
-    }
-
-    /// The same plan for the parts of one request, of which a quorum needs no more than there are.
-    #[must_use]
-    pub fn with_parts(&self, parts: Vec<PartPlan>) -> Self {
-        let quorum = match self.quorum {
-            Quorum::Count(count) => Quorum::Count(count.min(parts.len())),
-            percent @ Quorum::Percent(_) => percent,
-        };
-        Self { parts, quorum, ..self.clone() }
     }
 
     /// Successes that are good enough.

@@ -79,11 +79,6 @@ impl PartTemplate {
         Ok(template)
     }
 
-    /// A target that was checked before, without variables.
-    pub fn fixed(upstream: &str, target: &str) -> Self {
-        Self { upstream: upstream.to_owned(), pieces: vec![Piece::Text(target.to_owned())] }
-    }
-
     /// A variable can stand for any segment without hazards: `x` is one of them.
     fn check(&self) -> Result<(), TemplateError> {
         let example: String = self
