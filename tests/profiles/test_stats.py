@@ -5,6 +5,7 @@ import random
 import pytest
 
 from jissoku.inference.profile import difference, summarise, system_call, wilson
+from jissoku.measure.profile import chosen_rate
 from jissoku.model.profile import KERNEL, Frame
 from jissoku.model.updated import updated
 from tests.profiles import factories
@@ -20,6 +21,16 @@ from tests.profiles.factories import (
     WORK,
     ZLIB,
 )
+
+
+@pytest.mark.parametrize(
+    ("capacities", "rate"),
+    [([8_765, 9_000], 4_400), ([906], 450), ([3], 1), ([0.5], 1), ([90_000, 120_000], 40_000)],
+)
+def test_a_profile_is_of_half_of_what_the_slowest_can_do(
+    capacities: list[float], rate: int
+) -> None:
+    assert chosen_rate(capacities, cores=2) == rate
 
 
 def test_shares_of_samples_divide_the_measured_time() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jissoku import records
-from jissoku.design.schedule import HEAVY, LIGHT, MIDDLE
+from jissoku.design.schedule import HEAVY
 from jissoku.errors import TargetError
 from jissoku.measure import loadgen, profiler
 from jissoku.measure.loadgen import LoadgenError, LoadSpec
@@ -30,7 +30,7 @@ WARMUP_NS = 500_000_000
 
 # Fraction of the closed loop's rate. Below saturation the cost of a request is comparable with
 # trials of `compare`, and the load generator sends on schedule.
-LOAD_MAX = 0.6
+LOAD_FRACTION = 0.5
 
 # Number of profiles of a difference.
 TARGETS_MAX = 2
@@ -58,7 +58,7 @@ class ProfileConfig:
     Attributes:
         arms: In the order in which they are reported; of two, the second is compared with the
             first.
-        workload: Without a rate, the highest rate of the grid that all of them sustain.
+        workload: Without a rate, half of what the slowest of them sustains.
     """
 
     arms: tuple[PreparedArm, ...]
@@ -102,12 +102,14 @@ def profile(config: ProfileConfig, listener: ProgressListener) -> tuple[Profile,
 
 
 def chosen_rate(capacities: Sequence[float], cores: int) -> int:
-    """The highest rate of the grid well below all capacities; else half of the lowest capacity."""
-    lowest = min(capacities)
-    for rate in (HEAVY, MIDDLE, LIGHT):
-        if rate * cores <= lowest * LOAD_MAX:
-            return rate * cores
-    return max(1, round(lowest / 2))
+    """Half of the lowest capacity, in two digits, and at most the heavy load.
+
+    A rate of the grid would be as little as a tenth of what a slow server can do, and the fewer
+    samples of it the wider every interval.
+    """
+    half = min(capacities) * LOAD_FRACTION
+    digits = len(str(int(half)))
+    return max(1, min(HEAVY * cores, int(round(half, 2 - digits))))
 
 
 class _Profiling:
@@ -125,7 +127,7 @@ class _Profiling:
         """Measures each arm's rate in a closed loop."""
         capacities = []
         for arm in self._config.arms:
-            listener.note(f"Measuring what {arm.arm.name} can bear.")
+            listener.note(f"Measuring the highest rate of {arm.arm.name}.")
             with self._started(arm) as running:
                 capacities.append(self._warm_up(arm, running))
         return chosen_rate(capacities, len(self._config.cores.server))
