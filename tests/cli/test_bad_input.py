@@ -13,7 +13,12 @@ TRACES = Path(__file__).parent / "traces"
 TRACED = ["--arrival", f"trace:{TRACES}/whole.txt"]
 
 CASES = {
-    "an unknown verb": (["fly"], "fly"),
+    "an unknown verb": (["fly"], "`jissoku --help` lists them"),
+    "a verb with a typo": (["comare", "go"], "did you mean compare?"),
+    "a configuration that is not there": (
+        ["tune", "nginx", "--config", "/nowhere/nginx.conf"],
+        "/nowhere/nginx.conf: cannot be read: No such file or directory",
+    ),
     "an unknown target": (["compare", "nginks", "go"], "did you mean nginx"),
     "one target twice": (["compare", "floor", "floor"], "two arms are called 'floor'"),
     "zero connections": (["compare", "floor", "jissoku", "-c", "0"], "0 is not in the range"),

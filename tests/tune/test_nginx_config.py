@@ -174,7 +174,7 @@ def test_the_diff_can_be_applied(tmp_path: Path, end: str) -> None:
     [
         ("http {\n", "unexpected end of file.*nginx.conf:1"),
         ("events {}\nhttp { sendfile; }\n", "invalid number of arguments.*nginx.conf:2"),
-        ("include nowhere.conf;\n", "No such file"),
+        ("include nowhere.conf;\n", "^[^\\[]*nginx.conf:1: No such file"),
     ],
 )
 def test_what_is_no_configuration_is_refused(tmp_path: Path, text: str, said: str) -> None:

@@ -1,5 +1,6 @@
 """The commands, and how errors are reported: one sentence and an exit code."""
 
+import difflib
 import errno
 import importlib
 import sys
@@ -83,9 +84,10 @@ class CommandGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Imports the command's module, and returns the command."""
-        del ctx
         if not any(cmd_name in commands for commands in LAB_COMMANDS.values()):
-            return None
+            near = difflib.get_close_matches(cmd_name, self.list_commands(ctx), n=3)
+            more = f"did you mean {' or '.join(near)}?" if near else "`jissoku --help` lists them"
+            raise InputError(f"no such command: {cmd_name!r}; {more}")
         name = cmd_name.replace("-", "_")
         module = importlib.import_module(f"jissoku.cli.{MODULES.get(cmd_name, name)}")
         command = getattr(module, name)

@@ -55,14 +55,14 @@ def tune(request: TuningRequest, output: Output) -> int:
     """
     recipe = catalogue.get_recipe(catalogue.recipes(), request.target)
     chosen = _selected_knobs(recipe, request.knobs)
+    tuned = tuning_target(
+        recipe,
+        chosen,
+        config=Path(request.config) if request.config else None,
+        listen=request.listen,
+    )
     lock_machine()
     with ProgressDisplay(quiet=output.is_quiet) as show:
-        tuned = tuning_target(
-            recipe,
-            chosen,
-            config=Path(request.config) if request.config else None,
-            listen=request.listen,
-        )
         config = tuning_config(request, output.out)
         show.note(f"Seed {config.seed}; records go to {config.folder}.")
         found = run_tuning(tuned, config, show)

@@ -8,6 +8,7 @@ upstream servers.
 
 import difflib
 import glob
+import re
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,6 +25,8 @@ from jissoku.model import ChangeKind, Knob, KnobChange
 
 # nginx rejects a file that includes itself; here the recursion only has to be bounded.
 INCLUDES_DEEP_MAX = 10
+
+ERROR_NUMBER = re.compile(r"^\[Errno \d+\] ")
 
 NO_NEWLINE = "\\ No newline at end of file"
 
@@ -121,9 +124,12 @@ def read(path: Path) -> Configuration:
     """Reads a configuration with all that it includes; InputError with file and line."""
     path = path.absolute()
     try:
+        path.open().close()
         payload = crossplane.parse(str(path))
         for error in payload["errors"]:
-            raise InputError(f"{error['error']}: mend it first; `nginx -t` may say more")
+            # Of errors of the system the parser gives the number, and no line.
+            words = ERROR_NUMBER.sub(f"{error['file']}:{error['line']}: ", error["error"])
+            raise InputError(f"{words}: mend it first; `nginx -t` may say more")
         files = [Path(config["file"]) for config in payload["config"]]
         return Configuration({file: file.read_text(encoding="utf-8") for file in files})
     except OSError as error:
