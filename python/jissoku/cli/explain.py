@@ -164,6 +164,7 @@ def explain(request: ExplanationRequest, output: ExplanationOutput) -> int:
         floor=floor_for(request.path),
         seed=request.seed,
         probes=frozenset(request.probe),
+        request=request,
     )
     explanation = look(config, _note)
     if explanation is None:
@@ -270,6 +271,7 @@ def profile(request: ProfileRequest, output: Output) -> int:
             folder=output.out or folder_for("profile", *(one.arm.name for one in field.arms)),
             version=version_line(),
             frequency=request.frequency,
+            request=request,
         )
         show.note(f"Records go to {config.folder}.")
         found = run_profile(config, show)

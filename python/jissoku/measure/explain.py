@@ -19,6 +19,7 @@ from jissoku.measure.client import ProbeError, RequestTarget
 from jissoku.measure.loadgen import LoadgenError, LoadSpec
 from jissoku.measure.profile import remove_perf_maps, with_names
 from jissoku.measure.profiler import FREQUENCY_SHORT_HZ, ProfilerError, profile_load
+from jissoku.measure.selection import recorded
 from jissoku.measure.tune import TuningTarget
 from jissoku.model import Capability, CoreAssignment, Workload
 from jissoku.model.explanation import (
@@ -31,6 +32,7 @@ from jissoku.model.explanation import (
 )
 from jissoku.model.profile_observation import ProfileObservation
 from jissoku.model.updated import updated
+from jissoku.request import ExplanationRequest
 from jissoku.system import cores
 from jissoku.system.interruption import Interrupted, Interruption
 from jissoku.system.processes import process_tree
@@ -72,6 +74,7 @@ class ExplainConfig:
     floor: PreparedTarget | None = None
     seed: int = 0
     probes: frozenset[str] = frozenset()
+    request: ExplanationRequest | None = None
 
 
 def explain(question: ExplainConfig, note: Callable[[str], None]) -> Explanation | None:
@@ -96,6 +99,7 @@ def explain(question: ExplainConfig, note: Callable[[str], None]) -> Explanation
         observations=observed,
         findings=found,
         functions=user_functions(observed.profile) if observed.profile else (),
+        request=question.request and recorded(question.request),
     )
 
 

@@ -13,11 +13,13 @@ from jissoku.measure import loadgen, profiler
 from jissoku.measure.loadgen import LoadgenError, LoadSpec
 from jissoku.measure.machine import machine
 from jissoku.measure.progress import ProgressListener
+from jissoku.measure.selection import recorded
 from jissoku.measure.trial import PreparedArm
 from jissoku.model import CoreAssignment, Machine, Workload
 from jissoku.model.profile import Profile
 from jissoku.model.updated import updated
 from jissoku.model.wording import plural
+from jissoku.request import ProfileRequest
 from jissoku.system.interruption import Interrupted, Interruption
 from jissoku.system.processes import process_tree
 from jissoku.targets.launch import Launcher
@@ -69,6 +71,7 @@ class ProfileConfig:
     folder: Path
     version: str
     frequency: int = profiler.FREQUENCY_HZ
+    request: ProfileRequest | None = None
 
 
 def profile(config: ProfileConfig, listener: ProgressListener) -> tuple[Profile, ...] | None:
@@ -164,6 +167,7 @@ class _Profiling:
             requests=measured.requests,
             cpu_ns=measured.cpu_ns,
             samples=samples,
+            request=config.request and recorded(config.request),
         )
 
     def _failure(

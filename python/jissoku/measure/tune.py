@@ -21,6 +21,7 @@ from jissoku.measure.compare import compare
 from jissoku.measure.comparison import CompareConfig
 from jissoku.measure.counting import count_arm
 from jissoku.measure.progress import ProgressListener
+from jissoku.measure.selection import recorded
 from jissoku.measure.trial import PreparedArm
 from jissoku.model import (
     Comparison,
@@ -36,6 +37,7 @@ from jissoku.model import (
     TuningResult,
 )
 from jissoku.model.updated import updated
+from jissoku.request import ExplanationRequest, TuningRequest
 from jissoku.system.cores import available_cores
 from jissoku.targets.prepare import PreparedTarget
 
@@ -187,6 +189,8 @@ class _Tuner:
         self.trials: list[Trial] = []
 
     def run(self) -> TuningResult:
+        asked = self.config.request
+        assert asked is None or isinstance(asked, TuningRequest | ExplanationRequest), "it is tuned"
         text = TuningResult(
             target=self.target.name,
             path=self.config.workload.path,
@@ -195,6 +199,7 @@ class _Tuner:
             results=(),
             skipped=self.target.skipped,
             sandbox=self.target.sandbox,
+            request=asked and recorded(asked),
         )
         if self.names:
             text = self._by_cost(text)

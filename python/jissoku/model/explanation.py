@@ -7,6 +7,7 @@ import msgspec
 from jissoku.model.profile import ProfileRow
 from jissoku.model.profile_observation import ProfileObservation
 from jissoku.model.summary import TuningResult
+from jissoku.request import ExplanationRequest
 
 # The cost of an answer below which no process can receive and send.
 OWN_NS_MAX = 1_000
@@ -291,7 +292,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The findings about a target.
 
     Functions are of its own code and libraries, most expensive first; empty without a profile.
-    Changes are a diff of its configuration by its knobs for the findings.
+    Changes are a diff of its configuration by its knobs for the findings; the request is as in
+    `Run`.
     """
 
     target: str
@@ -302,4 +304,5 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     functions: tuple[ProfileRow, ...] = ()
     changes: str = ""
     verification: TuningResult | None = None
+    request: ExplanationRequest | None = None
     schema: str = EXPLANATION_SCHEMA

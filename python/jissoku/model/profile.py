@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import msgspec
 
 from jissoku.model.run import CoreAssignment, Machine, Workload
+from jissoku.request import ProfileRequest
 
 SCHEMA = "jissoku.profile/1"
 
@@ -179,6 +180,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         lab: Version of jissoku.
         requests: Number of requests answered in the window.
         cpu_ns: CPU time of the target's processes in the window, by the kernel's accounting.
+        request: As in `Run`; None also of `compare --profile`, whose run has it.
     """
 
     target: str
@@ -191,6 +193,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     requests: int
     cpu_ns: int
     samples: Samples
+    request: ProfileRequest | None = None
     schema: str = SCHEMA
 
     @property

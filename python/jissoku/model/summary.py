@@ -9,6 +9,7 @@ from jissoku.model.recipe import Knob
 from jissoku.model.run import FULL_LOAD, Arm, Load, Run
 from jissoku.model.trial import Condition
 from jissoku.model.updated import updated
+from jissoku.request import ExplanationRequest, TuningRequest
 
 SCHEMA = "jissoku.summary/3"
 
@@ -451,6 +452,7 @@ class TuningResult(msgspec.Struct, frozen=True, kw_only=True):
         kept: Names of the knobs in `diff`.
         sandbox: Changes in every arm that let it run next to the machine's own server.
         diff: From the unchanged configuration to the proven one; empty if nothing was proven.
+        request: As in `Run`.
     """
 
     target: str
@@ -467,4 +469,5 @@ class TuningResult(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: tuple[str, ...] = ()
     diff: str = ""
     finished: bool = True
+    request: TuningRequest | ExplanationRequest | None = None
     schema: str = TUNING_SCHEMA
