@@ -84,7 +84,8 @@ def test_what_touches_the_machine_needs_leave_and_is_shown_first(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["run", "parsers"], "only comparisons"),
+        (["run", "parsers"], "starts no `jissoku run`"),
+        (["bisect", "a", "b", "--cmd", "c"], "starts no `jissoku bisect`"),
         (["fly"], "'fly' is not one of"),
         (["compare", "go", "--out", "x"], "No such option"),
         (["compare", "nginx"], "no target that is available here"),

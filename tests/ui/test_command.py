@@ -15,6 +15,7 @@ import pytest
 from jissoku import serve_in_thread
 from jissoku.errors import InputError
 from jissoku.system.background import viewer_pids
+from jissoku.ui import fresh_links
 from jissoku.ui.server import UiConfig, pages_in_thread
 from tests.conftest import Run, jissoku
 from tests.ui.conftest import LIMIT_S, client_of
@@ -71,7 +72,9 @@ def pages(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_same_folder", [True, False])
-def test_a_port_of_other_pages_is_one_sentence(tmp_path: Path, *, is_same_folder: bool) -> None:
+def test_a_second_start_opens_the_same_pages_and_no_others(
+    tmp_path: Path, *, is_same_folder: bool
+) -> None:
     """The pages that have it go on: their session, their queue, and their entry as a viewer."""
     queue = tmp_path / "first" / "runs" / ".ui" / "queue.json"
     queue.parent.mkdir(parents=True)
@@ -80,12 +83,18 @@ def test_a_port_of_other_pages_is_one_sentence(tmp_path: Path, *, is_same_folder
     with pages(tmp_path / "first") as (process, link):
         client = client_of(link)
         done = jissoku("ui", "--port", str(client.port), folder=folder)
-        assert done.returncode == 2
-        assert done.stdout == ""
-        assert done.stderr.count("\n") == 1
-        of_port = f"127.0.0.1:{client.port} is in use: name another port with --port"
-        of_queue = "another `jissoku ui` has the queue of runs: use its pages, or end it"
-        assert (of_queue if is_same_folder else of_port) in done.stderr
+        if is_same_folder:
+            assert done.returncode == 0
+            (fresh,) = re.findall(r"http://\S+", done.stdout)
+            assert client_of(fresh).get("/").status == 200
+            assert client.get("/enter?" + fresh.partition("?")[2]).status == 403
+            taken = jissoku("ui", "--port", "0", folder=folder)
+            assert f"`jissoku ui --port {client.port}` prints a link to them" in taken.stderr
+        else:
+            assert done.returncode == 2
+            assert done.stdout == ""
+            assert f"127.0.0.1:{client.port} has the pages of {tmp_path}/first/runs" in done.stderr
+            assert done.stderr.count("\n") == 1
         assert client.get("/").status == 200
         assert process.pid in viewer_pids()
         assert queue.read_text() == "[]"
@@ -114,6 +123,22 @@ def test_of_two_that_start_at_the_same_instant_one_gets_the_port(
     monkeypatch.setattr("jissoku.serve_in_thread", with_another)
     with pages_in_thread(config("first")) as link:
         assert client_of(link).get("/").status == 200
+
+
+def test_no_other_user_gets_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = UiConfig(listen="127.0.0.1", port=0, roots=(tmp_path,), cache=tmp_path / "cache")
+    with pages_in_thread(config) as link:
+        listen = link.split("/")[2]
+        found = fresh_links.ask(listen)
+        assert found is not None
+        assert found.link == link
+        monkeypatch.setattr("os.geteuid", lambda: 65_533)
+        assert fresh_links.ask(listen) is None
+        with socket.socket(socket.AF_UNIX) as asker:
+            asker.connect(f"{fresh_links.NAME}{listen}")
+            assert asker.recv(100) == b""
+    monkeypatch.undo()
+    assert fresh_links.ask(listen) is None
 
 
 @pytest.mark.slow

@@ -33,8 +33,8 @@ PAGES = {
 }
 # Their data are their reports.
 REPORTS = {"/runs/{key}", "/runs/{key}/experiment"}
-# They need a suspicion, a job or a server, and have tests of their own below.
-OTHERS = {"/changes", "/jobs", "/jobs/{key}", "/servers"}
+# They need a suspicion, a job, a server or an analysis, and have tests of their own.
+OTHERS = {"/changes", "/jobs", "/jobs/{key}", "/servers", "/analyses", "/analyses/{key}"}
 # Forms.
 WITHOUT_DATA = {"/start"}
 

@@ -202,8 +202,8 @@ def test_measuring_again_keeps_a_method_that_an_older_record_has(tmp_path: Path)
     [
         ("compare jissoku --cmd 'mine=./mine {port}'", "jissoku compare jissoku --cmd", True),
         ("compare --cmd mine=…/mine", "jissoku compare --cmd", False),
-        ("sweep jissoku --over rate --blocks 9", "jissoku sweep jissoku --over rate", False),
-        ("run parsers --standard", "jissoku run parsers --standard", False),
+        ("bisect a b --cmd c", "jissoku bisect", False),
+        ("tune nginx --config nginx.conf", "jissoku tune nginx --config nginx.conf", True),
     ],
 )
 def test_what_pages_do_not_start_is_a_command(

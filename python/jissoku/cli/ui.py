@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import click
 import msgspec
 
+from jissoku._native import flame_graph
 from jissoku.cli.frame import ExitCode, verb
 from jissoku.errors import InputError
 from jissoku.model.updated import updated
 from jissoku.request.options import option
-from jissoku.ui.server import UiConfig, check_roots, serve_pages
+from jissoku.ui.server import UiConfig, check_roots, link_of_running, serve_pages
 
 
 class UiOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,17 +31,26 @@ class UiOptions(msgspec.Struct, frozen=True, kw_only=True):
 def ui(config: UiConfig, options: UiOptions) -> int:
     """Start, watch and browse runs as pages in a browser, on this machine only.
 
-    The printed link opens the pages in one browser. SIGINT (Ctrl-C) ends them.
+    The printed link opens the pages in one browser. SIGINT (Ctrl-C) ends them. While they are
+    open, another start in a second terminal prints a fresh link to them and ends.
 
-    Exit codes: 0 ended by a signal, 2 bad input.
+    Exit codes: 0 ended by a signal, or already open, 2 bad input.
     """
     if config.is_read_only and config.allows_commands:
         raise InputError("--read-only and --allow-commands exclude each other")
     check_roots(config.roots)
-    roots = config.roots or (Path("runs"),)
-    serve_pages(
-        updated(config, roots=roots, check=_check, is_background=not options.foreground), _announce
+    config = updated(
+        config,
+        roots=config.roots or (Path("runs"),),
+        check=_check,
+        draw=flame_graph,
+        is_background=not options.foreground,
     )
+    if link := link_of_running(config):
+        click.echo(f"The pages are open already, as they were started, at {link}")
+        click.echo("The link works once, as each that is printed so.")
+    else:
+        serve_pages(config, _announce)
     return ExitCode.OK
 
 
@@ -58,4 +69,9 @@ def _check(arguments: Sequence[str]) -> None:
 
 
 def _announce(link: str) -> None:
-    click.echo(f"The pages are at {link}\nThe link works once. Ctrl-C ends them.")
+    port = urlsplit(link).port
+    again = "jissoku ui" if port == UiConfig().port else f"jissoku ui --port {port}"
+    click.echo(
+        f"The pages are at {link}\nThe link works once; `{again}` in another terminal prints a"
+        " fresh one. Ctrl-C ends them."
+    )

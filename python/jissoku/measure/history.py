@@ -28,7 +28,15 @@ from jissoku.inference.across_runs import (
 from jissoku.inference.run_rows import REVISION, run_rows
 from jissoku.inference.series import finished_series, planned_series, series_plans
 from jissoku.measure.reports import report_text, write_texts
-from jissoku.model.history import IndexedRun, MachineDay, RunDifference, RunRows, Series, Tau
+from jissoku.model.history import (
+    FolderEntry,
+    IndexedRun,
+    MachineDay,
+    RunDifference,
+    RunRows,
+    Series,
+    Tau,
+)
 from jissoku.model.updated import updated
 from jissoku.model.wording import plural
 from jissoku.records.run_folder import find_runs
@@ -268,6 +276,23 @@ def _present(
     """By key the folder of each run and why it is unfinished; and what cannot be read."""
     present: dict[str, tuple[str, str]] = {}
     broken = []
+    for folder, entry in _entries(roots, folders):
+        if entry.run:
+            present.setdefault(entry.run, (folder, entry.unfinished))
+        elif entry.problem:
+            broken.append(clean(f"{folder} cannot be read: {entry.problem}"))
+    return present, broken
+
+
+def documents(roots: Sequence[Path], cache: Path | None = None) -> Iterator[tuple[str, str]]:
+    """The folder and the file of every explanation, tuning and profile below some folders."""
+    for folder, entry in _entries(roots, FolderCache(cache or default_cache())):
+        if entry.document:
+            yield folder, entry.document
+
+
+def _entries(roots: Sequence[Path], folders: FolderCache) -> Iterator[tuple[str, FolderEntry]]:
+    """Every folder below some others, with its path."""
     for root in roots:
         if not root.is_dir():
             raise InputError(f"{root} is not a folder: name a folder of runs with --records")
@@ -277,12 +302,7 @@ def _present(
             folders.write(root, found)
         above = "" if root == Path() else f"{root}/" if root != Path("/") else "/"
         for place, entry in found.items():
-            if entry.run:
-                folder = f"{above}{place}" if place else str(root)
-                present.setdefault(entry.run, (folder, entry.unfinished))
-            elif entry.problem:
-                broken.append(clean(f"{root / place} cannot be read: {entry.problem}"))
-    return present, broken
+            yield (f"{above}{place}" if place else str(root)), entry
 
 
 def open_history(

@@ -16,7 +16,7 @@ from jissoku.model.explanation import Explanation
 from jissoku.model.profile import Profile
 from jissoku.model.updated import updated
 from jissoku.records.files import writing
-from jissoku.records.run_folder import trials_sha256
+from jissoku.records.run_folder import EXPLANATION_FILE, TUNING_FILE, trials_sha256
 from jissoku.report import experiment as experiment_report
 from jissoku.report.explanation import explanation_to_json
 from jissoku.report.profile import (
@@ -98,7 +98,7 @@ def write_experiment_reports(folder: Path) -> ExperimentResult:
 
 def write_tuning(folder: Path, found: TuningResult) -> None:
     """Writes a tuning's result into its folder: as JSON, text, and a diff if one is proven."""
-    write_texts(folder, {"tuning.json": report.tuning_to_json(found), **_tuning_texts(found)})
+    write_texts(folder, {TUNING_FILE: report.tuning_to_json(found), **_tuning_texts(found)})
 
 
 def _tuning_texts(found: TuningResult) -> dict[str, str]:
@@ -109,7 +109,7 @@ def _tuning_texts(found: TuningResult) -> dict[str, str]:
 def write_explanation(folder: Path, found: Explanation) -> None:
     """Writes an explanation and the results of its knobs into a folder."""
     tuned = _tuning_texts(found.verification) if found.verification else {}
-    write_texts(folder, {"explanation.json": explanation_to_json(found), **tuned})
+    write_texts(folder, {EXPLANATION_FILE: explanation_to_json(found), **tuned})
 
 
 def write_texts(folder: Path, texts: Mapping[str, str | bytes]) -> None:
@@ -131,6 +131,20 @@ def write_profile_reports(
     folder: Path, draw: DrawFlameGraph, sort: str = "self"
 ) -> tuple[Path, ...]:
     """Writes all reports of a folder's profiles, and returns its flame graphs."""
+    texts, graphs = _profile_texts(folder, draw, sort)
+    write_texts(folder, texts)
+    return tuple(folder / f"{graph.name}.svg" for graph in graphs)
+
+
+def profile_page(folder: Path, draw: DrawFlameGraph) -> str:
+    """The report page of a folder's profiles, made from their record."""
+    return str(_profile_texts(folder, draw)[0]["profile.html"])
+
+
+def _profile_texts(
+    folder: Path, draw: DrawFlameGraph, sort: str = "self"
+) -> tuple[dict[str, str | bytes], list[FlameGraph]]:
+    """All reports of a folder's profiles by the names of their files, and the flame graphs."""
     profiles = records.read_profiles(folder)
     if not profiles:
         raise InputError(f"{folder} holds no profiles")
@@ -159,8 +173,7 @@ def write_profile_reports(
         texts[f"{graph.name}.collapsed"] = graph.lines
     for profile in profiles:
         texts[f"profile-{_file_name(profile)}.pb.gz"] = pprof(profile)
-    write_texts(folder, texts)
-    return tuple(folder / f"{graph.name}.svg" for graph in graphs)
+    return texts, graphs
 
 
 def _graphs(profile: Profile) -> list[FlameGraph]:

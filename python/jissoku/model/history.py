@@ -227,6 +227,7 @@ class FolderEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
         mtime_ns: When an entry of it was last added, removed or renamed; -1: read it again.
         folders: Names of the folders in it, separated by `/`.
         run: The run's key; empty if the folder holds none.
+        document: The file of an explanation, a tuning or profiles in it; empty without.
     """
 
     mtime_ns: int
@@ -237,6 +238,7 @@ class FolderEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     trials_size: int = 0
     unfinished: str = ""
     problem: str = ""
+    document: str = ""
 
 
 def load_of(rate_rps: int | None, level: str) -> Load:

@@ -206,6 +206,10 @@ def _trials(path: Path) -> Iterator[Trial]:
 
 
 PROFILES_FILE = "profiles.jsonl"
+EXPLANATION_FILE, TUNING_FILE = "explanation.json", "tuning.json"
+
+# Of several in a folder the first is what was asked for.
+DOCUMENTS = (EXPLANATION_FILE, TUNING_FILE, PROFILES_FILE)
 
 
 def write_profiles(folder: Path, profiles: Sequence[Profile]) -> None:
@@ -366,7 +370,7 @@ def _is_current(folder: str, known: FolderEntry) -> bool:
 
 def _read(folder: str, now_ns: int) -> FolderEntry:
     mtime_ns = os.stat(folder).st_mtime_ns  # noqa: PTH116 - as above
-    folders = []
+    folders, documents = [], set()
     is_run = False
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -375,10 +379,13 @@ def _read(folder: str, now_ns: int) -> FolderEntry:
                     folders.append(entry.name)
             elif entry.name == RUN_FILE:
                 is_run = True
+            elif entry.name in DOCUMENTS:
+                documents.add(entry.name)
+    document = min(documents, key=DOCUMENTS.index, default="")
     names = "/".join(sorted(folders))
     if not is_run:
-        is_settled = mtime_ns < now_ns - SETTLED_NS
-        return FolderEntry(mtime_ns=mtime_ns if is_settled else READ_AGAIN, folders=names)
+        settled_ns = mtime_ns if mtime_ns < now_ns - SETTLED_NS else READ_AGAIN
+        return FolderEntry(mtime_ns=settled_ns, folders=names, document=document)
     place = Path(folder)
     try:
         header = (place / RUN_FILE).stat()
@@ -396,6 +403,7 @@ def _read(folder: str, now_ns: int) -> FolderEntry:
         header_size=header.st_size,
         trials_size=_trials_size(folder),
         unfinished=unfinished,
+        document=document,
     )
 
 

@@ -7,7 +7,7 @@ sentence, and so is what names something of the machine, unless that is allowed.
 import ipaddress
 import re
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -17,24 +17,31 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from jissoku.design.sampling_plan import MINUTES_MAX, SAMPLING_PLANS, comparison_seconds
-from jissoku.design.schedule import LOADS
+from jissoku.design.schedule import CAPACITY_FRACTIONS, LOADS, levels_of, validated
 from jissoku.errors import InputError
 from jissoku.measure import experiment_file
+from jissoku.measure.profile import TARGETS_MAX as PROFILED_MAX
 from jissoku.measure.selection import DEFAULT_TARGETS, build_paths
-from jissoku.model import Load, LoadLevel, Mode, Recipe, UnavailableTarget
+from jissoku.model import Axis, Load, LoadLevel, Mode, Recipe, UnavailableTarget
 from jissoku.model.history import Series
 from jissoku.model.updated import updated
 from jissoku.model.wording import plural
 from jissoku.report.history import Board, Suspicion, no_confirmation, suspicions
 from jissoku.request import (
+    KINDS,
+    AnyRequest,
     ComparisonRequest,
     ExperimentRequest,
-    ExplanationRequest,
+    ProfileRequest,
+    SweepRequest,
+    TuningRequest,
     command_line,
     from_argv,
     to_argv,
 )
 from jissoku.request.options import is_complete, local_texts
+from jissoku.request.param_types import LEVELS
+from jissoku.system.cores import available_cores
 from jissoku.targets.catalogue import recipes
 from jissoku.targets.command import split_version
 from jissoku.targets.contract import capability
@@ -44,8 +51,8 @@ from jissoku.ui.job_progress import Span
 # The field with the words of a request; it is sent once for each word.
 WORD = "word"
 
-# Fields that the form of comparisons has itself; others of a request are kept beside them.
-FORM_FIELDS = ("arms", "path", "connections", "rate", "blocks", "keepalive", "quick")
+# What a button sends beside the words of a request; a form has other fields, too.
+BUTTON = {WORD, "form_key", "confirmed"}
 
 # Buttons that start a suspicion's measurement: of both programs together, or of one more occasion.
 RACE, AGAIN = "Race them now", "Measure again"
@@ -70,33 +77,21 @@ class RerunForm:
         return urlencode([(WORD, word) for word in self.words])
 
     @property
+    def address(self) -> str:
+        """Of the form that asks for it."""
+        return f"/start?{self.query}#{self.words[0]}"
+
+    @property
+    def has_form(self) -> bool:
+        return self.words[0] in FORMS
+
+    @property
     def is_local(self) -> bool:
         return any(local_texts(self.request))
 
     @property
     def is_complete(self) -> bool:
         return is_complete(self.request)
-
-
-def form_values(request: ComparisonRequest) -> dict[str, list[str]]:
-    """The fields of the form of comparisons that ask for a request, with its other options."""
-    given = {
-        "target": list(request.arms),
-        "path": [request.path],
-        "connections": [str(request.connections)],
-        "rate": [] if request.rate is None else [str(request.rate)],
-        "blocks": [] if request.blocks is None else [str(request.blocks)],
-        "close": [] if request.keepalive else ["yes"],
-        "mode": ["quick" if request.quick else "standard"],
-        WORD: list(to_argv(other_options(request))),
-    }
-    return {name: values for name, values in given.items() if values}
-
-
-def other_options(request: ComparisonRequest) -> ComparisonRequest:
-    """The request with only the options that the form has no fields for."""
-    default = ComparisonRequest()
-    return updated(request, **{name: getattr(default, name) for name in FORM_FIELDS})
 
 
 def request_of_board(board: Board) -> ComparisonRequest:
@@ -162,6 +157,12 @@ def read_catalogue(_: float) -> Catalogue:
 
 Fields = Mapping[str, Sequence[str]]
 
+# Of `jissoku tune`, at least: of one knob that is refuted.
+TUNE_S = 60.0
+
+# Of `jissoku profile`, for each target beside its window; and of a start in a sweep.
+PROFILED_S, START_S = 6.0, 1.0
+
 # Of `jissoku explain`; with --verify also a comparison for each knob, which it has yet to choose.
 EXPLAIN_S = 45.0
 
@@ -176,6 +177,7 @@ TARGETS_MAX = 12
 CONNECTIONS_MAX = 20_000
 RATE_MAX = 10_000_000
 BLOCKS_MAX = 200
+DURATION_MAX_S = 600
 # Of a value that a user writes.
 LENGTH_MAX = 500
 # Of all words of a request.
@@ -191,10 +193,11 @@ ARM = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """What forms may name: recipes and experiments, folders of runs by key, and roots."""
+    """What forms may name: recipes, experiments, knobs by target, folders of runs by key, roots."""
 
     targets: Collection[str]
     experiments: Collection[str]
+    knobs: Mapping[str, Collection[str]] = field(default_factory=dict)
     allows_commands: bool = False
     folders: Mapping[str, str] = field(default_factory=dict)
     roots: Sequence[str] = ()
@@ -224,38 +227,123 @@ class JobRequest:
 
 
 def read_form(kind: str, fields: Fields, choices: Choices) -> JobRequest:
-    """The command of a form: `compare`, `run`, `explain`, `prove` or `publish`.
+    """The command of a form, which has the name of a kind of request, or is `prove` or `publish`.
 
     InputError: a field is missing, unknown or out of bounds.
     """
-    if kind not in READERS:
+    if kind in READERS:
+        return READERS[kind](fields, choices)
+    if kind not in FORMS:
         raise InputError(f"there is no form {kind[:40]!r}")
-    return READERS[kind](fields, choices)
-
-
-def _compare(fields: Fields, choices: Choices) -> JobRequest:
-    request = _comparison(fields)
-    arms = [_arm(word, choices) for word in request.arms]
-    is_own = any(local_texts(request))
-    if is_own and not choices.allows_commands:
-        raise InputError("commands, files and URLs need `jissoku ui --allow-commands`")
-    names = (
-        *arms,
-        *([request.group] if request.group else []),
-        *(_named(word, "COMMAND") for word in request.cmd),
-        *(_named(word, "URL") for word in request.url),
-    )
-    if not names:
-        raise InputError("select at least one target: the floor alone is not a comparison")
+    request = _request(KINDS[kind], fields)
+    names = _names(request, choices)
     if len(names) > TARGETS_MAX:
         raise InputError(f"{len(names)} targets are too many: select at most {TARGETS_MAX}")
+    title = "experiment" if kind == "run" else kind
     return JobRequest(
-        title=f"compare {', '.join(names)}",
-        names=names,
+        title=f"{title} {', '.join(names)}",
+        names=names if kind in {"compare", "run"} else (kind, *names),
         arguments=to_argv(request),
-        takes=comparison_span(request, len(names)),
-        is_own=is_own,
+        takes=SPANS[kind](request, len(names)),
+        is_own=any(local_texts(request)),
     )
+
+
+def _request(kind: type[AnyRequest], fields: Fields) -> AnyRequest:
+    """The request of a button, or of the form, whose fields count where it has one of a name."""
+    words = fields.get(WORD, ())
+    if sum(map(len, words)) > WORDS_MAX:
+        raise InputError("the command is too long")
+    if any("\0" in word for word in words):
+        raise InputError("no word of a command has a NUL")
+    request = from_argv(words) if words else None
+    if request is not None and not isinstance(request, kind):
+        raise InputError(f"this form starts no `jissoku {words[0]}`")
+    if request is not None and not fields.keys() - BUTTON:
+        return request
+    given: dict[str, Any] = {}
+    for name in FORMS[str(kind.__struct_config__.tag)]:
+        value = INPUTS[name].read(fields)
+        given[name] = _default(kind, name) if value is None else value
+    for name in ("cmd", "url") if kind in OWN_TARGETS else ():
+        if one := _one(fields, name):
+            given[name] = (*getattr(request, name, ()), one)
+    return kind(**given) if request is None else updated(request, **given)
+
+
+def form_values(request: AnyRequest) -> dict[str, list[str]]:
+    """The fields of the form that asks for a request, with its other options as words."""
+    kind = type(request)
+    verb = str(kind.__struct_config__.tag)
+    if verb not in FORMS:
+        raise InputError(f"`jissoku {verb}` is started in a terminal only")
+    given = {}
+    others = request
+    for name in FORMS[verb]:
+        value, default = getattr(request, name), _default(kind, name)
+        given[INPUTS[name].shown] = INPUTS[name].texts(value)
+        if name != "target":  # `jissoku tune` is nothing without one.
+            others = updated(others, **{name: default})
+    return {name: values for name, values in given.items() if values} | {WORD: [*to_argv(others)]}
+
+
+def _default(kind: type[AnyRequest], name: str) -> Any:
+    """The default of a field; None without one."""
+    (found,) = (one.default for one in msgspec.structs.fields(kind) if one.name == name)
+    return None if found is msgspec.NODEFAULT else found
+
+
+def _names(request: AnyRequest, choices: Choices) -> tuple[str, ...]:
+    """Of what is measured, each of which is here."""
+    if isinstance(request, ExperimentRequest):
+        _require(request.name or "", choices.experiments, "experiment")
+    if any(local_texts(request)) and not choices.allows_commands:
+        raise InputError("commands, files and URLs need `jissoku ui --allow-commands`")
+    if isinstance(request, ExperimentRequest):
+        return (request.name or "",)
+    names = [_arm(word, choices) for word in getattr(request, "arms", ())]
+    if (target := getattr(request, "target", None)) is not None:
+        _require(target, choices.targets, "target that is available here")
+        names.append(target)
+    if isinstance(request, TuningRequest):
+        known = choices.knobs.get(request.target, ())
+        for knob in filter(None, request.knobs.split(",")):
+            _require(knob.strip(), known, f"knob of {request.target}")
+    names += filter(None, [getattr(request, "group", "")])
+    names += _own_names(request)
+    if not names:
+        raise InputError("select at least one target")
+    if isinstance(request, ProfileRequest) and len(names) > PROFILED_MAX:
+        raise InputError(f"select one target, or two whose profiles are compared: {len(names)} are")
+    return tuple(names)
+
+
+def _own_names(request: AnyRequest) -> Iterator[str]:
+    """Of commands and URLs."""
+    for name, what in (("cmd", "COMMAND"), ("url", "URL")):
+        given = getattr(request, name, None) or ()
+        for word in (given,) if isinstance(given, str) else given:
+            yield _named(word, what)
+
+
+def _sweep_span(request: SweepRequest, targets: int) -> Span:
+    plan = SAMPLING_PLANS[Mode.QUICK if request.quick else Mode.STANDARD]
+    axis = Axis(request.over)
+    levels = request.levels or levels_of(axis, len(available_cores())) or CAPACITY_FRACTIONS
+    each_s = START_S + (plan.warmup_ns + plan.window_ns) / 1e9
+    seconds = targets * len(levels) * request.blocks * each_s
+    return Span(seconds, seconds)
+
+
+def _profile_span(request: ProfileRequest, targets: int) -> Span:
+    seconds = targets * (PROFILED_S + request.duration)
+    return Span(seconds, seconds)
+
+
+def _run_span(request: ExperimentRequest, _: int) -> Span:
+    """Its plan fits these minutes."""
+    seconds = 60 * MINUTES_MAX[Mode.QUICK if request.quick else Mode.STANDARD]
+    return Span(seconds, seconds)
 
 
 def comparison_span(request: ComparisonRequest, targets: int) -> Span:
@@ -269,58 +357,6 @@ def comparison_span(request: ComparisonRequest, targets: int) -> Span:
     if request.rate is not None:
         loads = [Load(rate_rps=request.rate, level=LoadLevel.GIVEN)]
     return Span(*comparison_seconds(plan, loads, targets + 1))
-
-
-def _comparison(fields: Fields) -> ComparisonRequest:
-    """The request of a button, or of the form, whose fields count where it has one of a name."""
-    words = fields.get(WORD, ())
-    if sum(map(len, words)) > WORDS_MAX:
-        raise InputError("the command is too long")
-    if any("\0" in word for word in words):
-        raise InputError("no word of a command has a NUL")
-    request = from_argv(words) if words else ComparisonRequest()
-    if not isinstance(request, ComparisonRequest):
-        raise InputError("only comparisons have this form")
-    if words and "path" not in fields:
-        return request
-    cmd, url = _one(fields, "cmd"), _one(fields, "url")
-    return updated(
-        request,
-        arms=tuple(dict.fromkeys(fields.get("target", ()))),
-        cmd=(*request.cmd, *([cmd] if cmd else [])),
-        url=(*request.url, *([url] if url else [])),
-        quick=_mode_of(fields) is Mode.QUICK,
-        blocks=_number(fields, "blocks", 1, BLOCKS_MAX),
-        keepalive=not _one(fields, "close"),
-        **_workload(fields),
-    )
-
-
-def _run(fields: Fields, choices: Choices) -> JobRequest:
-    name = _one(fields, "experiment")
-    _require(name, choices.experiments, "experiment")
-    mode = _mode_of(fields)
-    return JobRequest(
-        title=f"experiment {name}",
-        names=(name,),
-        arguments=to_argv(ExperimentRequest(name=name, quick=mode is Mode.QUICK)),
-        # Its plan fits these minutes.
-        takes=Span(60 * MINUTES_MAX[mode], 60 * MINUTES_MAX[mode]),
-    )
-
-
-def _explain(fields: Fields, choices: Choices) -> JobRequest:
-    name = _one(fields, "target")
-    _require(name, choices.targets, "target that is available here")
-    request = ExplanationRequest(
-        target=name, verify=bool(_one(fields, "verify")), **_workload(fields)
-    )
-    return JobRequest(
-        title=f"explain {name}",
-        names=("explain", name),
-        arguments=to_argv(request),
-        takes=Span(EXPLAIN_S, None if request.verify else EXPLAIN_S),
-    )
 
 
 def _prove(fields: Fields, choices: Choices) -> JobRequest:
@@ -354,11 +390,18 @@ def _publish(fields: Fields, choices: Choices) -> JobRequest:
 
 
 READERS: Mapping[str, Callable[[Fields, Choices], JobRequest]] = {
-    "compare": _compare,
-    "run": _run,
-    "explain": _explain,
     "prove": _prove,
     "publish": _publish,
+}
+
+# By kind of request how long it takes with this number of targets.
+SPANS: Mapping[str, Callable[[Any, int], Span]] = {
+    "compare": comparison_span,
+    "sweep": _sweep_span,
+    "profile": _profile_span,
+    "tune": lambda *_: Span(TUNE_S),
+    "explain": lambda request, _: Span(EXPLAIN_S, None if request.verify else EXPLAIN_S),
+    "run": _run_span,
 }
 
 
@@ -372,13 +415,28 @@ def _arm(word: str, choices: Choices) -> str:
     return given or (f"{name}-{version}" if version else name)
 
 
-def _workload(fields: Fields) -> dict[str, Any]:
+def _path(fields: Fields) -> str:
     path = _one(fields, "path") or "/"
     if capability(path) is None:
         raise InputError(f"{path[:80]!r} is no path that targets serve: choose one of the list")
-    connections = _number(fields, "connections", 1, CONNECTIONS_MAX)
-    given: dict[str, Any] = {} if connections is None else {"connections": connections}
-    return given | {"path": path, "rate": _number(fields, "rate", 1, RATE_MAX)}
+    return path
+
+
+def _axis(fields: Fields) -> str | None:
+    over = _one(fields, "over")
+    if over:
+        _require(over, tuple(Axis), "factor of a sweep")
+    return over or None
+
+
+def _levels(fields: Fields) -> tuple[int, ...] | None:
+    text = _one(fields, "levels")
+    if not text:
+        return None
+    try:
+        return validated(LEVELS.read(text))
+    except ValueError as error:
+        raise InputError(str(error)) from error
 
 
 def _mode_of(fields: Fields) -> Mode:
@@ -430,3 +488,73 @@ def _number(fields: Fields, name: str, least: int, most: int) -> int | None:
 def _require(name: str, known: Collection[str], what: str) -> None:
     if name not in known:
         raise InputError(f"{name[:80]!r} is no {what}")
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A field of a request in a form: the name that it has there, and its values there and back.
+
+    Attributes:
+        read: None: it was not given, and the default holds.
+    """
+
+    shown: str
+    read: Callable[[Fields], Any]
+    texts: Callable[[Any], list[str]] = lambda value: [] if value in {None, ""} else [f"{value}"]
+
+
+def _input(name: str) -> Input:
+    return Input(name, lambda fields: _one(fields, name) or None)
+
+
+def _count_of(name: str, most: int) -> Input:
+    return Input(
+        name,
+        lambda fields: _number(fields, name, 1, most),
+        lambda value: [] if value is None else [f"{value:g}"],
+    )
+
+
+# By the name of a request's field.
+INPUTS: Mapping[str, Input] = {
+    "arms": Input("target", lambda fields: tuple(dict.fromkeys(fields.get("target", ()))), list),
+    "target": _input("target"),
+    "name": _input("experiment"),
+    "path": Input("path", _path),
+    "connections": _count_of("connections", CONNECTIONS_MAX),
+    "rate": _count_of("rate", RATE_MAX),
+    "blocks": _count_of("blocks", BLOCKS_MAX),
+    "duration": _count_of("duration", DURATION_MAX_S),
+    "over": Input("over", _axis),
+    "levels": Input("levels", _levels, lambda value: [LEVELS.text(value)] if value else []),
+    "knobs": _input("knobs"),
+    "keepalive": Input(
+        "close", lambda fields: not _one(fields, "close"), lambda value: [] if value else ["yes"]
+    ),
+    "verify": Input(
+        "verify", lambda fields: bool(_one(fields, "verify")), lambda value: ["yes"] * value
+    ),
+    "quick": Input(
+        "mode",
+        lambda fields: _mode_of(fields) is Mode.QUICK,
+        lambda value: ["quick" if value else "standard"],
+    ),
+    "standard": Input(
+        "mode",
+        lambda fields: _mode_of(fields) is Mode.STANDARD,
+        lambda value: ["standard" if value else "quick"],
+    ),
+}
+
+# Kinds whose form accepts a command and a URL of the user's.
+OWN_TARGETS = (ComparisonRequest, SweepRequest, ProfileRequest)
+
+# By kind of request the fields that its form has; others are kept beside them, as words.
+FORMS: Mapping[str, tuple[str, ...]] = {
+    "compare": ("arms", "path", "connections", "rate", "blocks", "keepalive", "quick"),
+    "sweep": ("arms", "over", "levels", "path", "connections", "keepalive", "quick"),
+    "profile": ("arms", "path", "connections", "rate", "duration", "keepalive"),
+    "tune": ("target", "knobs", "path", "connections", "rate", "standard"),
+    "explain": ("target", "path", "connections", "rate", "verify"),
+    "run": ("name", "quick"),
+}

@@ -3,6 +3,7 @@
 import datetime as dt
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from itertools import dropwhile
 from pathlib import Path
 from urllib.parse import parse_qs
 
@@ -11,16 +12,17 @@ from starlette.requests import Request
 from jissoku.design.sampling_plan import MINUTES_MAX
 from jissoku.errors import InputError
 from jissoku.measure.selection import folder_for
-from jissoku.records.run_folder import is_experiment, run_folders, run_key
-from jissoku.request import ComparisonRequest, from_argv
-from jissoku.ui.forms import WORD, Choices, JobRequest, catalogue, form_values, read_form
+from jissoku.model import Axis
+from jissoku.records.run_folder import DOCUMENTS, is_experiment, run_folders, run_key
+from jissoku.request import from_argv
+from jissoku.ui.analyses import analysis_in
+from jissoku.ui.forms import FORMS, WORD, Choices, JobRequest, catalogue, form_values, read_form
 from jissoku.ui.job_progress import Position, Progress, job_times, log_end, read_position
 from jissoku.ui.jobs import Job, JobServices, log_file
 from jissoku.ui.page_data import job_data, jobs_data
 from jissoku.ui.quiet import Look
 from jissoku.ui.render import Fields, Page, PageError, Site
 
-KINDS = ("compare", "run", "explain")
 # Of pages to be published, below the folder of the queue, in which no run is looked for.
 PUBLISHED = "published"
 PATHS = ("/", "/42", "/files/1k.bin", "/files/10k.bin", "/files/100k.bin", "/delay?ms=10")
@@ -29,15 +31,18 @@ PATHS = ("/", "/42", "/files/1k.bin", "/files/10k.bin", "/files/100k.bin", "/del
 def forms(site: Site, request: Request) -> Page:
     """The forms; values of the address are filled in."""
     values: dict[str, list[str]] = parse_qs(request.url.query)
-    problem = ""
+    kind, problem = "compare", ""
     try:
-        if WORD in values:
-            asked = from_argv(values.pop(WORD))
-            filled = form_values(asked) if isinstance(asked, ComparisonRequest) else {}
-            values = filled | values
+        if words := values.pop(WORD, []):
+            asked, kind = from_argv(words), words[0]
+            values = form_values(asked) | values
     except InputError as error:
         problem = str(error)
-    return _forms(site, values, problem)
+    filled: dict[str, Fields] = {kind: values}
+    if "explain" in values:
+        workload = {name: values[name] for name in FORMS["explain"] if name in values}
+        filled["explain"] = workload | {"target": values["explain"]}
+    return _forms(site, filled, problem)
 
 
 def start(site: Site, request: Request, fields: Fields) -> Page | str:
@@ -58,7 +63,7 @@ def start(site: Site, request: Request, fields: Fields) -> Page | str:
             return Page("confirm.html.j2", confirmed)
         job = _add(services, asked, folder)
     except InputError as error:
-        return _forms(site, fields, str(error))
+        return _forms(site, {kind: fields}, str(error))
     return f"/jobs/{job.id}"
 
 
@@ -92,7 +97,8 @@ def job(site: Site, request: Request) -> Page:
         "starts": times.starts_text(dt.datetime.now(dt.UTC)) if times else "",
         "command": shlex.join(("jissoku", *found.arguments)),
         "log": "" if found.is_waiting else log_end(log_file(services.queue, found)),
-        "runs": _runs(folder) if verb in KINDS else [],
+        "runs": _runs(folder) if verb in FORMS else [],
+        "analysis": next(filter(None, (analysis_in(folder, name) for name in DOCUMENTS)), None),
         "is_experiment": is_experiment(folder),
     }
     return Page("job.html.j2", values, lambda: job_data(found, times, progress))
@@ -170,26 +176,36 @@ def _choices(site: Site, kind: str) -> Choices:
     return Choices(
         targets={recipe.name for recipe in known.available},
         experiments=[name for name, _, _ in known.experiments],
+        knobs={one.name: [knob.name for knob in one.knob] for one in known.available},
         allows_commands=_services(site).allows_commands,
         folders={run.row.run: run.folder for run in runs},
         roots=[str(root) for root in site.runs.roots if root.is_dir()],
     )
 
 
-def _forms(site: Site, values: Mapping[str, Sequence[str]], problem: str) -> Page:
-    known, others = catalogue(), values.get(WORD, ())[1:]
-    has_targets = any(one in {"--group", "--cmd", "--url"} for one in others)
+def _forms(site: Site, filled: Mapping[str, Fields], problem: str) -> Page:
+    """The forms, some of them filled in, by kind."""
+    known, asked = catalogue(), filled.get("compare", {})
+    has_targets = bool({"--group", "--cmd", "--url"} & {*asked.get(WORD, ())})
+    others = {kind: _options(values.get(WORD, ())) for kind, values in filled.items()}
     shown = {
         "known": known,
-        "chosen": values.get("target") or (() if has_targets else known.defaults),
-        "values": values,
-        "others": shlex.join(others),
+        "chosen": asked.get("target") or (() if has_targets else known.defaults),
+        "filled": filled,
+        "others": {kind: shlex.join(words) for kind, words in others.items()},
         "problem": problem,
+        "tunable": [one for one in known.available if one.knob],
+        "axes": [str(axis) for axis in Axis],
         "paths": PATHS,
         "minutes": MINUTES_MAX,
         "allows_commands": _services(site).allows_commands,
     }
     return Page("start.html.j2", shown, status=400 if problem else 200)
+
+
+def _options(words: Sequence[str]) -> list[str]:
+    """The words of a command without its name and its targets, which come first."""
+    return list(dropwhile(lambda word: not word.startswith("-"), words))
 
 
 def _runs(folder: Path) -> list[tuple[str, str]]:

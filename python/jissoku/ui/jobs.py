@@ -79,6 +79,7 @@ class JobQueue:
         self.folder = root / FOLDER
         self._file = self.folder / "queue.json"
         self._owned: int | None = None
+        self._port = 0
         self.changed = Condition()
         self._jobs: dict[str, Job] = {}
         if self._file.is_file():
@@ -175,12 +176,22 @@ class JobQueue:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            port = os.read(descriptor, 5).decode(errors="replace")
             os.close(descriptor)
+            how = f"`jissoku ui --port {port}` prints a link to them" if port else "or end it"
             raise InputError(
-                f"another `jissoku ui` has the queue of {self.folder.parent}: use its pages, or end"
-                " it"
+                f"another `jissoku ui` has the queue of {self.folder.parent}: use its pages, {how}"
             ) from None
         self._owned = descriptor
+        self.served_at(self._port)
+
+    def served_at(self, port: int) -> None:
+        """Lets those who find the queue taken know where its pages are."""
+        self._port = port
+        if self._owned is not None:
+            with suppress(OSError):
+                os.truncate(self._owned, 0)
+                os.pwrite(self._owned, str(port or "").encode(), 0)
 
     def _replace(self, jobs: dict[str, Job]) -> None:
         """Writes the whole queue at once, and then has it; the lock of `changed` is held."""

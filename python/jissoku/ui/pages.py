@@ -39,6 +39,7 @@ from jissoku.report.history import (
     with_key,
 )
 from jissoku.ui import page_data
+from jissoku.ui.analyses import content, data as analyses_data, record_data
 from jissoku.ui.forms import (
     CAMPAIGNS,
     CAMPAIGNS_MAX,
@@ -50,7 +51,7 @@ from jissoku.ui.forms import (
 from jissoku.ui.quiet import Look
 from jissoku.ui.render import Fields, Page, PageError, Site, is_json_requested, json_response
 from jissoku.ui.run_index import RunIndex, experiment_folder, found_experiments
-from jissoku.ui.runs_table import page_of, read_query, runs_found
+from jissoku.ui.runs_table import SERIES, page_of, read_query, runs_found
 from jissoku.ui.watched_servers import shown
 
 # Links to the runs of a series.
@@ -81,7 +82,11 @@ def runs(site: Site, request: Request) -> Page:
         return replace(query, sort=name, is_ascending=turned, after="").url
 
     machines = {one.row.machine: one.row.machine_text for one in listed}
+    above = {run.row.run: str(Path(run.folder).parent) for run in found.runs}
+    has_series = any(run.row.verb in SERIES for run in found.runs)
+    analyses = {str(one.folder): one for one in site.runs.analyses()} if has_series else {}
     values = {
+        "series": {key: analyses[folder] for key, folder in above.items() if folder in analyses},
         "query": query,
         "page": found,
         "sorted_by": sorted_by,
@@ -156,6 +161,40 @@ def experiment(site: Site, request: Request) -> Page | Response:
     known = next(one for one in every if one.folder == folder)
     values = {"known": known, "report": report}
     return Page("experiment_page.html.j2", values, dict, lists_runs=True)
+
+
+def analyses(site: Site, _: Request) -> Page:
+    """Every explanation, tuning and profile, newest first."""
+    found = site.runs.analyses()
+    return Page("analyses.html.j2", {"analyses": found}, lambda: analyses_data(found))
+
+
+def analysis(site: Site, request: Request) -> Page:
+    """The report of one of them, and the runs that belong to it."""
+    key = request.path_params["key"]
+    found = next((one for one in site.runs.analyses() if one.key == key), None)
+    if found is None:
+        raise PageError("Not found", "There is no explanation, tuning or profile here.", 404)
+    problem, report = found.problem, ""
+    if not problem:
+        try:
+            report = content(found, site.draw)
+        except InputError as error:
+            problem = str(error)
+    above = str(found.folder)
+    values = {
+        "found": found,
+        "problem": problem,
+        "report": report,
+        "is_text": not isinstance(report, Markup),
+        "again": found.request and RerunForm(found.request),
+        "runs": [
+            run
+            for run in site.runs.headers()
+            if above in {run.folder, str(Path(run.folder).parent)}
+        ],
+    }
+    return Page("analysis.html.j2", values, None if problem else lambda: record_data(found))
 
 
 def diff(site: Site, request: Request) -> Page:

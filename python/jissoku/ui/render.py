@@ -20,11 +20,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
 from jissoku.errors import JissokuError
+from jissoku.measure.reports import DrawFlameGraph
 from jissoku.report import page, svg
 from jissoku.report.format import TIMES, clean, to_json
 from jissoku.report.history import KEY_LENGTH, day, multiple, percent, shown_arms
 from jissoku.report.tables import days_table
-from jissoku.request import ComparisonRequest
 from jissoku.ui.forms import RerunForm
 from jissoku.ui.guard import SESSION, Access
 from jissoku.ui.jobs import JobServices
@@ -87,12 +87,19 @@ def static_files() -> dict[str, tuple[bytes, str]]:
     return {name: (text.encode(), kind) for name, (text, kind) in texts.items()}
 
 
+def no_flame_graph(lines: str, title: str, count_name: str, alone: bool) -> str:  # noqa: FBT001
+    """Where none are drawn."""
+    del lines, title, count_name, alone
+    return ""
+
+
 @dataclass(slots=True, kw_only=True)
 class Site:
     """What all pages work on, and how they are answered.
 
     Attributes:
         jobs: What starts and changes something; None: the pages are read-only.
+        draw: Draws flame graphs.
     """
 
     runs: RunIndex
@@ -100,6 +107,7 @@ class Site:
     streams: Streams = field(default_factory=Streams)
     servers: Sequence[WatchedServer] = ()
     jobs: JobServices | None = None
+    draw: DrawFlameGraph = no_flame_graph
     _environment: Environment = field(init=False)
 
     def __post_init__(self) -> None:
@@ -224,4 +232,4 @@ def json_link(request: Request) -> str:
 
 def _may_start(form: RerunForm, *, allows_commands: bool) -> bool:
     is_allowed = allows_commands or not form.is_local
-    return isinstance(form.request, ComparisonRequest) and form.is_complete and is_allowed
+    return form.has_form and form.is_complete and is_allowed

@@ -17,6 +17,7 @@ from jissoku.model.history import IndexedRun, MachineDay, RunDifference, RunRows
 from jissoku.records.run_folder import is_experiment, is_finished
 from jissoku.system.background import enter_idle_class
 from jissoku.system.measurement_lock import is_measuring
+from jissoku.ui.analyses import Analysis, found_analyses
 from jissoku.ui.runs_table import ListedRun, listed_run
 
 Found = TypeVar("Found")
@@ -209,6 +210,10 @@ class RunIndex:
         self._looked: float | None = None
         self._listed: tuple[tuple[IndexedRun, ...], tuple[ListedRun, ...]] | None = None
         self.notes: tuple[str, ...] = ()
+
+    def analyses(self) -> list[Analysis]:
+        """Explanations, tunings and profiles, newest first."""
+        return found_analyses(self.roots, self._cache)
 
     def left(self) -> Indexing | None:
         """Which runs are not among those that the other methods return; None: all are."""

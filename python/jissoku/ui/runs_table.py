@@ -2,12 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlencode
 
 from jissoku.model.history import IndexedRun, RunRow
 from jissoku.report.history import shown_arms
 
 PAGE_ROWS = 50
+
+# Commands with several runs for one answer, which are listed together.
+SERIES = {"tune", "bisect"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,11 @@ class ListedRun:
     @property
     def row(self) -> RunRow:
         return self.run.row
+
+    @property
+    def group(self) -> str:
+        """The folder of the runs of one tuning or bisection; of another run its key."""
+        return str(Path(self.run.folder).parent) if self.row.verb in SERIES else self.row.run
 
 
 # Columns that a list can be sorted by.
@@ -69,10 +78,14 @@ class RunQuery:
 class RunPage:
     """A page of the list, and the count of runs that the query finds on all pages.
 
-    `next_after` is the key that the next page begins after; empty on the last one.
+    Attributes:
+        runs: One of each row.
+        others: By the key of such a run the others of its row, by name of their folders.
+        next_after: The key that the next page begins after; empty on the last one.
     """
 
     runs: tuple[IndexedRun, ...]
+    others: Mapping[str, Mapping[str, IndexedRun]]
     count: int
     next_after: str
 
@@ -110,11 +123,20 @@ def runs_found(runs: Sequence[ListedRun], query: RunQuery) -> list[ListedRun]:
 
 def page_of(found: Sequence[ListedRun], query: RunQuery) -> RunPage:
     """The part of the runs found that a page shows. A key that is gone leads to the first page."""
-    keys = [one.row.run for one in found]
-    first = keys.index(query.after) + 1 if query.after in keys else 0
-    shown = tuple(one.run for one in found[first : first + PAGE_ROWS])
-    is_last = first + PAGE_ROWS >= len(found)
-    return RunPage(runs=shown, count=len(found), next_after="" if is_last else shown[-1].row.run)
+    groups: dict[str, list[IndexedRun]] = {}
+    for one in found:
+        groups.setdefault(one.group, []).append(one.run)
+    rows = list(groups.values())
+    places = {run.row.run: index for index, row in enumerate(rows) for run in row}
+    first = places.get(query.after, -1) + 1
+    shown = rows[first : first + PAGE_ROWS]
+    is_last = first + PAGE_ROWS >= len(rows)
+    return RunPage(
+        runs=tuple(row[0] for row in shown),
+        others={row[0].row.run: {Path(one.folder).name: one for one in row[1:]} for row in shown},
+        count=len(found),
+        next_after="" if is_last else shown[-1][0].row.run,
+    )
 
 
 def listed_run(run: IndexedRun) -> ListedRun:

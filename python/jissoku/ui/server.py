@@ -6,7 +6,6 @@ import gzip
 import ipaddress
 import os
 import signal
-import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
@@ -26,15 +25,16 @@ from starlette.types import ASGIApp, ExceptionHandler
 
 import jissoku
 from jissoku.errors import InputError, JissokuError
+from jissoku.measure.reports import DrawFlameGraph
 from jissoku.request.options import option
 from jissoku.system.background import background_cores, call_in_idle_class, registered_viewer
 from jissoku.system.cores import available_cores, pin_process
 from jissoku.system.measurement_lock import load_seconds_left
-from jissoku.ui import job_pages, pages
+from jissoku.ui import fresh_links, job_pages, pages
 from jissoku.ui.guard import Access, Guard
 from jissoku.ui.jobs import COMMAND, JobQueue, JobServices, Runner
 from jissoku.ui.quiet import ENCODINGS, Quiet, Streams
-from jissoku.ui.render import PageError, Site, static_files
+from jissoku.ui.render import PageError, Site, no_flame_graph, static_files
 from jissoku.ui.run_index import Indexer, RunIndex
 from jissoku.ui.watched_servers import WatchedServer
 
@@ -49,6 +49,8 @@ PAGES = {
     **{f"/runs/{{key}}/report.{kind}": pages.run_report for kind in pages.REPORT_TYPES},
     "/runs/{key}/experiment": pages.experiment,
     "/experiments": pages.experiments,
+    "/analyses": pages.analyses,
+    "/analyses/{key}": pages.analysis,
     "/diff": pages.diff,
     "/targets": pages.targets,
     "/target": pages.target,
@@ -83,7 +85,7 @@ def application(site: Site) -> ASGIApp:
         access = site.access
         session = access.enter(request.query_params.get("token", ""))
         if session is None:
-            used = "This link has been used or is of an earlier start: see the terminal.\n"
+            used = "This link has been used, or is of an earlier start: `jissoku ui` prints one.\n"
             return PlainTextResponse(used, 403)
         response = RedirectResponse("/", 303)
         response.set_cookie(access.cookie, session, httponly=True, samesite="strict", path="/")
@@ -134,9 +136,6 @@ async def _static(content: bytes, small: bytes, kind: str, request: Request) -> 
 # Forms are small.
 BODY_SIZE_MAX = 64 << 10
 
-# Of an abstract Unix socket (unix(7)), before the address that the pages listen on.
-NAME = "jissoku-ui-"
-
 
 class UiConfig(msgspec.Struct, frozen=True, kw_only=True):
     """What is served, and where; new runs go to the first of the roots.
@@ -154,6 +153,7 @@ class UiConfig(msgspec.Struct, frozen=True, kw_only=True):
             class, and all of this process on the load generator's cores.
         cache: Of the index; None: the user's cache.
         check: As in `JobServices`.
+        draw: Draws flame graphs.
         command: The program that gets a job's arguments.
     """
 
@@ -168,6 +168,7 @@ class UiConfig(msgspec.Struct, frozen=True, kw_only=True):
     is_background: bool = False
     cache: Path | None = None
     check: Callable[[Sequence[str]], None] = lambda _: None
+    draw: DrawFlameGraph = no_flame_graph
     command: Sequence[str] = COMMAND
 
 
@@ -188,19 +189,19 @@ def pages_in_thread(config: UiConfig) -> Iterator[str]:
             # Known before this process leaves some of them: jobs may use all.
             runner = Runner(queue, config.command, available_cores())
             jobs = JobServices(queue, runner, root, config.check, config.allows_commands)
+        own = None
         if config.port:
-            # Among all pages of this network namespace: of two that start at the same instant both
-            # find the port free, and bind it with SO_REUSEPORT.
-            own = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
             with _address_errors(listen):
-                own.bind(f"\0{NAME}{listen}")
+                own = stack.enter_context(fresh_links.reserved(listen))
         stack.enter_context(registered_viewer())
         if config.is_background:
             stack.enter_context(pin_process(background_cores()))
         access, streams = Access(where), Streams(load_seconds_left)
         indexer = Indexer(config.cache, is_background=config.is_background)
         runs = RunIndex(config.roots, config.cache, indexer)
-        site = Site(runs=runs, access=access, streams=streams, servers=servers, jobs=jobs)
+        site = Site(
+            runs=runs, access=access, streams=streams, servers=servers, jobs=jobs, draw=config.draw
+        )
         app = application(site)
         server = jissoku.serve_in_thread(app, listen=listen, body_size_max=BODY_SIZE_MAX)
         with _address_errors(listen):
@@ -210,10 +211,34 @@ def pages_in_thread(config: UiConfig) -> Iterator[str]:
         stack.callback(server.__exit__, None, None, None)
         stack.callback(streams.closing.set)
         access.port = live.port
+        if own is None:
+            own = stack.enter_context(fresh_links.reserved(f"{where}:{live.port}"))
         if jobs is not None:
+            jobs.queue.served_at(live.port)
             stack.enter_context(jobs.runner)
         stack.enter_context(indexer)
-        yield f"{live.url}/enter?token={access.token}"
+
+        def opened() -> fresh_links.Opened:
+            link = f"{live.url}/enter?token={access.token}"
+            return fresh_links.Opened(link, fresh_links.folders(config.roots))
+
+        stack.enter_context(fresh_links.answering(own, opened))
+        yield opened().link
+
+
+def link_of_running(config: UiConfig) -> str:
+    """A fresh link to the pages of these folders, if this user has them open; else empty.
+
+    InputError: the pages at this address are of other folders.
+    """
+    listen = f"{_address(config.listen)}:{config.port}"
+    found = fresh_links.ask(listen) if config.port else None
+    if found is not None and found.roots != fresh_links.folders(config.roots):
+        raise InputError(
+            f"{listen} has the pages of {', '.join(found.roots)}: name another port with --port,"
+            " or 0 for a free one"
+        )
+    return found.link if found else ""
 
 
 def serve_pages(config: UiConfig, announce: Callable[[str], None]) -> None:

@@ -11,6 +11,7 @@ from jissoku.ui import forms, job_pages
 from tests.ui.in_browser.page import NARROW, WIDE, Open, check_page, path_of
 from tests.ui.measurement import Measured, event, trial, wait_for
 from tests.ui.suspicion import record
+from tests.ui.test_analyses import ASKED, write_analyses
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 
@@ -105,7 +106,8 @@ def test_missing_targets_are_listed_with_what_adds_them(
     page.get_by_text("Not here (1)").click()
     assert page.locator("dl.targets dt").all_inner_texts() == ["go"]
     assert page.locator("dl.targets code").all_inner_texts() == ["apt-get install go"]
-    assert page.get_by_label("jissoku", exact=True).count() == 1
+    form = page.locator("#compare")
+    assert form.get_by_label("jissoku", exact=True).count() == 1
     assert page.get_by_label("go", exact=True).count() == 0
 
 
@@ -151,6 +153,30 @@ def test_a_cost_is_explained_from_its_run(opened: Open, live: Measured) -> None:
     assert command.endswith(" go --verify")
     live.say("exit 0")
     page.get_by_text("Finished.").wait_for()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("view", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_analyses_are_read_and_measured_again(
+    opened: Open, live: Measured, scheme: str, view: dict[str, int]
+) -> None:
+    write_analyses(live.root)
+    page = opened("/analyses", color_scheme=scheme, viewport=view)
+    for verb in ("explain", "tune", "profile"):
+        check_page(page)
+        row = page.locator("tbody tr", has_text=verb).filter(has_not_text="this version reads")
+        row.locator("th a").click()
+        page.wait_for_url("**/analyses/*")
+        check_page(page)
+        page.get_by_role("link", name="Measure again").click()
+        page.wait_for_url(f"**/start?*#{verb}")
+        page.locator(f"#{verb}").get_by_role("button").click()
+        assert f"jissoku {' '.join(ASKED[verb].split()[:2])}" in command_of(page).replace(
+            f" --out={live.queued(path_of(page)).folder}", ""
+        )
+        live.say("exit 0")
+        page.get_by_text("Finished.").wait_for()
+        page.get_by_role("link", name="Analyses").click()
 
 
 def test_runs_that_are_not_comparable_say_why_and_what_would_answer(

@@ -19,12 +19,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
 # By the second key, after `g`.
 PLACES = {
     "s": "start", "q": "jobs", "e": "experiments", "t": "targets", "b": "board", "c": "changes",
-    "m": "machines", "v": "servers", "r": "",
+    "m": "machines", "v": "servers", "a": "analyses", "r": "",
 }  # fmt: skip
 
 PAGES = [
     "/", "/start", "/jobs", "/experiments", "/targets", "/target?name=nginx-tuned", "/board",
-    "/changes", "/machines", "/servers",
+    "/changes", "/machines", "/servers", "/analyses",
 ]  # fmt: skip
 
 
@@ -97,8 +97,9 @@ def test_a_run_is_opened_and_keys_are_listed_by_keyboard(opened: Open) -> None:
 
 def test_a_comparison_is_started_watched_and_read(opened: Open, live: Measured) -> None:
     page = opened("/start?target=go")
-    page.get_by_label("go", exact=True).uncheck()
-    page.get_by_label("jissoku", exact=True).check()
+    form = page.locator("#compare")
+    form.get_by_label("go", exact=True).uncheck()
+    form.get_by_label("jissoku", exact=True).check()
     page.get_by_role("button", name="Compare", exact=True).click()
     page.wait_for_url("**/jobs/*")
     with live.saying() as say:

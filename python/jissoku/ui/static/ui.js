@@ -61,7 +61,7 @@
       rows[0].closest("form").requestSubmit();
     }
   }
-  var places = { r: "/", t: "/targets", b: "/board", c: "/changes", m: "/machines", s: "/start", q: "/jobs", e: "/experiments", v: "/servers" };
+  var places = { r: "/", t: "/targets", b: "/board", c: "/changes", m: "/machines", s: "/start", q: "/jobs", e: "/experiments", a: "/analyses", v: "/servers" };
   var keys = {
     "/": function () { var box = document.getElementById("search"); if (box) { box.focus(); } },
     j: function () { move(1); }, k: function () { move(-1); }, x: select, c: compare,

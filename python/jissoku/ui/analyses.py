@@ -1,0 +1,185 @@
+"""Explanations, tunings and profiles below the folders of runs: a list, and a page for each.
+
+They are found by the names of their files, and by a key that is no path.
+"""
+
+import datetime as dt
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from markupsafe import Markup
+
+from jissoku.errors import InputError
+from jissoku.measure.history import documents
+from jissoku.measure.reports import DrawFlameGraph, profile_page
+from jissoku.model import TuningResult
+from jissoku.model.explanation import Explanation, FindingScope
+from jissoku.model.wording import join_names
+from jissoku.records import files, read_profiles
+from jissoku.records.run_folder import EXPLANATION_FILE, PROFILES_FILE, TUNING_FILE
+from jissoku.report import page, tuning_to_text
+from jissoku.report.explanation import explanation_to_text, headline
+from jissoku.report.format import duration
+from jissoku.request import AnyRequest
+
+Record = TypeVar("Record")
+
+# Rows at hand; one is read again when its file has changed.
+ROWS_KEPT = 1024
+
+VERBS = {EXPLANATION_FILE: "explain", TUNING_FILE: "tune", PROFILES_FILE: "profile"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Analysis:
+    """One of them; `problem` is why its record cannot be read.
+
+    Attributes:
+        targets: Names, with a comma between two.
+        result: A sentence.
+        request: What was asked; None: its record does not say.
+    """
+
+    key: str
+    folder: Path
+    document: str
+    written_utc: str
+    targets: str = ""
+    path: str = ""
+    result: str = ""
+    request: AnyRequest | None = None
+    problem: str = ""
+
+    @property
+    def verb(self) -> str:
+        return VERBS[self.document]
+
+    @property
+    def url(self) -> str:
+        return f"/analyses/{self.key}"
+
+
+def key_of(folder: Path | str) -> str:
+    return hashlib.sha256(str(folder).encode(errors="surrogateescape")).hexdigest()[:16]
+
+
+def found_analyses(roots: Sequence[Path], cache: Path | None) -> list[Analysis]:
+    """All of them, newest first."""
+    found = documents([root for root in roots if root.is_dir()], cache)
+    rows = [one for folder, name in found if (one := analysis_in(Path(folder), name)) is not None]
+    return sorted(rows, key=lambda one: (one.written_utc, one.key), reverse=True)
+
+
+def analysis_in(folder: Path, document: str) -> Analysis | None:
+    """What a file of a folder says; None if it has just gone."""
+    try:
+        changed_ns = (folder / document).stat().st_mtime_ns
+    except OSError:
+        return None
+    return _read(folder, document, changed_ns)
+
+
+@lru_cache(maxsize=ROWS_KEPT)
+def _read(folder: Path, document: str, changed_ns: int) -> Analysis:
+    written = dt.datetime.fromtimestamp(changed_ns // 10**9, dt.UTC).isoformat()
+    bare = Analysis(key=key_of(folder), folder=folder, document=document, written_utc=written)
+    try:
+        return replace(bare, **READERS[document](folder))
+    except InputError as error:
+        return replace(bare, problem=str(error))
+
+
+def _explanation(folder: Path) -> Explanation:
+    return _loaded(folder, EXPLANATION_FILE, Explanation)
+
+
+def _tuning(folder: Path) -> TuningResult:
+    return _loaded(folder, TUNING_FILE, TuningResult)
+
+
+def _loaded(folder: Path, name: str, kind: type[Record]) -> Record:
+    found = files.load(folder / name, kind)
+    if found is None:
+        raise InputError(f"{folder} has no {name} any more")
+    return found
+
+
+def _of_explanation(folder: Path) -> dict[str, Any]:
+    found = _explanation(folder)
+    causes = [one.name for one in found.findings if one.scope is FindingScope.SERVER]
+    result = f"Causes: {join_names(causes)}." if causes else "No cause found."
+    if found.verification is not None:
+        result += f" {headline(found.verification)}"
+    return {
+        "targets": found.target, "path": found.path, "result": result, "request": found.request,
+    }  # fmt: skip
+
+
+def _of_tuning(folder: Path) -> dict[str, Any]:
+    found = _tuning(folder)
+    return {
+        "targets": found.target, "path": found.path, "result": headline(found),
+        "request": found.request,
+    }  # fmt: skip
+
+
+def _of_profiles(folder: Path) -> dict[str, Any]:
+    found = read_profiles(folder)
+    if not found:
+        raise InputError(f"{folder} has no complete profile")
+    costs = [f"{duration(one.cpu_ns_per_request)} for {one.target}" for one in found]
+    return {
+        "targets": ", ".join(one.target for one in found),
+        "path": found[0].workload.path,
+        "result": f"CPU time per request: {join_names(costs)}.",
+        "request": found[0].request,
+    }
+
+
+READERS: Mapping[str, Callable[[Path], dict[str, Any]]] = {
+    EXPLANATION_FILE: _of_explanation,
+    TUNING_FILE: _of_tuning,
+    PROFILES_FILE: _of_profiles,
+}
+
+
+def content(found: Analysis, draw: DrawFlameGraph) -> Markup | str:
+    """The report, made from the record: a part of a page, or text."""
+    if found.document == PROFILES_FILE:
+        return page.content(profile_page(found.folder, draw))
+    if found.document == TUNING_FILE:
+        return tuning_to_text(_tuning(found.folder))
+    explanation = _explanation(found.folder)
+    tuned = explanation.verification
+    return explanation_to_text(explanation) + (f"\n{tuning_to_text(tuned)}" if tuned else "")
+
+
+def data(found: Sequence[Analysis]) -> dict[str, object]:
+    """What a list shows, as plain values."""
+    return {
+        "analyses": [
+            {
+                "command": one.verb,
+                "written_utc": one.written_utc,
+                "targets": one.targets,
+                "path": one.path,
+                "result": one.result,
+                "problem": one.problem,
+                "folder": str(one.folder),
+                "key": one.key,
+            }
+            for one in found
+        ]
+    }
+
+
+def record_data(found: Analysis) -> dict[str, object]:
+    """The record itself: of profiles one for each target."""
+    text = (found.folder / found.document).read_bytes()
+    lines = text.splitlines() if found.document == PROFILES_FILE else [text]
+    return {"records": [msgspec.json.decode(line) for line in lines]}
