@@ -10,13 +10,12 @@ from tests.serving.server_process import Start
 from tests.serving.test_failure_matrix import Gateway
 
 
-@pytest.mark.parametrize("sharing", ["", "single-flight = true"])
 @pytest.mark.parametrize(
     ("times", "failures"),
     [("deadline = '200ms'", 1), ("deadline = '60s'\nsoft-deadline = '10ms'", 0)],
 )
 def test_a_part_without_a_response_at_the_deadline_counts_against_its_server(
-    tmp_path: Path, start: Start, times: str, failures: int, sharing: str
+    tmp_path: Path, start: Start, times: str, failures: int
 ) -> None:
     is_over = threading.Event()
     with Origin("hangs", held_until(is_over)) as hanging, Origin("good") as good:
@@ -29,7 +28,6 @@ def test_a_part_without_a_response_at_the_deadline_counts_against_its_server(
             [[route]]
             path = "/home"
             gather = {{ late = "app:/", soon = "other:/" }}
-            {sharing}
             {times}
         """
         gateway = Gateway(tmp_path, start, text)
@@ -42,10 +40,9 @@ def test_a_part_without_a_response_at_the_deadline_counts_against_its_server(
         is_over.set()
 
 
-@pytest.mark.parametrize("sharing", ["", "single-flight = true"])
 @pytest.mark.parametrize(("size", "status"), [("1000", 503), ("100KiB", 200)])
 def test_a_worker_holds_no_more_than_it_may(
-    tmp_path: Path, start: Start, size: str, status: int, sharing: str
+    tmp_path: Path, start: Start, size: str, status: int
 ) -> None:
     with Origin("a", lambda _: (200, "x" * 2000)) as origin:
         text = f"""
@@ -55,7 +52,6 @@ def test_a_worker_holds_no_more_than_it_may(
             [[route]]
             path = "/home"
             gather = {{ one = "app:/" }}
-            {sharing}
         """
         gateway = Gateway(tmp_path, start, text)
         assert gateway.ask("/home") == (status, False, "1" if status == 503 else None)

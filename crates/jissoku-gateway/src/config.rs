@@ -43,7 +43,7 @@ pub struct Gateway {
 }
 
 /// How one request is forwarded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forwarding {
     /// The index of its upstream.
     pub upstream: usize,

@@ -5,18 +5,12 @@
 //! pure state.
 
 mod answer;
-mod flight_key;
-mod flights;
-mod form_choice;
 mod gathering;
 mod part_error;
 mod request;
 mod state;
 
 pub(crate) use answer::write;
-pub(crate) use flight_key::FlightKey;
-pub(crate) use flights::{FlightState, Flights};
-pub(crate) use form_choice::FormChoice;
 pub use gathering::GatherRoute;
 pub(crate) use gathering::{Gathering, LostGathering, PartState};
 pub(crate) use part_error::error_of;

@@ -4,7 +4,6 @@ mod bodies;
 mod client_end;
 mod connections;
 mod events;
-mod flights;
 mod gather;
 mod hedge;
 mod response;
@@ -36,7 +35,7 @@ use crate::diagnostics::Diagnostics;
 use crate::error_response;
 use crate::exchange::Exchange;
 use crate::failure::Fault;
-use crate::gather::{Flights, GatherState, LostGathering};
+use crate::gather::{GatherState, LostGathering};
 use crate::lost::Lost;
 use crate::ready::Ready;
 use crate::request::{Request, RequestState};
@@ -72,7 +71,6 @@ pub struct GatewayHandler {
     is_retired: bool,
     random: Random,
     gather: GatherState,
-    flights: Flights,
     /// Exchanges of requests that were dropped; they may have ended since.
     lost: Lost<Key>,
     lost_gatherings: Lost<LostGathering>,
@@ -108,7 +106,6 @@ impl GatewayHandler {
             spares_due_ns: None,
             is_retired: false,
             gather,
-            flights: Flights::default(),
             lost: Lost::default(),
             lost_gatherings: Lost::default(),
             now_ns: 0,

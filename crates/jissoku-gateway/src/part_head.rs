@@ -2,8 +2,6 @@
 
 use jissoku_http::response_reader::ResponseHead;
 
-use crate::slab::Key;
-
 /// The fields that a gathered response shows of a part.
 const SHOWN: [&str; 8] = [
     "cache-control",
@@ -21,16 +19,9 @@ const SHOWN: [&str; 8] = [
 pub(crate) struct PartHead {
     /// The fields of its response, until they are collected.
     pub(crate) fields: Option<Vec<(&'static str, String)>>,
-    /// The shared request that it is of, if several clients wait for it.
-    pub(crate) flight: Option<Key>,
 }
 
 impl PartHead {
-    /// Of a second copy of the request.
-    pub(crate) const fn for_copy(&self) -> Self {
-        Self { fields: None, flight: self.flight }
-    }
-
     pub(crate) fn keep(&mut self, head: &ResponseHead, bytes: &[u8]) {
         let shown = head.fields(bytes).filter_map(|(name, value)| {
             let known = SHOWN.iter().find(|known| name.eq_ignore_ascii_case(known.as_bytes()))?;

@@ -298,40 +298,9 @@ fn lines_are_sent_as_parts_end() {
 }
 
 #[test]
-fn events_are_sent_as_parts_end() {
-    play(&["/wait/a", "/ok/b"], "deadline = \"1h\"", |scene| {
-        let mut client = scene.ask("text/event-stream");
-        let start = read_until(&mut client, "\"path\":\"/ok/b\"}}\n\n");
-        assert!(start.contains("\r\nContent-Type: text/event-stream\r\n"), "{start}");
-        assert!(start.contains("\r\nCache-Control: no-store\r\n"), "{start}");
-        assert!(start.contains("\r\nevent: part\ndata: {\"id\":\"1\",\"status\":200"), "{start}");
-        assert!(!start.contains("\"id\":\"0\""), "{start}");
-        // The other part is answered after its event was read.
-        scene.servers.release();
-        let rest = read_to_end(&mut client);
-        let second = rest.find("event: part\ndata: {\"id\":\"0\",").expect("the other part");
-        let end = rest.find("event: end\nid: end\ndata: {\"complete\":true,").expect("the end");
-        assert!(second < end && rest.ends_with("}\n\n\r\n0\r\n\r\n"), "{rest}");
-    });
-}
-
-#[test]
-fn a_stream_of_events_that_has_ended_is_not_opened_again() {
-    play(&["/ok/a"], "", |scene| {
-        let again = |id: &str| {
-            let text = scene.get(&format!("text/event-stream\r\nLast-Event-ID: {id}"));
-            text.split("\r\n").next().expect("a status line").to_owned()
-        };
-        assert_eq!(again("end"), "HTTP/1.1 204 No Content");
-        assert_eq!(again("7"), "HTTP/1.1 200 OK");
-        assert!(scene.get("*/*\r\nLast-Event-ID: end").starts_with("HTTP/1.1 200 OK\r\n"));
-    });
-}
-
-#[test]
 fn the_route_says_the_form_if_the_client_does_not() {
-    play(&["/ok/a"], "form = \"event-stream\"", |scene| {
-        assert!(scene.get("*/*").contains("\r\nContent-Type: text/event-stream\r\n"));
+    play(&["/ok/a"], "form = \"ndjson\"", |scene| {
+        assert!(scene.get("*/*").contains("\r\nContent-Type: application/x-ndjson\r\n"));
         let text = scene.get("application/json");
         assert!(text.contains("\r\nContent-Type: application/json\r\n"), "{text}");
     });
@@ -342,9 +311,7 @@ fn a_slow_reader_gets_every_part() {
     // More than an answer may hold at once.
     let parts = vec!["/text/a"; 40];
     play(&parts, "deadline = \"1h\"\nparallel = 4", |scene| {
-        for form in ["application/x-ndjson", "text/event-stream"] {
-            check_slow_reader(&mut scene.ask(form));
-        }
+        check_slow_reader(&mut scene.ask("application/x-ndjson"));
     });
 }
 
@@ -371,18 +338,6 @@ fn parts_end_with_their_client() {
 }
 
 #[test]
-fn a_multipart_response_has_a_message_for_each_part() {
-    play(&["/ok/a", "/fail/b"], "", |scene| {
-        let text = scene.get("multipart/mixed");
-        let (_, rest) = text.split_once("multipart/mixed; boundary=").expect("its type");
-        let boundary = &rest[..32];
-        assert_eq!(text.matches(&format!("--{boundary}\r\n")).count(), 2, "{text}");
-        assert!(text.ends_with(&format!("--{boundary}--\r\n")), "{text}");
-        assert!(text.contains("\r\n\r\nHTTP/1.1 500 \r\n"), "{text}");
-    });
-}
-
-#[test]
 fn only_get_and_head_are_gathered() {
     play(&["/ok/a"], "", |scene| {
         let mut client = TcpStream::connect(&scene.address).expect("it listens");
@@ -400,32 +355,30 @@ fn only_get_and_head_are_gathered() {
 #[test]
 fn of_two_parts_that_a_worker_cannot_hold_together_one_fails() {
     let keys = "part-size-max = \"60MiB\"\nanswer-size-max = \"60MiB\"\ndeadline = \"1h\"";
-    for keys in [keys, &format!("{keys}\nsingle-flight = true")] {
-        play(&["/most/a"], keys, |scene| {
-            // In two languages, so that they are two requests in any case.
-            let languages = ["en", "ja"];
-            let clients = languages.map(|it| scene.ask(&format!("*/*\r\nAccept-Language: {it}")));
-            let (sender, texts) = channel();
-            thread::scope(|scope| {
-                for mut client in &clients {
-                    let sender = sender.clone();
-                    scope.spawn(move || {
-                        let mut text = String::new();
-                        client.read_to_string(&mut text).expect("it ends in order");
-                        sender.send(text).expect("the test waits");
-                    });
-                }
-                let text = texts.recv_timeout(PATIENCE).expect("one fails");
-                assert!(text.starts_with("HTTP/1.1 503 "), "{text}");
-                assert!(text.contains("\r\nRetry-After: 1\r\n"), "{text}");
-                assert!(text.contains("\"error\":\"proxy_internal_error\""), "{text}");
-                // The other one has not failed, and waits for the rest.
-                for client in &clients {
-                    // The first one has ended.
-                    let _ended = client.shutdown(Shutdown::Both);
-                }
-                assert_eq!(texts.recv_timeout(PATIENCE), Ok(String::new()));
-            });
+    play(&["/most/a"], keys, |scene| {
+        // In two languages, so that they are two requests in any case.
+        let languages = ["en", "ja"];
+        let clients = languages.map(|it| scene.ask(&format!("*/*\r\nAccept-Language: {it}")));
+        let (sender, texts) = channel();
+        thread::scope(|scope| {
+            for mut client in &clients {
+                let sender = sender.clone();
+                scope.spawn(move || {
+                    let mut text = String::new();
+                    client.read_to_string(&mut text).expect("it ends in order");
+                    sender.send(text).expect("the test waits");
+                });
+            }
+            let text = texts.recv_timeout(PATIENCE).expect("one fails");
+            assert!(text.starts_with("HTTP/1.1 503 "), "{text}");
+            assert!(text.contains("\r\nRetry-After: 1\r\n"), "{text}");
+            assert!(text.contains("\"error\":\"proxy_internal_error\""), "{text}");
+            // The other one has not failed, and waits for the rest.
+            for client in &clients {
+                // The first one has ended.
+                let _ended = client.shutdown(Shutdown::Both);
+            }
+            assert_eq!(texts.recv_timeout(PATIENCE), Ok(String::new()));
         });
-    }
+    });
 }

@@ -6,9 +6,7 @@
 
 mod collection;
 mod composition;
-mod event_stream;
 mod form;
-mod multipart;
 mod part;
 mod plan;
 mod shape;
@@ -16,9 +14,7 @@ mod template;
 
 pub use collection::{Collection, Effect};
 pub use composition::{compose_json, ndjson_end, ndjson_line};
-pub use event_stream::{END_EVENT_ID, end_event, part_event};
 pub use form::Form;
-pub use multipart::compose_multipart;
 pub use part::{PartError, PartResponse, PartResult};
 pub use plan::{PartPlan, Plan, PlanError, Quorum};
 pub use shape::Shape;

@@ -20,7 +20,7 @@ const DOUBLINGS_MAX: u32 = 6;
 
 /// What a route permits.
 #[expect(clippy::struct_excessive_bools, reason = "causes that are independent of each other")]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// Tries in all. Failed connects are not counted: they end with the servers.
     pub tries_max: u32,
@@ -37,7 +37,7 @@ pub struct RetryPolicy {
 }
 
 /// When a request is repeated whose method is not idempotent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnsafeMethods {
     /// If nothing was sent.
     #[default]

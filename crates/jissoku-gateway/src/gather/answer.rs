@@ -1,12 +1,7 @@
 //! The response to a client: as a whole, or part by part as these end.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher as _, Hasher as _};
-
 use jissoku_server::{BodyPart, DynamicResponse, Progress, Response};
-use jissoku_upstream::fan_out::{
-    Form, compose_json, compose_multipart, end_event, ndjson_end, ndjson_line, part_event,
-};
+use jissoku_upstream::fan_out::{Form, compose_json, ndjson_end, ndjson_line};
 
 use super::gathering::Gathering;
 
@@ -15,19 +10,16 @@ const UNSENT_HIGH: usize = 64 * 1024;
 
 const LINES: &str = "Content-Type: application/x-ndjson\r\n";
 
-/// A stored stream would be over at once for its next reader.
-const EVENTS: &str = "Content-Type: text/event-stream\r\nCache-Control: no-store\r\n";
-
 impl Gathering {
     /// Whether the client is slower than the servers whose parts it gets as they end.
     pub(crate) fn is_behind(&self, response: &Response<'_>) -> bool {
-        self.form.is_streamed() && response.unsent() > UNSENT_HIGH
+        self.form == Form::Lines && response.unsent() > UNSENT_HIGH
     }
 }
 
 /// Writes the response, or what there is of it.
 pub(crate) fn write(gathering: &mut Gathering, response: &mut Response<'_>) -> Progress {
-    if gathering.form.is_streamed() && !response.is_head() {
+    if gathering.form == Form::Lines && !response.is_head() {
         return write_parts(gathering, response);
     }
     if !gathering.is_closed {
@@ -38,63 +30,28 @@ pub(crate) fn write(gathering: &mut Gathering, response: &mut Response<'_>) -> P
     let complete = u8::from(gathering.collection.is_complete());
     let retry = if status == 503 { "Retry-After: 1\r\n" } else { "" };
     let fields = format!("{media_type}Gather-Complete: ?{complete}\r\n{retry}");
-    response.send_dynamic(&DynamicResponse::new(status, &fields, vec![BodyPart::Bytes(body)]));
+    response.send_dynamic(&DynamicResponse::new(
+        status,
+        &fields,
+        vec![BodyPart::Bytes(body.into_bytes())],
+    ));
     Progress::Complete
 }
 
-impl Gathering {
-    /// The fields of a response that is written part by part.
-    const fn stream_fields(&self) -> &'static str {
-        match self.form {
-            Form::Events => EVENTS,
-            _ => LINES,
-        }
-    }
-
-    /// A part of such a response.
-    fn stream_part(&self, part: usize) -> String {
-        let (plan, collection) = (&self.route.plan, &self.collection);
-        match self.form {
-            Form::Events => part_event(plan, collection, part),
-            _ => ndjson_line(plan, collection, part),
-        }
-    }
-
-    /// Its end.
-    fn stream_end(&self, elapsed_ns: u64) -> String {
-        match self.form {
-            Form::Events => end_event(&self.collection, elapsed_ns),
-            _ => ndjson_end(&self.collection, elapsed_ns),
-        }
-    }
-}
-
-/// The fields about the body, and the body.
-fn compose(gathering: &Gathering, now_ns: u64) -> (String, Vec<u8>) {
+/// The field about the body, and the body.
+fn compose(gathering: &Gathering, now_ns: u64) -> (&'static str, String) {
     let (plan, collection) = (&gathering.route.plan, &gathering.collection);
     let elapsed_ns = now_ns.saturating_sub(gathering.started_ns);
     match gathering.form {
         Form::Json => {
             let text = compose_json(plan, collection, plan.shape, elapsed_ns);
-            ("Content-Type: application/json\r\n".to_owned(), text.into_bytes())
+            ("Content-Type: application/json\r\n", text)
         }
-        Form::Multipart => {
-            let boundary = boundary();
-            let field = format!("Content-Type: multipart/mixed; boundary={boundary:032x}\r\n");
-            (field, compose_multipart(plan, collection, boundary))
-        }
-        Form::Lines | Form::Events => {
-            let parts = (0..plan.parts.len()).map(|part| gathering.stream_part(part));
-            let text = parts.chain([gathering.stream_end(elapsed_ns)]).collect::<String>();
-            (gathering.stream_fields().to_owned(), text.into_bytes())
+        Form::Lines => {
+            let parts = (0..plan.parts.len()).map(|part| ndjson_line(plan, collection, part));
+            (LINES, parts.chain([ndjson_end(collection, elapsed_ns)]).collect())
         }
     }
-}
-
-/// 128 bits that no server can guess: hashes under keys from the system's random numbers.
-fn boundary() -> u128 {
-    let half = || u128::from(RandomState::new().build_hasher().finish());
-    half() << 64 | half()
 }
 
 /// Writes each part that has ended, and the end after all of them.
@@ -108,7 +65,7 @@ fn write_parts(gathering: &mut Gathering, response: &mut Response<'_>) -> Progre
         if unsent > UNSENT_HIGH {
             return Progress::Sent;
         }
-        let text = gathering.stream_part(part);
+        let text = ndjson_line(&gathering.route.plan, &gathering.collection, part);
         append(gathering, response, &text);
         gathering.collection.release_body(part);
         gathering.written |= 1 << part;
@@ -118,7 +75,7 @@ fn write_parts(gathering: &mut Gathering, response: &mut Response<'_>) -> Progre
         return Progress::Pending;
     }
     let elapsed_ns = response.now_ns().saturating_sub(gathering.started_ns);
-    let end = gathering.stream_end(elapsed_ns);
+    let end = ndjson_end(&gathering.collection, elapsed_ns);
     append(gathering, response, &end);
     if gathering.is_chunked {
         response.append(b"0\r\n\r\n");
@@ -133,7 +90,7 @@ fn append(gathering: &mut Gathering, response: &mut Response<'_>, text: &str) {
         if !gathering.is_chunked {
             response.close_after();
         }
-        let fields = format!("{}{framing}", gathering.stream_fields());
+        let fields = format!("{LINES}{framing}");
         response.send_dynamic(&DynamicResponse::without_body(200, &fields));
     }
     gathering.size += text.len() as u64;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use jissoku_os::driver::ConnectionId;
 use jissoku_upstream::fan_out::{Collection, Form, Plan};
 
-use super::flight_key::FlightKey;
 use crate::config::Forwarding;
 use crate::exchange::Exchange;
 use crate::lost::Lost;
@@ -53,7 +52,7 @@ impl Drop for Gathering {
     fn drop(&mut self) {
         if !self.is_ended {
             let (parts, held) = (std::mem::take(&mut self.parts), self.collection.held());
-            self.lost.push(LostGathering { client: self.client, parts, held });
+            self.lost.push(LostGathering { parts, held });
         }
     }
 }
@@ -61,7 +60,6 @@ impl Drop for Gathering {
 /// What a gathering held that was dropped, and not ended.
 #[derive(Debug)]
 pub(crate) struct LostGathering {
-    pub(crate) client: ConnectionId,
     pub(crate) parts: Vec<PartState>,
     /// Bytes of bodies.
     pub(crate) held: usize,
@@ -70,14 +68,9 @@ pub(crate) struct LostGathering {
 /// The exchange of a part.
 #[derive(Debug)]
 pub(crate) enum PartState {
-    /// It is to be sent. Others with the same key may get its response.
-    Waiting(Box<Exchange>, Option<Box<FlightKey>>),
+    /// It is to be sent.
+    Waiting(Box<Exchange>),
     Running(Key),
-    /// Its request is this shared one. `is_joined`: another part had sent it.
-    Shared {
-        flight: Key,
-        is_joined: bool,
-    },
     Ended,
 }
 
@@ -101,6 +94,14 @@ impl Gathering {
             size: 0,
             is_ended: false,
             lost,
+        }
+    }
+
+    /// The exchange of a part that is under way or over.
+    pub(crate) fn exchange(&self, part: usize) -> Option<Key> {
+        match self.parts.get(part)? {
+            PartState::Running(key) => Some(*key),
+            PartState::Waiting(_) | PartState::Ended => None,
         }
     }
 

@@ -23,7 +23,7 @@ impl GatherState {
         self.held >= self.held_max
     }
 
-    /// Bytes that a gathering or a shared request may hold, of which `held` are counted already.
+    /// Bytes that a gathering may hold, of which `held` are counted already.
     pub(crate) const fn room(&self, held: usize) -> usize {
         self.held_max.saturating_sub(self.held.saturating_sub(held))
     }

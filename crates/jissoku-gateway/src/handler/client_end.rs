@@ -68,17 +68,10 @@ impl GatewayHandler {
                 self.end_exchange(key);
             }
         }
-        while let Some(LostGathering { client, parts, held }) = self.lost_gatherings.pop() {
+        while let Some(LostGathering { parts, held }) = self.lost_gatherings.pop() {
             for part in parts {
-                match part {
-                    PartState::Running(key) => self.end_exchange(key),
-                    PartState::Shared { flight, .. } => {
-                        if let Some(flight) = self.flights.leave(flight, client) {
-                            self.gather.change(flight.held(), 0);
-                            self.end_exchange(flight.exchange);
-                        }
-                    }
-                    PartState::Waiting(..) | PartState::Ended => {}
+                if let PartState::Running(key) = part {
+                    self.end_exchange(key);
                 }
             }
             self.gather.change(held, 0);

@@ -243,7 +243,7 @@ impl GatewayHandler {
                 let is_held = exchange.is_held();
                 // A client that uploads may have been asked to continue.
                 if !exchange.output.bytes.is_empty() || exchange.upload.is_some() {
-                    self.flights.wake(exchange_key, exchange, &mut self.ready);
+                    self.ready.wake(exchange_key, exchange);
                 }
                 let timeouts = &self.service.timeouts;
                 let limit_ns =
@@ -263,7 +263,7 @@ impl GatewayHandler {
                 let Some(exchange) = self.exchanges.get(exchange_key) else {
                     return self.forget(key);
                 };
-                self.flights.wake(exchange_key, exchange, &mut self.ready);
+                self.ready.wake(exchange_key, exchange);
                 let upload = exchange.upload.as_ref();
                 if upload.is_some_and(|upload| upload.is_receiving() || !upload.is_empty()) {
                     // The server has responded early, and takes the rest.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jissoku_http::forward::ForwardError;
 use jissoku_http::{Method, Version};
 use jissoku_server::{DynamicResponse, Origin, Progress, RequestHead, Response};
-use jissoku_upstream::fan_out::{Effect, PartError};
+use jissoku_upstream::fan_out::{Effect, Form, PartError};
 use jissoku_upstream::health::Outcome;
 use jissoku_upstream::routes::Captures;
 
@@ -15,8 +15,7 @@ use crate::client::Client;
 use crate::config::Forwarding;
 use crate::exchange::{Ending, Exchange};
 use crate::gather::{
-    self, FlightKey, FormChoice, GatherRoute, Gathering, PartRequest, PartState, PassedFields,
-    error_of, part_request,
+    self, GatherRoute, Gathering, PartRequest, PartState, PassedFields, error_of, part_request,
 };
 use crate::hash_key::hash_of;
 use crate::part_head::PartHead;
@@ -36,9 +35,12 @@ impl GatewayHandler {
             return Err(refusal(405, "Allow: GET, HEAD\r\n", "Method Not Allowed\n"));
         }
         self.check_memory()?;
-        let FormChoice { form, passes_accept } = FormChoice::new(request, &route.plan)?;
+        let accept = request.fields().find(|(name, _)| name.eq_ignore_ascii_case(b"accept"));
+        let accepted = accept.and_then(|(_, value)| Form::accepted(value));
+        let form = accepted.unwrap_or(route.plan.form);
         let names = route.plan.fields.as_deref();
-        let passed = PassedFields { names, has_accept: passes_accept };
+        let has_accept = accepted.is_none_or(|form| form == Form::Json);
+        let passed = PassedFields { names, has_accept };
         let (path, _) = request.path_and_query();
         let mut parts = Vec::with_capacity(route.forwardings.len());
         for (part, forwarding) in route.plan.parts.iter().zip(&route.forwardings) {
@@ -48,13 +50,7 @@ impl GatewayHandler {
             let exchange = self
                 .part_exchange(client, *forwarding, &head, request.origin)
                 .map_err(cannot_be_forwarded)?;
-            let flight = route.plan.is_single_flight.then(|| {
-                let is_secure = self.is_secure(client, request.origin);
-                let place = (*forwarding, exchange.place.hash);
-                let (head, bytes) = (&head.0, head.1.as_slice());
-                Box::new(FlightKey::new((head, bytes), place, route.plan.part_size_max, is_secure))
-            });
-            parts.push(PartState::Waiting(Box::new(exchange), flight));
+            parts.push(PartState::Waiting(Box::new(exchange)));
         }
         let is_chunked = request.head.version == Version::Http11;
         let begun = (self.now_ns, self.lost_gatherings.clone());
@@ -103,20 +99,11 @@ impl GatewayHandler {
         }
         let held = gathering.collection.held();
         for part in 0..gathering.parts.len() {
-            match gathering.parts[part] {
-                PartState::Running(key) => {
-                    let key = self.settle(key);
-                    gathering.parts[part] = PartState::Running(key);
-                    let room = self.gather.room(held);
-                    self.collect(gathering, (part, key, room), response);
-                }
-                PartState::Shared { flight, .. } => {
-                    if self.collect_shared(gathering, part, flight) {
-                        self.log_part(gathering, part, response.log_record());
-                        self.cancel(gathering, part);
-                    }
-                }
-                PartState::Waiting(..) | PartState::Ended => {}
+            if let PartState::Running(key) = gathering.parts[part] {
+                let key = self.settle(key);
+                gathering.parts[part] = PartState::Running(key);
+                let room = self.gather.room(held);
+                self.collect(gathering, (part, key, room), response);
             }
         }
         let route = Arc::clone(&gathering.route);
@@ -157,18 +144,13 @@ impl GatewayHandler {
 
     fn ask(&mut self, gathering: &mut Gathering, part: usize) {
         let state = std::mem::replace(&mut gathering.parts[part], PartState::Ended);
-        match state {
-            PartState::Waiting(mut exchange, Some(key)) => {
-                exchange.place.whole_until_ns = gathering.deadline_ns();
-                gathering.parts[part] = self.share(gathering, exchange, *key);
-            }
-            PartState::Waiting(mut exchange, None) => {
-                exchange.place.whole_until_ns = gathering.deadline_ns();
-                let key = self.exchanges.insert(*exchange);
-                gathering.parts[part] = PartState::Running(key);
-                self.assign(key, true);
-            }
-            PartState::Running(_) | PartState::Shared { .. } | PartState::Ended => {}
+        if let PartState::Waiting(mut exchange) = state {
+            exchange.place.whole_until_ns = gathering.deadline_ns();
+            let key = self.exchanges.insert(*exchange);
+            gathering.parts[part] = PartState::Running(key);
+            self.assign(key, true);
+        } else {
+            gathering.parts[part] = state;
         }
     }
 
@@ -215,7 +197,7 @@ impl GatewayHandler {
 
     /// The exchange of a part ends. If it is without a response at the deadline, that is a failure of
     /// its server, which hangs, unless it was asked so late that others had most of the time.
-    pub(super) fn end_part(&mut self, gathering: &Gathering, key: Key) {
+    fn end_part(&mut self, gathering: &Gathering, key: Key) {
         let is_over = self.now_ns >= gathering.deadline_ns();
         let awaited = self.exchanges.get_ref(key).filter(|it| is_over && it.is_awaited());
         if let Some(Place { phases, forwarding, .. }) = awaited.map(|exchange| &exchange.place)
@@ -229,13 +211,11 @@ impl GatewayHandler {
         self.end_exchange(key);
     }
 
-    /// Ends the exchange of a part, unless others wait for it. Its connection is closed, unless its
+    /// Ends the exchange of a part. Its connection is closed, unless its
     /// response is complete.
     fn cancel(&mut self, gathering: &mut Gathering, part: usize) {
-        match gathering.parts[part] {
-            PartState::Running(key) => self.end_part(gathering, key),
-            PartState::Shared { flight, .. } => self.leave_shared(gathering, flight),
-            PartState::Waiting(..) | PartState::Ended => {}
+        if let PartState::Running(key) = gathering.parts[part] {
+            self.end_part(gathering, key);
         }
         gathering.parts[part] = PartState::Ended;
     }

@@ -79,7 +79,7 @@ impl GatewayHandler {
         let (status, error_type) = exchange.place.failure.unwrap_or(failure);
         exchange.place.wait = Wait::No;
         exchange.ending = Some(Ending::Failed(status, error_type));
-        self.flights.wake(key, exchange, &mut self.ready);
+        self.ready.wake(key, exchange);
     }
 
     /// The exchange of a connection has failed.
@@ -93,7 +93,7 @@ impl GatewayHandler {
         let Some(upstream) = self.upstreams.get(connection) else { return };
         let Some(exchange) = self.exchanges.get(key) else { return };
         if exchange.ending.is_some() {
-            return self.flights.wake(key, exchange, &mut self.ready);
+            return self.ready.wake(key, exchange);
         }
         exchange.upstream = None;
         let now_ns = self.now_ns;
@@ -134,12 +134,12 @@ impl GatewayHandler {
             }
             Verdict::Respond(status) => {
                 exchange.ending = Some(Ending::Failed(status, fault.error_type()));
-                self.flights.wake(key, exchange, &mut self.ready);
+                self.ready.wake(key, exchange);
             }
             Verdict::Truncate => {
                 place.error = Some(fault.error_type());
                 exchange.ending = Some(Ending::Truncated);
-                self.flights.wake(key, exchange, &mut self.ready);
+                self.ready.wake(key, exchange);
             }
         }
         self.release(key, attempt.outcome(fault));

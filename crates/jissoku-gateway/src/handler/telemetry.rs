@@ -10,17 +10,9 @@ use jissoku_upstream::fan_out::PartResult;
 use super::GatewayHandler;
 use crate::exchange::Ending;
 use crate::failure::CLIENT_GONE;
-use crate::gather::{Gathering, PartState};
+use crate::gather::Gathering;
 use crate::request::Request;
 use crate::slab::Key;
-
-/// Whose request an exchange was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sharing {
-    Own,
-    /// That of another part, which was under way.
-    Joined,
-}
 
 impl GatewayHandler {
     /// A request is beyond the rate of its route, which is a dry run. Returns whether that will be in
@@ -57,12 +49,12 @@ impl GatewayHandler {
             Some(Ending::Truncated) => exchange.place.error,
             Some(Ending::Complete) | None => None,
         };
-        self.log((key, Sharing::Own), ("", error), self.now_ns, log);
+        self.log(key, ("", error), self.now_ns, log);
     }
 
     /// Adds a part of a gathered response that is over to the access log, if there is one.
     pub(super) fn log_part(&self, gathering: &Gathering, part: usize, log: &mut LogRecord<'_>) {
-        let Some(exchange) = self.exchange_of(gathering, part) else { return };
+        let Some(exchange) = gathering.exchange(part) else { return };
         let error = match gathering.collection.result(part) {
             Some((PartResult::Error(error), _)) => Some(error.name()),
             _ => None,
@@ -85,21 +77,9 @@ impl GatewayHandler {
         log.add_forwarded(&Forwarded { outcome, ..Forwarded::default() });
     }
 
-    /// The exchange of a part that is under way or over.
-    fn exchange_of(&self, gathering: &Gathering, part: usize) -> Option<(Key, Sharing)> {
-        match gathering.parts.get(part)? {
-            PartState::Running(key) => Some((*key, Sharing::Own)),
-            PartState::Shared { flight, is_joined } => {
-                let sharing = if *is_joined { Sharing::Joined } else { Sharing::Own };
-                Some((self.flights.get_ref(*flight)?.exchange, sharing))
-            }
-            PartState::Waiting(..) | PartState::Ended => None,
-        }
-    }
-
     fn log(
         &self,
-        (key, sharing): (Key, Sharing),
+        key: Key,
         (part, error): (&str, Option<&'static str>),
         end_ns: u64,
         log: &mut LogRecord<'_>,
@@ -119,7 +99,6 @@ impl GatewayHandler {
             is_reused: exchange.is_reused,
             phases_ns: place.phases.durations_ns(end_ns),
             hedge: exchange.hedge.or_else(|| copy.map(|_| HedgeResult::Lost)),
-            is_shared: sharing == Sharing::Joined,
             notes: place.notes,
             error,
         };
@@ -153,13 +132,13 @@ impl GatewayHandler {
             CLIENT_GONE => upstream.count(UpstreamCounter::ClientsGone),
             error => upstream.count_failure(error),
         }
-        self.log((key, Sharing::Own), ("", Some(error)), clock::monotonic_ns(), log);
+        self.log(key, ("", Some(error)), clock::monotonic_ns(), log);
     }
 
     /// Adds the parts of a gathered response that run to the access log; its client is gone.
     pub(crate) fn log_gone_parts(&self, gathering: &Gathering, log: &mut LogRecord<'_>) {
         for (part, plan) in gathering.route.plan.parts.iter().enumerate() {
-            if let Some(exchange) = self.exchange_of(gathering, part) {
+            if let Some(exchange) = gathering.exchange(part) {
                 self.log(exchange, (&plan.id, Some(CLIENT_GONE)), clock::monotonic_ns(), log);
             }
         }

@@ -229,32 +229,30 @@ fn a_request_that_is_forgotten_keeps_no_connection_and_no_place() {
 #[test]
 fn a_gathering_that_is_forgotten_keeps_no_connection_and_no_place() {
     let text = "[upstream.a]\nservers = ['h:1']\n[[route]]\npath = '/'\n\
-        gather = { one = 'a:/1', two = 'a:/2' }\nsingle-flight = true\n";
-    for text in [text.to_owned(), text.replace("single-flight = true\n", "")] {
-        let configuration = Configuration::parse(&text).expect("a right configuration");
-        let Action::Gather(plan) = &configuration.routes[0].action else {
-            panic!("the route gathers");
-        };
-        let forwarding = Forwarding::new(0, SECOND_NS);
-        let route = Arc::new(GatherRoute::new((**plan).clone(), vec![forwarding; 2]));
-        let mut world = World::new(Timeouts::DEFAULT);
-        let (head, now_ns) = (head(), world.now_ns);
-        let request = RequestHead { head: &head, bytes: REQUEST, now_ns, origin: None };
-        let client = Client { id: ConnectionId::from_token(1), address: None, peer: None };
-        let subject = Subject { method: b"GET", host: None, path: b"/" };
-        let Decision::Take { captures, .. } = configuration.rules.find(&subject) else {
-            panic!("there is a route");
-        };
-        let gathering = world.handler.begin_gathering(&client, &request, (&route, &captures));
-        let mut gathering = gathering.expect("its parts can be sent");
-        world.handler.begin_parts(&mut gathering);
-        world.handler.next_ready(now_ns);
-        assert_eq!((world.handler.exchanges.values().count(), world.in_flight()), (2, 2));
-        drop(gathering);
-        world.run();
-        assert_eq!((world.handler.exchanges.values().count(), world.in_flight()), (0, 0));
-        assert_eq!(world.handler.upstreams.values().count(), 0);
-    }
+        gather = { one = 'a:/1', two = 'a:/2' }\n";
+    let configuration = Configuration::parse(text).expect("a right configuration");
+    let Action::Gather(plan) = &configuration.routes[0].action else {
+        panic!("the route gathers");
+    };
+    let forwarding = Forwarding::new(0, SECOND_NS);
+    let route = Arc::new(GatherRoute::new((**plan).clone(), vec![forwarding; 2]));
+    let mut world = World::new(Timeouts::DEFAULT);
+    let (head, now_ns) = (head(), world.now_ns);
+    let request = RequestHead { head: &head, bytes: REQUEST, now_ns, origin: None };
+    let client = Client { id: ConnectionId::from_token(1), address: None, peer: None };
+    let subject = Subject { method: b"GET", host: None, path: b"/" };
+    let Decision::Take { captures, .. } = configuration.rules.find(&subject) else {
+        panic!("there is a route");
+    };
+    let gathering = world.handler.begin_gathering(&client, &request, (&route, &captures));
+    let mut gathering = gathering.expect("its parts can be sent");
+    world.handler.begin_parts(&mut gathering);
+    world.handler.next_ready(now_ns);
+    assert_eq!((world.handler.exchanges.values().count(), world.in_flight()), (2, 2));
+    drop(gathering);
+    world.run();
+    assert_eq!((world.handler.exchanges.values().count(), world.in_flight()), (0, 0));
+    assert_eq!(world.handler.upstreams.values().count(), 0);
 }
 
 proptest! {

@@ -34,9 +34,6 @@ pub struct ForwardedOutcome {
     pub phases_ns: [u64; 4],
     /// What became of the second copy of the request, if one was sent.
     pub hedge: Option<HedgeResult>,
-    /// Whether it was sent for a part of another response, and its response was used for this one,
-    /// too.
-    pub is_shared: bool,
     /// What else was unusual.
     pub notes: Notes,
     /// The error type (RFC 9209 section 2.3) if the response is not complete.
@@ -114,9 +111,6 @@ pub(super) fn write_text(lines: &mut Vec<u8>, forwarded: &Forwarded<'_>) {
     if let Some(hedge) = outcome.hedge {
         put(lines, format_args!(" hedge={}", hedge.name()));
     }
-    if outcome.is_shared {
-        lines.extend_from_slice(b" shared=true");
-    }
     for (place, name) in outcome.notes.names().enumerate() {
         put(lines, format_args!("{}{name}", if place == 0 { " note=" } else { "," }));
     }
@@ -130,8 +124,7 @@ pub(super) fn write_text(lines: &mut Vec<u8>, forwarded: &Forwarded<'_>) {
 /// Appends a JSON object. Times are in nanoseconds.
 pub(super) fn write_json(lines: &mut Vec<u8>, forwarded: &Forwarded<'_>) {
     let Forwarded { part, upstream, server, response, outcome } = forwarded;
-    let ForwardedOutcome { status, tries, is_reused, phases_ns, hedge, is_shared, notes, error } =
-        *outcome;
+    let ForwardedOutcome { status, tries, is_reused, phases_ns, hedge, notes, error } = *outcome;
     put(lines, format_args!("{{\"tries\":{tries},\"is_reused\":{is_reused}"));
     for (name, text) in [("part", *part), ("upstream", *upstream), ("server", *server)] {
         if !text.is_empty() {
@@ -146,9 +139,6 @@ pub(super) fn write_json(lines: &mut Vec<u8>, forwarded: &Forwarded<'_>) {
     }
     if let Some(hedge) = hedge {
         write_field(lines, "hedge", hedge.name().as_bytes());
-    }
-    if is_shared {
-        lines.extend_from_slice(b",\"is_shared\":true");
     }
     for (place, name) in notes.names().enumerate() {
         put(lines, format_args!("{}\"{name}\"", if place == 0 { ",\"notes\":[" } else { "," }));
@@ -177,7 +167,6 @@ mod tests {
             is_reused: true,
             phases_ns: [1_000, 0, 12_999, 7_000],
             hedge: Some(HedgeResult::Won),
-            is_shared: true,
             notes: Notes::default(),
             error: None,
         };
@@ -200,7 +189,7 @@ mod tests {
             &done,
             " upstream=\"app\" server=\"127.0.0.1:9001\" server_status=200 tries=2 \
              connection=reused wait_us=1 connect_us=0 head_us=12 body_us=7 hedge=won \
-             shared=true error=-",
+             error=-",
         );
         check(
             write_text,
@@ -211,7 +200,7 @@ mod tests {
         check(
             write_json,
             &done,
-            r#"{"tries":2,"is_reused":true,"upstream":"app","server":"127.0.0.1:9001","status":200,"wait_ns":1000,"connect_ns":0,"head_ns":12999,"body_ns":7000,"hedge":"won","is_shared":true}"#,
+            r#"{"tries":2,"is_reused":true,"upstream":"app","server":"127.0.0.1:9001","status":200,"wait_ns":1000,"connect_ns":0,"head_ns":12999,"body_ns":7000,"hedge":"won"}"#,
         );
         check(
             write_json,

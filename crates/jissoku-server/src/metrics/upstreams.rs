@@ -59,8 +59,6 @@ pub enum UpstreamCounter {
     RefusedHedges,
     /// Clients that were gone before their response was complete.
     ClientsGone,
-    /// Parts of gathered responses whose request was that of another part.
-    SharedRequests,
     /// Final responses that began before the whole request was sent.
     Early,
     /// Connections on which bytes followed a response.
@@ -115,11 +113,6 @@ const FAMILIES: &[Family] = &[
         name: "jissoku_upstream_clients_gone",
         help: "Clients that were gone before their response was complete.",
         members: &[(UpstreamCounter::ClientsGone, "")],
-    },
-    Family {
-        name: "jissoku_upstream_shared",
-        help: "Parts that got the response to a request of another part.",
-        members: &[(UpstreamCounter::SharedRequests, "")],
     },
     Family {
         name: "jissoku_upstream_out_of_turn",

@@ -31,7 +31,6 @@ pub(super) fn read(
         let part = plan.parts.iter_mut().find(|part| part.id == id);
         part.ok_or_else(|| refuse(at, &format!("gather has no part {id:?}")))?.is_required = true;
     }
-    plan.is_single_flight = route.flag("single-flight")?;
     plan.fields = fields(route)?;
     settings(route, &mut plan)?;
     plan.check().map_err(|error| refuse(parts.at.clone(), &error.to_string()))?;
@@ -82,12 +81,7 @@ fn settings(route: &mut Table<'_, '_>, plan: &mut Plan) -> Result<(), Refusal> {
     plan.parallel = route.integer("parallel", 1..=64, plan.parallel)?;
     let partial = [("accept", false), ("refuse", true)];
     plan.refuses_partial = route.word("partial", &partial)?.unwrap_or(false);
-    let forms = [
-        ("json", Form::Json),
-        ("multipart", Form::Multipart),
-        ("ndjson", Form::Lines),
-        ("event-stream", Form::Events),
-    ];
+    let forms = [("json", Form::Json), ("ndjson", Form::Lines)];
     plan.form = route.word("form", &forms)?.unwrap_or_default();
     let shapes = [("list", Shape::List), ("object", Shape::Object), ("merge", Shape::Merge)];
     plan.shape = route.word("shape", &shapes)?.unwrap_or_default();

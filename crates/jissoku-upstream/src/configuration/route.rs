@@ -71,7 +71,7 @@ pub enum Action {
 }
 
 /// What becomes of a request whose client shuts down its side, or is gone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ClientEnd {
     /// A client that shuts down its side gets its response, unless that has no known end and pauses.
     /// The request of one that is gone ends.

@@ -262,8 +262,6 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
         ("to = \"app\"", "to = \"apps\"", 18, "no upstream \"apps\"; there are: ads, app"),
         ("to = \"app\"", "to = \"app\"\nfixed = \"x\"", 16, "one of to, folder, fixed, app"),
         ("to = \"app\"", "", 16, "one of to, folder, fixed, app and gather"),
-        ("to = \"app\"", "to = \"app\"\nsingle-flight = true", 19, "no key \"single-flight\""),
-        ("quorum = \"50%\"", "single-flight = 1", 28, "must be true or false"),
         (
             "deadline = \"200ms\"",
             "part-size-max = \"1GiB\"",
@@ -339,7 +337,7 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
         ("quorum = \"50%\"", "quorum = 3", 26, "quorum is larger"),
         ("quorum = \"50%\"", "quorum = \"half\"", 28, "a share as \"95%\""),
         ("quorum = \"50%\"", "shape = \"map\"", 28, "\"list\" or \"object\" or \"merge\""),
-        ("quorum = \"50%\"", "form = \"sse\"", 28, "\"ndjson\" or \"event-stream\", not \"sse\""),
+        ("quorum = \"50%\"", "form = \"sse\"", 28, "is \"json\" or \"ndjson\", not \"sse\""),
         ("required = [\"users\"]", "required = [\"user\"]", 29, "no part \"user\""),
         (
             "folder = \"site\"",

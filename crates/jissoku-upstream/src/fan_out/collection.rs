@@ -3,8 +3,6 @@
 //! Pure transitions. A part ends once; what comes for it later is ignored, so that late, repeated
 //! and contradicting events cannot change an answer.
 
-use std::sync::Arc;
-
 use super::part::{PartError, PartResponse, PartResult};
 use super::plan::Plan;
 
@@ -105,29 +103,7 @@ impl Collection {
         self.held -= response.body.len();
         let result = match response.status {
             0 => PartResult::Error(PartError::ProtocolError),
-            _ => PartResult::Response(Arc::new(response)),
-        };
-        self.end(part, result, now_ns);
-        Effect::Ended
-    }
-
-    /// The whole response of a part, which others have as well.
-    pub fn on_response(
-        &mut self,
-        plan: &Plan,
-        part: usize,
-        response: &Arc<PartResponse>,
-        now_ns: u64,
-    ) -> Effect {
-        if !matches!(self.states.get(part), Some(State::Running(_))) {
-            return Effect::Ignored;
-        }
-        let size = response.body.len();
-        let is_too_large = size > plan.part_size_max || self.held + size > plan.answer_size_max;
-        let result = match response.status {
-            _ if is_too_large => PartResult::Error(PartError::ResponseBodySize),
-            0 => PartResult::Error(PartError::ProtocolError),
-            _ => PartResult::Response(Arc::clone(response)),
+            _ => PartResult::Response(response),
         };
         self.end(part, result, now_ns);
         Effect::Ended
@@ -207,8 +183,7 @@ impl Collection {
         if let Some(State::Ended { result: PartResult::Response(response), .. }) =
             self.states.get_mut(part)
         {
-            let written = PartResponse { status: response.status, ..PartResponse::default() };
-            self.held -= std::mem::replace(response, Arc::new(written)).body.len();
+            self.held -= std::mem::take(&mut response.body).len();
         }
     }
 

@@ -6,21 +6,13 @@ pub enum Form {
     /// `application/json`.
     #[default]
     Json,
-    /// `multipart/mixed` of `application/http`.
-    Multipart,
     /// `application/x-ndjson`: a line for each part as it ends.
     Lines,
-    /// `text/event-stream`: an event for each part as it ends.
-    Events,
 }
 
 /// The forms by their media types.
-const KNOWN: [(&[u8], Form); 4] = [
-    (b"application/json", Form::Json),
-    (b"multipart/mixed", Form::Multipart),
-    (b"application/x-ndjson", Form::Lines),
-    (b"text/event-stream", Form::Events),
-];
+const KNOWN: [(&[u8], Form); 2] =
+    [(b"application/json", Form::Json), (b"application/x-ndjson", Form::Lines)];
 
 impl Form {
     /// The first form that is named in a value of Accept. Weights are ignored.
@@ -34,11 +26,6 @@ impl Form {
             let found = known.find(|(media_type, _)| name.eq_ignore_ascii_case(media_type));
             found.map(|(_, form)| *form)
         })
-    }
-
-    /// Whether each part is sent as soon as it has ended.
-    pub const fn is_streamed(self) -> bool {
-        matches!(self, Self::Lines | Self::Events)
     }
 }
 
@@ -54,8 +41,7 @@ mod tests {
         check("", None);
         check("*/*", None);
         check("text/html, application/X-NDJSON;q=0.5, application/json", Some(Form::Lines));
-        check("multipart/mixed", Some(Form::Multipart));
+        check("multipart/mixed, text/event-stream", None);
         check("application/json", Some(Form::Json));
-        check("text/event-stream", Some(Form::Events));
     }
 }

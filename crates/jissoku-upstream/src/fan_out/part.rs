@@ -1,12 +1,10 @@
 //! How one part ended.
 
-use std::sync::Arc;
-
 /// The end of a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PartResult {
-    /// A whole response, of any status. Parts of several answers may have it.
-    Response(Arc<PartResponse>),
+    /// A whole response, of any status.
+    Response(PartResponse),
     /// None.
     Error(PartError),
 }

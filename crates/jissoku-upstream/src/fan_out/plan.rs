@@ -30,8 +30,6 @@ pub struct Plan {
     pub answer_size_max: usize,
     /// The fields of the client that parts receive; `None`: the usual ones.
     pub fields: Option<Vec<String>>,
-    /// Whether a part gets the response to the same request of another one that is under way.
-    pub is_single_flight: bool,
     /// The form of an answer whose client names none.
     pub form: Form,
     /// How the parts stand in an answer in JSON.
@@ -95,7 +93,6 @@ impl Plan {
             part_size_max: 256 * 1024,
             answer_size_max: 4 * 1024 * 1024,
             fields: None,
-            is_single_flight: false,
             form: Form::Json,
             shape: Shape::List,
         }
