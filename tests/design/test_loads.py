@@ -51,20 +51,31 @@ def test_where_all_arms_are_needed_the_slowest_decides() -> None:
 
 
 def test_rates_are_for_each_core_of_the_server() -> None:
-    four = loads(CAPACITIES, NAMES, Mode.QUICK, 4)
+    fast = ("floor", "nginx", "node")
+    four = loads(CAPACITIES, fast, Mode.QUICK, 4)
     assert [load.rate_rps for load in four] == [4_000, 20_000, 80_000]
 
 
 def test_where_few_arms_reach_the_light_load_the_whole_grid_moves_down() -> None:
     slow = {"a": 300.0, "b": 250.0, "c": 20.0}
     found = loads(slow, tuple(slow), Mode.QUICK, 1)
-    assert [load.rate_rps for load in found] == [LIGHT // DECADE]
-    assert [load.level for load in found] == [LoadLevel.LIGHT]
+    assert [load.rate_rps for load in found] == [LIGHT // DECADE**2, LIGHT // DECADE]
+    assert {load.level for load in found} == {LoadLevel.LIGHT}
 
 
-def test_one_very_slow_arm_does_not_drag_the_grid_down() -> None:
+def test_two_arms_are_measured_at_rates_that_the_slower_one_reaches() -> None:
+    found = loads({"nginx": 90_000.0, "flask": 400.0}, ("nginx", "flask"), Mode.QUICK, 1)
+    assert [load.rate_rps for load in found] == [100]
+    found = loads({"nginx": 90_000.0, "flask": 900.0}, ("nginx", "flask"), Mode.QUICK, 1)
+    assert [load.rate_rps for load in found] == [100, 500]
+
+
+def test_one_very_slow_arm_adds_a_load_that_all_reach() -> None:
     slow = CAPACITIES | {"sleepy": 20.0}
-    assert loads(slow, tuple(slow), Mode.QUICK, 1) == loads(CAPACITIES, NAMES, Mode.QUICK, 1)
+    (lowest, *others) = loads(slow, tuple(slow), Mode.QUICK, 1)
+    assert tuple(others) == loads(CAPACITIES, NAMES, Mode.QUICK, 1)
+    assert lowest.rate_rps == 10
+    assert reaching(lowest, slow, tuple(slow)) == tuple(slow)
 
 
 def test_a_grid_that_moves_down_stays_exact() -> None:

@@ -181,8 +181,8 @@ def test_pairs_are_read_in_the_same_way_on_both_sides() -> None:
     trials = [
         factories.trial(
             TrialKind.TIME_SLICED,
-            updated(slow[block], arm="slow"),
-            updated(fast[block], arm="fast"),
+            updated(slow[block], arm="slow", rate_rps_offered=None),
+            updated(fast[block], arm="fast", rate_rps_offered=None),
             block=block,
             index=block,
         )

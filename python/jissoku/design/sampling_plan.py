@@ -18,6 +18,18 @@ class SliceLength:
     length_ns: int
 
 
+# A window has at least this many requests, unless that takes longer than this.
+WINDOW_REQUESTS = 20
+WINDOW_NS_MAX = 4 * SECOND
+
+
+def long_enough(window_ns: int, rate_rps: float | None) -> int:
+    """A window in which a slow server answers some requests, too; without a rate the same one."""
+    if not rate_rps:
+        return window_ns
+    return max(window_ns, min(WINDOW_NS_MAX, round(WINDOW_REQUESTS / rate_rps * SECOND)))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingPlan:
     """The trials and durations of one mode.
@@ -83,11 +95,11 @@ class SamplingPlan:
     def has_control(self, index: int) -> bool:
         return index % 8 >= 8 - self.control_blocks
 
-    def window(self, kind: TrialKind) -> int:
+    def window(self, kind: TrialKind, rate_rps: float | None = None) -> int:
         """Of a trial whose arms are not in time slices, in nanoseconds."""
         if kind is TrialKind.PAIRED:
-            return max(self.window_ns, self.paired_window_ns)
-        return self.window_ns
+            return long_enough(max(self.window_ns, self.paired_window_ns), rate_rps)
+        return long_enough(self.window_ns, rate_rps)
 
     def next_look(self, index: int) -> int:
         """After how many blocks it is next decided whether there are enough, from an index on."""
@@ -101,6 +113,7 @@ class SamplingPlan:
     def active_ns(self, load: Load, *, is_check: bool) -> int:
         """How long each arm is under load, in nanoseconds; half as long for a cross-check."""
         asked_ns = self.active_ns_by_level.get(load.level, self.window_ns)
+        asked_ns = long_enough(asked_ns, load.rate_rps)
         return asked_ns // 2 if is_check else asked_ns
 
     def slice_length(self, load: Load, *, is_check: bool) -> SliceLength:

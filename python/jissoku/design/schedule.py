@@ -193,7 +193,7 @@ LOADS = {
 # 85 to 90 %, and a pilot that errs by a tenth moves no arm from one grid point to the next.
 LOAD_MAX = 0.9
 
-# If too few arms reach the light load, all rates are divided by this factor.
+# Of slow arms all rates are divided by this factor, once or more often.
 DECADE = 10
 
 
@@ -215,12 +215,19 @@ def loads(
 ) -> tuple[Load, ...]:
     """The loads of a run, lightest first: those of the mode that `needed` arms reach.
 
-    Rates of the grid are for each core of the server; capacities are closed-loop rates.
+    If the slowest arm reaches none of them, there is one more, which all arms reach. `arms` are those that are compared: a unit of cost counts for none. Rates of the grid are
+    for each core of the server; capacities are closed-loop rates.
     """
     known = sorted((rate for name in arms if (rate := capacities.get(name, 0.0)) > 0), reverse=True)
     if len(known) < 2:
         return ()
-    reached = known[min(needed, len(known)) - 1] * LOAD_MAX
+    found = _grid(known[min(needed, len(known)) - 1] * LOAD_MAX, mode, cores)
+    common = _grid(known[-1] * LOAD_MAX, mode, cores)
+    return (*found,) if common[0] in found else (common[-1], *found)
+
+
+def _grid(reached: float, mode: Mode, cores: int) -> list[Load]:
+    """The rates of a mode up to one that is reached, in that decade which has any."""
     # An integer, because a factor that is divided again and again is no longer exact, and a rate
     # that ends in a half would be rounded either way.
     divisor = 1
@@ -230,7 +237,7 @@ def loads(
         Load(rate_rps=max(1, round(rate * cores / divisor)), level=level)
         for rate, level in LOADS[mode]
     ]
-    return tuple(load for load in asked if load.rate_rps and load.rate_rps <= reached)
+    return [load for load in asked if load.rate_rps and load.rate_rps <= reached]
 
 
 def reaching(load: Load, capacities: Mapping[str, float], arms: Sequence[str]) -> tuple[str, ...]:

@@ -9,9 +9,11 @@ from jissoku.inference.compare import (
     is_enough,
     lacks_calm,
     pairs,
+    ranked_arms,
 )
 from jissoku.inference.decision import minimum_effect_of
 from jissoku.inference.estimate import compute_looks
+from jissoku.inference.reach import unreached
 from jissoku.inference.summary import of_unfinished, summarise
 from jissoku.inference.sweep import summarise as summarise_sweep
 
@@ -28,7 +30,9 @@ __all__ = [
     "neighbours",
     "of_unfinished",
     "pairs",
+    "ranked_arms",
     "summarise",
     "summarise_sweep",
     "trial_checks",
+    "unreached",
 ]

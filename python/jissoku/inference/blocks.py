@@ -12,6 +12,7 @@ from itertools import compress
 
 from jissoku.inference.checks import STEAL_BUSY_MIN, STEP_NS
 from jissoku.inference.estimate import Looks
+from jissoku.inference.reach import Unreached, unreached, unreached_text, without
 from jissoku.model import (
     FULL_LOAD,
     ArmMeasurement,
@@ -181,13 +182,14 @@ class ValidTrials:
     """Trials in which at least one arm counts, in the order in which they ran.
 
     A block has one counted trial of each kind, arms, load and turn; where a record holds more, the
-    first one is used.
+    first one is used. An arm is in no trial at a rate that it did not reach (`unreached`).
     """
 
     trials: tuple[Trial, ...]
+    unreached: Unreached = field(default_factory=dict)
 
     def only(self, wanted: Callable[[Trial], bool]) -> "ValidTrials":
-        return ValidTrials(tuple(trial for trial in self.trials if wanted(trial)))
+        return updated(self, trials=tuple(trial for trial in self.trials if wanted(trial)))
 
     def at(self, load: Load) -> "ValidTrials":
         return self.only(lambda trial: trial.load_rps == load.rate_rps)
@@ -226,7 +228,9 @@ class ValidTrials:
 
 def valid_trials(trials: Iterable[Trial]) -> ValidTrials:
     ordered = sorted(trials, key=lambda trial: trial.index)
-    return ValidTrials(tuple(t for t in ordered if any(map(t.is_valid_for, t.arms))))
+    valid = tuple(t for t in ordered if any(map(t.is_valid_for, t.arms)))
+    slow = unreached(valid)
+    return ValidTrials(without(valid, slow), slow)
 
 
 def measurement_of(trial: Trial, arm: str) -> ArmMeasurement | None:
@@ -509,6 +513,10 @@ class ComparisonInput:
         """How long a block of capacity searches takes, with what is measured on their starts."""
         kinds = {TrialKind.CAPACITY, TrialKind.CLOSED_LOOP}
         return self.durations.longest_s(TrialKind.CAPACITY, kinds)
+
+    def unreached_text(self, load: Load, *arms: str) -> str:
+        """Which of these arms did not reach a load; empty if all did."""
+        return unreached_text(self.valid_trials.unreached, load, *arms)
 
     def neighbours_at(self, load: Load) -> Neighbours:
         return neighbours(self.at(load).trials)

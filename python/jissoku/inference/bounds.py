@@ -12,7 +12,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from jissoku.inference import decision, estimate
-from jissoku.inference.claims import WorkloadTrials, log_ratio_sample, rate_doubt
+from jissoku.inference.claims import (
+    CLOSED_LOOP_METRICS,
+    WorkloadTrials,
+    log_ratio_sample,
+    rate_doubt,
+)
 from jissoku.inference.compare import comparison_input, excluded_arms, observed_noise
 from jissoku.inference.decision import Decided
 from jissoku.inference.expression import MEASURED, GrammarError, Inequality, parse
@@ -25,9 +30,6 @@ DIMENSIONS = {
     "cost": "time", "p50": "time", "p95": "time", "p99": "time", "p999": "time",
     "total_cpu": "time", "rate": "rate", "memory": "size",
 }  # fmt: skip
-
-# Measured in the closed loop only.
-CLOSED_LOOP_METRICS = {"rate", "memory", "total_cpu"}
 
 # `1.01 x cost(base)`, as people write it.
 TIMES = re.compile(r"(?<=[\d)])\s*[x\N{MULTIPLICATION SIGN}]\s*(?=[\w(])")
@@ -138,15 +140,21 @@ def _test(run: Run, trials: tuple[Trial, ...], text: str) -> _BoundTest:
         if quantity.arm in excluded:
             reason = f"{quantity.arm} has no verdict: {excluded[quantity.arm][1]}"
             return _BoundTest(blank, link, nothing, whole, reason)
+    paced = [one.arm for one in link.quantities if one.metric not in CLOSED_LOOP_METRICS]
+    slow = ""
     for load in reversed(run.loads):
         campaign = updated(whole, run=updated(run, loads=(load,)))
+        if here := whole.comparison_input.unreached_text(load, *paced):
+            slow = slow or here
+            continue
         sample = log_ratio_sample(campaign, link.above, link.below)
         if sample.logs:
             decided = decision.decide_bound(
                 sample.logs, link.bound, sample.checks, sample.looks, sample.block_s
             )
             return _BoundTest(updated(blank, load=load), link, decided, campaign)
-    return _BoundTest(blank, link, nothing, whole, "no valid trials have these values")
+    reason = slow or "no valid trials have these values"
+    return _BoundTest(blank, link, nothing, whole, reason)
 
 
 def _result(test: _BoundTest, found: Comparison, noise: float) -> BoundResult:

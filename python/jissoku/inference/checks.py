@@ -15,6 +15,7 @@ import numpy as np
 from scipy import stats  # type: ignore[import-untyped]
 
 from jissoku.inference import estimate
+from jissoku.inference.reach import answered, is_behind
 from jissoku.model import (
     ArmMeasurement,
     Bottleneck,
@@ -96,7 +97,6 @@ RETRANSMITS_MAX = 0.001
 # A load generator that waits for a core beside a busy program does so for some milliseconds at a
 # time. One that is stopped waits for nothing.
 STALL_NS_MIN = 100_000_000
-ACHIEVED_MIN = 0.99
 GENERATOR_BUSY_MAX = 0.80
 LAG_OF_P50_MAX = 0.10
 LAG_NS_MAX = 50_000
@@ -232,13 +232,13 @@ def _pace(trial: Trial, measurement: ArmMeasurement) -> Iterator[Finding]:
     offered = measurement.rate_rps_offered
     if offered is None or measurement.duration_ns <= 0:
         return
-    achieved = measurement.requests / (measurement.active_ns / 1e9) / offered
-    if achieved < ACHIEVED_MIN:
-        text = (
-            f"answered {_percent(achieved)} of the {offered:,.0f} requests/s offered: its cost"
-            " applies to a lower rate"
+    if is_behind(trial, measurement):
+        part = _percent(answered(measurement))
+        yield (
+            "rate-not-reached",
+            WARNING,
+            f"answered {part} of the {offered:,.0f} requests/s offered",
         )
-        yield "rate-not-reached", WARNING, text
     if trial.kind is TrialKind.PAIRED:
         return  # late sends spoil latencies, and a paired trial's are not used
     late_ns = measurement.lag_ns_p99
@@ -349,7 +349,7 @@ def _stall(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
         yield "stall", REJECT, f"the load generator did not run for {stall / 1e6:.1f} ms"
 
 
-def _counters(_: Trial, seen: MachineConditions) -> Iterator[Finding]:
+def _counters(trial: Trial, seen: MachineConditions) -> Iterator[Finding]:
     lost, sent = seen.tcp_retransmits or 0, seen.tcp_segments
     if seen.tcp_timeouts:
         text = f"a TCP retransmission timer expired {times(seen.tcp_timeouts)}"
@@ -358,7 +358,8 @@ def _counters(_: Trial, seen: MachineConditions) -> Iterator[Finding]:
         of = "" if sent is None else f"of {sent:,} "
         segments = f"TCP {plural(sent or lost, 'segment')} {plural(lost, 'was', 'were')}"
         yield "retransmits", WARNING, f"{lost} {of}{segments} retransmitted"
-    if seen.listen_overflows:
+    is_known = any(one.listen_drops is not None for one in trial.measurements)
+    if seen.listen_overflows and not is_known:  # Else it is said of the target.
         text = f"a listen queue overflowed {times(seen.listen_overflows)}"
         yield "overflows", WARNING, text
     if seen.major_faults:

@@ -55,6 +55,9 @@ from jissoku.model.wording import plural, too_few_blocks
 
 Logs = Mapping[int, float]
 
+# Measured in the closed loop only.
+CLOSED_LOOP_METRICS = {"rate", "memory", "total_cpu"}
+
 
 @dataclass(frozen=True, kw_only=True)  # without slots, which prevent cached properties
 class WorkloadTrials:
@@ -431,6 +434,9 @@ def _lacks_of_value(
         yield ClaimStatus.UNDECIDED, f"{arm} has no value: {reason}"
     if excluded := campaign.comparison_input.excluded_arms.get(arm):
         yield ClaimStatus.UNDECIDED, excluded[1]
+    slow = campaign.comparison_input.unreached_text(campaign.load, arm)
+    if slow and quantity.metric not in CLOSED_LOOP_METRICS:
+        yield ClaimStatus.UNDECIDED, slow
     if quantity.metric == "total_cpu" and not logs(campaign.valid_trials, quantity):
         yield ClaimStatus.NOT_TESTABLE, "the CPU time of the kernel's threads cannot be seen here"
 

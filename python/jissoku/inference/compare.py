@@ -31,6 +31,7 @@ from jissoku.model import (
     CrossCheck,
     CrossCheckName,
     EvidenceSource,
+    FailedCheck,
     FailureSummary,
     Load,
     LoadLevel,
@@ -66,7 +67,7 @@ def arm_outcome(
     kind = max(TrialKind, key=lambda kind: len({t.block for t in ours if t.kind is kind}))
     blocks = {t.block for t in ours if t.kind is kind and t.is_valid_for(arm)}
     failures = [t for t in ours if t.failure is not None and t.failure.arm == arm]
-    wrong = [trial for trial in ours if _invalid_reasons(trial, arm)]
+    wrong = [trial for trial in ours if _invalid_checks(trial, arm)]
     status = MeasurementStatus.MEASURED if blocks else MeasurementStatus.UNMEASURED
     if len(blocks) < blocks_min:
         if (not blocks and failures) or any(trial.kind is kind for trial in failures):
@@ -77,9 +78,9 @@ def arm_outcome(
     return ArmOutcome(status, _failures(failures, wrong, arm), counted, len(ours))
 
 
-def _invalid_reasons(trial: Trial, arm: str) -> list[str]:
+def _invalid_checks(trial: Trial, arm: str) -> list[FailedCheck]:
     return [
-        check.message
+        check
         for check in trial.failed_checks
         if check.outcome is CheckOutcome.INVALID and check.arm in ("", arm)
     ]
@@ -89,20 +90,25 @@ def _failures(
     failures: Iterable[Trial], wrong: Iterable[Trial], arm: str
 ) -> tuple[FailureSummary, ...]:
     """Each reason once, with all its trials and the target's last output."""
-    every = [
-        (str(trial.failure.stage), trial.failure.reason, trial.failure.stderr, trial.index)
-        for trial in failures
-        if trial.failure is not None
-    ]
-    every += [
-        ("", reason, "", trial.index) for trial in wrong for reason in _invalid_reasons(trial, arm)
-    ]
     found: dict[tuple[str, str], FailureSummary] = {}
-    for stage, reason, stderr, index in every:
-        known = found.get((stage, reason), FailureSummary(stage=stage, reason=reason))
-        trials = (*known.trials, index)
-        found[stage, reason] = updated(known, stderr=stderr or known.stderr, trials=trials)
+    for trial in failures:
+        if (one := trial.failure) is not None:
+            _add(found, (str(one.stage), one.reason), one.reason, trial.index, one.stderr)
+    for trial in wrong:
+        for check in _invalid_checks(trial, arm):  # Their messages differ by counts.
+            _add(found, ("", check.name), check.message, trial.index)
     return tuple(found.values())
+
+
+def _add(
+    found: dict[tuple[str, str], FailureSummary],
+    key: tuple[str, str],
+    reason: str,
+    index: int,
+    stderr: str = "",
+) -> None:
+    known = found.get(key, FailureSummary(stage=key[0], reason=reason))
+    found[key] = updated(known, stderr=stderr or known.stderr, trials=(*known.trials, index))
 
 
 def comparison_input(run: Run, trials: Sequence[Trial]) -> ComparisonInput:
@@ -235,6 +241,11 @@ def compare_cost(
             return Decided(
                 Comparison(arm=arm, against=against, verdict=verdict, load=load, remarks=(reason,))
             )
+    if slow := evidence.unreached_text(load, arm, against):
+        unreached = Comparison(
+            arm=arm, against=against, verdict=Verdict.UNREACHED, load=load, remarks=(slow,)
+        )
+        return Decided(unreached)
     pair, run = evidence.cost_ratios(load, arm, against), evidence.run
     if not pair.logs:
         return None
@@ -271,6 +282,8 @@ def _compare_metric(
 ) -> Decided | None:
     """One pair by latency at a load, or by capacity; None if either has no value."""
     if {arm, against} & evidence.excluded_arms.keys():
+        return None
+    if load is not None and evidence.unreached_text(load, arm, against):
         return None
     resolution = 0.0
     if load is None:

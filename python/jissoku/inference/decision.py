@@ -65,6 +65,8 @@ def format_ratio(found: Estimate) -> str:
 def comparison_text(comparison: Comparison) -> str:
     arm, against, verdict = comparison.arm, comparison.against, comparison.verdict
     at = f" at {comparison.load.text}" if comparison.metric is not Metric.CAPACITY else ""
+    if comparison.verdict is Verdict.UNREACHED:
+        return f"{comparison.remarks[0]}, so {arm} and {against} are not compared there"
     if comparison.ratio is None:
         reason = f" ({comparison.remarks[0]})" if comparison.remarks else ""
         return f"{arm} compared with {against}{at}: {verdict}{reason}"
@@ -275,7 +277,7 @@ CHECK_ALPHA = 0.01
 CHECK_SPREAD = 4.0
 
 # No number of blocks decides these.
-WITHOUT_FORECAST = {Verdict.DISPUTED, Verdict.FAILED, Verdict.INVALID}
+WITHOUT_FORECAST = {Verdict.DISPUTED, Verdict.FAILED, Verdict.INVALID, Verdict.UNREACHED}
 
 # A forecast beyond this, an hour in seconds, is of no use.
 OUTLOOK_S = 3600.0

@@ -39,7 +39,7 @@ from jissoku.request import ComparisonRequest
 from jissoku.request.options import is_complete
 
 # Part of the index's name: raised when rows are computed differently, so that they are rebuilt.
-REVISION = 3
+REVISION = 4
 
 
 def run_rows(key: str, run: Run, trials: Sequence[Trial], *, is_sweep: bool = False) -> RunRows:

@@ -1,6 +1,7 @@
 """A run in sentences: its headline, ranks and advice, and warnings that qualify its results."""
 
 import math
+import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
@@ -10,6 +11,8 @@ from jissoku.inference.blocks import loads_of, log_cost, valid_trials
 from jissoku.inference.checks import RATE_WARNING, is_rejected
 from jissoku.inference.compare import ranked_arms
 from jissoku.inference.decision import beside, format_ratio
+from jissoku.inference.limits import server_limits
+from jissoku.inference.reach import HEADROOM, Unreached
 from jissoku.model import (
     ArmSummary,
     CheckOutcome,
@@ -20,14 +23,18 @@ from jissoku.model import (
     Match,
     MeasurementStatus,
     Metric,
+    Origin,
     ReportWarning,
     Run,
     Severity,
     Trial,
     TrialKind,
     Verdict,
+    rate_grid,
 )
+from jissoku.model.updated import updated
 from jissoku.model.wording import plural
+from jissoku.request import ExplanationRequest, command_line
 
 
 def headline(
@@ -260,17 +267,20 @@ def report_warnings(
     aa_control: Sequence[Comparison] = (),
 ) -> tuple[ReportWarning, ...]:
     """All warnings, problems first; the same records give the same warnings in the same order."""
+    slow = valid_trials(trials).unreached
     found = [
-        *_of_arms(arm_summaries),
+        *_of_limits(run, trials, arm_summaries),
+        *_of_arms(arm_summaries, trials),
         *_of_comparisons(comparisons),
         *_of_the_aa_control(aa_control),
         *_of_answers(run, trials),
         *_of_the_machine(run, tuple(trials)),
         *_of_the_condition(comparisons),
         *_of_rejections(trials),
-        *_of_warnings(trials),
+        *_of_unreached(run, slow),
+        *_of_warnings(trials, slow),
         *_of_rates(arm_summaries),
-        *_of_the_run(run, arm_summaries),
+        *_of_the_run(run, arm_summaries, slow),
     ]
     return tuple(sorted(found, key=lambda warning: ORDER.index(warning.severity)))
 
@@ -291,7 +301,10 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}"
 
 
-def _of_arms(arm_summaries: Sequence[ArmSummary]) -> Iterator[ReportWarning]:
+def _of_arms(
+    arm_summaries: Sequence[ArmSummary], trials: Sequence[Trial]
+) -> Iterator[ReportWarning]:
+    began = {trial.index: trial for trial in trials}
     measured = [known for known in arm_summaries if known.status is MeasurementStatus.MEASURED]
     reasons = Counter(broken.reason for known in measured for broken in known.failures)
     common = [reason for reason, arms in reasons.items() if arms > 1]
@@ -299,7 +312,10 @@ def _of_arms(arm_summaries: Sequence[ArmSummary]) -> Iterator[ReportWarning]:
         yield warning("A trial has no result for any of its targets", reason)
     for known in arm_summaries:
         name, total = known.arm.name, known.trials_total
-        if known.status is MeasurementStatus.UNMEASURED:
+        if known.status is MeasurementStatus.UNMEASURED and _only_others_failed(name, trials):
+            text = "Its trials ended with the failure of another target."
+            yield note(f"{name} was not measured", text)
+        elif known.status is MeasurementStatus.UNMEASURED:
             what = f"its {total} {plural(total, 'trial')} is valid" if total else ""
             yield problem(f"{name} was not measured", f"None of {what or 'its trials finished'}.")
         for broken in known.failures:
@@ -312,7 +328,20 @@ def _of_arms(arm_summaries: Sequence[ArmSummary]) -> Iterator[ReportWarning]:
             else:
                 word = "failed" if known.status is MeasurementStatus.FAILED else "is invalid"
                 title = f"{name} {word}: {how_often}"
-            yield problem(title, broken.reason, broken.stderr)
+            first = _when(began.get(min(broken.trials, default=-1)))
+            yield problem(title, f"{broken.reason}{first}", broken.stderr)
+
+
+def _only_others_failed(name: str, trials: Sequence[Trial]) -> bool:
+    mine = [trial.failure for trial in trials if name in trial.arms]
+    return bool(mine) and all(one is not None and one.arm != name for one in mine)
+
+
+def _when(trial: Trial | None) -> str:
+    """When a trial ended, as the end of a sentence about its failure; empty in older records."""
+    if trial is None or trial.failure is None or trial.elapsed_s is None:
+        return ""
+    return f" (first in block {trial.block + 1}, {trial.elapsed_s:.0f} s after the run's start)"
 
 
 def _of_comparisons(comparisons: Sequence[Comparison]) -> Iterator[ReportWarning]:
@@ -451,11 +480,56 @@ def _of_rejections(trials: Sequence[Trial]) -> Iterator[ReportWarning]:
     )
 
 
-def _of_warnings(trials: Sequence[Trial]) -> Iterator[ReportWarning]:
+def _of_limits(
+    run: Run, trials: Sequence[Trial], arm_summaries: Sequence[ArmSummary]
+) -> Iterator[ReportWarning]:
+    """First of all where they are why an arm has no result."""
+    lost = {one.arm.name for one in arm_summaries if one.status is not MeasurementStatus.MEASURED}
+    for found in server_limits(trials, ranked_arms(run)):
+        severity = problem if found.arm in lost else warning
+        yield updated(
+            severity(f"{found.arm} {found.text}", ""),
+            remedy=f"{_sentence(found.remedy)}.",
+            next_command=_explain_command(run, found.arm),
+        )
+
+
+def _explain_command(run: Run, name: str) -> str:
+    """The command that explains an arm; of a URL, which no record has, with a gap."""
+    (arm,) = [one for one in run.arms if one.name == name]
+    if arm.origin is Origin.RECIPE:
+        request = ExplanationRequest(target=arm.target, path=run.workload.path)
+    elif arm.origin is Origin.COMMAND:
+        words = shlex.join(arm.command)
+        request = ExplanationRequest(cmd=f"{name}={words}", path=run.workload.path)
+    else:
+        request = ExplanationRequest(url=f"{name}=URL", path=run.workload.path)
+    return command_line(request)
+
+
+def _of_unreached(run: Run, slow: Unreached) -> Iterator[ReportWarning]:
+    """Of each arm the rates that it did not reach, and one that it would reach."""
+    for name in sorted({name for name, _ in slow}):
+        parts = {rate: part for (arm, rate), part in sorted(slow.items()) if arm == name}
+        answered = join_names([f"{100 * part:.1f} % of {r:,}/s" for r, part in parts.items()])
+        rates = join_names([f"{rate:,}" for rate in parts])
+        below = HEADROOM * min(rate * part for rate, part in parts.items())
+        reachable = rate_grid(1, max(1, int(below)))[-1]
+        text = f"It answered {answered}, and has no figure and no verdict there."
+        yield updated(
+            warning(f"{name} did not reach {rates} requests/s", text),
+            remedy=f"Choose a lower rate (-R {reachable}), or none: then the lab does.",
+            next_command=_explain_command(run, name),
+        )
+
+
+def _of_warnings(trials: Sequence[Trial], slow: Unreached) -> Iterator[ReportWarning]:
     """One report warning per kind of check warning; bottlenecks are shown with the rate."""
     seen: dict[str, list[tuple[str, FailedCheck]]] = defaultdict(list)
     for trial in trials:
         for check in trial.failed_checks:
+            if check.name == "rate-not-reached" and (check.arm, trial.load_rps) in slow:
+                continue
             if check.outcome is CheckOutcome.WARNING and check.name not in SAID_ELSEWHERE:
                 seen[check.name].append((check.arm or " + ".join(sorted(trial.arms)), check))
     for name, found in sorted(seen.items()):
@@ -476,6 +550,7 @@ TITLES = {
     "generator-busy": "The load generator was near its limit",
     "late-sends": "Requests were sent late",
     "little": "Some connections starved",
+    "major-faults": "Pages were read from disk or swap, for lack of memory",
     "no-keep-alive": "A connection was closed after every answer",
     "overflows": "A listen queue overflowed at full load",
     "steal": "The host took time from the cores (steal)",
@@ -495,8 +570,12 @@ def _of_rates(arm_summaries: Sequence[ArmSummary]) -> Iterator[ReportWarning]:
         yield warning("A common ceiling", text)
 
 
-def _of_the_run(run: Run, arm_summaries: Sequence[ArmSummary]) -> Iterator[ReportWarning]:
+def _of_the_run(
+    run: Run, arm_summaries: Sequence[ArmSummary], slow: Unreached
+) -> Iterator[ReportWarning]:
     for arm in arm_summaries:
+        if any(name == arm.arm.name for name, _ in slow):
+            continue
         if arm.status is MeasurementStatus.MEASURED and not any(p.cost_ns for p in arm.points):
             text = (
                 "It was not started by the lab, or too few trials are valid: no cost, no verdict."

@@ -17,8 +17,9 @@ from scipy import optimize, stats  # type: ignore[import-untyped]
 
 from jissoku.inference import checks, estimate, latency
 from jissoku.inference.blocks import measured
-from jissoku.inference.checks import ACHIEVED_MIN, GENERATOR_BUSY_MAX
+from jissoku.inference.checks import GENERATOR_BUSY_MAX
 from jissoku.inference.compare import arm_outcome
+from jissoku.inference.reach import ACHIEVED_MIN
 from jissoku.inference.sentences import note, problem, warning
 from jissoku.model import (
     Arm,

@@ -9,17 +9,20 @@ import random
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from threading import Thread
 
 from jissoku import inference
 from jissoku.design import schedule
 from jissoku.design.schedule import MIDDLE, PlannedMeasurement, PlannedStart, PlannedTrial
 from jissoku.inference.bounds import bound_results, bounded_arms
+from jissoku.inference.checks import trial_checks
 from jissoku.inference.compare import Question
+from jissoku.inference.limits import server_limits
 from jissoku.measure.comparison import CompareConfig, run_header
 from jissoku.measure.comparison_run import ComparisonRun, Groups, named
 from jissoku.measure.progress import ProgressListener, RecordedProgress
-from jissoku.measure.trial import FAILURES_MAX, TrialRunner
+from jissoku.measure.trial import Servers, TrialRunner
 from jissoku.model import Comparison, Condition, Load, LoadLevel, Method, TrialKind, Verdict
 from jissoku.model.summary import BoundStatus
 from jissoku.model.updated import updated
@@ -47,7 +50,7 @@ FURTHER_LOAD = 0.6
 FIRST_STARTS_MAX = 4
 
 # No number of blocks decides these.
-WITHOUT_ANSWER = {Verdict.FAILED, Verdict.INVALID, Verdict.DISPUTED}
+WITHOUT_ANSWER = {Verdict.FAILED, Verdict.INVALID, Verdict.DISPUTED, Verdict.UNREACHED}
 
 
 # The trials that costs are compared by; without common trials those of each arm in the closed loop.
@@ -72,9 +75,11 @@ class AnytimeRun(ComparisonRun):
         self._goals: dict[Load, int] = {}
         self._lacking: dict[Question, int] = {}
         first = self._begin()
-        self._measure_costs(first)
-        self._measure_capacities()
-        self._check()
+        for stage in (partial(self._measure_costs, first), self._measure_capacities, self._check):
+            if self.is_over():
+                self.progress.note("No pair is left that could be decided: the run ends here.")
+                return
+            stage()
 
     def _begin(self) -> int:
         """Determines the loads; returns the index of the first block that is still to be measured.
@@ -89,7 +94,8 @@ class AnytimeRun(ComparisonRun):
             self._report()
             return 1
         self.first_closed_loop = 1
-        self.pilot()
+        if not self.is_over():
+            self.pilot()
         return 0
 
     def _first_start(self) -> bool:
@@ -108,6 +114,7 @@ class AnytimeRun(ComparisonRun):
                 servers.warm_up(planned, self.config.workload, self.plan)
                 if servers.failure is None and not self.header.loads:
                     self.add_capacities(servers.rates)
+                    self._say_limits(servers)
                     self.set_loads(None)
                     if not self.header.loads:
                         return False
@@ -116,9 +123,15 @@ class AnytimeRun(ComparisonRun):
                     return True
         return bool(self.header.loads)
 
+    def _say_limits(self, servers: Servers) -> None:
+        """Says at once what the first warm-ups show of the servers' own limits."""
+        seen = [updated(t, failed_checks=trial_checks(t)) for t in servers.warmups.values()]
+        for found in server_limits(seen, inference.ranked_arms(self.header)):
+            self.progress.note(f"{found.arm} {found.text}. To do: {found.remedy}.")
+
     def _main_load(self) -> Load:
         """The middle load, which the first table is of."""
-        loads = self.header.loads
+        loads = [load for load in self.header.loads if self.is_common(load)] or self.header.loads
         middle = [load for load in loads if load.level is LoadLevel.MEDIUM]
         if middle:
             return middle[0]
@@ -266,7 +279,7 @@ class AnytimeRun(ComparisonRun):
             here = {
                 name
                 for name in self.reaching(load)
-                if self.failures[name] < FAILURES_MAX and name not in self.external
+                if not self.is_gone(name) and name not in self.external
             }
             for arm, against in inference.pairs(self.header):
                 if {arm, against} <= here:
@@ -314,6 +327,8 @@ class AnytimeRun(ComparisonRun):
             self.first_closed_loop = plan.closed_loop_blocks
         alone = plan.closed_loop_blocks - self.first_closed_loop
         for index in range(max(searches, plan.closed_loop_blocks if alone else 0)):
+            if self.is_over():
+                return
             is_searched = index < searches
             if not (is_searched or self._has_closed_loop(index)):
                 continue

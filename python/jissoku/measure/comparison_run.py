@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from jissoku import inference
 from jissoku.design import schedule
-from jissoku.design.sampling_plan import SamplingPlan
+from jissoku.design.sampling_plan import WINDOW_REQUESTS, SamplingPlan
 from jissoku.design.schedule import (
     FIRST_OF_CLOSED_LOOP,
     PlannedMeasurement,
@@ -50,6 +50,9 @@ Groups = dict[TrialKind, Sequence[tuple[str, ...]]]
 
 # Time in which the idle targets are observed before the first request of a trial, in nanoseconds.
 IDLE_WATCH_NS = 200_000_000
+
+# An arm without a valid trial among this many has none to come.
+WRONG_MAX = 3
 
 # The closed loop of the pilot, which determines the loads that an arm reaches.
 PILOT_BLOCK = 0
@@ -173,14 +176,14 @@ class ComparisonRun:
         """Writes the loads into the header; None: those of the grid that enough arms reach."""
         config = self.config
         if loads is None:
-            names = [arm.name for arm in config.arms]
+            names = inference.ranked_arms(self.header)
             # A single load is one of all arms: of a server and its knobs, the slowest may be the
             # server as it is.
             needed = len(names) if config.one_load else 2
             cores = len(config.cores.server)
             loads = schedule.loads(self.capacities, names, config.mode, cores, needed=needed)
             if config.one_load:  # The heaviest that every arm reaches, or else that two do.
-                common = [load for load in loads if len(self.reaching(load)) == len(names)]
+                common = [load for load in loads if self.is_common(load)]
                 loads = tuple((common or loads)[-1:])
         self.header = self.writer.update(updated(self.header, loads=loads))
         text = "; ".join(load.text for load in loads)
@@ -189,6 +192,10 @@ class ComparisonRun:
             left_out = set(config.names) - set(self.reaching(load))
             if left_out:
                 self.progress.note(f"Not at {load.text}: {', '.join(sorted(left_out))}.")
+
+    def is_common(self, load: Load) -> bool:
+        """Whether every arm reaches a load, of those that are compared."""
+        return {*inference.ranked_arms(self.header)} <= {*self.reaching(load)}
 
     def add_capacities(self, rates: Mapping[str, float]) -> None:
         """Keeps the best closed-loop rate of each arm, in requests per second."""
@@ -312,12 +319,23 @@ class ComparisonRun:
         )
         return True
 
+    def is_gone(self, name: str) -> bool:
+        """Whether an arm is measured no further: it failed too often, or answers wrongly."""
+        if self.failures[name] >= FAILURES_MAX:
+            return True
+        mine = [trial for trial in self.trials if name in trial.arms and trial.failure is None]
+        wrong = sum(any(check.is_wrong_answer(name) for check in one.failed_checks) for one in mine)
+        return wrong >= WRONG_MAX and not any(trial.is_valid_for(name) for trial in mine)
+
+    def is_over(self) -> bool:
+        """Whether no pair is left that could be compared, because arms are gone."""
+        gone = {name for name in self.config.names if self.is_gone(name)}
+        return bool(gone) and not any(gone.isdisjoint(one) for one in inference.pairs(self.header))
+
     def usable(self, planned: PlannedTrial) -> PlannedTrial | None:
         """A step without arms that failed too often or take time from others; None if too few."""
         busy = self.busy if planned.kind is TrialKind.TIME_SLICED else ()
-        arms = tuple(
-            name for name in planned.arms if self.failures[name] < FAILURES_MAX and name not in busy
-        )
+        arms = tuple(name for name in planned.arms if not self.is_gone(name) and name not in busy)
         return _with_arms(planned, arms)
 
     def measure(self, servers: Servers, planned: PlannedTrial, part: PlannedMeasurement) -> bool:
@@ -346,6 +364,8 @@ class ComparisonRun:
         if trial.failure is None:
             return True
         self.failures[trial.failure.arm] += 1
+        if self.is_gone(trial.failure.arm):
+            self.progress.note(f"{trial.failure.arm} failed again: it is measured no further.")
         return False
 
     def trials_left(self, index: int) -> Mapping[TrialKind, int]:
@@ -353,7 +373,7 @@ class ComparisonRun:
         if self.repeats is not None:
             return self.repeats.trials_left(self.trials)
         config, plan, loads = self.config, self.plan, len(self.header.loads) or 1
-        names = sum(self.failures[name] < FAILURES_MAX for name in config.names)
+        names = sum(not self.is_gone(name) for name in config.names)
         blocks = plan.next_look(index)
         checks = loads * min(plan.cross_check_blocks, blocks)
         foreseen: dict[TrialKind, int] = {
@@ -388,7 +408,12 @@ class ComparisonRun:
         workload = updated(config.workload, rate_rps=rate)
         if planned.kind is not TrialKind.TIME_SLICED or load is None:
             settle_ns = effort.settle_ns if planned.kind is TrialKind.FIXED_RATE else 0
-            timing = TrialTiming(max(effort.warmup_ns, settle_ns), effort.window(planned.kind))
+            # In the closed loop as long as two answers on each connection take.
+            turns_rps = self.capacities.get(planned.arms[0], 0.0) / workload.connections
+            pace = rate if load is not None else WINDOW_REQUESTS * turns_rps / 2
+            timing = TrialTiming(
+                max(effort.warmup_ns, settle_ns), effort.window(planned.kind, pace)
+            )
             return servers.measure(planned, workload, timing)
         turns = effort.slice_length(load, is_check=part.is_check)
         span_ns = effort.active_ns(load, is_check=part.is_check) * len(planned.arms)
@@ -404,7 +429,9 @@ class ComparisonRun:
         return first_rate(near, planned.seed)
 
     def reaching(self, load: Load) -> tuple[str, ...]:
-        names = [arm.name for arm in self.config.arms]
+        """The arms that are measured at a load: of a given one all but those found too slow."""
+        slow = inference.unreached(self.trials)
+        names = [a.name for a in self.config.arms if (a.name, load.rate_rps) not in slow]
         if load.level is LoadLevel.GIVEN:
             return tuple(names)
         return schedule.reaching(load, self.capacities, names)

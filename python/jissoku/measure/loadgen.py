@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -33,6 +34,7 @@ from jissoku.model import (
 from jissoku.model.updated import updated
 from jissoku.model.wording import plural
 from jissoku.system import background, processes
+from jissoku.system.listen_queue import ListenQueue, listen_queue
 from jissoku.system.measurement_lock import load_window
 
 # The schema of the output of `jissoku load --json`.
@@ -101,6 +103,7 @@ class LoadSpec:
         idle_watch_ns: Time without load before the first request.
         own_processes: First processes of targets that are running without load.
         warmup_requests: Requests that each arm has had since its start; recorded, not sent.
+        warmup_rps: How fast each arm answered these in a closed loop.
         requests: The window ends after this many requests to each arm; None: by time alone.
     """
 
@@ -117,6 +120,7 @@ class LoadSpec:
     idle_watch_ns: int = 0
     own_processes: tuple[int, ...] = ()
     warmup_requests: Mapping[str, int] = field(default_factory=dict)
+    warmup_rps: Mapping[str, float] = field(default_factory=dict)
     requests: int | None = None
 
 
@@ -154,7 +158,7 @@ def run_load(
         (files / "request-body").write_bytes(_sent_body(spec.workload))
         for shape in spec.workload.raw_requests:
             (files / f"{shape.name}.http").write_bytes(shape.text)
-        before = conditions.snapshot(_roots(spec), spec.own_processes)
+        before, queues = conditions.snapshot(_roots(spec), spec.own_processes), _queues(spec)
         watching = background.viewer_pids()
         with (
             load_window(spec.warmup_ns + spec.idle_watch_ns + spec.window_ns),
@@ -183,7 +187,27 @@ def run_load(
     after = conditions.snapshot(_roots(spec), spec.own_processes)
     seen = conditions.interval_change(before, after, cores.server)
     found = _conditions(spec, report, seen, cores)
-    return _measurements(spec, report, seen, said.rss), _with_clocks(found, said)
+    measurements = _measurements(spec, report, seen, said.rss)
+    return _with_queues(measurements, queues, _queues(spec)), _with_clocks(found, said)
+
+
+def _queues(spec: LoadSpec) -> list[ListenQueue | None]:
+    """The listen queue of each arm's port."""
+    ports = (urlsplit(url).port for url in spec.urls)
+    return [None if port is None else listen_queue(port) for port in ports]
+
+
+def _with_queues(
+    measurements: Sequence[ArmMeasurement],
+    before: Sequence[ListenQueue | None],
+    after: Sequence[ListenQueue | None],
+) -> tuple[ArmMeasurement, ...]:
+    return tuple(
+        one
+        if first is None or last is None
+        else updated(one, listen_limit=last.limit, listen_drops=max(0, last.drops - first.drops))
+        for one, first, last in zip(measurements, before, after, strict=True)
+    )
 
 
 def _monitor(
@@ -368,6 +392,7 @@ def _measurements(
             else (),
             idle_cpu_ns_per_s=measurement["idle_cpu_ns_per_s"] if root else None,
             warmup_requests=spec.warmup_requests.get(arm),
+            warmup_rps=spec.warmup_rps.get(arm),
         )
         for arm, root, measurement in zip(spec.arms, spec.roots, report["targets"], strict=True)
     )

@@ -5,6 +5,7 @@ output; every later measurement on the same start is a failed trial with its rea
 """
 
 import random
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,8 +17,9 @@ from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 from jissoku import inference
 from jissoku.design import schedule
 from jissoku.design.sampling_plan import SamplingPlan
-from jissoku.design.schedule import PlannedTrial
+from jissoku.design.schedule import LOAD_MAX, PlannedTrial
 from jissoku.errors import InputError, TargetError
+from jissoku.inference.reach import ACHIEVED_MIN
 from jissoku.measure import loadgen
 from jissoku.measure.loadgen import LoadgenError, LoadSpec
 from jissoku.measure.progress import ProgressListener
@@ -48,9 +50,6 @@ from jissoku.targets.process import RunningTarget  # noqa: TC001 - of attributes
 from jissoku.targets.provenance import redact
 from jissoku.targets.response import ChangedBody, ExpectedResponse, TargetResponse
 
-# The fraction of the offered requests that must have been answered in a step of a search.
-ACHIEVED_MIN = 0.99
-
 # Duration of a step: at least the first, long enough for this many requests, at most the last.
 STEP_NS = 200_000_000
 STEP_REQUESTS = 1_000
@@ -60,6 +59,13 @@ STEP_WARMUP_NS = 50_000_000
 # Rate of the warm-up of a runtime that compiles: at a low rate it also runs the code of an idle
 # event loop, which a closed loop never does.
 FIXED_WARMUP_RPS = 5_000
+
+# A slow server gets a longer first warm-up, until it has answered twice on each connection.
+FIRST_ANSWERS_MIN = 20
+FIRST_WARMUP_NS = 4_000_000_000
+
+# How long a process may take to end after it has closed its connections.
+DYING_S = 0.5
 
 # How often a disturbed trial is repeated; every attempt stays in the records.
 RERUNS_MAX = 2
@@ -169,6 +175,8 @@ class TrialRunner:
         self.workers = workers
         self.interruption = interruption
         self.expected: dict[str, ExpectedResponse] = {}
+        # Requests per second of each arm in the closed loop of its first warm-up.
+        self.first_rates: dict[str, float] = {}
         self.quiet = QuietCores(cores.server)
         self._generates_code: dict[str, bool] = {}
 
@@ -228,6 +236,7 @@ class Servers:
     Attributes:
         failure: Prevents further measurements on this start.
         rates: Requests per second of each arm in the closed loop of its warm-up.
+        warmups: These closed loops, as if they were trials.
     """
 
     def __init__(self, runner: TrialRunner, cores_idle_before: float | None) -> None:
@@ -238,6 +247,7 @@ class Servers:
         self._answers: dict[str, TargetResponse] = {}
         self._warmed: dict[str, int] = {}
         self.rates: dict[str, float] = {}
+        self.warmups: dict[str, Trial] = {}
         self.failure: Failure | None = None
 
     def start(self, planned: PlannedTrial, workload: Workload) -> None:
@@ -292,23 +302,42 @@ class Servers:
     def warm_up(self, planned: PlannedTrial, workload: Workload, effort: SamplingPlan) -> None:
         """Sends each arm its warm-up, one arm after the other.
 
-        First a number of requests in a closed loop, limited in time by the plan.
+        First a number of requests in a closed loop, limited in time by the plan; at its first start
+        a slow arm gets more time, which shows how fast it is.
         A runtime that compiles gets more of them, evenly spaced: after 40,000 requests of a closed
         loop Node's CPU time per request at 5,000/s still fell from 105 to 85 us within 3,000.
         """
-        window = TrialTiming(0, effort.warmup_max_ns)
+        known = self._runner.first_rates
         for name in planned.arms:
             alone = updated(planned, arms=(name,))
             closed = updated(workload, rate_rps=None)
+            is_first = name not in known
+            window = TrialTiming(0, effort.warmup_max_ns)
             sent = self._send(alone, closed, window, effort.warmup_requests)
+            if is_first and sent < FIRST_ANSWERS_MIN:
+                window = TrialTiming(0, max(FIRST_WARMUP_NS, effort.warmup_max_ns))
+                needed = 2 * workload.connections
+                sent = self._send(alone, closed, window, needed, is_required=True)
+            if name in self.rates:
+                known.setdefault(name, self.rates[name])
             if sent and self._runner.compiles(name, self._running[name].root):
-                paced = updated(workload, rate_rps=FIXED_WARMUP_RPS)
+                rate = min(FIXED_WARMUP_RPS, max(1, int(LOAD_MAX * self.rates[name])))
+                paced = updated(workload, rate_rps=rate)
                 self._send(alone, paced, TrialTiming(0, effort.compile_ns), None)
 
     def _send(
-        self, alone: PlannedTrial, workload: Workload, window: TrialTiming, requests: int | None
+        self,
+        alone: PlannedTrial,
+        workload: Workload,
+        window: TrialTiming,
+        requests: int | None,
+        *,
+        is_required: bool = False,
     ) -> int:
-        """Puts one arm under load outside of trials; returns the number of answers."""
+        """Puts one arm under load outside of trials; returns the number of answers.
+
+        None is a failure of a target that has ended, and if an answer `is_required`.
+        """
         if self.failure is not None:
             return 0
         (name,) = alone.arms
@@ -316,13 +345,15 @@ class Servers:
         try:
             (measurement,), _ = self._load(spec)
         except TrialFailed as failed:
-            if self._running[name].is_alive():
-                self.rates.setdefault(name, 1.0)  # So slow here that only a measurement can say.
-            else:
+            if is_required or not self._running[name].is_alive():
                 self.failure = failed.failure
             return 0
         self._warmed[name] = self._warmed.get(name, 0) + measurement.requests
         if workload.rate_rps is None:
+            closed = updated(alone, kind=TrialKind.CLOSED_LOOP)
+            self.warmups[name] = updated(
+                _trial(closed, workload, window.window_ns), measurements=(measurement,)
+            )
             self.rates[name] = measurement.requests / measurement.duration_ns * 1e9
         return measurement.requests
 
@@ -397,9 +428,11 @@ class Servers:
             self._require_alive(spec)
 
     def _require_alive(self, spec: LoadSpec) -> None:
+        # The connections of a process that ends are closed some time before it has ended.
+        limit_s = DYING_S if sys.exception() else 0.0
         for name in spec.arms:
             running = self._running[name]
-            if not running.is_alive():
+            if not running.is_alive_after(limit_s):
                 error = TargetError(f"{name} {running.exit_description()} under load")
                 raise TrialFailed(TrialStage.LOAD, name, error, running.output_tail())
 
@@ -427,6 +460,7 @@ class Servers:
             idle_watch_ns=window.idle_watch_ns,
             own_processes=tuple(pid for pid in others if pid is not None),
             warmup_requests=dict(self._warmed),
+            warmup_rps=self._runner.first_rates | self.rates,
         )
 
 

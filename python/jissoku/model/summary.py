@@ -41,6 +41,7 @@ class Verdict(StrEnum):
     HIGHER = "higher"
     INCONCLUSIVE = "inconclusive"
     DISPUTED = "methods disagree"
+    UNREACHED = "rate not reached"
     INVALID = "invalid"
     FAILED = "failed"
 
@@ -320,6 +321,8 @@ class ReportWarning(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     text: str = ""
     detail: str = ""  # a target's output, verbatim
+    remedy: str = ""  # what to do about it: a sentence
+    next_command: str = ""  # it says more
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):

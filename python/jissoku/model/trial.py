@@ -61,6 +61,9 @@ class FailedCheck(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     arm: str = ""
 
+    def is_wrong_answer(self, arm: str) -> bool:
+        return self.outcome is CheckOutcome.INVALID and self.arm == arm
+
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True):
     """Nanoseconds from the intended send time to the last byte of the answer."""
@@ -133,6 +136,11 @@ class ArmMeasurement(msgspec.Struct, frozen=True, kw_only=True):
         slices: More of each of these slices, in the same order; empty in older records.
         idle_cpu_ns_per_s: CPU nanoseconds per second of the idle target, before its first request.
         warmup_requests: Requests to this start of the target before its first measurement.
+        warmup_rps: Requests per second of these in the closed loop; None if it is not known.
+        listen_limit: How many connections may wait until the target accepts them, which its listen
+            queue's length decides; None over Unix sockets, and of another machine.
+        listen_drops: How often a connection was turned away because that many waited, in the whole
+            trial.
         migrations_per_second: Core migrations of the target's threads in the whole trial, if they
             are known.
     """
@@ -158,6 +166,9 @@ class ArmMeasurement(msgspec.Struct, frozen=True, kw_only=True):
     slices: tuple[TimeSlice, ...] = ()
     idle_cpu_ns_per_s: int | None = None
     warmup_requests: int | None = None
+    warmup_rps: float | None = None
+    listen_limit: int | None = None
+    listen_drops: int | None = None
 
     @property
     def active_ns(self) -> int:

@@ -296,6 +296,7 @@ TONES = {
     Verdict.EQUAL: "same",
     Verdict.INCONCLUSIVE: "open",
     Verdict.DISPUTED: "open",
+    Verdict.UNREACHED: "broken",
     Verdict.INVALID: "broken",
     Verdict.FAILED: "broken",
 }

@@ -182,6 +182,7 @@ def width(found: Estimate) -> str:
 
 STYLES = {Severity.PROBLEM: "bold red", Severity.WARNING: "yellow", Severity.NOTE: "dim"}
 DETAIL_LINES_MAX = 8
+BRIEF_LINES_MAX = 3
 
 # Narrower terminals get the first columns of each table; the rest is in the other reports.
 WIDTH_FOR_ALL = 100
@@ -254,12 +255,22 @@ def _warnings(summary: Summary, *weights: Severity) -> list[RenderableType]:
             continue
         title = f"{warning.severity}: {warning.title}"
         found.append(Text.assemble((title, STYLES[warning.severity])))
-        if warning.text:
-            found.append(indented(Text(warning.text)))
+        found += [indented(Text(text)) for text in (warning.text, warning.remedy) if text]
         if warning.detail:
-            lines = warning.detail.rstrip("\n").split("\n")[-DETAIL_LINES_MAX:]
-            found.append(indented(Text("\n".join(f"| {line}" for line in lines), style="dim")))
+            found.append(_output(warning.detail, DETAIL_LINES_MAX))
+    if Severity.WARNING in weights:
+        found += _next_commands(summary)
     return [*found, Text("")] if found else []
+
+
+def _output(detail: str, lines_max: int) -> RenderableType:
+    lines = detail.rstrip("\n").split("\n")[-lines_max:]
+    return indented(Text("\n".join(f"| {line}" for line in lines), style="dim"))
+
+
+def _next_commands(summary: Summary) -> list[RenderableType]:
+    commands = dict.fromkeys(one.next_command for one in summary.warnings if one.next_command)
+    return [Text(f"next: {command}", no_wrap=True, overflow="ignore") for command in commands]
 
 
 def indented(text: Text) -> RenderableType:
@@ -510,8 +521,15 @@ def _warning_titles(summary: Summary) -> Iterator[RenderableType]:
     yield Text("")
     for one in found[:WARNINGS_MAX]:
         yield Text(f"{one.severity}: {one.title}", style=STYLES[one.severity])
+        if one.severity is Severity.PROBLEM:
+            yield indented(Text(one.text))
+        if one.remedy:
+            yield indented(Text(one.remedy))
+        if one.detail:
+            yield _output(one.detail, BRIEF_LINES_MAX)
     if (more := len(found) - WARNINGS_MAX) > 0:
         yield Text(f"and {more} more {plural(more, 'warning')}: see the report.")
+    yield from _next_commands(summary)
 
 
 def _capacity(known: ArmSummary) -> str:

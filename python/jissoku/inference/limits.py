@@ -1,0 +1,147 @@
+"""Limits of the servers themselves that a run met, each with what to do about it.
+
+They are properties of a server and its settings, and no disturbance of the machine: the same
+server shows them everywhere.
+"""
+
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from jissoku.inference.blocks import measured
+from jissoku.model import ArmMeasurement, ConnectionMode, Trial, TrialKind
+from jissoku.model.wording import plural
+
+# Linux delays an acknowledgement by 40 ms (TCP_DELACK_MIN), and the timer ticks in steps of 4.
+DELAYED_NS = (39_000_000, 49_000_000)
+
+# A server that shows a limit in more than this part of its trials has it.
+MOST = 0.5
+
+# With a lower share of the cores' time a server at full load waits for something else.
+IDLE_MAX = 0.5
+
+# Fewer connections cannot show that some are not served.
+CONNECTIONS_MIN = 4
+
+Measured = Sequence[tuple[Trial, ArmMeasurement]]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    arm: str
+    text: str
+    remedy: str
+
+
+def server_limits(trials: Sequence[Trial], arms: Sequence[str]) -> Iterator[Limit]:
+    """What each arm shows."""
+    for name in arms:
+        mine = measured(trials, name)
+        found = {rule: one for rule in RULES if (one := rule(mine))}
+        if _short_queue in found or _delayed_acknowledgements in found:
+            # They make requests wait, too.
+            found.pop(_few_at_a_time, None)
+        yield from (Limit(name, *one) for one in found.values())
+
+
+# What is seen, as the end of a sentence that begins with the server's name, and the remedy.
+Found = tuple[str, str]
+
+
+def _short_queue(mine: Measured) -> Found | None:
+    drops = sum(one.listen_drops or 0 for _, one in mine)
+    if not drops:
+        return None
+    limit = min(one.listen_limit for _, one in mine if one.listen_limit is not None)
+    were = plural(drops, "connection was", "connections were")
+    holds = f"its listen queue holds {limit} {plural(limit, 'connection')}"
+    return (
+        f"turned connections away: {holds}, and {drops:,} {were} one too many",
+        (
+            "listen with a longer queue (backlog of listen(2), request_queue_size of socketserver),"
+            f" or use fewer connections (-c {max(1, limit)})"
+        ),
+    )
+
+
+def _timeouts(mine: Measured) -> Found | None:
+    late = sum(one.errors.get("timeout", 0) for _, one in mine)
+    if not late:
+        return None
+    return (
+        f"left {late:,} {plural(late, 'request')} without an answer until the time-out",
+        "see what it waits for, or use fewer connections (-c) or a lower rate (-R)",
+    )
+
+
+def _delayed_acknowledgements(mine: Measured) -> Found | None:
+    """Only where a connection is used again at once: after a pause the kernel acknowledges at once.
+
+    A handler that waits as long does so always.
+    """
+    low, high = DELAYED_NS
+    late = [one.latency_ns.p50 for _, one in mine if low <= one.latency_ns.p50 <= high]
+    if not late:
+        return None
+    least = min(one.latency_ns.min for _, one in mine if one.requests)
+    waits = "" if least < min(late) / 2 else ", unless it waits itself"
+    return (
+        (
+            f"takes {statistics.median(late) / 1e6:.0f} ms for most answers under load: Nagle's"
+            f" algorithm waits for delayed acknowledgements{waits}"
+        ),
+        "send head and body with one call, and set TCP_NODELAY",
+    )
+
+
+def _closing(mine: Measured) -> Found | None:
+    kept = [
+        any(check.name == "no-keep-alive" and check.arm == one.arm for check in trial.failed_checks)
+        for trial, one in mine
+        if trial.workload.connection_mode is ConnectionMode.KEEP_ALIVE
+    ]
+    if not kept or statistics.fmean(kept) <= MOST:
+        return None
+    return (
+        "closes the connection after every answer: each request pays for a new one",
+        "keep connections open (HTTP/1.1 with a Content-Length), or let no target (--no-keepalive)",
+    )
+
+
+def _few_at_a_time(mine: Measured) -> Found | None:
+    """How many requests it works on at a time: its closed-loop rate times a lone answer's time."""
+    closed = [
+        (trial, one)
+        for trial, one in mine
+        if trial.kind is TrialKind.CLOSED_LOOP and one.requests and one.duration_ns
+    ]
+    if not closed or closed[0][0].workload.connections < CONNECTIONS_MIN:
+        return None
+    connections = closed[0][0].workload.connections
+    rate = statistics.median(one.requests / one.duration_ns for _, one in closed)
+    in_flight = rate * statistics.median(one.latency_ns.mean for _, one in closed)
+    if in_flight < MOST * connections:
+        served = max(1, round(in_flight))
+        return (
+            f"serves {served} of {connections} connections at a time, and the others wait",
+            f"more threads or workers, or fewer connections (-c {served})",
+        )
+    seen = [t.conditions.server_cores_busy_fraction for t, _ in closed if t.conditions]
+    busy = statistics.median([one for one in seen if one is not None] or [1.0])
+    at_a_time = rate * min(one.latency_ns.p50 for _, one in mine if one.requests)
+    if busy >= IDLE_MAX or at_a_time >= MOST * connections:
+        return None
+    count = max(1, round(at_a_time))
+    return (
+        (
+            f"works on {count} {plural(count, 'request')} at a time, and waits in them: at full"
+            f" load it uses {100 * busy:.0f} % of its cores"
+        ),
+        "more threads or workers, or less waiting in each request",
+    )
+
+
+RULES: tuple[Callable[[Measured], Found | None], ...] = (
+    _short_queue, _timeouts, _delayed_acknowledgements, _few_at_a_time, _closing,
+)  # fmt: skip

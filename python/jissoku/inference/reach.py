@@ -1,0 +1,113 @@
+"""Which rates arms did not reach: at such a rate an arm has no value and no verdict.
+
+What an overloaded server uses for a request says nothing of the rate that was offered, and its
+latency grows for as long as it is measured.
+"""
+
+import statistics
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from jissoku.model import ArmMeasurement, Load, Trial, TrialKind
+from jissoku.model.updated import updated
+
+# The least part of the offered requests that is answered at a rate that is reached.
+ACHIEVED_MIN = 0.99
+
+# Below this a single trial is enough: no disturbance of a window takes so much from it.
+CLEARLY_LESS = 0.9
+
+# Requests at the edges of a window that may count or not.
+EDGES = 2
+
+# A time slice waits for its last response, so that a server of long and uneven response times takes
+# longer for it at any rate. One that a closed loop shows to be faster than the rate by this factor
+# reaches it.
+HEADROOM = 0.9
+
+# Of an arm and a rate that it did not reach: the part of the requests that it answered.
+Unreached = Mapping[tuple[str, int], float]
+
+
+def answered(measurement: ArmMeasurement) -> float | None:
+    """The part of the offered requests that an arm answered in a trial; None in a closed loop."""
+    offered = measurement.rate_rps_offered
+    if not offered or measurement.active_ns <= 0:
+        return None
+    return min(1.0, measurement.requests / (measurement.active_ns / 1e9) / offered)
+
+
+def is_behind(trial: Trial, measurement: ArmMeasurement) -> bool:
+    """Whether an arm answered fewer requests of a trial than were offered.
+
+    The answers to what was sent last are still on their way at the end of a window, and a time
+    slice waits for them: as long as half of the answers take does not count.
+    """
+    offered = measurement.rate_rps_offered
+    if not offered or measurement.active_ns <= 0:
+        return False
+    slices = len(measurement.slice_cpu_ns) if trial.kind is TrialKind.TIME_SLICED else 1
+    waited_ns = min(slices * measurement.latency_ns.p50, measurement.active_ns // 2)
+    asked = offered * (measurement.active_ns - waited_ns) / 1e9
+    is_less = measurement.requests < min(ACHIEVED_MIN * asked, asked - EDGES)
+    return is_less and not _has_headroom(trial, measurement)
+
+
+def _has_headroom(trial: Trial, measurement: ArmMeasurement) -> bool:
+    fastest, offered = measurement.warmup_rps, measurement.rate_rps_offered
+    if trial.kind is not TrialKind.TIME_SLICED or fastest is None or offered is None:
+        return False
+    return offered <= HEADROOM * fastest
+
+
+def unreached(trials: Sequence[Trial]) -> Unreached:
+    """The rates that arms did not reach in most trials of a kind.
+
+    The better half of them counts: a program that takes the core at the end of a window looks like
+    a server that is too slow.
+    """
+    parts: dict[tuple[str, int], dict[TrialKind, list[float]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for trial in trials:
+        rate = trial.load_rps
+        if rate is None or not trial.kind.is_cost:
+            continue
+        for one in trial.measurements:
+            part = answered(one)
+            if part is not None and trial.is_valid_for(one.arm):
+                reached = part if is_behind(trial, one) else 1.0
+                parts[one.arm, rate][trial.kind].append(reached)
+    found = {}
+    for key, kinds in parts.items():
+        typical = min(statistics.median_high(each) for each in kinds.values())
+        is_sure = typical < CLEARLY_LESS or max(map(len, kinds.values())) > 1
+        if typical < ACHIEVED_MIN and is_sure:
+            found[key] = typical
+    return found
+
+
+def without(trials: Sequence[Trial], found: Unreached) -> tuple[Trial, ...]:
+    """The same trials without the arms that did not reach their rate."""
+    if not found:
+        return tuple(trials)
+    return tuple(left for trial in trials if (left := _without(trial, found)).arms)
+
+
+def _without(trial: Trial, found: Unreached) -> Trial:
+    rate = trial.load_rps
+    if rate is None or not trial.kind.is_cost:
+        return trial
+    arms = tuple(name for name in trial.arms if (name, rate) not in found)
+    measurements = tuple(one for one in trial.measurements if one.arm in arms)
+    return updated(trial, arms=arms, measurements=measurements)
+
+
+def unreached_text(found: Unreached, load: Load, *arms: str) -> str:
+    """As in `slow did not reach 400 requests/s (answered 23.7 %)`; empty if all arms reach it."""
+    rate = load.rate_rps
+    parts = {name: found[name, rate] for name in arms if rate and (name, rate) in found}
+    return "; ".join(
+        f"{name} did not reach {rate:,} requests/s (answered {100 * part:.1f} %)"
+        for name, part in parts.items()
+    )

@@ -1,0 +1,82 @@
+"""The queue of connections that a listening socket has not accepted yet, by sock_diag(7)."""
+
+import socket
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+# linux/netlink.h, linux/sock_diag.h, linux/inet_diag.h.
+NETLINK_SOCK_DIAG = 4
+SOCK_DIAG_BY_FAMILY = 20
+NLM_F_REQUEST_DUMP = 0x301
+INET_DIAG_SKMEMINFO = 7
+TCP_LISTEN = 10
+
+HEADER = struct.Struct("=IHHII")
+REQUEST = struct.Struct("=BBBBI48x")
+# Family, state, two more, the port in network order, the rest of the addresses, expiry, both queue
+# lengths, user and inode.
+MESSAGE = struct.Struct("=BBBB2s46xIIIII")
+ATTRIBUTE = struct.Struct("=HH")
+# The ninth number of the memory information.
+DROPS_AT = 8 * 4
+BUFFER_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class ListenQueue:
+    """Of all sockets that listen on a port: the limit of the shortest queue, and turned away ones.
+
+    `drops` counts connections and requests for one that found the queue full, since the socket
+    listens.
+    """
+
+    limit: int
+    drops: int
+
+
+def listen_queue(port: int) -> ListenQueue | None:
+    """The queue of a TCP port of this machine; None if nothing listens there."""
+    try:
+        found = [one for family in _FAMILIES for one in _queues(family) if one[0] == port]
+    except OSError:
+        return None
+    if not found:
+        return None
+    return ListenQueue(min(limit for _, limit, _ in found), sum(drops for *_, drops in found))
+
+
+_FAMILIES = (socket.AF_INET, socket.AF_INET6)
+
+
+def _queues(family: int) -> Iterator[tuple[int, int, int]]:
+    """(port, limit, drops) of every listening socket of an address family."""
+    request = REQUEST.pack(
+        family, socket.IPPROTO_TCP, 1 << (INET_DIAG_SKMEMINFO - 1), 0, 1 << TCP_LISTEN
+    )
+    header = HEADER.pack(HEADER.size + len(request), SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST_DUMP, 1, 0)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG) as asking:
+        asking.settimeout(1.0)
+        asking.send(header + request)
+        while True:
+            answer = asking.recv(BUFFER_BYTES)
+            at = 0
+            while at + HEADER.size <= len(answer):
+                size, kind, *_ = HEADER.unpack_from(answer, at)
+                if kind != SOCK_DIAG_BY_FAMILY or size < HEADER.size + MESSAGE.size:
+                    return  # NLMSG_DONE, or an error.
+                yield _queue(answer[at + HEADER.size : at + size])
+                at += (size + 3) & ~3
+
+
+def _queue(message: bytes) -> tuple[int, int, int]:
+    _, _, _, _, port, _, _, limit, _, _ = MESSAGE.unpack_from(message)
+    drops, at = 0, MESSAGE.size
+    while at + ATTRIBUTE.size <= len(message):
+        size, kind = ATTRIBUTE.unpack_from(message, at)
+        if size < ATTRIBUTE.size:
+            break
+        if kind == INET_DIAG_SKMEMINFO and size >= ATTRIBUTE.size + DROPS_AT + 4:
+            (drops,) = struct.unpack_from("=I", message, at + ATTRIBUTE.size + DROPS_AT)
+        at += (size + 3) & ~3
+    return int.from_bytes(port, "big"), limit, drops
