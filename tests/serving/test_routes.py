@@ -172,9 +172,8 @@ def test_a_request_is_gathered_from_several_servers(tmp_path: Path, start: Start
         ("fields = []", "host via"),
     ],
 )
-@pytest.mark.parametrize("method", ["GET", "POST"])
 def test_parts_receive_the_fields_that_their_route_lists(
-    tmp_path: Path, start: Start, key: str, received: str, method: str
+    tmp_path: Path, start: Start, key: str, received: str
 ) -> None:
     def answer(request: http.server.BaseHTTPRequestHandler) -> tuple[int, str]:
         names = sorted({name.lower() for name in request.headers})
@@ -188,14 +187,6 @@ def test_parts_receive_the_fields_that_their_route_lists(
         path = "/home"
         gather = {{ a = "one:/a" }}
         {key}
-        [[route]]
-        path = "/batch"
-        batch = {{}}
-        {key}
-        [[route]]
-        path = "/a"
-        to = "one"
-        in-batch = true
         """
         connection = connect(serve(start, tmp_path, text))
         listed = ["Accept-Language", "Authorization", "Cookie", "traceparent", "X-Request-Id"]
@@ -204,8 +195,7 @@ def test_parts_receive_the_fields_that_their_route_lists(
             "Host": "h",
             "Accept": "application/json",
         }
-        path, body = ("/batch", '[{"path": "/a"}]') if method == "POST" else ("/home", None)
-        connection.request(method, path, body, fields)
+        connection.request("GET", "/home", headers=fields)
         [part] = json.loads(connection.getresponse().read())["parts"]
         connection.close()
     assert json.loads(base64.b64decode(part["body_base64"])) == received.split()
