@@ -15,6 +15,10 @@ TRACED = ["--arrival", f"trace:{TRACES}/whole.txt"]
 CASES = {
     "an unknown verb": (["fly"], "`jissoku --help` lists them"),
     "a verb with a typo": (["comare", "go"], "did you mean compare?"),
+    "a bisection with a name": (
+        ["bisect", "HEAD", "HEAD", "--cmd", "mine=python serve.py {port}"],
+        "leave out 'mine='",
+    ),
     "a configuration that is not there": (
         ["tune", "nginx", "--config", "/nowhere/nginx.conf"],
         "/nowhere/nginx.conf: cannot be read: No such file or directory",

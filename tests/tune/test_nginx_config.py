@@ -174,6 +174,7 @@ def test_the_diff_can_be_applied(tmp_path: Path, end: str) -> None:
     [
         ("http {\n", "unexpected end of file.*nginx.conf:1"),
         ("events {}\nhttp { sendfile; }\n", "invalid number of arguments.*nginx.conf:2"),
+        ("def main():\n    '''Starts.'''\n", "is not a configuration"),
         ("include nowhere.conf;\n", "^[^\\[]*nginx.conf:1: No such file"),
     ],
 )

@@ -101,7 +101,10 @@ def bisect(request: BisectionRequest, output: BisectionOutput) -> int:
     proven to cost more, 130 interrupted.
     """
     check_arms((request.fail_if,), {GOOD, CANDIDATE})
-    read_command(f"{GOOD}={request.cmd}")
+    program = read_command(f"{GOOD}={request.cmd}").words[0]
+    if "=" in program:
+        name = program.partition("=")[0]
+        raise InputError(f"--cmd: bisect names its arms itself: leave out '{name}='")
     build_words(request.build)
     for run in output.out.glob(f"*/{RUN_FILE}") if output.out else ():
         check_new(run.parent)

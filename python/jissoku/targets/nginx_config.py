@@ -129,6 +129,7 @@ def read(path: Path) -> Configuration:
         for error in payload["errors"]:
             # Of errors of the system the parser gives the number, and no line.
             words = ERROR_NUMBER.sub(f"{error['file']}:{error['line']}: ", error["error"])
+            words = words or f"{error['file']}: is not a configuration of nginx"
             raise InputError(f"{words}: mend it first; `nginx -t` may say more")
         files = [Path(config["file"]) for config in payload["config"]]
         return Configuration({file: file.read_text(encoding="utf-8") for file in files})
