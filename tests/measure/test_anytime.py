@@ -317,3 +317,39 @@ def test_closed_loops_of_unlike_targets_end_when_their_costs_are_decided(
     assert {trial.kind for trial in listener.trials} == {TrialKind.CLOSED_LOOP}
     assert len(listener.trials) == 2 * expected
     assert records.read(asked.folder)[0].method is Method.SINGLE
+
+
+def test_a_variant_is_measured_until_it_surely_does_not_pay(
+    asks: Asks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each against the baseline alone, and no longer than it has to be."""
+
+    def verdicts(run: Run, trials: list[Trial]) -> dict[object, Comparison]:
+        found: dict[object, Comparison] = {}
+        for name, after in (("other", 3), ("third", 5)):
+            count = len({trial.block for trial in trials if set(trial.arms) == {"one", name}})
+            ratio = Estimate(value=1.0, low=0.995, high=1.2, blocks=count, sd_log=0.1)
+            found["one" if count < after else name, "one", run.loads[0]] = Comparison(
+                arm=name, against="one", verdict=Verdict.INCONCLUSIVE, ratio=ratio
+            )
+        return found
+
+    monkeypatch.setattr(inference, "cost_verdicts", verdicts)
+    monkeypatch.setattr(inference, "neighbours", lambda _: Neighbours())
+    brief = updated(PLAN, closed_loop_blocks=3, fixed_rate_blocks=0, cross_check_blocks=0)
+    config = updated(
+        asks({"one": "", "other": "", "third": ""}),
+        plan=brief,
+        loads=(MEDIUM,),
+        method=Method.PAIRED,
+        verb="tune",
+        aim=Verdict.LOWER,
+    )
+    listener = CollectingListener()
+    assert compare(config, listener)
+    paired = [trial for trial in listener.trials if trial.kind is TrialKind.PAIRED]
+    counts = [sum(name in trial.arms for trial in paired) for name in ("other", "third")]
+    assert counts == [3, 5]
+    assert all("one" in trial.arms for trial in paired)
+    closed = [trial for trial in listener.trials if trial.kind is TrialKind.CLOSED_LOOP]
+    assert len(closed) == 0, "none of them pays"

@@ -288,9 +288,7 @@ def useless_knobs(method: Method) -> Simulate:
     noise = Noise() if method is Method.TIME_SLICED else LIKE
 
     def simulate(rng: np.random.Generator) -> Counted:
-        alone = _tuned(
-            [one.name for one in combinations.one_at_a_time_and_all(KNOBS)], method, noise, rng
-        )
+        alone = _tuned([one.name for one in combinations.one_at_a_time(KNOBS)], method, noise, rng)
         without = _tuned(
             [one.name for one in combinations.leave_one_out(KNOBS)], method, noise, rng
         )

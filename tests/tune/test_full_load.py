@@ -64,6 +64,15 @@ def test_the_cores_that_were_kept_busy_are_the_counter() -> None:
     assert ablation.counter_value(ablation.counters((), plan.BASELINE), "cores") is None
 
 
+def test_one_block_shows_that_a_rate_says_nothing_of_the_server() -> None:
+    first = [trial for trial in trials(generator=0.3) if trial.block == 0]
+    found = ablation.rates_against_baseline(RUN, first)
+    assert {one.verdict for one in found.values()} == {Verdict.INVALID}
+    first = [trial for trial in trials() if trial.block == 0]
+    found = ablation.rates_against_baseline(RUN, first)
+    assert {one.verdict for one in found.values()} == {Verdict.INCONCLUSIVE}
+
+
 @pytest.mark.parametrize(("generator", "stands"), [(0.02, True), (0.3, False)])
 def test_a_rate_counts_where_the_load_generator_uses_little(
     generator: float, *, stands: bool
@@ -74,9 +83,7 @@ def test_a_rate_counts_where_the_load_generator_uses_little(
     assert times == pytest.approx(0.8 / (2 * generator), rel=0.1)
     exact = [replace_cores(trial, generator) for trial in seen]
     assert ablation.generator_headroom(RUN, exact) == pytest.approx(2 * times)
-    found = ablation.with_generator_doubt(
-        ablation.rates_against_baseline(RUN, seen)["with workers"], times
-    )
+    found = ablation.rates_against_baseline(RUN, seen)["with workers"]
     assert (found.verdict is Verdict.LOWER) is stands
     if not stands:
         assert "ask for something dearer" in found.remarks[0]

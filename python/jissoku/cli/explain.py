@@ -45,10 +45,11 @@ from jissoku.targets.prepare import PreparedTarget
 def tune(request: TuningRequest, output: Output) -> int:
     """Test a target's knobs, and report those that reduce its cost.
 
-    Each knob is tested alone, all together, and all but each. A knob is accepted if the interval
-    of its effect exceeds the minimum effect, its counter changed as predicted, and the responses
-    are unchanged. The accepted knobs together are then compared with the original configuration on
-    new blocks, and written as a diff.
+    First it is counted what a request does with each knob: one that changes nothing is not timed.
+    The others are tested alone until each is decided, and those that pay also left out of all. A
+    knob is accepted if the interval of its effect exceeds the minimum effect, its counter changed
+    as predicted, and the responses are unchanged. The accepted knobs together are then compared
+    with the original configuration on new blocks, and written as a diff.
 
     Exit codes: 0 something was proven or all was decided, 1 failure, 2 bad input, 4 undecided, 130
     interrupted.
@@ -70,7 +71,7 @@ def tune(request: TuningRequest, output: Output) -> int:
     if output.as_json:
         click.echo(report.tuning_to_json(found), nl=False)
     else:
-        click.echo(f"{report.tuning_to_text(found)}\nRecords and report: {config.folder}")
+        click.echo(f"\n{report.tuning_to_text(found)}", nl=False)
     return tuning_code(found)
 
 
@@ -141,11 +142,9 @@ def explain(request: ExplanationRequest, output: ExplanationOutput) -> int:
     start, in about half a minute. Every cause is reported with its evidence, and with what would
     falsify it.
 
-    With --verify, the recipe's knobs for the causes found are tested (of a command that starts
-    gunicorn, uvicorn, Node or a program of Go, those of that server): each alone, all together, and
-    all but each. A knob is accepted if the interval of its effect exceeds the minimum effect,
-    its counter changed as predicted, and the responses are unchanged. The accepted knobs are
-    confirmed together on new blocks, and written as a diff.
+    With --verify, the recipe's knobs for the causes found are tested as `jissoku tune` does (of a
+    command that starts gunicorn, uvicorn, Node or a program of Go, those of that server), and the
+    accepted ones are written as a diff.
 
     Exit codes: 0 success, with --verify if something was proven or all was decided, 1 the target
     failed, 2 bad input, 4 nothing could be observed or proven, 130 interrupted.
@@ -167,8 +166,6 @@ def explain(request: ExplanationRequest, output: ExplanationOutput) -> int:
         request=request,
     )
     explanation = look(config, _note)
-    if explanation is None:
-        return ExitCode.INTERRUPTED
     if knobs is not None:
         knobs = answering(knobs, explanation)
         names = tuple(knob.name for knob in knobs.knobs)
@@ -182,8 +179,8 @@ def explain(request: ExplanationRequest, output: ExplanationOutput) -> int:
         click.echo(explanation_to_text(explanation), nl=False)
     seen = explanation.observations
     is_blind = all(one is None for one in (seen.wire, seen.syscalls, seen.load, seen.profile))
-    code: int = exit_code(is_undecided=is_blind)
-    if request.verify and knobs is not None:
+    code: int = exit_code(is_finished=explanation.finished, is_undecided=is_blind)
+    if request.verify and knobs is not None and explanation.finished:
         explanation, code = _verified(request, explanation, knobs, folder, as_json=output.as_json)
     if output.as_json:
         click.echo(explanation_to_json(explanation), nl=False)
@@ -211,7 +208,7 @@ def _verified(
     proven = updated(explanation, verification=found)
     write_explanation(config.folder, proven)
     if not as_json:
-        click.echo(f"\n{report.tuning_to_text(found)}\nRecords and report: {config.folder}")
+        click.echo(f"\n{report.tuning_to_text(found)}", nl=False)
     return proven, tuning_code(found)
 
 

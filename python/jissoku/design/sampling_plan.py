@@ -210,6 +210,48 @@ def deciding(plan: SamplingPlan) -> SamplingPlan:
     )
 
 
+# A pair of a tuning has windows of a second in quick mode: with the start before it, a block of two
+# copies of one server then says most in a second.
+TUNING_WINDOW_NS = SECOND
+
+# The most seconds of a campaign in quick mode: for itself, and for each of its pairs.
+TUNING_S, TUNING_PAIR_S = 15.0, 15.0
+
+# How long parts of a tuning took on two virtual cores, in seconds: each knob that is counted, each
+# that is timed (1.9 s for each of four blocks, and a pilot), each that is left out of all, what is
+# proven, and each arm at full load. Standard mode has more blocks, and windows of two seconds.
+COUNTED_S, TIMED_S, LEFT_OUT_S, PROOF_S, FULL_LOAD_S = 0.7, 11.0, 8.0, 15.0, 1.1
+STANDARD_TIMES = 4.0
+
+# Mostly one knob pays, sometimes more.
+LEFT_OUT = 1.5
+
+
+def tuning(plan: SamplingPlan, pairs: int = 1) -> SamplingPlan:
+    """The plan of a campaign of a tuning with this many pairs."""
+    is_quick = plan.blocks_max < SAMPLING_PLANS[Mode.STANDARD].blocks_max
+    plan = replace(
+        plan, paired_window_ns=max(TUNING_WINDOW_NS, plan.paired_window_ns), capacity_blocks=0
+    )
+    return anytime(plan, seconds=TUNING_S + TUNING_PAIR_S * pairs if is_quick else 0.0)
+
+
+def tuning_seconds(timed: float, at_full_load: int, mode: Mode) -> float:
+    """How long a tuning takes after counting, with this many knobs that are judged by their cost.
+
+    `at_full_load` are those that are judged by the rate.
+    """
+    found = TIMED_S * timed * (1 if mode is Mode.QUICK else STANDARD_TIMES)
+    found += together_seconds(LEFT_OUT if timed > 1 else 0, mode) * (timed > 0)
+    return found + FULL_LOAD_S * (at_full_load + 1) * (at_full_load > 0)
+
+
+def together_seconds(paying: float, mode: Mode) -> float:
+    """How long it takes to leave each of the knobs that pay out of all, and the proof."""
+    found = LEFT_OUT_S * paying + PROOF_S
+    return found if mode is Mode.QUICK else STANDARD_TIMES * found
+
+
 # Seconds to start, verify and stop the targets of one trial; corrected during a campaign.
 OVERHEAD_S = 1.0
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import compress, product
+from itertools import product
 
 from jissoku.model.experiment import ConfigChange, Design, Factor, FactorLevel, TargetSpec
 
@@ -95,12 +95,6 @@ class Combination:
     knobs: tuple[str, ...]
 
 
-def one_at_a_time_and_all(knobs: Sequence[str]) -> tuple[Combination, ...]:
-    """The unchanged target as the baseline, then each knob alone, then all of them together."""
-    everything = (Combination(ALL, tuple(knobs)),) if len(knobs) > 1 else ()
-    return (*one_at_a_time(knobs), *everything)
-
-
 def leave_one_out(knobs: Sequence[str]) -> tuple[Combination, ...]:
     """All together, which is the baseline, then all but each; nothing for a single knob."""
     if len(knobs) < 2:
@@ -129,29 +123,3 @@ def name_alone(knob: str) -> str:
 
 def name_leave_one_out(knob: str) -> str:
     return f"all but {knob}"
-
-
-# With this many knobs or fewer, each is tried alone without screening.
-KNOBS_MIN = 6
-
-# Plackett and Burman (Biometrika 33, 1946): the first row of their design of 12 runs, of which the
-# others are shifts; the twelfth run has everything off, and is the configuration as it is.
-TWELVE = "++-+++---+-"
-
-
-def screening_runs(knobs: Sequence[str]) -> tuple[Combination, ...]:
-    """The unchanged target, which is the baseline, and the runs of a balanced design.
-
-    Up to 11 knobs have 12 runs, more of them the next power of two (products of basic columns): no
-    two knobs share a column, so effects are not confounded pairwise.
-    """
-    size = len(TWELVE)
-    if len(knobs) <= size:
-        first = [sign == "+" for sign in TWELVE]
-        rows = [first[size - shift :] + first[: size - shift] for shift in range(size)]
-    else:
-        numbers = range(1, 1 << len(knobs).bit_length())
-        rows = [[(run & column).bit_count() % 2 == 1 for column in numbers] for run in numbers]
-    chosen = (tuple(compress(knobs, row)) for row in rows)
-    named = (Combination(f"run {number}", one) for number, one in enumerate(chosen, start=1) if one)
-    return (Combination(BASELINE, ()), *named)

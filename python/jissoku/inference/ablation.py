@@ -6,27 +6,16 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from scipy import stats  # type: ignore[import-untyped]
-
 from jissoku.inference import decision
-from jissoku.inference.blocks import (
-    ComparisonInput,
-    ValidTrials,
-    loads_of,
-    log_differences,
-    measured,
-    select_ratio_source,
-    valid_trials,
-)
-from jissoku.inference.compare import compare_costs, excluded_arms
+from jissoku.inference.blocks import ValidTrials, log_differences, measured, valid_trials
+from jissoku.inference.compare import compare_costs, comparison_input, excluded_arms
 from jissoku.inference.decision import MINIMUM_EFFECT_OF_METRIC, Decided
+from jissoku.inference.estimate import Looks
 from jissoku.model import (
     Comparison,
     CounterReadings,
     Decision,
     Direction,
-    Estimate,
     EvidenceSource,
     Knob,
     KnobResult,
@@ -76,7 +65,8 @@ def rates_against_baseline(run: Run, trials: Sequence[Trial]) -> dict[str, Compa
     known, excluded = valid_trials(trials), excluded_arms(run, trials)
     names = [arm.name for arm in run.arms if arm.name != run.baseline]
     found = decision.settle([_compared_rate(known, name, run, excluded) for name in names])
-    return {one.arm: one for one in found}
+    headroom = generator_headroom(run, trials)
+    return {one.arm: with_generator_doubt(one, headroom) for one in found}
 
 
 def _compared_rate(
@@ -95,7 +85,8 @@ def _compared_rate(
         if one in excluded:
             verdict, reason = excluded[one]
             return Decided(updated(blank, verdict=verdict, remarks=(reason,)))
-    return decision.decide(blank, log_differences(_times(known, name), _times(known, run.baseline)))
+    logs = log_differences(_times(known, name), _times(known, run.baseline))
+    return decision.decide(blank, logs, Looks(run.horizon))
 
 
 def _times(known: ValidTrials, arm: str) -> Mapping[int, float]:
@@ -132,7 +123,9 @@ def generator_headroom(run: Run, trials: Sequence[Trial]) -> float | None:
 
 def with_generator_doubt(comparison: Comparison, times: float | None) -> Comparison:
     """Takes the verdict away from a rate at full load that says nothing of the server."""
-    if comparison.ratio is None or (times is not None and times >= GENERATOR_HEADROOM_MIN):
+    if times is None and comparison.ratio is None:
+        return comparison  # Nothing is measured yet.
+    if times is not None and times >= GENERATOR_HEADROOM_MIN:
         return comparison
     reason = "the target's CPU time could not be seen"
     if times is not None:
@@ -142,49 +135,6 @@ def with_generator_doubt(comparison: Comparison, times: float | None) -> Compari
             " such as a large answer that is compressed"
         )
     return updated(comparison, verdict=Verdict.INVALID, proven=False, remarks=(reason,))
-
-
-# Which of many knobs are tested further: the effect of each in a balanced design. Effects of single
-# knobs are added up; what two of them do only together is mixed into them. So this leaves out, and
-# never accepts: what stays is tried alone and beside the others on fresh blocks.
-
-
-def effects(
-    run: Run, trials: Sequence[Trial], switched: Mapping[str, Sequence[str]], knobs: Sequence[str]
-) -> dict[str, Estimate] | None:
-    """Each knob's factor on the cost of a request; None where too few trials separate them.
-
-    `switched` are the knobs of each arm beside the baseline.
-    """
-    known = ComparisonInput(run, valid_trials(trials), {}, ()).main
-    rows, values = [], []
-    for arm, mine in switched.items():
-        for log in select_ratio_source(known, arm, run.baseline).logs.values():
-            rows.append([float(knob in mine) for knob in knobs])
-            values.append(log)
-    freedom = len(values) - len(knobs)
-    design = np.array(rows).reshape(len(rows), len(knobs))
-    if freedom < 1 or np.linalg.matrix_rank(design) < len(knobs):
-        return None
-    inverse = np.linalg.inv(design.T @ design)
-    found = inverse @ design.T @ np.array(values)
-    spread = math.sqrt(float(np.sum((np.array(values) - design @ found) ** 2)) / freedom)
-    t = float(stats.t.ppf(0.975, freedom))
-    halves = t * spread * np.sqrt(np.diag(inverse))
-    return {
-        knob: Estimate(
-            value=math.exp(float(value)),
-            low=math.exp(float(value - half)),
-            high=math.exp(float(value + half)),
-            blocks=len(values),
-            sd_log=spread,
-        )
-        for knob, value, half in zip(knobs, found, halves, strict=True)
-    }
-
-
-def is_worth_it(effect: Estimate, minimum_effect: float) -> bool:
-    return effect.low < 1 / (1 + minimum_effect)
 
 
 # A counter has changed if it differs by this fraction of its value, and by so much per request: a
@@ -213,8 +163,8 @@ def against_baseline(run: Run, trials: Sequence[Trial]) -> dict[str, Comparison]
 
     The arms are not compared with each other, so a run of many arms stays sharp.
     """
-    loads = loads_of(run, tuple(trials))[-1:]
-    evidence = ComparisonInput(run, valid_trials(trials), excluded_arms(run, trials), loads)
+    evidence = comparison_input(run, trials)
+    evidence = updated(evidence, loads=evidence.loads[-1:])
     others = {run.baseline, run.floor, run.aa_control}
     asked = tuple((arm.name, run.baseline) for arm in run.arms if arm.name not in others)
     found = {one.arm: one for one in compare_costs(evidence, asked)}
@@ -224,6 +174,23 @@ def against_baseline(run: Run, trials: Sequence[Trial]) -> dict[str, Comparison]
         or Comparison(arm=name, against=against, verdict=Verdict.INVALID, remarks=(reason,))
         for name, against in asked
     }
+
+
+def is_settled(found: Comparison, aim: Verdict) -> bool:
+    """Whether more blocks would not change what is done with a knob.
+
+    Either something is proven, or an effect that matters in the direction of `aim` (LOWER or
+    HIGHER) is excluded by the interval, which holds at all looks: a knob that surely does not pay
+    needs no further word on whether it costs nothing or something.
+    """
+    return found.is_decided or _is_excluded(found, aim)
+
+
+def _is_excluded(found: Comparison, aim: Verdict) -> bool:
+    least = 1 + found.minimum_effect
+    if found.ratio is None:
+        return False
+    return found.ratio.low > 1 / least if aim is Verdict.LOWER else found.ratio.high < least
 
 
 def same_answers(trials: Sequence[Trial], arms: Sequence[str]) -> bool:
@@ -251,31 +218,6 @@ def has_changed(before: float, after: float, moves: Direction) -> bool:
     return way >= max(COUNTER_CHANGE_MIN, COUNTER_CHANGE_FRACTION * before)
 
 
-def refuted(
-    knobs: Sequence[Knob], counts: Mapping[str, CounterReadings], baseline: str
-) -> tuple[KnobResult, ...]:
-    """The knobs whose counter stays where it is: no block of a comparison can accept them.
-
-    Counters of timed trials, such as CPU time outside the kernel, are not known yet.
-    """
-    found = []
-    for knob in knobs:
-        if counts[knob.name].requests and knob.counter not in COUNTERS:
-            before = counter_value(counts[baseline], knob.counter)
-            after = counter_value(counts[knob.name], knob.counter)
-            if sentence := _unmoved(knob, before, after):
-                found.append(
-                    KnobResult(
-                        knob=knob,
-                        decision=Decision.COUNTER_UNCHANGED,
-                        before=before,
-                        after=after,
-                        sentence=f"refuted without a measurement: {sentence}",
-                    )
-                )
-    return tuple(found)
-
-
 def _unmoved(knob: Knob, before: float | None, after: float | None) -> str:
     """That the counter did not move as predicted; empty if it did, or is not known."""
     if before is None or after is None or has_changed(before, after, knob.direction):
@@ -283,26 +225,34 @@ def _unmoved(knob: Knob, before: float | None, after: float | None) -> str:
     return f"{knob.counter} {knob.counter_unit} went from {before:.3g} to {after:.3g}"
 
 
-def screened_out(
-    knobs: Sequence[Knob],
-    counts: Mapping[str, CounterReadings],
-    effects: Mapping[str, Estimate] | None,
-    minimum_effect: float,
-) -> tuple[KnobResult, ...]:
-    """The knobs that screening excludes: those that break the target or save nothing.
+def moves_counter(knob: Knob, base: CounterReadings, switched: CounterReadings) -> bool | None:
+    """Whether counting alone shows the predicted change; None if only timed trials could."""
+    before, after = (counter_value(counts, knob.counter) for counts in (base, switched))
+    if before is None or after is None or knob.counter in COUNTERS:
+        return None
+    return has_changed(before, after, knob.direction)
 
-    Without effects, because too few paired trials are valid, only those that break the target.
+
+def without_trials(
+    knob: Knob, base: CounterReadings, switched: CounterReadings
+) -> KnobResult | None:
+    """The result for a knob of which no timed trial is needed; None for all others.
+
+    One with which the target does not answer; and one whose counter stays as it is, because no
+    effect of it could be accepted.
     """
-    found = []
-    for knob in knobs:
-        if not counts[knob.name].requests:
-            reason = counts[knob.name].syscalls_reason
-            found.append(KnobResult(knob=knob, decision=Decision.BROKEN, sentence=reason))
-        elif effects is not None and not is_worth_it(effects[knob.name], minimum_effect):
-            effect = effects[knob.name].text
-            sentence = f"in a design of all knobs its own effect on the cost is {effect}"
-            found.append(KnobResult(knob=knob, decision=Decision.SCREENED, sentence=sentence))
-    return tuple(found)
+    if not switched.requests:
+        return KnobResult(knob=knob, decision=Decision.BROKEN, sentence=switched.syscalls_reason)
+    if moves_counter(knob, base, switched) is not False:
+        return None
+    before, after = (counter_value(counts, knob.counter) for counts in (base, switched))
+    return KnobResult(
+        knob=knob,
+        decision=Decision.COUNTER_UNCHANGED,
+        before=before,
+        after=after,
+        sentence=f"refuted without a timed trial: {_unmoved(knob, before, after)}",
+    )
 
 
 def decide_knobs(found: Sequence[KnobEvidence]) -> tuple[KnobResult, ...]:
@@ -388,16 +338,28 @@ def _pays_among_others(one: KnobEvidence) -> bool:
     return one.leave_one_out is not None and _pays(one.leave_one_out, Verdict.HIGHER)
 
 
+def paying(found: Mapping[str, Comparison]) -> frozenset[str]:
+    """The arms that are proven to cost less than the baseline."""
+    return frozenset(arm for arm, one in found.items() if _pays(one, Verdict.LOWER))
+
+
 def _pays(comparison: Comparison, verdict: Verdict) -> bool:
     """Whether the interval exceeds the minimum effect, corrected for all comparisons."""
     return comparison.verdict is verdict and comparison.proven
 
 
 def _no_gain(one: KnobEvidence, unmoved: str) -> tuple[Decision, str]:
-    if one.alone.verdict in {Verdict.INCONCLUSIVE, Verdict.DISPUTED}:
+    alone = one.alone
+    seems_lower = alone.verdict.is_lower and not alone.proven
+    is_open = seems_lower or alone.verdict in {Verdict.INCONCLUSIVE, Verdict.DISPUTED}
+    if is_open and not _is_excluded(alone, Verdict.LOWER):
         if unmoved:
             return Decision.COUNTER_UNCHANGED, f"no effect was shown, and {unmoved}"
-        return Decision.UNDECIDED, _more(one.alone, "the interval holds both a gain and none")
+        if alone.ratio is None and alone.remarks:
+            return Decision.UNDECIDED, "; ".join(alone.remarks)
+        sentence = "a gain in the blocks so far" if seems_lower else "the interval holds both"
+        sentence += ", not proven" if seems_lower else " a gain and none"
+        return Decision.UNDECIDED, _more(alone, sentence)
     least = 100 * one.alone.minimum_effect
     return Decision.NO_GAIN, f"no effect above {least:g} % was shown, alone or with the others"
 

@@ -154,7 +154,10 @@ def ranked_arms(run: Run) -> tuple[str, ...]:
 
 
 def pairs(run: Run) -> tuple[Pair, ...]:
+    """The pairs that a run compares: all of its targets, or a target and each of its variants."""
     names = ranked_arms(run)
+    if run.verb == "tune":
+        return tuple((name, run.baseline) for name in names if name != run.baseline)
     ordered = sorted(names, key=lambda name: name != run.baseline)
     return tuple((later, earlier) for earlier, later in combinations(ordered, 2))
 

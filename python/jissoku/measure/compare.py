@@ -15,6 +15,7 @@ from threading import Thread
 from jissoku import inference
 from jissoku.design import schedule
 from jissoku.design.schedule import MIDDLE, PlannedMeasurement, PlannedStart, PlannedTrial
+from jissoku.inference import ablation
 from jissoku.inference.bounds import bound_results, bounded_arms
 from jissoku.inference.checks import trial_checks
 from jissoku.inference.compare import Question
@@ -23,7 +24,7 @@ from jissoku.measure.comparison import CompareConfig, run_header
 from jissoku.measure.comparison_run import ComparisonRun, Groups, named
 from jissoku.measure.progress import ProgressListener, RecordedProgress
 from jissoku.measure.trial import Servers, TrialRunner
-from jissoku.model import Comparison, Condition, Load, LoadLevel, Method, TrialKind, Verdict
+from jissoku.model import Comparison, Condition, Load, LoadLevel, Method, Metric, TrialKind, Verdict
 from jissoku.model.summary import BoundStatus
 from jissoku.model.updated import updated
 from jissoku.model.wording import plural
@@ -160,11 +161,14 @@ class AnytimeRun(ComparisonRun):
         for kind, groups in self.groups(index):
             if kind is TrialKind.TIME_SLICED and not self.is_sliced:
                 continue  # That is a cross-check.
-            kinds[kind] = [self._needed(group, loads) for group in groups]
+            kinds[kind] = [needed for group in groups if (needed := self._needed(group, loads))]
         if self.busy:
             kinds[TrialKind.FIXED_RATE] = self.alone
         if self._repeats_closed_loop and index >= self.first_closed_loop:
-            kinds[TrialKind.CLOSED_LOOP] = self.alone
+            alone = self.alone
+            if self.config.aim is not None:
+                alone = [one for one in alone if self._needed(one, loads)]
+            kinds[TrialKind.CLOSED_LOOP] = alone
         return kinds
 
     @property
@@ -173,9 +177,10 @@ class AnytimeRun(ComparisonRun):
         return self.plan.closed_loop_blocks >= self.plan.horizon
 
     def _needed(self, group: tuple[str, ...], loads: Sequence[Load]) -> tuple[str, ...]:
-        if not self.is_sliced:
-            return group
+        """The arms of a group that a pair is undecided of; a control meets the baseline as long."""
         wanted = set().union(*(self.wanted.get(load, set(group)) for load in loads))
+        if not self.is_sliced:
+            return group if group[0] in wanted | {self.config.aa_control} else ()
         return tuple(name for name in group if name in wanted)
 
     def _loads_left(self, index: int) -> list[Load]:
@@ -257,16 +262,29 @@ class AnytimeRun(ComparisonRun):
         if self.plan.precision:
             widths = inference.half_widths(self.header, self.trials)
             return [one for one in self._questions() if widths.get(one, 1e9) > self.plan.precision]
-        found = inference.cost_verdicts(self.header, self.trials)
+        found = self._verdicts()
         self._lacking |= {one: found[one].blocks_needed or self.plan.horizon for one in found}
         left = [
             one
             for one in self._questions()
-            if not (_is_answered(found.get(one)) or self._is_hopeless(found.get(one)))
+            if not (self._is_answered(found.get(one)) or self._is_hopeless(found.get(one)))
         ]
         if left or not self.plan.seconds:
             return left
         return [one for one in self._questions() if inference.lacks_calm(found[one])]
+
+    def _verdicts(self) -> Mapping[Question, Comparison]:
+        if self.config.metric is Metric.COST:
+            return inference.cost_verdicts(self.header, self.trials)
+        found = ablation.rates_against_baseline(self.header, self.trials).values()
+        return {(one.arm, one.against, one.load): one for one in found}
+
+    def _is_answered(self, found: Comparison | None) -> bool:
+        if found is None:
+            return False
+        aim = self.config.aim
+        is_settled = found.is_decided if aim is None else ablation.is_settled(found, aim)
+        return is_settled or found.verdict in WITHOUT_ANSWER
 
     def _is_hopeless(self, found: Comparison | None) -> bool:
         """Whether a limited time is better spent on others: the blocks of the run are too few."""
@@ -287,7 +305,7 @@ class AnytimeRun(ComparisonRun):
 
     def _report(self) -> None:
         """Shows what is newly decided about the baseline, and how much is."""
-        found = inference.cost_verdicts(self.header, self.trials)
+        found = self._verdicts()
         if self._blocks(self._main_load()) == FIRST_BLOCKS and not self._has_table:
             self._has_table = True
             self._show_first_table(found)
@@ -298,7 +316,7 @@ class AnytimeRun(ComparisonRun):
                 self.progress.verdict(f"{found[key].sentence}.")
         if new:
             asked = list(self._questions())
-            decided = sum(_is_answered(found.get(one)) for one in asked)
+            decided = sum(self._is_answered(found.get(one)) for one in asked)
             self.progress.verdict(
                 f"{decided} of {len(asked)} {plural(len(asked), 'comparison')} of cost"
                 f" {plural(decided, 'is', 'are')} decided."
@@ -333,11 +351,19 @@ class AnytimeRun(ComparisonRun):
             if not (is_searched or self._has_closed_loop(index)):
                 continue
             kind = TrialKind.CAPACITY if is_searched else TrialKind.CLOSED_LOOP
-            left_out = (self.config.floor,) if is_searched else ()
-            kinds: Groups = {kind: [arm for arm in self.alone if arm != left_out]}
+            left_out = {self.config.floor} if is_searched else self._surely_useless()
+            kinds: Groups = {kind: [arm for arm in self.alone if arm[0] not in left_out]}
             for step in schedule.block(index, (), kinds, seed=self.config.seed + 1):
                 if not self._timed(step, SEARCHES_UNTIL):
                     return
+
+    def _surely_useless(self) -> set[str]:
+        """Of a tuning: the arms that are not proven to save anything, if it looks for that."""
+        if self.config.aim is None:
+            return set()
+        paying = [arm for (arm, *_), one in self._verdicts().items() if one.proven]
+        wanted = {self.header.baseline, *paying} if paying else set()
+        return set(self.config.names) - wanted
 
     def _check(self) -> None:
         """Cross-checks by another slice length and of each arm alone."""
@@ -408,10 +434,6 @@ def has_time_for(loads: int, blocks: int, block_s: float, left_s: float) -> bool
     """
     each_s = block_s * (1 + FURTHER_LOAD * (loads - 1))
     return (FIRST_BLOCKS - blocks) * each_s <= left_s
-
-
-def _is_answered(found: Comparison | None) -> bool:
-    return found is not None and (found.is_decided or found.verdict in WITHOUT_ANSWER)
 
 
 def compare(config: CompareConfig, listener: ProgressListener) -> bool:

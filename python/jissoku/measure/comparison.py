@@ -23,9 +23,11 @@ from jissoku.model import (
     LoadLevel,
     Match,
     Method,
+    Metric,
     Mode,
     Run,
     UnavailableTarget,
+    Verdict,
     Workload,
 )
 from jissoku.model.updated import updated
@@ -117,6 +119,10 @@ class CompareConfig(RunConfig):
         one_load: Only the heaviest load that every arm reaches, if no load was given.
         objective: The objective of a capacity search; None: no capacity is measured.
         noise_floors: Of this machine, by method, if measured by `jissoku self-test`.
+        aim: Of a tuning: the direction of the effects that are looked for. A pair is measured until
+            it is decided, or until an effect that matters in this direction is excluded.
+        metric: What decides when a pair is measured enough: CPU time per request, or of a closed
+            loop the time per answer.
     """
 
     plan: SamplingPlan
@@ -128,6 +134,8 @@ class CompareConfig(RunConfig):
     one_load: bool = False
     objective: Objective | None = None
     noise_floors: Mapping[Method, float] = field(default_factory=dict)
+    aim: Verdict | None = None
+    metric: Metric = Metric.COST
 
     @property
     def is_closed(self) -> bool:

@@ -54,6 +54,10 @@ IDLE_WATCH_NS = 200_000_000
 # An arm without a valid trial among this many has none to come.
 WRONG_MAX = 3
 
+# What the load of a tuning leaves of the rates that arms reach: near full load costs vary, and a
+# knob that costs something would not reach it.
+TUNING_ROOM = 0.6
+
 # The closed loop of the pilot, which determines the loads that an arm reaches.
 PILOT_BLOCK = 0
 
@@ -181,7 +185,9 @@ class ComparisonRun:
             # server as it is.
             needed = len(names) if config.one_load else 2
             cores = len(config.cores.server)
-            loads = schedule.loads(self.capacities, names, config.mode, cores, needed=needed)
+            room = 1.0 if config.aim is None else TUNING_ROOM
+            rates = {name: room * rate for name, rate in self.capacities.items()}
+            loads = schedule.loads(rates, names, config.mode, cores, needed=needed)
             if config.one_load:  # The heaviest that every arm reaches, or else that two do.
                 common = [load for load in loads if self.is_common(load)]
                 loads = tuple((common or loads)[-1:])

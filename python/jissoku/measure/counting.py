@@ -9,7 +9,7 @@ import random
 import re
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 
 from jissoku.errors import TargetError
@@ -44,31 +44,33 @@ SYSCALL_BENCHMARK = Microbenchmark(name="here", command=(), rounds=9, seconds=0.
 COUNT_S = 3.0
 
 
-def count_requests(root: int, target: RequestTarget) -> CounterReadings:
+def count_requests(root: int, target: RequestTarget, requests: int = REQUESTS) -> CounterReadings:
     """Sends requests to a server with this first process, and counts its system calls meanwhile."""
     # Work that is done once, such as opening a file for a cache, is not counted.
     _send_requests(target, CONNECTIONS)
     if reason := strace.missing_reason():
-        return _readings(_send_requests(target, REQUESTS), {}, reason)
+        return _readings(_send_requests(target, requests), {}, reason, requests)
     pids = process_tree(root)
     if not pids:
         raise ProbeError("it ended before it was traced")
     try:
         with strace.traced(pids, strace.COUNTS) as found:
-            received = _send_requests(target, REQUESTS)
+            received = _send_requests(target, requests)
     except StraceError as error:
-        return _readings(_send_requests(target, REQUESTS), {}, str(error))
+        return _readings(_send_requests(target, requests), {}, str(error), requests)
     syscalls = counts_by_name(found.text)
     reason = "" if syscalls else "strace counted no call: it was not permitted to trace"
-    return _readings(received, syscalls, reason)
+    return _readings(received, syscalls, reason, requests)
 
 
-def _readings(received: Counter[str], syscalls: dict[str, int], reason: str) -> CounterReadings:
+def _readings(
+    received: Counter[str], syscalls: dict[str, int], reason: str, requests: int
+) -> CounterReadings:
     # No answer has zero segments: this is a Unix socket, or the kernel provides no counters.
     names = ("connections", "segments", "bytes") if received["segments"] else ("connections",)
-    per_request = {name: number / REQUESTS for name, number in sorted(syscalls.items())}
-    per_request |= {name: received[name] / REQUESTS for name in names}
-    return CounterReadings(requests=REQUESTS, per_request=per_request, syscalls_reason=reason)
+    per_request = {name: number / requests for name, number in sorted(syscalls.items())}
+    per_request |= {name: received[name] / requests for name in names}
+    return CounterReadings(requests=requests, per_request=per_request, syscalls_reason=reason)
 
 
 def _send_requests(target: RequestTarget, requests: int) -> Counter[str]:
@@ -159,7 +161,12 @@ def seconds(experiment: Experiment) -> float:
 
 
 def count_arm(
-    prepared: PreparedTarget, workload: Workload, cores: CoreAssignment, seed: str
+    prepared: PreparedTarget,
+    workload: Workload,
+    cores: CoreAssignment,
+    seed: str,
+    requests: int = REQUESTS,
+    give_up: Callable[[], bool] = lambda: False,
 ) -> CounterReadings:
     """Counts a target's system calls, connections and segments per request, on a separate start.
 
@@ -171,11 +178,12 @@ def count_arm(
         reason = "messages of a WebSocket are not counted one by one"
     if reason:
         return CounterReadings(requests=0, syscalls_reason=reason)
-    launcher = Launcher(cores=cores.server, rng=random.Random(seed))
+    launcher = Launcher(cores=cores.server, rng=random.Random(seed), give_up=give_up)
     try:
         with launcher.verified(prepared, workload) as running:
             assert running.pid is not None, "what is counted is started by us"
-            return count_requests(running.pid, RequestTarget.of(running.address, workload))
+            target = RequestTarget.of(running.address, workload)
+            return count_requests(running.pid, target, requests)
     except ProbeError as error:
         raise TargetError(str(error)) from error
 

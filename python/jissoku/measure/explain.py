@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from jissoku.errors import TargetError
 from jissoku.explain import findings
@@ -33,6 +33,7 @@ from jissoku.model.explanation import (
 from jissoku.model.profile_observation import ProfileObservation
 from jissoku.model.updated import updated
 from jissoku.request import ExplanationRequest
+from jissoku.request.kinds import PROBES
 from jissoku.system import cores
 from jissoku.system.interruption import Interrupted, Interruption
 from jissoku.system.processes import process_tree
@@ -47,6 +48,10 @@ WINDOW_NS = 1_500_000_000
 
 # A hundred looks at each thread, of which a quarter is 25 +- 4.
 WAITS_NS = 1_000_000_000
+INTERRUPTED = "it was interrupted before"
+
+# The probes whose observations have another name.
+PROBE_FIELDS = {"functions": "profile"}
 
 NAMES = {"wire": "the wire", "syscalls": "system calls", "floor": "the floor"}
 NAMES |= {"waits": "what its threads wait for"}
@@ -77,17 +82,19 @@ class ExplainConfig:
     request: ExplanationRequest | None = None
 
 
-def explain(question: ExplainConfig, note: Callable[[str], None]) -> Explanation | None:
-    """Observes a target with every probe, and diagnoses the causes; None if interrupted."""
+def explain(question: ExplainConfig, note: Callable[[str], None]) -> Explanation:
+    """Observes a target with every probe, and diagnoses the causes.
+
+    Interrupted, it diagnoses what it observed until then.
+    """
     with Interruption() as interruption:
+        observer = _Observer(question, note, interruption)
         try:
-            observed = _Observer(question, note, interruption).observe()
-        except Interrupted:
-            return None
-        except TargetError:
-            if interruption.asked:
-                return None
-            raise
+            observed = observer.observe()
+        except (Interrupted, TargetError):
+            if not interruption.asked:
+                raise
+            observed = observer.until_interrupted()
     prepared = question.prepared
     command = prepared.start.command if prepared.start else ()
     program = str(prepared.values.get("program", ""))
@@ -100,6 +107,7 @@ def explain(question: ExplainConfig, note: Callable[[str], None]) -> Explanation
         findings=found,
         functions=user_functions(observed.profile) if observed.profile else (),
         request=question.request and recorded(question.request),
+        finished=not interruption.asked,
     )
 
 
@@ -127,6 +135,17 @@ class _Observer:
         # Other load on a core then affects both copies alike.
         self._one_core = apart.server[:1]
         self._lost: list[ProbeFailure] = []
+        self._seen: dict[str, Any] = {}
+
+    def until_interrupted(self) -> Observations:
+        """What was observed, and what no probe had been done for."""
+        known = {PROBE_FIELDS.get(name, name): seen for name, seen in self._seen.items()}
+        tried = {lost.probe for lost in self._lost}
+        for name in PROBES:
+            is_missing = name not in self._seen and NAMES.get(name, name) not in tried
+            if is_missing and self._is_wanted(name):
+                self._record_failure(name, INTERRUPTED)
+        return Observations(**known, failures=tuple(self._lost))
 
     def observe(self) -> Observations:
         of_wire = self._probe("wire", lambda up: probes.observe_wire(self._request_target(up)))
@@ -181,7 +200,7 @@ class _Observer:
         prepared = prepared or self._config.prepared
         with self._started(prepared, on or self._cores.server) as running:
             try:
-                return probe(running)
+                seen = probe(running)
             except ProbeError as error:
                 self._interruption.check()
                 if not is_floor and not running.is_alive():
@@ -189,6 +208,9 @@ class _Observer:
                     raise TargetError(message, stderr=running.output_tail()) from error
                 self._record_failure(name, str(error), error.remedy)
                 return None
+        if not is_floor:
+            self._seen[name] = seen
+        return seen
 
     def _record_failure(self, name: str, reason: str, hint: str = "") -> None:
         self._lost.append(ProbeFailure(probe=NAMES.get(name, name), reason=reason, hint=hint))

@@ -105,6 +105,7 @@ class LoadSpec:
         warmup_requests: Requests that each arm has had since its start; recorded, not sent.
         warmup_rps: How fast each arm answered these in a closed loop.
         requests: The window ends after this many requests to each arm; None: by time alone.
+        grace_s: How much longer than its windows it may take before it is ended.
     """
 
     arms: tuple[str, ...]
@@ -122,6 +123,7 @@ class LoadSpec:
     warmup_requests: Mapping[str, int] = field(default_factory=dict)
     warmup_rps: Mapping[str, float] = field(default_factory=dict)
     requests: int | None = None
+    grace_s: int = GRACE_S
 
 
 class LoadgenError(JissokuError):
@@ -295,7 +297,7 @@ def seconds_at_most(spec: LoadSpec) -> float:
         cycles = -(-spec.window_ns // cycle_ns)
         before_ns = spec.warmup_ns + cycle_ns // 2
         running_ns = max(running_ns, before_ns + cycles * cycle_ns)
-    return (spec.idle_watch_ns + running_ns) / 1e9 * 2 + GRACE_S
+    return (spec.idle_watch_ns + running_ns) / 1e9 * 2 + spec.grace_s
 
 
 # How the load generator verifies bodies.

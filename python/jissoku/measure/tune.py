@@ -1,10 +1,11 @@
-"""Tuning: each knob alone, all together, all but each, and the accepted ones on fresh blocks.
+"""Tuning: what each knob changes, its effect alone, beside the others, and on fresh blocks.
 
-Counters come first, in separate trials. Of many knobs a screening design excludes those that surely
-have no effect. Then three campaigns, each with its records in a separate folder: `alone` relative
-to the unchanged configuration, `without` relative to all knobs together, and `proof`, which decides
-on blocks that no choice was based on. Knobs that are judged by the rate at full load follow
-(`tune_full_load`).
+A pilot chooses connections that the configuration as it is answers with room. What a request does
+is counted with each knob: one whose counter stays as it is needs no timed trial. The others are
+compared with the unchanged configuration, and looked at after every block, until each is decided.
+Accepted ones are left out of all in turn, and proven together on blocks that no choice was based
+on; each of these campaigns has its records in a separate folder. Knobs that are judged by the rate
+at full load follow (`tune_full_load`).
 """
 
 from collections.abc import Callable, Sequence
@@ -12,14 +13,21 @@ from dataclasses import dataclass, field
 
 from jissoku import records
 from jissoku.design import variants
-from jissoku.design.sampling_plan import SamplingPlan
-from jissoku.design.variants import BASELINE, KNOBS_MIN, PROVEN, Combination
+from jissoku.design.sampling_plan import (
+    COUNTED_S,
+    SamplingPlan,
+    together_seconds,
+    tuning,
+    tuning_seconds,
+)
+from jissoku.design.variants import BASELINE, PROVEN, Combination
 from jissoku.errors import TargetError
 from jissoku.inference import ablation
-from jissoku.inference.ablation import USER_US, KnobEvidence, trial_counters
+from jissoku.inference.ablation import COUNTERS, USER_US, KnobEvidence, trial_counters
 from jissoku.measure.compare import compare
 from jissoku.measure.comparison import CompareConfig
 from jissoku.measure.counting import count_arm
+from jissoku.measure.pilot import Pilot, pilot
 from jissoku.measure.progress import ProgressListener
 from jissoku.measure.selection import recorded
 from jissoku.measure.trial import PreparedArm
@@ -30,22 +38,28 @@ from jissoku.model import (
     Decision,
     Knob,
     KnobResult,
+    Metric,
     Objective,
     Run,
     Trial,
     TrialKind,
     TuningResult,
+    Verdict,
 )
 from jissoku.model.updated import updated
-from jissoku.request import ExplanationRequest, TuningRequest
+from jissoku.model.wording import plural, time_text
+from jissoku.request import ExplanationRequest, TuningRequest, command_line
 from jissoku.system.cores import available_cores
+from jissoku.system.interruption import Interrupted, Interruption
 from jissoku.targets.prepare import PreparedTarget
 
-# A single check, after enough blocks for the variation of trials that run one after the other.
+# Trials that run one after the other vary more than those of two arms at once.
 FULL_LOAD_BLOCKS_MIN = 12
 
-# Blocks of a screening design: each knob is on in half of all runs, so two suffice.
-SCREEN_BLOCKS = 2
+# The part of the knobs with a counter of their own that counting leaves undecided.
+STILL_OPEN = 0.4
+
+NOT_MEASURED = "not measured: the tuning was interrupted before"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,20 +120,17 @@ class _FullLoadStage:
     ) -> None:
         self.target = target
         everything = available_cores()
-        blocks = max(FULL_LOAD_BLOCKS_MIN, config.plan.blocks)
+        blocks = max(FULL_LOAD_BLOCKS_MIN, config.plan.blocks_max)
         self.config = updated(
             config,
             cores=CoreAssignment(server=everything, generator=everything, shared=True),
             workload=updated(config.workload, rate_rps=None),
             paired_trials=False,
             closed_loop=True,
-            plan=updated(
-                config.plan,
-                blocks=blocks,
-                blocks_max=blocks,
-                blocks_step=0,
-                closed_loop_blocks=blocks,
-            ),
+            metric=Metric.TIME,
+            aim=Verdict.LOWER,
+            loads=(),
+            plan=tuning(updated(config.plan, blocks_max=blocks, closed_loop_blocks=blocks)),
         )
         self.progress = listener
 
@@ -130,12 +141,13 @@ class _FullLoadStage:
         finished, run, trials = _measured(
             self.config, "full-load", self.target, combinations, self.progress
         )
+        rates = ablation.rates_against_baseline(run, trials)
         found = []
         for knob in knobs:
             arm = variants.name_alone(knob.name)
             evidence = KnobEvidence(
                 knob=knob,
-                alone=_rate(arm, run, trials),
+                alone=rates[arm],
                 leave_one_out=None,
                 base=ablation.counters(trials, BASELINE),
                 switched=ablation.counters(trials, arm),
@@ -143,7 +155,7 @@ class _FullLoadStage:
             )
             found.append(evidence)
         results = ablation.decide_knobs(found)
-        text = updated(text, results=(*text.results, *results), finished=text.finished and finished)
+        text = updated(text, results=(*text.results, *results), finished=finished)
         accepted = tuple(r.knob.name for r in results if r.decision is Decision.ACCEPTED)
         return self._proven(text, accepted) if finished and accepted else text
 
@@ -154,7 +166,7 @@ class _FullLoadStage:
         finished, run, trials = _measured(
             config, "full-load-proof", self.target, combinations, self.progress
         )
-        bundle = _rate(PROVEN, run, trials)
+        bundle = ablation.rates_against_baseline(run, trials)[PROVEN]
         same = ablation.same_answers(trials, (BASELINE, PROVEN))
         kept = (*text.kept, *accepted) if same and ablation.is_confirmed(bundle) else text.kept
         return updated(
@@ -163,111 +175,209 @@ class _FullLoadStage:
             kept=kept,
             proven=bool(kept),
             diff=self.target.diff(kept) if kept else "",
-            finished=text.finished and finished,
+            finished=finished,
         )
 
 
-def _rate(arm: str, run: Run, trials: tuple[Trial, ...]) -> Comparison:
-    found = ablation.rates_against_baseline(run, trials)[arm]
-    return ablation.with_generator_doubt(found, ablation.generator_headroom(run, trials))
-
-
 def tune(target: TuningTarget, config: CompareConfig, listener: ProgressListener) -> TuningResult:
-    """Tests every knob, and confirms the accepted ones together."""
-    return _Tuner(target, config, listener).run()
+    """Tests every knob, and confirms the accepted ones together.
+
+    Interrupted, it returns what is known; a knob that was not measured is undecided.
+
+    Raises:
+        TargetError: The configuration as it is cannot be measured.
+    """
+    asked = config.request
+    assert asked is None or isinstance(asked, TuningRequest | ExplanationRequest), "it is tuned"
+    text = TuningResult(
+        target=target.name,
+        path=config.workload.path,
+        jissoku=config.version,
+        seed=config.seed,
+        results=(),
+        skipped=target.skipped,
+        sandbox=target.sandbox,
+        request=asked and recorded(asked),
+    )
+    # What it catches are interruptions between campaigns, which catch their own.
+    with Interruption() as interruption:
+        tuner = _Tuner(target, config, listener, interruption)
+        if target.knobs:
+            try:
+                tuner.look()
+            except Interrupted:
+                text = updated(text, finished=False)
+        text = updated(text, results=tuner.out)
+        if text.finished and tuner.knobs:
+            text = tuner.by_cost(text)
+        text = updated(text, finished=text.finished and not interruption.asked)
+        text = tune_full_load(target, tuner.config, text, listener)
+    return _complete(target, tuner.config, text)
+
+
+def _complete(target: TuningTarget, config: CompareConfig, text: TuningResult) -> TuningResult:
+    """Every knob has a result, in the order of the recipe; and the command that confirms others."""
+    known = {result.knob.name: result for result in text.results}
+    results = tuple(
+        known.get(knob.name)
+        or KnobResult(knob=knob, decision=Decision.UNDECIDED, sentence=NOT_MEASURED)
+        for knob in target.knobs
+    )
+    open_decisions = {Decision.ACCEPTED, Decision.UNDECIDED}
+    names = ",".join(
+        r.knob.name
+        for r in results
+        if r.decision in open_decisions and r.knob.name not in text.kept
+        # More blocks do not help where the load generator costs too much.
+        if r.alone is None or r.alone.verdict is not Verdict.INVALID or not text.finished
+    )
+    return updated(text, results=results, confirm=_command(config, names) if names else "")
+
+
+def _command(config: CompareConfig, names: str) -> str:
+    """What tests these knobs alone, with more and longer blocks."""
+    asked = config.request
+    if isinstance(asked, ExplanationRequest):
+        shared = {field: getattr(asked, field) for field in ("config", "listen", "path", "header")}
+        asked = TuningRequest(target=asked.target or "", rate=asked.rate, **shared)
+    if not isinstance(asked, TuningRequest):
+        return ""
+    connections = config.workload.connections
+    return command_line(updated(asked, knobs=names, connections=connections, standard=True))
 
 
 class _Tuner:
+    """Attributes: `knobs` are those that need timed trials, `out` the results of all others."""
+
     def __init__(
-        self, target: TuningTarget, config: CompareConfig, listener: ProgressListener
+        self,
+        target: TuningTarget,
+        config: CompareConfig,
+        listener: ProgressListener,
+        interruption: Interruption,
     ) -> None:
         self.target = target
         self.config = config
         self.progress = listener
+        self.interruption = interruption
         self.knobs = tuple(knob for knob in target.knobs if knob.objective is Objective.COST)
-        self.names = tuple(knob.name for knob in self.knobs)
+        self.out: tuple[KnobResult, ...] = ()
+        self.counts: dict[str, CounterReadings] = {}
+        # Knobs whose counter moves only beside the others, and the counts without and with them.
+        self.beside: tuple[str, ...] = ()
+        self.counts_beside: tuple[CounterReadings, CounterReadings] | None = None
         self.trials: list[Trial] = []
 
-    def run(self) -> TuningResult:
-        asked = self.config.request
-        assert asked is None or isinstance(asked, TuningRequest | ExplanationRequest), "it is tuned"
-        text = TuningResult(
-            target=self.target.name,
-            path=self.config.workload.path,
-            jissoku=self.config.version,
-            seed=self.config.seed,
-            results=(),
-            skipped=self.target.skipped,
-            sandbox=self.target.sandbox,
-            request=asked and recorded(asked),
-        )
-        if self.names:
-            text = self._by_cost(text)
-        return tune_full_load(self.target, self.config, text, self.progress)
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(knob.name for knob in self.knobs)
 
-    def _by_cost(self, text: TuningResult) -> TuningResult:
-        self.progress.note("Counting what a request does, with each knob.")
-        counts = {BASELINE: self._count(())} | {name: self._count((name,)) for name in self.names}
-        out = ablation.refuted(self.knobs, counts, BASELINE)
-        self._leave_out(out)
-        finished = True
-        if len(self.names) >= KNOBS_MIN:
-            finished, screened = self._screened(counts)
-            out += screened
-        text = updated(text, results=out, finished=finished)
-        if not finished or not self.names:
-            return text
-        finished, alone = self._campaign(
-            "alone", variants.one_at_a_time_and_all(self.names), self.config.plan
+    def look(self) -> None:
+        """Chooses the workload, counts with each knob, and says how long the rest takes."""
+        knobs = self.knobs
+        at_full_load = len(self.target.knobs) - len(knobs)
+        # Counting alone decides about most of the others.
+        likely = sum(1.0 if knob.counter in COUNTERS else STILL_OPEN for knob in knobs)
+        total_s = COUNTED_S * len(knobs) + tuning_seconds(likely, at_full_load, self.config.mode)
+        self.progress.note(
+            f"{len(self.target.knobs)} {plural(len(self.target.knobs), 'knob')} to test, about"
+            f" {time_text(total_s)}."
         )
-        # The load and the cost of each arm alone are known: these blocks have pairs only.
-        brief = updated(self.config.plan, closed_loop_blocks=0, fixed_rate_blocks=0)
+        found = self._pilot()
+        if knobs:
+            self.progress.note("Counting what a request does, with each knob.")
+            self._count_all(found)
+        left_s = tuning_seconds(len(self.knobs), at_full_load, self.config.mode)
+        self.progress.note(
+            f"{len(self.knobs)} of {len(knobs)} {plural(len(knobs), 'knob')} may change the cost:"
+            f" about {time_text(left_s)} more."
+        )
+
+    def _pilot(self) -> Pilot:
+        config = self.config
+        workload, prepared = config.workload, self.target.prepared(())
+        found = pilot(prepared, workload, config.cores, config.seed, self.interruption)
+        if found.remark:
+            self.progress.note(found.remark)
+        # Both arms of a pair have their part of a load that the slowest arm reaches.
+        plan = updated(
+            config.plan,
+            window_ns=max(config.plan.window_ns, found.window_ns),
+            paired_window_ns=max(config.plan.paired_window_ns, found.paired_window_ns),
+        )
+        workload = updated(workload, connections=found.connections)
+        self.config = updated(config, workload=workload, plan=plan)
+        return found
+
+    def _count_all(self, found: Pilot) -> None:
+        def count(*knobs: str) -> CounterReadings:
+            self.interruption.check()
+            return self._count(knobs, found.requests_counted)
+
+        base = self.counts[BASELINE] = count()
+        for knob in self.knobs:
+            self.counts[knob.name] = count(knob.name)
+        results = [ablation.without_trials(one, base, self.counts[one.name]) for one in self.knobs]
+        out = {one.knob.name: one for one in results if one is not None}
+        still = [n for n, one in out.items() if one.decision is Decision.COUNTER_UNCHANGED]
+        moved = [name for name in self.names if name not in out]
+        if still and moved:
+            # Some directives work only beside others: their counters move only there.
+            some, every = self.counts_beside = count(*moved), count(*moved, *still)
+            self.beside = tuple(
+                name
+                for name in still
+                if every.requests and ablation.moves_counter(out[name].knob, some, every)
+            )
+        self.out = tuple(one for name, one in out.items() if name not in self.beside)
+        self.knobs = tuple(one for one in self.knobs if one.name in {*moved, *self.beside})
+
+    def _count(self, knobs: tuple[str, ...], requests: int) -> CounterReadings:
+        """Counts in a separate trial; a target that does not answer has no counters."""
+        config, interruption = self.config, self.interruption
+        seed = f"{config.seed}/{knobs}"
+        prepared = self.target.prepared(knobs)
+        try:
+            return count_arm(
+                prepared, config.workload, config.cores, seed, requests, lambda: interruption.asked
+            )
+        except TargetError as error:
+            interruption.check()
+            if not knobs:
+                said = f"{self.target.name}: {error}\n{error.stderr}"
+                raise TargetError(said.rstrip()) from error
+            return CounterReadings(requests=0, syscalls_reason=str(error))
+
+    def by_cost(self, text: TuningResult) -> TuningResult:
+        brief = updated(self.config.plan, fixed_rate_blocks=0, cross_check_blocks=0)
+        closed = any(knob.counter == USER_US for knob in self.knobs)
+        plan = updated(brief, closed_loop_blocks=brief.closed_loop_blocks if closed else 1)
+        self.progress.note(f"Each alone: {', '.join(self.names)}.")
+        finished, alone = self._campaign("alone", variants.one_at_a_time(self.names), plan)
+        paying = ablation.paying(alone)
+        together = [n for n in self.names if variants.name_alone(n) in paying or n in self.beside]
         without: dict[str, Comparison] = {}
-        if finished and len(self.names) > 1:
-            finished, without = self._campaign("without", variants.leave_one_out(self.names), brief)
-        found = [self._findings(knob, counts, alone, without) for knob in self.knobs]
+        if finished and len(together) > 1:
+            # The load and the cost of each arm alone are known: these blocks have pairs only.
+            plan = updated(brief, closed_loop_blocks=0)
+            self.progress.note(
+                f"All but each: {', '.join(together)}; with the proof about"
+                f" {time_text(together_seconds(len(together), self.config.mode))} more."
+            )
+            finished, without = self._campaign("without", variants.leave_one_out(together), plan)
+        found = [self._findings(knob, alone, without) for knob in self.knobs]
         results = ablation.decide_knobs(found)
-        text = updated(
-            text,
-            results=(*results, *text.results),
-            all_together=alone.get(variants.ALL),
-            finished=finished,
-        )
+        text = updated(text, results=(*text.results, *results), finished=finished)
         return self._confirmed(text) if finished else text
-
-    def _screened(self, counts: dict[str, CounterReadings]) -> tuple[bool, tuple[KnobResult, ...]]:
-        """Excludes knobs without an effect; the rest is tested as without variants."""
-        fit = tuple(name for name in self.names if counts[name].requests)
-        combinations = variants.screening_runs(fit)
-        self.progress.note(f"A first look at {len(fit)} knobs in {len(combinations)} runs.")
-        brief = updated(
-            self.config.plan,
-            blocks=SCREEN_BLOCKS,
-            blocks_max=SCREEN_BLOCKS,
-            blocks_step=0,
-            closed_loop_blocks=1,
-            fixed_rate_blocks=0,
-            cross_check_blocks=0,
-        )
-        run, trials, finished = self._run("screen", combinations, brief)
-        switched = {one.name: one.knobs for one in combinations if one.knobs}
-        effects = ablation.effects(run, trials, switched, fit)
-        out = ablation.screened_out(self.knobs, counts, effects, run.minimum_effect)
-        self._leave_out(out)
-        return finished, out
-
-    def _leave_out(self, results: Sequence[KnobResult]) -> None:
-        gone = {result.knob.name for result in results}
-        self.knobs = tuple(knob for knob in self.knobs if knob.name not in gone)
-        self.names = tuple(knob.name for knob in self.knobs)
 
     def _confirmed(self, text: TuningResult) -> TuningResult:
         accepted = tuple(r.knob.name for r in text.results if r.decision is Decision.ACCEPTED)
         if not accepted:
             return text
-        self.progress.note(f"Proving {', '.join(accepted)} together on fresh blocks.")
+        self.progress.note(f"Proving {', '.join(accepted)} on fresh blocks.")
         self.config = updated(self.config, seed=self.config.seed + 1)
-        finished, found = self._campaign("proof", variants.confirmation(accepted), self.config.plan)
+        plan = updated(self.config.plan, closed_loop_blocks=0)
+        finished, found = self._campaign("proof", variants.confirmation(accepted), plan)
         bundle = found.get(PROVEN)
         same = ablation.same_answers(self.trials, (BASELINE, PROVEN))
         is_proven = bundle is not None and same and ablation.is_confirmed(bundle)
@@ -281,19 +391,20 @@ class _Tuner:
         )
 
     def _findings(
-        self,
-        knob: Knob,
-        counts: dict[str, CounterReadings],
-        alone: dict[str, Comparison],
-        without: dict[str, Comparison],
+        self, knob: Knob, alone: dict[str, Comparison], without: dict[str, Comparison]
     ) -> KnobEvidence:
         arm = variants.name_alone(knob.name)
+        base, switched = self.counts[BASELINE], self.counts[knob.name]
+        if knob.name in self.beside and self.counts_beside is not None:
+            base, switched = self.counts_beside
+        reason = (NOT_MEASURED,)
+        missing = Comparison(arm=arm, against=BASELINE, verdict=Verdict.INVALID, remarks=reason)
         return KnobEvidence(
             knob=knob,
-            alone=alone[arm],
+            alone=alone.get(arm, missing),
             leave_one_out=without.get(variants.name_leave_one_out(knob.name)),
-            base=self._with_trials(counts[BASELINE], BASELINE),
-            switched=self._with_trials(counts[knob.name], arm),
+            base=self._with_trials(base, BASELINE),
+            switched=self._with_trials(switched, arm),
             same_answers=ablation.same_answers(self.trials, (BASELINE, arm)),
         )
 
@@ -309,31 +420,18 @@ class _Tuner:
         return updated(counts, per_request=counts.per_request | paired | user_us)
 
     def _campaign(
-        self, name: str, combinations: Sequence[Combination], effort: SamplingPlan
+        self, name: str, combinations: Sequence[Combination], plan: SamplingPlan
     ) -> tuple[bool, dict[str, Comparison]]:
-        """Runs one campaign; whether it finished, and the comparisons with the baseline."""
-        run, trials, finished = self._run(name, combinations, effort)
-        return finished, ablation.against_baseline(run, trials)
+        """Runs one campaign; whether it finished, and the comparisons with the baseline.
 
-    def _run(
-        self, name: str, combinations: Sequence[Combination], effort: SamplingPlan
-    ) -> tuple[Run, Sequence[Trial], bool]:
-        """Runs one campaign; the load chosen first is kept, so that all effects are of one load."""
-        config = updated(self.config, plan=effort)
+        The load chosen first is kept, so that all effects are of one load.
+        """
+        if self.interruption.asked:
+            return False, {}
+        aim = Verdict.HIGHER if combinations[0].name == variants.ALL else Verdict.LOWER
+        config = updated(self.config, plan=tuning(plan, len(combinations) - 1), aim=aim)
         finished, run, trials = _measured(config, name, self.target, combinations, self.progress)
         self.trials.extend(trials)
         if run.loads and not self.config.loads:
             self.config = updated(self.config, loads=run.loads[-1:])
-        return run, trials, finished
-
-    def _count(self, knobs: tuple[str, ...]) -> CounterReadings:
-        """Counts in a separate trial; a target that does not answer has no counters."""
-        config = self.config
-        seed = f"{config.seed}/{knobs}"
-        try:
-            return count_arm(self.target.prepared(knobs), config.workload, config.cores, seed)
-        except TargetError as error:
-            if not knobs:
-                said = f"{self.target.name}: {error}\n{error.stderr}"
-                raise TargetError(said.rstrip()) from error
-            return CounterReadings(requests=0, syscalls_reason=str(error))
+        return finished, ablation.against_baseline(run, trials)

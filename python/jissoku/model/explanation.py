@@ -293,7 +293,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
     Functions are of its own code and libraries, most expensive first; empty without a profile.
     Changes are a diff of its configuration by its knobs for the findings; the request is as in
-    `Run`.
+    `Run`. Unless it finished, the findings are those of the probes before the interruption.
     """
 
     target: str
@@ -305,4 +305,5 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     changes: str = ""
     verification: TuningResult | None = None
     request: ExplanationRequest | None = None
+    finished: bool = True
     schema: str = EXPLANATION_SCHEMA

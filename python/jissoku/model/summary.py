@@ -396,16 +396,15 @@ class BoundResult(msgspec.Struct, frozen=True, kw_only=True):
     seconds_needed: float | None = None
 
 
-TUNING_SCHEMA = "jissoku.tuning/2"
+TUNING_SCHEMA = "jissoku.tuning/3"
 
 
 class Decision(StrEnum):
     ACCEPTED = "pays"
     NO_GAIN = "does not pay"
-    SCREENED = "screened out"
     UNDECIDED = "undecided"
     REDUNDANT = "adds nothing to the others"
-    COUNTER_UNCHANGED = "its counter did not move as predicted"
+    COUNTER_UNCHANGED = "its counter did not move"
     COUNTER_UNAVAILABLE = "its counter could not be watched"
     DIFFERENT = "changes the answers"
     BROKEN = "cannot be measured"
@@ -448,7 +447,6 @@ class TuningResult(msgspec.Struct, frozen=True, kw_only=True):
         skipped: Knobs that were not tried, each with the reason.
         combined: The accepted knobs together, on separate blocks, relative to the unchanged
             configuration; None if none was accepted.
-        all_together: All tried knobs, relative to the unchanged configuration.
         full_load: Knobs that are judged by the rate at full load, together with the accepted ones
             and relative to them, on separate blocks and on all cores, which the load generator
             shares.
@@ -456,6 +454,8 @@ class TuningResult(msgspec.Struct, frozen=True, kw_only=True):
         sandbox: Changes in every arm that let it run next to the machine's own server.
         diff: From the unchanged configuration to the proven one; empty if nothing was proven.
         request: As in `Run`.
+        confirm: The command that tests the knobs that pay and are not proven, and the undecided
+            ones, with more and longer blocks; empty if there are none.
     """
 
     target: str
@@ -464,13 +464,13 @@ class TuningResult(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     results: tuple[KnobResult, ...]
     skipped: dict[str, str] = msgspec.field(default_factory=dict)
-    all_together: Comparison | None = None
     combined: Comparison | None = None
     full_load: Comparison | None = None
     proven: bool = False
     kept: tuple[str, ...] = ()
     sandbox: tuple[str, ...] = ()
     diff: str = ""
+    confirm: str = ""
     finished: bool = True
     request: TuningRequest | ExplanationRequest | None = None
     schema: str = TUNING_SCHEMA

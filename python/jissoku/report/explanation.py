@@ -15,7 +15,7 @@ from jissoku.model.explanation import (
     SyscallObservation,
     WireObservation,
 )
-from jissoku.model.wording import plural, verdict_text
+from jissoku.model.wording import join_names, plural, verdict_text
 from jissoku.report.format import NOTHING, clean, ratio, sanitized, significant, to_json
 from jissoku.report.profile import shortened
 
@@ -47,7 +47,8 @@ def _explained(explanation: Explanation) -> Iterator[str]:
     causes = [f for f in explanation.findings if f.scope is FindingScope.SERVER]
     others = [f for f in explanation.findings if f.scope is FindingScope.MEASUREMENT]
     name = f"{explanation.target} ({explanation.version}) at {explanation.path}"
-    yield f"{name}: {_count(len(causes), 'cause')} found."
+    until = "" if explanation.finished else " until it was interrupted"
+    yield f"{name}: {_count(len(causes), 'cause')} found{until}."
     yield ""
     yield from _observations(explanation.observations)
     yield from _functions(explanation)
@@ -207,13 +208,16 @@ def _count(number: int, noun: str, several: str = "") -> str:
     return f"{number:,} {plural(number, noun, several)}"
 
 
-SHARED = "shared cores: at full load, the target and the load generator on all of them"
+SHARED = "at full load on all cores, which the load generator shares"
 
-HEADER = ("knob", "alone", "left out of all", "counter per request", "decision")
+HEADER = ("knob", "alone", "among all", "counter per request", "decision")
 GAP = "  "
 
 COST = "CPU per request"
 TIME = "time per answer"
+
+# A row of the table says all there is to say of these.
+WITHOUT_SENTENCE = {Decision.ACCEPTED, Decision.NO_GAIN, Decision.COUNTER_UNCHANGED}
 
 
 def tuning_to_json(tuning: TuningResult) -> str:
@@ -222,55 +226,87 @@ def tuning_to_json(tuning: TuningResult) -> str:
 
 
 def tuning_to_text(tuning: TuningResult) -> str:
-    """The same as text; the diff is at its end."""
+    """The same as text: every knob, the diff, and at the end what was found."""
     return "\n".join(_lines(sanitized(tuning))) + "\n"
 
 
 def _lines(tuning: TuningResult) -> Iterator[str]:
-    yield headline(tuning)
-    yield ""
-    if tuning.results:
-        yield f"CPU per request of {tuning.target} at {tuning.path}, with 95 % intervals."
-        yield "Alone: relative to the unchanged configuration. Left out of all: relative to all."
+    if any(result.alone or result.before is not None for result in tuning.results):
+        yield f"CPU per request of {tuning.target} at {tuning.path}{_workload(tuning)}."
+        if any(result.leave_one_out for result in tuning.results):
+            yield "Alone: relative to it as it is. Among all: all but this one, relative to all."
         rates = [r.knob.name for r in tuning.results if r.knob.objective is Objective.RATE]
         if rates:
-            yield f"Of {' and '.join(rates)} it is the time per answer, {SHARED}."
+            yield f"Of {' and '.join(rates)}: the time per answer, {SHARED}."
         yield ""
-        yield from _table([HEADER, *(_row(r, tuning) for r in tuning.results)])
+        rows = [HEADER, *(_row(r, tuning) for r in tuning.results)]
+        if all(result.leave_one_out is None for result in tuning.results):
+            rows = [row[:2] + row[3:] for row in rows]
+        yield from _table(rows)
         yield ""
-    for result in tuning.results:
-        yield f"{result.knob.name}: {_decision(result, tuning)}. {_sentence(result)}"
-    yield from (f"{name}: not tried; it {why}." for name, why in tuning.skipped.items())
-    for title, found, what in (
-        ("All of them together", tuning.all_together, COST),
-        ("The accepted ones together, on new blocks", tuning.combined, COST),
-        (f"At full load, on new blocks, {SHARED}", tuning.full_load, TIME),
-    ):
-        if found:
-            yield f"\n{title}: {_effect(found, what)}."
-    accepted = [r.knob.name for r in tuning.results if r.decision is Decision.ACCEPTED]
-    dropped = [name for name in accepted if name not in tuning.kept]
-    if tuning.proven and dropped:
-        yield f"\nNot confirmed on new blocks, so not in the diff: {', '.join(dropped)}."
+    yield from _remarks(tuning)
     if tuning.sandbox:
-        yield "\nChanged in every arm so that it can run next to the machine's own server:"
-        yield from (f"  {sentence}." for sentence in tuning.sandbox)
+        changes = "; ".join(tuning.sandbox)
+        yield f"Changed in every arm, to run next to the machine's own server: {changes}."
     if tuning.diff:
-        yield "\nDescription and price of each:"
+        yield ""
         kept = [r.knob for r in tuning.results if r.knob.name in tuning.kept]
-        yield from (f"  {knob.name}: {' '.join(knob.why.split())}" for knob in kept)
+        yield from (f"{knob.name}: {' '.join(knob.why.split())}" for knob in kept)
         yield "\n" + tuning.diff.rstrip("\n")
+    yield ""
+    yield from _verdict(tuning)
+    if tuning.confirm:
+        is_left = any(one.decision is Decision.ACCEPTED for one in tuning.results)
+        yield f"{'To confirm' if is_left else 'For more precision'}: {tuning.confirm}"
 
 
 def headline(tuning: TuningResult) -> str:
-    kept = [r.knob.name for r in tuning.results if r.decision is Decision.ACCEPTED]
+    """The verdict without what would confirm it, on one line."""
+    return " ".join(_verdict(tuning))
+
+
+def _workload(tuning: TuningResult) -> str:
+    """The load that costs were compared at."""
+    found = [r.alone for r in tuning.results if r.alone and r.knob.objective is Objective.COST]
+    timed = [one for one in found if one.connections]
+    if not timed:
+        return ""
+    connections = _count(timed[0].connections, "connection")
+    return f", {timed[0].load.text} over {connections}"
+
+
+def _remarks(tuning: TuningResult) -> Iterator[str]:
+    """What the table does not say, of knobs with the same words together."""
+    said: dict[str, list[str]] = {}
+    for result in tuning.results:
+        if result.decision not in WITHOUT_SENTENCE:
+            said.setdefault(f"{result.decision}. {_sentence(result)}", []).append(result.knob.name)
+    yield from (f"{', '.join(names)}: {words}" for words, names in said.items())
+    reasons: dict[str, list[str]] = {}
+    for name, why in tuning.skipped.items():
+        reasons.setdefault(why, []).append(name)
+    if reasons:
+        texts = (f"{', '.join(names)} ({why})" for why, names in reasons.items())
+        yield f"Not tried: {'; '.join(texts)}."
+
+
+def _verdict(tuning: TuningResult) -> Iterator[str]:
+    """What is proven, and what was measured and is not."""
     if not tuning.finished:
-        return f"The tuning of {tuning.target} was interrupted: the results below are not proven."
+        yield f"The tuning of {tuning.target} was interrupted; what it measured until then stands."
     if tuning.proven:
-        return f"Proven for {tuning.target}: {'; '.join(_proven(tuning))}."
-    if kept:
-        return f"No change: effects of {', '.join(kept)} alone were not confirmed on new blocks."
-    return _nothing(tuning)
+        yield f"Proven for {tuning.target}: {'; '.join(_proven(tuning))}."
+    paying = [r for r in tuning.results if r.decision is Decision.ACCEPTED]
+    left = [result for result in paying if result.knob.name not in tuning.kept]
+    if left:
+        alone = "; ".join(
+            f"{r.knob.name} {ratio(r.alone.ratio if r.alone else None)}" for r in left
+        )
+        confirmed = (tuning.combined, tuning.full_load)
+        tried = [f"; there: {_effect(one)}" for one in confirmed if one and not tuning.proven]
+        yield f"Measured, and not confirmed on new blocks: {alone}, alone{''.join(tried)}."
+    elif tuning.finished and not tuning.proven:
+        yield _nothing(tuning)
 
 
 def _proven(tuning: TuningResult) -> Iterator[str]:
@@ -282,7 +318,7 @@ def _proven(tuning: TuningResult) -> Iterator[str]:
     ):
         names = [name for name in tuning.kept if judged[name] is by]
         if names and comparison:
-            yield f"{' and '.join(names)}, together {_effect(comparison, what)}"
+            yield f"{join_names(names)} {_effect(comparison, what)}"
 
 
 def _nothing(tuning: TuningResult) -> str:
@@ -302,7 +338,7 @@ def _decision(result: KnobResult, tuning: TuningResult) -> str:
     if result.decision is not Decision.ACCEPTED:
         return str(result.decision)
     is_confirmed = tuning.proven and result.knob.name in tuning.kept
-    return f"{result.decision}, {'' if is_confirmed else 'not '}confirmed on new blocks"
+    return f"{result.decision}, {'' if is_confirmed else 'not '}confirmed"
 
 
 def _row(result: KnobResult, tuning: TuningResult) -> tuple[str, ...]:
