@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from jissoku import report
-from jissoku.cli.frame import ExitCode, exit_code, verb, version_line
+from jissoku.cli.frame import ExitCode, exit_code, print_text, verb, version_line
 from jissoku.cli.progress import ProgressDisplay, lock_machine
 from jissoku.cli.reports import write_profile_report
 from jissoku.design.sampling_plan import SAMPLING_PLANS
@@ -176,7 +176,7 @@ def explain(request: ExplanationRequest, output: ExplanationOutput) -> int:
     write_explanation(folder, explanation)
     _note(f"Record: {folder}")
     if not output.as_json:
-        click.echo(explanation_to_text(explanation), nl=False)
+        print_text(explanation_to_text(explanation))
     seen = explanation.observations
     is_blind = all(one is None for one in (seen.wire, seen.syscalls, seen.load, seen.profile))
     code: int = exit_code(is_finished=explanation.finished, is_undecided=is_blind)

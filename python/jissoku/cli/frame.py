@@ -1,5 +1,8 @@
 """The frame of all commands: options as values of their structs, exit codes, messages."""
 
+import shutil
+import sys
+import textwrap
 from collections.abc import Callable
 from enum import IntEnum
 from functools import wraps
@@ -68,3 +71,30 @@ def version_line() -> str:
 def print_message(sentence: str) -> None:
     """Prints an error, a warning or a note, after the program's name, to standard error."""
     click.echo(f"jissoku: {sentence}", err=True)
+
+
+def print_text(text: str) -> None:
+    """Prints a report; on a terminal no word is cut at its right edge."""
+    if sys.stdout.isatty():
+        text = fitted(text, shutil.get_terminal_size().columns)
+    click.echo(text, nl=False)
+
+
+def fitted(text: str, width: int) -> str:
+    """The text with longer lines broken between words; lines of a diff stay as they are."""
+    return "".join(
+        line if len(line) <= width + 1 or line.startswith(("+", "-", "@")) else _broken(line, width)
+        for line in text.splitlines(keepends=True)
+    )
+
+
+def _broken(line: str, width: int) -> str:
+    indent = len(line) - len(line.lstrip(" "))
+    parts = textwrap.wrap(
+        line.rstrip("\n"),
+        width,
+        subsequent_indent=" " * (indent + 2),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(parts) + "\n" * line.endswith("\n")

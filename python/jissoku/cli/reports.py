@@ -8,7 +8,7 @@ from rich.markup import escape
 
 from jissoku import records
 from jissoku._native import flame_graph
-from jissoku.cli.frame import ExitCode, exit_code, print_message
+from jissoku.cli.frame import ExitCode, exit_code, print_message, print_text
 from jissoku.measure.progress import follow, newest
 from jissoku.measure.reports import write_experiment_reports, write_profile_reports, write_reports
 from jissoku.model import MeasurementStatus, Summary
@@ -54,7 +54,7 @@ def write_profile_report(
     if as_json:
         click.echo((folder / "profile.json").read_text(encoding="utf-8"), nl=False)
     elif not quiet:
-        click.echo((folder / "profile.txt").read_text(encoding="utf-8"), nl=False)
+        print_text((folder / "profile.txt").read_text(encoding="utf-8"))
         for graph in graphs:
             click.echo(f"Flame graph: {graph.absolute().as_uri()}")
         click.echo(f"Report: {folder / 'profile.html'}")
@@ -66,8 +66,11 @@ def publish_experiment(folder: Path, *, as_json: bool, is_finished: bool = True)
     warn_unfinished(folder)
     outcome = write_experiment_reports(folder)
     shown = folder / ("report.json" if as_json else "report.txt")
-    click.echo(shown.read_text(encoding="utf-8"), nl=False)
-    if not as_json:
+    text = shown.read_text(encoding="utf-8")
+    if as_json:
+        click.echo(text, nl=False)
+    else:
+        print_text(text)
         click.echo(f"Report: {folder / 'report.html'}")
     arms = [one for summary in outcome.summaries.values() for one in summary.arm_summaries]
     return exit_code(
