@@ -71,7 +71,7 @@ def tune(request: TuningRequest, output: Output) -> int:
     if output.as_json:
         click.echo(report.tuning_to_json(found), nl=False)
     else:
-        click.echo(f"\n{report.tuning_to_text(found)}", nl=False)
+        print_text(f"\n{report.tuning_to_text(found)}")
     return tuning_code(found)
 
 
@@ -208,7 +208,7 @@ def _verified(
     proven = updated(explanation, verification=found)
     write_explanation(config.folder, proven)
     if not as_json:
-        click.echo(f"\n{report.tuning_to_text(found)}", nl=False)
+        print_text(f"\n{report.tuning_to_text(found)}")
     return proven, tuning_code(found)
 
 
