@@ -33,12 +33,16 @@ TCP = Frame(function="tcp_sendmsg", library=KERNEL)
 HANDLER = Frame(function="handler", library="[python]", file="app.py", line=4)
 WORK = Frame(function="work", library="[python]", file="app.py", line=9)
 LATE = Frame(function="(not read: it did not stop)", library="[python]")
+ARROWS = tuple(
+    Frame(function="(anonymous)", library="[javascript]", file="server.js", line=line)
+    for line in (3, 8)
+)
 GENERATED = Frame(function="", library="[jit]")
 LOOP = Frame(function="_PyEval_EvalFrameDefault", library="python3.11")
 
 Stack = tuple[int, tuple[Frame, ...]]
 
-FRAMES = (MAIN, BURN, ZLIB, SEND, TCP, HANDLER, WORK, LATE, LOOP, GENERATED)
+FRAMES = (MAIN, BURN, ZLIB, SEND, TCP, HANDLER, WORK, LATE, LOOP, GENERATED, *ARROWS)
 
 
 def profile(*stacks: Stack, target: str = "server", us: float = 100.0) -> Profile:

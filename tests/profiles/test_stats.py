@@ -47,6 +47,15 @@ def test_shares_of_samples_divide_the_measured_time() -> None:
     assert summary.lines[0].name == "server.c:10"
 
 
+def test_functions_without_a_name_are_told_apart_by_their_place() -> None:
+    inner, outer = factories.ARROWS
+    summary = summarise(factories.profile((300, (inner, outer)), (100, (outer,))))
+    assert {row.name: row.samples for row in summary.functions} == {
+        "(anonymous) server.js:3": 300,
+        "(anonymous) server.js:8": 100,
+    }
+
+
 def test_a_recursive_function_counts_once() -> None:
     summary = summarise(factories.profile((100, (BURN, BURN, BURN, MAIN))))
     (row,) = [row for row in summary.functions if row.name == "burn"]

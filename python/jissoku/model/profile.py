@@ -27,6 +27,10 @@ SAMPLES_MIN = 10
 UNSAMPLED_MIN = 0.05
 
 
+# Functions of JavaScript without a name; as the sampler writes it.
+ANONYMOUS = "(anonymous)"
+
+
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
     """A function.
 
@@ -45,7 +49,9 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The function, or a phrase where it has no symbol."""
+        """The function, with its place if it is one of many without a name; or a phrase."""
+        if self.function == ANONYMOUS and self.file:
+            return f"{self.function} {self.file}:{self.line}"
         return self.function or "(no symbol)"
 
 
