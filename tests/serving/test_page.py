@@ -78,7 +78,7 @@ def test_the_page_of_the_gateway_names_every_key() -> None:
     kinds = "string|strings|integer|duration|size|size_within|flag|switch|word|table|value"
     reads = rf"(?:\.(?:{kinds})\(|statuses::read\(&mut table, )\s*\"([a-z-]+)\""
     keys = {key for source in sources for key in re.findall(reads, source)}
-    assert {"servers", "fields", "statuses", "retry-statuses", "unsafe"} <= keys
+    assert {"servers", "fields", "statuses", "retry-statuses"} <= keys
     spans = re.findall(r"`([^`]*)`", GATEWAY) + re.findall(r"^    .*$", GATEWAY, re.MULTILINE)
     code = " ".join(spans)
     assert keys - set(re.findall(r"[a-z]+(?:-[a-z]+)*", code)) == set()

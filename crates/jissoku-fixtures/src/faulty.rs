@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread;
 
-use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, PeerEnd, SendBuffer};
+use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, SendBuffer};
 use jissoku_os::socket;
 use jissoku_server::{
     BodyFlow, EventLoop, Handler, LogRecord, Metrics, Progress, RequestHead, Response, Service,
@@ -332,10 +332,6 @@ impl<H: Handler> Handler for FaultyHandler<H> {
 
     fn on_upstream(&mut self, event: UpstreamEvent<'_>, output: &mut SendBuffer) -> Next {
         self.inner.on_upstream(event, output)
-    }
-
-    fn on_upstream_end(&mut self, token: u64, socket: BorrowedFd<'_>, end: PeerEnd, now_ns: u64) {
-        self.inner.on_upstream_end(token, socket, end, now_ns);
     }
 
     fn on_upstream_close(&mut self, token: u64, error: Option<&io::Error>, now_ns: u64) {

@@ -8,11 +8,9 @@ use jissoku_http::forward::{ClientFraming, Offer, add_field, write_response_head
 use jissoku_http::response_reader::ResponseHead;
 use jissoku_http::{Head, Version, uwsgi};
 use jissoku_os::driver::{ConnectionId, SendBuffer};
-use jissoku_os::socket::Endpoint;
 use jissoku_server::{BodyFlow, ForwardedNotes, HedgeResult};
 use jissoku_upstream::configuration::{ClientEnd, Protocol};
 use jissoku_upstream::rate::Permit;
-use jissoku_upstream::retry::UnsafeMethods;
 
 use crate::failure::{Attempt, Received};
 use crate::part_head::PartHead;
@@ -161,39 +159,17 @@ impl Exchange {
         self.method.is_idempotent && self.upload.is_none()
     }
 
-    /// Whether the request, which may not be repeated, is sent once more if its server has taken
-    /// nothing of it.
-    pub(crate) fn is_repeatable_if_untaken(&self) -> bool {
-        self.is_reused
-            && !self.method.is_idempotent
-            && self.upload.is_none()
-            && self.place.forwarding.retry.unsafe_methods == UnsafeMethods::Proven
-            && matches!(self.place.endpoint.as_deref(), Some(Endpoint::Tcp(_)))
-    }
-
-    /// Whether the request is kept when it is sent, since it may be sent once more.
-    fn is_kept(&self) -> bool {
-        self.is_repeatable() || self.is_repeatable_if_untaken()
-    }
-
-    /// Writes the head, and the body if it was collected. Returns how many bytes that is.
-    pub(crate) fn write_request(&mut self, output: &mut SendBuffer) -> u64 {
-        let size = self.request.len() as u64;
-        if self.is_kept() {
+    /// Writes the head, and the body if it was collected.
+    pub(crate) fn write_request(&mut self, output: &mut SendBuffer) {
+        if self.is_repeatable() {
             output.append(&self.request);
         } else {
             append_from(0, &mut self.request, output);
         }
-        size
     }
 
     /// As [`Exchange::write_request`], with the time that is left in the field of this name.
-    pub(crate) fn write_request_until(
-        &mut self,
-        name: &str,
-        now_ns: u64,
-        output: &mut SendBuffer,
-    ) -> u64 {
+    pub(crate) fn write_request_until(&mut self, name: &str, now_ns: u64, output: &mut SendBuffer) {
         let value = self.place.left_ms(now_ns).to_string();
         let mut bytes = Vec::with_capacity(self.request.len() + name.len() + value.len() + 16);
         let (field, size) = ((name, value.as_str()), self.head_size);
@@ -203,12 +179,10 @@ impl Exchange {
             // There was room for it when the head was written.
             return self.write_request(output);
         }
-        if !self.is_kept() {
+        if !self.is_repeatable() {
             self.request = Vec::new();
         }
-        let size = bytes.len() as u64;
         append_from(0, &mut bytes, output);
-        size
     }
 
     /// Whether the whole request was handed to the driver.
@@ -303,7 +277,6 @@ impl Exchange {
             received: self.received,
             has_relayed: self.output.has_interim || matches!(self.received, Received::Head),
             is_repeatable: self.is_repeatable(),
-            is_untaken: false,
             tries: self.place.tries,
             was_replaced: self.place.was_replaced,
             left_ns: self.place.until_ns.saturating_sub(now_ns),

@@ -73,8 +73,6 @@ pub(crate) struct Attempt {
     pub(crate) has_relayed: bool,
     /// The request may be repeated (RFC 9110 section 9.2.2), and was not streamed.
     pub(crate) is_repeatable: bool,
-    /// The server has certainly taken nothing of the request, which is still there.
-    pub(crate) is_untaken: bool,
     /// Tries before this one that were sent.
     pub(crate) tries: u32,
     /// A connection was reused before and replaced.
@@ -99,10 +97,7 @@ impl Attempt {
     pub(crate) fn ended(self, cause: Cause) -> retry::Attempt {
         retry::Attempt {
             cause,
-            is_idempotent: self.is_repeatable,
-            is_untaken: self.is_untaken,
-            // Before a connection there is nothing that could be gone.
-            is_replayable: self.is_repeatable || self.is_untaken || cause == Cause::Connect,
+            is_repeatable: self.is_repeatable,
             has_relayed: self.has_relayed,
             tries: self.tries,
             was_replaced: self.was_replaced,
@@ -149,12 +144,6 @@ pub(crate) enum Received {
     Head,
 }
 
-impl Received {
-    pub(crate) const fn is_nothing(self) -> bool {
-        matches!(self, Self::Nothing)
-    }
-}
-
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -190,7 +179,7 @@ pub(crate) fn decide(
 mod tests {
     use jissoku_http::Reject;
     use jissoku_upstream::random::Random;
-    use jissoku_upstream::retry::{Budget, BudgetPolicy, RetryPolicy, UnsafeMethods};
+    use jissoku_upstream::retry::{Budget, BudgetPolicy, RetryPolicy};
     use proptest::prelude::*;
 
     use super::*;
@@ -210,30 +199,22 @@ mod tests {
     fn attempt() -> impl Strategy<Value = Attempt> {
         let received =
             prop::sample::select(&[Received::Nothing, Received::Part, Received::Head][..]);
-        (any::<[bool; 4]>(), received, 0..4_u32, 0..2_u64).prop_map(
-            |([is_reused, is_repeatable, was_replaced, is_untaken], received, tries, left_ns)| {
-                Attempt {
-                    is_reused,
-                    received,
-                    has_relayed: received == Received::Head,
-                    is_repeatable,
-                    is_untaken,
-                    tries,
-                    was_replaced,
-                    left_ns,
-                }
+        (any::<[bool; 3]>(), received, 0..4_u32, 0..2_u64).prop_map(
+            |([is_reused, is_repeatable, was_replaced], received, tries, left_ns)| Attempt {
+                is_reused,
+                received,
+                has_relayed: received == Received::Head,
+                is_repeatable,
+                tries,
+                was_replaced,
+                left_ns,
             },
         )
     }
 
     /// With all that a route can permit.
     fn decided(fault: Fault, attempt: Attempt) -> Verdict {
-        let policy = RetryPolicy {
-            tries_max: 3,
-            on_timeout: true,
-            unsafe_methods: UnsafeMethods::Proven,
-            ..RetryPolicy::default()
-        };
+        let policy = RetryPolicy { tries_max: 3, on_timeout: true, ..RetryPolicy::default() };
         let budget = Budget::new(BudgetPolicy::default());
         let mut random = Random::new(1);
         decide(fault, attempt, |tried| policy.decide(tried, &budget, 0, &mut random))
@@ -249,7 +230,7 @@ mod tests {
                 matches!(fault, Fault::Refused | Fault::ConnectTimeout | Fault::QueueFull);
             match decided(fault, attempt) {
                 Verdict::Fresh => {
-                    prop_assert!(attempt.is_repeatable || attempt.is_untaken);
+                    prop_assert!(attempt.is_repeatable);
                     prop_assert!(attempt.is_reused);
                     prop_assert_eq!(attempt.received, Received::Nothing);
                     prop_assert_eq!(fault, Fault::Closed);
@@ -278,7 +259,6 @@ mod tests {
             received: Received::Nothing,
             has_relayed: false,
             is_repeatable: true,
-            is_untaken: false,
             tries: 0,
             was_replaced: false,
             left_ns: 1,
@@ -287,10 +267,6 @@ mod tests {
         assert_eq!(get.outcome(Fault::Closed), Outcome::Neutral);
         let post = Attempt { is_repeatable: false, ..get };
         assert_eq!(decided(Fault::Closed, post), Verdict::Respond(502));
-        let untaken = Attempt { is_untaken: true, ..post };
-        assert_eq!(decided(Fault::Closed, untaken), Verdict::Fresh);
-        let again = Attempt { is_reused: false, was_replaced: true, ..untaken };
-        assert_eq!(decided(Fault::Closed, again), Verdict::Respond(502));
         assert_eq!(decided(Fault::Refused, post), Verdict::Other { after_ns: 0 });
         let late = Attempt { left_ns: 0, ..get };
         assert_eq!(decided(Fault::HeadTimeout, late), Verdict::Respond(504));

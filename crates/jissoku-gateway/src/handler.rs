@@ -11,16 +11,15 @@ mod retry;
 mod spare;
 mod status_retry;
 mod telemetry;
-mod untaken;
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use jissoku_os::clock;
-use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, PeerEnd, SendBuffer};
+use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, SendBuffer};
 use jissoku_server::{
     BodyFlow, Handler, LogRecord, Metrics, Progress, RequestHead, Response, Service, Timers,
     UpstreamEvent, UpstreamEventKind, WorkerInfo,
@@ -269,11 +268,6 @@ impl Handler for GatewayHandler {
         }
     }
 
-    fn on_upstream_end(&mut self, token: u64, socket: BorrowedFd<'_>, end: PeerEnd, now_ns: u64) {
-        self.now_ns = now_ns;
-        self.examine(Key::from_token(token), socket, end);
-    }
-
     fn on_upstream_close(&mut self, token: u64, error: Option<&io::Error>, now_ns: u64) {
         self.now_ns = now_ns;
         let key = Key::from_token(token);
@@ -282,7 +276,7 @@ impl Handler for GatewayHandler {
             (State::Connecting(_), Some(error)) => return self.on_connect_error(key, error),
             (State::Connecting(_), None) => self.fail_exchange(key, Fault::Closed),
             (State::Busy(exchange, Sending::Pending), _) => self.replace(key, exchange),
-            (State::Busy(..) | State::AwaitingReset(_), _) => {
+            (State::Busy(..), _) => {
                 let fault = upstream.reset_fault();
                 self.fail_exchange(key, fault);
             }

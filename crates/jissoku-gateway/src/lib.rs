@@ -30,7 +30,6 @@ mod servers;
 mod slab;
 mod target;
 mod transfer;
-mod untaken;
 mod upload;
 mod upstream;
 mod upstream_table;

@@ -12,7 +12,6 @@ use jissoku_upstream::statuses::Statuses;
 use crate::exchange::Exchange;
 use crate::failure::{Fault, Received};
 use crate::slab::Key;
-use crate::untaken::AwaitedReset;
 
 /// A connection to an upstream server.
 #[derive(Debug)]
@@ -41,14 +40,6 @@ pub(crate) struct Upstream {
     is_kept: bool,
     /// For how long at most, if it says so.
     pub(crate) kept_ns: Option<u64>,
-    /// Bytes that were sent to it.
-    pub(crate) sent: u64,
-    /// Those before the present request.
-    pub(crate) request_at: u64,
-    /// The server has certainly taken nothing of the present request.
-    pub(crate) is_untaken: bool,
-    /// It has ended, and may yet be reset.
-    pub(crate) awaited_reset: Option<Box<AwaitedReset>>,
 }
 
 /// What a connection does.
@@ -64,8 +55,6 @@ pub(crate) enum State {
     Busy(Key, Sending),
     /// The response of an exchange is complete, whose request is still being sent.
     Finishing(Key),
-    /// It was ended by its server before the response of an exchange, and may yet be reset.
-    AwaitingReset(Key),
     /// It is in the pool.
     Idle,
     /// It is to be closed when its output is sent.
@@ -121,10 +110,6 @@ impl Upstream {
             trailers: Vec::new(),
             is_kept: false,
             kept_ns: None,
-            sent: 0,
-            request_at: 0,
-            is_untaken: false,
-            awaited_reset: None,
         }
     }
 
@@ -143,8 +128,7 @@ impl Upstream {
             State::Connecting(exchange)
             | State::Reopening(exchange)
             | State::Busy(exchange, _)
-            | State::Finishing(exchange)
-            | State::AwaitingReset(exchange) => Some(exchange),
+            | State::Finishing(exchange) => Some(exchange),
             State::Spare | State::Idle | State::Ending | State::Closing => None,
         }
     }
@@ -156,7 +140,6 @@ impl Upstream {
         self.input = Vec::new();
         self.undecided = None;
         self.trailers = Vec::new();
-        self.request_at = self.sent;
     }
 
     /// Whether the head of the response is incomplete.

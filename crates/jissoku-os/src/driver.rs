@@ -140,15 +140,6 @@ impl NewConnection<'_> {
     }
 }
 
-/// How the peer of an opened connection has ended it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PeerEnd {
-    /// It has shut down its write side.
-    Shutdown,
-    /// It has reset the connection, or could not be reached any more.
-    Failure,
-}
-
 /// Processes connections. A handler belongs to one driver and one thread.
 pub trait EventHandler {
     /// The state of a connection. It should be small: ten thousand may be idle.
@@ -216,10 +207,6 @@ pub trait EventHandler {
     /// The connection of `token` cannot be opened, for lack of resources for example. `WouldBlock`
     /// if the queue of a Unix socket is full.
     fn on_connect_error(&mut self, _token: u64, _error: io::Error) {}
-
-    /// An opened connection has ended: [`EventHandler::on_eof`] or [`EventHandler::on_error`] follows.
-    /// Its socket is there for socket options. It must not be read or written.
-    fn on_peer_end(&mut self, _: &mut Self::Connection, _: BorrowedFd<'_>, _: PeerEnd) {}
 
     /// An opened connection has failed, or could not be established. All bytes that could be
     /// received were passed; [`EventHandler::on_close`] follows.

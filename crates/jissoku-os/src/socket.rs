@@ -1,12 +1,10 @@
 //! Sockets: [`Endpoint`]s, non-blocking streams, listeners, and options of connections.
 
-mod delivery;
 mod listening;
 mod moving;
 mod options;
 mod stream;
 
-pub use delivery::{Delivery, delivery};
 pub use listening::{
     Sharing, bind, bind_and_listen, from_inherited, is_listening, is_reuseport, listen, probe_bind,
     set_backlog,

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use jissoku_http::head::Fields;
 use jissoku_http::{Head, Method};
-use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, PeerEnd, SendBuffer};
+use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, SendBuffer};
 
 use crate::log::LogRecord;
 use crate::metrics::{Metrics, ShardHandle};
@@ -188,11 +188,6 @@ pub trait Handler: Debug + 'static {
     fn on_upstream(&mut self, _event: UpstreamEvent<'_>, _output: &mut SendBuffer) -> Next {
         Next::Close
     }
-
-    /// The server of `token` has ended its connection: an [`UpstreamEventKind::Eof`] or
-    /// [`Handler::on_upstream_close`] follows. The socket is there for socket options. It must not
-    /// be read or written.
-    fn on_upstream_end(&mut self, _token: u64, _: BorrowedFd<'_>, _: PeerEnd, _now_ns: u64) {}
 
     /// The connection of `token` is closed, or could not be opened. `error` is what has ended it,
     /// if not this side; `WouldBlock` if the queue of a Unix socket is full.

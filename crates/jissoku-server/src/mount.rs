@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, PeerEnd, SendBuffer};
+use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, SendBuffer};
 
 use crate::files::{FileResponse, Files, FilesHandler};
 use crate::handler::{
@@ -225,10 +225,6 @@ impl<H: Handler> Handler for WithFilesHandler<H> {
 
     fn on_upstream(&mut self, event: UpstreamEvent<'_>, output: &mut SendBuffer) -> Next {
         self.inner.on_upstream(event, output)
-    }
-
-    fn on_upstream_end(&mut self, token: u64, socket: BorrowedFd<'_>, end: PeerEnd, now_ns: u64) {
-        self.inner.on_upstream_end(token, socket, end, now_ns);
     }
 
     fn on_upstream_close(&mut self, token: u64, error: Option<&io::Error>, now_ns: u64) {

@@ -9,8 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use jissoku_os::driver::{
-    ConnectionId, Driver, EventHandler, NewConnection, Next, PeerEnd, PollOutcome, ResumeTarget,
-    SendBuffer,
+    ConnectionId, Driver, EventHandler, NewConnection, Next, PollOutcome, ResumeTarget, SendBuffer,
 };
 use jissoku_os::socket;
 
@@ -347,13 +346,6 @@ impl<H: Handler> EventHandler for Worker<H> {
     fn on_connect_error(&mut self, token: u64, error: io::Error) {
         let now_ns = self.context.now_ns;
         self.context.handler.on_upstream_close(token, Some(&error), now_ns);
-    }
-
-    fn on_peer_end(&mut self, transport: &mut Transport<H>, socket: BorrowedFd<'_>, end: PeerEnd) {
-        if let Transport::Upstream(token) = transport {
-            let now_ns = self.context.now_ns;
-            self.context.handler.on_upstream_end(*token, socket, end, now_ns);
-        }
     }
 
     fn on_error(&mut self, transport: &mut Transport<H>, error: &io::Error) {

@@ -32,30 +32,11 @@ pub struct RetryPolicy {
     pub on_timeout: bool,
     /// After responses with a status for which the upstream asks to retry.
     pub on_status: bool,
-    /// Whether requests are repeated that must not be sent twice.
-    pub unsafe_methods: UnsafeMethods,
-}
-
-/// When a request is repeated whose method is not idempotent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum UnsafeMethods {
-    /// If nothing was sent.
-    #[default]
-    Never,
-    /// Also if a reused connection was closed, and the server has certainly taken nothing of it.
-    Proven,
 }
 
 impl Default for RetryPolicy {
     fn default() -> Self {
-        Self {
-            tries_max: 2,
-            on_connect: true,
-            on_reset: true,
-            on_timeout: false,
-            on_status: true,
-            unsafe_methods: UnsafeMethods::Never,
-        }
+        Self { tries_max: 2, on_connect: true, on_reset: true, on_timeout: false, on_status: true }
     }
 }
 
@@ -77,17 +58,12 @@ pub enum Cause {
 }
 
 /// A try that failed.
-#[expect(clippy::struct_excessive_bools, reason = "facts that are independent of each other")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempt {
     /// How it ended.
     pub cause: Cause,
-    /// Whether repeating the method has no further effect: `is_idempotent`.
-    pub is_idempotent: bool,
-    /// Whether the server has certainly taken nothing of the request.
-    pub is_untaken: bool,
-    /// Whether the whole request is still there.
-    pub is_replayable: bool,
+    /// Whether the whole request is still there, and repeating it has no further effect.
+    pub is_repeatable: bool,
     /// Whether the client has received a byte of a response.
     pub has_relayed: bool,
     /// Tries before this one that count.
@@ -117,10 +93,8 @@ pub enum Retry {
 pub enum Refusal {
     /// The client has a part of a response.
     Relayed,
-    /// The method may have had an effect.
-    NotIdempotent,
-    /// The request's body is gone.
-    NotReplayable,
+    /// The request may have had an effect, or its body is gone.
+    NotRepeatable,
     /// The route does not ask for it.
     NotWanted,
     /// All tries are spent.
@@ -144,7 +118,6 @@ impl RetryPolicy {
         on_reset: false,
         on_timeout: false,
         on_status: false,
-        unsafe_methods: UnsafeMethods::Never,
     };
 
     /// Decides about one failed try, and spends the budget if it is repeated.
@@ -185,15 +158,11 @@ impl RetryPolicy {
             Cause::Invalid => false,
         };
         let was_sent = attempt.cause != Cause::Connect;
-        let is_proven = attempt.cause == Cause::ReusedReset
-            && attempt.is_untaken
-            && self.unsafe_methods == UnsafeMethods::Proven;
-        let is_harmless = !was_sent || attempt.is_idempotent || is_proven;
         let is_counted = was_sent && attempt.cause != Cause::ReusedReset;
         [
             (attempt.has_relayed, Refusal::Relayed),
-            (!is_harmless, Refusal::NotIdempotent),
-            (!attempt.is_replayable, Refusal::NotReplayable),
+            // Before a connection there is nothing that could be gone or have had an effect.
+            (was_sent && !attempt.is_repeatable, Refusal::NotRepeatable),
             (!is_wanted, Refusal::NotWanted),
             (is_counted && attempt.tries + 1 >= self.tries_max, Refusal::Tries),
         ]

@@ -127,7 +127,6 @@ impl GatewayHandler {
                 self.end_upload(exchange);
                 self.close(key);
             }
-            State::AwaitingReset(_) => self.check_reset(key),
             State::Idle => {
                 self.servers[upstream.pool].pool.remove(key, &upstream.endpoint);
                 self.close(key);

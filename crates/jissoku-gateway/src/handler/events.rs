@@ -24,19 +24,18 @@ impl GatewayHandler {
         let State::Busy(exchange_key, _) = upstream.state() else { return Next::Close };
         let Some(exchange) = self.exchanges.get(exchange_key) else { return Next::Close };
         exchange.place.phases.sent_ns = self.now_ns;
-        upstream.sent += match exchange.place.forwarding.deadline_field {
+        match exchange.place.forwarding.deadline_field {
             None => exchange.write_request(output),
             Some(field) => {
                 let name = &self.service.deadline_fields[field];
-                exchange.write_request_until(name, self.now_ns, output)
+                exchange.write_request_until(name, self.now_ns, output);
             }
-        };
+        }
         if let Some(upload) = &mut exchange.upload {
             if upload.is_held() {
                 self.ready.push_back(exchange.client);
             }
             let mut bytes = upload.take();
-            upstream.sent += bytes.len() as u64;
             append_from(0, &mut bytes, output);
         }
         let deadline_ns = exchange.place.head_deadline_ns(self.now_ns);
@@ -55,9 +54,6 @@ impl GatewayHandler {
             self.ready.push_back(exchange.client);
         }
         let mut bytes = upload.take();
-        if let Some(upstream) = self.upstreams.get(key) {
-            upstream.sent += bytes.len() as u64;
-        }
         append_from(0, &mut bytes, output);
         let tunnel_ns = self.service.timeouts.tunnel_ns;
         let limit_ns =
@@ -92,7 +88,6 @@ impl GatewayHandler {
             State::Ending => Next::Close,
             // What was not sent is of no use any more.
             State::Closing => Next::Abort,
-            State::AwaitingReset(_) => Next::Suspend,
             State::Busy(_, Sending::Pending) => self.send(key, output),
             State::Busy(exchange_key, Sending::Done) => {
                 if unsent == 0 {
@@ -174,7 +169,6 @@ impl GatewayHandler {
             State::Connecting(_)
             | State::Reopening(_)
             | State::Spare
-            | State::AwaitingReset(_)
             | State::Ending
             | State::Closing => return self.forget(key),
         };
@@ -205,9 +199,6 @@ impl GatewayHandler {
     }
 
     pub(super) fn on_eof(&mut self, key: Key) -> Next {
-        if self.await_reset(key) {
-            return Next::Suspend;
-        }
         let Some(upstream) = self.upstreams.get(key) else { return Next::Close };
         let Some(exchange_key) = upstream.exchange() else { return self.forget(key) };
         match upstream.state() {

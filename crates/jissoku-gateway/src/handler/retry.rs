@@ -7,7 +7,7 @@ use jissoku_upstream::retry::{Cause, Retry};
 
 use super::GatewayHandler;
 use crate::exchange::{Ending, Exchange};
-use crate::failure::{Attempt, Fault, Verdict, decide};
+use crate::failure::{Fault, Verdict, decide};
 use crate::place::Wait;
 use crate::slab::Key;
 use crate::upstream::Upstream;
@@ -97,7 +97,7 @@ impl GatewayHandler {
         }
         exchange.upstream = None;
         let now_ns = self.now_ns;
-        let attempt = Attempt { is_untaken: upstream.is_untaken, ..exchange.attempt(now_ns) };
+        let attempt = exchange.attempt(now_ns);
         if attempt.is_closing_race(fault) {
             let pool = &mut self.servers[upstream.pool].pool;
             pool.record_closing(&upstream.endpoint, upstream.idle_age_ns, now_ns);
@@ -116,12 +116,7 @@ impl GatewayHandler {
         }
         match verdict {
             Verdict::Fresh => {
-                let is_proven = !attempt.is_repeatable;
-                shared.count(if is_proven {
-                    UpstreamCounter::ProvenRetries
-                } else {
-                    UpstreamCounter::FreshRetries
-                });
+                shared.count(UpstreamCounter::FreshRetries);
                 place.was_replaced = true;
                 return self.connect(key, false);
             }

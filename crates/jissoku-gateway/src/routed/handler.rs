@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, PeerEnd, SendBuffer};
+use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, SendBuffer};
 use jissoku_server::{
     BodyFlow, DynamicResponse, EventLoop, FileResponse, FilesHandler, Forwarded, ForwardedNotes,
     ForwardedOutcome, Handler, LogRecord, Progress, RequestHead, Response, Service, UpstreamEvent,
@@ -322,10 +322,6 @@ impl<H: Handler> Handler for RoutedHandler<H> {
 
     fn on_upstream(&mut self, event: UpstreamEvent<'_>, output: &mut SendBuffer) -> Next {
         self.gateway.on_upstream(event, output)
-    }
-
-    fn on_upstream_end(&mut self, token: u64, socket: BorrowedFd<'_>, end: PeerEnd, now_ns: u64) {
-        self.gateway.on_upstream_end(token, socket, end, now_ns);
     }
 
     fn on_upstream_close(&mut self, token: u64, error: Option<&io::Error>, now_ns: u64) {

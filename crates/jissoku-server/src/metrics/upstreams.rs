@@ -48,8 +48,6 @@ pub enum UpstreamCounter {
     OtherRetries,
     /// Repeated requests, after a response with a status for which the upstream asks to retry.
     StatusRetries,
-    /// Repeated requests that must not be sent twice, of which the server had taken nothing.
-    ProvenRetries,
     /// Second copies of requests, whose responses were used.
     WonHedges,
     /// Second copies of requests that were sent without need.
@@ -92,12 +90,11 @@ const FAMILIES: &[Family] = &[
     },
     Family {
         name: "jissoku_upstream_retries",
-        help: "Repeated requests: a kept connection was closed, another failure, the status, or proof.",
+        help: "Repeated requests: a kept connection was closed, another failure, or the status.",
         members: &[
             (UpstreamCounter::FreshRetries, ",cause=\"reuse\""),
             (UpstreamCounter::OtherRetries, ",cause=\"failure\""),
             (UpstreamCounter::StatusRetries, ",cause=\"status\""),
-            (UpstreamCounter::ProvenRetries, ",cause=\"proven\""),
         ],
     },
     Family {

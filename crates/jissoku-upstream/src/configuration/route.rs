@@ -10,7 +10,7 @@ use super::problem::{Refusal, refuse};
 use super::table::{Placed, Table, duration_ns, is_field_name, word, wrong};
 use super::upstream::Upstream;
 use crate::fan_out::Plan;
-use crate::retry::{BudgetPolicy, HedgeAfter, RetryPolicy, UnsafeMethods};
+use crate::retry::{BudgetPolicy, HedgeAfter, RetryPolicy};
 use crate::routes::{Encoded, HostPattern, PathPattern, PatternError, Rule};
 
 /// The largest limit of bodies that can be written.
@@ -275,8 +275,6 @@ fn retry(
             }
         }
     }
-    let unsafe_methods = [("never", UnsafeMethods::Never), ("proven", UnsafeMethods::Proven)];
-    policy.unsafe_methods = table.word("unsafe", &unsafe_methods)?.unwrap_or_default();
     table.finish()?;
     Ok(policy)
 }

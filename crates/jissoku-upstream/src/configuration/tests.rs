@@ -276,12 +276,7 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
         ("\"reset\"]", "\"timeout\"]", 20, "needs a try-time"),
         ("\"reset\"]", "\"status\"]", 20, "to retry on \"status\", \"app\" needs retry-statuses"),
         ("\"reset\"]", "\"error\"]", 20, "\"connect\" or \"reset\" or \"timeout\""),
-        (
-            "\"reset\"]",
-            "\"reset\"], unsafe=\"always\"",
-            20,
-            "is \"never\" or \"proven\", not \"always\"",
-        ),
+        ("\"reset\"]", "\"reset\"], unsafe=\"proven\"", 20, "retry has no key \"unsafe\""),
         ("budget = 0.05", "budget = 5.0", 21, "0.01 to 1.0"),
         ("after = \"p95\"", "after = \"p100\"", 21, "p50 to p99, or a time, not \"p100\""),
         (

@@ -6,9 +6,7 @@ const SECOND: u64 = 1_000_000_000;
 
 const GET: Attempt = Attempt {
     cause: Cause::Reset,
-    is_idempotent: true,
-    is_untaken: false,
-    is_replayable: true,
+    is_repeatable: true,
     has_relayed: false,
     tries: 0,
     was_replaced: false,
@@ -20,36 +18,14 @@ fn decide(attempt: Attempt) -> Retry {
     RetryPolicy::default().decide(&attempt, &budget, 0, &mut Random::new(1))
 }
 
-const POST: Attempt = Attempt { is_idempotent: false, ..GET };
-
-#[test]
-fn a_request_that_was_not_taken_is_repeated_once_where_the_route_says_so() {
-    let untaken = Attempt { cause: Cause::ReusedReset, is_untaken: true, ..POST };
-    let proven = RetryPolicy { unsafe_methods: UnsafeMethods::Proven, ..RetryPolicy::default() };
-    let refused = Retry::No(Refusal::NotIdempotent);
-    for (policy, attempt, expected) in [
-        (proven, untaken, Retry::Fresh),
-        (RetryPolicy::default(), untaken, refused),
-        (RetryPolicy::NONE, untaken, refused),
-        (proven, Attempt { is_untaken: false, ..untaken }, refused),
-        (proven, Attempt { cause: Cause::Reset, ..untaken }, refused),
-        (proven, Attempt { cause: Cause::Timeout, ..untaken }, refused),
-        (proven, Attempt { is_replayable: false, ..untaken }, Retry::No(Refusal::NotReplayable)),
-        (proven, Attempt { was_replaced: true, ..untaken }, Retry::No(Refusal::NotWanted)),
-        (proven, Attempt { has_relayed: true, ..untaken }, Retry::No(Refusal::Relayed)),
-    ] {
-        let budget = Budget::new(BudgetPolicy::default());
-        let decision = policy.decide(&attempt, &budget, 0, &mut Random::new(1));
-        assert_eq!(decision, expected, "{policy:?} {attempt:?}");
-    }
-}
+const POST: Attempt = Attempt { is_repeatable: false, ..GET };
 
 #[test]
 fn a_request_is_repeated_only_where_it_had_no_effect() {
     let other = Retry::Other { after_ns: 0 };
     for (attempt, expected) in [
         (GET, other),
-        (POST, Retry::No(Refusal::NotIdempotent)),
+        (POST, Retry::No(Refusal::NotRepeatable)),
         (Attempt { cause: Cause::Connect, ..POST }, other),
         (Attempt { cause: Cause::Connect, tries: 0, ..GET }, other),
         (Attempt { cause: Cause::ReusedReset, ..GET }, Retry::Fresh),
@@ -58,13 +34,12 @@ fn a_request_is_repeated_only_where_it_had_no_effect() {
             Attempt { cause: Cause::ReusedReset, was_replaced: true, ..GET },
             Retry::No(Refusal::NotWanted),
         ),
-        (Attempt { cause: Cause::ReusedReset, ..POST }, Retry::No(Refusal::NotIdempotent)),
+        (Attempt { cause: Cause::ReusedReset, ..POST }, Retry::No(Refusal::NotRepeatable)),
         (Attempt { cause: Cause::Timeout, ..GET }, Retry::No(Refusal::NotWanted)),
         (Attempt { cause: Cause::Invalid, ..GET }, Retry::No(Refusal::NotWanted)),
         (Attempt { cause: Cause::Status, ..GET }, other),
-        (Attempt { cause: Cause::Status, ..POST }, Retry::No(Refusal::NotIdempotent)),
+        (Attempt { cause: Cause::Status, ..POST }, Retry::No(Refusal::NotRepeatable)),
         (Attempt { tries: 1, ..GET }, Retry::No(Refusal::Tries)),
-        (Attempt { is_replayable: false, ..GET }, Retry::No(Refusal::NotReplayable)),
         (Attempt { has_relayed: true, ..GET }, Retry::No(Refusal::Relayed)),
         (Attempt { left_ns: 0, ..GET }, Retry::No(Refusal::Deadline)),
     ] {
@@ -145,27 +120,19 @@ proptest! {
         cause in proptest::sample::select(vec![
             Cause::Connect, Cause::ReusedReset, Cause::Reset, Cause::Timeout, Cause::Status, Cause::Invalid,
         ]),
-        flags in any::<[bool; 9]>(),
+        flags in any::<[bool; 6]>(),
         (tries, left_ns) in (0..4_u32, 0..SECOND),
     ) {
-        let [is_idempotent, is_untaken, is_replayable, has_relayed, was_replaced, ..] = flags;
-        let [.., on_timeout, on_reset, on_status, is_proof_wanted] = flags;
-        let attempt = Attempt {
-            cause, is_idempotent, is_untaken, is_replayable, has_relayed, tries, was_replaced, left_ns,
-        };
-        let unsafe_methods =
-            if is_proof_wanted { UnsafeMethods::Proven } else { UnsafeMethods::Never };
-        let policy = RetryPolicy {
-            tries_max: 3, on_connect: true, on_reset, on_timeout, on_status, unsafe_methods,
-        };
+        let [is_repeatable, has_relayed, was_replaced, on_timeout, on_reset, on_status] = flags;
+        let attempt = Attempt { cause, is_repeatable, has_relayed, tries, was_replaced, left_ns };
+        let policy =
+            RetryPolicy { tries_max: 3, on_connect: true, on_reset, on_timeout, on_status };
         let budget = Budget::new(BudgetPolicy::default());
         let found = policy.decide(&attempt, &budget, 0, &mut Random::new(left_ns));
         if !matches!(found, Retry::No(_)) {
-            prop_assert!(!has_relayed && is_replayable && cause != Cause::Invalid);
+            prop_assert!(!has_relayed && cause != Cause::Invalid);
             prop_assert!(on_status || cause != Cause::Status);
-            let is_proven =
-                is_proof_wanted && is_untaken && cause == Cause::ReusedReset && !was_replaced;
-            prop_assert!(is_idempotent || cause == Cause::Connect || is_proven);
+            prop_assert!(is_repeatable || cause == Cause::Connect);
         }
         if let Retry::Other { after_ns } = found {
             prop_assert!(after_ns < left_ns);

@@ -6,7 +6,7 @@ use super::slot::{PeerState, ReadState, interest};
 use super::{Buffers, Driver, RECEIVE_OPENED_SIZE, RECEIVE_SIZE};
 use crate::driver::origin::Origin;
 use crate::driver::send_buffer::Sent;
-use crate::driver::{ConnectionId, EventHandler, Next, PeerEnd};
+use crate::driver::{ConnectionId, EventHandler, Next};
 use crate::epoll::Interest;
 use crate::socket::{self, Received};
 
@@ -74,7 +74,6 @@ impl<H: EventHandler> Driver<H> {
             }
             Ok(Received::End) => {
                 slot.read_state = ReadState::Eof;
-                slot.report_end(handler, PeerEnd::Shutdown);
                 handler.on_eof(&mut slot.connection, output)
             }
             Ok(Received::NotYet) => {

@@ -7,7 +7,7 @@ use super::acceptor::Acceptor;
 use super::slot::{ReadState, Slot, interest};
 use super::{TIMER, WAKER};
 use crate::driver::origin::Origin;
-use crate::driver::{ConnectionId, EventHandler, Opening, PeerEnd};
+use crate::driver::{ConnectionId, EventHandler, Opening};
 use crate::epoll::Interest;
 use crate::socket::{self, Endpoint};
 
@@ -97,7 +97,6 @@ impl<H: EventHandler> Driver<H> {
         let Some(slot) = self.slab.get(id) else { return };
         let error = error.or_else(|| slot.send_error.map(io::Error::from));
         if let Some(error) = error {
-            slot.report_end(handler, PeerEnd::Failure);
             handler.on_error(&mut slot.connection, &error);
         }
         self.close(handler, id);

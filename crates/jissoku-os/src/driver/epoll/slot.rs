@@ -1,10 +1,10 @@
 //! The state of a connection in the epoll driver.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use crate::driver::origin::Origin;
-use crate::driver::{EventHandler, Next, PeerEnd, SendBuffer};
+use crate::driver::{EventHandler, Next, SendBuffer};
 use crate::epoll::Interest;
 
 /// Whether a socket is readable.
@@ -81,17 +81,6 @@ impl<C> Slot<C> {
 }
 
 impl<C> Slot<C> {
-    /// Shows the handler an opened connection that has ended.
-    pub(super) fn report_end<H: EventHandler<Connection = C>>(
-        &mut self,
-        handler: &mut H,
-        end: PeerEnd,
-    ) {
-        if self.origin == Origin::Opened {
-            handler.on_peer_end(&mut self.connection, self.socket.as_fd(), end);
-        }
-    }
-
     /// Notifies the handler of a suspended connection that its peer is gone.
     pub(super) fn report_hangup<H: EventHandler<Connection = C>>(&mut self, handler: &mut H) {
         if self.peer == PeerState::HungUp && self.next == Next::Suspend {

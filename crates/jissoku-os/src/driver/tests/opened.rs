@@ -1,7 +1,7 @@
 //! Connections that the handler opens.
 
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -17,7 +17,6 @@ enum Seen {
     Connected,
     /// Bytes of the server.
     Reply(Vec<u8>),
-    End(PeerEnd),
     Eof,
     Error(ErrorKind),
     /// Bytes of a client.
@@ -71,11 +70,6 @@ impl EventHandler for Opener {
     fn on_connect_error(&mut self, token: u64, error: io::Error) {
         assert_eq!(token, 7);
         self.seen.extend([Seen::Error(error.kind()), Seen::Closed]);
-    }
-
-    fn on_peer_end(&mut self, (): &mut (), socket: BorrowedFd<'_>, end: PeerEnd) {
-        let _tcp = socket::is_tcp(socket);
-        self.seen.push(Seen::End(end));
     }
 
     fn on_error(&mut self, (): &mut (), error: &io::Error) {
@@ -180,8 +174,7 @@ fn requests_go_to_a_server_and_responses_come() {
         scene.run_until("the reply comes", |scene| scene.opener.seen.contains(&reply));
         drop(server);
         scene.run_until("it ends", |scene| scene.opener.seen.contains(&Seen::Closed));
-        let end = Seen::End(PeerEnd::Shutdown);
-        assert_eq!(scene.opener.seen, [Seen::Connected, reply, end, Seen::Eof, Seen::Closed]);
+        assert_eq!(scene.opener.seen, [Seen::Connected, reply, Seen::Eof, Seen::Closed]);
     });
 }
 
@@ -223,8 +216,7 @@ fn a_response_to_a_request_that_cannot_be_sent_comes_before_the_error() {
         scene.run_until("it ends", |scene| scene.opener.seen.contains(&Seen::Closed));
         let seen = &scene.opener.seen;
         assert_eq!(seen[..2], [Seen::Connected, Seen::Reply(b"no".to_vec())]);
-        let end = Seen::End(PeerEnd::Failure);
-        assert!(matches!(&seen[2..], [it, Seen::Error(_), Seen::Closed] if *it == end), "{seen:?}");
+        assert!(matches!(&seen[2..], [Seen::Error(_), Seen::Closed]), "{seen:?}");
     });
 }
 
@@ -265,8 +257,7 @@ fn the_end_of_a_server_is_processed_before_the_requests_of_clients() {
         scene.opener.seen.clear();
         client.write_all(b"x").expect("room to send");
         drop(server);
-        scene.run_until("both are seen", |scene| scene.opener.seen.len() >= 4);
-        let end = Seen::End(PeerEnd::Shutdown);
-        assert_eq!(scene.opener.seen, [end, Seen::Eof, Seen::Closed, Seen::Request]);
+        scene.run_until("both are seen", |scene| scene.opener.seen.len() >= 3);
+        assert_eq!(scene.opener.seen, [Seen::Eof, Seen::Closed, Seen::Request]);
     });
 }

@@ -6,7 +6,7 @@ use super::slot::{Eof, RecvState, Slot};
 use crate::driver::origin::Origin;
 use crate::driver::send_buffer::Sent;
 use crate::driver::slab::Slab;
-use crate::driver::{ConnectionId, EventHandler, Next, PeerEnd, SendBuffer};
+use crate::driver::{ConnectionId, EventHandler, Next, SendBuffer};
 use crate::socket;
 use crate::uring::{BufferLease, Received, SendData};
 
@@ -71,7 +71,6 @@ impl<H: EventHandler> Driver<H> {
             if let Some(error) = slot.error {
                 return self.fail_opened(handler, id, &error.into());
             }
-            slot.report_end(handler, PeerEnd::Shutdown);
         }
         let next = call(&mut self.slab, &mut self.send_queue, id, |connection, _, output| {
             handler.on_eof(connection, output)

@@ -6,7 +6,7 @@ use super::Driver;
 use super::connection::call;
 use super::slot::{Eof, Slot};
 use crate::driver::origin::Origin;
-use crate::driver::{ConnectionId, EventHandler, Opening, PeerEnd};
+use crate::driver::{ConnectionId, EventHandler, Opening};
 use crate::socket::{self, Endpoint};
 use crate::uring::Completion;
 
@@ -98,7 +98,6 @@ impl<H: EventHandler> Driver<H> {
     /// Reports the error of a connection, and closes it.
     pub(super) fn fail_opened(&mut self, handler: &mut H, id: ConnectionId, error: &io::Error) {
         let Some(slot) = self.slab.get(id) else { return };
-        slot.report_end(handler, PeerEnd::Failure);
         handler.on_error(&mut slot.connection, error);
         self.close(handler, id);
     }

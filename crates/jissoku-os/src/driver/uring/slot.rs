@@ -1,10 +1,10 @@
 //! The state of a connection in the io_uring driver.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use crate::driver::origin::Origin;
-use crate::driver::{EventHandler, Next, PeerEnd, SendBuffer};
+use crate::driver::{EventHandler, Next, SendBuffer};
 
 /// The state of the multishot receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,17 +83,6 @@ impl<C> Slot<C> {
     /// Whether the handler gets an event when delayed output has been sent.
     pub(super) fn is_awaiting_room(&self) -> bool {
         self.origin == Origin::Opened && matches!(self.next, Next::Receive | Next::Suspend)
-    }
-
-    /// Shows the handler an opened connection that has ended.
-    pub(super) fn report_end<H: EventHandler<Connection = C>>(
-        &mut self,
-        handler: &mut H,
-        end: PeerEnd,
-    ) {
-        if self.origin == Origin::Opened {
-            handler.on_peer_end(&mut self.connection, self.socket.as_fd(), end);
-        }
     }
 
     /// Notifies the handler of a suspended connection that its peer is gone.
