@@ -81,11 +81,15 @@ def print_text(text: str) -> None:
 
 
 def fitted(text: str, width: int) -> str:
-    """The text with longer lines broken between words; lines of a diff stay as they are."""
-    return "".join(
-        line if len(line) <= width + 1 or line.startswith(("+", "-", "@")) else _broken(line, width)
-        for line in text.splitlines(keepends=True)
-    )
+    """The text with longer lines broken between words; a diff stays as it is."""
+    lines = []
+    is_diff = False
+    for line in text.splitlines(keepends=True):
+        # An empty line ends a diff: one of its own lines has a first character.
+        is_diff = line.startswith("--- ") or (is_diff and line != "\n")
+        fits = is_diff or len(line.rstrip("\n")) <= width
+        lines.append(line if fits else _broken(line, width))
+    return "".join(lines)
 
 
 def _broken(line: str, width: int) -> str:
