@@ -23,4 +23,6 @@ def test_a_terminal_cuts_no_word(line: str, shown: str) -> None:
 
 def test_a_diff_can_be_applied_as_it_is_printed() -> None:
     diff = "--- a\n+++ b\n@@ -1,2 +1,2 @@\n     log_format plain '$remote_addr';\n-x 1;\n+x 2;\n"
-    assert fitted(f"{diff}\nand more words after it\n", 20).startswith(f"{diff}\nand more words\n")
+    assert fitted(f"{diff}\nand more words here too\n", 20).startswith(
+        f"{diff}\nand more words here\n"
+    )
