@@ -47,7 +47,7 @@ def test_shares_of_samples_divide_the_measured_time() -> None:
     assert summary.lines[0].name == "server.c:10"
 
 
-def test_functions_without_a_name_are_told_apart_by_their_place() -> None:
+def test_the_place_distinguishes_functions_without_a_name() -> None:
     inner, outer = factories.ARROWS
     summary = summarise(factories.profile((300, (inner, outer)), (100, (outer,))))
     assert {row.name: row.samples for row in summary.functions} == {
