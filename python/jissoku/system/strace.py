@@ -300,13 +300,19 @@ def round_trips(found: Iterable[Call]) -> Counter[str]:
 
 
 def transactions(found: Iterable[Call]) -> Counter[str]:
-    """Number of shared locks taken on a part of a file, as databases in files do, by path."""
-    return Counter(
-        BESIDE_DATABASE.sub("", _descriptor(call.text))
-        for call in found
-        if call.name == "fcntl" and "F_RDLCK" in call.text and PENDING_BYTE not in call.text
-        if "SETLK" in call.text and not call.has_failed
-    )
+    """Number of transactions on databases in files, by path.
+
+    The threads of a process share such a lock, so that not every transaction takes one; each looks
+    at the size of the file.
+    """
+    locked: Counter[str] = Counter()
+    sized: Counter[str] = Counter()
+    for call in found:
+        if call.name == "fcntl" and "SETLK" in call.text and "F_RDLCK" in call.text:
+            locked[BESIDE_DATABASE.sub("", _descriptor(call.text))] += PENDING_BYTE not in call.text
+        elif call.name == "fstat" or (call.name == "newfstatat" and ', "", ' in call.text):
+            sized[_descriptor(call.text)] += 1
+    return Counter({path: max(count, sized[path]) for path, count in locked.items() if count})
 
 
 def synced(found: Iterable[Call]) -> Counter[str]:

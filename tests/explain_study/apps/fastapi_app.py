@@ -7,7 +7,7 @@ from fastapi import FastAPI
 app = FastAPI()
 
 PAUSE_S = 0.02
-STEPS = 20_000
+STEPS = 500_000
 
 
 @app.get("/clean")

@@ -4,7 +4,7 @@ import os
 import sqlite3
 from pathlib import Path
 
-from flask import Flask, Response, jsonify, render_template_string
+from flask import Flask, Response, jsonify
 
 app = Flask(__name__)
 
@@ -15,11 +15,6 @@ ITEMS = 25
 @app.get("/clean")
 def clean() -> Response:
     return jsonify(answer=42)
-
-
-@app.get("/debug")
-def page() -> str:
-    return render_template_string("<p>{{ answer }}</p>", answer=42)
 
 
 @app.get("/n-plus-one")
