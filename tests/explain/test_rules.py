@@ -143,6 +143,15 @@ def test_time_without_cpu_is_explained_by_where_threads_wait(
     assert {finding.name for finding in findings(observed)} == names
 
 
+def test_a_busy_machine_delays_most_answers_and_is_no_wait_of_the_server() -> None:
+    delayed = (100_000,) * 6 + (8_000_000,) * 34
+    observed = updated(
+        factories.slow(ASLEEP),
+        wire=updated(factories.WIRE, latency_ns=delayed, latency_ns_acknowledged=delayed),
+    )
+    assert findings(observed) == ()
+
+
 @pytest.mark.parametrize(
     ("places", "rest"),
     [
@@ -158,7 +167,7 @@ def test_threads_may_rest_and_workers_may_wait(places: dict[str, int], rest: str
 
 
 def test_a_loop_of_an_interpreter_that_is_idle_waits_for_no_lock() -> None:
-    program = ProcessInfo(pid=1, executable="/usr/bin/python3.12")
+    program = ProcessInfo(pid=77, executable="/usr/bin/python3.12")
     looked = factories.thread_waits({"futex": 90})
     idle = factories.waits(looked, threads=(), cpu_ns=1_000_000, processes=(program,))
     assert only(idle).name == "blocked-event-loop"

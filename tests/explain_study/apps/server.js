@@ -44,4 +44,9 @@ const handlers = {
   },
 }
 
-http.createServer((request, response) => handlers[request.url](response)).listen(Number(process.argv[2]), '127.0.0.1')
+const absent = (response) => {
+  response.writeHead(404)
+  response.end()
+}
+
+http.createServer((request, response) => (handlers[request.url] ?? absent)(response)).listen(Number(process.argv[2]), '127.0.0.1')
