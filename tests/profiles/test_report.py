@@ -40,6 +40,16 @@ def test_functions_are_sorted_by_their_own_time_or_with_callees() -> None:
     assert first == ["burn", "main"]
 
 
+def test_a_function_of_few_samples_of_its_own_has_no_row() -> None:
+    summary = summarise(factories.profile((995, (BURN, MAIN)), (5, (MAIN,))))
+    text = profile_to_text([summary], None)
+    table = text.split("\n\n")[1]
+    assert "burn" in table
+    assert "main" not in table
+    assert table.endswith("Functions with fewer than ten samples each: 0.50 µs.")
+    assert "main" in profile_to_text([summary], None, "total").split("\n\n")[1]
+
+
 def test_a_tree_is_indented() -> None:
     lines = profile_to_text([summarise(PARENT)], None).splitlines()
     at = next(at for at, line in enumerate(lines) if "function below its caller" in line)

@@ -130,14 +130,17 @@ def _profile(summary: ProfileSummary, sort: str) -> Iterator[str]:
         yield f"  {remark}"
     total = summary.total_ns
     head = ("µs", "95 % interval", "share", "with callees")
-    functions = sorted(summary.functions, key=lambda row: -_sorted_by(row, sort))[:FUNCTIONS]
+    ordered = sorted(summary.functions, key=lambda row: -_sorted_by(row, sort))
+    least = 0 if sort == "total" else SAMPLES_MIN
+    functions = [row for row in ordered if row.samples >= least]
+    too_few = summary.too_few + sum(row.ns for row in ordered if row.samples < least)
     yield ""
     yield from _table(
         (*head, "function", "library"),
-        [row_cells(row, total) for row in functions if _sorted_by(row, sort)],
+        [row_cells(row, total) for row in functions[:FUNCTIONS] if _sorted_by(row, sort)],
     )
-    if summary.too_few:
-        yield f"  Functions with fewer than ten samples each: {summary.too_few / 1e3:,.2f} µs."
+    if too_few:
+        yield f"  Functions with fewer than ten samples each: {too_few / 1e3:,.2f} µs."
     yield ""
     yield from _table(TREE_HEAD, [tree_cells(row, total) for row in summary.tree[:TREE_ROWS]])
     for name, rows in (
