@@ -1,9 +1,11 @@
 """Exit codes of `tune` and `explain --verify`: success if something was proven, or all decided."""
 
 import pytest
+from click.testing import CliRunner
 
-from jissoku.cli.explain import tuning_code
+from jissoku.cli.explain import tune, tuning_code
 from jissoku.cli.frame import ExitCode
+from jissoku.errors import InputError
 from jissoku.model import Decision, KnobResult, TuningResult
 from jissoku.targets import catalogue
 
@@ -37,3 +39,11 @@ def test_what_was_proven_or_decided_is_a_success(
         finished=True,
     )
     assert tuning_code(found) == code
+
+
+def test_an_unknown_knob_is_answered_with_those_that_resemble_it() -> None:
+    found = CliRunner().invoke(tune, ["nginx", "--knobs", "keepalive_request"])
+    assert isinstance(found.exception, InputError)
+    message = str(found.exception)
+    assert "keepalive_requests" in message
+    assert message.count("_") < 8, "not all of them"

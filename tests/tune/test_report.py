@@ -181,3 +181,9 @@ def test_the_whole_is_json() -> None:
 def test_a_counter_is_shown_with_its_unit(counter: str, text: str) -> None:
     knob = updated(KNOB, counter=counter)
     assert text in tuning_to_text(updated(TUNING, results=(updated(REMEDY, knob=knob),)))
+
+
+def test_the_changes_of_the_sandbox_are_in_the_report_alone() -> None:
+    tuning = updated(TUNING, sandbox=("listen 80: a free port",))
+    assert "listen 80: a free port." in tuning_to_text(tuning)
+    assert "listen 80" not in tuning_to_text(tuning, has_sandbox=False)

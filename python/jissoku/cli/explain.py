@@ -1,5 +1,6 @@
 """Verbs that explain a target's cost: `jissoku explain`, `jissoku profile` and `jissoku tune`."""
 
+import difflib
 from pathlib import Path
 
 import click
@@ -29,6 +30,7 @@ from jissoku.measure.tune import TuningTarget, tune as run_tuning
 from jissoku.model import Decision, Knob, Mode, Recipe, TuningResult
 from jissoku.model.explanation import Explanation
 from jissoku.model.updated import updated
+from jissoku.model.wording import join_names
 from jissoku.report.explanation import explanation_to_json, explanation_to_text
 from jissoku.request import ExplanationRequest, ProfileRequest, TuningRequest
 from jissoku.request.shared import AsJson, Out, Output, output
@@ -71,7 +73,7 @@ def tune(request: TuningRequest, output: Output) -> int:
     if output.as_json:
         click.echo(report.tuning_to_json(found), nl=False)
     else:
-        print_text(f"\n{report.tuning_to_text(found)}")
+        print_text(f"\n{report.tuning_to_text(found, has_sandbox=False)}")
     return tuning_code(found)
 
 
@@ -82,8 +84,10 @@ def _selected_knobs(recipe: Recipe, names: str) -> tuple[Knob, ...]:
     wanted = [name.strip() for name in names.split(",")]
     for name in wanted:
         if name not in known:
+            near = join_names(difflib.get_close_matches(name, known, n=3, cutoff=0.4))
+            hint = f"perhaps {near}" if near else f"it has {len(known)}"
             raise InputError(
-                f"{recipe.name} has no knob {name!r}; it has {', '.join(known) or 'none'}"
+                f"{recipe.name} has no knob {name!r}: {hint}; a tuning without --knobs names all"
             )
     return tuple(known[name] for name in dict.fromkeys(wanted))
 
@@ -208,7 +212,7 @@ def _verified(
     proven = updated(explanation, verification=found)
     write_explanation(config.folder, proven)
     if not as_json:
-        print_text(f"\n{report.tuning_to_text(found)}")
+        print_text(f"\n{report.tuning_to_text(found, has_sandbox=False)}")
     return proven, tuning_code(found)
 
 

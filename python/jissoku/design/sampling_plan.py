@@ -218,9 +218,9 @@ TUNING_WINDOW_NS = SECOND
 TUNING_S, TUNING_PAIR_S = 15.0, 15.0
 
 # How long parts of a tuning took on two virtual cores, in seconds: each knob that is counted, each
-# that is timed (1.9 s for each of four blocks, and a pilot), each that is left out of all, what is
+# that is timed (1.9 s for each of three to six blocks), each that is left out of all, what is
 # proven, and each arm at full load. Standard mode has more blocks, and windows of two seconds.
-COUNTED_S, TIMED_S, LEFT_OUT_S, PROOF_S, FULL_LOAD_S = 0.7, 11.0, 8.0, 15.0, 1.1
+COUNTED_S, TIMED_S, LEFT_OUT_S, PROOF_S, FULL_LOAD_S = 0.7, 9.0, 5.5, 13.0, 1.1
 STANDARD_TIMES = 4.0
 
 # Mostly one knob pays, sometimes more.

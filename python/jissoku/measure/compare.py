@@ -414,7 +414,10 @@ class AnytimeRun(ComparisonRun):
             TrialKind.FIXED_RATE: alone - done[TrialKind.FIXED_RATE],
             TrialKind.CLOSED_LOOP: names * costs if self._repeats_closed_loop else closed,
         }
-        found.setdefault(COST_KINDS[self.header.method], costs)
+        # Of like arms each pair has a trial of its own.
+        arms = set(self.config.names) & set().union(*self.wanted.values())
+        pairs = (len(arms) or names) - 1 if self.header.method is Method.PAIRED else 1
+        found.setdefault(COST_KINDS[self.header.method], costs * pairs)
         if self.config.objective is not None:
             searches = names * plan.capacity_blocks
             found[TrialKind.CAPACITY] = searches - done[TrialKind.CAPACITY]

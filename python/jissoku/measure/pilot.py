@@ -187,7 +187,7 @@ class _Pilot:
                     f"{running.name} {running.exit_description()} under load",
                     stderr=running.output_tail(),
                 ) from error
-            return None, str(error)
+            return None, str(error).partition(";")[0]
         self._interruption.check()
         return measurement, objection(measurement, seen, connections)
 

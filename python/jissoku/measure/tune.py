@@ -276,8 +276,10 @@ class _Tuner:
         """Chooses the workload, counts with each knob, and says how long the rest takes."""
         knobs = self.knobs
         at_full_load = len(self.target.knobs) - len(knobs)
-        # Counting alone decides about most of the others.
-        likely = sum(1.0 if knob.counter in COUNTERS else STILL_OPEN for knob in knobs)
+        # Counting alone decides about most of them, unless they were chosen for causes that show.
+        is_suspected = isinstance(self.config.request, ExplanationRequest)
+        part = 1.0 if is_suspected else STILL_OPEN
+        likely = sum(1.0 if knob.counter in COUNTERS else part for knob in knobs)
         total_s = COUNTED_S * len(knobs) + tuning_seconds(likely, at_full_load, self.config.mode)
         self.progress.note(
             f"{len(self.target.knobs)} {plural(len(self.target.knobs), 'knob')} to test, about"

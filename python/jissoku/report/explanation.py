@@ -15,6 +15,7 @@ from jissoku.model.explanation import (
     SyscallObservation,
     WireObservation,
 )
+from jissoku.model.updated import updated
 from jissoku.model.wording import join_names, plural, verdict_text
 from jissoku.report.format import NOTHING, clean, ratio, sanitized, significant, to_json
 from jissoku.report.profile import shortened
@@ -225,8 +226,13 @@ def tuning_to_json(tuning: TuningResult) -> str:
     return to_json(tuning, order=None)
 
 
-def tuning_to_text(tuning: TuningResult) -> str:
-    """The same as text: every knob, the diff, and at the end what was found."""
+def tuning_to_text(tuning: TuningResult, *, has_sandbox: bool = True) -> str:
+    """The same as text: every knob, the diff, and at the end what was found.
+
+    Without the changes of the sandbox it is for a screen; the report has them.
+    """
+    if not has_sandbox:
+        tuning = updated(tuning, sandbox=())
     return "\n".join(_lines(sanitized(tuning))) + "\n"
 
 
