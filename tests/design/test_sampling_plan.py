@@ -3,7 +3,9 @@
 import pytest
 
 from jissoku.design.sampling_plan import MILLISECOND, SAMPLING_PLANS
-from jissoku.model import Load, LoadLevel, Mode
+from jissoku.inference.estimate import VERDICT_BLOCKS_MIN
+from jissoku.model import Load, LoadLevel, Mode, TrialKind
+from jissoku.model.updated import updated
 
 
 @pytest.mark.parametrize(
@@ -34,3 +36,20 @@ def test_a_slice_has_two_hundred_requests_unless_that_takes_too_long(
         check = plan.slice_length(load, is_check=True)
         assert check.nominal_ns == 200 * MILLISECOND
         assert check.length_ns == 2 * length_ms * MILLISECOND
+
+
+@pytest.mark.parametrize(
+    ("rate_rps", "window_ms"), [(1_000, 400), (50, 400), (10, 2_000), (1, 4_000)]
+)
+def test_a_window_has_some_requests_of_a_slow_server(rate_rps: int, window_ms: int) -> None:
+    plan, load = SAMPLING_PLANS[Mode.QUICK], Load(rate_rps=rate_rps, level=LoadLevel.LIGHT)
+    assert plan.active_ns(load, is_check=False) == window_ms * MILLISECOND
+    assert plan.window(TrialKind.FIXED_RATE, rate_rps) == window_ms * MILLISECOND
+    assert plan.window(TrialKind.CLOSED_LOOP) == 400 * MILLISECOND
+
+
+def test_a_run_that_is_decided_once_has_searches_enough_for_a_verdict() -> None:
+    plan = SAMPLING_PLANS[Mode.QUICK]
+    assert plan.with_one_look.capacity_blocks == VERDICT_BLOCKS_MIN > plan.capacity_blocks
+    three = updated(plan, blocks_max=3)
+    assert three.with_one_look.capacity_blocks == 3, "the user chose three"

@@ -1,5 +1,7 @@
 """A rate that an arm did not reach is part of no verdict."""
 
+from typing import Any
+
 import pytest
 
 from jissoku import inference
@@ -30,7 +32,7 @@ MS = 1_000_000
 
 
 def sliced(
-    *, requests: int = 320, active_ms: float = 800, p50_ms: float = 1.0, **changes: object
+    *, requests: int = 320, active_ms: float = 800, p50_ms: float = 1.0, **changes: Any
 ) -> ArmMeasurement:
     """Of eight slices of 100 ms, with 40 requests each."""
     known = factories.arm_measurement("a")
@@ -44,7 +46,7 @@ def sliced(
         slice_cpu_ns=(MS,) * 8,
         latency_ns=latency,
         **changes,
-    )  # type: ignore[arg-type]
+    )
 
 
 def trial(one: ArmMeasurement, kind: TrialKind = TrialKind.TIME_SLICED) -> Trial:

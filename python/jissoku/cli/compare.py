@@ -122,6 +122,8 @@ def compare(request: ComparisonRequest, output: Output) -> int:
                 bounds = confirmed(bounds, judge(again.folder, request.fail_if))
         wants_causes = finished and (output.comment or output.step_summary)
         known = find_causes(bounds, config, show) if wants_causes else None
+    if not (config.noise_floors or output.quiet or output.as_json):
+        click.echo(NOISE_FLOOR_UNKNOWN, err=True)
     code = write_report(config.folder, as_json=output.as_json, is_brief=not output.verbose)
     if finished and request.profile:
         write_profile_report(config.folder, as_json=False, quiet=output.as_json)
@@ -130,8 +132,6 @@ def compare(request: ComparisonRequest, output: Output) -> int:
         from jissoku.measure.history import compare_folders  # noqa: PLC0415
 
         click.echo(difference_text(compare_folders(earlier, config.folder)), nl=False)
-    if not (config.noise_floors or output.quiet or output.as_json):
-        click.echo(NOISE_FLOOR_UNKNOWN, err=True)
     if not finished:
         return ExitCode.INTERRUPTED
     files = CiFiles(

@@ -31,8 +31,8 @@ def write_report(
             shown = brief(summary) if is_brief else renderable(summary)
         else:
             shown = sweep_renderable(summary)
-        Console(highlight=False).print(shown)
         click.echo(f"Report: {folder / 'report.html'}")
+        Console(highlight=False).print(shown)
     if isinstance(summary, Summary):
         is_decided = any(comparison.ratio is not None for comparison in summary.comparisons)
         statuses = [one.status for one in summary.arm_summaries]

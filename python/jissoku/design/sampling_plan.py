@@ -92,6 +92,12 @@ class SamplingPlan:
     precision: float = 0.0
     seconds: float = 0.0
 
+    @property
+    def with_one_look(self) -> "SamplingPlan":
+        """The same, decided after its last block: with searches enough for a verdict."""
+        searches = max(self.capacity_blocks, BLOCKS_MIN) if self.capacity_blocks else 0
+        return updated(self, horizon=0, capacity_blocks=min(searches, self.blocks_max))
+
     def has_control(self, index: int) -> bool:
         return index % 8 >= 8 - self.control_blocks
 

@@ -215,8 +215,9 @@ def loads(
 ) -> tuple[Load, ...]:
     """The loads of a run, lightest first: those of the mode that `needed` arms reach.
 
-    If the slowest arm reaches none of them, there is one more, which all arms reach. `arms` are those that are compared: a unit of cost counts for none. Rates of the grid are
-    for each core of the server; capacities are closed-loop rates.
+    If the slowest arm reaches none of them, there is one more, which all arms reach. `arms` are
+    those that are compared: a unit of cost counts for none. Rates of the grid are for each core of
+    the server; capacities are closed-loop rates.
     """
     known = sorted((rate for name in arms if (rate := capacities.get(name, 0.0)) > 0), reverse=True)
     if len(known) < 2:

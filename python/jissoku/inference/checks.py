@@ -246,7 +246,7 @@ def _pace(trial: Trial, measurement: ArmMeasurement) -> Iterator[Finding]:
         LAG_OF_P50_MAX * measurement.latency_ns.p50, LAG_NS_MAX
     ):
         text = (
-            f"1 % of the requests were sent at least {late_ns / 1000:,.0f} us late: the latencies"
+            f"1 % of the requests were sent at least {_time(late_ns)} late: the latencies"
             " include this delay of the load generator"
         )
         yield "late-sends", WARNING, text
@@ -390,6 +390,13 @@ MACHINE_CHECKS: tuple[Callable[[Trial, MachineConditions], Iterator[Finding]], .
 def _is_above(fraction: float | None, limit: float, trial: Trial) -> bool:
     """Whether a lost share of the cores' time is above a limit, whatever its rounding."""
     return fraction is not None and fraction - STEP_NS / trial.window_ns > limit
+
+
+def _time(ns: float) -> str:
+    for scale, unit in ((1e9, "s"), (1e6, "ms")):
+        if ns >= scale:
+            return f"{ns / scale:.3g} {unit}"
+    return f"{ns / 1e3:.0f} us"
 
 
 def _percent(fraction: float | None) -> str:

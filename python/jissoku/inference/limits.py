@@ -21,6 +21,9 @@ MOST = 0.5
 # With a lower share of the cores' time a server at full load waits for something else.
 IDLE_MAX = 0.5
 
+# A lone answer that takes less than this does not wait for much.
+WAIT_NS_MIN = 1_000_000
+
 # Fewer connections cannot show that some are not served.
 CONNECTIONS_MIN = 4
 
@@ -127,19 +130,28 @@ def _few_at_a_time(mine: Measured) -> Found | None:
             f"serves {served} of {connections} connections at a time, and the others wait",
             f"more threads or workers, or fewer connections (-c {served})",
         )
-    seen = [t.conditions.server_cores_busy_fraction for t, _ in closed if t.conditions]
-    busy = statistics.median([one for one in seen if one is not None] or [1.0])
-    at_a_time = rate * min(one.latency_ns.p50 for _, one in mine if one.requests)
-    if busy >= IDLE_MAX or at_a_time >= MOST * connections:
+    least_ns = min(one.latency_ns.p50 for _, one in mine if one.requests)
+    used = statistics.median(_used(trial) for trial, _ in closed)
+    at_a_time = rate * least_ns
+    if used >= IDLE_MAX or least_ns < WAIT_NS_MIN or at_a_time >= MOST * connections:
         return None
     count = max(1, round(at_a_time))
     return (
         (
             f"works on {count} {plural(count, 'request')} at a time, and waits in them: at full"
-            f" load it uses {100 * busy:.0f} % of its cores"
+            f" load {100 * used:.0f} % of its cores are in use"
         ),
         "more threads or workers, or less waiting in each request",
     )
+
+
+def _used(trial: Trial) -> float:
+    """The part of the server's cores that was in use or waited for; 1 if unknown."""
+    seen = trial.conditions
+    if seen is None or seen.server_cores_busy_fraction is None:
+        return 1.0
+    others = (seen.foreign_fraction, seen.target_wait_fraction, seen.generator_wait_fraction)
+    return seen.server_cores_busy_fraction + sum(one or 0.0 for one in others)
 
 
 RULES: tuple[Callable[[Measured], Found | None], ...] = (

@@ -1,7 +1,6 @@
 """A run in sentences: its headline, ranks and advice, and warnings that qualify its results."""
 
 import math
-import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
@@ -142,6 +141,9 @@ def _nothing(run: Run, arm_summaries: Sequence[ArmSummary], costs: Sequence[Comp
         return "No target has a valid result: all failed."
     if broken:
         return f"No ranking: {join_names(broken)} has no valid result."
+    slow = dict.fromkeys(c.remarks[0] for c in costs if c.verdict is Verdict.UNREACHED)
+    if slow:
+        return f"No verdict: {'; '.join(slow)}."
     reasons = {c.remarks[:1] for c in costs if c.verdict is Verdict.INVALID}
     if len(reasons) == 1:
         (reason,) = reasons.pop() or ("the trials are invalid",)
@@ -495,13 +497,12 @@ def _of_limits(
 
 
 def _explain_command(run: Run, name: str) -> str:
-    """The command that explains an arm; of a URL, which no record has, with a gap."""
+    """The command that explains an arm; commands and URLs, which no record has, are left open."""
     (arm,) = [one for one in run.arms if one.name == name]
     if arm.origin is Origin.RECIPE:
         request = ExplanationRequest(target=arm.target, path=run.workload.path)
     elif arm.origin is Origin.COMMAND:
-        words = shlex.join(arm.command)
-        request = ExplanationRequest(cmd=f"{name}={words}", path=run.workload.path)
+        request = ExplanationRequest(cmd=f"{name}=COMMAND", path=run.workload.path)
     else:
         request = ExplanationRequest(url=f"{name}=URL", path=run.workload.path)
     return command_line(request)

@@ -258,7 +258,7 @@ def compare_config(
         objective=None if _is_burst(request) else Objective.parse(request.objective),
     )
     if external(config):  # Only trials of each target alone say something of such a server.
-        return updated(config, plan=updated(config.plan, horizon=0))
+        return updated(config, plan=config.plan.with_one_look)
     return config
 
 
@@ -301,6 +301,7 @@ def sampling_plan(request: ComparisonRequest, *, is_pair: bool) -> SamplingPlan:
     else:
         solo = min(plan.closed_loop_blocks, blocks)
         plan = updated(plan, blocks=blocks, blocks_max=blocks, closed_loop_blocks=solo)
+        plan = plan.with_one_look
     if _is_burst(request) or needs_closed_loop(request.fail_if):
         return updated(plan, closed_loop_blocks=plan.blocks_max)
     return plan

@@ -418,14 +418,15 @@ UNDECIDED = (
 
 
 def brief(summary: Summary) -> RenderableType:
+    """One screen, with the answer at its end, where a terminal shows it."""
     summary = sanitized(summary)
     return Group(
-        Text(summary.headline, style="bold"),
-        Text(""),
         _brief_table(summary),
         Text(_legend(summary), style="dim"),
         *_undecided(summary),
         *_warning_titles(summary),
+        Text(""),
+        Text(summary.headline, style="bold"),
     )
 
 
