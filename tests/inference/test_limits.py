@@ -7,7 +7,7 @@ import pytest
 from jissoku.inference import checks
 from jissoku.inference.limits import server_limits
 from jissoku.inference.sentences import report_warnings
-from jissoku.model import Latency, MachineConditions, Severity, Trial, TrialKind, Workload
+from jissoku.model import Latency, MachineConditions, Match, Severity, Trial, TrialKind, Workload
 from jissoku.model.updated import updated
 from tests.inference import factories
 
@@ -84,10 +84,11 @@ def test_one_thread_that_waits_works_on_one_request_at_a_time() -> None:
     [
         updated(IDLE, server_cores_busy_fraction=0.99),
         updated(IDLE, foreign_fraction=0.7),
-        updated(IDLE, target_wait_fraction=0.6),
+        updated(IDLE, target_wait_fraction=0.2),
+        updated(IDLE, steal_fraction=0.2),
         updated(IDLE, server_cores_busy_fraction=None),
     ],
-    ids=["it computes", "others use its core", "it waits for its core", "unknown"],
+    ids=["it computes", "others use its core", "it waits for its core", "the host does", "unknown"],
 )
 def test_a_server_whose_cores_are_in_use_does_not_wait(conditions: MachineConditions) -> None:
     assert said(closed(20, latency(3_200), conditions), paced(latency(50))) == []
@@ -110,10 +111,10 @@ def test_requests_without_an_answer() -> None:
 
 
 def test_a_report_names_what_to_do_and_what_says_more() -> None:
-    run = factories.sliced(["slow", "go"])
+    run = factories.sliced(["slow", "go"], workload=Workload(path="/x", match=Match.JSON))
     trial = closed(5_000, latency(3), listen_limit=5, listen_drops=7)
     (found,) = [one for one in report_warnings(run, [trial], [], []) if one.remedy]
     assert found.severity is Severity.WARNING
     assert found.title.startswith("slow turned connections away")
     assert found.remedy.startswith("Listen with a longer queue")
-    assert found.next_command == "jissoku explain slow"
+    assert found.next_command == "jissoku explain slow --path /x --match json"

@@ -21,6 +21,9 @@ MOST = 0.5
 # With a lower share of the cores' time a server at full load waits for something else.
 IDLE_MAX = 0.5
 
+# Beside programs that take more than this from the cores a server waits for these, too.
+OTHERS_MAX = 0.1
+
 # A lone answer that takes less than this does not wait for much.
 WAIT_NS_MIN = 1_000_000
 
@@ -146,12 +149,19 @@ def _few_at_a_time(mine: Measured) -> Found | None:
 
 
 def _used(trial: Trial) -> float:
-    """The part of the server's cores that was in use or waited for; 1 if unknown."""
+    """The part of its cores that the server used; 1 if it is unknown, or others used them."""
     seen = trial.conditions
     if seen is None or seen.server_cores_busy_fraction is None:
         return 1.0
-    others = (seen.foreign_fraction, seen.target_wait_fraction, seen.generator_wait_fraction)
-    return seen.server_cores_busy_fraction + sum(one or 0.0 for one in others)
+    others = (
+        seen.foreign_fraction,
+        seen.steal_fraction,
+        seen.target_wait_fraction,
+        seen.generator_wait_fraction,
+    )
+    return (
+        1.0 if sum(one or 0.0 for one in others) > OTHERS_MAX else seen.server_cores_busy_fraction
+    )
 
 
 RULES: tuple[Callable[[Measured], Found | None], ...] = (

@@ -499,12 +499,12 @@ def _of_limits(
 def _explain_command(run: Run, name: str) -> str:
     """The command that explains an arm; commands and URLs, which no record has, are left open."""
     (arm,) = [one for one in run.arms if one.name == name]
-    if arm.origin is Origin.RECIPE:
-        request = ExplanationRequest(target=arm.target, path=run.workload.path)
-    elif arm.origin is Origin.COMMAND:
-        request = ExplanationRequest(cmd=f"{name}=COMMAND", path=run.workload.path)
-    else:
-        request = ExplanationRequest(url=f"{name}=URL", path=run.workload.path)
+    asked = {
+        Origin.RECIPE: ExplanationRequest(target=arm.target),
+        Origin.COMMAND: ExplanationRequest(cmd=f"{name}=COMMAND"),
+        Origin.URL: ExplanationRequest(url=f"{name}=URL"),
+    }
+    request = updated(asked[arm.origin], path=run.workload.path, match=str(run.workload.match))
     return command_line(request)
 
 
