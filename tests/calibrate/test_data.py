@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from jissoku.errors import InputError
@@ -106,3 +107,14 @@ def test_a_wrong_key_is_refused(tmp_path: Path) -> None:
     (tmp_path / "c1.toml").write_text('id = "C1"\ntitle = "x"\nwhy = "y"\nsetups = []\n')
     with pytest.raises(InputError, match=r"c1\.toml"):
         read_checks(tmp_path)
+
+
+def test_a_quick_session_fits_into_half_a_minute() -> None:
+    """Checks with the same scenario share its run; a start takes less than the second estimated."""
+    runs = {
+        msgspec.json.encode((setup.oracle, setup.ask, setup.closed)): setup.seconds()
+        for check in CHECKS
+        for setup in check.variant("quick").setup
+    }
+    assert 7 <= len(runs) <= 9
+    assert sum(runs.values()) <= 24

@@ -3,6 +3,7 @@ import random
 
 from jissoku.inference.tool_values import sample_values
 from jissoku.model.calibration import CalibrationCheck, Samples, Scenario
+from jissoku.model.updated import updated
 
 WANTED = Samples(file="raw.csv", start="due_ns", end="done_ns", where={"kind": "ok"})
 
@@ -37,11 +38,14 @@ def test_a_log_without_a_request_has_no_percentiles() -> None:
 
 def test_a_session_has_the_set_ups_of_its_kind() -> None:
     setup = (
-        Scenario(name="a", ask={"duration_s": 1}, long={"duration_s": 9}),
-        Scenario(name="b", when="quick", ask={}),
+        Scenario(name="a", ask={"duration_s": 5}, quick={"duration_s": 1}, long={"duration_s": 9}),
+        Scenario(name="b", when="standard", ask={}),
         Scenario(name="c", when="long", ask={}),
+        Scenario(name="d", when="quick", ask={}, quick={}),
     )
     check = CalibrationCheck(id="C1", title="A test", why="A test.", setup=setup)
-    assert [it.name for it in check.quick_variant().setup] == ["a", "b"]
-    assert [it.name for it in check.long_variant().setup] == ["a", "c"]
-    assert check.long_variant().setup[0].ask == {"duration_s": 9}
+    for mode, names, seconds in (("quick", "ad", 1), ("standard", "ab", 5), ("long", "ac", 9)):
+        found = check.variant(mode)
+        assert "".join(it.name for it in found.setup) == names
+        assert found.setup[0].ask == {"duration_s": seconds}
+    assert not updated(check, setup=setup[1:3]).variant("quick").setup

@@ -1,7 +1,7 @@
 """`jissoku calibrate`: are a load generator's results right, and what does a request cost it?"""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -17,6 +17,7 @@ from jissoku.errors import InputError
 from jissoku.measure.calibration import (
     CalibrationPlan,
     calibrate as run_calibration,
+    order,
     read_cells,
     read_checks,
     select_checks,
@@ -30,6 +31,7 @@ from jissoku.model.calibration import (
     CostRecord,
     CostResult,
     Score,
+    Scorecard,
     SyscallCounts,
     Tool,
     ToolPair,
@@ -52,8 +54,11 @@ CELLS_OF_A_PAIR = 7
 CALLS_MIN = 0.005
 
 
-# Minutes of the ten that a quick pass may take; the rest is for start, end and the page.
-QUICK_BUDGET_MIN = 9.5
+# Minutes that a session may take with its repetitions, without start, end and the page.
+BUDGETS_MIN = {"quick": 0.5, "standard": 9.5, "long": None}
+
+# Of the scorecard of quick sessions, below the folder of the others.
+QUICK = "quick"
 
 COLOURS = {"A": "green", "B": "yellow", "F": "bold red"}
 
@@ -62,7 +67,9 @@ class CalibrateOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of the command.
 
     Attributes:
-        quick: Ten minutes (the default), or samples five times as long.
+        quick: Half a minute with the most important checks, in short samples, instead of all in
+            ten minutes; its scorecard is another one.
+        long: Samples five times as long as those of ten minutes.
         checks: Run only these checks, such as C1,C6-C9. Default: all.
         out: Directory for records and the scorecard; records of other tools are kept.
         as_json: Print the tool's record as JSON.
@@ -73,7 +80,8 @@ class CalibrateOptions(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     tool: Annotated[str | None, option()] = None
-    quick: Annotated[bool, option("--quick/--long")] = True
+    quick: Annotated[bool, option("--quick")] = False
+    long: Annotated[bool, option("--long")] = False
     budget: Annotated[
         float | None,
         option(
@@ -81,7 +89,7 @@ class CalibrateOptions(msgspec.Struct, frozen=True, kw_only=True):
             type=click.FloatRange(min=0),
             metavar="MINUTES",
             help="Repeat void checks only within this time.  "
-            "[default: 9.5, or with --long 1.5 times the time of all checks]",
+            "[default: 9.5, with --quick 0.5, with --long 1.5 times the time of all checks]",
         ),
     ] = None
     checks: Annotated[str | None, option("--checks", metavar="LIST")] = None
@@ -106,10 +114,7 @@ def calibrate(options: CalibrateOptions) -> int:
     130 interrupted.
     """
     known, home = read_tools(), default_cache() / "tools"
-    if options.cost is None and options.unix:
-        raise InputError("--unix requires --cost: each check defines its own address")
-    if options.cost is not None and options.tool is None:
-        raise InputError(f"--cost {options.cost} needs a tool to compare with")
+    _check(options)
     if options.tool is None:
         _list(known, home)
         return ExitCode.OK
@@ -119,40 +124,66 @@ def calibrate(options: CalibrateOptions) -> int:
     lock_machine()
     if options.cost is not None:
         return _cost((known[options.tool], known[options.cost]), home, options)
-    checks = read_checks()
-    wanted = select_checks(checks, options.checks) if options.checks else checks
-    budget = QUICK_BUDGET_MIN if options.budget is None and options.quick else options.budget
+    mode = "quick" if options.quick else "long" if options.long else "standard"
+    every = read_checks()
+    wanted = select_checks(every, options.checks) if options.checks else every
+    checks = tuple(one for check in wanted if (one := check.variant(mode)).setup)
+    if not checks:
+        raise InputError(f"{options.checks}: no part of a quick session")
+    budget = BUDGETS_MIN[mode] if options.budget is None else options.budget
     plan = CalibrationPlan(
         found=find_tool(known[options.tool], home),
-        checks=tuple(
-            check.quick_variant() if options.quick else check.long_variant() for check in wanted
-        ),
-        mode="quick" if options.quick else "long",
+        checks=checks,
+        mode=mode,
         cores=core_assignment(None, None),
-        folder=options.out,
+        folder=options.out / QUICK if options.quick else options.out,
         version=version_line(),
         allows=frozenset({"clock"} if options.allow_clock else ()),
         budget_s=None if budget is None else budget * 60,
     )
     with _CalibrationDisplay(quiet=options.quiet or options.as_json) as show:
         card = run_calibration(plan, show)
-    page = write_page(options.out)
+    page = write_page(plan.folder)
     if options.as_json:
         click.echo(msgspec.json.encode(card).decode())
     else:
-        found = Table("", "check", "grade", "because", box=None, pad_edge=False)
-        for score in card.scores:
-            found.add_row(score.check, score.title, _grade(score), evidence(score))
-        Console(highlight=False).print(found)
-        click.echo(f"{card.tool} {card.version}: {totals(card)}. Scorecard: {page}")
-        if card.not_repeated:
-            click.echo(f"Void, and not repeated for lack of time: {', '.join(card.not_repeated)}.")
+        _print(card, page, [check.id for check in wanted])
     grades = {score.grade for score in card.scores}
     return exit_code(
         is_finished=card.is_finished,
         is_exceeded="F" in grades,
         is_undecided="void" in grades or not grades & {"A", "B"},
     )
+
+
+def _check(options: CalibrateOptions) -> None:
+    """Refuses options that exclude or need each other."""
+    if options.cost is None and options.unix:
+        raise InputError("--unix requires --cost: each check defines its own address")
+    if options.cost is not None and options.tool is None:
+        raise InputError(f"--cost {options.cost} needs a tool to compare with")
+    if options.quick and options.long:
+        raise InputError("--quick and --long exclude each other")
+
+
+def _print(card: Scorecard, page: Path, wanted: Sequence[str]) -> None:
+    """Prints every grade, what was not looked at, and the sum last."""
+    found = Table("", "check", "grade", "because", box=None, pad_edge=False)
+    for score in card.scores:
+        found.add_row(score.check, score.title, _grade(score), evidence(score))
+    Console(highlight=False).print(found)
+    if card.not_repeated:
+        click.echo(f"Void, and not repeated for lack of time: {', '.join(card.not_repeated)}.")
+    is_quick = card.mode == QUICK
+    if is_quick and (left := sorted({*wanted} - {score.check for score in card.scores}, key=order)):
+        click.echo(
+            f"Not said by a quick session: {len(left)} of {len(wanted)} checks need longer samples"
+            f" ({', '.join(left)}), such as those of high percentiles, timeouts and drift."
+            f" `jissoku calibrate {card.tool}` has all, in ten minutes."
+        )
+    click.echo(f"Scorecard: {page}")
+    short = ", in short samples" if is_quick else ""
+    click.echo(f"{card.tool} {card.version}: {totals(card)}{short}.")
 
 
 def _cost(tools: tuple[Tool, Tool], home: Path, options: CalibrateOptions) -> int:

@@ -59,24 +59,32 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         oracle: Options of `jissoku oracle`.
         ask: Options that the tool must support; else it is not graded.
         wish: Options used if supported.
-        long: Replaces parts of `ask` when there is time.
+        quick: Replaces parts of `ask` in a quick session; None: it has no place in one.
+        long: The same in a long session.
         share_of: Name of an earlier scenario of this check: the rate is `share` of the rate that
             the oracle measured there.
-        when: `quick` or `long` restricts it to that kind of session, if a longer sample has other
-            values.
+        when: Restricts it to one kind of session, where a longer sample has other values.
     """
 
     name: str
     oracle: dict[str, Any] = {}
     ask: ToolOptions
     wish: ToolOptions = {}
+    quick: ToolOptions | None = None
     long: ToolOptions = {}
     share_of: str = ""
     share: float = 0.0
-    when: Literal["always", "quick", "long"] = "always"
+    when: Literal["always", "quick", "standard", "long"] = "always"
     closed: bool = False
     disturb: Disturbance | None = None
     expect: tuple[Expectation, ...] = ()
+
+    def options(self, mode: str) -> ToolOptions | None:
+        """What is asked of the tool in a session of this kind; None: nothing."""
+        if self.when not in {"always", mode}:
+            return None
+        changes = {"quick": self.quick, "standard": {}, "long": self.long}[mode]
+        return None if changes is None else self.ask | changes
 
     def seconds(self) -> float:
         asked = self.ask | self.wish
@@ -99,13 +107,11 @@ class CalibrationCheck(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     def is_void_if_late(self, expectation: Expectation) -> bool:
         return self.is_timed if expectation.is_timed is None else expectation.is_timed
 
-    def long_variant(self) -> "CalibrationCheck":
-        longer = (updated(it, ask=it.ask | it.long) for it in self.setup if it.when != "quick")
-        return updated(self, setup=tuple(longer))
-
-    def quick_variant(self) -> "CalibrationCheck":
-        quick = tuple(it for it in self.setup if it.when != "long")
-        return updated(self, setup=quick)
+    def variant(self, mode: str) -> "CalibrationCheck":
+        """Its part in a session: `quick`, `standard` or `long`; it may have none."""
+        asked = [(it, it.options(mode)) for it in self.setup]
+        able = tuple(updated(it, ask=ask) for it, ask in asked if ask is not None)
+        return updated(self, setup=able)
 
 
 SCHEMA = "jissoku.calibration/1"
