@@ -18,8 +18,10 @@ from jissoku.model.trial import Event, EventKind
 from jissoku.records.run_folder import EVENTS_FILE, read_events
 from jissoku.report import LiveTable, live_table
 from jissoku.report.format import clean, ratio, sanitized, unit_name
+from jissoku.report.svg import Chart
 from jissoku.system.processes import seconds_since
 from jissoku.ui.jobs import Job
+from jissoku.ui.live_charts import live_charts
 
 # Of longer outputs of a command the end is shown.
 LOG_SHOWN = 8000
@@ -87,6 +89,7 @@ class Progress:
         so_far: By arm its cost as a multiple with the interval so far; no verdict.
         table: The same as on a terminal; None of a run with a single look, whose values so far are
             no verdict.
+        charts: Latency and rate over time.
     """
 
     done: int = 0
@@ -97,6 +100,7 @@ class Progress:
     lines: list[str] = field(default_factory=list)
     so_far: dict[str, str] = field(default_factory=dict)
     table: LiveTable | None = None
+    charts: tuple[Chart, ...] = ()
 
     def add(self, event: Event) -> None:
         if event.kind is EventKind.START:
@@ -124,8 +128,10 @@ class Progress:
 
     def read_values(self, folder: Path) -> None:
         """Reads what the records of a run say so far; nothing if there are too few trials."""
+        self.charts = ()
         try:
             run, trials = records.read(folder)
+            self.charts = live_charts(run, trials)
             summary = inference.summarise(run, trials, has_curves=False)
         except (InputError, ValueError, KeyError, ArithmeticError, msgspec.MsgspecError):
             self.so_far, self.table = {}, None
