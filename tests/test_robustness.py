@@ -255,6 +255,7 @@ def is_reported(campaign: Campaign, cause: str) -> None:
     assert code == 1, said
     assert "Traceback" not in said
     assert f"cannot be written to {campaign.folder}: {cause}" in said
+    assert "The run is not finished" in said or "The run ended early" in said
     assert campaign.left() == {}
     _, trials = records.read(campaign.folder)
     assert len(trials) >= 1

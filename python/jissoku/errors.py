@@ -9,6 +9,10 @@ class InputError(JissokuError):
     """Invalid input: exit code 2. The message says what is valid."""
 
 
+class RecordError(JissokuError):
+    """A run's records cannot be written any more; those before can be read."""
+
+
 class TargetError(JissokuError):
     """A target did not do its part.
 

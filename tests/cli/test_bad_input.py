@@ -28,6 +28,7 @@ CASES = {
     "zero connections": (["compare", "floor", "jissoku", "-c", "0"], "0 is not in the range"),
     "a nonsense rate": (["compare", "floor", "jissoku", "-R", "fast"], "'fast' is not a rate"),
     "a rate of nothing": (["compare", "floor", "jissoku", "-R", "0"], "'0' is not a rate"),
+    "no level": (["sweep", "jissoku", "--levels", "0,5"], "'0' is not a level"),
     "no header field": (["compare", "floor", "jissoku", "-H", "x"], "'x' is not a header field"),
     "a doctor that measures": (["doctor", "--campaigns", "20"], "No such option"),
     "no label": (["compare", "floor", "jissoku", "--label", "x"], "'x' is not a label"),

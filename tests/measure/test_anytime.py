@@ -170,7 +170,7 @@ def test_a_limited_time_leaves_the_rest_as_it_is(
     listener = CollectingListener()
     assert compare(updated(config, plan=updated(PLAN, seconds=0.1)), listener)
     assert len(blocks(listener.trials, MEDIUM)) <= 1
-    assert write_reports(config.folder) is not None
+    assert write_reports(config.folder)[0] is not None
 
 
 def test_the_first_blocks_may_take_all_of_a_limited_time(
@@ -211,7 +211,7 @@ def test_an_interrupted_run_keeps_its_verdicts(config: CompareConfig) -> None:
 
     listener = CollectingListener(interrupt)
     assert not compare(updated(config, loads=(MEDIUM,)), listener)
-    summary = write_reports(config.folder)
+    summary, *_ = write_reports(config.folder)
     assert summary is not None
     assert summary.by(Metric.COST)[0].ratio is not None  # type: ignore[union-attr]
     titles = [warning.title for warning in summary.warnings]

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from jissoku.model import Estimate
+from jissoku.model import Estimate, wording
 from jissoku.report import format as fmt, svg
 
 MICRO = "\N{MICRO SIGN}s"
@@ -82,3 +82,14 @@ def test_an_axis_holds_its_values_and_has_ticks_inside(
     slack = 1e-9 * (abs(found.low) + abs(found.high))
     assert all(found.low - slack <= tick.value <= found.high + slack for tick in found.ticks)
     assert len(found.ticks) <= 13
+
+
+@pytest.mark.parametrize(
+    ("ns", "text", "cell"),
+    [(14_200, f"14.2 {MICRO}", "14.20"), (999_999_000, f"999,999.0 {MICRO}", "999,999.00"),
+     (1.5e9, "1.5 s", "1.50 s"), (-2e9, "-2.0 s", "-2.00 s")],
+)  # fmt: skip
+def test_a_million_microseconds_are_a_second(ns: float, text: str, cell: str) -> None:
+    assert (wording.micro_text(ns), wording.micro_cell(ns)) == (text, cell)
+    estimate = Estimate(value=1.5e9, low=1.4e9, high=1.6e9, blocks=9, sd_log=0.1)
+    assert fmt.micro(estimate) == "1.50 [1.40, 1.60] s"

@@ -1,6 +1,7 @@
 """From a sweep's records to its summary and its reports."""
 
 import json
+import re
 
 import pytest
 
@@ -108,6 +109,29 @@ def test_every_format_says_the_same(summary: SweepSummary) -> None:
         sweep_to_html(summary).replace("\N{NO-BREAK SPACE}", " "),
     ):
         assert target.sentence in " ".join(text.split())
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_a_terminal_shows_every_level_with_units_and_headers(
+    summary: SweepSummary, width: int
+) -> None:
+    text = sweep_to_text(summary, width=width)
+    assert max(map(len, text.splitlines())) <= width
+    (head,) = [line for line in text.splitlines() if "CPU/req" in line]
+    names = ["connections", "rate", "CPU/req", "p50", "p99", "bound", "blocks", "fitted"]
+    assert head.split() == names[: 8 if width > 80 else 7]
+    rows = [line for line in text.splitlines() if line.split()[:1] == ["64"]]
+    assert len(rows) == 1
+    assert re.search(r"[\d,]+/s .\d+%  +[\d.]+ .s .\d+%  +[\d.]+ .s  +[\d.]+ .s  +server", rows[0])
+    assert "peak at" in text
+    assert "coherency, per million" in text
+
+
+def test_a_narrow_terminal_has_whole_columns(summary: SweepSummary) -> None:
+    text = sweep_to_text(summary, width=40)
+    assert max(map(len, text.splitlines())) <= 40
+    assert "connections" in text
+    assert re.search(r"^ +64 +[\d,]+/s .\d+%$", text, re.MULTILINE)
 
 
 def test_a_name_that_is_markup_stays_text() -> None:

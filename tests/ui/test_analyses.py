@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from jissoku.model.explanation import Explanation
 from jissoku.model.updated import updated
 from jissoku.records import write_profiles
 from jissoku.records.run_folder import DOCUMENTS, RUN_FILE
-from jissoku.request import AnyRequest, from_argv
+from jissoku.request import from_argv
 from jissoku.ui.analyses import key_of
 from jissoku.ui.server import UiConfig, pages_in_thread
 from tests.explain.factories import function
@@ -28,14 +29,13 @@ ASKED = {
 }
 
 
-def asked(verb: str) -> AnyRequest:
+def asked(verb: str) -> Any:
     return from_argv(ASKED[verb].split())
 
 
-def write_analyses(root: Path) -> None:
-    """One of each, a tuning's runs below it, and three that cannot be read."""
+def an_explanation() -> Explanation:
     observed = function("malloc")
-    explanation = Explanation(
+    return Explanation(
         target="nginx",
         version="nginx/1.22",
         path="/42",
@@ -43,7 +43,11 @@ def write_analyses(root: Path) -> None:
         findings=findings(observed),
         request=asked("explain"),
     )
-    write_explanation(root / "explained", explanation)
+
+
+def write_analyses(root: Path) -> None:
+    """One of each, a tuning's runs below it, and three that cannot be read."""
+    write_explanation(root / "explained", an_explanation())
     write_tuning(root / "tuned", updated(TUNING, request=asked("tune")))
     for name in ("alone", "without", "proof"):
         shutil.copytree(RECORDS / "repeatability" / "51", root / "tuned" / name)

@@ -93,7 +93,8 @@ impl Servers {
 
     /// Gives a request's place at its server back.
     pub(crate) fn release(&self, lease: Lease, outcome: Outcome, now_ns: u64) {
-        self.set.fleet.finish(lease, outcome, now_ns);
+        // All workers see the change; it has no log.
+        let _change = self.set.fleet.finish(lease, outcome, now_ns);
     }
 
     /// Whether an address is one of the present servers.

@@ -11,7 +11,7 @@ import msgspec
 from jissoku import records
 from jissoku.cli.frame import ExitCode, exit_code, print_message, verb, version_line
 from jissoku.cli.progress import ProgressDisplay, lock_machine
-from jissoku.cli.reports import write_profile_report, write_report
+from jissoku.cli.reports import measured, write_profile_report, write_report
 from jissoku.errors import InputError, JissokuError
 from jissoku.inference.bounds import check_arms, confirmed
 from jissoku.measure.ci import (
@@ -112,7 +112,7 @@ def compare(request: ComparisonRequest, output: Output) -> int:
         config = compare_config(
             request, field, folder=output.out, version=version_line(), is_pair=base is not None
         )
-        finished = _measure(config, show, has_profile=request.profile)
+        finished, lost = measured(lambda: _measure(config, show, has_profile=request.profile))
         bounds = judge(config.folder, request.fail_if) if finished else ()
         if request.confirm and any_exceeded(bounds):
             show.note("A bound is exceeded: confirming it with a second run.")
@@ -124,7 +124,9 @@ def compare(request: ComparisonRequest, output: Output) -> int:
         known = find_causes(bounds, config, show) if wants_causes else None
     if not (config.noise_floors or output.quiet or output.as_json):
         click.echo(NOISE_FLOOR_UNKNOWN, err=True)
-    code = write_report(config.folder, as_json=output.as_json, is_brief=not output.verbose)
+    code = write_report(
+        config.folder, as_json=output.as_json, is_brief=not output.verbose, lost=lost
+    )
     if finished and request.profile:
         write_profile_report(config.folder, as_json=False, quiet=output.as_json)
     if earlier is not None and not output.as_json:
@@ -133,7 +135,7 @@ def compare(request: ComparisonRequest, output: Output) -> int:
 
         click.echo(difference_text(compare_folders(earlier, config.folder)), nl=False)
     if not finished:
-        return ExitCode.INTERRUPTED
+        return code if lost else ExitCode.INTERRUPTED
     files = CiFiles(
         comment=output.comment, step_summary=output.step_summary, exports=dict(output.export_as)
     )
@@ -152,7 +154,7 @@ def _check(request: ComparisonRequest, output: Output, ref: str) -> None:
         (output.comment, output.step_summary, *(file for _, file in output.export_as)), output.out
     )
     if output.out is not None:
-        check_new(output.out)
+        check_new(output.out)  # Before a baseline is looked for.
         if request.confirm:
             check_new(_second(output.out))
     workload(request)
@@ -175,7 +177,10 @@ def _measure(config: CompareConfig, show: ProgressDisplay, *, has_profile: bool 
     show.note(f"Seed {config.seed}; records go to {config.folder}.")
     finished = run_campaign(config, show)
     if finished and pair is not None:
-        finished = profile(pair, show) is not None
+        found = profile(pair, show)
+        if found is None:
+            return False
+        records.write_profiles(pair.folder, found)
     return finished
 
 

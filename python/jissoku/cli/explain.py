@@ -7,7 +7,14 @@ import click
 import msgspec
 
 from jissoku import report
-from jissoku.cli.frame import ExitCode, exit_code, print_text, verb, version_line
+from jissoku.cli.frame import (
+    ExitCode,
+    exit_code,
+    print_message,
+    print_text,
+    verb,
+    version_line,
+)
 from jissoku.cli.progress import ProgressDisplay, lock_machine
 from jissoku.cli.reports import write_profile_report
 from jissoku.design.sampling_plan import SAMPLING_PLANS
@@ -16,7 +23,7 @@ from jissoku.measure.comparison import CompareConfig, noise_floors
 from jissoku.measure.explain import ExplainConfig, answering, explain as look
 from jissoku.measure.knob_changes import target_of_command, tuning_target
 from jissoku.measure.profile import TARGETS_MAX, ProfileConfig, profile as run_profile
-from jissoku.measure.reports import write_explanation, write_tuning
+from jissoku.measure.reports import problem_of, write_explanation, write_tuning
 from jissoku.measure.selection import (
     floor_for,
     folder_for,
@@ -31,7 +38,12 @@ from jissoku.model import Decision, Knob, Mode, Recipe, TuningResult
 from jissoku.model.explanation import Explanation
 from jissoku.model.updated import updated
 from jissoku.model.wording import join_names
-from jissoku.report.explanation import explanation_to_json, explanation_to_text
+from jissoku.records import write_profiles
+from jissoku.report.explanation import (
+    causes_text,
+    explanation_to_json,
+    explanation_to_text,
+)
 from jissoku.request import ExplanationRequest, ProfileRequest, TuningRequest
 from jissoku.request.shared import AsJson, Out, Output, output
 from jissoku.system.cores import core_assignment
@@ -69,12 +81,20 @@ def tune(request: TuningRequest, output: Output) -> int:
         config = tuning_config(request, output.out)
         show.note(f"Seed {config.seed}; records go to {config.folder}.")
         found = run_tuning(tuned, config, show)
-    write_tuning(config.folder, found)
+    unwritten = problem_of(lambda: write_tuning(config.folder, found))
     if output.as_json:
         click.echo(report.tuning_to_json(found), nl=False)
     else:
         print_text(f"\n{report.tuning_to_text(found, has_sandbox=False)}")
-    return tuning_code(found)
+    return _kept(tuning_code(found), unwritten)
+
+
+def _kept(code: int, unwritten: str) -> int:
+    """The exit code, or 1 if the result, which was printed, could not be written."""
+    if not unwritten:
+        return code
+    print_message(f"{unwritten}.")
+    return ExitCode.FAILED
 
 
 def _selected_knobs(recipe: Recipe, names: str) -> tuple[Knob, ...]:
@@ -177,18 +197,20 @@ def explain(request: ExplanationRequest, output: ExplanationOutput) -> int:
         changes = knobs.diff(names).replace(" (proven)\n", "\n") if names else ""
         explanation = updated(explanation, changes=changes)
     folder = output.out or folder_for("explain", explanation.target)
-    write_explanation(folder, explanation)
+    unwritten = problem_of(lambda: write_explanation(folder, explanation))
     _note(f"Record: {folder}")
     if not output.as_json:
         print_text(explanation_to_text(explanation))
+        print_text(f"\n{causes_text(explanation)}\n")
     seen = explanation.observations
     is_blind = all(one is None for one in (seen.wire, seen.syscalls, seen.load, seen.profile))
     code: int = exit_code(is_finished=explanation.finished, is_undecided=is_blind)
     if request.verify and knobs is not None and explanation.finished:
         explanation, code = _verified(request, explanation, knobs, folder, as_json=output.as_json)
+        unwritten = problem_of(lambda: write_explanation(folder, explanation))
     if output.as_json:
         click.echo(explanation_to_json(explanation), nl=False)
-    return code
+    return _kept(code, unwritten)
 
 
 def _verified(
@@ -209,11 +231,9 @@ def _verified(
             causes = sorted(set(knob.for_findings) & {one.name for one in explanation.findings})
             show.note(f"To be proven: {knob.name}, against {' and '.join(causes)}.")
         found = run_tuning(knobs, config, show)
-    proven = updated(explanation, verification=found)
-    write_explanation(config.folder, proven)
     if not as_json:
         print_text(f"\n{report.tuning_to_text(found, has_sandbox=False)}")
-    return proven, tuning_code(found)
+    return updated(explanation, verification=found), tuning_code(found)
 
 
 def _note(sentence: str) -> None:
@@ -278,4 +298,8 @@ def profile(request: ProfileRequest, output: Output) -> int:
         found = run_profile(config, show)
     if found is None:
         return ExitCode.INTERRUPTED
-    return write_profile_report(config.folder, as_json=output.as_json, sort=request.sort)
+    unwritten = problem_of(lambda: write_profiles(config.folder, found))
+    code = write_profile_report(
+        config.folder, as_json=output.as_json, sort=request.sort, profiles=found
+    )
+    return _kept(code, unwritten)

@@ -8,7 +8,7 @@ import msgspec
 
 from jissoku.cli.frame import ExitCode, verb, version_line
 from jissoku.cli.progress import ProgressDisplay, lock_machine
-from jissoku.cli.reports import publish_experiment, write_report
+from jissoku.cli.reports import measured, publish_experiment, write_report
 from jissoku.design import schedule as scale
 from jissoku.design.sampling_plan import SAMPLING_PLANS
 from jissoku.design.schedule import Bisection, bisect as halve
@@ -51,8 +51,8 @@ def sweep(request: SweepRequest, output: Output) -> int:
     with ProgressDisplay(quiet=output.is_quiet) as show:
         config = _sweep_config(request, output.out, show)
         show.note(f"Seed {config.seed}; records go to {config.folder}.")
-        finished = run_sweep(config, show)
-    return write_report(config.folder, as_json=output.as_json, is_finished=finished)
+        finished, lost = measured(lambda: run_sweep(config, show))
+    return write_report(config.folder, as_json=output.as_json, is_finished=finished, lost=lost)
 
 
 def _sweep_config(request: SweepRequest, out: Path | None, show: ProgressDisplay) -> SweepConfig:

@@ -21,8 +21,10 @@ from rich.text import Text
 
 from jissoku import inference
 from jissoku.measure.progress import ProgressListener
+from jissoku.measure.selection import RUNS
 from jissoku.model import Run, Trial
 from jissoku.model.wording import time_text
+from jissoku.records.run_folder import check_new
 from jissoku.report import LiveState, LiveTable, live_table
 from jissoku.report.format import clean, sanitized
 from jissoku.system.measurement_lock import measurement_lock
@@ -153,9 +155,12 @@ def drawn(table: LiveTable, width: int) -> RenderableType:
 def lock_machine() -> None:
     """Takes the measurement lock for the running verb; it is released when the verb has ended.
 
-    From then on, all started processes are ended if this process is killed.
+    From then on, all started processes are ended if this process is killed. A folder for records
+    that cannot be written is refused before anything is prepared or waited for.
     """
     context = click.get_current_context()
+    if "out" in context.params:
+        check_new(context.params["out"] or RUNS / "new")
     context.with_resource(measurement_lock(context.info_name or "jissoku"))
     supervisor()
 

@@ -1,5 +1,6 @@
 """Reports of a run (`jissoku report`), and events of one that runs (`jissoku watch`)."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
@@ -9,30 +10,47 @@ from rich.markup import escape
 from jissoku import records
 from jissoku._native import flame_graph
 from jissoku.cli.frame import ExitCode, exit_code, print_message, print_text
+from jissoku.errors import RecordError
 from jissoku.measure.progress import follow, newest
 from jissoku.measure.reports import write_experiment_reports, write_profile_reports, write_reports
 from jissoku.model import MeasurementStatus, Summary
 from jissoku.model.experiment import ClaimStatus
+from jissoku.model.profile import Profile
 from jissoku.model.trial import Event, EventKind
 from jissoku.records import run_folder as experiments
-from jissoku.report import brief, renderable, sweep_renderable
+from jissoku.report import brief, renderable, sweep_renderable, verdict
 
 
 def write_report(
-    folder: Path, *, as_json: bool, is_brief: bool = False, is_finished: bool = True
+    folder: Path,
+    *,
+    as_json: bool,
+    is_brief: bool = False,
+    is_finished: bool = True,
+    lost: str = "",
 ) -> int:
-    """Writes the four reports into the run's folder, prints one, and returns the exit code."""
+    """Writes the four reports into the run's folder, prints one, and returns the exit code.
+
+    The verdict comes last. It is printed, too, if reports cannot be written, or trials could not,
+    as `lost` says; the code is 1 then.
+    """
     warn_unfinished(folder)
-    summary = write_reports(folder)
+    summary, json, unwritten = write_reports(folder)
     if as_json:
-        click.echo((folder / "report.json").read_text(encoding="utf-8"), nl=False)
+        click.echo(json, nl=False)
     else:
         if isinstance(summary, Summary):
             shown = brief(summary) if is_brief else renderable(summary)
         else:
             shown = sweep_renderable(summary)
-        click.echo(f"Report: {folder / 'report.html'}")
-        Console(highlight=False).print(shown)
+        if not unwritten:
+            click.echo(f"Report: {folder / 'report.html'}")
+        console = Console(highlight=False)
+        console.print(shown)
+        if not (is_brief and isinstance(summary, Summary)):
+            console.print(verdict(summary))
+    for problem in filter(None, (lost, unwritten)):
+        print_message(f"{problem}.")
     if isinstance(summary, Summary):
         is_decided = any(comparison.ratio is not None for comparison in summary.comparisons)
         statuses = [one.status for one in summary.arm_summaries]
@@ -43,21 +61,41 @@ def write_report(
         )
         statuses = [one.status for one in summary.targets]
     is_failed = MeasurementStatus.FAILED in statuses
+    if lost or unwritten:
+        return ExitCode.FAILED
     return exit_code(is_finished=is_finished, is_failed=is_failed, is_undecided=not is_decided)
 
 
+def measured(measure: Callable[[], bool]) -> tuple[bool, str]:
+    """Whether a run finished; and why it cannot be written any further, if that has ended it."""
+    try:
+        return measure(), ""
+    except RecordError as error:
+        return False, str(error)
+
+
 def write_profile_report(
-    folder: Path, *, as_json: bool, quiet: bool = False, sort: str = "self"
+    folder: Path,
+    *,
+    as_json: bool,
+    quiet: bool = False,
+    sort: str = "self",
+    profiles: Sequence[Profile] = (),
 ) -> int:
     """Writes the reports of a folder's profiles, and prints one of them unless `quiet`."""
-    graphs = write_profile_reports(folder, flame_graph, sort)
+    made = write_profile_reports(folder, flame_graph, sort, profiles)
     if as_json:
-        click.echo((folder / "profile.json").read_text(encoding="utf-8"), nl=False)
+        click.echo(made.texts["profile.json"], nl=False)
     elif not quiet:
-        print_text((folder / "profile.txt").read_text(encoding="utf-8"))
-        for graph in graphs:
+        print_text(str(made.texts["profile.txt"]))
+        for graph in made.graphs:
             click.echo(f"Flame graph: {graph.absolute().as_uri()}")
-        click.echo(f"Report: {folder / 'profile.html'}")
+        if not made.unwritten:
+            click.echo(f"Report: {folder / 'profile.html'}")
+        print_text(f"{made.verdict}\n")
+    if made.unwritten:
+        print_message(f"{made.unwritten}.")
+        return ExitCode.FAILED
     return ExitCode.OK
 
 

@@ -26,7 +26,7 @@ from jissoku.model.profile import (
     WeightedStack,
 )
 from jissoku.model.profile_observation import ProfileObservation
-from jissoku.model.wording import plural
+from jissoku.model.wording import micro_text, plural
 
 # Normal quantile of a two-sided interval of 95 %.
 Z = 1.959964
@@ -322,8 +322,8 @@ def _remarks(profile: Profile, sampled_ns: float | None) -> Iterable[str]:
             )
         if abs(off) > AGREEMENT_MAX:
             yield (
-                f"Samples add up to {sampled_ns / 1e3:,.1f} µs per request and the kernel's"
-                f" accounting to {profile.cpu_ns_per_request / 1e3:,.1f} µs ({off:+.0%}): shares"
+                f"Samples add up to {micro_text(sampled_ns)} per request and the kernel's"
+                f" accounting to {micro_text(profile.cpu_ns_per_request)} ({off:+.0%}): shares"
                 " may be off by as much."
             )
     yield from _without_python(profile)

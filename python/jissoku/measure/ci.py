@@ -1,6 +1,5 @@
 """For continuous integration: bounds of a run and their causes, baselines, and commits."""
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ from jissoku.model import CoreAssignment, Method, Mode
 from jissoku.model.profile import ProfileDifference
 from jissoku.model.summary import BoundResult, BoundStatus
 from jissoku.model.updated import updated
-from jissoku.records.run_folder import trials_sha256
+from jissoku.records.run_folder import check_writable, trials_sha256
 from jissoku.report.bounds import FORMATS, Causes, causes, comment
 from jissoku.request import BisectionRequest
 from jissoku.system.interruption import Interrupted
@@ -59,10 +58,11 @@ def check_folders(files: Iterable[Path | None], out: Path | None) -> None:
     """
     created = {out, *out.parents} if out is not None else set()
     for folder in (file.parent for file in files if file is not None):
-        if folder not in created and not os.access(folder, os.W_OK | os.X_OK):
-            raise InputError(
-                f"no file can be written to {folder}: there is no such folder, or it is read-only"
-            )
+        if folder in created:
+            continue
+        if not folder.is_dir():
+            raise InputError(f"{folder} cannot be written: there is no such folder")
+        check_writable(folder)
 
 
 def any_exceeded(found: Sequence[BoundResult]) -> bool:

@@ -6,7 +6,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from jissoku import records
 from jissoku.design.schedule import HEAVY
 from jissoku.errors import TargetError
 from jissoku.measure import loadgen, profiler
@@ -75,7 +74,7 @@ class ProfileConfig:
 
 
 def profile(config: ProfileConfig, listener: ProgressListener) -> tuple[Profile, ...] | None:
-    """Profiles all arms, and writes the records into the folder.
+    """Profiles all arms.
 
     Returns:
         None if it was interrupted; all started processes are stopped.
@@ -100,7 +99,6 @@ def profile(config: ProfileConfig, listener: ProgressListener) -> tuple[Profile,
             if interruption.asked:
                 return None
             raise
-    records.write_profiles(config.folder, found)
     return tuple(found)
 
 

@@ -1,12 +1,12 @@
 """Writes reports next to the records in a folder."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from jissoku import inference, records, report
-from jissoku.errors import InputError
+from jissoku.errors import InputError, JissokuError
 from jissoku.inference.profile import difference, summarise
 from jissoku.measure.experiment import read_result
 from jissoku.measure.profile import TARGETS_MAX
@@ -15,6 +15,7 @@ from jissoku.model.experiment import ExperimentResult
 from jissoku.model.explanation import Explanation
 from jissoku.model.profile import Profile
 from jissoku.model.updated import updated
+from jissoku.model.wording import micro_text
 from jissoku.records.files import writing
 from jissoku.records.run_folder import EXPLANATION_FILE, TUNING_FILE, trials_sha256
 from jissoku.report import experiment as experiment_report
@@ -28,6 +29,7 @@ from jissoku.report.profile import (
     profile_to_html,
     profile_to_json,
     profile_to_text,
+    verdict,
 )
 
 # Width of a report's text, in characters.
@@ -71,11 +73,24 @@ def _reports(folder: Path) -> tuple[Summary | SweepSummary, dict[str, Callable[[
     return summary, {kind: partial(make, summary) for kind, make in reports.items()}
 
 
-def write_reports(folder: Path) -> Summary | SweepSummary:
-    """Writes the reports of a run or a sweep into its folder, and returns its summary."""
+def write_reports(folder: Path) -> tuple[Summary | SweepSummary, str, str]:
+    """Writes the reports of a run or a sweep into its folder.
+
+    Returns:
+        The summary, the report as JSON, and why there is no report in the folder; empty if it is.
+    """
     summary, reports = _reports(folder)
-    write_texts(folder, {f"report.{kind}": make() for kind, make in reports.items()})
-    return summary
+    texts = {f"report.{kind}": make() for kind, make in reports.items()}
+    return summary, texts["report.json"], problem_of(lambda: write_texts(folder, texts))
+
+
+def problem_of(write: Callable[[], object]) -> str:
+    """Why a result cannot be written, which is printed all the same; empty if it is written."""
+    try:
+        write()
+    except JissokuError as error:
+        return str(error)
+    return ""
 
 
 def report_text(folder: Path, kind: str) -> str:
@@ -127,13 +142,26 @@ class DrawFlameGraph(Protocol):
         """The image."""
 
 
+class ProfileReports(NamedTuple):
+    """The reports of a folder's profiles: their texts, flame graphs, and the verdict.
+
+    `unwritten` is why they are not in the folder; empty if they are.
+    """
+
+    texts: Mapping[str, str | bytes]
+    graphs: tuple[Path, ...]
+    verdict: str
+    unwritten: str
+
+
 def write_profile_reports(
-    folder: Path, draw: DrawFlameGraph, sort: str = "self"
-) -> tuple[Path, ...]:
-    """Writes all reports of a folder's profiles, and returns its flame graphs."""
-    texts, graphs = _profile_texts(folder, draw, sort)
-    write_texts(folder, texts)
-    return tuple(folder / f"{graph.name}.svg" for graph in graphs)
+    folder: Path, draw: DrawFlameGraph, sort: str = "self", profiles: Sequence[Profile] = ()
+) -> ProfileReports:
+    """Writes all reports of a folder's profiles; default: those in its record."""
+    texts, graphs, said = _profile_texts(folder, draw, sort, profiles)
+    unwritten = problem_of(lambda: write_texts(folder, texts))
+    places = tuple(folder / f"{graph.name}.svg" for graph in graphs)
+    return ProfileReports(texts, () if unwritten else places, said, unwritten)
 
 
 def profile_page(folder: Path, draw: DrawFlameGraph) -> str:
@@ -142,10 +170,10 @@ def profile_page(folder: Path, draw: DrawFlameGraph) -> str:
 
 
 def _profile_texts(
-    folder: Path, draw: DrawFlameGraph, sort: str = "self"
-) -> tuple[dict[str, str | bytes], list[FlameGraph]]:
-    """All reports of a folder's profiles by the names of their files, and the flame graphs."""
-    profiles = records.read_profiles(folder)
+    folder: Path, draw: DrawFlameGraph, sort: str = "self", profiles: Sequence[Profile] = ()
+) -> tuple[dict[str, str | bytes], list[FlameGraph], str]:
+    """All reports of a folder's profiles by the names of their files, the graphs, the verdict."""
+    profiles = profiles or records.read_profiles(folder)
     if not profiles:
         raise InputError(f"{folder} holds no profiles")
     summaries = [summarise(profile) for profile in profiles]
@@ -173,13 +201,13 @@ def _profile_texts(
         texts[f"{graph.name}.collapsed"] = graph.lines
     for profile in profiles:
         texts[f"profile-{_file_name(profile)}.pb.gz"] = pprof(profile)
-    return texts, graphs
+    return texts, graphs, verdict(summaries, change)
 
 
 def _graphs(profile: Profile) -> list[FlameGraph]:
     """Flame graphs of native code, and of interpreted functions if there are any."""
     name = f"flame-{_file_name(profile)}"
-    cost = f"{profile.cpu_ns_per_request / 1e3:,.1f} µs of CPU time per request"
+    cost = f"{micro_text(profile.cpu_ns_per_request)} of CPU time per request"
     title = f"{profile.target}, interpreted functions: {cost}"
     return [
         FlameGraph(name=name, title=f"{profile.target}: {cost}", lines=collapsed(profile)),

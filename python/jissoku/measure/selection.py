@@ -45,6 +45,8 @@ Request = ComparisonRequest | SweepRequest | ProfileRequest
 
 FLOOR = "floor"
 
+RUNS = Path("runs")
+
 # Default targets: one of each kind, so that a run ends within minutes.
 DEFAULT_TARGETS = ("jissoku", "nginx-tuned", "go", "node", "uvicorn", "tornado", "http-server")
 
@@ -240,7 +242,7 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def folder_for(*names: str) -> Path:
-    """Default directory of a run: `runs/`, by time (UTC) and targets."""
+    """Default directory of a run, by time (UTC) and targets."""
     timestamp = dt.datetime.now(dt.UTC).strftime("%Y%m%d-%H%M%S")
     who = "-".join(names)
-    return Path("runs") / f"{timestamp}-{who[:60].rstrip('-')}"
+    return RUNS / f"{timestamp}-{who[:60].rstrip('-')}"

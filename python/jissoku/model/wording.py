@@ -48,6 +48,8 @@ def verdict_text(metric: Metric, verdict: Verdict) -> str:
 # Above this a factor is easier to read than a distance in per cent.
 PER_CENT_MAX = 100
 
+SECOND_NS = 1e9
+
 # Times are rounded up to the step of the first row that they do not exceed, in seconds.
 ROUNDING_S = ((60, 5), (600, 10), (math.inf, 60))
 
@@ -90,6 +92,18 @@ def time_text(seconds: float) -> str:
     minutes, rest = divmod(whole, 60)
     parts = [f"{minutes} min"] * (minutes > 0) + [f"{rest} s"] * (rest > 0)
     return " ".join(parts)
+
+
+def micro_text(ns: float, form: str = ",.1f") -> str:
+    """Nanoseconds as microseconds with their unit, from a second on as seconds."""
+    if abs(ns) < SECOND_NS:
+        return f"{ns / 1e3:{form}} \N{MICRO SIGN}s"
+    return f"{ns / SECOND_NS:{form}} s"
+
+
+def micro_cell(ns: float, form: str = ",.2f") -> str:
+    """The same in a column whose header has the unit."""
+    return micro_text(ns, form).removesuffix(" \N{MICRO SIGN}s")
 
 
 def distance_percent(low: float, high: float) -> float:

@@ -18,7 +18,7 @@ from typing import Self
 
 import msgspec
 
-from jissoku.errors import InputError, JissokuError
+from jissoku.errors import InputError, RecordError
 from jissoku.model import CounterReadings, Run, Sweep, Trial
 from jissoku.model.experiment import BenchmarkOutput, ExperimentHeader
 from jissoku.model.history import FolderEntry
@@ -48,14 +48,20 @@ def trials_sha256(folder: Path) -> str:
 
 
 def check_new(folder: Path) -> None:
-    """Refuses a folder that holds a run or cannot be written, before anything is measured.
+    """Refuses a folder that holds a run or cannot be written, before anything is measured."""
+    with files.writing(folder):
+        if (folder / RUN_FILE).exists():
+            raise _holds_a_run(folder)
+    check_writable(folder)
+
+
+def check_writable(folder: Path) -> None:
+    """Refuses a folder that cannot be written, which access(2) does not know of every file system.
 
     It is left as it was: what is created to find out is removed.
     """
     created = [one for one in (folder, *folder.parents) if not one.exists()]
     try:
-        if (folder / RUN_FILE).exists():
-            raise _holds_a_run(folder)
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
@@ -92,19 +98,19 @@ class RunWriter:
         """Replaces the header, as a whole or not at all: the loads are known after the pilot only.
 
         Raises:
-            JissokuError: It cannot be written.
+            RecordError: It cannot be written.
         """
         try:
             files.replace_file(self.folder / RUN_FILE, run)
         except OSError as error:
-            raise JissokuError(f"{self.folder} cannot be written: {error.strerror}") from error
+            raise RecordError(f"{self.folder} cannot be written: {error.strerror}") from error
         return run
 
     def add(self, trial: Trial) -> None:
         """Appends one trial and waits until the disk has it.
 
         Raises:
-            JissokuError: It cannot be written; the trials before it can be read.
+            RecordError: It cannot be written; the trials before it can be read.
         """
         size = self._trials.seek(0, os.SEEK_CUR)
         if trial.workload.body == self._body:
@@ -118,7 +124,7 @@ class RunWriter:
         except OSError as error:
             with suppress(OSError):
                 self._trials.truncate(size)
-            raise JissokuError(
+            raise RecordError(
                 f"trial {trial.index} cannot be written to {self.folder}: {error.strerror}. All"
                 f" trials before it are kept: once there is room, `jissoku report"
                 f" {self.folder}` shows them"

@@ -18,4 +18,5 @@ from jissoku.report.terminal import (
     live_table as live_table,
     renderable as renderable,
     to_text as to_text,
+    verdict as verdict,
 )

@@ -16,7 +16,7 @@ from jissoku.model.explanation import (
     WireObservation,
 )
 from jissoku.model.updated import updated
-from jissoku.model.wording import join_names, plural, verdict_text
+from jissoku.model.wording import join_names, micro_text, plural, verdict_text
 from jissoku.report.format import NOTHING, clean, ratio, sanitized, significant, to_json
 from jissoku.report.profile import shortened
 
@@ -28,11 +28,19 @@ FUNCTIONS_MAX = 6
 SHARE_MIN = 0.01
 
 # Below this a value in microseconds would read as 0.0.
-TIME_US_MIN = 0.1
+TIME_NS_MIN = 100
 
 
 def explanation_to_text(explanation: Explanation) -> str:
     return "\n".join(_explained(explanation)) + "\n"
+
+
+def causes_text(explanation: Explanation) -> str:
+    """What was found, in a line."""
+    causes = [one.name for one in explanation.findings if one.scope is FindingScope.SERVER]
+    until = "" if explanation.finished else " until it was interrupted"
+    count = f"{explanation.target}: {_count(len(causes), 'cause')} found{until}"
+    return f"{count}: {join_names(causes)}." if causes else f"{count}."
 
 
 def explanation_to_json(explanation: Explanation) -> str:
@@ -98,7 +106,7 @@ def _functions(explanation: Explanation) -> Iterator[str]:
         low, high = row.ns_low / total_ns, row.ns_high / total_ns
         share = f"{row.ns / total_ns:6.1%} [{low:.1%}, {high:.1%}]"
         name = f"{clean(shortened(row.name))} ({clean(row.place)})"
-        yield f"  {share:<22}  {row.ns / 1e3:7,.2f} µs  {name}"
+        yield f"  {share:<22}  {micro_text(row.ns, ',.2f'):>10}  {name}"
 
 
 def _observations(observed: Observations) -> Iterator[str]:
@@ -114,8 +122,8 @@ def _observations(observed: Observations) -> Iterator[str]:
         yield f"Memory: {each / 1024:,.1f} KiB for each idle connection."
     if (timers := observed.timers) is not None:
         yield (
-            f"Timers: {timers.cpu_ns_idle / 1e3:,.1f} µs per request with {timers.waiting:,} "
-            f"idle connections, {timers.cpu_ns_waiting / 1e3:,.1f} µs with as many waiting ones; "
+            f"Timers: {micro_text(timers.cpu_ns_idle)} per request with {timers.waiting:,} "
+            f"idle connections, {micro_text(timers.cpu_ns_waiting)} with as many waiting ones; "
             f"an isolated delayed answer was {timers.lateness_ns / 1e6:.2f} ms late."
         )
 
@@ -130,30 +138,30 @@ def _cost(observed: Observations, load: LoadObservation) -> Iterator[str]:
         return
     user = load.cpu_user_fraction
     split = "" if user is None else f", {user:.0%} of it outside the kernel"
-    yield f"CPU time per request: {cost / 1e3:,.1f} µs (estimate){split}."
+    yield f"CPU time per request: {micro_text(cost)} (estimate){split}."
     if floor_ns and cost <= floor_ns:
-        yield f"  The floor's is {floor_ns / 1e3:,.1f} µs: no difference (estimate)."
+        yield f"  The floor's is {micro_text(floor_ns)}: no difference (estimate)."
     elif floor_ns:
         yield (
-            f"  {cost / floor_ns:.1f} times the floor: {floor_ns / 1e3:,.1f} µs are the "
-            f"kernel's and unavoidable, {(cost - floor_ns) / 1e3:,.1f} µs are its own."
+            f"  {cost / floor_ns:.1f} times the floor: {micro_text(floor_ns)} are the "
+            f"kernel's and unavoidable, {micro_text(cost - floor_ns)} are its own."
         )
 
 
 def _total_cost(observed: Observations, load: LoadObservation) -> Iterator[str]:
     """The cost of a target whose work is done by kernel threads."""
     together, floor_ns = load.total_cpu_ns_per_request, observed.floor_total_cpu_ns
-    own = (load.cpu_ns or 0) / load.requests / 1e3
-    kernel = (load.kernel_cpu_ns or 0) / load.requests / 1e3
-    used = f"{own:.1f} µs" if own >= TIME_US_MIN else f"less than {TIME_US_MIN} µs"
+    own = (load.cpu_ns or 0) / load.requests
+    kernel = (load.kernel_cpu_ns or 0) / load.requests
+    used = micro_text(own) if own >= TIME_NS_MIN else f"less than {micro_text(TIME_NS_MIN)}"
     yield (
         f"CPU time per request: unknown for the target alone. Its processes used {used}, and"
-        f" kernel threads used {kernel:,.1f} µs for it."
+        f" kernel threads used {micro_text(kernel)} for it."
     )
     if together is not None:
-        total = f"{together / 1e3:,.1f} µs (estimate)"
+        total = f"{micro_text(together)} (estimate)"
         if floor_ns:
-            total += f"; the floor's is {floor_ns / 1e3:,.1f} µs ({together / floor_ns:.2f} times)"
+            total += f"; the floor's is {micro_text(floor_ns)} ({together / floor_ns:.2f} times)"
         yield f"  Total CPU with load generator and kernel threads: {total}."
     yield "  Work done inside the sender's own system calls is counted as the load generator's."
 
@@ -201,7 +209,7 @@ def _wire(wire: WireObservation) -> Iterator[str]:
         end = f"ended after {_count(wire.answers_until_close, 'answer')}"
     yield (
         f"An isolated answer: {wire.answer_size:,} bytes{segments}, "
-        f"{statistics.median(wire.latency_ns) / 1e3:,.0f} µs; the connection was {end}."
+        f"{micro_text(statistics.median(wire.latency_ns), ',.0f')}; the connection was {end}."
     )
 
 

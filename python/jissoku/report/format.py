@@ -11,6 +11,7 @@ import msgspec
 
 from jissoku.model import Estimate, IntervalEstimate, Load, LoadLevel, Summary
 from jissoku.model.updated import updated
+from jissoku.model.wording import SECOND_NS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,11 +63,15 @@ def duration_mark(ns: float) -> str:
 
 
 def micro(estimate: Estimate | None) -> str:
-    """Nanoseconds in microseconds, with the interval; the unit stands in the column's header."""
+    """Nanoseconds in microseconds, with the interval; the unit stands in the column's header.
+
+    From a second on, in seconds with their unit.
+    """
     if estimate is None:
         return NOTHING
-    value, low, high = estimate.value / 1000, estimate.low / 1000, estimate.high / 1000
-    return updated(estimate, value=value, low=low, high=high).text
+    scale, unit = (1e3, "") if estimate.value < SECOND_NS else (SECOND_NS, " s")
+    ends = {name: getattr(estimate, name) / scale for name in ("value", "low", "high")}
+    return updated(estimate, **ends).text + unit
 
 
 def size(count: float) -> str:

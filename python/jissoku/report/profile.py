@@ -19,7 +19,7 @@ from jissoku.model.profile import (
     ProfileSummary,
     TreeRow,
 )
-from jissoku.model.wording import plural
+from jissoku.model.wording import micro_cell, micro_text, plural
 from jissoku.report import page
 from jissoku.report.format import Table
 
@@ -64,24 +64,24 @@ def headline(summary: ProfileSummary) -> str:
     profile = summary.profile
     rate = profile.workload.rate_rps
     text = (
-        f"{summary.total_ns / 1e3:,.1f} µs of CPU time per request at {profile.workload.path},"
+        f"{micro_text(summary.total_ns)} of CPU time per request at {profile.workload.path},"
         f" {rate or 0:,} {plural(rate or 0, 'request')} per second; {profile.samples.samples:,}"
         f" {plural(profile.samples.samples, 'sample')}"
     )
     if summary.sampled_ns is None:
         return text + "."
     if not profile.samples.sees_kernel:
-        return text + f" in user space, which make {summary.sampled_ns / 1e3:,.1f} µs."
+        return text + f" in user space, which make {micro_text(summary.sampled_ns)}."
     off = summary.sampled_ns / summary.total_ns - 1
-    return text + f", which add up to {summary.sampled_ns / 1e3:,.1f} µs ({off:+.1%})."
+    return text + f", which add up to {micro_text(summary.sampled_ns)} ({off:+.1%})."
 
 
 def row_cells(row: ProfileRow, total_ns: float) -> Line:
     """Time, interval, share, time with callees, name and place."""
-    callees = "" if row.ns_with_callees is None else f"{row.ns_with_callees / 1e3:,.2f}"
+    callees = "" if row.ns_with_callees is None else micro_cell(row.ns_with_callees)
     return (
-        f"{row.ns / 1e3:,.2f}",
-        f"[{row.ns_low / 1e3:,.2f} {row.ns_high / 1e3:,.2f}]",
+        micro_cell(row.ns),
+        f"[{micro_cell(row.ns_low)} {micro_cell(row.ns_high)}]",
         f"{row.ns / total_ns:.1%}" if total_ns else "",
         callees,
         shortened(row.name),
@@ -92,8 +92,8 @@ def row_cells(row: ProfileRow, total_ns: float) -> Line:
 def difference_cells(row: DifferenceRow) -> Line:
     """Difference, interval, part, both times, name and place."""
     return (
-        f"{row.difference_ns / 1e3:+,.2f}",
-        f"[{row.low_ns / 1e3:+,.2f} {row.high_ns / 1e3:+,.2f}]",
+        f"{micro_cell(row.difference_ns, '+,.2f')}",
+        f"[{micro_cell(row.low_ns, '+,.2f')} {micro_cell(row.high_ns, '+,.2f')}]",
         "" if row.part is None else f"{row.part:.0%}",
         *map(_known, row.ns, row.ns_high, row.samples),
         shortened(row.name) + ("" if row.is_certain else " (not certain)"),
@@ -103,7 +103,7 @@ def difference_cells(row: DifferenceRow) -> Line:
 
 def _known(ns: float, ns_high: float, samples: int) -> str:
     """A time, or where it has too few samples for one, what it is less than."""
-    return f"{ns / 1e3:,.2f}" if samples >= SAMPLES_MIN else f"< {ns_high / 1e3:,.2f}"
+    return micro_cell(ns) if samples >= SAMPLES_MIN else f"< {micro_cell(ns_high)}"
 
 
 def shortened(name: str) -> str:
@@ -114,9 +114,9 @@ def shortened(name: str) -> str:
 def tree_cells(row: TreeRow, total_ns: float) -> Line:
     """Time with callees, its share, own time, name below its caller and place."""
     return (
-        f"{row.ns_with_callees / 1e3:,.2f}",
+        micro_cell(row.ns_with_callees),
         f"{row.ns_with_callees / total_ns:.1%}" if total_ns else "",
-        f"{row.ns / 1e3:,.2f}",
+        micro_cell(row.ns),
         # Spaces that no page joins.
         "\u00a0\u00a0" * row.depth + shortened(row.name),
         row.place,
@@ -140,7 +140,7 @@ def _profile(summary: ProfileSummary, sort: str) -> Iterator[str]:
         [row_cells(row, total) for row in functions[:FUNCTIONS] if _sorted_by(row, sort)],
     )
     if too_few:
-        yield f"  Functions with fewer than ten samples each: {too_few / 1e3:,.2f} µs."
+        yield f"  Functions with fewer than ten samples each: {micro_text(too_few, ',.2f')}."
     yield ""
     yield from _table(TREE_HEAD, [tree_cells(row, total) for row in summary.tree[:TREE_ROWS]])
     for name, rows in (
@@ -175,14 +175,26 @@ def _difference(change: ProfileDifference) -> Iterator[str]:
         yield from _table((*head, name, place), [difference_cells(row) for row in rows[:count]])
 
 
+def verdict(summaries: Sequence[ProfileSummary], change: ProfileDifference | None) -> str:
+    """What was found, in a line: the difference, or where most of the time goes."""
+    if change is not None:
+        return difference_sentence(change)
+    (one,) = summaries
+    text = f"{one.profile.target}: {micro_text(one.total_ns)} of CPU time per request"
+    top = max(one.functions, key=lambda row: row.ns, default=None)
+    if top is None or top.samples < SAMPLES_MIN or not one.total_ns:
+        return f"{text}."
+    return f"{text}, {top.ns / one.total_ns:.0%} of it in {top.name}."
+
+
 def difference_sentence(change: ProfileDifference) -> str:
     """The difference of CPU time per request, and the part that no function explains."""
     first, second = change.first.profile.target, change.second.profile.target
     more = "more" if change.difference_ns >= 0 else "less"
     return (
-        f"{second} uses {abs(change.difference_ns) / 1e3:,.1f} µs {more} CPU time per request than"
+        f"{second} uses {micro_text(abs(change.difference_ns))} {more} CPU time per request than"
         f" {first}. Functions whose difference is certain leave"
-        f" {change.unexplained_ns / 1e3:+,.1f} µs of that unexplained."
+        f" {micro_text(change.unexplained_ns, '+,.1f')} of that unexplained."
     )
 
 

@@ -1,8 +1,11 @@
 """A sweep's report: tables and charts, for a terminal, as JSON and as one HTML file."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import accumulate
 
-from rich.console import Group, RenderableType
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.text import Text
 
 from jissoku.model import (
@@ -21,12 +24,22 @@ from jissoku.report.format import Table, sanitized
 from jissoku.report.plots import Axes, Heading, Line, Point
 from jissoku.report.svg import Chart, scale
 from jissoku.report.tables import percentile, percentile_estimate, short_bottleneck
-from jissoku.report.terminal import STYLES, drawn_table, indented, plain
+from jissoku.report.terminal import (
+    STYLES,
+    drawn_table,
+    indented,
+    plain,
+    width as half_width,
+)
 
 MILLION = 1e6
 
 # Columns of a terminal's tables that are aligned to the left.
-LEFT = {"bound", "fitted", "target", "at", "requests per second"}
+TEXT = "requests per second"
+LEFT = {"bound", "fitted", "target", "at", TEXT}
+
+# A table with more columns than this may be turned.
+FEW = 3
 
 
 def target_table(summary: SweepSummary, found: TargetSweep) -> Table:
@@ -89,7 +102,7 @@ def predictions(summary: SweepSummary) -> Table:
         if found.model is not None
         for one in found.model.predictions
     )
-    return Table(header=("target", "at", "requests per second"), rows=rows)
+    return Table(header=("target", "at", TEXT), rows=rows)
 
 
 def level_text(summary: SweepSummary, level: int) -> str:
@@ -202,7 +215,18 @@ def sweep_to_text(summary: SweepSummary, *, width: int = 100) -> str:
 
 def sweep_renderable(summary: SweepSummary) -> RenderableType:
     """The same for a rich console, which chooses width and colours."""
-    summary = sanitized(summary)
+    return SweepReport(sanitized(summary))
+
+
+@dataclass(frozen=True, slots=True)
+class SweepReport:
+    summary: SweepSummary
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from _parts(self.summary, options.max_width)
+
+
+def _parts(summary: SweepSummary, width: int) -> list[RenderableType]:
     parts: list[RenderableType] = []
     for warning in summary.warnings:
         if warning.severity is not Severity.NOTE:
@@ -212,7 +236,7 @@ def sweep_renderable(summary: SweepSummary) -> RenderableType:
     for found in summary.targets:
         parts.append(Text(f"{found.sentence}.", style="bold"))
         if found.results:
-            parts.append(_drawn(target_table(summary, found)))
+            parts.append(_drawn(_level_table(summary, found, width), width))
         parts += [indented(Text(text, style="dim")) for text in remarks(found)]
         parts.append(Text(""))
     for title, numbers in (
@@ -220,17 +244,50 @@ def sweep_renderable(summary: SweepSummary) -> RenderableType:
         ("Forecasts", predictions(summary)),
     ):
         if numbers.rows:
-            parts += [Text(title, style="bold"), _drawn(numbers)]
+            parts += [Text(title, style="bold"), _drawn(numbers, width)]
     parts.append(Text(f"{describe_sweep(summary)}.", style="dim"))
     for warning in summary.warnings:
         if warning.severity is Severity.NOTE:
             parts.append(Text(f"{warning.severity}: {warning.title}. {warning.text}", style="dim"))
-    return Group(*parts)
+    return parts
 
 
-def _drawn(numbers: Table) -> RenderableType:
-    """The last column is broken where it is text."""
-    return drawn_table(numbers, left=LEFT, folded=LEFT & {numbers.header[-1]})
+def _level_table(summary: SweepSummary, found: TargetSweep, width: int) -> Table:
+    """Where intervals do not fit, half their width in per cent; `sweep --json` has both ends."""
+    whole = target_table(summary, found)
+    if _ends(whole)[-1] <= width:
+        return whole
+    short = [
+        (row[0], _short(one.rate_rps, fmt.rate), _short(one.cost_ns, fmt.duration), *row[3:])
+        for row, one in zip(whole.rows, found.results, strict=True)
+    ]
+    return Table(header=whole.header, rows=tuple(short))
+
+
+def _short(found: Estimate | None, show: Callable[[float], str]) -> str:
+    return fmt.NOTHING if found is None else f"{show(found.value)} {half_width(found)}".rstrip()
+
+
+def _turned(numbers: Table) -> Table:
+    """Its columns as rows."""
+    first, *others = zip(numbers.header, *numbers.rows, strict=True)
+    return Table(header=first, rows=tuple(others))
+
+
+def _drawn(numbers: Table, width: int) -> RenderableType:
+    """Text is broken; columns that do not fit, either way round, are left out."""
+    ends = _ends(numbers)
+    if ends[-1] > width and _ends(_turned(numbers))[-1] <= width and len(ends) > FEW:
+        numbers, ends = _turned(numbers), _ends(_turned(numbers))
+    lost = {index for index, end in enumerate(ends) if end > width and index}
+    return drawn_table(numbers.without(lost), left=LEFT, folded={TEXT})
+
+
+def _ends(numbers: Table) -> list[int]:
+    """How wide the table is up to the end of each column, which has two spaces beside it."""
+    columns = zip(numbers.header, *numbers.rows, strict=True)
+    widths = [cell_len(TEXT) if one[0] == TEXT else max(map(cell_len, one)) for one in columns]
+    return list(accumulate(width + 2 for width in widths))
 
 
 def describe_sweep(summary: SweepSummary) -> str:

@@ -12,8 +12,19 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from jissoku.model import ArmSummary, Comparison, Estimate, Load, Metric, Severity, Summary, Verdict
+from jissoku.model import (
+    ArmSummary,
+    Comparison,
+    Estimate,
+    Load,
+    Metric,
+    Severity,
+    Summary,
+    SweepSummary,
+    Verdict,
+)
 from jissoku.model.wording import (
+    SECOND_NS,
     distance_percent,
     distance_text,
     join_names,
@@ -417,6 +428,14 @@ UNDECIDED = (
 )
 
 
+def verdict(summary: Summary | SweepSummary) -> RenderableType:
+    """What a command says last, where it is seen without scrolling."""
+    summary = sanitized(summary)
+    if isinstance(summary, Summary):
+        return Text(summary.headline, style="bold")
+    return Text("\n".join(f"{one.sentence}." for one in summary.targets), style="bold")
+
+
 def brief(summary: Summary) -> RenderableType:
     """One screen, with the answer at its end, where a terminal shows it."""
     summary = sanitized(summary)
@@ -442,12 +461,17 @@ def _brief_table(summary: Summary) -> RenderableType:
         point = known.at(main)
         cells = [known.arm.name, *(_brief_cost(summary, known, load) for load in loads)]
         cost = point.cost_ns if point else None
-        cells.append(fmt.significant(cost.value / 1000) if cost else fmt.NOTHING)
+        cells.append(_brief_time(cost.value) if cost else fmt.NOTHING)
         cells.append(tables.percentile(point, "p99") if point else fmt.NOTHING)
         if summary.run.objective:
             cells.append(_capacity(known))
         drawn.add_row(*map(Text, cells))
     return drawn
+
+
+def _brief_time(ns: float) -> str:
+    """In microseconds, which are the column's unit, or in seconds with theirs."""
+    return fmt.significant(ns / 1e3) if ns < SECOND_NS else fmt.duration(ns)
 
 
 def _brief_cost(summary: Summary, known: ArmSummary, load: Load) -> str:

@@ -112,12 +112,19 @@ def _objective(word: str) -> str:
     return word
 
 
+def _level(word: str) -> int:
+    try:
+        return _rate(word)
+    except ValueError as error:
+        raise ValueError(f"{word!r} is not a level: write whole numbers, as in 1,2,4-8") from error
+
+
 def _levels(word: str) -> tuple[int, ...]:
     found: list[int] = []
     for part in word.split(","):
         both = re.fullmatch(r"(\d+)-(\d+)", part)
         if both is None:
-            found.append(_rate(part))
+            found.append(_level(part))
         elif int(both[2]) - int(both[1]) <= LEVELS_MAX:
             found.extend(range(int(both[1]), int(both[2]) + 1))
         else:

@@ -18,12 +18,12 @@ from jissoku.errors import InputError
 from jissoku.measure.history import documents
 from jissoku.measure.reports import DrawFlameGraph, profile_page
 from jissoku.model import TuningResult
-from jissoku.model.explanation import Explanation, FindingScope
+from jissoku.model.explanation import Explanation
 from jissoku.model.wording import join_names
 from jissoku.records import files, read_profiles
 from jissoku.records.run_folder import EXPLANATION_FILE, PROFILES_FILE, TUNING_FILE
 from jissoku.report import page, tuning_to_text
-from jissoku.report.explanation import explanation_to_text, headline
+from jissoku.report.explanation import causes_text, explanation_to_text, headline
 from jissoku.report.format import duration
 from jissoku.request import AnyRequest
 
@@ -111,8 +111,7 @@ def _loaded(folder: Path, name: str, kind: type[Record]) -> Record:
 
 def _of_explanation(folder: Path) -> dict[str, Any]:
     found = _explanation(folder)
-    causes = [one.name for one in found.findings if one.scope is FindingScope.SERVER]
-    result = f"Causes: {join_names(causes)}." if causes else "No cause found."
+    result = causes_text(found)
     if found.verification is not None:
         result += f" {headline(found.verification)}"
     return {
