@@ -137,7 +137,7 @@ CASES = {
     ),
     "no target to sweep": (["sweep"], "name a target to sweep"),
     "a sweep of too few levels": (["sweep", "jissoku", "--levels", "1,2"], "at least 6"),
-    "a sweep of nonsense levels": (["sweep", "jissoku", "--levels", "a-b"], "'a-b' is not a rate"),
+    "a sweep of nonsense levels": (["sweep", "jissoku", "--levels", "a-b"], "'a-b' is not a level"),
     "a sweep over nothing known": (["sweep", "jissoku", "--over", "luck"], "'luck'"),
     "a sweep of too few blocks": (["sweep", "jissoku", "--blocks", "2"], "3<=x"),
     "a forecast over rates": (
