@@ -262,6 +262,13 @@ def test_loads_that_an_arm_does_not_reach_are_named() -> None:
     assert _standing(summary, "slow").unreached == (MIDDLE,)
     assert _standing(summary, "slow").at(MIDDLE) is None
     assert "slow does not reach 20,000 requests/s (medium load)." in summary.advice
+    # After an end in the second block that is known, in the first one it is not.
+    whole = factories.trials(run, truths)
+    for blocks, expected in ((2, (MIDDLE,)), (1, ())):
+        begun = summarise(run, [trial for trial in whole if trial.block < blocks])
+        found = of_unfinished(begun, "it was interrupted")
+        assert _standing(found, "slow").unreached == expected
+        assert all("does not reach" not in one for one in found.advice)
 
 
 def test_tables_are_sorted_by_the_heaviest_load_that_most_reach() -> None:

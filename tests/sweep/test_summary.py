@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from jissoku.inference import summarise_sweep
+from jissoku.inference import of_unfinished_sweep, summarise_sweep
 from jissoku.model import Axis, CoreAssignment, MeasurementStatus, SweepSummary, TrialKind
 from jissoku.model.updated import updated
 from jissoku.report import sweep_to_html, sweep_to_text, to_json
@@ -125,6 +125,17 @@ def test_a_terminal_shows_every_level_with_units_and_headers(
     assert re.search(r"[\d,]+/s .\d+%  +[\d.]+ .s .\d+%  +[\d.]+ .s  +[\d.]+ .s  +server", rows[0])
     assert "peak at" in text
     assert "coherency, per million" in text
+
+
+def test_nothing_is_concluded_from_a_sweep_that_was_interrupted() -> None:
+    trials = [t for t in factories.trials("one", TRUTH) if t.block == 0 and (t.level or 0) < 8]
+    whole = summarise_sweep(factories.run("one"), factories.sweep(), tuple(trials))
+    found = of_unfinished_sweep(whole, "it was interrupted")
+    (target,) = found.targets
+    assert target.sentence == "one: the sweep is not finished: it was interrupted"
+    text = sweep_to_text(found)
+    assert "can be fitted" not in text
+    assert "are needed" not in text
 
 
 def test_a_narrow_terminal_has_whole_columns(summary: SweepSummary) -> None:

@@ -15,7 +15,7 @@ from jissoku.inference.decision import minimum_effect_of
 from jissoku.inference.estimate import compute_looks
 from jissoku.inference.reach import unreached
 from jissoku.inference.summary import of_unfinished, summarise
-from jissoku.inference.sweep import summarise as summarise_sweep
+from jissoku.inference.sweep import of_unfinished_sweep, summarise as summarise_sweep
 
 __all__ = [
     "busy_arms",
@@ -29,6 +29,7 @@ __all__ = [
     "minimum_effect_of",
     "neighbours",
     "of_unfinished",
+    "of_unfinished_sweep",
     "pairs",
     "ranked_arms",
     "summarise",

@@ -93,6 +93,7 @@ def of_unfinished(summary: Summary, reason: str) -> Summary:
     and no advice: its values were shown while it ran, and may have been why it was ended.
     `reason` is the end of a sentence, such as `it was interrupted in block 7`.
     """
+    summary = _without_unmeasured(summary)
     if summary.run.horizon:
         text = f"{reason[:1].upper()}{reason[1:]}. Its verdicts hold; what is missing is undecided."
         return updated(summary, warnings=(*summary.warnings, note("The run ended early", text)))
@@ -109,6 +110,30 @@ def of_unfinished(summary: Summary, reason: str) -> Summary:
             for known in summary.arm_summaries
         ),
         warnings=(problem("The run is not finished", text), *summary.warnings),
+    )
+
+
+def _without_unmeasured(summary: Summary) -> Summary:
+    """No arm misses a load that others were measured at in fewer than two blocks."""
+    seen = {
+        point.load
+        for known in summary.arm_summaries
+        for point in known.points
+        if point.cost_ns is not None and point.cost_ns.blocks > 1
+    }
+    lost = {
+        f"{known.arm.name} does not reach {load.text}."
+        for known in summary.arm_summaries
+        for load in known.unreached
+        if load not in seen
+    }
+    return updated(
+        summary,
+        advice=tuple(one for one in summary.advice if one not in lost),
+        arm_summaries=tuple(
+            updated(known, unreached=tuple(load for load in known.unreached if load in seen))
+            for known in summary.arm_summaries
+        ),
     )
 
 

@@ -546,3 +546,23 @@ def _warnings(run: Run, sweep: Sweep, targets: Sequence[TargetSweep]) -> Iterato
         )
         threads = " Two of its cores may be threads of one." if run.machine.smt else ""
         yield note("Meaning of a worker", f"{text}{threads}")
+
+
+def of_unfinished_sweep(summary: SweepSummary, reason: str) -> SweepSummary:
+    """Of a sweep that is not finished nothing is concluded where no model is fitted.
+
+    `reason` is the end of a sentence, such as `it was interrupted`.
+    """
+    text = f"the sweep is not finished: {reason}"
+    targets = (
+        one
+        if one.model or one.sustained_rps or one.status is MeasurementStatus.FAILED
+        else updated(one, sentence=f"{one.arm.name}: {text}", reason=text, results=_bare(one))
+        for one in summary.targets
+    )
+    return updated(summary, targets=tuple(targets))
+
+
+def _bare(target: TargetSweep) -> tuple[LevelResult, ...]:
+    """The values of levels, without what is said of their number of blocks."""
+    return tuple(updated(one, remarks=()) for one in target.results)

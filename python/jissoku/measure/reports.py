@@ -63,6 +63,8 @@ def _reports(folder: Path) -> tuple[Summary | SweepSummary, dict[str, Callable[[
     sweep = records.read_sweep(folder)
     if sweep is not None:
         swept = inference.summarise_sweep(run, sweep, trials)
+        if reason := records.unfinished_reason(folder):
+            swept = inference.of_unfinished_sweep(swept, reason)
         return swept, {kind: partial(make, swept) for kind, make in SWEEP_REPORTS.items()}
     summary = inference.summarise(run, trials)
     if reason := records.unfinished_reason(folder):
