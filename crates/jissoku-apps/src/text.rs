@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use jissoku_http::percent;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
@@ -37,24 +38,8 @@ pub(crate) fn percent_decoded(path: &[u8]) -> Cow<'_, [u8]> {
     let Some(first) = path.iter().position(|&byte| byte == b'%') else {
         return Cow::Borrowed(path);
     };
-    let mut decoded = path[..first].to_vec();
-    let mut rest = &path[first..];
-    while let [byte, tail @ ..] = rest {
-        let escape = (*byte == b'%').then(|| tail.first_chunk()).flatten();
-        if let Some(value) = escape.and_then(|&[high, low]| hexadecimal(high, low)) {
-            decoded.push(value);
-            rest = &tail[2..];
-        } else {
-            decoded.push(*byte);
-            rest = tail;
-        }
-    }
-    Cow::Owned(decoded)
-}
-
-fn hexadecimal(high: u8, low: u8) -> Option<u8> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    Some(digit(high)? << 4 | digit(low)?)
+    let (plain, rest) = path.split_at(first);
+    Cow::Owned(plain.iter().copied().chain(percent::decoded(rest)).collect())
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ pub mod forwarded;
 pub mod framing;
 pub mod head;
 pub mod limits;
+pub mod percent;
 pub mod precondition;
 pub mod proxy_protocol;
 pub mod range;

@@ -1,6 +1,7 @@
 //! The request target of a packet.
 
 use super::packet::Variables;
+use crate::percent::decoded;
 use crate::reject::Reject;
 
 /// Appends the target: `REQUEST_URI` as the client has sent it, unless the front-end has rewritten
@@ -46,21 +47,6 @@ pub(super) fn write(variables: &Variables<'_>, text: &mut Vec<u8>) -> Result<(),
 /// Without spaces and control bytes.
 fn is_plain(text: &[u8]) -> bool {
     text.iter().all(|&byte| byte > b' ' && byte != 0x7f)
-}
-
-/// The bytes of a percent-encoded path.
-pub(super) fn decoded(path: &[u8]) -> impl Iterator<Item = u8> {
-    let mut rest = path;
-    std::iter::from_fn(move || {
-        let (&first, after) = rest.split_first()?;
-        let digit = |at: usize| after.get(at).and_then(|&byte| char::from(byte).to_digit(16));
-        if let (b'%', Some(high), Some(low)) = (first, digit(0), digit(1)) {
-            rest = &after[2..];
-            return u8::try_from(16 * high + low).ok();
-        }
-        rest = after;
-        Some(first)
-    })
 }
 
 /// Percent-encodes what is no `pchar` (RFC 3986 section 3.3) and no slash.

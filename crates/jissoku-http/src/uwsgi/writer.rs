@@ -3,8 +3,8 @@
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use super::packet::HEADER_SIZE;
-use super::target::decoded;
 use crate::head::Fields;
+use crate::percent::decoded;
 
 /// What a packet says of a request besides its head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

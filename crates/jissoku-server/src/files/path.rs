@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use jissoku_http::percent;
+
 /// The name for `path`: begins with `/` and has no `.`, `..` or empty segment except possibly an
 /// empty last one. `None` for a path that cannot be served.
 pub(super) fn resolve(path: &[u8]) -> Option<Cow<'_, [u8]>> {
@@ -45,27 +47,15 @@ fn is_plain(path: &[u8]) -> bool {
 fn decode(path: &[u8]) -> Option<Vec<u8>> {
     let mut decoded = Vec::with_capacity(path.len());
     let mut rest = path;
-    while let [byte, tail @ ..] = rest {
-        rest = tail;
-        match byte {
-            b'%' => {
-                let [high, low, tail @ ..] = rest else { return None };
-                let value = hex(*high)? << 4 | hex(*low)?;
-                if matches!(value, b'/' | 0) {
-                    return None;
-                }
-                decoded.push(value);
-                rest = tail;
-            }
-            0 => return None,
-            _ => decoded.push(*byte),
+    while let Some(&byte) = rest.first() {
+        let (value, size) = if byte == b'%' { (percent::escape(rest)?, 3) } else { (byte, 1) };
+        if value == 0 || (size == 3 && value == b'/') {
+            return None;
         }
+        decoded.push(value);
+        rest = &rest[size..];
     }
     Some(decoded)
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
 #[cfg(test)]
