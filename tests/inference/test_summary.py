@@ -269,6 +269,9 @@ def test_loads_that_an_arm_does_not_reach_are_named() -> None:
         found = of_unfinished(begun, "it was interrupted")
         assert _standing(found, "slow").unreached == expected
         assert all("does not reach" not in one for one in found.advice)
+    nothing = of_unfinished(summarise(updated(run, horizon=9), whole[:0]), "it was interrupted")
+    assert nothing.headline == "Nothing is known yet: it was interrupted."
+    assert not any(one.title.startswith(("a ", "slow ")) for one in nothing.warnings)
 
 
 def test_tables_are_sorted_by_the_heaviest_load_that_most_reach() -> None:

@@ -297,6 +297,7 @@ def profile(request: ProfileRequest, output: Output) -> int:
         show.note(f"Records go to {config.folder}.")
         found = run_profile(config, show)
     if found is None:
+        _note("Interrupted: there is nothing to report yet.")
         return ExitCode.INTERRUPTED
     unwritten = problem_of(lambda: write_profiles(config.folder, found))
     code = write_profile_report(

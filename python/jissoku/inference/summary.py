@@ -95,6 +95,8 @@ def of_unfinished(summary: Summary, reason: str) -> Summary:
     """
     summary = _without_unmeasured(summary)
     if summary.run.horizon:
+        if all(one.ratio is None for one in summary.comparisons):
+            summary = updated(summary, headline=f"Nothing is known yet: {reason}.")
         text = f"{reason[:1].upper()}{reason[1:]}. Its verdicts hold; what is missing is undecided."
         return updated(summary, warnings=(*summary.warnings, note("The run ended early", text)))
     text = (
@@ -114,7 +116,11 @@ def of_unfinished(summary: Summary, reason: str) -> Summary:
 
 
 def _without_unmeasured(summary: Summary) -> Summary:
-    """No arm misses a load that others were measured at in fewer than two blocks."""
+    """Without what the end of the run alone says.
+
+    That is of arms whose turn had not come, and of loads at which others were measured in fewer
+    than two blocks.
+    """
     seen = {
         point.load
         for known in summary.arm_summaries
@@ -127,8 +133,14 @@ def _without_unmeasured(summary: Summary) -> Summary:
         for load in known.unreached
         if load not in seen
     }
+    unmeasured = {
+        f"{known.arm.name} was not measured"
+        for known in summary.arm_summaries
+        if known.status is MeasurementStatus.UNMEASURED and not known.failures
+    }
     return updated(
         summary,
+        warnings=tuple(one for one in summary.warnings if one.title not in unmeasured),
         advice=tuple(one for one in summary.advice if one not in lost),
         arm_summaries=tuple(
             updated(known, unreached=tuple(load for load in known.unreached if load in seen))
