@@ -7,13 +7,8 @@ use std::process::Command;
 use std::{env, fs, io};
 
 /// What the floor is compiled from: its crate, and the modules of another that it uses.
-const FLOOR: [&str; 5] = [
-    "../jissoku-floor/src",
-    "../jissoku-os/src/clock",
-    "../jissoku-os/src/epoll",
-    "../jissoku-os/src/socket",
-    "../jissoku-os/src/uring",
-];
+const FLOOR: [&str; 3] =
+    ["../jissoku-floor/src", "../jissoku-os/src/epoll", "../jissoku-os/src/socket"];
 
 fn main() -> io::Result<()> {
     let profile = env::var_os("PROFILE").unwrap_or_default();

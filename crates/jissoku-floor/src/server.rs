@@ -1,4 +1,4 @@
-//! A minimal server, over epoll and over io_uring, and the threads of server and forwarder.
+//! A minimal server over epoll, and the threads of server and forwarder.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
@@ -7,11 +7,10 @@ use std::thread;
 
 use jissoku_os::epoll::{self, Epoll, Interest};
 use jissoku_os::socket::{self, Endpoint, Received, Sharing};
-use jissoku_os::uring;
 
 use crate::forwarder;
 use crate::response::{RESPONSE, TerminatorMatcher};
-use crate::{uring_server, uwsgi_forwarder};
+use crate::uwsgi_forwarder;
 
 /// Responses sent in one piece; a deeper pipeline takes several sends.
 const RESPONSES_BATCH: usize = 1024;
@@ -21,17 +20,6 @@ const BUFFER_SIZE: usize = 64 * 1024;
 
 /// Token of the descriptor that stops a worker; no descriptor has this number.
 const STOP: u64 = u64::MAX;
-
-/// The kernel interface of the event loop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Driver {
-    /// `io_uring` if the kernel supports what is needed, else epoll.
-    Auto,
-    /// Readiness: `epoll(7)`.
-    Epoll,
-    /// Completions: `io_uring(7)`.
-    Uring,
-}
 
 /// A server that listens and does not accept yet.
 #[derive(Debug)]
@@ -79,21 +67,9 @@ impl Bound {
     /// Serves until `interrupt` becomes readable.
     ///
     /// # Errors
-    /// The error of a worker's epoll or ring; `Unsupported` if `Driver::Uring` was given and the
-    /// kernel lacks it.
-    pub fn serve(self, driver: Driver, interrupt: BorrowedFd<'_>) -> io::Result<()> {
-        let has_uring = driver != Driver::Epoll && uring::is_available();
-        if driver == Driver::Uring && !has_uring {
-            let why = "this kernel has no io_uring with buffer rings and deferred task work";
-            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
-        }
-        self.run(interrupt, |listeners, halted| {
-            if has_uring {
-                uring_server::serve(listeners, halted, &RESPONSE.repeat(RESPONSES_BATCH))
-            } else {
-                serve_epoll(listeners, halted)
-            }
-        })
+    /// The error of a worker's epoll, or of accepting.
+    pub fn serve(self, interrupt: BorrowedFd<'_>) -> io::Result<()> {
+        self.run(interrupt, serve)
     }
 
     /// Relays bytes between each accepted connection and one that is opened to `upstream` for it,
@@ -157,7 +133,7 @@ struct Connection {
     unsent: usize,
 }
 
-fn serve_epoll(listeners: &[OwnedFd], halt: &UnixStream) -> io::Result<()> {
+fn serve(listeners: &[OwnedFd], halt: &UnixStream) -> io::Result<()> {
     let epoll = Epoll::new()?;
     epoll.add(halt, STOP, Interest::IN)?;
     for listener in listeners {

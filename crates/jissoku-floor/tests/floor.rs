@@ -1,4 +1,4 @@
-//! The minimal server, with both drivers, and the minimal client, over real sockets.
+//! The minimal server, over real sockets.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -6,29 +6,22 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::thread;
 
-use jissoku_floor::{Driver, Load, bind, load};
+use jissoku_floor::bind;
 use jissoku_os::socket::Endpoint;
 
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nServer: bare\r\nContent-Type: text/plain\r\n\
     Content-Length: 13\r\n\r\nHello, World!";
 
-/// Runs `test` against a server with each driver that this kernel supports.
-fn with_each_driver(endpoint: &str, workers: usize, test: impl Fn(&Endpoint)) {
-    for driver in [Driver::Epoll, Driver::Uring] {
-        if driver == Driver::Uring && !jissoku_os::uring::is_available() {
-            let why = "skipped: this kernel lacks io_uring, or keeps it from us";
-            writeln!(std::io::stderr(), "{why}").expect("it listens");
-            continue;
-        }
-        let endpoint = endpoint.parse().expect("it is an endpoint");
-        let bound = bind(&[endpoint], workers).expect("it can be listened on");
-        let place = bound.endpoints()[0].clone();
-        let (interrupt, bell) = UnixStream::pair().expect("a pair can be had");
-        let serving = thread::spawn(move || bound.serve(driver, interrupt.as_fd()));
-        test(&place);
-        drop(bell);
-        serving.join().expect("it does not panic").expect("it ends well");
-    }
+/// Runs `test` against a server.
+fn with_server(endpoint: &str, workers: usize, test: impl FnOnce(&Endpoint)) {
+    let endpoint = endpoint.parse().expect("it is an endpoint");
+    let bound = bind(&[endpoint], workers).expect("it can be listened on");
+    let place = bound.endpoints()[0].clone();
+    let (interrupt, bell) = UnixStream::pair().expect("a pair can be had");
+    let serving = thread::spawn(move || bound.serve(interrupt.as_fd()));
+    test(&place);
+    drop(bell);
+    serving.join().expect("it does not panic").expect("it ends well");
 }
 
 fn connect(endpoint: &Endpoint) -> TcpStream {
@@ -44,7 +37,7 @@ fn expect_answers(stream: &mut impl Read, count: usize) {
 
 #[test]
 fn each_request_is_answered_however_it_arrives() {
-    with_each_driver("127.0.0.1:0", 1, |endpoint| {
+    with_server("127.0.0.1:0", 1, |endpoint| {
         let mut stream = connect(endpoint);
         stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("it is taken");
         expect_answers(&mut stream, 1);
@@ -60,7 +53,7 @@ fn each_request_is_answered_however_it_arrives() {
 
 #[test]
 fn connections_come_and_go() {
-    with_each_driver("127.0.0.1:0", 2, |endpoint| {
+    with_server("127.0.0.1:0", 2, |endpoint| {
         let mut streams: Vec<TcpStream> = (0..50).map(|_| connect(endpoint)).collect();
         for _round in 0..3 {
             for stream in &mut streams {
@@ -82,32 +75,14 @@ fn connections_come_and_go() {
 }
 
 #[test]
-fn the_least_client_counts_what_the_least_server_answers() {
+fn a_server_that_ends_takes_its_path_with_it() {
     let path = std::env::temp_dir().join(format!("jissoku-floor-{}.sock", std::process::id()));
-    for place in ["127.0.0.1:0".to_owned(), format!("unix:{}", path.display())] {
-        with_each_driver(&place, 1, |endpoint| {
-            let plan = |duration_ns| Load {
-                endpoint: endpoint.clone(),
-                authority: "localhost".to_owned(),
-                request_target: "/".to_owned(),
-                connections: 3,
-                pipeline: 4,
-                warmup_ns: 1_000_000,
-                duration_ns,
-            };
-            let (never, _bell) = UnixStream::pair().expect("a pair can be had");
-            // A machine with much else to do may run neither side in so short a time.
-            let counts = (0..12).map(|doublings| {
-                let plan = plan(10_000_000 << doublings);
-                let count = load(&plan, never.as_fd()).expect("it answers");
-                assert!(count.duration_ns >= plan.duration_ns);
-                count
-            });
-            let found = counts.into_iter().find(|count| count.requests > 0);
-            assert_eq!(found.expect("there is an answer").response_size, RESPONSE.len());
-        });
-    }
-    assert!(!path.exists(), "a server that ends takes its path with it");
+    with_server(&format!("unix:{}", path.display()), 2, |_| {
+        let mut stream = UnixStream::connect(&path).expect("it listens");
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("it is taken");
+        expect_answers(&mut stream, 1);
+    });
+    assert!(!path.exists());
 }
 
 #[test]

@@ -171,7 +171,7 @@ pub(crate) fn decide(
     match retry(&attempt.ended(cause)) {
         Retry::Fresh => Verdict::Fresh,
         Retry::Other { after_ns } => Verdict::Other { after_ns },
-        Retry::No(_) => Verdict::Respond(fault.status()),
+        Retry::No => Verdict::Respond(fault.status()),
     }
 }
 

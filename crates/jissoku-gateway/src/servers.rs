@@ -93,8 +93,7 @@ impl Servers {
 
     /// Gives a request's place at its server back.
     pub(crate) fn release(&self, lease: Lease, outcome: Outcome, now_ns: u64) {
-        // All workers see the change; it has no log.
-        let _change = self.set.fleet.finish(lease, outcome, now_ns);
+        self.set.fleet.finish(lease, outcome, now_ns);
     }
 
     /// Whether an address is one of the present servers.

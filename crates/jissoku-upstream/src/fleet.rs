@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::health::{Admission, Change, Ejection, HealthPolicy, Outcome, ServerState};
+use crate::health::{Admission, Ejection, HealthPolicy, Outcome, ServerState};
 use crate::random::{self, Random};
 
 /// What the configuration says about one server.
@@ -43,20 +43,7 @@ impl Fleet {
     }
 
     /// The next set, at a reload or when a name has new addresses. A server that was there before
-    /// keeps its health and requests in flight; a new one starts slowly; one that is gone drains.
-    #[must_use]
-    pub fn successor(&self, specs: Vec<ServerSpec>, policy: HealthPolicy, now_ns: u64) -> Self {
-        let next = self.inheriting(specs, policy, now_ns);
-        let stays = |server: &Server| {
-            next.servers.iter().any(|other| Arc::ptr_eq(&other.state, &server.state))
-        };
-        for server in &self.servers {
-            server.state.set_draining(!stays(server));
-        }
-        next
-    }
-
-    /// As [`Fleet::successor`], for a configuration that may yet be refused: nothing drains.
+    /// keeps its health and requests in flight; a new one starts slowly.
     #[must_use]
     pub fn inheriting(&self, specs: Vec<ServerSpec>, policy: HealthPolicy, now_ns: u64) -> Self {
         Self::with(specs, policy, |endpoint| {
@@ -156,12 +143,12 @@ impl Fleet {
     }
 
     /// Gives a place back, with what the request says about the server. The fleet may be a
-    /// successor of the one that the place is from.
-    pub fn finish(&self, mut lease: Lease, outcome: Outcome, now_ns: u64) -> Option<Change> {
+    /// later set than the one that the place is from.
+    pub fn finish(&self, mut lease: Lease, outcome: Outcome, now_ns: u64) {
         if outcome != Outcome::Neutral {
             lease.is_trial = false;
         }
-        lease.state.note(outcome, now_ns, &self.policy, (lease.proves, || self.may_eject()))
+        lease.state.note(outcome, now_ns, &self.policy, (lease.proves, || self.may_eject()));
     }
 
     /// Whether all servers serve, with at most 70 % of the requests in flight that they take: a

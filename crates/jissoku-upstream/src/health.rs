@@ -13,7 +13,7 @@ mod window;
 pub use passive::{Ejection, Passive};
 pub use policy::HealthPolicy;
 pub use probe::{Probe, ProbePolicy};
-pub use state::{Admission, Change, Outcome, ServerState};
+pub use state::{Admission, Outcome, ServerState};
 
 #[cfg(test)]
 mod tests;

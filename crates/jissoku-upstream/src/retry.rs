@@ -53,8 +53,6 @@ pub enum Cause {
     Timeout,
     /// A response with a status for which the upstream asks to retry.
     Status,
-    /// A response that is malformed, or broke off.
-    Invalid,
 }
 
 /// A try that failed.
@@ -85,29 +83,7 @@ pub enum Retry {
         after_ns: u64,
     },
     /// The failure is the answer.
-    No(Refusal),
-}
-
-/// Why there is no retry, for the log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
-    /// The client has a part of a response.
-    Relayed,
-    /// The request may have had an effect, or its body is gone.
-    NotRepeatable,
-    /// The route does not ask for it.
-    NotWanted,
-    /// All tries are spent.
-    Tries,
-    /// Too many retries of late.
-    Budget,
-    /// The deadline comes first.
-    Deadline,
-}
-
-/// Methods that are safe to repeat (RFC 9110 section 9.2.2).
-pub fn is_idempotent(method: &[u8]) -> bool {
-    matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"PUT" | b"DELETE" | b"TRACE")
+    No,
 }
 
 impl RetryPolicy {
@@ -128,8 +104,8 @@ impl RetryPolicy {
         now_ns: u64,
         random: &mut Random,
     ) -> Retry {
-        if let Some(refusal) = self.refusal(attempt) {
-            return Retry::No(refusal);
+        if !self.permits(attempt) {
+            return Retry::No;
         }
         if attempt.cause == Cause::ReusedReset {
             return Retry::Fresh;
@@ -138,36 +114,28 @@ impl RetryPolicy {
             0 => 0,
             tries => random.below(BACKOFF_NS << tries.min(DOUBLINGS_MAX)),
         };
-        if after_ns >= attempt.left_ns {
-            return Retry::No(Refusal::Deadline);
-        }
-        if budget.try_spend(now_ns) {
+        if after_ns < attempt.left_ns && budget.try_spend(now_ns) {
             Retry::Other { after_ns }
         } else {
-            Retry::No(Refusal::Budget)
+            Retry::No
         }
     }
 
-    fn refusal(self, attempt: &Attempt) -> Option<Refusal> {
+    /// Whether it may be repeated, if there is time and a budget for that.
+    fn permits(self, attempt: &Attempt) -> bool {
         let is_wanted = match attempt.cause {
             Cause::Connect => self.on_connect,
             Cause::ReusedReset => !attempt.was_replaced,
             Cause::Reset => self.on_reset,
             Cause::Timeout => self.on_timeout,
             Cause::Status => self.on_status,
-            Cause::Invalid => false,
         };
         let was_sent = attempt.cause != Cause::Connect;
         let is_counted = was_sent && attempt.cause != Cause::ReusedReset;
-        [
-            (attempt.has_relayed, Refusal::Relayed),
-            // Before a connection there is nothing that could be gone or have had an effect.
-            (was_sent && !attempt.is_repeatable, Refusal::NotRepeatable),
-            (!is_wanted, Refusal::NotWanted),
-            (is_counted && attempt.tries + 1 >= self.tries_max, Refusal::Tries),
-        ]
-        .into_iter()
-        .find_map(|(holds, refusal)| holds.then_some(refusal))
+        // Before a connection there is nothing that could be gone or have had an effect.
+        let is_harmless = !was_sent || attempt.is_repeatable;
+        let has_tries = !is_counted || attempt.tries + 1 < self.tries_max;
+        !attempt.has_relayed && is_harmless && is_wanted && has_tries
     }
 }
 

@@ -61,7 +61,7 @@ NATIVE_COMMANDS = {
         "routes": "Explain which route of a configuration file takes a request.",
     },
     "The lab itself": {
-        "floor": "A minimal server, forwarder and client: the lower bound of cost.",
+        "floor": "A minimal server and forwarder: the lower bound of cost.",
         "oracle": "A server with known, logged behaviour, for calibration.",
         "sample": "Sample the CPU time of running processes by function.",
     },

@@ -10,7 +10,6 @@ use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::thread::scope;
 
-use jissoku_floor::Driver;
 use jissoku_load::report::{Format, Report, SelfTest};
 use jissoku_load::{
     Address, Arrival, Expected, Idle, OnBusy, Pace, Plan, Request, RequestSpec, ResponseFraming,
@@ -85,7 +84,7 @@ pub(super) fn run(plan_of_run: &Plan, signals: &Signals) -> Result<SelfTest, u8>
         let floor = &floor;
         let serving = scope.spawn(move || {
             affinity::pin(floor)?;
-            bound.serve(Driver::Epoll, halted.as_fd())
+            bound.serve(halted.as_fd())
         });
         let measure = |connections, duration_ns| {
             let mut plan = floor_plan(plan_of_run, &url, connections, duration_ns)

@@ -22,7 +22,6 @@ pub struct ServerState {
     latency: AtomicU64,
     in_flight: AtomicU32,
     is_probed_dead: AtomicBool,
-    is_draining: AtomicBool,
 }
 
 /// What a request's end says about its server.
@@ -47,20 +46,8 @@ pub enum Admission {
     Trial,
     /// Only if no server is left.
     Ejected,
-    /// None: it refuses connections, its probes fail, or it is being removed.
+    /// None: it refuses connections, or its probes fail.
     Never,
-}
-
-/// A change of a server's health, for log and metrics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
-    /// Ejected for this time.
-    Ejected {
-        /// In nanoseconds.
-        for_ns: u64,
-    },
-    /// Serves again.
-    Returned,
 }
 
 impl Default for ServerState {
@@ -71,7 +58,6 @@ impl Default for ServerState {
             latency: AtomicU64::new(Latency::default().pack()),
             in_flight: AtomicU32::new(0),
             is_probed_dead: AtomicBool::new(false),
-            is_draining: AtomicBool::new(false),
         }
     }
 }
@@ -115,7 +101,7 @@ impl ServerState {
     /// Whether it may get a request now.
     pub fn admission(&self, now_ns: u64) -> Admission {
         let passive = self.passive();
-        if self.is_draining.load(Relaxed) || self.is_probed_dead.load(Relaxed) {
+        if self.is_probed_dead.load(Relaxed) {
             Admission::Never
         } else if passive.ejection == Ejection::Serving {
             Admission::Serving
@@ -146,17 +132,17 @@ impl ServerState {
         now_ns: u64,
         policy: &HealthPolicy,
         (proves, may_eject): (bool, impl Fn() -> bool),
-    ) -> Option<Change> {
+    ) {
         let is_failure = match outcome {
             Outcome::Success => false,
             Outcome::Failure | Outcome::Refused => true,
-            Outcome::Neutral => return None,
+            Outcome::Neutral => return,
         };
         let count = |word| Some(Window::unpack(word).counted(is_failure, now_ns).pack());
         let before = self.window.fetch_update(Relaxed, Relaxed, count).unwrap_or_default();
         let window = Window::unpack(before).counted(is_failure, now_ns);
         let is_refusing = outcome == Outcome::Refused;
-        let after = self.update(|passive| match (passive.ejection, is_failure) {
+        let changed = self.update(|passive| match (passive.ejection, is_failure) {
             (Ejection::Serving, true) => (window.is_unhealthy(policy.failures) && may_eject())
                 .then(|| passive.ejected(now_ns, policy, is_refusing)),
             (Ejection::Trial, true) if proves => Some(passive.ejected(now_ns, policy, is_refusing)),
@@ -164,15 +150,11 @@ impl ServerState {
                 Some(passive.returned(now_ns))
             }
             _ => None,
-        })?;
-        // What led here is spent: the next ejection needs failures of its own.
-        self.window.store(Window::default().pack(), Relaxed);
-        Some(match after.ejection {
-            Ejection::Serving => Change::Returned,
-            Ejection::Ejected | Ejection::Trial => {
-                Change::Ejected { for_ns: (after.at_ms * 1_000_000).saturating_sub(now_ns) }
-            }
-        })
+        });
+        if changed.is_some() {
+            // What led here is spent: the next ejection needs failures of its own.
+            self.window.store(Window::default().pack(), Relaxed);
+        }
     }
 
     /// Publishes the state of the probes. A passing probe ends no passive ejection: the path that
@@ -194,16 +176,6 @@ impl ServerState {
         self.update(|passive| {
             (passive.ejection == Ejection::Serving).then(|| passive.returned(now_ns))
         });
-    }
-
-    /// Removed from the configuration: nothing new, what runs may end.
-    pub(crate) fn set_draining(&self, is_draining: bool) {
-        self.is_draining.store(is_draining, Relaxed);
-    }
-
-    /// Whether it was removed and has nothing in flight.
-    pub fn is_drained(&self) -> bool {
-        self.is_draining.load(Relaxed) && self.in_flight() == 0
     }
 
     /// The share of its weight that it has now, in thousandths: grows linearly from 100 to 1,000.
