@@ -64,3 +64,20 @@ def test_a_capacity_says_it_too() -> None:
 
 def test_p99_says_on_how_many_requests_it_rests() -> None:
     assert "p99 at 10,000/s, of 45,000 requests" in " ".join(shown(fixture.race()))
+
+
+def test_a_load_without_any_figure_has_no_column() -> None:
+    summary = fixture.every_rate()
+    lost = summary.loads[-1]
+    arms = tuple(
+        updated(known, points=tuple(point for point in known.points if point.load != lost))
+        for known in summary.arm_summaries
+    )
+    mark = f" {lost.rate_rps:,}/s "
+    assert any(mark in line for line in shown(summary)[:4])
+    assert not any(mark in line for line in shown(updated(summary, arm_summaries=arms))[:4])
+
+
+def test_the_answer_is_the_last_thing_on_the_screen() -> None:
+    summary = fixture.race()
+    assert " ".join(shown(summary)).endswith(summary.headline)

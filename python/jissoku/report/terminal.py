@@ -453,7 +453,8 @@ def _brief_table(summary: Summary) -> RenderableType:
     main = summary.main_load
     drawn = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     drawn.add_column("target", overflow="fold")
-    loads = shown_loads(summary)
+    measured = {point.load for known in summary.arm_summaries for point in known.points}
+    loads = [load for load in shown_loads(summary) if load in measured]
     searched = ["capacity"] if summary.run.objective else []
     for name in (*map(fmt.offered, loads), "\N{MICRO SIGN}s", "p99", *searched):
         drawn.add_column(name, justify="right", no_wrap=True)
