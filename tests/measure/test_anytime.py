@@ -353,3 +353,29 @@ def test_a_variant_is_measured_until_it_surely_does_not_pay(
     assert all("one" in trial.arms for trial in paired)
     closed = [trial for trial in listener.trials if trial.kind is TrialKind.CLOSED_LOOP]
     assert len(closed) == 0, "none of them pays"
+
+
+def test_every_variant_has_its_first_look_however_long_that_takes(
+    asks: Asks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inference, "cost_verdicts", lambda *_: {})
+    brief = updated(
+        PLAN,
+        closed_loop_blocks=0,
+        fixed_rate_blocks=0,
+        cross_check_blocks=0,
+        seconds=0.001,
+        window_ns=SECOND // 2,
+    )
+    config = updated(
+        asks({"one": "", "other": "", "third": ""}),
+        plan=brief,
+        loads=(MEDIUM,),
+        method=Method.PAIRED,
+        verb="tune",
+        aim=Verdict.LOWER,
+    )
+    listener = CollectingListener()
+    assert compare(config, listener)
+    for name in ("other", "third"):
+        assert len([trial for trial in listener.trials if name in trial.arms]) == FIRST_BLOCKS

@@ -224,7 +224,8 @@ def _complete(target: TuningTarget, config: CompareConfig, text: TuningResult) -
         for knob in target.knobs
     )
     open_decisions = {Decision.ACCEPTED, Decision.UNDECIDED}
-    names = ",".join(
+    # With blanks, so that a terminal wraps it where it still can be copied.
+    names = ", ".join(
         r.knob.name
         for r in results
         if r.decision in open_decisions and r.knob.name not in text.kept
