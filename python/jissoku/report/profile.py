@@ -3,7 +3,7 @@
 import base64
 import gzip
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -406,11 +406,9 @@ def _part(summary: ProfileSummary) -> dict[str, object]:
         "tables": [
             (
                 title,
-                Table(
-                    header=_named_first((*HEAD, name, place)),
-                    rows=tuple(
-                        _named_first(row_cells(row, summary.total_ns)) for row in rows if row.ns
-                    ),
+                _headed(
+                    _named_first((*HEAD, name, place)),
+                    (_named_first(row_cells(row, summary.total_ns)) for row in rows if row.ns),
                 ),
             )
             for title, name, place, rows in tables
@@ -418,6 +416,12 @@ def _part(summary: ProfileSummary) -> dict[str, object]:
         ]
         + [("Callees under callers", _tree_table(summary))] * bool(summary.tree),
     }
+
+
+def _headed(header: Line, rows: Iterable[Line]) -> Table:
+    """A table without columns that have no header."""
+    whole = Table(header=tuple(header), rows=tuple(rows))
+    return whole.without({index for index, name in enumerate(header) if not name})
 
 
 def _tree_table(summary: ProfileSummary) -> Table:
@@ -438,9 +442,9 @@ def _change(change: ProfileDifference) -> dict[str, object]:
         "tables": [
             (
                 title,
-                Table(
-                    header=_named_first((*head, name, place)),
-                    rows=tuple(_named_first(difference_cells(row)) for row in rows),
+                _headed(
+                    _named_first((*head, name, place)),
+                    (_named_first(difference_cells(row)) for row in rows),
                 ),
             )
             for title, name, place, rows in tables
