@@ -80,6 +80,7 @@ def test_the_arms_are_base_each_alone_all_and_all_but_each() -> None:
         ({"same_answers": False}, Decision.DIFFERENT),
         ({"alone": said(Verdict.FAILED)}, Decision.BROKEN),
         ({"alone": said(Verdict.INVALID)}, Decision.UNDECIDED),
+        ({"alone": said(Verdict.UNREACHED)}, Decision.UNDECIDED),
     ],
 )
 def test_a_knob_is_decided(changes: Mapping[str, object], decision: Decision) -> None:

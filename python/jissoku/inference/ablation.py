@@ -304,8 +304,13 @@ def _decision(one: KnobEvidence, before: float | None, after: float | None) -> t
     return _counter_objection(one, before, after) or _among_others(one)
 
 
-# A failure is the knob's fault and rejects it; invalid trials leave it undecided.
-_WITHOUT_FIGURE = {Verdict.FAILED: Decision.BROKEN, Verdict.INVALID: Decision.UNDECIDED}
+# A failure is the knob's fault and rejects it; invalid trials, and a rate that one of the two did
+# not reach, leave it undecided.
+_WITHOUT_FIGURE = {
+    Verdict.FAILED: Decision.BROKEN,
+    Verdict.INVALID: Decision.UNDECIDED,
+    Verdict.UNREACHED: Decision.UNDECIDED,
+}
 
 
 def _counter_objection(
