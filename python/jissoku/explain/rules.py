@@ -467,7 +467,7 @@ def memory_per_connection(observed: Observations) -> Finding | None:
 
 
 def accept_queue_overflow(observed: Observations) -> Finding | None:
-    """Checks the kernel's counter, which covers the whole machine."""
+    """Checks the counter of the target's listening sockets, or that of the whole machine."""
     count = observed.load.listen_overflows if observed.load is not None else None
     if not count:
         return None

@@ -15,7 +15,7 @@ from jissoku.measure.counting import REQUESTS
 from jissoku.measure.loadgen import LoadgenError, LoadSpec, run_load
 from jissoku.model import ArmMeasurement, CoreAssignment, MachineConditions, Workload
 from jissoku.model.updated import updated
-from jissoku.model.wording import plural
+from jissoku.model.wording import plural, times
 from jissoku.system.interruption import Interruption
 from jissoku.targets.launch import Launcher
 from jissoku.targets.prepare import PreparedTarget
@@ -197,9 +197,9 @@ def objection(measurement: ArmMeasurement, seen: MachineConditions, connections:
     failed = {kind: count for kind, count in measurement.errors.items() if count}
     if failed:
         return "errors: " + ", ".join(f"{count} {kind}" for kind, count in failed.items())
-    if seen.listen_overflows and connections > 1:
-        times = f"{seen.listen_overflows} {plural(seen.listen_overflows, 'time')}"
-        return f"a listen queue overflowed {times}"
+    turned_away = measurement.turned_away(seen)
+    if turned_away and connections > 1:
+        return f"its listen queue overflowed {times(turned_away)}"
     offered = (measurement.rate_rps_offered or 0) * measurement.duration_ns / SECOND
     if connections > 1 and measurement.requests < ANSWERED_MIN * offered:
         return f"{measurement.requests} of {offered:.0f} requests were answered in time"

@@ -143,7 +143,7 @@ def observe_load(spec: LoadSpec, cores: CoreAssignment, *, started: Started) -> 
         rate_rps_offered=measurement.rate_rps_offered,
         generator_busy_fraction=conditions.generator_busy_fraction,
         tcp_retransmits=conditions.tcp_retransmits,
-        listen_overflows=conditions.listen_overflows,
+        listen_overflows=measurement.turned_away(conditions),
         threads=processes.usage_between(before, processes.thread_usage(pids)),
         # Not between the two readings: the load generator starts after the first one, which takes
         # seconds when other processes use its core.

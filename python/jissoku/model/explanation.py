@@ -149,6 +149,8 @@ class LoadObservation(msgspec.Struct, frozen=True, kw_only=True):
         threads_ns: Time under load, with the warm-up before that window.
         cpu_user_fraction: None if too few ticks were counted.
         generator_cpu_cores: CPU time of all the load generator's threads, divided by the window.
+        listen_overflows: Connections that found the listen queue full, of the target's own sockets
+            or, where their counters are unknown, of the machine.
         kernel_cpu_ns: CPU time of the kernel's own threads in the window, for any process;
             None if no kernel thread is visible.
     """

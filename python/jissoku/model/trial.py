@@ -175,6 +175,10 @@ class ArmMeasurement(msgspec.Struct, frozen=True, kw_only=True):
         """Time in which this arm was under load: its own time slices, or the whole window."""
         return self.duration_ns if self.active_duration_ns is None else self.active_duration_ns
 
+    def turned_away(self, seen: "MachineConditions") -> int | None:
+        """Connections that found its listen queue full; those of the machine if unknown."""
+        return seen.listen_overflows if self.listen_drops is None else self.listen_drops
+
     @property
     def background_cpu_ns(self) -> int | None:
         """CPU time while other arms were under load; None outside of time-sliced trials."""
