@@ -41,14 +41,14 @@ def test_ctrl_c_ends_the_table_with_the_report_of_what_is_known(tmp_path: Path) 
     is_ended = False
     while output := read(terminal):
         screen.feed(decoder.decode(output))
-        if not is_ended and "costs are decided against the baseline" in screen.text:
+        if not is_ended and "relative to the baseline" in screen.text:
             assert screen.text.count("Now: ") == 1
             is_ended = os.write(terminal, CTRL_C) == 1
     _, status = os.waitpid(process, 0)
     os.close(terminal)
     assert os.waitstatus_to_exitcode(status) == ExitCode.INTERRUPTED
     assert "Now: " not in screen.text, "the table is gone"
-    assert "costs are decided" not in screen.text
+    assert "relative to the baseline" not in screen.text
     assert "The run ended early" in (tmp_path / "run" / "report.txt").read_text("utf-8")
     assert screen.text.count("Report: ") == 1
 

@@ -112,7 +112,7 @@ def test_what_is_undecided_says_what_would_decide() -> None:
         view.steps("values 4")
         (row,) = [line for line in view.screen.lines if line.startswith("other")]
         assert "~" in row or "<" in row
-        assert "costs are decided against the baseline" in view.screen.text
+        assert "relative to the baseline" in view.screen.text
 
 
 def test_sentences_and_warnings_appear_above_it_and_leave_it_whole() -> None:

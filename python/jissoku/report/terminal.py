@@ -17,6 +17,7 @@ from jissoku.model import (
     Comparison,
     Estimate,
     Load,
+    LoadPoint,
     Metric,
     Severity,
     Summary,
@@ -80,7 +81,8 @@ class LiveTable:
 
     @property
     def state(self) -> str:
-        return f"{self.decided} of {self.asked} costs are decided against the baseline."
+        costs = f"{self.asked} {plural(self.asked, 'cost')} relative to the baseline"
+        return f"{self.decided} of {costs} {plural(self.decided, 'is', 'are')} decided."
 
 
 def live_table(summary: Summary) -> LiveTable:
@@ -455,19 +457,34 @@ def _brief_table(summary: Summary) -> RenderableType:
     drawn.add_column("target", overflow="fold")
     measured = {point.load for known in summary.arm_summaries for point in known.points}
     loads = [load for load in shown_loads(summary) if load in measured]
-    searched = ["capacity"] if summary.run.objective else []
-    for name in (*map(fmt.offered, loads), "\N{MICRO SIGN}s", "p99", *searched):
+    has_p99, has_capacity = _has_p99(summary), _has_capacity(summary)
+    further = ["p99"] * has_p99 + ["capacity"] * has_capacity
+    for name in (*map(fmt.offered, loads), "\N{MICRO SIGN}s", *further):
         drawn.add_column(name, justify="right", no_wrap=True)
     for known in summary.arm_summaries:
         point = known.at(main)
         cells = [known.arm.name, *(_brief_cost(summary, known, load) for load in loads)]
         cost = point.cost_ns if point else None
         cells.append(_brief_time(cost.value) if cost else fmt.NOTHING)
-        cells.append(tables.percentile(point, "p99") if point else fmt.NOTHING)
-        if summary.run.objective:
+        if has_p99:
+            cells.append(_brief_p99(point))
+        if has_capacity:
             cells.append(_capacity(known))
         drawn.add_row(*map(Text, cells))
     return drawn
+
+
+def _brief_p99(point: LoadPoint | None) -> str:
+    return tables.percentile(point, "p99") if point else fmt.NOTHING
+
+
+def _has_p99(summary: Summary) -> bool:
+    points = (known.at(summary.main_load) for known in summary.arm_summaries)
+    return any(_brief_p99(point) != fmt.NOTHING for point in points)
+
+
+def _has_capacity(summary: Summary) -> bool:
+    return any(_capacity(known) != fmt.NOTHING for known in summary.arm_summaries)
 
 
 def _brief_time(ns: float) -> str:
@@ -494,10 +511,15 @@ def _legend(summary: Summary) -> str:
     at = "" if summary.main_load is None else f" at {fmt.offered(summary.main_load)}"
     text = (
         f"CPU per request at each rate: rank, and multiple of {summary.run.baseline} with its"
-        f" 95 % interval; \N{MICRO SIGN}s and p99{at}{_p99_requests(summary)}."
+        f" 95 % interval; \N{MICRO SIGN}s{' and p99' if _has_p99(summary) else ''}{at}"
+        f"{_p99_requests(summary)}."
     )
-    if summary.run.objective:
+    if not _has_p99(summary):
+        text += " No p99: too few responses."
+    if _has_capacity(summary):
         text += f" Capacity: rank, and requests/s with {summary.run.objective}."
+    elif summary.run.objective:
+        text += " No capacity: no search of it counts."
     return text
 
 
