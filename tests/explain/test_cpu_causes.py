@@ -7,13 +7,15 @@ from typing import Any
 import pytest
 
 from jissoku.explain import findings
-from jissoku.explain.causes import CPU_CAUSES
+from jissoku.explain.causes import CPU_CAUSES, format_saving
 from jissoku.inference.profile import user_functions
 from jissoku.model.explanation import Explanation, Observations, ProcessInfo
 from jissoku.model.profile import Frame
+from jissoku.model.profile_observation import ProfileObservation
 from jissoku.model.updated import updated
 from jissoku.report.explanation import explanation_to_json, explanation_to_text
 from tests.explain import factories
+from tests.profiles.factories import samples as sampled
 
 DEFLATE = Frame(function="deflate", library="libz.so.1.3")
 MALLOC = Frame(function="malloc", library="libc.so.6")
@@ -169,6 +171,29 @@ def test_the_functions_of_user_space_are_part_of_every_explanation() -> None:
     assert text.index("burn_here (server)") < text.index("parse (libparse.so.1)")
     assert "25.0%" in text
     assert "burn_here" in explanation_to_json(explanation)
+
+
+@pytest.mark.parametrize(
+    ("samples", "said"),
+    [
+        (5_000, "no function of the target takes 1% of the CPU time or more (5,000 samples)"),
+        (40, "no function of the target takes 25% of the CPU time or more (40 samples)"),
+        (8, "8 samples are too few to name a function; `jissoku profile` takes more"),
+    ],
+)
+def test_too_few_samples_say_less_of_functions(samples: int, said: str) -> None:
+    entry = Frame(function="do_syscall_64", library="[kernel]")
+    few = sampled((samples, (entry,)), frames=(entry,))
+    profile = ProfileObservation(requests=1_000, cpu_ns=samples * 1_000_000, samples=few)
+    seen = updated(factories.QUIET, profile=profile)
+    explanation = Explanation(target="t", version="1", path="/", observations=seen, findings=())
+    assert f"User space: {said}." in explanation_to_text(explanation)
+
+
+@pytest.mark.parametrize(("cpu_ns", "said"), [(40e3, "at most 20.0"), (10e3, "up to all of the")])
+def test_no_more_is_saved_than_a_request_costs(cpu_ns: float, said: str) -> None:
+    load = factories.load(cpu_ns=round(cpu_ns * 1_000), requests=1_000)
+    assert format_saving(load, 20e3).startswith(said)
 
 
 def observed(stored: dict[str, Any]) -> Observations:

@@ -124,7 +124,9 @@ def format_saving(observed: Observations, ns: float) -> str:
         return "not priced on this machine"
     if not cost:
         return f"at most {format_time(ns)} of CPU time per request"
-    return f"at most {format_time(ns)} of {format_part(cost, min(1, ns / cost))}"
+    if ns >= cost:
+        return f"up to all of the {format_time(cost)} of CPU time per request"
+    return f"at most {format_time(ns)} of {format_part(cost, ns / cost)}"
 
 
 def format_part(cost_ns: float, share: float) -> str:

@@ -15,6 +15,7 @@ from jissoku.model.explanation import (
     SyscallObservation,
     WireObservation,
 )
+from jissoku.model.profile import SAMPLES_MIN
 from jissoku.model.updated import updated
 from jissoku.model.wording import join_names, micro_text, plural, verdict_text
 from jissoku.report.format import NOTHING, clean, ratio, sanitized, significant, to_json
@@ -97,10 +98,16 @@ def _functions(explanation: Explanation) -> Iterator[str]:
         return
     total_ns = profile.cpu_ns_per_request
     shown = [row for row in explanation.functions if row.ns >= SHARE_MIN * total_ns]
-    if not shown:
-        yield "User space: no function of the target takes 1 % of the CPU time or more."
-        return
     count = _count(profile.samples.samples, "sample")
+    if not shown:
+        # A function with a smaller share may have too few samples to be listed.
+        least = max(SHARE_MIN, SAMPLES_MIN / max(1, profile.samples.samples))
+        if least < 1:
+            says = f"no function of the target takes {least:.0%} of the CPU time or more ({count})"
+        else:
+            says = f"{count} are too few to name a function; `jissoku profile` takes more"
+        yield f"User space: {says}."
+        return
     yield f"User space, functions by share of the CPU time ({count}; more: jissoku profile):"
     for row in shown[:FUNCTIONS_MAX]:
         low, high = row.ns_low / total_ns, row.ns_high / total_ns
