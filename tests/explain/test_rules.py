@@ -33,6 +33,7 @@ CASES: list[tuple[str, Observations]] = [
     ("open-per-request", factories.calls(opened={"/srv/index.html": factories.REQUESTS})),
     ("stat-per-request", factories.calls(path_queries={"/srv/index.html": factories.REQUESTS})),
     ("access-log", factories.calls(logged={"/var/log/access.log": factories.REQUESTS})),
+    ("verbose-log", factories.calls(logged={"/var/log/error.log": 300 * factories.REQUESTS})),
     ("avoidable-syscalls", factories.calls({"getpeername": factories.REQUESTS})),
     ("avoidable-syscalls", factories.calls(eagain={"recvfrom": factories.REQUESTS})),
     ("thundering-herd", factories.calls(spurious_wakeups=20)),

@@ -33,6 +33,9 @@ PER_REQUEST_MIN = 0.5
 TRIPS_MIN = 5
 ADDRESSES_SHOWN = 3
 
+# An access log has a line or two for each request.
+LOG_LINES_MAX = 5
+
 # Files that the C library reads for each lookup of a name, which are reported there.
 OF_LOOKUPS = frozenset(
     f"/etc/{name}" for name in ("gai.conf", "host.conf", "hosts", "nsswitch.conf", "resolv.conf")
@@ -337,7 +340,17 @@ open_per_request = _path_rule(
 stat_per_request = _path_rule(
     "stat-per-request", lambda calls: calls.path_queries, "newfstatat", "lookups"
 )
-access_log = _path_rule("access-log", lambda calls: calls.logged, "write", "writes to files")
+access_log = _path_rule(
+    "access-log", lambda calls: _log_files(calls, are_verbose=False), "write", "writes to files"
+)
+verbose_log = _path_rule(
+    "verbose-log", lambda calls: _log_files(calls, are_verbose=True), "write", "writes to files"
+)
+
+
+def _log_files(syscalls: SyscallObservation, *, are_verbose: bool) -> dict[str, int]:
+    most = LOG_LINES_MAX * syscalls.requests
+    return {path: n for path, n in syscalls.logged.items() if (n > most) is are_verbose}
 
 
 def linear_timers(observed: Observations) -> Finding | None:
@@ -538,6 +551,7 @@ RULES: tuple[Rule, ...] = (
     open_per_request,
     stat_per_request,
     access_log,
+    verbose_log,
     linear_timers,
     coarse_timers,
     split_answer,
