@@ -32,11 +32,16 @@ MS = 1_000_000
 
 
 def sliced(
-    *, requests: int = 320, active_ms: float = 800, p50_ms: float = 1.0, **changes: Any
+    *,
+    requests: int = 320,
+    active_ms: float = 800,
+    p50_ms: float = 1.0,
+    p999_ms: float = 1.0,
+    **changes: Any,
 ) -> ArmMeasurement:
     """Of eight slices of 100 ms, with 40 requests each."""
     known = factories.arm_measurement("a")
-    latency = updated(known.latency_ns, p50=round(p50_ms * MS))
+    latency = updated(known.latency_ns, p50=round(p50_ms * MS), p999=round(p999_ms * MS))
     return updated(
         known,
         requests=requests,
@@ -64,8 +69,16 @@ def trial(one: ArmMeasurement, kind: TrialKind = TrialKind.TIME_SLICED) -> Trial
         (sliced(active_ms=1_600, p50_ms=50, warmup_rps=1_300.0), False),
         (sliced(active_ms=1_600, p50_ms=50, warmup_rps=420.0), True),
         (sliced(active_ms=1_600, p50_ms=50), True),
+        # One server of many behind a gateway takes 25 ms.
+        (sliced(active_ms=1_000, p50_ms=2, p999_ms=26), False),
+        (sliced(active_ms=1_000, p50_ms=12, p999_ms=26), True),
+        (sliced(active_ms=1_000, p50_ms=2, p999_ms=10), True),
+        (sliced(active_ms=1_200, p50_ms=2, p999_ms=60), True),
     ],
-    ids=["in time", "too slow", "a long answer", "uneven answers", "no headroom", "unknown"],
+    ids=[
+        *("in time", "too slow", "a long answer", "uneven answers", "no headroom", "unknown"),
+        *("a tail", "a queue", "not so late", "most is missing"),
+    ],
 )
 def test_a_slice_that_waits_for_its_last_answer_is_not_behind(
     one: ArmMeasurement, *, expected: bool

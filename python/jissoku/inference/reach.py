@@ -25,6 +25,12 @@ EDGES = 2
 # reaches it.
 HEADROOM = 0.9
 
+# So does one that answers most requests at once and a few of them late: each slice waits for those.
+# Of one that is too slow the queue grows to the end of a slice, and half of the requests wait for
+# about half of what is missing from it.
+TAIL_MIN = 0.75
+AT_ONCE_MAX = 0.25
+
 # Of an arm and a rate that it did not reach: the part of the requests that it answered.
 Unreached = Mapping[tuple[str, int], float]
 
@@ -50,7 +56,7 @@ def is_behind(trial: Trial, measurement: ArmMeasurement) -> bool:
     waited_ns = min(slices * measurement.latency_ns.p50, measurement.active_ns // 2)
     asked = offered * (measurement.active_ns - waited_ns) / 1e9
     is_less = measurement.requests < min(ACHIEVED_MIN * asked, asked - EDGES)
-    return is_less and not _has_headroom(trial, measurement)
+    return is_less and not (_has_headroom(trial, measurement) or _has_tail(trial, measurement))
 
 
 def _has_headroom(trial: Trial, measurement: ArmMeasurement) -> bool:
@@ -58,6 +64,17 @@ def _has_headroom(trial: Trial, measurement: ArmMeasurement) -> bool:
     if trial.kind is not TrialKind.TIME_SLICED or fastest is None or offered is None:
         return False
     return offered <= HEADROOM * fastest
+
+
+def _has_tail(trial: Trial, measurement: ArmMeasurement) -> bool:
+    """Whether the answers that slices waited for are few, and took as long as is missing."""
+    part, slices = answered(measurement), len(measurement.slice_cpu_ns)
+    if trial.kind is not TrialKind.TIME_SLICED or part is None or not slices:
+        return False
+    missing_ns = (1 - part) * measurement.active_ns / slices
+    latency = measurement.latency_ns
+    is_late = missing_ns <= latency.p999
+    return part >= TAIL_MIN and is_late and latency.p50 <= AT_ONCE_MAX * missing_ns
 
 
 def unreached(trials: Sequence[Trial]) -> Unreached:

@@ -117,15 +117,17 @@ class _Pilot:
         self._status = send_request(self._running.address, self._workload).status
         single_ns = time.monotonic_ns() - began
         asked = connections = self._workload.connections
-        first = ""
+        first, window_ns = "", min(WINDOW_NS_MAX, max(WINDOW_NS, 4 * single_ns))
         while True:
-            window_ns = min(WINDOW_NS_MAX, max(WINDOW_NS, 4 * single_ns))
             measurement, why = self._tried(connections, window_ns)
             if measurement is not None and not why:
                 rate = measurement.requests / measurement.duration_ns * SECOND
                 _, why = self._tried(connections, window_ns, max(1, round(PACED_PART * rate)))
             if not why:
                 break
+            if connections == 1 and measurement is None and window_ns < WINDOW_NS_MAX:
+                window_ns = WINDOW_NS_MAX  # A busy machine may take the core for a short one.
+                continue
             if connections == 1:
                 raise TargetError(
                     f"{self._running.name} cannot be measured: {why}",
