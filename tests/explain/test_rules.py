@@ -63,9 +63,12 @@ CASES: list[tuple[str, Observations]] = [
     ("blocked-event-loop", factories.waits(factories.thread_waits({"clock_nanosleep": 90}))),
     (
         "interpreter-lock",
-        factories.load(
-            threads=(factories.thread(0, 900_000_000), factories.thread(1, 900_000_000)),
-            processes=(ProcessInfo(pid=1, executable="/usr/bin/python3.12"),),
+        updated(
+            factories.load(
+                threads=(factories.thread(0, 900_000_000), factories.thread(1, 900_000_000)),
+                processes=(ProcessInfo(pid=1, executable="/usr/bin/python3.12"),),
+            ),
+            profile=factories.function("take_gil").profile,
         ),
     ),
     (
@@ -165,6 +168,19 @@ def test_a_busy_machine_delays_most_answers_and_is_no_wait_of_the_server() -> No
 )
 def test_threads_may_rest_and_workers_may_wait(places: dict[str, int], rest: str) -> None:
     assert findings(factories.waits(factories.thread_waits(places, rest))) == ()
+
+
+THREADS = (factories.thread(0, 900_000_000), factories.thread(1, 900_000_000))
+
+
+@pytest.mark.parametrize(("user", "is_named"), [(0.7, True), (0.1, False), (None, False)])
+def test_native_threads_of_an_interpreters_process_share_no_lock(
+    user: float | None, *, is_named: bool
+) -> None:
+    """Two workers written in Rust use half a core each at some rate, most of it in the kernel."""
+    program = ProcessInfo(pid=1, executable="/usr/bin/python3.12")
+    seen = factories.load(threads=THREADS, processes=(program,), cpu_user_fraction=user)
+    assert ("interpreter-lock" in {one.name for one in findings(seen)}) is is_named
 
 
 def test_a_loop_of_an_interpreter_that_is_idle_waits_for_no_lock() -> None:

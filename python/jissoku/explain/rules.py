@@ -290,9 +290,16 @@ def interpreter_bound(observed: Observations) -> Finding | None:
 
 
 def interpreter_lock(observed: Observations) -> Finding | None:
-    """Looks for threads of one interpreter that use about one core in total."""
+    """Looks for threads of one interpreter that use about one core in total.
+
+    Native threads of such a process, as of a server written in Rust, use about one core at some
+    rates, too: most of the time has to be outside the kernel, or spent on the lock.
+    """
     load, profile = observed.load, observed.profile
     if load is None or load.cores < 2:
+        return None
+    lock = profile.share(WORK["lock-of-an-interpreter"].matches).share if profile else 0.0
+    if (load.cpu_user_fraction or 0.0) < USER_MIN and lock < LOCK_SHARE_MIN:
         return None
     least, most = (part * load.threads_ns for part in ONE_CORE)
     for program in load.processes:
@@ -302,7 +309,6 @@ def interpreter_lock(observed: Observations) -> Finding | None:
         if LOCKED.fullmatch(name) and workers > 1 and least <= sum(times) <= most:
             used = sum(times) / load.threads_ns
             evidence = [f"{workers} threads of {name} use {used:.2f} cores of {load.cores}"]
-            lock = profile.share(WORK["lock-of-an-interpreter"].matches).share if profile else 0.0
             if lock >= LOCK_SHARE_MIN:
                 evidence.append(f"{lock:.0%} of the CPU time passes the lock on")
             return finding("interpreter-lock", *evidence, factor=load.cores)
