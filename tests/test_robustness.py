@@ -44,7 +44,7 @@ class Campaign:
         read, write = os.pipe()
         command = [*wrapper, *COMPARE, "--out", str(folder), *options]
         self.process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=write
+            command, stdin=subprocess.DEVNULL, stdout=write, stderr=write
         )
         os.close(write)
         self._read = read
@@ -255,7 +255,7 @@ def is_reported(campaign: Campaign, cause: str) -> None:
     assert code == 1, said
     assert "Traceback" not in said
     assert f"cannot be written to {campaign.folder}: {cause}" in said
-    assert "The run is not finished" in said or "The run ended early" in said
+    assert "is not a finished run: its records could not be written" in said
     assert campaign.left() == {}
     _, trials = records.read(campaign.folder)
     assert len(trials) >= 1
