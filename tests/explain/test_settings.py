@@ -5,7 +5,6 @@ import pytest
 from jissoku.explain import findings
 from jissoku.explain.causes import CAUSES
 from jissoku.explain.settings import (
-    NO_KNOB,
     OTHERWISE,
     SERVERS,
     SETTINGS,
@@ -15,6 +14,9 @@ from jissoku.explain.settings import (
 from jissoku.model.explanation import FindingScope, ProcessInfo
 from jissoku.targets import catalogue
 from tests.explain import factories
+
+# How a cell of the table begins that has no setting; a reason follows.
+NO_KNOB = "no knob here: "
 
 OF_SERVERS = [name for name, cause in CAUSES.items() if cause.scope is FindingScope.SERVER]
 

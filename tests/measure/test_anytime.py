@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from jissoku import inference, records
-from jissoku.design.sampling_plan import SECOND
+from jissoku.design.sampling_plan import SECOND, SamplingPlan
 from jissoku.design.schedule import PlannedStart
 from jissoku.inference.blocks import Neighbours
 from jissoku.measure import compare as measuring
@@ -44,6 +44,18 @@ pytestmark = pytest.mark.slow
 def config(asks: Asks) -> CompareConfig:
     found = asks({"one": "", "other": ""})
     return updated(found, plan=PLAN, loads=(LIGHT, MEDIUM, HEAVY))
+
+
+def tuning_config(asks: Asks, plan: SamplingPlan) -> CompareConfig:
+    """Two variants, each compared with the baseline `one`, as `tune` does."""
+    return updated(
+        asks({"one": "", "other": "", "third": ""}),
+        plan=plan,
+        loads=(MEDIUM,),
+        method=Method.PAIRED,
+        verb="tune",
+        aim=Verdict.LOWER,
+    )
 
 
 def answers(
@@ -337,14 +349,7 @@ def test_a_variant_is_measured_until_it_surely_does_not_pay(
     monkeypatch.setattr(inference, "cost_verdicts", verdicts)
     monkeypatch.setattr(inference, "neighbours", lambda _: Neighbours())
     brief = updated(PLAN, closed_loop_blocks=3, fixed_rate_blocks=0, cross_check_blocks=0)
-    config = updated(
-        asks({"one": "", "other": "", "third": ""}),
-        plan=brief,
-        loads=(MEDIUM,),
-        method=Method.PAIRED,
-        verb="tune",
-        aim=Verdict.LOWER,
-    )
+    config = tuning_config(asks, brief)
     listener = CollectingListener()
     assert compare(config, listener)
     paired = [trial for trial in listener.trials if trial.kind is TrialKind.PAIRED]
@@ -367,14 +372,7 @@ def test_every_variant_has_its_first_look_however_long_that_takes(
         seconds=0.001,
         window_ns=SECOND // 2,
     )
-    config = updated(
-        asks({"one": "", "other": "", "third": ""}),
-        plan=brief,
-        loads=(MEDIUM,),
-        method=Method.PAIRED,
-        verb="tune",
-        aim=Verdict.LOWER,
-    )
+    config = tuning_config(asks, brief)
     listener = CollectingListener()
     assert compare(config, listener)
     for name in ("other", "third"):

@@ -14,6 +14,7 @@ from jissoku.explain.causes import CAUSES
 from jissoku.model import Mode
 from jissoku.model.updated import updated
 from jissoku.targets import catalogue
+from tests.tune.site import write_site
 
 SLOW = """worker_processes 1;
 events {{
@@ -30,14 +31,6 @@ http {{
 """
 
 
-def configuration(folder: Path) -> Path:
-    (folder / "www").mkdir()
-    (folder / "www" / "a.txt").write_text("Hello, World!")
-    path = folder / "nginx.conf"
-    path.write_text(SLOW.format(folder=folder))
-    return path
-
-
 @pytest.mark.race
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
@@ -45,7 +38,7 @@ def configuration(folder: Path) -> Path:
 def test_a_slow_nginx_is_explained_and_its_remedies_are_tried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = configuration(tmp_path)
+    path = write_site(tmp_path, SLOW)
     before = path.read_bytes()
     # Shape needs no precision: the fewest blocks that a verdict may rest on, and short windows.
     brief = updated(

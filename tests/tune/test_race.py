@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tune.site import write_site
+
 pytestmark = [
     pytest.mark.race,
     pytest.mark.timeout(300),
@@ -25,10 +27,7 @@ http {{
 
 
 def test_a_configuration_of_somebodys_own_is_tuned(tmp_path: Path) -> None:
-    (tmp_path / "www").mkdir()
-    (tmp_path / "www" / "a.txt").write_text("Hello, World!")
-    path = tmp_path / "nginx.conf"
-    path.write_text(CONFIGURATION.format(folder=tmp_path))
+    path = write_site(tmp_path, CONFIGURATION)
     before = path.read_bytes()
     words = ["--config", str(path), "--path", "/a.txt", "--knobs", "open_file_cache"]
     words += ["-c", "4", "-R", "400", "--json", "--out", str(tmp_path / "out")]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from jissoku.system.measurement_lock import PATH_VARIABLE
+from tests.tune.site import write_site
 
 pytestmark = [
     pytest.mark.slow,
@@ -30,10 +31,7 @@ http {{
 
 
 def command(folder: Path, setting: str, *words: str) -> list[str]:
-    (folder / "www").mkdir()
-    (folder / "www" / "a.txt").write_text("Hello, World!")
-    path = folder / "nginx.conf"
-    path.write_text(CONFIGURATION.format(folder=folder, setting=setting))
+    path = write_site(folder, CONFIGURATION, setting=setting)
     asked = ["tune", "nginx", "--config", str(path), "--path", "/a.txt", *words]
     return [sys.executable, "-m", "jissoku", *asked, "--out", str(folder / "out")]
 
@@ -58,7 +56,7 @@ def test_a_gain_of_many_times_is_proven_at_a_load_that_both_reach(tmp_path: Path
     assert result["alone"]["ratio"]["value"] < 0.9
     if found["proven"]:
         assert (found["kept"], found["confirm"]) == (["keepalive_requests"], "")
-    else:  # Other programs ran beside it.
+    else:  # With other programs on the cores the interval may be too wide.
         assert "--knobs keepalive_requests" in found["confirm"]
     assert (result["before"], result["after"]) == (1.0, pytest.approx(0.01))
 

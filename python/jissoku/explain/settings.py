@@ -10,7 +10,6 @@ import msgspec
 
 from jissoku.model.explanation import ProcessInfo
 
-NO_KNOB = "no knob here: "
 OTHERWISE = "otherwise"
 
 # The program may follow an interpreter and its flags, as in `python3 -X dev -m gunicorn`.
