@@ -34,7 +34,7 @@ from jissoku.model import (
 from jissoku.model.updated import updated
 from jissoku.model.wording import plural
 from jissoku.system import background, processes
-from jissoku.system.listen_queue import ListenQueue, listen_queue
+from jissoku.system.listen_queue import ListenQueue, listen_queues
 from jissoku.system.measurement_lock import load_window
 
 # The schema of the output of `jissoku load --json`.
@@ -194,9 +194,10 @@ def run_load(
 
 
 def _queues(spec: LoadSpec) -> list[ListenQueue | None]:
-    """The listen queue of each arm's port."""
+    """The listen queue of each arm's port; None over a Unix socket, and of another machine."""
+    found = listen_queues()
     ports = (urlsplit(url).port for url in spec.urls)
-    return [None if port is None else listen_queue(port) for port in ports]
+    return [None if port is None else found.get(port) for port in ports]
 
 
 def _with_queues(

@@ -35,15 +35,16 @@ class ListenQueue:
     drops: int
 
 
-def listen_queue(port: int) -> ListenQueue | None:
-    """The queue of a TCP port of this machine; None if nothing listens there."""
+def listen_queues() -> dict[int, ListenQueue]:
+    """The queues of all TCP ports of this machine that are listened on; none if unknown."""
+    found: dict[int, ListenQueue] = {}
     try:
-        found = [one for family in _FAMILIES for one in _queues(family) if one[0] == port]
+        for port, limit, drops in (one for family in _FAMILIES for one in _queues(family)):
+            known = found.get(port, ListenQueue(limit, 0))
+            found[port] = ListenQueue(min(known.limit, limit), known.drops + drops)
     except OSError:
-        return None
-    if not found:
-        return None
-    return ListenQueue(min(limit for _, limit, _ in found), sum(drops for *_, drops in found))
+        return {}
+    return found
 
 
 _FAMILIES = (socket.AF_INET, socket.AF_INET6)
