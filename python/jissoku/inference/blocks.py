@@ -331,9 +331,7 @@ class RatioSamples:
     @property
     def p_value(self) -> float:
         """Two-sided, of equal costs, at all looks so far."""
-        return self.looks.p_value(
-            self.looks.used(tuple(self.logs[one] for one in sorted(self.logs)))
-        )
+        return self.looks.p_value(self.looks.used(self.logs))
 
 
 def select_ratio_source(readings: ValidTrials, arm: str, against: str) -> RatioSamples:
@@ -484,8 +482,9 @@ class ComparisonInput:
         if len(kept) < looks.first:
             return found
         alone = updated(found, logs=kept, others=whole.logs, is_calm=True)
-        gives_way = has_both and alone.p_value > max(ALPHA / self.comparisons, found.p_value)
-        return found if gives_way else alone
+        if not has_both or (p_value := alone.p_value) <= ALPHA / self.comparisons:
+            return alone
+        return found if found.p_value < p_value else alone
 
     @property
     def comparisons(self) -> int:

@@ -314,7 +314,7 @@ def decide(
     `blank` has the minimum effect; by the resolution all logarithms may be off in one direction;
     one more block takes `block_s` seconds.
     """
-    values = looks.used(tuple(logs[block] for block in sorted(logs)))
+    values = looks.used(logs)
     rule = Rule(minimum_effect=blank.minimum_effect, looks=looks, resolution=resolution)
     judgement = judge(values, rule)
     known = updated(

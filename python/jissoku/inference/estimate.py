@@ -6,7 +6,7 @@ of it. There is no bootstrap: below twenty blocks its intervals are too narrow.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -372,9 +372,10 @@ class Looks:
     def first(self) -> int:
         return FIRST_LOOK if self.horizon else VERDICT_BLOCKS_MIN
 
-    def used(self, logs: tuple[float, ...]) -> tuple[float, ...]:
-        """The blocks that have a part of the error to spend."""
-        return logs[: self.horizon] if self.horizon else logs
+    def used(self, logs: Mapping[int, float]) -> tuple[float, ...]:
+        """The values of the blocks that have a part of the error to spend, in their order."""
+        values = tuple(logs[block] for block in sorted(logs))
+        return values[: self.horizon] if self.horizon else values
 
     def interval(
         self, mean: float, spread: float, blocks: int, confidence: float = 0.95

@@ -20,12 +20,13 @@ from jissoku.inference import ablation
 from jissoku.inference.bounds import bound_results, bounded_arms
 from jissoku.inference.checks import trial_checks
 from jissoku.inference.compare import Question
+from jissoku.inference.decision import WITHOUT_FORECAST
 from jissoku.inference.limits import server_limits
 from jissoku.measure.comparison import CompareConfig, run_header
 from jissoku.measure.comparison_run import ComparisonRun, Groups, named
 from jissoku.measure.progress import ProgressListener, RecordedProgress
 from jissoku.measure.trial import Servers, TrialRunner
-from jissoku.model import Comparison, Condition, Load, LoadLevel, Method, Metric, TrialKind, Verdict
+from jissoku.model import Comparison, Condition, Load, LoadLevel, Method, Metric, TrialKind
 from jissoku.model.summary import BoundStatus
 from jissoku.model.updated import updated
 from jissoku.model.wording import plural
@@ -50,10 +51,6 @@ FURTHER_LOAD = 0.6
 
 # The first start of all arms is given up after this many failures, and each arm is started alone.
 FIRST_STARTS_MAX = 4
-
-# No number of blocks decides these.
-WITHOUT_ANSWER = {Verdict.FAILED, Verdict.INVALID, Verdict.DISPUTED, Verdict.UNREACHED}
-
 
 # The trials that costs are compared by; without common trials those of each arm in the closed loop.
 COST_KINDS = {
@@ -287,7 +284,7 @@ class AnytimeRun(ComparisonRun):
             return False
         aim = self.config.aim
         is_settled = found.is_decided if aim is None else ablation.is_settled(found, aim)
-        return is_settled or found.verdict in WITHOUT_ANSWER
+        return is_settled or found.verdict in WITHOUT_FORECAST
 
     def _is_hopeless(self, found: Comparison | None) -> bool:
         """Whether a limited time is better spent on others: the blocks of the run are too few."""

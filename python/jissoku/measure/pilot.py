@@ -10,6 +10,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 
+from jissoku.design.sampling_plan import SECOND, WINDOW_NS_MAX
 from jissoku.errors import TargetError
 from jissoku.measure.counting import REQUESTS
 from jissoku.measure.loadgen import LoadgenError, LoadSpec, run_load
@@ -21,8 +22,6 @@ from jissoku.targets.launch import Launcher
 from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.process import RunningTarget
 from jissoku.targets.response import send_request
-
-SECOND = 1_000_000_000
 
 # How long the median request may wait for those before it: with more, a window is mostly queueing.
 WAIT_MAX_NS = SECOND // 4
@@ -37,7 +36,6 @@ FEWER = 4
 
 WARMUP_NS = SECOND // 10
 WINDOW_NS = 3 * SECOND // 10
-WINDOW_NS_MAX = 4 * SECOND
 
 # Beyond warm-up and window: a load that hangs is ended, so that the pilot stays below 20 s.
 GRACE_S = 3

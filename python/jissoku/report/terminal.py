@@ -146,8 +146,7 @@ def _live_cost(summary: Summary, known: ArmSummary, load: Load) -> LiveCell:
 
 
 def _p99(summary: Summary, known: ArmSummary) -> LiveCell:
-    point = known.at(summary.main_load)
-    value = tables.percentile(point, "p99") if point else fmt.NOTHING
+    value = _brief_p99(known.at(summary.main_load))
     if value == fmt.NOTHING:
         return LiveCell()
     found = tables.against_baseline(summary, known.arm.name, Metric.P99, summary.main_load)
