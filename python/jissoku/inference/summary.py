@@ -116,10 +116,10 @@ def of_unfinished(summary: Summary, reason: str) -> Summary:
 
 
 def _without_unmeasured(summary: Summary) -> Summary:
-    """Without what the end of the run alone says.
+    """Removes what only shows that the run ended early.
 
-    That is of arms whose turn had not come, and of loads at which others were measured in fewer
-    than two blocks.
+    These are warnings about arms that were not started yet, and statements that an arm does not
+    reach a load at which no arm has two blocks.
     """
     seen = {
         point.load

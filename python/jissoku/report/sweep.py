@@ -284,7 +284,7 @@ def _drawn(numbers: Table, width: int) -> RenderableType:
 
 
 def _ends(numbers: Table) -> list[int]:
-    """How wide the table is up to the end of each column, which has two spaces beside it."""
+    """For each column, the width of the table up to its end; two spaces separate columns."""
     columns = zip(numbers.header, *numbers.rows, strict=True)
     widths = [cell_len(TEXT) if one[0] == TEXT else max(map(cell_len, one)) for one in columns]
     return list(accumulate(width + 2 for width in widths))

@@ -242,7 +242,7 @@ RECEIVES = frozenset(["recvfrom", "recvmsg", "read", "readv", "recv"])
 SYNCS = frozenset(["fsync", "fdatasync", "sync_file_range", "msync"])
 
 # SQLite takes a shared lock for each transaction: on bytes of the database, after one on the
-# pending byte, or on the shared memory beside it (sqlite.org/lockingv3.html, walformat.html).
+# pending byte, or on the database's shared-memory file (sqlite.org/lockingv3.html, walformat.html).
 PENDING_BYTE = "l_start=1073741824"
 BESIDE_DATABASE = re.compile(r"-(shm|wal|journal)$")
 

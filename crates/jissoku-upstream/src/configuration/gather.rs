@@ -1,4 +1,4 @@
-//! `gather` of a route, and the keys beside it.
+//! Reads `gather` of a route, and the keys of the same route that only `gather` has.
 
 use std::ops::Range;
 
