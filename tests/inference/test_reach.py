@@ -109,6 +109,15 @@ def test_a_window_that_a_program_shortened_is_no_sign_of_a_slow_server() -> None
     assert unreached([alone(0.95), alone(0.96)]) == {("a", RATE): pytest.approx(0.96)}
 
 
+def test_one_disturbed_window_does_not_contradict_several_trials() -> None:
+    one = updated(sliced(), active_duration_ns=None, duration_ns=round(800 / 0.6 * MS))
+    disturbed = trial(one, TrialKind.FIXED_RATE)
+    in_time = trial(sliced())
+    assert unreached([in_time, in_time, disturbed]) == {}
+    assert ("a", RATE) in unreached([in_time, in_time, disturbed, disturbed])
+    assert ("a", RATE) in unreached([in_time, disturbed])
+
+
 def test_the_edges_of_a_short_window_are_no_sign_of_it_either() -> None:
     one = updated(sliced(), requests=29, rate_rps_offered=300.0, active_duration_ns=None)
     alone = factories.trial(

@@ -14,7 +14,7 @@ from jissoku.model.updated import updated
 # The least part of the offered requests that is answered at a rate that is reached.
 ACHIEVED_MIN = 0.99
 
-# Below this a single trial is enough: no disturbance of a window takes so much from it.
+# Below this a single trial is enough, if there is no other: a window is rarely disturbed that much.
 CLEARLY_LESS = 0.9
 
 # Requests at the edges of a window that may count or not.
@@ -97,10 +97,16 @@ def unreached(trials: Sequence[Trial]) -> Unreached:
                 parts[one.arm, rate][trial.kind].append(reached)
     found = {}
     for key, kinds in parts.items():
-        typical = min(statistics.median_high(each) for each in kinds.values())
-        is_sure = typical < CLEARLY_LESS or max(map(len, kinds.values())) > 1
-        if typical < ACHIEVED_MIN and is_sure:
-            found[key] = typical
+        most = max(map(len, kinds.values()))
+        # A window of a single trial may be disturbed, and does not contradict several of a kind.
+        sure = [
+            typical
+            for each in kinds.values()
+            if (typical := statistics.median_high(each)) < ACHIEVED_MIN
+            and (len(each) > 1 or (most == 1 and typical < CLEARLY_LESS))
+        ]
+        if sure:
+            found[key] = min(sure)
     return found
 
 
