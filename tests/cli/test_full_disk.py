@@ -3,6 +3,7 @@
 import resource
 import shutil
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,8 +23,9 @@ RECORDS = Path(__file__).parents[2] / "records"
 
 
 @pytest.fixture
-def full() -> Iterator[None]:
+def full(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No file may grow (setrlimit(2)), as on a full disk; the test's own output goes elsewhere."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))

@@ -138,7 +138,8 @@ cli.main()
 @pytest.mark.parametrize("size", [0, 200, 2_000])
 def test_a_disk_that_takes_no_more_is_one_sentence(place: Path, run: Run, size: int) -> None:
     """A limit on the size of a file, which has the same result as a full disk, at several files."""
-    words = [sys.executable, "-c", LIMITED, str(size), "history"]
+    # Without bytecode: half of a module's would be left for the next program.
+    words = [sys.executable, "-B", "-c", LIMITED, str(size), "history"]
     check_unwritable(place, started(words, place))
     check_listed(run, place)
 
