@@ -183,6 +183,18 @@ def test_native_threads_of_an_interpreters_process_share_no_lock(
     assert ("interpreter-lock" in {one.name for one in findings(seen)}) is is_named
 
 
+@pytest.mark.parametrize(("cpu_ns", "is_named"), [(1_000_000_000, True), (1_800_000_000, False)])
+def test_threads_that_share_busy_cores_with_other_processes_wait_for_these(
+    cpu_ns: int, *, is_named: bool
+) -> None:
+    program = ProcessInfo(pid=1, executable="/usr/bin/python3.12")
+    known = factories.load(threads=THREADS, processes=(program,), cpu_user_fraction=0.9)
+    assert known.load is not None
+    window = updated(known.load, cpu_ns=cpu_ns, duration_ns=1_000_000_000)
+    seen = updated(known, load=window)
+    assert ("interpreter-lock" in {one.name for one in findings(seen)}) is is_named
+
+
 def test_a_loop_of_an_interpreter_that_is_idle_waits_for_no_lock() -> None:
     program = ProcessInfo(pid=77, executable="/usr/bin/python3.12")
     looked = factories.thread_waits({"futex": 90})

@@ -18,6 +18,7 @@ from jissoku.explain.causes import (
 )
 from jissoku.model.explanation import (
     Finding,
+    LoadObservation,
     Observations,
     ProcessInfo,
     SyscallObservation,
@@ -79,6 +80,9 @@ USER_MIN = 0.6
 
 # Threads of one process that use about one core in total wait for one lock.
 ONE_CORE = (0.8, 1.15)
+
+# With fewer idle cores than this, nothing waits for a lock alone.
+SPARE_CORES = 0.3
 
 # Of the CPU time in the lock of an interpreter: less is not worth a sentence.
 LOCK_SHARE_MIN = 0.05
@@ -290,13 +294,13 @@ def interpreter_bound(observed: Observations) -> Finding | None:
 
 
 def interpreter_lock(observed: Observations) -> Finding | None:
-    """Looks for threads of one interpreter that use about one core in total.
+    """Looks for threads of one interpreter that use about one core in total, beside idle ones.
 
     Native threads of such a process, as of a server written in Rust, use about one core at some
     rates, too: most of the time has to be outside the kernel, or spent on the lock.
     """
     load, profile = observed.load, observed.profile
-    if load is None or load.cores < 2:
+    if load is None or load.cores < 2 or _uses_all_cores(load):
         return None
     lock = profile.share(WORK["lock-of-an-interpreter"].matches).share if profile else 0.0
     if (load.cpu_user_fraction or 0.0) < USER_MIN and lock < LOCK_SHARE_MIN:
@@ -313,6 +317,12 @@ def interpreter_lock(observed: Observations) -> Finding | None:
                 evidence.append(f"{lock:.0%} of the CPU time passes the lock on")
             return finding("interpreter-lock", *evidence, factor=load.cores)
     return None
+
+
+def _uses_all_cores(load: LoadObservation) -> bool:
+    """Whether all processes of the target leave too little for another thread at work."""
+    used_ns = (load.cpu_ns or 0) + (load.generator_cpu_cores or 0.0) * load.duration_ns
+    return used_ns > (load.cores - SPARE_CORES) * load.duration_ns
 
 
 def _path_rule(
