@@ -30,10 +30,10 @@ RUN = updated(
 )
 
 
-def trials(*, generator: float = 0.05) -> tuple[Trial, ...]:
+def trials(*, generator: float = 0.05, truths: dict[str, TrueValues] = TRUTHS) -> tuple[Trial, ...]:
     """Closed loops only, in which the load generator's busiest thread was so busy."""
     found = factories.trials(
-        RUN, TRUTHS, blocks=12, solo_blocks=12, noise=Noise(block=0.0, alone=0.02)
+        RUN, truths, blocks=12, solo_blocks=12, noise=Noise(block=0.0, alone=0.02)
     )
     seen = updated(factories.QUIET, generator_busy_polls=False, generator_busy_fraction=generator)
     return tuple(
@@ -87,6 +87,16 @@ def test_a_rate_counts_where_the_load_generator_uses_little(
     assert (found.verdict is Verdict.LOWER) is stands
     if not stands:
         assert "ask for something dearer" in found.remarks[0]
+
+
+def test_a_rate_counts_where_the_server_waits_and_the_cores_are_idle() -> None:
+    """An answer of 20 ms costs little, and the load generator still less of the idle cores."""
+    waits = {
+        name: TrueValues(cost_ns=400_000, rate_rps=true.rate_rps / 40)
+        for name, true in TRUTHS.items()
+    }
+    found = ablation.rates_against_baseline(RUN, trials(generator=0.01, truths=waits))
+    assert ablation.is_confirmed(found["with workers"])
 
 
 def test_with_one_core_nothing_is_tried_and_a_sentence_says_so(

@@ -59,6 +59,10 @@ def trial_counters(trials: Sequence[Trial], kind: TrialKind, arm: str) -> dict[s
 # of the cores is small: with a server this many times as expensive it has at most a sixth.
 GENERATOR_HEADROOM_MIN = 5.0
 
+# Where both use less than this part of the cores they do not take them from each other: the server
+# waits for something else.
+SHARED_CORES_USED = 0.25
+
 
 def rates_against_baseline(run: Run, trials: Sequence[Trial]) -> dict[str, Comparison]:
     """Every arm's time per answer over the baseline's; below 1 is the higher rate."""
@@ -108,7 +112,10 @@ def counters(trials: Sequence[Trial], arm: str) -> CounterReadings:
 
 
 def generator_headroom(run: Run, trials: Sequence[Trial]) -> float | None:
-    """Smallest CPU time of the baseline over the load generator's; None if not available."""
+    """Typical CPU time of the baseline over the load generator's; None if not available.
+
+    Infinite where most of the cores are idle.
+    """
     threads = min(len(run.cores.generator), run.workload.connections)
     closed = valid_trials(trials).with_arm(TrialKind.CLOSED_LOOP, run.baseline)
     found = []
@@ -117,7 +124,11 @@ def generator_headroom(run: Run, trials: Sequence[Trial]) -> float | None:
             # In older records the busiest thread is known; none of the others takes more.
             cores = seen.generator_cpu_cores
             cores = seen.generator_busy_fraction * threads if cores is None else cores
-            found.append(one.cpu_ns / (cores * one.duration_ns) if cores else math.inf)
+            used = one.cpu_ns / one.duration_ns + cores
+            if not cores or used < SHARED_CORES_USED * len(run.cores.server):
+                found.append(math.inf)
+            else:
+                found.append(one.cpu_ns / (cores * one.duration_ns))
     return statistics.median(found) if found else None
 
 
@@ -358,7 +369,8 @@ def _no_gain(one: KnobEvidence, unmoved: str) -> tuple[Decision, str]:
     seems_lower = alone.verdict.is_lower and not alone.proven
     is_open = seems_lower or alone.verdict in {Verdict.INCONCLUSIVE, Verdict.DISPUTED}
     if is_open and not _is_excluded(alone, Verdict.LOWER):
-        if unmoved:
+        # A time that is measured varies like the cost; what is counted does not.
+        if unmoved and one.knob.counter not in COUNTERS:
             return Decision.COUNTER_UNCHANGED, f"no effect was shown, and {unmoved}"
         if alone.ratio is None and alone.remarks:
             return Decision.UNDECIDED, "; ".join(alone.remarks)

@@ -52,6 +52,9 @@ FURTHER_LOAD = 0.6
 # The first start of all arms is given up after this many failures, and each arm is started alone.
 FIRST_STARTS_MAX = 4
 
+# What pairs are compared by, in the first table.
+TIMES = {Metric.COST: "CPU time per request", Metric.TIME: "time per answer"}
+
 # The trials that costs are compared by; without common trials those of each arm in the closed loop.
 COST_KINDS = {
     Method.TIME_SLICED: TrialKind.TIME_SLICED,
@@ -333,8 +336,8 @@ class AnytimeRun(ComparisonRun):
         ]
         if ratios:
             self.progress.verdict(
-                f"After {FIRST_BLOCKS} blocks at {main.text}, multiples of the CPU time per request"
-                f" of {baseline}: {', '.join(ratios)}."
+                f"After {FIRST_BLOCKS} blocks at {main.text}, multiples of the"
+                f" {TIMES[self.config.metric]} of {baseline}: {', '.join(ratios)}."
             )
 
     def _measure_capacities(self) -> None:
