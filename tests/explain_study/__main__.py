@@ -106,6 +106,7 @@ def explained(server: dict[str, Any], out: Path, folder: Path, *, verifies: bool
         words = [server["recipe"]]
     elif server.get("program") == "haproxy":
         words[0] = "haproxy"
+    words += ["--match", server["match"]] if "match" in server else []
     words += ["--verify"] if "knob" in server and verifies else []
     environment = os.environ | {
         "SITE": str(site),
