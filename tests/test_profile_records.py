@@ -12,13 +12,14 @@ import pytest
 from jissoku import records
 from jissoku.inference.profile import difference, summarise
 from jissoku.model.profile import DifferenceRow, ProfileDifference
+from jissoku.records.files import opened
 from tests.profile_study import table
 from tests.profile_study.all_checks import CHECKS
 from tests.profile_study.checks import Kept
 
 FOLDER = Path(__file__).parent.parent / "records" / "profiles"
 README = FOLDER / "README.md"
-PAIRS = sorted(path.parent.name for path in FOLDER.glob("*/profiles.jsonl"))
+PAIRS = sorted(path.parent.name for path in FOLDER.glob("*/profiles.jsonl*"))
 STUDY = Kept.read(FOLDER / "study.jsonl")
 
 # Rows of a table; the rest is summed up.
@@ -38,7 +39,8 @@ def test_the_table_of_the_study_is_made_of_its_runs() -> None:
 
 def test_records_of_profiles_name_no_folder_of_a_machine() -> None:
     for name in PAIRS:
-        text = (FOLDER / name / "profiles.jsonl").read_text(encoding="utf-8")
+        with opened(FOLDER / name / "profiles.jsonl") as file:
+            text = file.read().decode()
         assert not any(f'"/{folder}/' in text for folder in ("home", "root", "tmp", "work"))
 
 

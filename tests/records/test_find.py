@@ -1,5 +1,6 @@
 """Folders of runs are found; an earlier result is reused only for unchanged folders."""
 
+import gzip
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -48,6 +49,16 @@ def test_runs_are_found_in_the_order_of_their_names(root: Path) -> None:
     assert list(run_folders(root)) == folders
     assert list(find_runs(root)) == ["", "empty", "experiment", "experiment/workload", "one"]
     assert [*keys(find_runs(root)).values()] == [run_key(folder) for folder in folders]
+
+
+def test_compressed_runs_are_found_under_the_same_keys(root: Path) -> None:
+    known = find_runs(root)
+    for path in [*root.rglob("*.json"), *root.rglob("*.jsonl")]:
+        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+    age(root)
+    again = find_runs(root, known)
+    assert keys(again) == keys(find_runs(root)) == keys(known)
 
 
 def test_a_link_to_a_folder_is_not_followed(root: Path) -> None:

@@ -1,5 +1,7 @@
+import gzip
 import json
 import resource
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,6 +40,8 @@ from jissoku.records.run_folder import (
     RunWriter,
     check_new,
     read,
+    run_key,
+    trials_sha256,
     unfinished_reason,
 )
 
@@ -77,6 +81,29 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
         assert read(tmp_path / "run") == (RUN, (TRIAL,)), "a trial is on disk when add returns"
         store.add(second)
     assert read(tmp_path / "run") == (RUN, (TRIAL, second))
+
+
+def compress(folder: Path) -> None:
+    for path in [*folder.glob("*.json"), *folder.glob("*.jsonl")]:
+        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+
+
+def test_a_compressed_run_is_the_same_run(tmp_path: Path) -> None:
+    with RunWriter(tmp_path, RUN) as store:
+        store.add(TRIAL)
+    key, digest = run_key(tmp_path), trials_sha256(tmp_path)
+    compress(tmp_path)
+    assert read(tmp_path) == (RUN, (TRIAL,))
+    assert (run_key(tmp_path), trials_sha256(tmp_path)) == (key, digest)
+    assert unfinished_reason(tmp_path) == ""
+    with pytest.raises(InputError, match="holds a run already"):
+        check_new(tmp_path)
+    place = tmp_path / f"{TRIALS_FILE}.gz"
+    place.write_bytes(place.read_bytes()[:-9])
+    assert unfinished_reason(tmp_path) == "trials.jsonl is damaged, and later trials are missing"
+    with pytest.raises(InputError, match=r"trials\.jsonl\.gz is damaged: "):
+        read(tmp_path)
 
 
 def test_the_body_of_requests_stands_in_the_header_only(tmp_path: Path) -> None:
@@ -188,10 +215,13 @@ def file_size_limit(size: int) -> Iterator[None]:
     under test may run within.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # Else a module that is imported within would leave half of its bytecode for the next program.
+    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
         yield
     finally:
+        sys.dont_write_bytecode = writes
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 

@@ -1,5 +1,6 @@
 """What a printed page names: the records behind it."""
 
+import gzip
 import shutil
 from hashlib import sha256
 from pathlib import Path
@@ -13,7 +14,7 @@ RUN = Path(__file__).parents[2] / "records" / "repeatability" / "51"
 
 @pytest.mark.slow
 def test_a_page_names_the_hash_of_its_trials() -> None:
-    digest = sha256((RUN / "trials.jsonl").read_bytes()).hexdigest()
+    digest = sha256(gzip.decompress((RUN / "trials.jsonl.gz").read_bytes())).hexdigest()
     assert f"trials.jsonl SHA-256 {digest}" in report_text(RUN, "html")
 
 

@@ -17,7 +17,8 @@ from jissoku.model import MeasurementStatus, Summary
 from jissoku.model.experiment import ClaimStatus
 from jissoku.model.profile import Profile
 from jissoku.model.trial import Event, EventKind
-from jissoku.records import run_folder as experiments
+from jissoku.records import files, run_folder as experiments
+from jissoku.records.run_folder import RUN_FILE
 from jissoku.report import brief, renderable, sweep_renderable, verdict
 
 
@@ -137,7 +138,7 @@ def report(run: Path, *, as_json: bool) -> int:
         return publish_experiment(run, as_json=as_json)
     if not records.read_profiles(run):
         return write_report(run, as_json=as_json)
-    if not (run / "run.json").exists():
+    if not files.stored(run / RUN_FILE).exists():
         return write_profile_report(run, as_json=as_json)
     write_profile_report(run, as_json=False, quiet=as_json)
     return write_report(run, as_json=as_json)

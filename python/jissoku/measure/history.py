@@ -4,7 +4,7 @@ import hashlib
 import re
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -39,6 +39,7 @@ from jissoku.model.history import (
 )
 from jissoku.model.updated import updated
 from jissoku.model.wording import plural
+from jissoku.records import files
 from jissoku.records.run_folder import find_runs
 from jissoku.report.format import clean
 from jissoku.report.history import index_html, report_file, target_file, target_html
@@ -430,12 +431,14 @@ def _reason(error: OSError, folder: Path) -> str:
 def _write_records(folder: Path, run: IndexedRun) -> None:
     """A run's records, named by time and by a hash of the published content."""
     source = Path(run.folder)
-    files = {name: (source / name).read_bytes() for name in PUBLISHED if (source / name).is_file()}
-    files = {name: _redacted(name, data) for name, data in files.items()}
-    digest = hashlib.sha256(b"\0".join(files.values())).hexdigest()[:12]
+    contents = {}
+    for name in PUBLISHED:
+        with suppress(FileNotFoundError), files.opened(source / name) as file:
+            contents[name] = _redacted(name, file.read())
+    digest = hashlib.sha256(b"\0".join(contents.values())).hexdigest()[:12]
     place = folder / f"{run.row.started_utc[:10]}-{digest}"
     place.mkdir(parents=True, exist_ok=True)
-    for name, data in files.items():
+    for name, data in contents.items():
         (place / name).write_bytes(data)
     records.read(place)
 

@@ -7,7 +7,10 @@ several records: it cannot be read or written, or is malformed, or its schema is
 """
 
 import datetime as dt
+import gzip
 import hashlib
+import io
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -44,10 +47,32 @@ def decoded(raw: bytes, kind: type[Record], *, where: str) -> Record:
         raise InputError(f"{where}: not a record: {error}") from error
 
 
+# What a name ends in if the file is compressed by gzip (RFC 1952), as those of kept runs are.
+COMPRESSED = ".gz"
+
+
+def stored(path: Path) -> Path:
+    """Where a record is: the file itself, or else the compressed one beside it."""
+    compressed = path.with_name(f"{path.name}{COMPRESSED}")
+    return compressed if compressed.exists() and not path.exists() else path
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[io.BufferedReader | gzip.GzipFile]:
+    """Opens a record for reading, compressed or not; an OSError if it cannot be read."""
+    place = stored(path)
+    with gzip.open(place) if place.suffix == COMPRESSED else place.open("rb") as file:
+        try:
+            yield file
+        except (EOFError, zlib.error) as error:
+            raise InputError(f"{place} is damaged: {error}") from error
+
+
 def load(path: Path, kind: type[Record]) -> Record | None:
     """Reads a file that holds one record; None if there is no such file."""
     try:
-        raw = path.read_bytes()
+        with opened(path) as file:
+            raw = file.read()
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -2,8 +2,8 @@
 
 A folder may be read while its writer is still running or after it was killed: a last line without
 a newline is incomplete, and is skipped. Such a folder holds `unfinished.txt`, which gives the
-reason; a writer that finishes removes it. Profiles are in `profiles.jsonl`, a
-sweep in `sweep.json`.
+reason; a writer that finishes removes it. Profiles are in `profiles.jsonl`, a sweep in
+`sweep.json`. Each of these files may be compressed: `trials.jsonl.gz`.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ RUNNING = "it is still being measured, or its process was killed"
 def trials_sha256(folder: Path) -> str:
     """The SHA-256 of a run's trials, by which reports name them; empty if it has none."""
     try:
-        with (folder / TRIALS_FILE).open("rb") as file:
+        with files.opened(folder / TRIALS_FILE) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except FileNotFoundError:
         return ""
@@ -50,7 +50,7 @@ def trials_sha256(folder: Path) -> str:
 def check_new(folder: Path) -> None:
     """Refuses a folder that holds a run or cannot be written, before anything is measured."""
     with files.writing(folder):
-        if (folder / RUN_FILE).exists():
+        if files.stored(folder / RUN_FILE).exists():
             raise _holds_a_run(folder)
     check_writable(folder)
 
@@ -174,18 +174,21 @@ def unfinished_reason(folder: Path) -> str:
     try:
         return (folder / UNFINISHED_FILE).read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
-        return _damage(folder / TRIALS_FILE) if (folder / RUN_FILE).exists() else ""
+        holds_run = files.stored(folder / RUN_FILE).exists()
+        return _damage(folder / TRIALS_FILE) if holds_run else ""
 
 
 def _damage(trials: Path) -> str:
     """How the trials of a finished run were damaged since, as an incomplete copy is."""
     try:
-        with trials.open("rb") as file:
+        with files.opened(trials) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - 1))
             is_whole = file.read() in {b"", b"\n"}
     except OSError as error:
-        return f"{trials.name} cannot be read: {error.strerror}"
+        return f"{trials.name} cannot be read: {error.strerror or error}"
+    except InputError:
+        return f"{trials.name} is damaged, and later trials are missing"
     return "" if is_whole else f"{trials.name} ends within a line, and later trials are missing"
 
 
@@ -203,9 +206,9 @@ def _padded(reason: str) -> str:
 
 
 def _trials(path: Path) -> Iterator[Trial]:
-    if not path.exists():
+    if not files.stored(path).exists():
         return
-    with path.open("rb") as file:
+    with files.opened(path) as file:
         for number, line in enumerate(file, start=1):
             if line.endswith(b"\n"):
                 yield files.decoded(line, Trial, where=f"{path}:{number}")
@@ -229,7 +232,8 @@ def write_profiles(folder: Path, profiles: Sequence[Profile]) -> None:
 def read_profiles(folder: Path) -> tuple[Profile, ...]:
     path = folder / PROFILES_FILE
     try:
-        lines = path.read_bytes().splitlines()
+        with files.opened(path) as file:
+            lines = file.read().splitlines()
     except OSError:
         return ()
     return tuple(
@@ -356,7 +360,8 @@ def run_folders(root: Path) -> Iterator[Path]:
 
 def run_key(folder: Path) -> str:
     """A run's key: its header's hash and its trials' size. A copy has the same key."""
-    digest = hashlib.sha256((folder / RUN_FILE).read_bytes()).hexdigest()[:16]
+    with files.opened(folder / RUN_FILE) as file:
+        digest = hashlib.sha256(file.read()).hexdigest()[:16]
     return f"{digest}-{_trials_size(str(folder)):x}"
 
 
@@ -366,7 +371,7 @@ def _is_current(folder: str, known: FolderEntry) -> bool:
         return False
     if not known.run:
         return True
-    header = os.stat(f"{folder}/{RUN_FILE}")  # noqa: PTH116 - as above
+    header = _stat(f"{folder}/{RUN_FILE}")
     return (
         header.st_mtime_ns == known.header_ns
         and header.st_size == known.header_size
@@ -383,10 +388,12 @@ def _read(folder: str, now_ns: int) -> FolderEntry:
             if entry.is_dir(follow_symlinks=False):
                 if not entry.name.startswith("."):
                     folders.append(entry.name)
-            elif entry.name == RUN_FILE:
+                continue
+            name = entry.name.removesuffix(files.COMPRESSED)
+            if name == RUN_FILE:
                 is_run = True
-            elif entry.name in DOCUMENTS:
-                documents.add(entry.name)
+            elif name in DOCUMENTS:
+                documents.add(name)
     document = min(documents, key=DOCUMENTS.index, default="")
     names = "/".join(sorted(folders))
     if not is_run:
@@ -394,7 +401,7 @@ def _read(folder: str, now_ns: int) -> FolderEntry:
         return FolderEntry(mtime_ns=settled_ns, folders=names, document=document)
     place = Path(folder)
     try:
-        header = (place / RUN_FILE).stat()
+        header = _stat(f"{folder}/{RUN_FILE}")
         key = run_key(place)
     except OSError as error:
         return FolderEntry(mtime_ns=READ_AGAIN, folders=names, problem=error.strerror or str(error))
@@ -413,9 +420,29 @@ def _read(folder: str, now_ns: int) -> FolderEntry:
     )
 
 
-def _trials_size(folder: str) -> int:
+def _stat(path: str) -> os.stat_result:
+    """Of a record, compressed or not."""
     try:
-        return os.stat(f"{folder}/{TRIALS_FILE}").st_size  # noqa: PTH116 - as above
+        return os.stat(path)  # noqa: PTH116 - as above
+    except FileNotFoundError:
+        return os.stat(f"{path}{files.COMPRESSED}")  # noqa: PTH116 - as above
+
+
+def _trials_size(folder: str) -> int:
+    """The size in bytes, of compressed trials that before compression; 0 without any."""
+    path = f"{folder}/{TRIALS_FILE}"
+    try:
+        return os.stat(path).st_size  # noqa: PTH116 - as above
+    except OSError:
+        return _size_before(Path(f"{path}{files.COMPRESSED}"))
+
+
+def _size_before(compressed: Path) -> int:
+    """Of a file of less than 4 GiB: its last four bytes (RFC 1952, section 2.3.1)."""
+    try:
+        with compressed.open("rb") as file:
+            file.seek(-4, os.SEEK_END)
+            return int.from_bytes(file.read(), "little")
     except OSError:
         return 0
 

@@ -78,7 +78,7 @@ def found_analyses(roots: Sequence[Path], cache: Path | None) -> list[Analysis]:
 def analysis_in(folder: Path, document: str) -> Analysis | None:
     """What a file of a folder says; None if it has just gone."""
     try:
-        changed_ns = (folder / document).stat().st_mtime_ns
+        changed_ns = files.stored(folder / document).stat().st_mtime_ns
     except OSError:
         return None
     return _read(folder, document, changed_ns)
@@ -179,6 +179,7 @@ def data(found: Sequence[Analysis]) -> dict[str, object]:
 
 def record_data(found: Analysis) -> dict[str, object]:
     """The record itself: of profiles one for each target."""
-    text = (found.folder / found.document).read_bytes()
+    with files.opened(found.folder / found.document) as file:
+        text = file.read()
     lines = text.splitlines() if found.document == PROFILES_FILE else [text]
     return {"records": [msgspec.json.decode(line) for line in lines]}
