@@ -1,5 +1,6 @@
 """Each worker process that has to end does, whatever its application does."""
 
+import os
 import signal
 import socket
 import subprocess
@@ -12,7 +13,7 @@ import psutil
 import pytest
 
 from tests.apps.conftest import port_of, serve
-from tests.serving.server_process import PATIENCE_S, Served, ask, connect
+from tests.serving.server_process import PATIENCE_S, Served, ask, connect, spawn
 
 pytestmark = pytest.mark.slow
 
@@ -285,5 +286,83 @@ def test_the_limit_of_a_start_applies_to_each(occasion: str, tmp_path: Path) -> 
         if occasion == "crash":
             served.wait_for("^jissoku serve: worker 0 has failed")
         assert ask(port) == (200, b"here")
+    finally:
+        served.end()
+
+
+# Runs before everything else of a process: holds a worker back that does not know of its parent
+# yet, and hides the signal from it that the kernel sends when that ends.
+HELD_START = """
+import os, pathlib, signal, time
+here = pathlib.Path(__file__).parent
+if "jissoku-worker-" in os.environ.get("LISTEN_FDNAMES", "") and (here / "hold").exists():
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    (here / "pid").write_text(str(os.getpid()))
+    (here / "pid").rename(here / "held")
+    while (here / "hold").exists():
+        time.sleep(0.001)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+"""
+
+HERE = """
+def app(environ, start_response):
+    start_response("200 OK", [])
+    return [b"here"]
+"""
+
+
+def test_a_replacement_that_starts_while_its_parent_is_killed_ends(tmp_path: Path) -> None:
+    (tmp_path / "there.py").write_text(HERE)
+    (tmp_path / "sitecustomize.py").write_text(HELD_START)
+    options = ["--app-dir", str(tmp_path), "--listen", "127.0.0.1:0", "--max-requests", "3"]
+    paths = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
+    served = spawn("there:app", *options, PYTHONPATH=paths)
+    try:
+        port = port_of(served)
+        (tmp_path / "hold").touch()
+        for _ in range(3):
+            assert ask(port) == (200, b"here")
+        wait_for_file(tmp_path / "held")
+        served.process.kill()
+        served.process.wait()
+        (tmp_path / "hold").unlink()
+        assert has_ended(int((tmp_path / "held").read_text()))
+    finally:
+        served.end()
+
+
+HUNG = """
+import ctypes, pathlib, signal, time
+here = pathlib.Path(__file__).parent
+def hang():
+    (here / "busy").touch()
+    while True:
+        time.sleep(3600)
+def hang_with_the_lock_of_the_interpreter():
+    (here / "busy").touch()
+    while True:
+        ctypes.PyDLL(None).sleep(3600)
+def app(environ, start_response):
+    hang_with_the_lock_of_the_interpreter()
+if (here / "hangs").exists():
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    hang()
+"""
+
+
+@pytest.mark.parametrize("place", ["import", "request"])
+def test_a_worker_that_hangs_ends_with_its_parent(place: str, tmp_path: Path) -> None:
+    (tmp_path / "there.py").write_text(HUNG)
+    if place == "import":
+        (tmp_path / "hangs").touch()
+    served = serve("there:app", "--stop-timeout", "1s", directory=tmp_path)
+    try:
+        if place == "request":
+            connection = connect(port_of(served))
+            connection.request("GET", "/")
+        wait_for_file(tmp_path / "busy")
+        (worker,) = psutil.Process(served.process.pid).children()
+        served.process.kill()
+        assert has_ended(worker.pid)
     finally:
         served.end()

@@ -57,14 +57,24 @@ def test_no_request_is_lost_when_a_new_process_takes_over(app: str, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_workers_end_with_their_parent(tmp_path: Path) -> None:
+@pytest.mark.parametrize("origin", ["shell", "predecessor", "systemd"])
+def test_workers_end_with_their_parent(origin: str, tmp_path: Path) -> None:
     (tmp_path / "there.py").write_text(WSGI)
-    served = serve("there:app", "--workers", "2", directory=tmp_path)
+    options = ["there:app", "--app-dir", str(tmp_path), "--workers", "2"]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        if origin == "systemd":
+            served = Served(activate(listener, *options))
+        else:
+            served = spawn(*options, "--listen", "127.0.0.1:0")
     try:
         port_of(served)
-        workers = workers_of(served)
+        if origin == "predecessor":
+            served.replace()
+            assert served.process.wait(PATIENCE_S) == 0
+        parent = served.successors[-1] if served.successors else served.process.pid
+        workers = psutil.Process(parent).children()
         assert len(workers) == 2
-        served.process.kill()
+        os.kill(parent, signal.SIGKILL)
         gone, alive = psutil.wait_procs(workers, PATIENCE_S)
         assert (len(gone), alive) == (2, [])
     finally:

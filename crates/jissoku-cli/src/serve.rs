@@ -187,6 +187,12 @@ impl Serve {
         Ok(self.supervision.start_timeout(self.app.reloads()).map(|timeout| timeout * count))
     }
 
+    /// How long connections are served after a signal to stop.
+    fn stop_time(&self) -> Duration {
+        let limits = self.workers.with_shutdown_limits(self.limits(), self.app.reloads());
+        Duration::from_nanos(limits.stop_ns_max)
+    }
+
     /// Whether the process calls the application: that of `worker`, or the only one.
     fn calls_app(&self, worker: Option<usize>) -> Result<bool, Failure> {
         Ok(self.app().is_some() && (worker.is_some() || !self.has_processes()?))

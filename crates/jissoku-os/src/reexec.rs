@@ -77,6 +77,15 @@ fn find(name: &Path, path: Option<&OsString>) -> Option<PathBuf> {
     std::env::split_paths(path?).map(|folder| folder.join(name)).find(|at| is_program(at))
 }
 
+/// Whether a child outlives the thread that has started it, and so the process of that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attachment {
+    /// It receives `SIGTERM` when the thread ends, from its first instruction on.
+    Attached,
+    /// It goes on, as a predecessor that ends wants it to.
+    Detached,
+}
+
 /// The status of the child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChildStatus {
@@ -103,13 +112,17 @@ impl ReexecChild {
     /// # Errors
     /// The error of `pipe(2)`, `dup(2)` or `fork(2)`, and `InvalidInput` for a NUL in a name. That
     /// the program cannot be executed shows in [`ReexecChild::status`].
-    pub fn start(spec: &ExecSpec, sockets: &[(String, impl AsFd)]) -> io::Result<Self> {
+    pub fn start(
+        spec: &ExecSpec,
+        sockets: &[(String, impl AsFd)],
+        attachment: Attachment,
+    ) -> io::Result<Self> {
         let (ready, say_ready) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
         let fds = sockets.iter().map(|(_, fd)| fd.as_fd()).chain([say_ready.as_fd()]);
         let names = sockets.iter().map(|(name, _)| name.as_str()).chain([READY]);
         let prepared =
             PreparedExec::new(spec, &fds.collect::<Vec<_>>(), &names.collect::<Vec<_>>())?;
-        Ok(Self { pid: prepared.spawn()?, ready })
+        Ok(Self { pid: prepared.spawn(attachment)?, ready })
     }
 
     /// Its process id.
@@ -255,15 +268,6 @@ pub fn reap_any() -> Option<(i32, ChildExit)> {
     Some((pid.as_raw_nonzero().get(), exit))
 }
 
-/// Sends `SIGTERM` to this process when the thread that started it ends, and so when its process
-/// does.
-///
-/// # Errors
-/// The error of `prctl(2)`.
-pub fn end_with_parent() -> io::Result<()> {
-    Ok(rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?)
-}
-
 impl AsFd for ReexecChild {
     /// Becomes readable when its status changes.
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -305,19 +309,24 @@ impl PreparedExec {
     }
 
     #[expect(unsafe_code, reason = "the child has to set LISTEN_PID between fork and exec")]
-    fn spawn(&self) -> io::Result<Pid> {
+    fn spawn(&self, attachment: Attachment) -> io::Result<Pid> {
         let pointers = |texts: &[CString]| texts.iter().map(|text| text.as_ptr()).collect();
         let mut arguments: Vec<*const c_char> = pointers(&self.arguments);
         arguments.push(std::ptr::null());
         let mut pid_text = [0; PID_KEY.len() + PID_SIZE];
         let mut environment: Vec<*const c_char> = pointers(&self.environment);
         let pid_index = environment.len();
+        let parent = rustix::process::getpid();
         // Slots for LISTEN_PID, which only the child knows, and for the end of the list.
         environment.extend([std::ptr::null(); 2]);
         // The child makes system calls and touches memory that was made ready above, and nothing
         // else, until it executes or exits: it allocates nothing and takes no lock.
         if let Some(pid) = fork_without_handlers()? {
             return Ok(pid);
+        }
+        if attachment == Attachment::Attached && !attach(parent) {
+            // SAFETY: nothing is to run at the end of a process that never was one of its own.
+            unsafe { libc::_exit(NOT_FOUND) };
         }
         for (fd, number) in self.fds.iter().zip(FIRST..) {
             // SAFETY: both are plain numbers; whatever was open under the second is not used any
@@ -335,6 +344,14 @@ impl PreparedExec {
         // SAFETY: nothing is to run at the end of a process that never was one of its own.
         unsafe { libc::_exit(NOT_FOUND) }
     }
+}
+
+/// Has the kernel send `SIGTERM` to this child when the thread that has forked it ends; returns
+/// whether the parent is still there. It holds for the program that the child executes, too.
+fn attach(parent: Pid) -> bool {
+    // The error is ignored: a worker also watches the pipe to its parent.
+    let _requested = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
+    rustix::process::getppid() == Some(parent)
 }
 
 /// Forks; returns `None` in the child, which may only make system calls. It has the default actions

@@ -1,6 +1,7 @@
 //! Messages of a worker process to its parent, over the pipe that reports its readiness.
 
 use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use crate::metrics::{COUNTERS, Metrics};
@@ -120,6 +121,13 @@ impl ParentPipe {
 
     fn send(&self, kind: u8, content: &[u8]) -> io::Result<()> {
         (&*self.0).write_all(&framed(kind, content))
+    }
+}
+
+impl AsFd for ParentPipe {
+    /// Becomes readable when the parent has gone.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

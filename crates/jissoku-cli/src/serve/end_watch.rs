@@ -1,12 +1,13 @@
 //! Ends a process whose application keeps it from ending: a worker without a parent that would do
-//! that, and a program that serves an object of its own.
+//! that, and a program that serves an object of its own. Neither thread needs the interpreter.
 
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use jissoku_os::{clock, poll};
+use jissoku_os::{clock, poll, signal};
+use jissoku_server::ParentPipe;
 
 use super::failure::{Failure, print_error};
 
@@ -15,6 +16,27 @@ const MARGIN: Duration = Duration::from_secs(5);
 
 /// How much later than its parent a worker ends itself.
 const WORKER_DELAY: Duration = Duration::from_secs(5);
+
+/// Ends this worker when its parent has gone, also one that was killed: as a signal to stop would, and
+/// by `SIGABRT` if that does not end it after `connections_time` and a margin.
+///
+/// The kernel has sent `SIGTERM` then ([`jissoku_os::reexec::Attachment`]), but the application may
+/// ignore that while it is imported, or occupy the thread that has to answer it.
+pub(super) fn end_with_parent(
+    parent: ParentPipe,
+    connections_time: Duration,
+) -> Result<(), Failure> {
+    let watch = move || {
+        // An interrupted wait is repeated.
+        while let Ok([false]) = poll::wait_readable(&[parent.as_fd()], None).as_deref() {}
+        signal::stop_this_process();
+        if EndWatch::start(connections_time, true).is_err() {
+            std::process::abort();
+        }
+    };
+    let thread = thread::Builder::new().name("parent-watch".to_owned());
+    thread.spawn(watch).map(drop).map_err(|error| Failure::of_work(&error))
+}
 
 /// A process that is to end. Dropping it ends the watch.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use jissoku_os::inherited::{self, Inherited};
 use jissoku_os::poll;
-use jissoku_os::reexec::{self, ExecSpec, ReexecChild};
+use jissoku_os::reexec::{self, Attachment, ExecSpec, ReexecChild};
 use jissoku_os::signal::{self, Signals};
 
 use super::failure::{FAILED, Failure};
@@ -28,7 +28,7 @@ pub(super) fn run() -> Result<u8, Failure> {
     let inherited = inherited::take_listen_fds().map_err(|error| Failure::of_input(&error))?;
     let sockets: Vec<_> = inherited.into_iter().map(|Inherited { name, fd }| (name, fd)).collect();
     let spec = ExecSpec::of_this_process(environment()).map_err(failed)?;
-    let child = ReexecChild::start(&spec, &sockets).map_err(failed)?;
+    let child = ReexecChild::start(&spec, &sockets, Attachment::Detached).map_err(failed)?;
     drop(sockets);
     loop {
         let sources = signals.iter().map(|(_, signals)| signals.as_fd());

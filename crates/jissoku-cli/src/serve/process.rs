@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use jissoku_gateway::RouteContent;
 use jissoku_os::clock;
-use jissoku_os::reexec::{ChildStatus, ExecSpec, ReexecChild};
+use jissoku_os::reexec::{Attachment, ChildStatus, ExecSpec, ReexecChild};
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{Protocol, RunningServer, Server, ServerEvent, SignalSet, Sockets};
 
-use super::end_watch::EndWatch;
+use super::end_watch::{self, EndWatch};
 use super::failure::{Failure, print_error};
 use super::process_args::PidFile;
 use super::systemd_env::SystemdEnv;
@@ -22,6 +22,10 @@ use super::{LoadApp, Serve, instance, main_thread, watch};
 pub(super) fn run(arguments: &[String], load: Option<&LoadApp>) -> Result<(), Failure> {
     let serve = Serve::read(arguments, load)?;
     let systemd = SystemdEnv::read()?;
+    if let Some(parent) = systemd.parent_pipe() {
+        // Before the application is imported, which may take for ever.
+        end_watch::end_with_parent(parent, serve.stop_time())?;
+    }
     match load {
         Some(load) if serve.calls_app(systemd.worker)? => {
             let rest = |load: &LoadApp| run_with(arguments, Some(load), &serve, systemd);
@@ -135,9 +139,6 @@ impl Started {
         signals: &mut Option<SignalSet>,
     ) -> Result<Self, Failure> {
         let worker = systemd.worker;
-        if worker.is_some() {
-            jissoku_os::reexec::end_with_parent().map_err(|error| Failure::of_work(&error))?;
-        }
         let telemetry_state =
             serve.telemetry.open(&mut systemd.sockets, serve.content.injected_faults(), worker)?;
         let given = systemd.sockets.endpoints();
@@ -227,7 +228,6 @@ struct ServerProcess<'a> {
 impl ServerProcess<'_> {
     fn begin(&mut self, serve: &Serve, is_secure: bool) -> Result<(), Failure> {
         if self.worker.is_some() {
-            // The parent may have ended before this process requested a signal on that.
             return if self.systemd.notify_predecessor() {
                 Ok(())
             } else {
@@ -388,7 +388,7 @@ impl ServerProcess<'_> {
                 .unwrap_or_default(),
         );
         let child = ExecSpec::of_this_process(instance::environment())
-            .and_then(|image| ReexecChild::start(&image, &sockets));
+            .and_then(|image| ReexecChild::start(&image, &sockets, Attachment::Detached));
         let child = match child {
             Ok(child) => child,
             Err(error) => {

@@ -11,7 +11,8 @@ fn spec(program: &str, arguments: &[&str]) -> ExecSpec {
 
 fn start(spec: &ExecSpec) -> ReexecChild {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    ReexecChild::start(spec, &[("web".to_owned(), listener)]).expect("a process")
+    ReexecChild::start(spec, &[("web".to_owned(), listener)], Attachment::Detached)
+        .expect("a process")
 }
 
 #[test]

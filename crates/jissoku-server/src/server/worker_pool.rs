@@ -275,12 +275,21 @@ impl WorkerPool {
     ///
     /// # Errors
     /// The first error of a worker.
-    pub(super) fn join(self) -> io::Result<()> {
+    pub(super) fn join(mut self) -> io::Result<()> {
         let mut outcome = Ok(());
-        for worker in self.workers.into_iter().flatten() {
+        for worker in std::mem::take(&mut self.workers).into_iter().flatten() {
             outcome = outcome.and(outcome_of(worker));
         }
         outcome
+    }
+}
+
+impl Drop for WorkerPool {
+    /// Stops the workers: their owner has failed, and nothing else could end those that run on a
+    /// thread of the program.
+    fn drop(&mut self) {
+        // A worker without a waker has ended.
+        let _woken = self.drain_for_stop();
     }
 }
 

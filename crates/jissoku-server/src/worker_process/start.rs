@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use jissoku_os::driver::Waker;
-use jissoku_os::reexec::{ChildStatus, ExecSpec, ReexecChild};
+use jissoku_os::reexec::{Attachment, ChildStatus, ExecSpec, ReexecChild};
 use jissoku_os::{clock, poll};
 
 use crate::log::ErrorReporter;
@@ -104,7 +104,7 @@ pub(super) fn start_now(
         ]
     });
     let sockets: Vec<_> = listening.chain(queues).collect();
-    let child = ReexecChild::start(&(settings.program)()?, &sockets)?;
+    let child = ReexecChild::start(&(settings.program)()?, &sockets, Attachment::Attached)?;
     if let Some(why) = wait_until_started(&child, settings.start_timeout, stop)? {
         return Err(end_unready(child, index, why)?);
     }
