@@ -9,7 +9,8 @@ use jissoku_http::Method;
 use jissoku_os::clock;
 use jissoku_os::driver::{NewConnection, SocketNumber};
 use jissoku_server::{
-    AnyService, AppClock, Handler, Progress, RequestHead, Response as Output, Service, WorkerInfo,
+    AnyService, AppClock, Background, EventLoop, Handler, Progress, RequestHead,
+    Response as Output, Service, WorkerInfo,
 };
 use pyo3::prelude::*;
 
@@ -99,11 +100,6 @@ pub(crate) struct Request {
 impl Handler for WsgiHandler {
     type Connection = Connection;
     type Request = Request;
-
-    fn wait(&self, wait: &mut dyn FnMut()) {
-        // Other threads of the application run while this one waits.
-        interpreter::release_while(wait);
-    }
 
     fn on_open(&mut self, opened: &NewConnection<'_>) -> Connection {
         let address = opened.peer();
@@ -209,5 +205,17 @@ impl Handler for WsgiHandler {
             writer.record_times(clock.times());
         }
         Progress::Complete
+    }
+    fn event_loop(&mut self) -> Option<&mut impl EventLoop> {
+        Some(self)
+    }
+}
+
+impl Background for WsgiHandler {}
+
+impl EventLoop for WsgiHandler {
+    fn wait(&self, wait: &mut dyn FnMut()) {
+        // Other threads of the application run while this one waits.
+        interpreter::release_while(wait);
     }
 }

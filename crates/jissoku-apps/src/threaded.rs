@@ -20,7 +20,8 @@ use jissoku_http::Method;
 use jissoku_http::framing::Body as Framing;
 use jissoku_os::driver::{ConnectionId, NewConnection, Waker};
 use jissoku_server::{
-    Handler, LogRecord, ParentPipe, Progress, RequestHead, Response as Output, Service, WorkerInfo,
+    AbandonReason, Background, EventLoop, Handler, LogRecord, ParentPipe, Progress, RequestHead,
+    Response as Output, Service, WorkerInfo,
 };
 use pyo3::prelude::*;
 
@@ -281,18 +282,25 @@ impl Handler for ThreadedHandler {
         }
     }
 
-    fn on_close(
+    fn on_abandon(
         &mut self,
-        _connection: Connection,
-        request: Option<Request>,
+        _connection: &mut Connection,
+        request: Request,
+        _reason: AbandonReason,
         _log: &mut LogRecord<'_>,
     ) {
-        let running = request.and_then(|request| self.running.remove(&request.number));
+        let running = self.running.remove(&request.number);
         if let Some(thread) = running.and_then(|running| running.thread) {
             self.send(thread, Message::Cancel);
         }
     }
 
+    fn event_loop(&mut self) -> Option<&mut impl EventLoop> {
+        Some(self)
+    }
+}
+
+impl EventLoop for ThreadedHandler {
     fn watched(&self) -> Option<BorrowedFd<'_>> {
         Some(self.waker.as_fd())
     }
@@ -303,7 +311,9 @@ impl Handler for ThreadedHandler {
             self.on_event(event);
         }
     }
+}
 
+impl Background for ThreadedHandler {
     fn next_ready(&mut self, _now_ns: u64) -> Option<ConnectionId> {
         self.ready.pop_front()
     }

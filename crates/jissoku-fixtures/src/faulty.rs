@@ -2,24 +2,24 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread;
 
-use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, SendBuffer};
+use jissoku_os::driver::{ConnectionId, NewConnection, SendBuffer};
 use jissoku_os::socket;
 use jissoku_server::{
-    BodyFlow, EventLoop, Handler, LogRecord, Metrics, Progress, RequestHead, Response, Service,
-    UpstreamEvent, WorkerInfo,
+    AbandonReason, Background, BodyFlow, EventLoop, Handler, LogRecord, Metrics, Progress,
+    RequestHead, Response, Service, WorkerInfo,
 };
 
 use crate::faults::InjectedFault;
 use crate::linear_timers::LinearTimers;
 use crate::request_log::RequestLog;
 
-/// Adds faults to a service.
+/// Adds faults to a service whose handler only serves: it has no event loop and opens no connections.
 #[derive(Debug)]
 pub struct Faulty<S> {
     service: Arc<S>,
@@ -236,26 +236,6 @@ impl<H: Handler> Handler for FaultyHandler<H> {
         self.inner.on_hangup(&mut connection.inner, &mut request.inner);
     }
 
-    fn event_loop(&self) -> Option<EventLoop> {
-        self.inner.event_loop()
-    }
-
-    fn watched(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.watched()
-    }
-
-    fn on_watched(&mut self) {
-        self.inner.on_watched();
-    }
-
-    fn on_shutdown(&mut self) {
-        self.inner.on_shutdown();
-    }
-
-    fn is_busy(&self) -> bool {
-        self.inner.is_busy()
-    }
-
     fn respond(
         &mut self,
         connection: &mut Self::Connection,
@@ -290,51 +270,29 @@ impl<H: Handler> Handler for FaultyHandler<H> {
         progress
     }
 
-    fn on_reject(
+    fn on_abandon(
         &mut self,
         connection: &mut Self::Connection,
         request: Self::Request,
+        reason: AbandonReason,
         log: &mut LogRecord<'_>,
     ) {
-        self.inner.on_reject(&mut connection.inner, request.inner, log);
+        self.inner.on_abandon(&mut connection.inner, request.inner, reason, log);
     }
 
-    fn on_close(
-        &mut self,
-        connection: Self::Connection,
-        request: Option<Self::Request>,
-        log: &mut LogRecord<'_>,
-    ) {
-        self.inner.on_close(connection.inner, request.map(|request| request.inner), log);
+    fn event_loop(&mut self) -> Option<&mut impl EventLoop> {
+        Some(self)
     }
+}
 
-    fn wait(&self, wait: &mut dyn FnMut()) {
-        self.inner.wait(wait);
-    }
+impl<H: Handler> EventLoop for FaultyHandler<H> {}
 
+impl<H: Handler> Background for FaultyHandler<H> {
     fn deadline_ns(&self) -> Option<u64> {
-        let own = self.timers.as_ref().and_then(LinearTimers::earliest_ns);
-        own.into_iter().chain(self.inner.deadline_ns()).min()
+        self.timers.as_ref()?.earliest_ns()
     }
 
     fn next_ready(&mut self, now_ns: u64) -> Option<ConnectionId> {
-        let own = self.timers.as_mut().and_then(|timers| timers.take_due(now_ns));
-        own.or_else(|| self.inner.next_ready(now_ns))
-    }
-
-    fn next_opening(&mut self) -> Option<Opening> {
-        self.inner.next_opening()
-    }
-
-    fn on_opening(&mut self, token: u64, id: ConnectionId) {
-        self.inner.on_opening(token, id);
-    }
-
-    fn on_upstream(&mut self, event: UpstreamEvent<'_>, output: &mut SendBuffer) -> Next {
-        self.inner.on_upstream(event, output)
-    }
-
-    fn on_upstream_close(&mut self, token: u64, error: Option<&io::Error>, now_ns: u64) {
-        self.inner.on_upstream_close(token, error, now_ns);
+        self.timers.as_mut()?.take_due(now_ns)
     }
 }

@@ -21,8 +21,8 @@ use std::sync::Arc;
 use jissoku_os::clock;
 use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, SendBuffer};
 use jissoku_server::{
-    BodyFlow, Handler, LogRecord, Metrics, Progress, RequestHead, Response, Service, Timers,
-    UpstreamEvent, UpstreamEventKind, WorkerInfo,
+    AbandonReason, Background, BodyFlow, Handler, LogRecord, Metrics, Outbound, Progress,
+    RequestHead, Response, Service, Timers, UpstreamEvent, UpstreamEventKind, WorkerInfo,
 };
 
 use jissoku_upstream::random::Random;
@@ -159,11 +159,6 @@ impl Handler for GatewayHandler {
         self.ready.extend(ended);
     }
 
-    fn on_reject(&mut self, _client: &mut Client, request: Request, log: &mut LogRecord<'_>) {
-        self.record_end(&request, "http_request_error", log);
-        self.abandon(&request);
-    }
-
     fn respond(
         &mut self,
         client: &mut Client,
@@ -200,12 +195,28 @@ impl Handler for GatewayHandler {
         }
     }
 
-    fn on_close(&mut self, _client: Client, request: Option<Request>, log: &mut LogRecord<'_>) {
-        if let Some(request) = request {
-            self.lose_client(&request, None, log);
+    fn on_abandon(
+        &mut self,
+        _client: &mut Client,
+        request: Request,
+        reason: AbandonReason,
+        log: &mut LogRecord<'_>,
+    ) {
+        match reason {
+            AbandonReason::Rejected => {
+                self.record_end(&request, "http_request_error", log);
+                self.abandon(&request);
+            }
+            AbandonReason::Closed => self.lose_client(&request, None, log),
         }
     }
 
+    fn outbound(&mut self) -> Option<&mut impl Outbound> {
+        Some(self)
+    }
+}
+
+impl Background for GatewayHandler {
     fn on_shutdown(&mut self) {
         self.retire();
     }
@@ -240,7 +251,9 @@ impl Handler for GatewayHandler {
         }
         self.ready.pop_front()
     }
+}
 
+impl Outbound for GatewayHandler {
     fn next_opening(&mut self) -> Option<Opening> {
         while let Some((key, socket)) = self.openings.pop_front() {
             if let Some(connection) = self.upstreams.get(key) {
@@ -257,7 +270,7 @@ impl Handler for GatewayHandler {
         }
     }
 
-    fn on_upstream(&mut self, event: UpstreamEvent<'_>, output: &mut SendBuffer) -> Next {
+    fn on_event(&mut self, event: UpstreamEvent<'_>, output: &mut SendBuffer) -> Next {
         self.now_ns = event.now_ns;
         let key = Key::from_token(event.token);
         match event.kind {
@@ -268,7 +281,7 @@ impl Handler for GatewayHandler {
         }
     }
 
-    fn on_upstream_close(&mut self, token: u64, error: Option<&io::Error>, now_ns: u64) {
+    fn on_close(&mut self, token: u64, error: Option<&io::Error>, now_ns: u64) {
         self.now_ns = now_ns;
         let key = Key::from_token(token);
         let Some(upstream) = self.upstreams.get(key) else { return };

@@ -232,14 +232,14 @@ pub trait EventHandler {
     }
 
     /// When [`EventHandler::next_ready`] has to be called at the latest, on the monotonic clock.
-    fn deadline_ns(&self) -> Option<u64>;
+    fn deadline_ns(&mut self) -> Option<u64>;
 
     /// The next target; called until it returns `None`.
     fn next_ready(&mut self) -> Option<ResumeTarget>;
 
     /// Calls `wait` once, which blocks the thread until events arrive. What a handler holds
     /// exclusively, such as a lock on an interpreter, it can release meanwhile.
-    fn wait(&self, wait: &mut dyn FnMut()) {
+    fn wait(&mut self, wait: &mut dyn FnMut()) {
         wait();
     }
 }

@@ -37,7 +37,7 @@ impl EventHandler for Echo {
 
     fn on_tick(&mut self, _: u64) {}
 
-    fn deadline_ns(&self) -> Option<u64> {
+    fn deadline_ns(&mut self) -> Option<u64> {
         None
     }
 

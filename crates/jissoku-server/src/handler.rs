@@ -11,6 +11,9 @@
 //! Two exceptions: with [`BodyFlow::Receive`] and [`BodyFlow::Hold`], the response is produced
 //! while the body is received; and after [`Response::upgrade`] all bytes of the client are passed
 //! to `on_body` as they are.
+//!
+//! Most handlers implement [`Handler`] alone. Those that open connections to other servers return an
+//! [`Outbound`], and those with an interpreter or threads of their own an [`EventLoop`].
 
 use std::fmt::Debug;
 use std::io;
@@ -77,13 +80,13 @@ pub trait Handler: Debug + 'static {
     ) -> Self::Request;
 
     /// The limit of the body of a request, besides that of all; beyond it 413, and
-    /// [`Handler::on_reject`]. Called once for each request that has a body, after its head.
+    /// [`Handler::on_abandon`]. Called once for each request that has a body, after its head.
     fn body_size_max(&self, _request: &Self::Request) -> Option<u64> {
         None
     }
 
     /// How the body of a request is to be received. Called when `respond` might be, and after each
-    /// call of it; to resume receiving after [`BodyFlow::Hold`], [`Handler::next_ready`] returns
+    /// call of it; to resume receiving after [`BodyFlow::Hold`], [`Background::next_ready`] returns
     /// the connection.
     fn body_flow(&self, _request: &Self::Request) -> BodyFlow {
         BodyFlow::Whole
@@ -112,55 +115,35 @@ pub trait Handler: Debug + 'static {
         response: &mut Response<'_>,
     ) -> Progress;
 
-    /// The server has rejected a request in the middle of its body, which is malformed, too large
-    /// or too slow, and responds itself.
-    fn on_reject(
+    /// The request gets no complete response from this handler: the server has rejected it in the
+    /// middle of its body and responds itself, or the connection is closed. The state of a closed
+    /// connection is dropped after this call.
+    fn on_abandon(
         &mut self,
         _connection: &mut Self::Connection,
         _request: Self::Request,
+        _reason: AbandonReason,
         _log: &mut LogRecord<'_>,
     ) {
     }
 
-    /// A connection was closed, with its request if there is no complete response.
-    fn on_close(
-        &mut self,
-        _connection: Self::Connection,
-        _request: Option<Self::Request>,
-        _log: &mut LogRecord<'_>,
-    ) {
+    /// The connections that it opens, if it opens any.
+    #[inline]
+    fn outbound(&mut self) -> Option<&mut impl Outbound> {
+        None::<&mut Never>
     }
 
-    /// Calls `wait` once, which blocks the thread until events arrive. A handler can release a
-    /// lock, such as that of an interpreter, meanwhile.
-    fn wait(&self, wait: &mut dyn FnMut()) {
-        wait();
+    /// Its part in the event loop of the worker, if it has one.
+    #[inline]
+    fn event_loop(&mut self) -> Option<&mut impl EventLoop> {
+        None::<&mut Never>
     }
+}
 
-    /// The event loop that calls iterations of the worker, if the worker does not wait for events
-    /// itself.
-    fn event_loop(&self) -> Option<EventLoop> {
-        None
-    }
-
-    /// A descriptor that the worker watches besides its own; it stays open for as long as the
-    /// handler.
-    fn watched(&self) -> Option<BorrowedFd<'_>> {
-        None
-    }
-
-    /// The descriptor of [`Handler::watched`] is readable.
-    fn on_watched(&mut self) {}
-
-    /// A shutdown has begun: no more connections are accepted.
-    fn on_shutdown(&mut self) {}
-
-    /// Whether a shutdown has to wait, although no connection is left; at most until its deadline.
-    fn is_busy(&self) -> bool {
-        false
-    }
-
-    /// When [`Handler::next_ready`] has to be called at the latest, on the monotonic clock. Called
+/// What a handler does between the events of its clients: it continues responses, and may have work
+/// left when all clients are gone.
+pub trait Background {
+    /// When [`Background::next_ready`] has to be called at the latest, on the monotonic clock. Called
     /// at each wake-up of the worker.
     fn deadline_ns(&self) -> Option<u64> {
         None
@@ -172,26 +155,91 @@ pub trait Handler: Debug + 'static {
         None
     }
 
-    /// The next connection to open, to another server; called at each wake-up until it returns
-    /// `None`, after [`Handler::next_ready`]. Such a connection does not count against the limits
-    /// of clients.
-    fn next_opening(&mut self) -> Option<Opening> {
-        None
-    }
+    /// A shutdown has begun: no more connections are accepted.
+    fn on_shutdown(&mut self) {}
 
-    /// The connection of `token` is being opened. If [`Handler::next_ready`] returns `id`, it is
-    /// called with [`UpstreamEvent::Resumed`].
-    fn on_opening(&mut self, _token: u64, _id: ConnectionId) {}
-
-    /// An event of an opened connection: returns what the driver is to do next. Output is sent
-    /// after this call.
-    fn on_upstream(&mut self, _event: UpstreamEvent<'_>, _output: &mut SendBuffer) -> Next {
-        Next::Close
+    /// Whether a shutdown has to wait, although no connection is left; at most until its deadline.
+    fn is_busy(&self) -> bool {
+        false
     }
+}
+
+/// Connections that a handler opens to other servers. They do not count against the limits of
+/// clients.
+pub trait Outbound: Background {
+    /// The next connection to open; called at each wake-up until it returns `None`, after
+    /// [`Background::next_ready`].
+    fn next_opening(&mut self) -> Option<Opening>;
+
+    /// The connection of `token` is being opened. If [`Background::next_ready`] returns `id`, it gets
+    /// [`UpstreamEventKind::Resumed`].
+    fn on_opening(&mut self, token: u64, id: ConnectionId);
+
+    /// An event of such a connection: returns what the driver is to do next. Output is sent after
+    /// this call.
+    fn on_event(&mut self, event: UpstreamEvent<'_>, output: &mut SendBuffer) -> Next;
 
     /// The connection of `token` is closed, or could not be opened. `error` is what has ended it,
     /// if not this side; `WouldBlock` if the queue of a Unix socket is full.
-    fn on_upstream_close(&mut self, _token: u64, _error: Option<&io::Error>, _now_ns: u64) {}
+    fn on_close(&mut self, token: u64, error: Option<&io::Error>, now_ns: u64);
+}
+
+/// A handler's part in the event loop of its worker: another event loop that runs the worker, or
+/// events besides those of sockets.
+pub trait EventLoop: Background {
+    /// The event loop that calls iterations of the worker, if the worker does not run by itself.
+    fn foreign_loop(&self) -> Option<ForeignLoop> {
+        None
+    }
+
+    /// Calls `wait` once, which blocks the thread until events arrive. A handler can release a
+    /// lock, such as that of an interpreter, meanwhile.
+    fn wait(&self, wait: &mut dyn FnMut()) {
+        wait();
+    }
+
+    /// A descriptor that the worker watches besides its own; it stays open for as long as the
+    /// handler.
+    fn watched(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    /// The descriptor of [`EventLoop::watched`] is readable.
+    fn on_watched(&mut self) {}
+}
+
+/// The outbound connections and the event loop of a handler that has none.
+enum Never {}
+
+impl Background for Never {}
+
+impl Outbound for Never {
+    fn next_opening(&mut self) -> Option<Opening> {
+        match *self {}
+    }
+
+    fn on_opening(&mut self, _: u64, _: ConnectionId) {
+        match *self {}
+    }
+
+    fn on_event(&mut self, _: UpstreamEvent<'_>, _: &mut SendBuffer) -> Next {
+        match *self {}
+    }
+
+    fn on_close(&mut self, _: u64, _: Option<&io::Error>, _: u64) {
+        match *self {}
+    }
+}
+
+impl EventLoop for Never {}
+
+/// Why a request gets no complete response from its handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AbandonReason {
+    /// Its body is malformed, too large or too slow, and the server responds itself.
+    Rejected,
+    /// The connection is closed.
+    Closed,
 }
 
 /// An event of a connection that a handler has opened.
@@ -219,7 +267,7 @@ pub enum UpstreamEventKind<'a> {
     },
     /// The server has shut down its side.
     Eof,
-    /// [`Handler::next_ready`] has returned it, output that had to wait is sent, or a second has
+    /// [`Background::next_ready`] has returned it, output that had to wait is sent, or a second has
     /// passed. It may not be established yet; nothing can be sent then.
     Resumed {
         /// Bytes of earlier output that are not sent yet.
@@ -232,7 +280,7 @@ pub enum UpstreamEventKind<'a> {
 pub type Iteration = Box<dyn FnMut() -> bool>;
 
 /// Calls an iteration until it returns `false`.
-pub type EventLoop = Box<dyn FnOnce(Iteration)>;
+pub type ForeignLoop = Box<dyn FnOnce(Iteration)>;
 
 /// How the body of a request is received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -266,7 +314,7 @@ pub enum Progress {
     /// client does not take it, the thread waits for this client alone. For a response whose parts
     /// have to be produced without another request in between.
     Flush,
-    /// When [`Handler::next_ready`] returns the connection.
+    /// When [`Background::next_ready`] returns the connection.
     Pending,
     /// As [`Progress::Pending`], after an upgrade: nothing more is sent, and the write side is shut
     /// down. The client may still send.

@@ -47,8 +47,8 @@ pub use early_output::EarlyOutput;
 pub use files::{FileResponse, Files, FilesError, FilesHandler, Options as FilesOptions, Rule};
 pub use fixed::Fixed;
 pub use handler::{
-    BodyFlow, EventLoop, Handler, Iteration, Progress, RequestHead, Service, UpstreamEvent,
-    UpstreamEventKind, WorkerInfo,
+    AbandonReason, Background, BodyFlow, EventLoop, ForeignLoop, Handler, Iteration, Outbound,
+    Progress, RequestHead, Service, UpstreamEvent, UpstreamEventKind, WorkerInfo,
 };
 pub use hang_watch::HangWatch;
 pub use jissoku_http::forwarded::{ForwardedFields, XForwarded};

@@ -2,14 +2,14 @@
 //! service's.
 
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, SendBuffer};
+use jissoku_os::driver::NewConnection;
 
 use crate::files::{FileResponse, Files, FilesHandler};
 use crate::handler::{
-    BodyFlow, EventLoop, Handler, Progress, RequestHead, Service, UpstreamEvent, WorkerInfo,
+    AbandonReason, BodyFlow, EventLoop, Handler, Outbound, Progress, RequestHead, Service,
+    WorkerInfo,
 };
 use crate::log::LogRecord;
 use crate::metrics::Metrics;
@@ -159,75 +159,23 @@ impl<H: Handler> Handler for WithFilesHandler<H> {
         }
     }
 
-    fn on_reject(
+    fn on_abandon(
         &mut self,
         connection: &mut H::Connection,
         request: MountedRequest<H::Request>,
+        reason: AbandonReason,
         log: &mut LogRecord<'_>,
     ) {
         if let MountedRequest::Other(request) = request {
-            self.inner.on_reject(connection, request, log);
+            self.inner.on_abandon(connection, request, reason, log);
         }
     }
 
-    fn on_close(
-        &mut self,
-        connection: H::Connection,
-        request: Option<MountedRequest<H::Request>>,
-        log: &mut LogRecord<'_>,
-    ) {
-        let request = match request {
-            Some(MountedRequest::Other(request)) => Some(request),
-            _ => None,
-        };
-        self.inner.on_close(connection, request, log);
+    fn outbound(&mut self) -> Option<&mut impl Outbound> {
+        self.inner.outbound()
     }
 
-    fn wait(&self, wait: &mut dyn FnMut()) {
-        self.inner.wait(wait);
-    }
-
-    fn event_loop(&self) -> Option<EventLoop> {
+    fn event_loop(&mut self) -> Option<&mut impl EventLoop> {
         self.inner.event_loop()
-    }
-
-    fn watched(&self) -> Option<BorrowedFd<'_>> {
-        self.inner.watched()
-    }
-
-    fn on_watched(&mut self) {
-        self.inner.on_watched();
-    }
-
-    fn on_shutdown(&mut self) {
-        self.inner.on_shutdown();
-    }
-
-    fn is_busy(&self) -> bool {
-        self.inner.is_busy()
-    }
-
-    fn deadline_ns(&self) -> Option<u64> {
-        self.inner.deadline_ns()
-    }
-
-    fn next_ready(&mut self, now_ns: u64) -> Option<ConnectionId> {
-        self.inner.next_ready(now_ns)
-    }
-
-    fn next_opening(&mut self) -> Option<Opening> {
-        self.inner.next_opening()
-    }
-
-    fn on_opening(&mut self, token: u64, id: ConnectionId) {
-        self.inner.on_opening(token, id);
-    }
-
-    fn on_upstream(&mut self, event: UpstreamEvent<'_>, output: &mut SendBuffer) -> Next {
-        self.inner.on_upstream(event, output)
-    }
-
-    fn on_upstream_close(&mut self, token: u64, error: Option<&io::Error>, now_ns: u64) {
-        self.inner.on_upstream_close(token, error, now_ns);
     }
 }

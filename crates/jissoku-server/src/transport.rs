@@ -4,7 +4,7 @@ use jissoku_os::driver::{Next, SendBuffer};
 
 use crate::connection::Connection;
 use crate::context::WorkerContext;
-use crate::handler::{Handler, UpstreamEvent, UpstreamEventKind};
+use crate::handler::{Handler, Outbound, UpstreamEvent, UpstreamEventKind};
 use crate::tls_session::TlsSession;
 
 /// Dispatches to a plain or a TLS connection.
@@ -129,5 +129,5 @@ fn call_handler<H: Handler>(
     output: &mut SendBuffer,
 ) -> Next {
     let event = UpstreamEvent { token, kind, now_ns: context.now_ns };
-    context.handler.on_upstream(event, output)
+    context.handler.outbound().map_or(Next::Close, |outbound| outbound.on_event(event, output))
 }

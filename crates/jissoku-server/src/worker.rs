@@ -16,7 +16,7 @@ use jissoku_os::socket;
 use crate::connection::Connection;
 use crate::connection_limiter::ConnectionLimiter;
 use crate::context::WorkerContext;
-use crate::handler::{EventLoop, Handler, UpstreamEventKind};
+use crate::handler::{Background, EventLoop, ForeignLoop, Handler, Outbound, UpstreamEventKind};
 use crate::hang_watch::Heartbeat;
 use crate::listener_options::Intermediaries;
 use crate::metrics::Counter;
@@ -119,8 +119,8 @@ impl<H: Handler> Worker<H> {
     }
 
     /// The descriptor that the handler wants watched.
-    pub(crate) fn watched(&self) -> Option<BorrowedFd<'_>> {
-        self.context.handler.watched()
+    pub(crate) fn watched(&mut self) -> Option<BorrowedFd<'_>> {
+        self.context.handler.event_loop()?.watched()
     }
 
     /// Runs until it is shut down.
@@ -135,8 +135,9 @@ impl<H: Handler> Worker<H> {
         self.signal = Arc::clone(signal);
         // Connections that the handler has opened are there for the first request.
         driver.resume_ready(&mut self);
-        if let Some(event_loop) = self.context.handler.event_loop() {
-            return self.run_inside(event_loop, driver, Arc::clone(signal));
+        let event_loop = self.context.handler.event_loop();
+        if let Some(foreign_loop) = event_loop.and_then(|it| it.foreign_loop()) {
+            return self.run_inside(foreign_loop, driver, Arc::clone(signal));
         }
         let ended = catch_unwind(AssertUnwindSafe(|| {
             while self.serve_once(&mut driver, signal)? {}
@@ -150,13 +151,13 @@ impl<H: Handler> Worker<H> {
     /// As [`Worker::run`], called by another event loop.
     fn run_inside(
         mut self,
-        event_loop: EventLoop,
+        foreign_loop: ForeignLoop,
         mut driver: Driver<Self>,
         signal: Arc<ShutdownSignal>,
     ) -> io::Result<()> {
         let ended = Rc::new(RefCell::new(None));
         let outcome = Rc::clone(&ended);
-        event_loop(Box::new(move || {
+        foreign_loop(Box::new(move || {
             let iteration = || self.serve_once(&mut driver, &signal);
             let result = catch_unwind(AssertUnwindSafe(iteration));
             if matches!(result, Ok(Ok(true))) {
@@ -188,15 +189,31 @@ impl<H: Handler> Worker<H> {
                 signal => self.apply_command(signal, driver)?,
             }
         }
-        let context = &self.context;
         // Not before the driver has accepted what waits in its queues.
-        let is_over = context.is_stopping() && self.applied_signal > 0 && driver.connections() == 0;
-        let continues =
-            !is_over || (context.handler.is_busy() && !context.shutdown_deadline_passed());
+        let is_over =
+            self.context.is_stopping() && self.applied_signal > 0 && driver.connections() == 0;
+        let continues = !is_over || self.has_work_left();
         if let Some(parent) = self.parent.as_ref().filter(|_| !continues) {
             parent.report_drained();
         }
         Ok(continues)
+    }
+
+    /// Whether the handler has work without connections, and time for it.
+    #[cold]
+    fn has_work_left(&mut self) -> bool {
+        let handler = &mut self.context.handler;
+        let is_busy = handler.outbound().is_some_and(|it| it.is_busy())
+            || handler.event_loop().is_some_and(|it| it.is_busy());
+        is_busy && !self.context.shutdown_deadline_passed()
+    }
+
+    /// Reports to the handler that a connection that it has opened is closed, or was not opened.
+    fn close_outbound(&mut self, token: u64, error: Option<&io::Error>) {
+        let now_ns = self.context.now_ns;
+        if let Some(outbound) = self.context.handler.outbound() {
+            outbound.on_close(token, error, now_ns);
+        }
     }
 
     /// Counts the output of a call, before which there were `before` bytes.
@@ -219,7 +236,13 @@ impl<H: Handler> Worker<H> {
             if let Some(parent) = &self.parent {
                 parent.report_not_accepting();
             }
-            self.context.handler.on_shutdown();
+            let handler = &mut self.context.handler;
+            if let Some(outbound) = handler.outbound() {
+                outbound.on_shutdown();
+            }
+            if let Some(event_loop) = handler.event_loop() {
+                event_loop.on_shutdown();
+            }
         }
         self.start_shutdown(signal);
         let now_ns = self.context.now_ns;
@@ -320,11 +343,13 @@ impl<H: Handler> EventHandler for Worker<H> {
     }
 
     fn on_watched(&mut self) {
-        self.context.handler.on_watched();
+        if let Some(event_loop) = self.context.handler.event_loop() {
+            event_loop.on_watched();
+        }
     }
 
     fn on_connecting(&mut self, token: u64, id: ConnectionId) -> Option<Transport<H>> {
-        self.context.handler.on_opening(token, id);
+        self.context.handler.outbound()?.on_opening(token, id);
         Some(Transport::Upstream(token))
     }
 
@@ -344,24 +369,19 @@ impl<H: Handler> EventHandler for Worker<H> {
     }
 
     fn on_connect_error(&mut self, token: u64, error: io::Error) {
-        let now_ns = self.context.now_ns;
-        self.context.handler.on_upstream_close(token, Some(&error), now_ns);
+        self.close_outbound(token, Some(&error));
     }
 
     fn on_error(&mut self, transport: &mut Transport<H>, error: &io::Error) {
         if let Transport::Upstream(token) = transport {
-            let now_ns = self.context.now_ns;
-            self.context.handler.on_upstream_close(*token, Some(error), now_ns);
+            self.close_outbound(*token, Some(error));
         }
     }
 
     fn on_close(&mut self, transport: Transport<H>) {
         let connection = match transport.into_connection() {
             Ok(connection) => connection,
-            Err(token) => {
-                let now_ns = self.context.now_ns;
-                return self.context.handler.on_upstream_close(token, None, now_ns);
-            }
+            Err(token) => return self.close_outbound(token, None),
         };
         let permit = connection.permit();
         self.context.over_limit_open -= usize::from(permit.is_over_limit);
@@ -393,15 +413,20 @@ impl<H: Handler> EventHandler for Worker<H> {
     }
 
     #[inline]
-    fn wait(&self, wait: &mut dyn FnMut()) {
-        self.context.handler.wait(wait);
+    fn wait(&mut self, wait: &mut dyn FnMut()) {
+        match self.context.handler.event_loop() {
+            Some(event_loop) => event_loop.wait(wait),
+            None => wait(),
+        }
     }
 
     #[inline]
-    fn deadline_ns(&self) -> Option<u64> {
-        let WorkerContext { timers, telemetry, handler, .. } = &self.context;
+    fn deadline_ns(&mut self) -> Option<u64> {
+        let WorkerContext { timers, telemetry, handler, .. } = &mut self.context;
         let own = [timers.earliest_ns(), self.next_sweep_ns, telemetry.deadline_ns()];
-        own.into_iter().chain([handler.deadline_ns()]).flatten().min()
+        let outbound_ns = handler.outbound().and_then(|it| it.deadline_ns());
+        let loop_ns = handler.event_loop().and_then(|it| it.deadline_ns());
+        own.into_iter().chain([outbound_ns, loop_ns]).flatten().min()
     }
 
     #[inline]
@@ -415,9 +440,10 @@ impl<H: Handler> EventHandler for Worker<H> {
         }
         let WorkerContext { timers, handler, .. } = &mut self.context;
         let ready = self.over_limit.pop().or_else(|| timers.take_due(now_ns));
-        if let Some(id) = ready.or_else(|| handler.next_ready(now_ns)) {
+        let ready = ready.or_else(|| handler.outbound()?.next_ready(now_ns));
+        if let Some(id) = ready.or_else(|| handler.event_loop()?.next_ready(now_ns)) {
             return Some(ResumeTarget::One(id));
         }
-        handler.next_opening().map(ResumeTarget::Open)
+        handler.outbound()?.next_opening().map(ResumeTarget::Open)
     }
 }

@@ -114,7 +114,7 @@ impl WorkerThread {
             Backend::Uring => Vec::new(),
         };
         let limiter = Arc::clone(&self.limiter);
-        let worker = Worker::new(handler, limiter, &self.settings, telemetry)
+        let mut worker = Worker::new(handler, limiter, &self.settings, telemetry)
             .with_heartbeat(heartbeat)
             .with_listeners(listeners.endpoint_indices, self.accepting.take());
         // Connections over the limit are accepted up to a margin, to be answered with 503.

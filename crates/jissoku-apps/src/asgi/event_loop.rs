@@ -56,7 +56,7 @@ impl Signals {
 
 /// The event loop of one worker, with the lifespan of its application.
 #[derive(Debug)]
-pub(super) struct EventLoop {
+pub(super) struct AsyncioLoop {
     pub(super) module: Py<PyModule>,
     asyncio: Py<PyAny>,
     selector: Py<PyAny>,
@@ -66,7 +66,7 @@ pub(super) struct EventLoop {
     epoll: Epoll,
 }
 
-impl EventLoop {
+impl AsyncioLoop {
     /// Creates the loop and runs the startup of the application.
     ///
     /// # Errors

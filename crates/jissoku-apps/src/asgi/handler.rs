@@ -10,13 +10,13 @@ use jissoku_http::framing::Body;
 use jissoku_os::clock;
 use jissoku_os::driver::{ConnectionId, NewConnection};
 use jissoku_server::{
-    BodyFlow, DynamicResponse, EventLoop as ServerLoop, Handler, Iteration, ParentPipe, Progress,
-    RequestHead, Response as Output, WorkerInfo,
+    Background, BodyFlow, DynamicResponse, EventLoop, ForeignLoop, Handler, Iteration, ParentPipe,
+    Progress, RequestHead, Response as Output, WorkerInfo,
 };
 use pyo3::prelude::*;
 
 use super::callables::Callables;
-use super::event_loop::{EventLoop, Signals};
+use super::event_loop::{AsyncioLoop, Signals};
 use super::exchange::Exchange;
 use super::handshake::Upgrade;
 use super::scope::{self, Scopes};
@@ -48,7 +48,7 @@ pub(crate) struct AsgiHandler {
 
 /// Ends the event loop when dropped, also of a worker that never ran.
 #[derive(Debug)]
-struct LoopOwner(EventLoop, Option<ParentPipe>);
+struct LoopOwner(AsyncioLoop, Option<ParentPipe>);
 
 impl Drop for LoopOwner {
     fn drop(&mut self) {
@@ -63,7 +63,7 @@ impl AsgiHandler {
         server: &ServerInfo,
         worker: &WorkerInfo,
     ) -> PyResult<Self> {
-        let event_loop = EventLoop::start(python, app)?;
+        let event_loop = AsyncioLoop::start(python, app)?;
         let event_loop = Arc::new(LoopOwner(event_loop, worker.parent.clone()));
         let state = event_loop.0.state(python)?;
         Ok(Self {
@@ -155,49 +155,6 @@ impl Drop for Request {
 impl Handler for AsgiHandler {
     type Connection = Connection;
     type Request = Request;
-
-    fn event_loop(&self) -> Option<ServerLoop> {
-        let event_loop = Arc::clone(&self.event_loop);
-        Some(Box::new(move |iteration: Iteration| {
-            Python::attach(|python| event_loop.0.run(python, iteration));
-        }))
-    }
-
-    fn watched(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.event_loop.0.as_fd())
-    }
-
-    fn on_watched(&mut self) {
-        self.signals.set_events();
-    }
-
-    fn on_shutdown(&mut self) {
-        self.is_shutting_down = true;
-        self.shared.set_shutting_down();
-    }
-
-    fn is_busy(&self) -> bool {
-        self.shared.running() > 0
-    }
-
-    fn wait(&self, wait: &mut dyn FnMut()) {
-        // Other threads of the application run while this one waits.
-        interpreter::release_while(wait);
-    }
-
-    fn deadline_ns(&self) -> Option<u64> {
-        if self.shared.has_ready() {
-            return Some(0);
-        }
-        let check = || clock::monotonic_ns() + SHUTDOWN_CHECK_NS;
-        let check = (self.is_shutting_down && self.is_busy()).then(check);
-        self.signals.deadline_ns().into_iter().chain(check).min()
-    }
-
-    fn next_ready(&mut self, now_ns: u64) -> Option<ConnectionId> {
-        self.shared.set_now(now_ns);
-        self.shared.next_ready()
-    }
 
     fn on_open(&mut self, opened: &NewConnection<'_>) -> Connection {
         let address = opened.peer();
@@ -333,6 +290,57 @@ impl Handler for AsgiHandler {
             resolve(python, waiting);
             progress
         })
+    }
+
+    fn event_loop(&mut self) -> Option<&mut impl EventLoop> {
+        Some(self)
+    }
+}
+
+impl EventLoop for AsgiHandler {
+    fn foreign_loop(&self) -> Option<ForeignLoop> {
+        let event_loop = Arc::clone(&self.event_loop);
+        Some(Box::new(move |iteration: Iteration| {
+            Python::attach(|python| event_loop.0.run(python, iteration));
+        }))
+    }
+
+    fn watched(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.event_loop.0.as_fd())
+    }
+
+    fn on_watched(&mut self) {
+        self.signals.set_events();
+    }
+
+    fn wait(&self, wait: &mut dyn FnMut()) {
+        // Other threads of the application run while this one waits.
+        interpreter::release_while(wait);
+    }
+}
+
+impl Background for AsgiHandler {
+    fn on_shutdown(&mut self) {
+        self.is_shutting_down = true;
+        self.shared.set_shutting_down();
+    }
+
+    fn is_busy(&self) -> bool {
+        self.shared.running() > 0
+    }
+
+    fn deadline_ns(&self) -> Option<u64> {
+        if self.shared.has_ready() {
+            return Some(0);
+        }
+        let check = || clock::monotonic_ns() + SHUTDOWN_CHECK_NS;
+        let check = (self.is_shutting_down && self.is_busy()).then(check);
+        self.signals.deadline_ns().into_iter().chain(check).min()
+    }
+
+    fn next_ready(&mut self, now_ns: u64) -> Option<ConnectionId> {
+        self.shared.set_now(now_ns);
+        self.shared.next_ready()
     }
 }
 

@@ -5,7 +5,7 @@ use std::thread::{self, ThreadId};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PySet, PyTuple};
 
-use super::event_loop::EventLoop;
+use super::event_loop::AsyncioLoop;
 
 /// Starts tasks whose first step runs at once.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(super) struct Tasks {
 }
 
 impl Tasks {
-    pub(super) fn new(python: Python<'_>, event_loop: &EventLoop) -> PyResult<Self> {
+    pub(super) fn new(python: Python<'_>, event_loop: &AsyncioLoop) -> PyResult<Self> {
         let module = event_loop.module.bind(python);
         let arguments = PyDict::new(python);
         arguments.set_item("loop", event_loop.bind(python))?;

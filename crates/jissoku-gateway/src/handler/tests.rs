@@ -79,7 +79,7 @@ impl World {
 
     fn event(&mut self, token: u64, kind: UpstreamEventKind<'_>) {
         let event = UpstreamEvent { token, kind, now_ns: self.now_ns };
-        let next = self.handler.on_upstream(event, &mut SendBuffer::default());
+        let next = self.handler.on_event(event, &mut SendBuffer::default());
         if matches!(next, Next::Close | Next::Abort) {
             self.close(token, None);
         }
@@ -88,7 +88,7 @@ impl World {
     fn close(&mut self, token: u64, error: Option<&io::Error>) {
         self.opened.iter_mut().filter(|it| **it == Some(token)).for_each(|it| *it = None);
         self.established.retain(|other| *other != token);
-        self.handler.on_upstream_close(token, error, self.now_ns);
+        self.handler.on_close(token, error, self.now_ns);
     }
 
     fn connect(&mut self, is_refused: bool) {

@@ -2,14 +2,13 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, SendBuffer};
+use jissoku_os::driver::NewConnection;
 use jissoku_server::{
-    BodyFlow, DynamicResponse, EventLoop, FileResponse, FilesHandler, Forwarded, ForwardedNotes,
-    ForwardedOutcome, Handler, LogRecord, Progress, RequestHead, Response, Service, UpstreamEvent,
-    WorkerInfo,
+    AbandonReason, BodyFlow, DynamicResponse, EventLoop, FileResponse, FilesHandler, Forwarded,
+    ForwardedNotes, ForwardedOutcome, Handler, LogRecord, Outbound, Progress, RequestHead,
+    Response, Service, WorkerInfo,
 };
 use jissoku_upstream::rate::Permit;
 use jissoku_upstream::routes::Captures;
@@ -214,22 +213,6 @@ impl<H: Handler> Handler for RoutedHandler<H> {
         }
     }
 
-    fn on_reject(
-        &mut self,
-        connection: &mut Self::Connection,
-        request: Self::Request,
-        log: &mut LogRecord<'_>,
-    ) {
-        match request.work {
-            Work::Forwarded(request) => {
-                self.gateway.on_reject(&mut connection.client, request, log);
-            }
-            Work::App(request) => self.app.on_reject(&mut connection.app, request, log),
-            Work::Gathered(mut gathering) => self.gateway.end_gathering(&mut gathering),
-            Work::Refused(_) | Work::File(..) | Work::Fixed(_) => {}
-        }
-    }
-
     fn respond(
         &mut self,
         connection: &mut Self::Connection,
@@ -258,73 +241,38 @@ impl<H: Handler> Handler for RoutedHandler<H> {
         Progress::Complete
     }
 
-    fn on_close(
+    fn on_abandon(
         &mut self,
-        connection: Self::Connection,
-        request: Option<Self::Request>,
+        connection: &mut Self::Connection,
+        Request { work, permit, .. }: Self::Request,
+        reason: AbandonReason,
         log: &mut LogRecord<'_>,
     ) {
-        let mut app = None;
-        if let Some(Request { work, permit, .. }) = request {
-            match work {
-                Work::Forwarded(request) => self.gateway.lose_client(&request, permit, log),
-                Work::App(request) => app = Some(request),
-                Work::Gathered(mut gathering) => {
-                    self.gateway.log_gone_parts(&gathering, log);
-                    self.gateway.end_gathering(&mut gathering);
-                }
-                Work::Refused(_) | Work::File(..) | Work::Fixed(_) => {}
+        match (work, reason) {
+            (Work::Forwarded(request), AbandonReason::Closed) => {
+                self.gateway.lose_client(&request, permit, log);
             }
+            (Work::Forwarded(request), AbandonReason::Rejected) => {
+                self.gateway.on_abandon(&mut connection.client, request, reason, log);
+            }
+            (Work::App(request), _) => {
+                self.app.on_abandon(&mut connection.app, request, reason, log);
+            }
+            (Work::Gathered(mut gathering), _) => {
+                if reason == AbandonReason::Closed {
+                    self.gateway.log_gone_parts(&gathering, log);
+                }
+                self.gateway.end_gathering(&mut gathering);
+            }
+            (Work::Refused(_) | Work::File(..) | Work::Fixed(_), _) => {}
         }
-        self.app.on_close(connection.app, app, log);
     }
 
-    fn wait(&self, wait: &mut dyn FnMut()) {
-        self.app.wait(wait);
+    fn outbound(&mut self) -> Option<&mut impl Outbound> {
+        Some(&mut self.gateway)
     }
 
-    fn event_loop(&self) -> Option<EventLoop> {
+    fn event_loop(&mut self) -> Option<&mut impl EventLoop> {
         self.app.event_loop()
-    }
-
-    fn watched(&self) -> Option<BorrowedFd<'_>> {
-        self.app.watched()
-    }
-
-    fn on_watched(&mut self) {
-        self.app.on_watched();
-    }
-
-    fn on_shutdown(&mut self) {
-        self.gateway.on_shutdown();
-        self.app.on_shutdown();
-    }
-
-    fn is_busy(&self) -> bool {
-        self.gateway.is_busy() || self.app.is_busy()
-    }
-
-    fn deadline_ns(&self) -> Option<u64> {
-        [self.gateway.deadline_ns(), self.app.deadline_ns()].into_iter().flatten().min()
-    }
-
-    fn next_ready(&mut self, now_ns: u64) -> Option<ConnectionId> {
-        self.gateway.next_ready(now_ns).or_else(|| self.app.next_ready(now_ns))
-    }
-
-    fn next_opening(&mut self) -> Option<Opening> {
-        self.gateway.next_opening()
-    }
-
-    fn on_opening(&mut self, token: u64, id: ConnectionId) {
-        self.gateway.on_opening(token, id);
-    }
-
-    fn on_upstream(&mut self, event: UpstreamEvent<'_>, output: &mut SendBuffer) -> Next {
-        self.gateway.on_upstream(event, output)
-    }
-
-    fn on_upstream_close(&mut self, token: u64, error: Option<&io::Error>, now_ns: u64) {
-        self.gateway.on_upstream_close(token, error, now_ns);
     }
 }

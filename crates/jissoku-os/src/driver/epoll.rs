@@ -266,7 +266,7 @@ impl<H: EventHandler> Driver<H> {
 
     /// Waits for events and returns their number.
     #[inline]
-    fn wait(&mut self, handler: &H, next_wait: NextWait) -> io::Result<usize> {
+    fn wait(&mut self, handler: &mut H, next_wait: NextWait) -> io::Result<usize> {
         let (epoll, events) = (&self.epoll, &mut self.buffers.events);
         if next_wait == NextWait::NonBlocking {
             return epoll.wait(events, Some(Duration::ZERO));
@@ -278,7 +278,7 @@ impl<H: EventHandler> Driver<H> {
 
     /// Whether the next wait may block; if so, the timer ends it at the nearest deadline.
     #[inline]
-    fn prepare_wait(&mut self, handler: &H) -> io::Result<NextWait> {
+    fn prepare_wait(&mut self, handler: &mut H) -> io::Result<NextWait> {
         if !self.queue.is_empty() || self.sweep.is_active() {
             return Ok(NextWait::NonBlocking);
         }

@@ -26,7 +26,7 @@ pub(super) enum PeerSide {
 /// # Errors
 /// The connection has failed, or a file has changed.
 pub(super) fn flush<H: EventHandler>(
-    handler: &H,
+    handler: &mut H,
     socket: BorrowedFd<'_>,
     output: &mut SendBuffer,
 ) -> io::Result<PeerSide> {

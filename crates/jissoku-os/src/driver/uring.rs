@@ -235,7 +235,7 @@ impl<H: EventHandler> Driver<H> {
     }
 
     /// The timeout of the next wait.
-    fn wait(&self, handler: &H) -> Wait {
+    fn wait(&self, handler: &mut H) -> Wait {
         let has_queue = !self.queue.is_empty() || self.sweep.is_active();
         if has_queue || !self.completions.is_empty() || self.send_queue.is_urgent {
             return Wait::NonBlocking;

@@ -7,7 +7,7 @@ use jissoku_http::Head;
 use super::Connection;
 use super::phase::Request;
 use crate::context::WorkerContext;
-use crate::handler::Handler;
+use crate::handler::{AbandonReason, Handler};
 use crate::log::{LogRecord, ResponseInfo};
 use crate::response::ResponseState;
 use crate::telemetry::LogSlot;
@@ -20,13 +20,14 @@ impl<H: Handler> Connection<H> {
 
     /// Records that the connection was closed.
     pub(crate) fn end(self, context: &mut WorkerContext<H>) {
-        let Self { id, state, request, mut log_slot, is_lingering, .. } = self;
+        let Self { id, mut state, request, mut log_slot, is_lingering, .. } = self;
         context.lingering -= usize::from(is_lingering);
         context.timers.cancel(id);
-        let (request, response) = request.map(|request| (request.state, request.response)).unzip();
-        let mut log_record = LogRecord::new(log_slot.as_deref_mut());
-        context.handler.on_close(state, request, &mut log_record);
-        if let Some(ResponseState { status, body_size, .. }) = response {
+        if let Some(Request { state: request, response, .. }) = request {
+            let mut log_record = LogRecord::new(log_slot.as_deref_mut());
+            let reason = AbandonReason::Closed;
+            context.handler.on_abandon(&mut state, request, reason, &mut log_record);
+            let ResponseState { status, body_size, .. } = response;
             let info = ResponseInfo { status, body_size, now_ns: context.now_ns };
             context.telemetry.abandon(&mut log_slot, info);
         }
@@ -84,7 +85,8 @@ impl<H: Handler> Connection<H> {
         if let Some(Request { state, response, .. }) = self.request.take() {
             context.timers.cancel(self.id);
             let mut log_record = LogRecord::new(self.log_slot.as_deref_mut());
-            context.handler.on_reject(&mut self.state, state, &mut log_record);
+            let reason = AbandonReason::Rejected;
+            context.handler.on_abandon(&mut self.state, state, reason, &mut log_record);
             if response.status != 0 {
                 self.record_response(&response, context);
             }

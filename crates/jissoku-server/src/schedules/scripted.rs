@@ -7,7 +7,10 @@ use jissoku_http::framing::Body;
 use jissoku_os::driver::{ConnectionId, NewConnection};
 
 use super::plan::{BODY_SIZE_MAX, last_part, part, sum};
-use crate::handler::{BodyFlow, Handler, Progress, RequestHead, Service, WorkerInfo};
+use crate::handler::{
+    AbandonReason, Background, BodyFlow, EventLoop, Handler, Progress, RequestHead, Service,
+    WorkerInfo,
+};
 use crate::log::LogRecord;
 use crate::response::Response;
 
@@ -225,17 +228,30 @@ impl Handler for Scripted {
         Progress::Complete
     }
 
-    fn on_reject(&mut self, link: &mut Link, exchange: Exchange, _: &mut LogRecord<'_>) {
+    fn on_abandon(
+        &mut self,
+        link: &mut Link,
+        exchange: Exchange,
+        _: AbandonReason,
+        _: &mut LogRecord<'_>,
+    ) {
         self.finish(link, &exchange);
     }
 
-    fn on_close(&mut self, mut link: Link, request: Option<Exchange>, _: &mut LogRecord<'_>) {
-        if let Some(exchange) = request {
-            self.finish(&mut link, &exchange);
-        }
-        assert_eq!(link.token, None, "its request was lost");
+    fn event_loop(&mut self) -> Option<&mut impl EventLoop> {
+        Some(self)
     }
+}
 
+impl Drop for Link {
+    fn drop(&mut self) {
+        assert!(self.token.is_none() || std::thread::panicking(), "its request was lost");
+    }
+}
+
+impl EventLoop for Scripted {}
+
+impl Background for Scripted {
     fn deadline_ns(&self) -> Option<u64> {
         self.earliest_ns()
     }

@@ -83,7 +83,7 @@ impl EventHandler for Opener {
     fn on_tick(&mut self, _: u64) {}
 
     /// Never far away, so that a turn in which nothing happens ends.
-    fn deadline_ns(&self) -> Option<u64> {
+    fn deadline_ns(&mut self) -> Option<u64> {
         Some(clock::monotonic_ns() + 1_000_000)
     }
 
