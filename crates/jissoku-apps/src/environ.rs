@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 
 use jissoku_http::{Head, Method, Version};
 use jissoku_os::socket::Endpoint;
-use jissoku_server::Mount;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
@@ -34,8 +33,6 @@ pub struct ServerInfo {
     pub threads: usize,
     /// The size up to which a request body for WSGI stays in memory.
     pub body_memory_max: u64,
-    /// Directories beside the application.
-    pub mounts: Vec<Mount>,
     /// What is offered to an ASGI application.
     pub asgi: AsgiOptions,
 }

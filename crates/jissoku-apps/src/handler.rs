@@ -21,7 +21,6 @@ use crate::head::Expectation;
 use crate::interpreter;
 use crate::overlay;
 use crate::response::Response;
-use crate::routes::content_of;
 use crate::sink::Sink;
 use crate::threaded::ThreadedService;
 use crate::wsgi::Wsgi;
@@ -41,11 +40,19 @@ impl WsgiService {
     /// The content of a server: with threads, if the server has threads for applications.
     pub(crate) fn into_service(self, routes: Option<&Arc<RouteContent>>) -> AnyService {
         let Self { app, server } = self;
-        let mounts = server.mounts.clone();
         match server.threads {
-            0 => content_of(Self { app, server }, routes, &mounts),
-            threads => content_of(ThreadedService { app, server, threads }, routes, &mounts),
+            0 => content_of(Self { app, server }, routes),
+            threads => content_of(ThreadedService { app, server, threads }, routes),
         }
+    }
+}
+
+/// An application as the content of a server. It gets all requests, or those that `routes` leave to
+/// it.
+pub(crate) fn content_of(app: impl Service, routes: Option<&Arc<RouteContent>>) -> AnyService {
+    match routes {
+        Some(routes) => routes.with(app).into(),
+        None => app.into(),
     }
 }
 

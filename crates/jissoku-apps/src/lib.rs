@@ -27,7 +27,6 @@ mod overlay;
 pub mod python_thread;
 mod recent_heads;
 mod response;
-mod routes;
 mod sink;
 mod start_response;
 #[cfg(test)]

@@ -13,8 +13,7 @@ use jissoku_server::AnyService;
 
 use crate::asgi::AsgiService;
 use crate::environ::ServerInfo;
-use crate::handler::WsgiService;
-use crate::routes::content_of;
+use crate::handler::{WsgiService, content_of};
 use crate::text::class_name;
 
 /// The usual names of applications.
@@ -93,10 +92,7 @@ fn service_of(
              runs on one thread; use --workers"
                 .to_owned(),
         )),
-        Interface::Asgi => {
-            let mounts = server.mounts.clone();
-            Ok(content_of(AsgiService::new(app, server), routes, &mounts))
-        }
+        Interface::Asgi => Ok(content_of(AsgiService::new(app, server), routes)),
     }
 }
 

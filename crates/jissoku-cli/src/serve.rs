@@ -238,8 +238,14 @@ impl Serve {
             let is_multiprocess = self.has_several_workers()?;
             let routes = self.route_content(previous)?;
             let server = (listeners, is_secure, is_multiprocess);
-            let contents = (self.files.mounts()?, routes.clone());
-            let service = self.app.service(app, load, server, contents)?;
+            let folders = self.files.beside_app()?;
+            let content = if folders.is_empty() {
+                routes.clone()
+            } else {
+                let limits = self.limits.over(Limits::APPLICATION);
+                Some(Arc::new(RouteContent::beside_app(folders, limits.request.body_size_max)))
+            };
+            let service = self.app.service(app, load, server, content)?;
             return Ok((service, routes));
         }
         if let Some(content) = self.route_content(previous)? {

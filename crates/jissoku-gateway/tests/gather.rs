@@ -165,6 +165,7 @@ impl Scene {
             body_sizes_max: vec![0],
             body_size_max: 0,
             folders: Vec::new(),
+            prefixes: Vec::new(),
             texts: Vec::new(),
             gathers: vec![Arc::new(route)],
             gateway: Arc::new(gateway),

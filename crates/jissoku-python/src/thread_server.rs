@@ -50,7 +50,6 @@ impl ThreadServer {
             is_multiprocess: false,
             threads: 0,
             body_memory_max: jissoku_apps::BODY_MEMORY_MAX,
-            mounts: Vec::new(),
             asgi: jissoku_apps::AsgiOptions::default(),
         };
         let service = match serve_object(app, None, info, None) {

@@ -263,7 +263,7 @@ impl FilesHandler {
 
     /// The response to a request whose path is replaced by `path`.
     #[inline]
-    pub(crate) fn request(&mut self, head: &RequestHead<'_>, path: &[u8]) -> FileResponse {
+    pub fn respond_to(&mut self, head: &RequestHead<'_>, path: &[u8]) -> FileResponse {
         let request = FileRequest { head, path, query: head.path_and_query().1 };
         FileResponse(self.files.respond_to(&mut self.cache, &request))
     }
@@ -288,9 +288,7 @@ impl Handler for FilesHandler {
 
     #[inline]
     fn on_head(&mut self, (): &mut (), head: &RequestHead<'_>) -> FileResponse {
-        let (path, query) = head.path_and_query();
-        let request = FileRequest { head, path, query };
-        FileResponse(self.files.respond_to(&mut self.cache, &request))
+        self.respond_to(head, head.path_and_query().0)
     }
 
     fn body_flow(&self, _: &FileResponse) -> BodyFlow {

@@ -20,7 +20,6 @@ mod listener_options;
 mod log;
 mod metrics;
 mod metrics_page;
-mod mount;
 mod origin;
 mod response;
 #[cfg(test)]
@@ -63,7 +62,6 @@ pub use metrics::{
     UpstreamState,
 };
 pub use metrics_page::MetricsPage;
-pub use mount::{Mount, WithFiles};
 pub use origin::{Origin, OwnedOrigin};
 pub use response::{BodyPart, DynamicResponse, Response};
 pub use server::{

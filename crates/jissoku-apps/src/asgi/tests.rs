@@ -170,7 +170,6 @@ proptest! {
                 is_multiprocess: false,
                 threads: 0,
                 body_memory_max: crate::BODY_MEMORY_MAX,
-                mounts: Vec::new(),
             asgi: AsgiOptions::default(),
             };
             let state = PyDict::new(python);

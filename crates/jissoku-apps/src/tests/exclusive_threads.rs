@@ -193,7 +193,6 @@ fn start(threads: usize, backend: Backend) -> (RunningServer, SocketAddr) {
         is_multiprocess: false,
         threads,
         body_memory_max: crate::BODY_MEMORY_MAX,
-        mounts: Vec::new(),
         asgi: crate::environ::AsgiOptions::default(),
     };
     let service = Python::attach(|python| {

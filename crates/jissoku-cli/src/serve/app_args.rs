@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use clap::Args;
 use jissoku_gateway::RouteContent;
 use jissoku_os::socket::Endpoint;
-use jissoku_server::{AnyService, Mount, RunThere};
+use jissoku_server::{AnyService, RunThere};
 
 use super::app_name::AppName;
 use super::failure::Failure;
@@ -46,10 +46,9 @@ pub struct AppRequest {
     pub threads: usize,
     /// The size up to which a request body for WSGI stays in memory, unless it is the default.
     pub body_memory_max: Option<u64>,
-    /// The routes, one of which names the application, unless it serves all requests.
+    /// The routes, one of which names the application, or the directories beside it, unless it
+    /// serves all requests.
     pub routes: Option<Arc<RouteContent>>,
-    /// Directories beside the application.
-    pub mounts: Vec<Mount>,
     /// What is offered to it, if it is an ASGI application.
     pub asgi: AsgiRequest,
 }
@@ -219,7 +218,7 @@ impl AppArgs {
         name: AppName,
         load: &LoadApp,
         (listeners, is_secure, is_multiprocess): (Vec<Endpoint>, bool, bool),
-        (mounts, routes): (Vec<Mount>, Option<Arc<RouteContent>>),
+        routes: Option<Arc<RouteContent>>,
     ) -> Result<AnyService, Failure> {
         let request = AppRequest {
             module: name.module,
@@ -234,7 +233,6 @@ impl AppArgs {
             threads: self.threads,
             body_memory_max: self.body_memory_max,
             routes,
-            mounts,
             asgi: AsgiRequest {
                 raises_after_disconnect: self.asgi_spec_version == SPEC_VERSION_WITH_ERROR,
                 offers_path_send: self.asgi_path_send,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use jissoku_os::file::SymlinkPolicy;
-use jissoku_server::{Files, FilesError, FilesOptions, Mount, Rule};
+use jissoku_server::{Files, FilesError, FilesOptions, Rule};
 
 use super::app_name::AppName;
 use super::failure::Failure;
@@ -76,12 +76,12 @@ impl FileArgs {
         self.folder.as_deref()
     }
 
-    /// Opens the directories beside an application.
-    pub(super) fn mounts(&self) -> Result<Vec<Mount>, Failure> {
+    /// Opens the directories beside an application, each with its prefix.
+    pub(super) fn beside_app(&self) -> Result<Vec<(String, Arc<Files>)>, Failure> {
         let count = self.r#static.len() as u64;
         let open = |(prefix, folder): &(String, PathBuf)| {
             let files = self.open(folder, count).map_err(|error| Failure::of_input(&error))?;
-            Ok(Mount { prefix: prefix.clone(), files: Arc::new(files) })
+            Ok((prefix.clone(), Arc::new(files)))
         };
         self.r#static.iter().map(open).collect()
     }

@@ -112,6 +112,7 @@ impl RouteTable {
             body_sizes_max: routes.iter().map(size_max_of).collect(),
             body_size_max,
             folders,
+            prefixes: Vec::new(),
             texts,
             gathers,
             gateway: Arc::new(gateway),

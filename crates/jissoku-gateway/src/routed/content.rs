@@ -7,7 +7,7 @@ use jissoku_server::{DynamicResponse, Files, Fixed, RequestHead};
 use jissoku_upstream::routes::{Captures, Decision, Routes, Rule, Subject};
 
 use super::limits::{Admitted, RouteLimits};
-use crate::config::{Forwarding, Gateway};
+use crate::config::{Forwarding, Gateway, Timeouts};
 use crate::gather::GatherRoute;
 
 /// What serves the requests of a route.
@@ -15,6 +15,8 @@ use crate::gather::GatherRoute;
 pub enum Content {
     /// The folder of this index. The path of the request is the path below it.
     Folder(usize),
+    /// The folder of this index, below its prefix of [`RouteContent::prefixes`].
+    Beside(usize),
     /// The text of this index.
     Fixed(usize),
     /// Another server.
@@ -58,8 +60,10 @@ pub struct RouteContent {
     pub body_sizes_max: Vec<u64>,
     /// The limit of the bodies of requests that no route takes.
     pub body_size_max: u64,
-    /// Referred to by [`Content::Folder`].
+    /// Referred to by [`Content::Folder`] and [`Content::Beside`].
     pub folders: Vec<Arc<Files>>,
+    /// The prefix of each folder beside an application; empty if there are rules.
+    pub prefixes: Vec<String>,
     /// Referred to by [`Content::Fixed`].
     pub texts: Vec<Arc<Fixed>>,
     /// Referred to by [`Content::Gather`].
@@ -69,6 +73,35 @@ pub struct RouteContent {
 }
 
 impl RouteContent {
+    /// Folders beside an application, each with the prefix of its paths, which begins with a slash
+    /// and does not end with one. The longest prefix of a path applies; all other requests are the
+    /// application's, with bodies of up to `body_size_max` bytes.
+    #[must_use]
+    pub fn beside_app(mut folders: Vec<(String, Arc<Files>)>, body_size_max: u64) -> Self {
+        folders.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
+        let (prefixes, folders) = folders.into_iter().unzip();
+        Self {
+            rules: Routes::default(),
+            contents: Vec::new(),
+            limits: Vec::new(),
+            body_sizes_max: Vec::new(),
+            body_size_max,
+            folders,
+            prefixes,
+            texts: Vec::new(),
+            gathers: Vec::new(),
+            gateway: Arc::new(Gateway::of(Vec::new(), Timeouts::DEFAULT, false)),
+        }
+    }
+
+    /// What serves a path if there are no rules. Prefixes are compared with the path as it came.
+    fn beside(&self, path: &[u8]) -> Content {
+        let is_below = |prefix: &String| {
+            path.strip_prefix(prefix.as_bytes()).is_some_and(|rest| rest.starts_with(b"/"))
+        };
+        self.prefixes.iter().position(is_below).map_or(Content::App, Content::Beside)
+    }
+
     /// The limits of the route for the same requests as `rule`, if there is one that has some.
     #[must_use]
     pub fn limits_of(&self, rule: &Rule) -> Option<&RouteLimits> {
@@ -84,11 +117,17 @@ impl RouteContent {
         address: Option<IpAddr>,
     ) -> Result<Found, Refusal> {
         let RequestHead { head, bytes, .. } = *request;
-        let subject = Subject {
-            method: head.method_name.of(bytes),
-            host: head.host(bytes),
-            path: request.path_and_query().0,
-        };
+        let (path, _) = request.path_and_query();
+        if !self.prefixes.is_empty() {
+            return Ok(Found {
+                content: self.beside(path),
+                captures: Captures::default(),
+                path: None,
+                admitted: Admitted::default(),
+                body_size_max: self.body_size_max,
+            });
+        }
+        let subject = Subject { method: head.method_name.of(bytes), host: head.host(bytes), path };
         let (status, fields, text) = match self.rules.find(&subject) {
             Decision::Take { index, captures, path } => {
                 let limits = self.limits[index].as_ref();

@@ -121,6 +121,11 @@ impl<H: Handler> RoutedHandler<H> {
     ) -> Work<H::Request> {
         match content {
             Content::Folder(index) => Work::File(index, self.folders[index].on_head(&mut (), head)),
+            Content::Beside(index) => {
+                let (path, _) = head.path_and_query();
+                let path = &path[self.content.prefixes[index].len()..];
+                Work::File(index, self.folders[index].respond_to(head, path))
+            }
             Content::Fixed(index) => Work::Fixed(index),
             Content::Forward(forwarding) => {
                 Work::Forwarded(self.gateway.begin(&connection.client, head, forwarding))

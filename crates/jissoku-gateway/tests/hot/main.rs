@@ -95,6 +95,7 @@ fn routed(target: Target) -> AnyService {
         body_sizes_max: vec![0],
         body_size_max: 0,
         folders: Vec::new(),
+        prefixes: Vec::new(),
         texts: Vec::new(),
         gathers: Vec::new(),
         gateway: Arc::new(Gateway::of(vec![upstream], Timeouts::DEFAULT, false)),

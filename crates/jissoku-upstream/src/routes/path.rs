@@ -24,15 +24,13 @@ enum Segment {
 }
 
 /// The places of a pattern's variables in the path that it matched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Captures {
     spans: [(u32, u32); PATH_VARIABLES_MAX],
     count: usize,
 }
 
 impl Captures {
-    const NONE: Self = Self { spans: [(0, 0); PATH_VARIABLES_MAX], count: 0 };
-
     /// The place of a variable by its index in `PathPattern::variables`, in bytes of the path.
     pub fn span(&self, index: usize) -> Option<Range<usize>> {
         let &(start, end) = self.spans.get(..self.count)?.get(index)?;
@@ -112,7 +110,7 @@ impl PathPattern {
 
     /// Where the variables are, if a path without hazards fits.
     pub fn matches(&self, path: &[u8]) -> Option<Captures> {
-        let mut captures = Captures::NONE;
+        let mut captures = Captures::default();
         // The place of the next segment; behind the path if none is left.
         let mut start = 1;
         for segment in &self.segments {
