@@ -15,7 +15,7 @@ from jissoku.model.updated import updated
 from jissoku.records import write_profiles
 from jissoku.records.run_folder import DOCUMENTS, RUN_FILE
 from jissoku.request import from_argv
-from jissoku.ui.analyses import key_of
+from jissoku.ui.analyses import VERBS, key_of
 from jissoku.ui.server import UiConfig, pages_in_thread
 from tests.explain.factories import function
 from tests.profiles.factories import MAIN, profile
@@ -84,7 +84,7 @@ def test_all_are_listed_with_what_they_found(shown: Client, roots: Path) -> None
     assert "CPU time per request: " in text
     assert "<script>alert" not in text
     rows = json.loads(shown.get("/analyses?format=json").text)["analyses"]
-    assert sorted(row["command"] for row in rows) == sorted(2 * [*ASKED])
+    assert sorted(VERBS[row["document"]] for row in rows) == sorted(2 * [*ASKED])
     assert sum(bool(row["problem"]) for row in rows) == 3
 
 

@@ -1,6 +1,7 @@
 """Every page with data gives it as JSON: the same as the page shows."""
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from html import unescape
@@ -24,10 +25,10 @@ pytestmark = pytest.mark.timeout(200)
 PAGES = {
     "/": ("/", "runs", "run", 8),
     "/?text": ("/?text=repeatability&sort=trials", "runs", "run", 3),
-    "/experiments": ("/experiments", "experiments", "experiment", 1),
-    "/diff": ("/diff?run=RUN&run=OTHER", "table", "arm", None),
+    "/experiments": ("/experiments", "experiments", "name", 1),
+    "/diff": ("/diff?run=RUN&run=OTHER", "changes", "arm", None),
     "/targets": ("/targets", "targets", "target", None),
-    "/target": ("/target?name=go", "points", "version", None),
+    "/target": ("/target?name=go", "series", "arm", None),
     "/board": ("/board", "boards", "title", None),
     "/machines": ("/machines", "machines", "text", None),
 }
@@ -139,8 +140,9 @@ def live(tmp_path: Path, index_cache: Path) -> Iterator[Measured]:
 def test_changes_as_data(live: Measured) -> None:
     check_data(live.client, "/changes", "changes", "target", None)
     changes = values_of(live.client, "/changes")["changes"]
-    (row,) = [row for row in changes if row["load"] == "medium"][:1]
-    assert 1.2 < row["low"] < row["ratio"] < row["high"] < 1.6
+    (row,) = [row for row in changes if row["change"]["load"]["level"] == "medium"][:1]
+    ratio = row["change"]["change"]
+    assert math.log(1.2) < ratio["low"] < ratio["mean"] < ratio["high"] < math.log(1.6)
     post(live.client, f"/changes/{row['key']}/dismiss", ("reason", "another compiler"))
     changes = values_of(live.client, "/changes")["changes"]
     assert {one["key"]: one["dismissed"] for one in changes}[row["key"]] == "another compiler"
@@ -152,21 +154,22 @@ def test_jobs_as_data(live: Measured) -> None:
     wait_for(lambda: "Running." in live.client.get(jobs[0]).text)
     check_data(live.client, "/jobs", "jobs", "title", 2)
     waiting, running = values_of(live.client, "/jobs")["jobs"]
-    assert (waiting["state"], waiting["place"]) == ("waiting", 1)
-    assert (running["state"], running["place"]) == ("running", None)
-    assert waiting["starts_s_min"] == pytest.approx(running["left_s_min"], abs=1)
+    assert (waiting["state"], waiting["times"]["place"]) == ("waiting", 1)
+    assert (running["state"], running["times"]["place"]) == ("running", 0)
+    starts_s, left_s = waiting["times"]["starts"]["low_s"], running["times"]["left"]["low_s"]
+    assert starts_s == pytest.approx(left_s, abs=1)
     assert running["command"].startswith("jissoku compare --out=")
     with live.saying() as say:
         say(event(EventKind.START, pid=1))
         say(trial(0, "jissoku"))
         wait_for(lambda: "1 of 8" in live.client.get(jobs[0]).text)
-        check_data(live.client, jobs[0], "arms", "arm", 1)
-        value = values_of(live.client, jobs[0])
-        assert (value["trials_done"], value["trials_total"]) == (1, 8)
+        progress = values_of(live.client, jobs[0])["progress"]
+        assert (progress["done"], progress["total"]) == (1, 8)
+        assert progress["marks"] == {"jissoku": ["\N{BLACK CIRCLE}"]}
 
 
 def test_servers_as_data(running: Running, tmp_path: Path, index_cache: Path) -> None:
     with measured(tmp_path / "runs", index_cache, metrics=(running.where,)) as live:
         live.client.get("/servers")
-        check_data(live.client, "/servers", "rates", "server", None)
-        assert values_of(live.client, "/servers")["rates"][0]["requests_rps"] >= 0
+        check_data(live.client, "/servers", "servers", "server", None)
+        assert values_of(live.client, "/servers")["servers"][0]["rates"][0]["requests_rps"] >= 0

@@ -182,7 +182,7 @@ def to_json(value: object, *, order: Literal["deterministic"] | None = "determin
     Its keys are sorted unless no order is asked for. Of a report's, docs/FORMAT.md lists what other
     programs may rely on.
     """
-    plain = rounded(_sanitized(msgspec.to_builtins(value)))
+    plain = rounded(_sanitized(msgspec.to_builtins(value, enc_hook=str)))  # Of paths.
     return msgspec.json.format(msgspec.json.encode(plain, order=order), indent=2).decode() + "\n"
 
 

@@ -158,25 +158,6 @@ def content(found: Analysis, draw: DrawFlameGraph) -> Markup | str:
     return explanation_to_text(explanation) + (f"\n{tuning_to_text(tuned)}" if tuned else "")
 
 
-def data(found: Sequence[Analysis]) -> dict[str, object]:
-    """What a list shows, as plain values."""
-    return {
-        "analyses": [
-            {
-                "command": one.verb,
-                "written_utc": one.written_utc,
-                "targets": one.targets,
-                "path": one.path,
-                "result": one.result,
-                "problem": one.problem,
-                "folder": str(one.folder),
-                "key": one.key,
-            }
-            for one in found
-        ]
-    }
-
-
 def record_data(found: Analysis) -> dict[str, object]:
     """The record itself: of profiles one for each target."""
     with files.opened(found.folder / found.document) as file:

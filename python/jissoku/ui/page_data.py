@@ -1,29 +1,24 @@
 """The data of the pages, and the pages' tables: `?format=json` gives them as JSON."""
 
-import math
 import shlex
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import replace
 
 import msgspec
 
 from jissoku.inference.across_runs import latest_noise_floor
 from jissoku.model.history import (
     ArmChange,
-    Change,
     Dismissal,
     IndexedRun,
     MachineDay,
     MachineRatio,
     RunDifference,
     RunRow,
-    Series,
 )
 from jissoku.report.format import TIMES, Table, clean, load_mark, offered
 from jissoku.report.history import (
-    Board,
     Suspicion,
     change_word,
     control_text,
@@ -33,10 +28,10 @@ from jissoku.report.history import (
     shown_arms,
 )
 from jissoku.report.tables import noise_text
-from jissoku.ui.job_progress import COUNTED, JobTimes, Progress
+from jissoku.ui.job_progress import JobTimes, Progress
 from jissoku.ui.jobs import Job
-from jissoku.ui.run_index import CheckCount, FoundExperiment
-from jissoku.ui.watched_servers import Rates, WatchedServer
+from jissoku.ui.run_index import CheckCount
+from jissoku.ui.watched_servers import WatchedServer
 
 # Days on the page of machines, the latest ones; `jissoku doctor --history` has all of them.
 DAYS_MAX = 31
@@ -92,31 +87,6 @@ def _software(rows: Sequence[RunRow]) -> Table:
     )
 
 
-def machines_data(found: Iterable[Value]) -> Value:
-    return {
-        "machines": [{name: _plain(value, one) for name, value in one.items()} for one in found]
-    }
-
-
-def _plain(value: object, machine: Value) -> object:
-    if isinstance(value, Table):
-        return [dict(zip(value.header, row, strict=True)) for row in value.rows]
-    if isinstance(value, list) and value and isinstance(value[0], MachineDay):
-        return [
-            {
-                "machine": machine["text"],
-                "day": one.day,
-                "runs": one.runs,
-                "trials": one.trials,
-                "rejected": one.rejected,
-                "noise_floor": one.noise_floor,
-                "checks": ", ".join(f"{name} {count}" for name, count in one.checks.items()),
-            }
-            for one in value
-        ]
-    return value
-
-
 def runs_data(runs: Iterable[IndexedRun]) -> Value:
     return {
         "runs": [
@@ -127,22 +97,6 @@ def runs_data(runs: Iterable[IndexedRun]) -> Value:
                 "unfinished": run.unfinished,
             }
             for run in runs
-        ]
-    }
-
-
-def experiments_data(found: Sequence[FoundExperiment]) -> Value:
-    return {
-        "experiments": [
-            {
-                "experiment": one.name,
-                "started_utc": one.runs[0].row.started_utc,
-                "workloads": len(one.runs),
-                "is_finished": one.is_finished,
-                "run": one.runs[0].row.run,
-                "folder": str(one.folder),
-            }
-            for one in found
         ]
     }
 
@@ -201,28 +155,6 @@ def _versions(one: ArmChange) -> str:
     return f"{named}, another program" if is_hidden else named
 
 
-def difference_data(found: RunDifference) -> Value:
-    return {**msgspec.to_builtins(found), "table": [_change(one) for one in found.changes]}
-
-
-def target_data(name: str, series: Sequence[Series], machines: Sequence[MachineRatio]) -> Value:
-    return {"target": name, "series": series, "machines": machines, "points": _points(series)}
-
-
-def board_data(boards: Sequence[Board]) -> Value:
-    return {
-        "boards": [
-            {
-                "title": board.title,
-                "targets": _points(
-                    [msgspec.structs.replace(one, points=one.points[-1:]) for one in board.series]
-                ),
-            }
-            for board in boards
-        ]
-    }
-
-
 def changes_data(
     suspected: Sequence[Suspicion], dismissed: Sequence[tuple[Suspicion, Dismissal]]
 ) -> Value:
@@ -232,7 +164,7 @@ def changes_data(
             {
                 "key": one.key,
                 "target": one.series.target,
-                **_change(one.change),
+                "change": one.change,
                 "cause": one.cause,
                 "answer": one.answer,
                 "dismissed": reason,
@@ -249,124 +181,22 @@ def machines_table(one: MachineRatio) -> tuple[str, Table]:
     return f"{title}, {one.workload_text}", Table(header=("machine", TIMES), rows=rows)
 
 
-def _ratio(change: Change | None) -> float | None:
-    return None if change is None else math.exp(change.mean)
-
-
-def _change(one: ArmChange) -> Value:
-    return {
-        "arm": one.arm,
-        "load_rps": one.load.rate_rps,
-        "load": str(one.load.level),
-        "version_before": one.versions[0],
-        "version_after": one.versions[1],
-        "ratio": _ratio(one.change),
-        "low": math.exp(one.change.low),
-        "high": math.exp(one.change.high),
-        "p_value": one.change.p_value,
-        "anchors": ", ".join(one.anchors),
-        "verdict": change_word(one),
-        "control": str(one.control),
-        "control_ratio": _ratio(one.control_change),
-    }
-
-
-def _points(series: Iterable[Series]) -> list[Value]:
-    return [
-        {
-            "target": one.target,
-            "arm": one.arm,
-            "anchor": one.anchor,
-            "load_rps": one.load.rate_rps,
-            "load": str(one.load.level),
-            "workload": one.workload_text,
-            "machine": one.machine_text,
-            "started_utc": point.started_utc,
-            "version": point.version,
-            "multiple": _ratio(point.ratio),
-            "low": math.exp(point.ratio.low),
-            "high": math.exp(point.ratio.high),
-            "runs": " ".join(point.runs),
-            "breaks": "; ".join(point.breaks),
-            "change": change_word(point.since) if point.since else "",
-        }
-        for one in series
-        for point in one.points
-    ]
-
-
 def jobs_data(jobs: Iterable[tuple[Job, JobTimes | None]]) -> Value:
     return {"jobs": [_job(job, times) for job, times in jobs]}
 
 
 def job_data(job: Job, times: JobTimes | None, progress: Progress) -> Value:
-    table = progress.table
-    return {
-        **_job(job, times),
-        "trials_done": progress.done,
-        "trials_total": progress.total,
-        "trials_s_left": progress.seconds_left,
-        "arms": [
-            {
-                "arm": name,
-                "trials": len(marks),
-                "counted": marks.count(COUNTED),
-                "so_far": progress.so_far.get(name, ""),
-            }
-            for name, marks in progress.marks.items()
-        ],
-        "table": table
-        and {
-            "columns": table.header[1:],
-            "decided": table.decided,
-            "asked": table.asked,
-            "rows": [
-                {
-                    "arm": name,
-                    "cells": [
-                        {"value": cell.value, "state": str(cell.state), "needs": cell.needs}
-                        for cell in cells
-                    ],
-                }
-                for name, cells in table.rows
-            ],
-        },
-        "notes": progress.lines,
-    }
+    return {**_job(job, times), "progress": replace(progress, charts=())}
 
 
 def _job(job: Job, times: JobTimes | None) -> Value:
-    waiting = times if times and times.place else None
-    running = times if times and not times.place else None
-    return {
-        "id": job.id,
-        "title": job.title,
-        "state": str(job.state),
-        "place": waiting and waiting.place,
-        "seconds_min": job.seconds_min or None,
-        "seconds_max": job.seconds_max,
-        "starts_s_min": waiting and waiting.starts.low_s,
-        "starts_s_max": waiting and waiting.starts.high_s,
-        "left_s_min": running and running.left.low_s,
-        "left_s_max": running and running.left.high_s,
-        "exit_code": job.code,
-        "command": shlex.join(("jissoku", *job.arguments)),
-        "folder": job.folder,
-    }
+    command = shlex.join(("jissoku", *job.arguments))
+    return {**msgspec.structs.asdict(job), "command": command, "times": times}
 
 
 def servers_data(servers: Sequence[WatchedServer]) -> Value:
-    names = [one.name for one in fields(Rates) if one.name != "at_ns"]
-    now_ns = time.monotonic_ns()
     return {
-        "rates": [
-            {
-                "server": server.where,
-                **{name: getattr(one, name) for name in names},
-                "seconds_ago": (now_ns - one.at_ns) / 1e9,
-            }
-            for server in servers
-            for one in server.rates()
-        ],
-        "problems": {one.where: one.problem for one in servers if one.problem},
+        "servers": [
+            {"server": one.where, "problem": one.problem, "rates": one.rates()} for one in servers
+        ]
     }

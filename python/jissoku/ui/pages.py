@@ -39,7 +39,7 @@ from jissoku.report.history import (
     with_key,
 )
 from jissoku.ui import page_data
-from jissoku.ui.analyses import content, data as analyses_data, record_data
+from jissoku.ui.analyses import content, record_data
 from jissoku.ui.forms import (
     CAMPAIGNS,
     CAMPAIGNS_MAX,
@@ -138,11 +138,8 @@ def run_report(site: Site, request: Request) -> Response:
 
 def experiments(site: Site, _: Request) -> Page:
     """Every experiment that has a run, newest first."""
-    found = found_experiments(site.runs.headers())
-    values = {"experiments": found}
-    return Page(
-        "experiments.html.j2", values, lambda: page_data.experiments_data(found), lists_runs=True
-    )
+    values = {"experiments": found_experiments(site.runs.headers())}
+    return Page("experiments.html.j2", values, lambda: values, lists_runs=True)
 
 
 def experiment(site: Site, request: Request) -> Page | Response:
@@ -165,8 +162,8 @@ def experiment(site: Site, request: Request) -> Page | Response:
 
 def analyses(site: Site, _: Request) -> Page:
     """Every explanation, tuning and profile, newest first."""
-    found = site.runs.analyses()
-    return Page("analyses.html.j2", {"analyses": found}, lambda: analyses_data(found))
+    values = {"analyses": site.runs.analyses()}
+    return Page("analyses.html.j2", values, lambda: values)
 
 
 def analysis(site: Site, request: Request) -> Page:
@@ -213,7 +210,7 @@ def diff(site: Site, request: Request) -> Page:
         "answers": [RerunForm(request) for request in confirming_requests(found)],
         "tau": tau_sentence(found.tau),
     }
-    return Page("diff.html.j2", values, lambda: page_data.difference_data(found), lists_runs=True)
+    return Page("diff.html.j2", values, lambda: found, lists_runs=True)
 
 
 def targets(site: Site, _: Request) -> Page:
@@ -256,7 +253,7 @@ def target(site: Site, request: Request) -> Page:
     return Page(
         "target.html.j2",
         values,
-        lambda: page_data.target_data(name, series, ratios),
+        lambda: {"target": name, "series": series, "machines": ratios},
         lists_runs=True,
     )
 
@@ -271,7 +268,7 @@ def board(site: Site, _: Request) -> Page:
         "header": BOARD_HEADER,
         "lead": BOARDS_LEAD,
     }
-    return Page("board.html.j2", values, lambda: page_data.board_data(found), lists_runs=True)
+    return Page("board.html.j2", values, lambda: {"boards": found}, lists_runs=True)
 
 
 def changes(site: Site, _: Request) -> Page:
@@ -323,7 +320,7 @@ def machines(site: Site, _: Request) -> Page:
         "campaigns_max": CAMPAIGNS_MAX,
         "campaigns_kept": CAMPAIGNS_MIN,
     }
-    return Page("machines.html.j2", values, lambda: page_data.machines_data(found), lists_runs=True)
+    return Page("machines.html.j2", values, lambda: {"machines": found}, lists_runs=True)
 
 
 def servers(site: Site, _: Request) -> Page:

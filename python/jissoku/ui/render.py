@@ -67,7 +67,7 @@ class Page:
 
     template: str
     values: Value
-    data: Callable[[], Value] | None = None
+    data: Callable[[], object] | None = None
     lists_runs: bool = False
     status: int = 200
 
