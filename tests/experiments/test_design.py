@@ -3,7 +3,7 @@ import pytest
 from jissoku.design import sampling_plan, variants
 from jissoku.design.sampling_plan import WorkloadRequirements
 from jissoku.model import Mode
-from jissoku.model.experiment import ConfigChange, Design, Factor, FactorLevel, TargetSpec
+from jissoku.model.experiment import ConfigChange, Factor, FactorLevel, TargetSpec
 
 BASE = TargetSpec(name="it", recipe="it", change=(ConfigChange(add=("base",)),))
 
@@ -15,42 +15,19 @@ def factor(name: str, *levels: str) -> Factor:
     return Factor(name=name, target="it", level=made)
 
 
-def names(design: Design, *given: Factor) -> list[str]:
-    return [arm.name for arm in variants.arms([BASE], given, design)]
-
-
-def test_one_at_a_time_has_the_base_each_level_and_all() -> None:
-    found = names(Design.ONE_AT_A_TIME, factor("a", ""), factor("b", "2", "4"))
-    assert found == ["it", "it+a", "it+b=2", "it+b=4", "it+all"]
-
-
-def test_a_full_design_has_every_combination() -> None:
-    found = names(Design.FULL, factor("a", ""), factor("b", ""))
-    assert found == ["it", "it+b", "it+a", "it+a+b"]
-
-
-@pytest.mark.parametrize("count", range(1, 12))
-def test_a_fractional_design_is_balanced(count: int) -> None:
-    given = [factor(f"f{index}", "") for index in range(count)]
-    runs = [(), *variants.factor_combinations(given, Design.FRACTIONAL)]
-    size = len(runs)
-    assert size <= 2 * count + 2
-    on = [{f.name for f, _ in run} for run in runs]
-    for one in given:
-        assert sum(one.name in run for run in on) == size / 2
-        for other in given:
-            if one is not other:
-                assert sum({one.name, other.name} <= run for run in on) == size / 4
+def test_variants_are_each_level_and_all_factors_at_once() -> None:
+    found = variants.arms([BASE], [factor("a", ""), factor("b", "2", "4")])
+    assert [arm.name for arm in found] == ["it", "it+a", "it+b=2", "it+b=4", "it+all"]
 
 
 def test_an_arm_keeps_the_base_changes_first() -> None:
-    found = variants.arms([BASE], [factor("a", "1")], Design.ONE_AT_A_TIME)
+    found = variants.arms([BASE], [factor("a", "1")])
     assert [change.add for change in found[1].change] == [("base",), ("a", "1")]
 
 
 def test_factors_of_another_target_leave_it_alone() -> None:
     other = TargetSpec(name="other", recipe="other")
-    found = variants.arms([BASE, other], [factor("a", "")], Design.FULL)
+    found = variants.arms([BASE, other], [factor("a", "")])
     assert [arm.name for arm in found] == ["it", "it+a", "other"]
 
 

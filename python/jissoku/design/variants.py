@@ -1,87 +1,34 @@
 """Variants of targets: combinations of factors in experiments, and of knobs in `tune`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 
-from jissoku.model.experiment import ConfigChange, Design, Factor, FactorLevel, TargetSpec
-
-FactorCombination = tuple[tuple[Factor, FactorLevel], ...]
+from jissoku.model.experiment import Factor, FactorLevel, TargetSpec
+from jissoku.model.updated import updated
 
 
-def arms(
-    specs: Sequence[TargetSpec], factors: Sequence[Factor], design: Design
-) -> tuple[TargetSpec, ...]:
-    """Every unchanged target, each followed by its variants.
+def arms(specs: Sequence[TargetSpec], factors: Sequence[Factor]) -> tuple[TargetSpec, ...]:
+    """Every unchanged target, each followed by a variant per level of its factors, and of all.
 
-    A variant is named after its differences: `nginx+cache`, `nginx+workers=2`; with every factor of
-    a one-at-a-time design at once it is `nginx+all`.
+    A variant is named after its differences: `nginx+cache`, `nginx+workers=2`; with every factor at
+    once it is `nginx+all`.
     """
     found: list[TargetSpec] = []
     for spec in specs:
         found.append(spec)
         mine = [factor for factor in factors if factor.target == spec.name]
-        found += [_varied(spec, c, mine, design) for c in factor_combinations(mine, design)]
+        for factor in mine:
+            for level in factor.level:
+                label = f"{factor.name}={level.name}" if level.name else factor.name
+                found.append(_varied(spec, label, [level]))
+        if len(mine) > 1:
+            found.append(_varied(spec, "all", [factor.level[-1] for factor in mine]))
     return tuple(found)
 
 
-def factor_combinations(factors: Sequence[Factor], design: Design) -> Iterator[FactorCombination]:
-    if not factors:
-        return
-    match design:
-        case Design.FULL:
-            yield from _full(factors)
-        case Design.ONE_AT_A_TIME:
-            yield from (((factor, level),) for factor in factors for level in factor.level)
-            if len(factors) > 1:
-                yield tuple((factor, factor.level[-1]) for factor in factors)
-        case Design.FRACTIONAL:
-            yield from _fractional(factors)
-
-
-def _full(factors: Sequence[Factor]) -> Iterator[FactorCombination]:
-    choices = [[None, *factor.level] for factor in factors]
-    for chosen in product(*choices):
-        pairs = zip(factors, chosen, strict=True)
-        combination = tuple((factor, level) for factor, level in pairs if level is not None)
-        if combination:
-            yield combination
-
-
-def _fractional(factors: Sequence[Factor]) -> Iterator[FactorCombination]:
-    """The smallest regular two-level design in which no two factors share a column.
-
-    Columns are the products of basic ones (Box, Hunter and Hunter, Statistics for Experimenters,
-    chapter 6): every factor is on in half of the runs, each pair in a quarter, and effects of
-    single factors are mixed with those of pairs. All factors off is the base itself.
-    """
-    runs = 1 << len(factors).bit_length()
-    # Basic columns first: with as many factors as basic columns the design is the full one.
-    columns = sorted(range(1, runs), key=lambda mask: (mask.bit_count(), mask))
-    for run in range(1, runs):
-        combination = tuple(
-            (factor, factor.level[-1])
-            for factor, mask in zip(factors, columns, strict=False)
-            if (run & mask).bit_count() % 2
-        )
-        if combination:
-            yield combination
-
-
-def _varied(
-    spec: TargetSpec, combination: FactorCombination, factors: Sequence[Factor], design: Design
-) -> TargetSpec:
-    everything = len(combination) == len(factors) > 1 and design is Design.ONE_AT_A_TIME
-    labels = [f"{f.name}={level.name}" if level.name else f.name for f, level in combination]
-    changes: list[ConfigChange] = [change for _, level in combination for change in level.change]
-    return TargetSpec(
-        name=f"{spec.name}+{'all' if everything else '+'.join(labels)}",
-        recipe=spec.recipe,
-        command=spec.command,
-        change=(*spec.change, *changes),
-        upstream=spec.upstream,
-        substitutes=spec.substitutes,
-    )
+def _varied(spec: TargetSpec, label: str, levels: Sequence[FactorLevel]) -> TargetSpec:
+    changes = [change for level in levels for change in level.change]
+    return updated(spec, name=f"{spec.name}+{label}", change=(*spec.change, *changes))
 
 
 BASELINE = "as it is"

@@ -180,7 +180,7 @@ def _prepare_arms(
     made: dict[str, PreparedTarget | UnavailableTarget] = {}
     ready: dict[str, PreparedArm] = {}
     unavailable: list[UnavailableTarget] = []
-    for spec in variants.arms(experiment.target, experiment.factor, experiment.design):
+    for spec in variants.arms(experiment.target, experiment.factor):
         source = spec.recipe or spec.command
         if source not in made:
             listener.note(f"Preparing {source}.")

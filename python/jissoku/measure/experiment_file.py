@@ -13,7 +13,6 @@ from jissoku.model import Recipe
 from jissoku.model.experiment import (
     Claim,
     ConfigChange,
-    Design,
     Experiment,
     TargetSpec,
     WorkloadSpec,
@@ -150,8 +149,6 @@ def _factors(experiment: Experiment, recipes: Mapping[str, Recipe]) -> Iterator[
             continue
         if not factor.level:
             yield (*at, "name"), "needs at least one [[factor.level]]"
-        if experiment.design is Design.FRACTIONAL and len(factor.level) > 1:
-            yield (*at, "name"), "has more than one level, which a fractional design cannot have"
         for level in factor.level:
             for _, message in _changes(specs[factor.target], level.change, at, recipes):
                 yield (*at, "name"), f"level {level.name or factor.name}: {message}"
@@ -244,5 +241,5 @@ def _is_word(name: str, without: str) -> bool:
 
 
 def _names(experiment: Experiment) -> tuple[str, ...]:
-    found = arms(experiment.target, experiment.factor, experiment.design)
+    found = arms(experiment.target, experiment.factor)
     return tuple(spec.name for spec in found)

@@ -132,12 +132,6 @@ SCHEMA = "jissoku.experiment/2"
 RESULT_SCHEMA = "jissoku.outcome/1"
 
 
-class Design(StrEnum):
-    FULL = "full"  # every combination
-    ONE_AT_A_TIME = "one-at-a-time"  # the base, each level alone, and all together
-    FRACTIONAL = "fractional"  # a balanced part of all combinations, for factors of one level
-
-
 class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
     """One change of a recipe: a replacement in one of its configuration files, or added words.
 
@@ -276,7 +270,6 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     claim: tuple[Claim, ...]
     source: str = ""
     year: int = 0
-    design: Design = Design.ONE_AT_A_TIME
     factor: tuple[Factor, ...] = ()
     benchmark: tuple[Microbenchmark, ...] = ()
     published: tuple[PublishedFigure, ...] = ()
