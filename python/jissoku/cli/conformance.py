@@ -27,14 +27,11 @@ from jissoku.conformance.judge import GATEWAY_VERDICTS, SERVER_VERDICTS, CaseVer
 from jissoku.errors import InputError
 from jissoku.measure.conformance import (
     CaseResult,
-    ConformanceConfig,
-    GatewayConfig,
-    GatewayResult,
     run_app_cases,
     run_cases,
     run_gateway_cases,
 )
-from jissoku.measure.gateway_counts import CountConfig, GatewayCount, count_gateway, count_mutations
+from jissoku.measure.gateway_counts import GatewayCount, count_gateway, count_mutations
 from jissoku.measure.selection import prepare_external, prepare_recipe
 from jissoku.model import Transport, UpstreamProtocol
 from jissoku.model.wording import plural
@@ -119,7 +116,6 @@ STYLES = {
 # Verdicts that are listed without --all.
 REPORTED = set(STYLES) - {CaseVerdict.PASS}
 
-Results = Sequence[CaseResult] | Sequence[GatewayResult]
 Chosen = TypeVar("Chosen", Case, GatewayCase)
 
 
@@ -149,9 +145,7 @@ def conformance(options: ConformanceOptions) -> int:
         prepared = prepare_external(command_text=options.cmd, url=options.url)
     if options.apps:
         return _apps(options, prepared)
-    results: list[CaseResult] = []
-    asked = ConformanceConfig(prepared=prepared, cases=cases, sending=options.sending)
-    finished = run_cases(asked, results)
+    results, finished = run_cases(prepared, cases, options.sending)
     return _print_results(options, prepared, results, SERVER_VERDICTS, is_finished=finished)
 
 
@@ -173,7 +167,7 @@ def _chosen(cases: Sequence[Chosen], options: ConformanceOptions) -> list[Chosen
 def _print_results(
     options: ConformanceOptions,
     prepared: PreparedTarget,
-    results: Results,
+    results: Sequence[CaseResult],
     verdicts: Sequence[CaseVerdict],
     *,
     is_finished: bool,
@@ -198,7 +192,7 @@ def _print_results(
     )
 
 
-def _verdicts_table(results: Results, verdicts: Sequence[CaseVerdict]) -> Table:
+def _verdicts_table(results: Sequence[CaseResult], verdicts: Sequence[CaseVerdict]) -> Table:
     numbers = (Column(verdict, justify="right") for verdict in verdicts)
     table = Table("clause", *numbers, box=None, pad_edge=False)
 
@@ -217,11 +211,9 @@ def _verdicts_table(results: Results, verdicts: Sequence[CaseVerdict]) -> Table:
     return table
 
 
-def _print_case(console: Console, result: CaseResult | GatewayResult) -> None:
+def _print_case(console: Console, result: CaseResult) -> None:
     case, judgement = result.case, result.judgement
-    where = ""
-    if isinstance(result, GatewayResult):
-        where = f" (server on {_place(result.transport)})"
+    where = f" (server on {_place(result.transport)})" if result.transport else ""
     console.print(
         f"\n{judgement.verdict}: {case.name}{where}",
         style=STYLES.get(judgement.verdict, ""),
@@ -233,13 +225,13 @@ def _print_case(console: Console, result: CaseResult | GatewayResult) -> None:
     console.print(f"  {case.clause}, {level}{tail}", markup=False, soft_wrap=True)
 
 
-def _case_data(result: CaseResult | GatewayResult) -> dict[str, object]:
+def _case_data(result: CaseResult) -> dict[str, object]:
     return {
         "name": result.case.name,
         "group": result.case.group,
         "clause": result.case.clause,
         "level": result.case.level,
-        **({"upstream": result.transport} if isinstance(result, GatewayResult) else {}),
+        **({"upstream": result.transport} if result.transport else {}),
         "verdict": result.judgement.verdict,
         "reason": result.judgement.reason,
     }
@@ -290,11 +282,7 @@ def _through(options: ConformanceOptions, prepared: PreparedTarget) -> int:
             return _mutations(prepared, amount, as_json=options.as_json)
         return _counts(prepared, what, transports, amount, as_json=options.as_json)
     cases = _chosen(read_gateway_cases(options.cases or BUILTIN_GATEWAY_CASES), options)
-    results: list[GatewayResult] = []
-    config = GatewayConfig(
-        prepared=prepared, cases=cases, transports=tuple(transports), splitting=options.sending
-    )
-    finished = run_gateway_cases(config, results)
+    results, finished = run_gateway_cases(prepared, cases, transports, options.sending)
     return _print_results(options, prepared, results, GATEWAY_VERDICTS, is_finished=finished)
 
 
@@ -308,43 +296,38 @@ def _counts(
 ) -> int:
     """Counts failures while servers end connections, and prints a table for each transport."""
     results = {
-        transport: count_gateway(
-            CountConfig(prepared=prepared, what=what, transport=transport, amount=amount)
-        )
-        for transport in transports
+        transport: count_gateway(prepared, what, transport, amount) for transport in transports
     }
     if as_json:
         rows = [
             {
                 "upstream": transport,
-                "connections": result.connections,
+                "connections": connections,
                 "methods": {
                     method: {
                         "requests": count.requests,
                         "errors": dict(count.errors),
                         "doubled": count.doubled,
                     }
-                    for method, count in sorted(result.counts.items())
+                    for method, count in sorted(counts.items())
                 },
             }
-            for transport, result in results.items()
+            for transport, (counts, connections) in results.items()
         ]
         _print_json(prepared, count=what, amount=amount, results=rows)
     names = ("requests", "errors at the client", "reached a server twice")
-    for transport, result in results.items() if not as_json else ():
+    for transport, (counts, connections) in results.items() if not as_json else ():
         console = _headed(prepared, f": {amount} {SENTENCES[what]}, server on {_place(transport)}")
         numbers = (Column(name, justify="right") for name in names)
         table = Table("method", *numbers, "errors", box=None, pad_edge=False)
-        for method, count in sorted(result.counts.items()):
+        for method, count in sorted(counts.items()):
             errors = ", ".join(f"{error}: {times}" for error, times in count.errors.most_common())
             figures = (count.requests, count.errors.total(), count.doubled)
             table.add_row(method, *map(str, figures), errors)
         console.print(table)
-        noun = plural(result.connections, "connection")
-        console.print(f"\n{result.connections} {noun} to the server\n", markup=False)
-    is_repeated = any(
-        "POST" in one.counts and one.counts["POST"].doubled for one in results.values()
-    )
+        noun = plural(connections, "connection")
+        console.print(f"\n{connections} {noun} to the server\n", markup=False)
+    is_repeated = any("POST" in counts and counts["POST"].doubled for counts, _ in results.values())
     return exit_code(is_exceeded=is_repeated)
 
 

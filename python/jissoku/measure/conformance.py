@@ -54,17 +54,19 @@ WITHOUT_LIFESPAN = {"asginl": "asgi", "off": "on"}
 WITHOUT_WEBSOCKETS = "--no-ws"
 
 ALONE = (ServerKind.SCRIPTED,)
+OFTEN_DEAD = Judgement(CaseVerdict.UNDECIDED, f"had died {times(RESTARTS_MAX)} before it")
 
 
-def _collect(found: Callable[[Interruption], Iterator[Result]], results: list[Result]) -> bool:
-    """Appends each result as it is found; False if it was interrupted."""
+def _collected(found: Callable[[Interruption], Iterator[Result]]) -> tuple[list[Result], bool]:
+    """All results, and whether it was not interrupted: then those until then."""
+    results: list[Result] = []
     with Interruption() as interruption:
         try:
             for result in found(interruption):
                 results.append(result)  # noqa: PERF402 - keeps finished results after an interruption
         except Interrupted:
-            return False
-    return True
+            return results, False
+    return results, True
 
 
 def _with_restarts(
@@ -122,46 +124,37 @@ def _refusal(error: OSError) -> str:
     return f"takes no connection: {(error.strerror or str(error)).lower()}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConformanceConfig:
-    """The target, the cases, and how their bytes are split."""
-
-    prepared: PreparedTarget
-    cases: Sequence[Case]
-    sending: SplitMode = SplitMode.WHOLE
-    seed: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CaseResult:
-    case: Case
+    """The verdict on a case; `transport` is that of the servers behind a reverse proxy."""
+
+    case: Case | GatewayCase
     judgement: Judgement
+    transport: Transport | None = None
 
 
-def run_cases(config: ConformanceConfig, results: list[CaseResult]) -> bool:
-    """Appends the result of each case to `results`; False if it was interrupted."""
-    return _collect(lambda interruption: _run_cases(config, interruption), results)
+def run_cases(
+    prepared: PreparedTarget, cases: Sequence[Case], sending: SplitMode
+) -> tuple[list[CaseResult], bool]:
+    """The result of each case, whose bytes are split so; and whether it was not interrupted."""
+    rng, left = random.Random(0), list(cases)
 
+    def found(interruption: Interruption) -> Iterator[CaseResult]:
+        def run_one(case: Case, running: RunningTarget, echoes: bool) -> CaseResult:  # noqa: FBT001
+            interruption.check()
+            judgement = _run_case(running, case, sending, echoes=echoes)
+            is_ill = judgement.verdict in {CaseVerdict.MUST_VIOLATED, CaseVerdict.UNDECIDED}
+            if death := _exit_over_it(running, is_suspect=is_ill):
+                judgement = Judgement(CaseVerdict.MUST_VIOLATED, death)
+            return CaseResult(case, judgement)
 
-def _run_cases(config: ConformanceConfig, interruption: Interruption) -> Iterator[CaseResult]:
-    rng, left = random.Random(config.seed), list(config.cases)
+        def start() -> AbstractContextManager[tuple[RunningTarget, bool]]:
+            return _started(prepared, rng, interruption)
 
-    def run_one(case: Case, running: RunningTarget, echoes: bool) -> CaseResult:  # noqa: FBT001
-        interruption.check()
-        judgement = _run_case(running, case, config.sending, echoes=echoes)
-        is_ill = judgement.verdict in {CaseVerdict.MUST_VIOLATED, CaseVerdict.UNDECIDED}
-        if death := _exit_over_it(running, is_suspect=is_ill):
-            judgement = Judgement(CaseVerdict.MUST_VIOLATED, death)
-        return CaseResult(case=case, judgement=judgement)
+        yield from _with_restarts(left, start, run_one, RESTARTS_MAX)
+        yield from (CaseResult(case, OFTEN_DEAD) for case in left)
 
-    def start() -> AbstractContextManager[tuple[RunningTarget, bool]]:
-        return _started(config.prepared, rng, interruption)
-
-    yield from _with_restarts(left, start, run_one, RESTARTS_MAX)
-    reason = f"had died {times(RESTARTS_MAX)} before it"
-    for case in left:
-        gone = Judgement(CaseVerdict.UNDECIDED, reason)
-        yield CaseResult(case=case, judgement=gone)
+    return _collected(found)
 
 
 @contextmanager
@@ -286,61 +279,49 @@ def _with_all_of_asgi(command: list[str]) -> Iterator[str]:
         before = word
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatewayConfig:
-    """The proxy, the cases, and how they are sent.
+def run_gateway_cases(
+    prepared: PreparedTarget,
+    cases: Sequence[GatewayCase],
+    transports: Sequence[Transport],
+    splitting: SplitMode,
+) -> tuple[list[CaseResult], bool]:
+    """The result of each case, with servers on each transport; and whether it was not interrupted.
 
-    Attributes:
-        transports: The transports of the servers behind it, one after the other.
-        splitting: How client and servers split the bytes they send.
+    Client and servers split the bytes that they send so.
     """
+    rng = random.Random(0)
 
-    prepared: PreparedTarget
-    cases: Sequence[GatewayCase]
-    transports: tuple[Transport, ...] = (Transport.TCP,)
-    splitting: SplitMode = SplitMode.WHOLE
-    seed: int = 0
+    def found(interruption: Interruption) -> Iterator[CaseResult]:
+        for transport in transports:
+            yield from _GatewayCases(prepared, cases, transport, splitting, rng, interruption).run()
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GatewayResult:
-    case: GatewayCase
-    transport: Transport
-    judgement: Judgement
-
-
-def run_gateway_cases(config: GatewayConfig, results: list[GatewayResult]) -> bool:
-    """Appends the result of each case to `results`; False if it was interrupted."""
-    rng = random.Random(config.seed)
-
-    def found(interruption: Interruption) -> Iterator[GatewayResult]:
-        for transport in config.transports:
-            yield from _GatewayCases(config, transport, rng, interruption).run()
-
-    return _collect(found, results)
+    return _collected(found)
 
 
 @dataclass(frozen=True, slots=True)
 class _GatewayCases:
-    config: GatewayConfig
+    prepared: PreparedTarget
+    cases: Sequence[GatewayCase]
     transport: Transport
+    splitting: SplitMode
     rng: random.Random
     interruption: Interruption
 
-    def run(self) -> Iterator[GatewayResult]:
+    def run(self) -> Iterator[CaseResult]:
         # Those with one scripted server are run on one start of the proxy, until it exits.
-        shared = [case for case in self.config.cases if case.servers == ALONE]
+        shared = [case for case in self.cases if case.servers == ALONE]
         yield from _with_restarts(shared, self._started, self._run_one, RESTARTS_MAX)
         for case in shared:
-            yield self._undecided(case, f"had died {times(RESTARTS_MAX)} before it")
-        forward = self.config.prepared.forward
+            yield CaseResult(case, OFTEN_DEAD, self.transport)
+        forward = self.prepared.forward
         servers_max = forward.servers_max if forward is not None else None
-        for case in self.config.cases:
+        for case in self.cases:
             if case.servers == ALONE:
                 continue
             self.interruption.check()
             if servers_max is not None and len(case.servers) > servers_max:
-                yield self._undecided(case, "its recipe forwards to one server only")
+                reason = "its recipe forwards to one server only"
+                yield CaseResult(case, Judgement(CaseVerdict.UNDECIDED, reason), self.transport)
                 continue
             with self._started(case.servers) as (running, upstream):
                 yield self._run_one(case, running, upstream)
@@ -349,7 +330,7 @@ class _GatewayCases:
     def _started(
         self, servers: Sequence[ServerKind] = ALONE
     ) -> Iterator[tuple[RunningTarget, Upstream]]:
-        prepared = self.config.prepared
+        prepared = self.prepared
         assert prepared.forward is not None, "only a reverse proxy is tested"
         with (
             Upstream(servers, self.transport, prepared.forward.protocol) as upstream,
@@ -357,16 +338,12 @@ class _GatewayCases:
         ):
             yield running, upstream
 
-    def _run_one(
-        self, case: GatewayCase, running: RunningTarget, upstream: Upstream
-    ) -> GatewayResult:
+    def _run_one(self, case: GatewayCase, running: RunningTarget, upstream: Upstream) -> CaseResult:
         self.interruption.check()
         found = []
         for _ in range(case.repeat):
             try:
-                seen = run_gateway_case(
-                    case, running.address.connect, upstream, self.config.splitting
-                )
+                seen = run_gateway_case(case, running.address.connect, upstream, self.splitting)
             except OSError as error:
                 reason = _refusal(error)
                 found.append(Judgement(CaseVerdict.UNDECIDED, reason))
@@ -376,8 +353,4 @@ class _GatewayCases:
         is_ill = judgement.verdict not in {CaseVerdict.PASS, CaseVerdict.DIFFERS}
         if death := _exit_over_it(running, is_suspect=is_ill):
             judgement = Judgement(CaseVerdict.MUST_VIOLATED, death)
-        return GatewayResult(case=case, transport=self.transport, judgement=judgement)
-
-    def _undecided(self, case: GatewayCase, reason: str) -> GatewayResult:
-        judgement = Judgement(CaseVerdict.UNDECIDED, reason)
-        return GatewayResult(case=case, transport=self.transport, judgement=judgement)
+        return CaseResult(case, judgement, self.transport)

@@ -53,76 +53,62 @@ class GatewayCount(StrEnum):
     MUTATIONS = "mutations"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CountConfig:
-    """The proxy and the load.
+def count_gateway(
+    prepared: PreparedTarget, what: GatewayCount, transport: Transport, amount: int
+) -> tuple[Counts, int]:
+    """The counts of so many requests of the idle race, or restarts; and connections to the server.
 
-    Attributes:
-        amount: Requests of the idle race, or restarts.
-    """
-
-    prepared: PreparedTarget
-    what: GatewayCount
-    transport: Transport
-    amount: int
-    seed: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CountResult:
-    """The counts, and the number of connections to the servers."""
-
-    counts: Counts
-    connections: int
-
-
-def count_gateway(config: CountConfig) -> CountResult:
-    """Starts the proxy before a counting server, and applies the load.
+    The proxy is started before a counting server.
 
     Raises:
         Interrupted: On request.
     """
     with Interruption() as interruption:
-        return asyncio.run(_count(config, interruption))
+        return asyncio.run(_count(prepared, what, transport, amount, interruption))
 
 
-async def _count(config: CountConfig, interruption: Interruption) -> CountResult:
-    is_race = config.what is GatewayCount.IDLE_RACE
+async def _count(
+    prepared: PreparedTarget,
+    what: GatewayCount,
+    transport: Transport,
+    amount: int,
+    interruption: Interruption,
+) -> tuple[Counts, int]:
+    is_race = what is GatewayCount.IDLE_RACE
     counts: Counts = {}
     upstream = CountingUpstream(
-        config.transport, idle_s=IDLE_S if is_race else None, work_s=0.0 if is_race else WORK_S
+        transport, idle_s=IDLE_S if is_race else None, work_s=0.0 if is_race else WORK_S
     )
-    rng = random.Random(config.seed)
     async with upstream:
         addresses = (upstream.address,)
-        with started_gateway(config.prepared, addresses, rng, interruption) as running:
+        with started_gateway(prepared, addresses, random.Random(0), interruption) as running:
             clients = [CountedClient(running.address, n, counts) for n in range(CLIENTS)]
             try:
                 if is_race:
                     await in_rounds(
                         clients,
-                        requests=config.amount,
+                        requests=amount,
                         pause_s=lambda rng: rng.uniform(*PAUSE_S),
-                        seed=config.seed,
+                        seed=0,
                     )
                 else:
-                    await _restart(config, upstream, clients, interruption)
+                    await _restart(amount, upstream, clients, interruption)
             finally:
                 for client in clients:
                     client.close()
     add_doubled(counts, upstream.received)
-    return CountResult(counts=counts, connections=upstream.connections)
+    return counts, upstream.connections
 
 
 async def _restart(
-    config: CountConfig,
+    amount: int,
     upstream: CountingUpstream,
     clients: list[CountedClient],
     interruption: Interruption,
 ) -> None:
     done = asyncio.Event()
-    load = asyncio.create_task(until(clients, done, config.seed))
-    for _ in range(config.amount):
+    load = asyncio.create_task(until(clients, done, seed=0))
+    for _ in range(amount):
         await asyncio.sleep(RESTART_EVERY_S)
         interruption.check()
         upstream.restart()
