@@ -19,7 +19,6 @@ from jissoku.targets.placeholders import BuildPaths
 BRIEF = SamplingPlan(
     blocks=1,
     blocks_max=1,
-    blocks_step=0,
     closed_loop_blocks=1,
     fixed_rate_blocks=1,
     cross_check_blocks=1,

@@ -45,22 +45,6 @@ def answered(run: Run, trials: tuple[Trial, ...]) -> list[Comparison]:
     return list(inference.summarise(run, trials).by(Metric.COST))
 
 
-def until_precise(plan: Plan, rng: np.random.Generator) -> tuple[Run, tuple[Trial, ...]]:
-    """A campaign of the standard mode, which ends when its intervals are narrow enough."""
-    whole = updated(
-        plan,
-        blocks=STANDARD.blocks_max,
-        paced_blocks=STANDARD.fixed_rate_blocks,
-        check_blocks=STANDARD.cross_check_blocks,
-    )
-    run, trials = campaign(whole, rng)
-    for blocks in range(STANDARD.blocks, STANDARD.blocks_max, STANDARD.blocks_step):
-        seen = tuple(trial for trial in trials if trial.block < blocks)
-        if inference.is_enough(run, seen, STANDARD.half_width[plan.method]):
-            return run, seen
-    return run, trials
-
-
 def share(found: list[Comparison], is_so: Callable[[Comparison], bool]) -> tuple[int, int]:
     """How many of these comparisons are so, of all."""
     return sum(map(is_so, found)), len(found)
@@ -124,15 +108,20 @@ def equal_at_every_look(noise: Noise, arms: int = 2, blocks: int = 9) -> Simulat
     return simulate
 
 
+def until_decided(plan: Plan, rng: np.random.Generator) -> list[Comparison]:
+    """The comparisons at the look that ends a run: all are decided, or no block is left."""
+    found: list[Comparison] = []
+    for found in at_every_look(plan, rng):
+        if all(one.is_decided for one in found):
+            break
+    return found
+
+
 def ended_when_decided(noise: Noise, ratio: float) -> Simulate:
     """Two arms at the heavy load, until they are decided."""
 
     def simulate(rng: np.random.Generator) -> Counted:
-        plan = quick([1.0, ratio], noise, loads=(HEAVY,))
-        found: list[Comparison] = []
-        for found in at_every_look(plan, rng):
-            if all(one.is_decided for one in found):
-                break
+        found = until_decided(quick([1.0, ratio], noise, loads=(HEAVY,)), rng)
         return {
             "interval covers the truth": share(found, lambda one: not is_off(one, ratio)),
             "wrong sign": share(found, _says_less),
@@ -177,20 +166,6 @@ def unlike_pair(rng: np.random.Generator) -> Counted:
     }
 
 
-def stopped_pair(noise: Noise, ratio: float) -> Simulate:
-    """Two arms in standard mode at the heavy load, whose rule ends the campaign."""
-
-    def simulate(rng: np.random.Generator) -> Counted:
-        plan = Plan(costs=[1.0, ratio], noise=noise, loads=(HEAVY,))
-        found = answered(*until_precise(plan, rng))
-        return {
-            "interval covers the truth": share(found, lambda one: not is_off(one, ratio)),
-            "verdict: different": share(found, is_different),
-        }
-
-    return simulate
-
-
 def injected(
     percent: float, noise: Noise, mode: Mode, method: Method = Method.TIME_SLICED
 ) -> Simulate:
@@ -198,8 +173,10 @@ def injected(
 
     def simulate(rng: np.random.Generator) -> Counted:
         plan = quick([1.0, 1 + percent / 100], noise, loads=(HEAVY,), method=method)
-        run = until_precise(plan, rng) if mode is Mode.STANDARD else campaign(plan, rng)
-        found = answered(*run)
+        if mode is Mode.STANDARD:
+            found = until_decided(updated(plan, blocks=STANDARD.blocks_max), rng)
+        else:
+            found = answered(*campaign(plan, rng))
         return {
             "proven, right sign": share(found, lambda one: one.proven and not _says_less(one)),
             "wrong sign": share(found, _says_less),

@@ -90,18 +90,6 @@ def _equal(setting: str, noise: Noise, brief: int = 0) -> Scenario:
     )
 
 
-def _standard(setting: str, noise: Noise, ratio: float, brief: int = 0) -> Scenario:
-    bounds = {"interval covers the truth": COVERED}
-    return Scenario(
-        name="stopping rule, standard",
-        setting=f"{setting}, ratio {ratio:g}",
-        simulate=events.stopped_pair(noise, ratio),
-        bounds=bounds | ({"verdict: different": FAMILY} if ratio == 1 else {}),
-        brief=brief,
-        long=1000,
-    )
-
-
 def _injected(
     setting: str, simulate: Simulate, at_least: float, brief: int = 0, long: int = 500
 ) -> Scenario:
@@ -181,11 +169,6 @@ SCENARIOS = (
         bounds={"interval covers the truth": COVERED, "wrong sign": NEVER},
         brief=150,
     ),
-    _standard("pair's sd 1 %", QUIET, 1.0, brief=150),
-    _standard("pair's sd 3 %", Noise(), 1.0),
-    _standard("pair's sd 3 %, t with 3 df", Noise(shape=Shape.HEAVY_TAILS), 1.0),
-    _standard("pair's sd 1 %", QUIET, 1.3),
-    _standard("native and Node", Noise(starts=(0.01, NODE)), 1.3),
     _injected(
         "paired trials of like arms, quick, +1 %",
         events.injected(1, LIKE, Mode.QUICK, Method.PAIRED),

@@ -7,15 +7,14 @@ has to be detected.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 
 import pytest
 from scipy import stats as distributions  # type: ignore[import-untyped]
 
-from jissoku import inference
 from jissoku.inference import ablation, decision, estimate
-from jissoku.model import Comparison, Metric, Run, Trial, Verdict
+from jissoku.model import Comparison, Verdict
 from tests.simulation.counts import outside, simulated
 from tests.simulation.scenarios import SCENARIOS, Bound
 
@@ -44,16 +43,6 @@ def normal_quantiles(patch: pytest.MonkeyPatch) -> None:
         return float(distributions.norm.ppf(probability))
 
     patch.setattr(estimate, "_t_quantile", quantile)
-
-
-def stopped_by_significance(patch: pytest.MonkeyPatch) -> None:
-    """A campaign that ends as soon as there is something to report."""
-
-    def is_enough(run: Run, trials: Sequence[Trial], _: float) -> bool:
-        found = inference.summarise(run, trials).by(Metric.COST)
-        return any((one.p_value or 1.0) < 0.05 for one in found)
-
-    patch.setattr(inference, "is_enough", is_enough)
 
 
 def strict_checks(patch: pytest.MonkeyPatch) -> None:
@@ -90,7 +79,6 @@ def looks_for_free(patch: pytest.MonkeyPatch) -> None:
 BROKEN: dict[Patch, tuple[str, int]] = {
     without_holm: ("ten equal arms, quick: 45 comparisons, native, Go and Node", 10),
     normal_quantiles: ("two equal arms, six blocks: native", 1200),
-    stopped_by_significance: ("stopping rule, standard: pair's sd 3 %, ratio 1", 150),
     looks_for_free: ("equal arms, a look after every block: two, native, 9 blocks", 60),
     strict_checks: ("cross-checks of a right verdict: native, ratio 1.1", 30),
     lenient_checks: ("cross-checks of a wrong verdict: sd 1 %, ratio 1.1, alone 0.88", 10),

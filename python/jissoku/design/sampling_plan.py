@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from jissoku.model import Load, LoadLevel, Method, Mode, TrialKind
+from jissoku.model import Load, LoadLevel, Mode, TrialKind
 from jissoku.model.updated import updated
 
 SECOND = 1_000_000_000
@@ -35,10 +35,7 @@ class SamplingPlan:
     """The trials and durations of one mode.
 
     Attributes:
-        blocks: Before the precision is checked for the first time.
-        blocks_step: Blocks between two checks of the precision; 0: a single check.
-        half_width: A campaign of a method ends when every interval's half-width is at most this, as
-            a natural logarithm, at loads above the light one; checked every `blocks_step` blocks.
+        blocks: Those of a run with a single look after the last one, and what others take at least.
         closed_loop_blocks: Blocks with a closed loop of each arm, for rate and memory.
         fixed_rate_blocks: Blocks with each arm alone at each load: the reference that the other
             trials are checked against.
@@ -58,7 +55,7 @@ class SamplingPlan:
             `warmup_max_ns` at most; then, if its runtime compiles, evenly spaced for `compile_ns`.
         settle_ns: Before the window of a trial at a fixed rate, at that rate, in nanoseconds.
         horizon: With looks after every block, the number of blocks over which the error is spent,
-            which no load exceeds; 0: `blocks`, `blocks_max` and `blocks_step` decide.
+            which no load exceeds; 0: a single look, after the last block.
         precision: With looks after every block, the half-width of every interval at which the run
             ends, as a natural logarithm; 0: it ends when every pair is decided.
         seconds: With looks after every block, how long the run may take; 0: as long as it needs.
@@ -68,7 +65,6 @@ class SamplingPlan:
 
     blocks: int
     blocks_max: int
-    blocks_step: int
     closed_loop_blocks: int
     warmup_ns: int
     window_ns: int
@@ -78,7 +74,6 @@ class SamplingPlan:
     slice_requests: int = 200
     slice_max_ns: int = 500 * MILLISECOND
     active_ns_by_level: Mapping[LoadLevel, int] = field(default_factory=dict)
-    half_width: Mapping[Method, float] = field(default_factory=dict)
     cross_check_blocks: int = 3
     repeated_check_blocks: int = 4
     capacity_blocks: int = 0
@@ -96,7 +91,8 @@ class SamplingPlan:
     def with_one_look(self) -> "SamplingPlan":
         """The same, decided after its last block: with searches enough for a verdict."""
         searches = max(self.capacity_blocks, BLOCKS_MIN) if self.capacity_blocks else 0
-        return updated(self, horizon=0, capacity_blocks=min(searches, self.blocks_max))
+        searches = min(searches, self.blocks)
+        return updated(self, horizon=0, blocks_max=self.blocks, capacity_blocks=searches)
 
     def has_control(self, index: int) -> bool:
         return index % 8 >= 8 - self.control_blocks
@@ -106,15 +102,6 @@ class SamplingPlan:
         if kind is TrialKind.PAIRED:
             return long_enough(max(self.window_ns, self.paired_window_ns), rate_rps)
         return long_enough(self.window_ns, rate_rps)
-
-    def next_look(self, index: int) -> int:
-        """After how many blocks it is next decided whether there are enough, from an index on."""
-        if index < self.blocks:
-            return self.blocks
-        if not self.blocks_step:
-            return self.blocks_max
-        steps = (index - self.blocks) // self.blocks_step + 1
-        return min(self.blocks + steps * self.blocks_step, self.blocks_max)
 
     def active_ns(self, load: Load, *, is_check: bool) -> int:
         """How long each arm is under load, in nanoseconds; half as long for a cross-check."""
@@ -142,7 +129,6 @@ SAMPLING_PLANS = {
     Mode.QUICK: SamplingPlan(
         blocks=9,
         blocks_max=9,
-        blocks_step=0,
         closed_loop_blocks=3,
         fixed_rate_blocks=2,
         warmup_ns=SECOND // 10,
@@ -152,14 +138,9 @@ SAMPLING_PLANS = {
         cross_check_blocks=2,
         capacity_blocks=3,
     ),
-    # The first look comes at ten blocks and later ones five apart: with that the interval keeps its
-    # coverage (0.93-0.95 simulated); a look after every block would not. Paired trials find smaller
-    # effects: of ten campaigns that ended at 1 %, six proved an effect of 1 %.
     Mode.STANDARD: SamplingPlan(
         blocks=10,
         blocks_max=40,
-        blocks_step=5,
-        half_width={Method.TIME_SLICED: 0.01, Method.SINGLE: 0.01, Method.PAIRED: 0.005},
         closed_loop_blocks=10,
         fixed_rate_blocks=6,
         warmup_ns=SECOND,
@@ -330,7 +311,6 @@ def _sampling_plan(
         SAMPLING_PLANS[mode],
         blocks=blocks,
         blocks_max=blocks,
-        blocks_step=0,
         closed_loop_blocks=max(BLOCKS_MIN, blocks) if need.needs_closed_loop else 0,
         fixed_rate_blocks=CHECK_BLOCKS if need.compares_cost else 0,
         cross_check_blocks=CHECK_BLOCKS if need.compares_cost else 0,

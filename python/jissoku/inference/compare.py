@@ -20,7 +20,6 @@ from jissoku.inference.blocks import (
     neighbours,
     valid_trials,
 )
-from jissoku.inference.checks import is_rejected
 from jissoku.inference.decision import MINIMUM_EFFECT_OF_METRIC, Decided, minimum_effect_of
 from jissoku.inference.estimate import VERDICT_BLOCKS_MIN, Looks
 from jissoku.model import (
@@ -34,7 +33,6 @@ from jissoku.model import (
     FailedCheck,
     FailureSummary,
     Load,
-    LoadLevel,
     MeasurementStatus,
     Method,
     Metric,
@@ -399,24 +397,6 @@ def half_widths(run: Run, trials: Sequence[Trial]) -> dict[Question, float]:
         for pair, one in cost_verdicts(run, trials).items()
         if one.ratio and (one.source in JOINT_SOURCES or run.method is Method.SINGLE)
     }
-
-
-def is_enough(run: Run, trials: Sequence[Trial], half_width_max: float) -> bool:
-    """Whether every pair has the required precision, or more blocks would give none an interval.
-
-    Without any interval because trials with both arms were rejected, further blocks may give one,
-    and it is not enough. The light load is ignored if there are others: most of the cost of a
-    request there is waking up, which varies by a tenth from block to block.
-
-    In a run that is looked at once, check only at the numbers of blocks of the mode (10, 15, 20,
-    ...): a check after every block reduces the coverage of the interval (0.916 instead of
-    0.93-0.95, simulated).
-    """
-    found = half_widths(run, trials)
-    if not found:
-        return not any(trial.kind.is_paired and is_rejected(trial) for trial in trials)
-    asked = {key: width for key, width in found.items() if key[2].level is not LoadLevel.LIGHT}
-    return max((asked or found).values()) <= half_width_max
 
 
 def lacks_calm(found: Comparison) -> bool:

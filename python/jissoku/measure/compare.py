@@ -402,7 +402,7 @@ class AnytimeRun(ComparisonRun):
         self._took_s[kind] = time.monotonic() - began
         return True
 
-    def trials_left(self, _: int) -> Mapping[TrialKind, int]:
+    def trials_left(self) -> Mapping[TrialKind, int]:
         """Trials that follow if undecided pairs take as many blocks as they say."""
         plan, names, loads = self.plan, len(self.config.names), self.header.loads
         done = Counter(trial.kind for trial in self.trials if trial.attempt == 0)

@@ -158,12 +158,10 @@ class ComparisonRun:
 
     def run(self) -> None:
         self.pilot()
-        done = 0
-        for index in self._indices():
+        for index in range(self.plan.blocks_max):
             for step in self._block(index):
                 self.run_step(step)
-            done = index + 1
-        self.repeat_checks(done)
+        self.repeat_checks(self.plan.blocks_max)
 
     def pilot(self) -> None:
         """Measures each arm in the closed loop: its loads, and the first block of that kind."""
@@ -210,21 +208,6 @@ class ComparisonRun:
         first = self.config.names[0]
         if self.config.aa_control and first in self.capacities:
             self.capacities[self.config.aa_control] = self.capacities[first]
-
-    def _indices(self) -> Iterator[int]:
-        """Block indices, until the result is precise enough or the mode's maximum is reached."""
-        effort = self.plan
-        half_width = effort.half_width.get(self.header.method, 0.0)
-        for index in range(effort.blocks_max):
-            beyond = index - effort.blocks
-            if effort.blocks_step and beyond >= 0 and beyond % effort.blocks_step == 0:
-                if inference.is_enough(self.header, self.trials, half_width):
-                    return
-                self.progress.note(
-                    f"{index} {plural(index, 'block was', 'blocks were')} not enough"
-                    f" for every pair; going on to {effort.next_look(index)}."
-                )
-            yield index
 
     def repeat_checks(self, first: int) -> None:
         """Further blocks of cross-checks, from an index on, where one does not agree."""
@@ -364,7 +347,7 @@ class ComparisonRun:
         trial = self.loop.run(
             planned.kind,
             lambda: updated(self._trial(servers, planned, part), start_index=self.starts),
-            lambda: self.trials_left(planned.block),
+            self.trials_left,
             reruns,
         )
         if trial.failure is None:
@@ -374,13 +357,13 @@ class ComparisonRun:
             self.progress.note(f"{trial.failure.arm} failed again: it is measured no further.")
         return False
 
-    def trials_left(self, index: int) -> Mapping[TrialKind, int]:
-        """Trials left until it is decided whether there are enough, by kind, without reruns."""
+    def trials_left(self) -> Mapping[TrialKind, int]:
+        """Trials left, by kind, without reruns."""
         if self.repeats is not None:
             return self.repeats.trials_left(self.trials)
         config, plan, loads = self.config, self.plan, len(self.header.loads) or 1
         names = sum(not self.is_gone(name) for name in config.names)
-        blocks = plan.next_look(index)
+        blocks = plan.blocks_max
         checks = loads * min(plan.cross_check_blocks, blocks)
         foreseen: dict[TrialKind, int] = {
             TrialKind.CLOSED_LOOP: names * min(plan.closed_loop_blocks, blocks),
