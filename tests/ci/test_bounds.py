@@ -11,7 +11,7 @@ from jissoku.design.sampling_plan import SAMPLING_PLANS, anytime, deciding
 from jissoku.inference import summarise
 from jissoku.inference.bounds import bound_results, confirmed, read_bound
 from jissoku.inference.expression import GrammarError
-from jissoku.measure.ci import CiFiles, write_ci_files
+from jissoku.measure.ci import write_ci_files
 from jissoku.model import CounterReadings, Mode, Run, Trial
 from jissoku.model.summary import BoundStatus
 from jissoku.model.updated import updated
@@ -226,9 +226,10 @@ def test_exports_have_every_arm_or_bound(name: str, tmp_path: Path) -> None:
     write_ci_files(
         tmp_path / "run",
         found,
-        CiFiles(
-            comment=tmp_path / "comment.md", step_summary=step, exports={name: tmp_path / "file"}
-        ),
+        None,
+        comment_file=tmp_path / "comment.md",
+        step_summary=step,
+        exports={name: tmp_path / "file"},
     )
     text = (tmp_path / "file").read_text()
     if name == "junit":

@@ -4,7 +4,6 @@ from jissoku.model import CoreAssignment, Machine, Workload
 from jissoku.model.profile import (
     KERNEL,
     Frame,
-    InterpretedStack,
     Profile,
     ProfiledThread,
     SampledStack,
@@ -91,7 +90,7 @@ def interpreted(profile: Profile, *stacks: Stack) -> Profile:
 def with_interpreter(samples: Samples, *stacks: Stack) -> Samples:
     """The same with stacks of an interpreter, of frames that are among those of `samples`."""
     read = tuple(
-        InterpretedStack(thread=0, frames=tuple(map(samples.frames.index, stack)), count=count)
+        SampledStack(thread=0, frames=tuple(map(samples.frames.index, stack)), count=count)
         for count, stack in stacks
     )
     return updated(samples, interpreted=read)

@@ -16,7 +16,6 @@ from jissoku.errors import InputError, JissokuError
 from jissoku.inference.bounds import check_arms, confirmed
 from jissoku.measure.ci import (
     BASE,
-    CiFiles,
     any_exceeded,
     baseline,
     check_commands,
@@ -136,10 +135,14 @@ def compare(request: ComparisonRequest, output: Output) -> int:
         click.echo(difference_text(compare_folders(earlier, config.folder)), nl=False)
     if not finished:
         return code if lost else ExitCode.INTERRUPTED
-    files = CiFiles(
-        comment=output.comment, step_summary=output.step_summary, exports=dict(output.export_as)
+    write_ci_files(
+        config.folder,
+        bounds,
+        known,
+        comment_file=output.comment,
+        step_summary=output.step_summary,
+        exports=dict(output.export_as),
     )
-    write_ci_files(config.folder, bounds, files, known)
     return _bound_code(request, bounds) if bounds and code != ExitCode.FAILED else code
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from jissoku import inference, records
@@ -69,39 +69,31 @@ def any_exceeded(found: Sequence[BoundResult]) -> bool:
     return any(one.status is BoundStatus.EXCEEDED for one in found)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CiFiles:
-    """Where results are written to.
-
-    Attributes:
-        comment: Markdown for a comment; None: nowhere.
-        step_summary: A job's summary, which is shared with other steps, and appended to.
-        exports: Files of other tools, by format.
-    """
-
-    comment: Path | None = None
-    step_summary: Path | None = None
-    exports: Mapping[str, Path] = field(default_factory=dict)
-
-
 def write_ci_files(
-    folder: Path, found: Sequence[BoundResult], files: CiFiles, known: Causes | None = None
+    folder: Path,
+    found: Sequence[BoundResult],
+    known: Causes | None,
+    *,
+    comment_file: Path | None,
+    step_summary: Path | None,
+    exports: Mapping[str, Path],
 ) -> None:
     """Writes a run's comment, its part of a job's summary, and exports by format.
 
-    `known` is why an arm uses more CPU time, if that was looked for.
+    The summary is shared with other steps, and appended to. `known` is why an arm uses more CPU
+    time, if that was looked for.
     """
     run, trials = records.read(folder)
     summary = inference.summarise(run, trials)
     text = comment(summary, found, trials_sha256(folder), known)
     costs = block_costs(run, trials)
     try:
-        if files.comment is not None:
-            files.comment.write_text(text, encoding="utf-8")
-        if files.step_summary is not None:
-            with files.step_summary.open("a", encoding="utf-8") as file:
+        if comment_file is not None:
+            comment_file.write_text(text, encoding="utf-8")
+        if step_summary is not None:
+            with step_summary.open("a", encoding="utf-8") as file:
                 file.write(text)
-        for name, path in files.exports.items():
+        for name, path in exports.items():
             path.write_text(FORMATS[name](summary, costs, found), encoding="utf-8")
     except OSError as error:
         raise InputError(f"{error.filename} cannot be written: {error.strerror}") from error

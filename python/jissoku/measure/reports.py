@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from jissoku import inference, records, report
 from jissoku.errors import InputError, JissokuError
@@ -137,11 +137,10 @@ def write_texts(folder: Path, texts: Mapping[str, str | bytes]) -> None:
             (folder / name).write_bytes(text.encode() if isinstance(text, str) else text)
 
 
-class DrawFlameGraph(Protocol):
-    """Draws collapsed stacks as SVG, with a script if the image stands alone."""
-
-    def __call__(self, lines: str, title: str, count_name: str, alone: bool) -> str:  # noqa: FBT001
-        """The image."""
+# Draws collapsed stacks as SVG: their lines, a title, the unit of their weights, and whether the
+# image stands alone, and so needs a script.
+DrawFlameGraph = Callable[[str, str, str, bool], str]
+ALONE, IN_A_PAGE = True, False
 
 
 class ProfileReports(NamedTuple):
@@ -191,7 +190,7 @@ def _profile_texts(
         graphs.append(graph)
     graphs = [graph for graph in graphs if graph.lines]
     drawn = [
-        updated(graph, svg=draw(graph.lines, graph.title, UNIT, alone=False)) for graph in graphs
+        updated(graph, svg=draw(graph.lines, graph.title, UNIT, IN_A_PAGE)) for graph in graphs
     ]
     texts: dict[str, str | bytes] = {
         "profile.html": profile_to_html(summaries, change, drawn),
@@ -199,7 +198,7 @@ def _profile_texts(
         "profile.txt": profile_to_text(summaries, change, sort),
     }
     for graph in graphs:
-        texts[f"{graph.name}.svg"] = draw(graph.lines, graph.title, UNIT, alone=True)
+        texts[f"{graph.name}.svg"] = draw(graph.lines, graph.title, UNIT, ALONE)
         texts[f"{graph.name}.collapsed"] = graph.lines
     for profile in profiles:
         texts[f"profile-{_file_name(profile)}.pb.gz"] = pprof(profile)

@@ -71,14 +71,6 @@ class SampledStack(msgspec.Struct, frozen=True, kw_only=True):
     count: int
 
 
-class InterpretedStack(msgspec.Struct, frozen=True, kw_only=True):
-    """A stack of interpreted functions, innermost first, sampled `count` times on a core."""
-
-    thread: int
-    frames: tuple[int, ...]
-    count: int
-
-
 class WeightedStack(msgspec.Struct, frozen=True, kw_only=True):
     """A stack of a thread's own language.
 
@@ -122,7 +114,7 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
     frames: tuple[Frame, ...]
     threads: tuple[ProfiledThread, ...]
     stacks: tuple[SampledStack, ...]
-    interpreted: tuple[InterpretedStack, ...] = ()
+    interpreted: tuple[SampledStack, ...] = ()
     notes: tuple[str, ...] = ()
     counted_ns: int | None = None
     processes_started: int = 0

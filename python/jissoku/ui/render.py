@@ -87,12 +87,6 @@ def static_files() -> dict[str, tuple[bytes, str]]:
     return {name: (text.encode(), kind) for name, (text, kind) in texts.items()}
 
 
-def no_flame_graph(lines: str, title: str, count_name: str, alone: bool) -> str:  # noqa: FBT001
-    """Where none are drawn."""
-    del lines, title, count_name, alone
-    return ""
-
-
 @dataclass(slots=True, kw_only=True)
 class Site:
     """What all pages work on, and how they are answered.
@@ -107,7 +101,7 @@ class Site:
     streams: Streams = field(default_factory=Streams)
     servers: Sequence[WatchedServer] = ()
     jobs: JobServices | None = None
-    draw: DrawFlameGraph = no_flame_graph
+    draw: DrawFlameGraph = lambda *_: ""
     _environment: Environment = field(init=False)
 
     def __post_init__(self) -> None:

@@ -34,7 +34,7 @@ from jissoku.ui import fresh_links, job_pages, pages
 from jissoku.ui.guard import Access, Guard
 from jissoku.ui.jobs import COMMAND, JobQueue, JobServices, Runner
 from jissoku.ui.quiet import ENCODINGS, Quiet, Streams
-from jissoku.ui.render import PageError, Site, no_flame_graph, static_files
+from jissoku.ui.render import PageError, Site, static_files
 from jissoku.ui.run_index import Indexer, RunIndex
 from jissoku.ui.watched_servers import WatchedServer
 
@@ -168,7 +168,7 @@ class UiConfig(msgspec.Struct, frozen=True, kw_only=True):
     is_background: bool = False
     cache: Path | None = None
     check: Callable[[Sequence[str]], None] = lambda _: None
-    draw: DrawFlameGraph = no_flame_graph
+    draw: DrawFlameGraph = lambda *_: ""
     command: Sequence[str] = COMMAND
 
 
