@@ -21,17 +21,15 @@ from jissoku.measure.compare import compare
 from jissoku.measure.comparison import CompareConfig
 from jissoku.measure.machine import machine, now_utc
 from jissoku.measure.progress import ProgressListener
+from jissoku.measure.selection import workload
 from jissoku.measure.trial import PreparedArm
 from jissoku.model import (
-    ConnectionMode,
     CoreAssignment,
     CounterReadings,
     Method,
     Mode,
     Recipe,
-    Transport,
     UnavailableTarget,
-    Workload,
 )
 from jissoku.model.experiment import (
     Experiment,
@@ -304,19 +302,10 @@ def _compare_config(
     return CompareConfig(
         arms_prepared=arms,
         unavailable=unavailable,
-        workload=Workload(
-            path=setting.path,
-            method=setting.method,
+        workload=updated(
+            workload(setting),
             headers=tuple(setting.headers.items()),
             body=b"x" * setting.body_size,
-            websocket=setting.websocket,
-            connections=setting.connections,
-            pipeline=setting.pipeline,
-            connection_mode=ConnectionMode.KEEP_ALIVE
-            if setting.keepalive
-            else ConnectionMode.CLOSE,
-            rate_rps=setting.rate,
-            transport=Transport.UNIX if setting.unix else Transport.TCP,
         ),
         mode=config.mode,
         plan=effort,

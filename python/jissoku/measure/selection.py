@@ -22,6 +22,7 @@ from jissoku.model import (
     UnavailableTarget,
     Workload,
 )
+from jissoku.model.experiment import WorkloadSpec
 from jissoku.request import AnyRequest, ComparisonRequest, ProfileRequest, SweepRequest
 from jissoku.request.options import with_local_texts
 from jissoku.targets import catalogue, command, contract
@@ -51,8 +52,8 @@ RUNS = Path("runs")
 DEFAULT_TARGETS = ("jissoku", "nginx-tuned", "go", "node", "uvicorn", "tornado", "http-server")
 
 
-def workload(request: AnyRequest) -> Workload:
-    """The requests to send; of what a kind of request does not ask for, the default."""
+def workload(request: AnyRequest | WorkloadSpec) -> Workload:
+    """The requests to send; of what is not asked for, the default."""
     given: dict[str, Any] = {one: getattr(request, one) for one in SAME if hasattr(request, one)}
     keepalive = getattr(request, "keepalive", True)
     raw = tuple(map(Path, getattr(request, "raw", ())))
