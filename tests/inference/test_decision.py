@@ -2,6 +2,8 @@
 
 import math
 import random
+from collections.abc import Iterator, Mapping
+from itertools import combinations
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -188,6 +190,57 @@ def test_holm(given: list[float | None], expected: list[float | None]) -> None:
 def test_holm_is_the_one_of_statsmodels(p_values: list[float]) -> None:
     expected = multipletests(p_values, method="holm")[1]
     assert decision.holm(p_values) == pytest.approx(tuple(expected))
+
+
+def with_p_values(known: Mapping[str, float | None]) -> list[Comparison]:
+    """Of pairs that are written as `ab`."""
+    return [
+        Comparison(arm=pair[0], against=pair[1], verdict=Verdict.HIGHER, p_value=p)
+        for pair, p in known.items()
+    ]
+
+
+def test_pairs_that_cannot_be_equal_together_are_not_counted_together() -> None:
+    """If a and b differ, c differs from one of them: one of three is left, and not two."""
+    family = with_p_values({"ba": 0.001, "ca": 0.03, "cb": 0.04})
+    found, unproven = decision.corrected(family)
+    assert list(found) == pytest.approx([0.003, 0.03, 0.04])
+    assert unproven == 1
+    elsewhere = [updated(one, load=factories.MIDDLE, p_value=None) for one in family]
+    found, _ = decision.corrected([*family, *elsewhere])
+    assert list(found[:3]) == pytest.approx([0.006, 0.12, 0.16])
+    assert decision.corrected(with_p_values({"ba": 0.02, "ca": 0.5, "cb": None}))[1] == 3
+
+
+def test_pairs_with_one_arm_alone_are_corrected_by_holm() -> None:
+    star = {"ba": 0.001, "ca": 0.01, "da": 0.04, "ea": None}
+    found, unproven = decision.corrected(with_p_values(star))
+    assert found == decision.holm(list(star.values()))
+    assert unproven == 2
+
+
+def partitions(arms: str) -> Iterator[list[str]]:
+    """Every way in which arms can be equal."""
+    if not arms:
+        yield []
+        return
+    for rest in partitions(arms[1:]):
+        yield [arms[0], *rest]
+        for index, group in enumerate(rest):
+            yield [*rest[:index], arms[0] + group, *rest[index + 1 :]]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_most_pairs_that_can_be_equal_are_those_of_the_best_partition(seed: int) -> None:
+    rng = random.Random(seed)
+    every = list(combinations("abcdef", 2))
+    family, apart = rng.sample(every, 12), rng.sample(every, rng.randint(0, 8))
+    expected = max(
+        sum({*pair} <= {*group} for pair in family for group in groups)
+        for groups in partitions("abcdef")
+        if not any({*pair} <= {*group} for pair in apart for group in groups)
+    )
+    assert decision.most_equal(frozenset(family), frozenset(apart)) == expected
 
 
 @pytest.mark.slow

@@ -78,7 +78,8 @@ def test_every_family_is_corrected_by_the_same_function() -> None:
     assert calls("decision.settle") == SETTLED
     # Across runs a change is at most suspected, and suspicions are a family of their own.
     across_runs = {"series.py": 1}
-    assert calls("decision.holm") == {"decision.py": 2} | across_runs
+    assert calls("decision.holm") == {"decision.py": 1} | across_runs
+    assert calls("decision.corrected") == {"decision.py": 1}
 
 
 def test_who_decides_leaves_out_the_same_arms() -> None:

@@ -32,6 +32,11 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 def without_holm(patch: pytest.MonkeyPatch) -> None:
     """Every p-value for itself."""
+
+    def corrected(family: Sequence[Comparison]) -> tuple[tuple[float | None, ...], int]:
+        return tuple(one.p_value for one in family), 1
+
+    patch.setattr(decision, "corrected", corrected)
     patch.setattr(decision, "holm", tuple)
 
 

@@ -140,8 +140,9 @@ def outcomes(run: Run, trials: Sequence[Trial]) -> dict[str, ArmOutcome]:
     return {arm.name: arm_outcome(trials, arm.name, least) for arm in run.arms}
 
 
-# One pair: (candidate, the arm that it is compared with).
+# One pair: (candidate, the arm that it is compared with), and the same at one load.
 Pair = tuple[str, str]
+Question = tuple[str, str, Load]
 
 
 def ranked_arms(run: Run) -> tuple[str, ...]:
@@ -169,7 +170,11 @@ def compare(
     """
     asked = pairs(evidence.run) if asked is None else asked
     families = [
-        [_compare_metric(evidence, *pair, metric, load) for load in loads for pair in asked]
+        {
+            (*pair, load or FULL_LOAD): _compare_metric(evidence, *pair, metric, load)
+            for load in loads
+            for pair in asked
+        }
         for metric, loads in (
             (Metric.P50, evidence.loads),
             (Metric.P99, evidence.loads),
@@ -188,20 +193,27 @@ def compare_costs(
         for load in evidence.loads
         for pair in (pairs(evidence.run) if asked is None else asked)
     ]
-    return _settled(evidence, [compare_cost(evidence, *one, len(each)) for one in each])
+    return _settled(evidence, {one: compare_cost(evidence, *one, len(each)) for one in each})
 
 
-def _settled(evidence: ComparisonInput, family: Sequence[Decided | None]) -> tuple[Comparison, ...]:
+def _settled(
+    evidence: ComparisonInput, family: Mapping[Question, Decided | None]
+) -> tuple[Comparison, ...]:
     """Of a family those that have values.
 
     In a run that is looked at several times what is not measured yet counts, too, so that nothing
     is taken back when it is.
     """
     if not evidence.looks.horizon:
-        return decision.settle([found for found in family if found])
-    absent = Comparison(arm="", against="", verdict=Verdict.INCONCLUSIVE)
-    settled = decision.settle([found or Decided(absent) for found in family])
-    return tuple(one for one, found in zip(settled, family, strict=True) if found)
+        return decision.settle([found for found in family.values() if found])
+    settled = decision.settle(
+        [found or Decided(_unmeasured(*question)) for question, found in family.items()]
+    )
+    return tuple(one for one, found in zip(settled, family.values(), strict=True) if found)
+
+
+def _unmeasured(arm: str, against: str, load: Load) -> Comparison:
+    return Comparison(arm=arm, against=against, verdict=Verdict.INCONCLUSIVE, load=load)
 
 
 def aa_control(evidence: ComparisonInput, metric: Metric = Metric.COST) -> tuple[Comparison, ...]:
@@ -382,9 +394,6 @@ def _spread_alone(
 
 # Sources with both arms in one trial; a pair from two paired trials is as precise as these two.
 JOINT_SOURCES = {EvidenceSource.TIME_SLICED, EvidenceSource.PAIRED}
-
-# One pair at one load: (candidate, the arm that it is compared with, load).
-Question = tuple[str, str, Load]
 
 
 def half_widths(run: Run, trials: Sequence[Trial]) -> dict[Question, float]:

@@ -6,8 +6,10 @@ agreement of two methods, the same correction for multiple comparisons, the same
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import combinations
 
 import numpy as np
 
@@ -26,6 +28,99 @@ from jissoku.model import (
 from jissoku.model.summary import ALPHA
 from jissoku.model.updated import updated
 from jissoku.model.wording import outlook, too_few_blocks, verdict_text
+
+# A pair at one load; a comparison of anything else stands for itself.
+Edge = tuple[str, str]
+
+# Among more arms than this the pairs that can be equal together are not counted one by one.
+COUNTED_ARMS_MAX = 8
+
+
+@lru_cache(maxsize=4096)
+def most_equal(pairs: frozenset[Edge], different: frozenset[Edge]) -> int:
+    """How many of these pairs can be equal together, if some of them are different.
+
+    Equal arms form groups: if a and b are equal, and b and c are not, a and c are not. Of many arms
+    an upper limit: all that are not different themselves.
+    """
+    left = pairs - different
+    return sum(_most_equal(group, left, different) for group in _connected(left))
+
+
+def _connected(pairs: Iterable[Edge]) -> list[frozenset[str]]:
+    """The arms that these pairs connect, directly or through others."""
+    groups: list[frozenset[str]] = []
+    for pair in pairs:
+        apart = [group for group in groups if group.isdisjoint(pair)]
+        joined = [group for group in groups if not group.isdisjoint(pair)]
+        groups = [*apart, frozenset(pair).union(*joined)]
+    return groups
+
+
+def _most_equal(arms: frozenset[str], pairs: frozenset[Edge], different: frozenset[Edge]) -> int:
+    inside = [pair for pair in pairs if arms.issuperset(pair)]
+    if len(arms) > COUNTED_ARMS_MAX or not any(arms.issuperset(pair) for pair in different):
+        return len(inside)
+    first = min(arms)
+    apart = {other for pair in different if first in pair for other in pair}
+    others = sorted(arms - apart - {first})
+    found = 0
+    for size in range(len(others) + 1):
+        for chosen in combinations(others, size):
+            group = frozenset((first, *chosen))
+            if not any(group.issuperset(pair) for pair in different):
+                equal = sum(group.issuperset(pair) for pair in inside)
+                rest = frozenset(pair for pair in inside if group.isdisjoint(pair))
+                found = max(found, equal + most_equal(rest, different))
+    return found
+
+
+class EqualPairs:
+    """How many comparisons of a family can be equal together, after some are shown to differ."""
+
+    def __init__(self, family: Sequence[Comparison]) -> None:
+        self._places: list[tuple[object, Edge]] = []
+        self._pairs: dict[object, frozenset[Edge]] = {}
+        self._different: dict[object, frozenset[Edge]] = {}
+        for index, one in enumerate(family):
+            pair = one.arm, one.against
+            # Pairs at one load depend on each other; what has no arms or is repeated is alone.
+            is_alone = not one.arm or pair in self._pairs.get(one.load, ())
+            where: object = index if is_alone else one.load
+            self._places.append((where, pair))
+            self._pairs[where] = self._pairs.get(where, frozenset()) | {pair}
+            self._different[where] = frozenset()
+
+    def are_different(self, index: int) -> None:
+        where, pair = self._places[index]
+        self._different[where] |= {pair}
+
+    @property
+    def most(self) -> int:
+        found = (most_equal(self._pairs[one], self._different[one]) for one in self._pairs)
+        return max(1, sum(found))
+
+
+def corrected(family: Sequence[Comparison]) -> tuple[tuple[float | None, ...], int]:
+    """P-values of differences, such that the chance of any false one stays at 5 %.
+
+    Holm's correction with logical constraints (Shaffer, 1986): a p-value is multiplied by the
+    number of pairs that can be equal together if those with smaller ones differ. Where a and b
+    differ, c differs from one of them. Also the number for the next one to be proven.
+    """
+    known = [(one.p_value, index) for index, one in enumerate(family)]
+    ordered = sorted((p_value, index) for p_value, index in known if p_value is not None)
+    equal = EqualPairs(family)
+    found: list[float | None] = [None] * len(family)
+    highest, unproven = 0.0, equal.most
+    for p_value, index in ordered:
+        if highest < 1.0:
+            highest = min(1.0, max(highest, equal.most * p_value))
+            equal.are_different(index)
+        found[index] = highest
+        if highest <= ALPHA:
+            unproven = equal.most
+    return tuple(found), unproven
 
 
 def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
@@ -374,19 +469,14 @@ def settle(family: Sequence[Decided]) -> tuple[Comparison, ...]:
     A family is all comparisons by one metric. A pair without a p-value is part of it. Differences
     are corrected among themselves, and so are equalities.
     """
-    different = holm([one.found.p_value for one in family])
+    different, unproven = corrected([one.found for one in family])
     equal = holm([one.found.p_equal for one in family])
-    alphas = _alpha_left(different), _alpha_left(equal)
+    unequal = sum(p is None or p > ALPHA for p in equal)
+    alphas = ALPHA / unproven, ALPHA / max(1, unequal)
     return tuple(
         _settled(one, p_holm, p_equal, alphas)
         for one, p_holm, p_equal in zip(family, different, equal, strict=True)
     )
-
-
-def _alpha_left(corrected: Sequence[float | None]) -> float:
-    """The largest p-value that would prove the next comparison of a family."""
-    unproven = sum(p is None or p > ALPHA for p in corrected)
-    return ALPHA / max(1, unproven)
 
 
 def _settled(

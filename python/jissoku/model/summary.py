@@ -168,7 +168,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         ratio: What the verdict is based on; None without a valid value.
         robust: Hodges-Lehmann estimate with its exact Wilcoxon interval.
         p_value: Of the t-test, after several looks the smallest that keeps their error; `p_holm`
-            after Holm.
+            after Holm's correction, which counts the pairs that can be equal together.
         p_equal: Of a ratio outside of the minimum effect (two one-sided tests); `p_equal_holm`
             after Holm.
         p_sign_flip: Exact, without assuming a distribution.
