@@ -2,7 +2,14 @@
 
 import pytest
 
-from jissoku.design.sampling_plan import MILLISECOND, SAMPLING_PLANS
+from jissoku.design.sampling_plan import (
+    MILLISECOND,
+    SAMPLING_PLANS,
+    SECOND,
+    TuningTime,
+    tuning,
+    tuning_time,
+)
 from jissoku.inference.estimate import VERDICT_BLOCKS_MIN
 from jissoku.model import Load, LoadLevel, Mode, TrialKind
 from jissoku.model.updated import updated
@@ -40,3 +47,20 @@ def test_a_run_that_is_decided_once_has_searches_enough_for_a_verdict() -> None:
     three = updated(plan, blocks=3)
     assert three.with_one_look.capacity_blocks == 3, "the user chose three"
     assert SAMPLING_PLANS[Mode.STANDARD].with_one_look.blocks_max == 10
+
+
+def test_a_tuning_says_what_it_is_likely_to_take_and_what_its_campaigns_are_limited_to() -> None:
+    plan = SAMPLING_PLANS[Mode.QUICK]
+    some = tuning_time(3, 3, 0, plan, pay=False)
+    limits = (tuning(plan, 3), tuning(plan, 3), tuning(plan, 1))
+    assert some.most_s == sum(one.seconds for one in limits), "alone, without each, and the proof"
+    assert some.text == "about 50 s, at most 2 min 30 s"
+    assert tuning_time(3, 3, 0, plan, pay=True).likely_s > some.likely_s, "more is left out of all"
+    slow = tuning_time(3, 3, 0, updated(plan, paired_window_ns=4 * SECOND), pay=False)
+    assert slow.likely_s > 2 * some.likely_s
+    assert slow.most_s == some.most_s
+    assert tuning_time(0, 0, 0, plan, pay=True) == TuningTime(0, 0)
+    with_rate = tuning_time(3, 3, 1, plan, pay=False)
+    assert with_rate.most_s == some.most_s + 2 * tuning(plan).seconds, "at full load, and its proof"
+    standard = tuning_time(3, 3, 0, SAMPLING_PLANS[Mode.STANDARD], pay=False)
+    assert some.most_s < standard.likely_s < standard.most_s, "limited by its blocks"

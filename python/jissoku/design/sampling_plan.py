@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from jissoku.model import Load, LoadLevel, Mode, TrialKind
 from jissoku.model.updated import updated
+from jissoku.model.wording import time_text
 
 SECOND = 1_000_000_000
 MILLISECOND = 1_000_000
@@ -204,11 +205,15 @@ TUNING_WINDOW_NS = SECOND
 # The most seconds of a campaign in quick mode: for itself, and for each of its pairs.
 TUNING_S, TUNING_PAIR_S = 15.0, 15.0
 
-# How long parts of a tuning took on two virtual cores, in seconds: each knob that is counted, each
-# that is timed (1.9 s for each of three to six blocks), each that is left out of all, what is
-# proven, and each arm at full load. Standard mode has more blocks, and windows of two seconds.
-COUNTED_S, TIMED_S, LEFT_OUT_S, PROOF_S, FULL_LOAD_S = 0.7, 9.0, 5.5, 13.0, 1.1
-STANDARD_TIMES = 4.0
+# How long parts of a tuning took on two virtual cores, in seconds: each knob that is counted, the
+# start and the stop beside each window of a pair, and each arm at full load.
+COUNTED_S, BESIDE_S, FULL_LOAD_S = 0.7, 0.9, 1.1
+
+# Blocks that mostly decide: of each knob alone, of each that is left out of all, and of the proof.
+ALONE_BLOCKS, LEFT_OUT_BLOCKS, PROOF_BLOCKS = 4.7, 2.9, 6.8
+
+# Standard mode has more of them.
+STANDARD_TIMES = 2.6
 
 # Mostly one knob pays, sometimes more.
 LEFT_OUT = 1.5
@@ -223,20 +228,51 @@ def tuning(plan: SamplingPlan, pairs: int = 1) -> SamplingPlan:
     return anytime(plan, seconds=TUNING_S + TUNING_PAIR_S * pairs if is_quick else 0.0)
 
 
-def tuning_seconds(timed: float, at_full_load: int, mode: Mode) -> float:
-    """How long a tuning takes after counting, with this many knobs that are judged by their cost.
+@dataclass(frozen=True, slots=True)
+class TuningTime:
+    """How long a part of a tuning is likely to take, and takes at most, in seconds."""
 
-    `at_full_load` are those that are judged by the rate.
+    likely_s: float
+    most_s: float
+
+    @property
+    def text(self) -> str:
+        return f"about {time_text(self.likely_s)}, at most {time_text(self.most_s)}"
+
+
+def tuning_time(
+    likely: float, most: int, at_full_load: int, plan: SamplingPlan, *, pay: bool
+) -> TuningTime:
+    """Of a tuning after counting, of which these knobs are judged by their cost.
+
+    `at_full_load` are those that are judged by the rate. With `pay`, all are likely to pay.
     """
-    found = TIMED_S * timed * (1 if mode is Mode.QUICK else STANDARD_TIMES)
-    found += together_seconds(LEFT_OUT if timed > 1 else 0, mode) * (timed > 0)
-    return found + FULL_LOAD_S * (at_full_load + 1) * (at_full_load > 0)
+    paying = likely if pay else min(likely, LEFT_OUT)
+    together = together_time(paying if likely > 1 else 0, most if most > 1 else 0, plan)
+    is_costly, full = likely > 0, FULL_LOAD_S * (at_full_load + 1) * (at_full_load > 0)
+    return TuningTime(
+        _blocks_s(ALONE_BLOCKS * likely, plan) + together.likely_s * is_costly + full,
+        _most_s(plan, most) + together.most_s * is_costly + 2 * _most_s(plan, min(1, at_full_load)),
+    )
 
 
-def together_seconds(paying: float, mode: Mode) -> float:
-    """How long it takes to leave each of the knobs that pay out of all, and the proof."""
-    found = LEFT_OUT_S * paying + PROOF_S
-    return found if mode is Mode.QUICK else STANDARD_TIMES * found
+def together_time(paying: float, most: int, plan: SamplingPlan) -> TuningTime:
+    """Of leaving each of the knobs that pay out of all, and of the proof."""
+    likely_s = _blocks_s(LEFT_OUT_BLOCKS * paying + PROOF_BLOCKS, plan)
+    return TuningTime(likely_s, _most_s(plan, most) + _most_s(plan, 1))
+
+
+def _blocks_s(blocks: float, plan: SamplingPlan) -> float:
+    plan = tuning(plan)
+    times = 1.0 if plan.seconds else STANDARD_TIMES
+    return times * blocks * (BESIDE_S + plan.window(TrialKind.PAIRED) / SECOND)
+
+
+def _most_s(plan: SamplingPlan, pairs: int) -> float:
+    """What a campaign with this many pairs is limited to: by its time, or by its blocks."""
+    plan = tuning(plan, pairs)
+    block_s = BESIDE_S + plan.window(TrialKind.PAIRED) / SECOND
+    return (plan.seconds or plan.horizon * pairs * block_s) * (pairs > 0)
 
 
 # Seconds to start, verify and stop the targets of one trial; corrected during a campaign.

@@ -16,9 +16,10 @@ from jissoku.design import variants
 from jissoku.design.sampling_plan import (
     COUNTED_S,
     SamplingPlan,
-    together_seconds,
+    TuningTime,
+    together_time,
     tuning,
-    tuning_seconds,
+    tuning_time,
 )
 from jissoku.design.variants import BASELINE, PROVEN, Combination
 from jissoku.errors import TargetError
@@ -47,7 +48,7 @@ from jissoku.model import (
     Verdict,
 )
 from jissoku.model.updated import updated
-from jissoku.model.wording import plural, time_text
+from jissoku.model.wording import plural
 from jissoku.request import ExplanationRequest, TuningRequest, command_line
 from jissoku.system.cores import available_cores
 from jissoku.system.interruption import Interrupted, Interruption
@@ -281,19 +282,20 @@ class _Tuner:
         is_suspected = isinstance(self.config.request, ExplanationRequest)
         part = 1.0 if is_suspected else STILL_OPEN
         likely = sum(1.0 if knob.counter in COUNTERS else part for knob in knobs)
-        total_s = COUNTED_S * len(knobs) + tuning_seconds(likely, at_full_load, self.config.mode)
-        self.progress.note(
-            f"{len(self.target.knobs)} {plural(len(self.target.knobs), 'knob')} to test, about"
-            f" {time_text(total_s)}."
-        )
+        first = tuning_time(likely, len(knobs), at_full_load, self.config.plan, pay=is_suspected)
+        counting_s = COUNTED_S * len(knobs)
+        first = TuningTime(first.likely_s + counting_s, first.most_s + counting_s)
+        count = len(self.target.knobs)
+        self.progress.note(f"{count} {plural(count, 'knob')} to test: {first.text}.")
         found = self._pilot()
         if knobs:
             self.progress.note("Counting what a request does, with each knob.")
             self._count_all(found)
-        left_s = tuning_seconds(len(self.knobs), at_full_load, self.config.mode)
+        still = len(self.knobs)
+        left = tuning_time(still, still, at_full_load, self.config.plan, pay=is_suspected)
         self.progress.note(
-            f"{len(self.knobs)} of {len(knobs)} {plural(len(knobs), 'knob')} may change the cost:"
-            f" about {time_text(left_s)} more."
+            f"{still} of {len(knobs)} {plural(len(knobs), 'knob')} may change the cost:"
+            f" {left.text} more."
         )
 
     def _pilot(self) -> Pilot:
@@ -363,9 +365,9 @@ class _Tuner:
         if finished and len(together) > 1:
             # The load and the cost of each arm alone are known: these blocks have pairs only.
             plan = updated(brief, closed_loop_blocks=0)
+            left = together_time(len(together), len(together), self.config.plan)
             self.progress.note(
-                f"All but each: {', '.join(together)}; with the proof about"
-                f" {time_text(together_seconds(len(together), self.config.mode))} more."
+                f"All but each: {', '.join(together)}; with the proof {left.text} more."
             )
             finished, without = self._campaign("without", variants.leave_one_out(together), plan)
         found = [self._findings(knob, alone, without) for knob in self.knobs]
