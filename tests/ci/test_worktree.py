@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from jissoku.design.schedule import bisect
+from jissoku.design.schedule import Bisection, bisect
 from jissoku.errors import InputError, TargetError
 from jissoku.model.summary import BoundStatus
 from jissoku.targets.command import checkout, commits_between, resolve, subject
@@ -82,7 +82,7 @@ def test_the_first_bad_one_is_found_in_few_steps(first: int) -> None:
         return BoundStatus.EXCEEDED if int(commit) >= first else BoundStatus.KEPT
 
     found = bisect(names, judge)
-    assert (found.good, found.bad, found.undecided) == (first - 1, first, None)
+    assert (found.good, found.bad, found.undecided) == (first - 1, first, ())
     assert found.steps <= 5
 
 
@@ -104,7 +104,25 @@ def test_an_undecided_step_is_tried_again_and_then_named() -> None:
     assert asked == [("d", 0), ("b", 0), ("b", 1), ("c", 0), ("c", 1)]
     assert (found.good, found.bad) == (2, 3)
     stuck = bisect(["a", "d"], judge)
-    assert stuck.undecided == 0
+    assert stuck.undecided == (0,)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "found"),
+    [
+        # k kept, e exceeded, ? undecided.
+        ("kkk?eeee", Bisection(2, 4, (3,), 5)),
+        ("kk??eeee", Bisection(1, 4, (2, 3), 7)),
+        ("kkkkee?e", Bisection(3, 4, (), 4)),
+        ("kkkkkee?", Bisection(4, 5, (), 6)),
+        ("kkkkkkk?", Bisection(6, None, (7,), 3)),
+        ("????????", Bisection(-1, None, (5, 6, 7), 6)),
+    ],
+)
+def test_neighbours_of_an_undecided_commit_are_measured(verdicts: str, found: Bisection) -> None:
+    meant = {"k": BoundStatus.KEPT, "e": BoundStatus.EXCEEDED, "?": BoundStatus.UNDECIDED}
+    places = [str(place) for place in range(len(verdicts))]
+    assert bisect(places, lambda place, _: meant[verdicts[int(place)]]) == found
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,10 @@ from jissoku.design.schedule import PlannedStart
 from jissoku.inference.blocks import Neighbours
 from jissoku.measure import compare as measuring
 from jissoku.measure.compare import FIRST_BLOCKS, compare, has_time_for
-from jissoku.measure.comparison import CompareConfig
+from jissoku.measure.comparison import CompareConfig, run_header
+from jissoku.measure.comparison_run import ComparisonRun
 from jissoku.measure.reports import write_reports
+from jissoku.measure.trial import TrialRunner
 from jissoku.model import (
     FULL_LOAD,
     Comparison,
@@ -30,6 +32,8 @@ from jissoku.model import (
 )
 from jissoku.model.summary import BoundResult, BoundStatus
 from jissoku.model.updated import updated
+from jissoku.records import RunWriter
+from jissoku.system.interruption import Interruption
 from tests.measure.conftest import BRIEF, Asks, CollectingListener
 
 LIGHT = Load(rate_rps=100, level=LoadLevel.LIGHT)
@@ -241,6 +245,21 @@ def test_without_loads_the_first_start_chooses_them(asks: Asks) -> None:
     assert run.loads
     assert trials[0].kind is TrialKind.TIME_SLICED
     assert set(trials[0].arms) == {"one", "other"}
+
+
+@pytest.mark.parametrize(("one_load", "of_a_core"), [(False, [1_000]), (True, [500])])
+def test_one_load_leaves_room_below_the_rates_of_a_short_closed_loop(
+    asks: Asks, *, one_load: bool, of_a_core: list[int]
+) -> None:
+    asked = updated(asks({"one": "", "other": ""}), one_load=one_load)
+    header, cores = run_header(asked), len(asked.cores.server)
+    with RunWriter(asked.folder, header) as writer:
+        runner = TrialRunner(asked.arms_prepared, asked.cores, Interruption())
+        campaign = ComparisonRun(asked, header, runner, writer, CollectingListener())
+        campaign.add_capacities({"one": 1_700.0 * cores, "other": 1_500.0 * cores})
+        campaign.set_loads(None)
+    rates = [load.rate_rps for load in campaign.header.loads]
+    assert rates == [rate * cores for rate in of_a_core]
 
 
 def test_an_arm_that_does_not_start_is_left_out_of_the_first_start(asks: Asks) -> None:

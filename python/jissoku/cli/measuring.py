@@ -94,8 +94,9 @@ class BisectionOutput(msgspec.Struct, frozen=True, kw_only=True):
 def bisect(request: BisectionRequest, output: BisectionOutput) -> int:
     """Find the commit after GOOD, up to BAD, from which on the server uses more CPU.
 
-    Each step builds one commit in a worktree and measures it together with GOOD. An undecided step
-    is measured again with more blocks; if it is still undecided, the remaining range is printed.
+    Each step builds one commit in a worktree and measures it together with GOOD. An undecided one
+    is measured again with more blocks, and then the commits next to it are; after three that stay
+    undecided the remaining range is printed.
 
     Exit codes: 0 found, 1 a build or the server failed, 2 bad input, 4 undecided, or BAD is not
     proven to cost more, 130 interrupted.
@@ -137,13 +138,13 @@ def bisect(request: BisectionRequest, output: BisectionOutput) -> int:
 
 def _print(found: Bisection, commits: tuple[str, ...], question: CommitQuestion) -> int:
     records = f"{found.steps} {plural(found.steps, 'measurement')}; records: {question.folder}"
-    if found.undecided is not None:
-        stuck = commits[found.undecided]
+    if found.undecided:
+        stuck = ", ".join(f"{commits[one][:12]} {subject(commits[one])}" for one in found.undecided)
         after = commits[found.good] if found.good >= 0 else question.good
         span = f"The first one is after {after[:12]}"
         if found.bad is not None:
             span += f", and {commits[found.bad][:12]} at the latest"
-        click.echo(f"Undecided at {stuck[:12]} {subject(stuck)}. {span}. {records}")
+        click.echo(f"Undecided at {stuck}. {span}. {records}")
         return ExitCode.UNDECIDED
     if found.bad is None:
         click.echo(f"{commits[-1][:12]} does not exceed the bound. {records}")

@@ -313,8 +313,10 @@ def highest_met(steps: Sequence[CapacityStep]) -> int | None:
     return max((s.rate_rps for s in steps if s.is_met and s.rate_rps < broken), default=None)
 
 
-# How often an undecided step is measured again, with more blocks.
+# How often an undecided commit is measured, with more blocks each time, and how many commits may
+# stay undecided before the search ends: others near them are measured in their place.
 ATTEMPTS_MAX = 2
+UNDECIDED_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,23 +324,29 @@ class Bisection:
     """The first commit with the property is after `good`, and `bad` at the latest.
 
     All are indices: -1 for the one before all, None for `bad` if not even the last one is.
-    `undecided` is the commit at which measurements did not decide.
+    `undecided` are the commits between them at which measurements did not decide.
     """
 
     good: int
     bad: int | None
-    undecided: int | None
+    undecided: tuple[int, ...]
     steps: int
 
 
 def bisect(commits: Sequence[str], judge: Callable[[str, int], BoundStatus]) -> Bisection:
-    """Halves the range of commits, oldest first, until one is left or one cannot be decided.
+    """Halves the range of commits, oldest first, until one is left or none in it can be decided.
 
     `judge` measures a commit against the good one; its second argument counts the attempts.
     """
     good, bad, steps = -1, len(commits), 0
-    place = len(commits) - 1  # Whether the last one is bad at all comes first.
-    while good + 1 < bad:
+    undecided: set[int] = set()
+    while len(undecided) < UNDECIDED_MAX:
+        left = [one for one in range(good + 1, min(bad, len(commits))) if one not in undecided]
+        if not left:
+            break
+        # Whether the last one is bad at all comes first.
+        middle = len(commits) - 1 if bad == len(commits) else (good + bad) // 2
+        _, place = min((abs(one - middle), one) for one in left)
         status = BoundStatus.UNDECIDED
         for attempt in range(ATTEMPTS_MAX):
             steps += 1
@@ -346,12 +354,10 @@ def bisect(commits: Sequence[str], judge: Callable[[str, int], BoundStatus]) -> 
             if status is not BoundStatus.UNDECIDED:
                 break
         if status is BoundStatus.UNDECIDED:
-            return Bisection(good, bad if bad < len(commits) else None, place, steps)
-        if status is BoundStatus.EXCEEDED:
+            undecided.add(place)
+        elif status is BoundStatus.EXCEEDED:
             bad = place
-        elif place == len(commits) - 1:
-            return Bisection(place, None, None, steps)
         else:
             good = place
-        place = (good + bad) // 2
-    return Bisection(good, bad, None, steps)
+    still = tuple(sorted(undecided & {*range(good + 1, bad)}))
+    return Bisection(good, bad if bad < len(commits) else None, still, steps)

@@ -54,9 +54,10 @@ IDLE_WATCH_NS = 200_000_000
 # An arm without a valid trial among this many has none to come.
 WRONG_MAX = 3
 
-# What the load of a tuning leaves of the rates that arms reach: near full load costs vary, and a
-# knob that costs something would not reach it.
-TUNING_ROOM = 0.6
+# The part of the rates that arms reach which the load of two builds, or of a server and its knobs,
+# may be: a short closed loop promises rates that are not held, near full load costs vary, and what
+# costs something would not reach it.
+ONE_LOAD_ROOM = 0.6
 
 # The closed loop of the pilot, which determines the loads that an arm reaches.
 PILOT_BLOCK = 0
@@ -183,7 +184,7 @@ class ComparisonRun:
             # server as it is.
             needed = len(names) if config.one_load else 2
             cores = len(config.cores.server)
-            room = 1.0 if config.aim is None else TUNING_ROOM
+            room = ONE_LOAD_ROOM if config.one_load and not config.experiment else 1.0
             rates = {name: room * rate for name, rate in self.capacities.items()}
             loads = schedule.loads(rates, names, config.mode, cores, needed=needed)
             if config.one_load:  # The heaviest that every arm reaches, or else that two do.
