@@ -21,6 +21,20 @@ def test_claims_are_in_every_form() -> None:
         assert all(str(known.status) in text for known in outcome().claims)
 
 
+def test_an_interrupted_one_has_one_screen_with_what_is_known() -> None:
+    text = experiment.brief_text(updated(outcome(), is_finished=False))
+    assert text.splitlines() == [
+        "Not run to its end. Of 8 claims: 4 hold, 1 does not hold, 1 undecided, 2 not testable"
+        " here.",
+        "a  holds: Cheap costs less.",
+        "b  holds: It is nearly twice as fast.",
+        "c  does not hold: It is four times as fast.",
+        "d  holds: Two <are> alike & the dear one is last.",
+        "f  holds: It reads once.",
+        "Without an answer: e, g, h.",
+    ]
+
+
 def test_all_answers_are_met() -> None:
     assert {known.status for known in outcome().claims} == set(ClaimStatus)
 

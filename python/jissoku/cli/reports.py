@@ -20,6 +20,7 @@ from jissoku.model.trial import Event, EventKind
 from jissoku.records import files, run_folder as experiments
 from jissoku.records.run_folder import RUN_FILE
 from jissoku.report import brief, renderable, sweep_renderable, verdict
+from jissoku.report.experiment import brief_text as experiment_brief_text
 
 
 def write_report(
@@ -101,7 +102,10 @@ def write_profile_report(
 
 
 def publish_experiment(folder: Path, *, as_json: bool, is_finished: bool = True) -> int:
-    """Writes the four reports into the experiment's folder, prints one; returns the exit code."""
+    """Writes the four reports into the experiment's folder, prints one; returns the exit code.
+
+    Of an experiment that was interrupted one screen is printed.
+    """
     warn_unfinished(folder)
     outcome = write_experiment_reports(folder)
     shown = folder / ("report.json" if as_json else "report.txt")
@@ -109,8 +113,10 @@ def publish_experiment(folder: Path, *, as_json: bool, is_finished: bool = True)
     if as_json:
         click.echo(text, nl=False)
     else:
-        print_text(text)
+        print_text(text if is_finished else experiment_brief_text(outcome))
         click.echo(f"Report: {folder / 'report.html'}")
+        if not is_finished:
+            click.echo(f"All that was measured: jissoku report {folder}")
     arms = [one for summary in outcome.summaries.values() for one in summary.arm_summaries]
     return exit_code(
         is_finished=is_finished,

@@ -170,6 +170,20 @@ def _text(outcome: ExperimentResult) -> Iterator[str]:
         yield from _wrapped(f"{part.name}: {part.workload_text} {part.headline}", "", "  ")
 
 
+def brief_text(outcome: ExperimentResult) -> str:
+    """One screen of an experiment that was interrupted: the claims with an answer."""
+    outcome = sanitized(outcome)
+    answered = {ClaimStatus.HOLDS, ClaimStatus.FAILS}
+    lines = [headline(outcome)]
+    for known in outcome.claims:
+        if known.status in answered:
+            lines += _wrapped(f"{known.claim.name}  {known.status}: {known.claim.text}", "", "   ")
+    others = [known.claim.name for known in outcome.claims if known.status not in answered]
+    if others:
+        lines += _wrapped(f"Without an answer: {', '.join(others)}.", "", "  ")
+    return "\n".join(lines) + "\n"
+
+
 def _wrapped(text: str, first: str, rest: str) -> Sequence[str]:
     return textwrap.wrap(
         text, WIDTH, initial_indent=first, subsequent_indent=rest, break_long_words=False
