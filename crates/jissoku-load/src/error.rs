@@ -97,6 +97,18 @@ impl ErrorCounts {
         self.by_name().iter().map(|(_, count)| count).sum()
     }
 
+    /// The option that accepts responses which are right and differ from the first one, as the end
+    /// of a sentence; empty for other errors.
+    #[must_use]
+    pub const fn remedy(&self) -> &'static str {
+        match (self.status, self.length, self.body) {
+            (0, 0, 0) => "",
+            (_, 1.., _) => "; if lengths change, --verify none compares the status alone",
+            (_, _, 1..) => "; if bodies change, --verify length compares their length instead",
+            (1.., _, _) => "; --expect-status accepts other statuses",
+        }
+    }
+
     /// Adds the errors of another worker.
     pub fn add(&mut self, other: &Self) {
         self.connect += other.connect;

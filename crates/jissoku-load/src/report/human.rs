@@ -85,7 +85,7 @@ impl Report {
         let errors = target.errors.by_name().into_iter().filter(|(_, count)| *count > 0);
         let errors: Vec<String> = errors.map(|(kind, count)| format!("{kind} {count}")).collect();
         if !errors.is_empty() {
-            writeln!(out, "  Errors: {}", errors.join(", "))?;
+            writeln!(out, "  Errors: {}{}", errors.join(", "), target.errors.remedy())?;
         }
         let account = target.accounting;
         if account.never_sent + account.shed > 0 {

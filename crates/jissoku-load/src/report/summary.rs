@@ -265,7 +265,8 @@ impl Report {
         Some(match worst {
             (_, 0) => format!("{url}: no response in the window"),
             (kind, count) => {
-                format!("{url}: no correct response; {count} requests failed with {kind:?}")
+                let remedy = target.errors.remedy();
+                format!("{url}: no correct response; {count} requests failed with {kind:?}{remedy}")
             }
         })
     }

@@ -39,6 +39,21 @@ fn a_wrong_length_is_found() {
 }
 
 #[test]
+fn the_option_that_accepts_changing_bodies_is_named() {
+    let server = Server::new(|place| match place.overall {
+        0 => Act::Say(HELLO.to_owned()),
+        _ => Act::Say("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nHell".to_owned()),
+    });
+    let mut plan = plan(&[server.url()], 20);
+    plan.connections = 1;
+    let report = summarise(&plan, &measure(&plan)).to_string();
+    assert!(report.contains("length 19; if lengths change, --verify none"), "{report}");
+    let same_length = ErrorCounts { body: 1, status: 1, ..ErrorCounts::default() };
+    assert!(same_length.remedy().contains("--verify length"));
+    assert_eq!(ErrorCounts { timeout: 1, ..ErrorCounts::default() }.remedy(), "");
+}
+
+#[test]
 fn a_body_that_ends_early_is_found() {
     let wrong = || Act::SayAndClose(HELLO.replace("Hello", "Hell"));
     assert_eq!(one_in_five(wrong), (80, ErrorCounts { length: 20, ..ErrorCounts::default() }));
