@@ -96,6 +96,43 @@ def test_a_target_that_never_listens_is_an_error(starts: Starts) -> None:
     )
 
 
+ELSEWHERE = """
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+signal.pause()
+"""
+
+
+def test_a_target_that_listens_elsewhere_is_named_its_port(
+    starts: Starts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "SLOW_START_NS", 0)
+    monkeypatch.setattr(launch, "LOOK_NS", 300_000_000)
+    notes: list[str] = []
+    with starts(ELSEWHERE) as running, pytest.raises(launch.ListensElsewhere) as failed:
+        launch.wait_until_ready(running, Workload(), note=notes.append)
+    port = failed.value.stderr.strip()
+    assert f"mine listens on 127.0.0.1:{port}, and not on {running.address.authority}" in str(
+        failed.value
+    )
+    assert f"--url mine=http://127.0.0.1:{port}/" in str(failed.value)
+    assert notes == ["Waiting for mine, 15 s at most: connection refused."]
+
+
+def test_a_target_that_still_starts_may_listen_elsewhere_meanwhile(
+    starts: Starts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "SLOW_START_NS", 0)
+    monkeypatch.setattr(launch, "IDLE_MAX", 0.0)
+    code = """
+other = socket.create_server(("127.0.0.1", 0))
+sum(range(2_000_000))
+serve(listen())
+"""
+    with starts(code) as running:
+        assert launch.wait_until_ready(running, Workload()).is_success
+
+
 def test_a_target_that_accepts_and_is_silent_is_an_error(
     starts: Starts, monkeypatch: pytest.MonkeyPatch
 ) -> None:

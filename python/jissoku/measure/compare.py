@@ -451,7 +451,9 @@ def compare(config: CompareConfig, listener: ProgressListener) -> bool:
         RunWriter(config.folder, run) as store,
         EventWriter(config.folder) as events,
     ):
-        benchmark = TrialRunner(config.arms_prepared, config.cores, interruption)
+        benchmark = TrialRunner(
+            config.arms_prepared, config.cores, interruption, note=listener.note
+        )
         order = AnytimeRun if config.plan.horizon else ComparisonRun
         campaign = order(config, run, benchmark, store, RecordedProgress(listener, events))
         try:

@@ -221,7 +221,9 @@ class _Observer:
     def _started(self, prepared: PreparedTarget, on: tuple[int, ...]) -> Iterator[RunningTarget]:
         """Starts the target on some cores, with one worker for each."""
         self._interruption.check()
-        launcher = Launcher(cores=on, rng=self._rng, give_up=lambda: self._interruption.asked)
+        launcher = Launcher(
+            cores=on, rng=self._rng, give_up=lambda: self._interruption.asked, note=self._note
+        )
         with launcher.ready(prepared, self._config.workload) as running:
             yield running
             self._interruption.check()

@@ -44,7 +44,7 @@ from jissoku.system.cores import QuietCores
 from jissoku.system.interruption import Interruption
 from jissoku.system.processes import has_generated_code, process_tree
 from jissoku.targets import launch
-from jissoku.targets.launch import Launcher, expected_response, verify
+from jissoku.targets.launch import Launcher, ListensElsewhere, expected_response, verify
 from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.process import RunningTarget  # noqa: TC001 - of attributes
 from jissoku.targets.provenance import redact
@@ -168,8 +168,13 @@ class TrialRunner:
         interruption: Interruption,
         *,
         workers: int | None = None,
+        note: Callable[[str], object] = str,
     ) -> None:
-        """Without `workers` there is one per core of the server."""
+        """Without `workers` there is one per core of the server.
+
+        `note` receives a sentence if the first start of a target takes long.
+        """
+        self.note = note
         self.targets = {arm.arm.name: arm.prepared for arm in arms}
         self.cores = cores
         self.workers = workers
@@ -273,13 +278,17 @@ class Servers:
     def _verified(self, name: str, workload: Workload) -> TargetResponse:
         """Waits until a target answers, and compares its answer with the expected one."""
         runner, running = self._runner, self._running[name]
-        interruption = runner.interruption
+        interruption, is_new = runner.interruption, name not in runner.expected
+        note = runner.note if is_new else str
         try:
-            first = launch.wait_until_ready(running, workload, give_up=lambda: interruption.asked)
+            first = launch.wait_until_ready(
+                running, workload, give_up=lambda: interruption.asked, note=note
+            )
+        except ListensElsewhere as error:
+            raise InputError(str(error)) from error
         except TargetError as error:
             interruption.check()  # A signal is no failure of the target.
             raise TrialFailed(TrialStage.READY, name, error) from error
-        is_new = name not in runner.expected
         try:
             if is_new:
                 runner.expected[name] = expected_response(runner.targets[name], workload, first)

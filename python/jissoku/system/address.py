@@ -7,7 +7,7 @@ import socket as socket_module
 import ssl
 import struct
 import sys
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -153,6 +153,14 @@ def listening_sockets(address: Address) -> set[str]:
         for row in _table(table)
         if row[3] == LISTEN and int(row[1].rpartition(":")[2], 16) == address.port
     }
+
+
+def listening_addresses(pids: Iterable[int]) -> tuple[str, ...]:
+    """The TCP addresses, as HOST:PORT, at which some processes listen."""
+    names = set().union(*map(sockets_of, pids))
+    rows = (row for table in ("tcp", "tcp6") for row in _table(table))
+    found = {_written(row[1]) for row in rows if row[3] == LISTEN and f"socket:[{row[9]}]" in names}
+    return tuple(sorted(found))
 
 
 def sockets_of(pid: int) -> set[str]:

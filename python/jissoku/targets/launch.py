@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from jissoku.errors import TargetError
 from jissoku.model import Origin, Transport, Workload
-from jissoku.system.address import Address, free_port
+from jissoku.system.address import Address, free_port, listening_addresses
+from jissoku.system.processes import cpu_time, process_tree
 from jissoku.targets import contract, process, response
 from jissoku.targets.prepare import PreparedTarget
 from jissoku.targets.process import LaunchOptions, RunningTarget
@@ -28,6 +29,12 @@ REQUEST_LIMIT_S = 2.0
 
 # How long a server that another process started may refuse connections: long enough for a restart.
 REFUSED_LIMIT_NS = 1_000_000_000
+
+# After this a target that does not answer is spoken of; one that listens at another address and
+# has computed next to nothing between two looks does not listen at its own any more.
+SLOW_START_NS = 2_000_000_000
+LOOK_NS = 1_000_000_000
+IDLE_MAX = 0.05
 
 # Errors of an address at which no server listens.
 REFUSED = (ConnectionRefusedError, FileNotFoundError, socket.gaierror)
@@ -62,17 +69,20 @@ def wait_until_ready(
     workload: Workload,
     limit_ns: int = READY_LIMIT_NS,
     give_up: Callable[[], bool] = _never,
+    note: Callable[[str], object] = str,
 ) -> TargetResponse:
     """Polls a target until it answers successfully, and returns that answer.
 
     A gateway may answer 200 without the server behind it, and all answers are compared with the
     first one: so that server has to listen first. `give_up` is called before each attempt; True
-    ends the wait.
+    ends the wait. `note` receives a sentence when it gets long.
 
-    TargetError: it exited, gave no successful answer in time, or was given up; the message
-    describes the last attempt. Of an external server also: it refuses connections.
+    TargetError: it exited, gave no successful answer in time, listens at another address, or was
+    given up; the message describes the last attempt. Of an external server also: it refuses
+    connections.
     """
     start = time.monotonic_ns()
+    refusals = _Refusals(running, start)
     if running.behind is not None:
         wait_for_listener(running.behind, limit_ns, give_up)
     last = "nothing came"
@@ -83,18 +93,57 @@ def wait_until_ready(
             answer = send_request(running.address, workload, min(REQUEST_LIMIT_S, rest_s))
         except (OSError, http.client.HTTPException) as error:
             last = _error_text(error)
-            is_refused = running.pid is None and isinstance(error, REFUSED)
-            if is_refused and time.monotonic_ns() >= start + REFUSED_LIMIT_NS:
-                raise _unreachable(running.name, running.address, error) from error
+            if isinstance(error, REFUSED):
+                refusals.check(error)
         else:
             if answer.is_success and running.is_alive():
                 return answer
             last = f"it answers {answer.status} {answer.reason}".rstrip()
+        if time.monotonic_ns() > start + SLOW_START_NS:
+            note(f"Waiting for {running.name}, {limit_ns / 1e9:g} s at most: {last}.")
+            note = str
     raise TargetError(
         f"{running.name} gave no good answer to {workload.method} {workload.path} within "
         f"{limit_ns / 1e9:g} s: {last}",
         stderr=running.output_tail(),
     )
+
+
+class ListensElsewhere(TargetError):  # noqa: N818 - the command is right, and given wrongly
+    """A target that has started, and listens at another address than that of its command."""
+
+
+class _Refusals:
+    """Finds out why a target refuses connections."""
+
+    def __init__(self, running: RunningTarget, start_ns: int) -> None:
+        self._running = running
+        self._start_ns = start_ns
+        self._next_ns = start_ns + SLOW_START_NS
+        self._seen: tuple[tuple[str, ...], int] = ((), 0)
+
+    def check(self, error: Exception) -> None:
+        """ListensElsewhere if two looks have found the same address, and little was done.
+
+        Of an external server a TargetError if it has refused for long.
+        """
+        now, running, (before, used_ns) = time.monotonic_ns(), self._running, self._seen
+        if running.pid is None and now >= self._start_ns + REFUSED_LIMIT_NS:
+            raise _unreachable(running.name, running.address, error) from error
+        if running.pid is None or now < self._next_ns:
+            return
+        pids = process_tree(running.root)
+        found, used = listening_addresses(pids), sum(cpu_time(pids).run_ns.values())
+        if found and found == before and used - used_ns < IDLE_MAX * LOOK_NS:
+            here = running.address.socket or running.address.authority
+            port = found[0].rpartition(":")[2]
+            raise ListensElsewhere(
+                f"{running.name} listens on {' and '.join(found)}, and not on {here}: give its"
+                f" command the port as {{port}}, or start it and name it --url"
+                f" {running.name}=http://127.0.0.1:{port}/",
+                stderr=running.output_tail(),
+            )
+        self._seen, self._next_ns = (found, used), now + LOOK_NS
 
 
 def wait_for_listener(
@@ -142,6 +191,7 @@ class Launcher:
     Attributes:
         rng: Draws ports, and the padding of each start's environment.
         workers: Of each target; None: one for each core.
+        note: Receives a sentence when a target takes long to answer.
         upstreams: The servers that a reverse proxy forwards to; none: its recipe's own is started.
     """
 
@@ -149,6 +199,7 @@ class Launcher:
     rng: random.Random
     workers: int | None = None
     give_up: Callable[[], bool] = _never
+    note: Callable[[str], object] = str
     upstreams: tuple[Address, ...] = ()
 
     def start(
@@ -173,14 +224,14 @@ class Launcher:
     def ready(self, prepared: PreparedTarget, workload: Workload) -> Iterator[RunningTarget]:
         """Starts a target and waits until it answers with success; stops it when left."""
         with self.start(prepared, workload) as running:
-            wait_until_ready(running, workload, give_up=self.give_up)
+            wait_until_ready(running, workload, give_up=self.give_up, note=self.note)
             yield running
 
     @contextmanager
     def verified(self, prepared: PreparedTarget, workload: Workload) -> Iterator[RunningTarget]:
         """As `ready`, with its answers verified."""
         with self.start(prepared, workload) as running:
-            first = wait_until_ready(running, workload, give_up=self.give_up)
+            first = wait_until_ready(running, workload, give_up=self.give_up, note=self.note)
             verify(running, workload, first, expected_response(prepared, workload, first))
             yield running
 
