@@ -44,4 +44,4 @@ def test_what_was_observed_before_is_kept(tmp_path: Path) -> None:
     # Nothing else was to be observed, so that nothing is known.
     assert done.returncode == 4, done.stderr
     failures = json.loads(done.stdout)["observations"]["failures"]
-    assert [one["probe"] for one in failures] == ["timers"]
+    assert [one["probe"] for one in failures] == ["the cost of its timers"]

@@ -3,7 +3,8 @@
 import pytest
 
 from jissoku.explain import findings
-from jissoku.model.explanation import Explanation, Observations
+from jissoku.measure.probes import ADD_DELAYS, NO_DELAYS
+from jissoku.model.explanation import Explanation, Observations, ProbeFailure, ProcessInfo
 from jissoku.model.updated import updated
 from jissoku.report.explanation import explanation_to_text
 from tests.explain import factories
@@ -47,3 +48,27 @@ def test_kernel_threads_that_work_for_other_processes_change_nothing() -> None:
     busy = factories.load(generator_cpu_cores=0.7, kernel_cpu_ns=2_000_000_000)
     assert "CPU time per request: 7.0 µs" in shown(busy)
     assert findings(busy) == ()
+
+
+def test_a_setting_that_removes_two_causes_is_said_once() -> None:
+    seen = factories.calls(
+        opened={"/srv/a": factories.REQUESTS}, path_queries={"/srv/a": factories.REQUESTS}
+    )
+    assert seen.load is not None
+    nginx = ProcessInfo(pid=1, executable="/usr/sbin/nginx")
+    text = shown(updated(seen, load=updated(seen.load, processes=(nginx,))))
+    assert text.count("  setting:   open_file_cache max=1000") == 1
+    assert text.count("  setting:   as of open-per-request") == 1
+
+
+def test_what_was_not_observed_is_a_line_each() -> None:
+    lost = (
+        ProbeFailure(probe="the cost of its timers", reason=NO_DELAYS, hint=ADD_DELAYS),
+        ProbeFailure(probe="the floor", reason="it answers / and /42 only", hint="--path /"),
+    )
+    text = shown(updated(factories.QUIET, failures=lost))
+    assert text.endswith(
+        "\n\nNot observed: the cost of its timers; no /delay?ms=N answers after N ms."
+        " To see it: add that path.\n"
+        "Not observed: the floor; it answers / and /42 only. To see it: --path /.\n"
+    )

@@ -75,6 +75,8 @@ CASES: list[tuple[str, Observations]] = [
         "debug-build",
         factories.load(processes=(ProcessInfo(pid=1, executable="/home/me/target/debug/server"),)),
     ),
+    ("development-server", factories.wire(server="Werkzeug/3.0.1 Python/3.12.1")),
+    ("compression-unasked", factories.wire(compresses="gzip")),
     ("accept-queue-overflow", factories.load(listen_overflows=3)),
     ("queueing", factories.load(rate_rps_offered=90_000.0)),
     ("generator-bound", factories.load(generator_busy_fraction=0.95)),
@@ -207,7 +209,7 @@ def test_a_loop_of_an_interpreter_that_is_idle_waits_for_no_lock() -> None:
     ("arguments", "variables"),
     [
         (("python3", "-X", "dev", "app.py"), {}),
-        (("python3", "manage.py", "runserver"), {}),
+        (("python3", "app.py"), {"WERKZEUG_RUN_MAIN": "true"}),
         (("python3", "app.py"), {"FLASK_DEBUG": "1"}),
         (("node", "app.js"), {"NODE_ENV": "development"}),
     ],
@@ -219,6 +221,33 @@ def test_signs_of_a_program_that_is_started_for_debugging(
         pid=1, executable="/usr/bin/env", arguments=arguments, variables=variables
     )
     assert only(factories.load(processes=(program,))).name == "debug-build"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "of_wire", "which"),
+    [
+        (
+            "python3 manage.py runserver 8000",
+            {},
+            {"server": "WSGIServer/0.2 CPython/3.11.2"},
+            "wsgi",
+        ),
+        ("python3 -m uvicorn app:app --reload", {}, {"server": "uvicorn"}, "a server that reloads"),
+        ("node app.js", {}, {"powered_by": "Express"}, "Express in its development mode"),
+        ("node app.js", {"NODE_ENV": "production"}, {"powered_by": "Express"}, ""),
+        ("python3 -m gunicorn app:app", {}, {"server": "gunicorn"}, ""),
+    ],
+)
+def test_a_server_for_development_is_named(
+    arguments: str, variables: dict[str, str], of_wire: dict[str, str], which: str
+) -> None:
+    program = ProcessInfo(
+        pid=1, executable="/usr/bin/env", arguments=tuple(arguments.split()), variables=variables
+    )
+    observed = updated(factories.wire(**of_wire), load=factories.load(processes=(program,)).load)
+    found = findings(observed)
+    assert [one.name for one in found] == ["development-server"] * bool(which)
+    assert all(which in one.cause for one in found)
 
 
 def test_files_of_a_lookup_are_not_reported_as_opened() -> None:

@@ -4,13 +4,11 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable
-from itertools import pairwise
 from pathlib import PurePosixPath
 
-from jissoku.explain import waiting
+from jissoku.explain import started, waiting
 from jissoku.explain.causes import (
     INSTEAD,
-    SAMPLES_MIN,
     WORK,
     finding,
     format_saving,
@@ -20,7 +18,6 @@ from jissoku.model.explanation import (
     Finding,
     LoadObservation,
     Observations,
-    ProcessInfo,
     SyscallObservation,
 )
 from jissoku.model.wording import plural
@@ -40,18 +37,6 @@ LOG_LINES_MAX = 5
 # Files that the C library reads for each lookup of a name, which are reported there.
 OF_LOOKUPS = frozenset(
     f"/etc/{name}" for name in ("gai.conf", "host.conf", "hosts", "nsswitch.conf", "resolv.conf")
-)
-
-# Signs of a program that is built or started for debugging.
-SANITIZERS = ("libasan.so", "libtsan.so", "libubsan.so", "liblsan.so", "vgpreload")
-FLAGS = frozenset(["--inspect", "--debug", "--reload", "-Xdev", "--dev", "runserver"])
-
-# What variables of the environment are set to in such a program.
-DEBUG_VARIABLES = frozenset(
-    (
-        *("FLASK_DEBUG=1", "PYTHONASYNCIODEBUG=1", "PYTHONDEVMODE=1", "NODE_ENV=development"),
-        *("RUN_MAIN=true", "WERKZEUG_RUN_MAIN=true"),
-    )
 )
 
 # A thread with less CPU time than this fraction of the busiest one's is not a worker.
@@ -117,39 +102,6 @@ GENERATOR_BUSY_MIN = 0.9
 
 # Below this a value in microseconds would read as 0.0.
 SMALL_NS = 100
-
-
-def debug_build(observed: Observations) -> Finding | None:
-    """Looks at paths, flags and libraries of the processes, and for checks on the stacks."""
-    programs = observed.load.processes if observed.load is not None else ()
-    signs = sorted({sign for program in programs for sign in _debug_signs(program)})
-    if observed.profile is not None:
-        checks = WORK["checks-of-a-debug-build"]
-        found = observed.profile.share(checks.matches)
-        if found.samples >= SAMPLES_MIN and found.share >= checks.share_min:
-            signs.append(
-                f"{found.share:.0%} of the CPU time is in checks of a debug build, mostly in"
-                f" {found.innermost[0][0]}"
-            )
-    return finding("debug-build", *signs) if signs else None
-
-
-def _debug_signs(program: ProcessInfo) -> list[str]:
-    path = PurePosixPath(program.executable)
-    signs = []
-    if "debug" in path.parts[:-1]:
-        signs.append(f"{path.name} comes from a folder called debug")
-    names = (PurePosixPath(library).name for library in program.libraries)
-    signs += [f"{name} is loaded" for name in names if name.startswith(SANITIZERS)]
-    words = program.arguments[1:]
-    # `-X dev` may be two words.
-    words += tuple(f"-X{word}" for flag, word in pairwise(words) if flag == "-X")
-    signs += [
-        f"{path.name} was started with {word}" for word in words if word.partition("=")[0] in FLAGS
-    ]
-    settings = (f"{name}={value}" for name, value in program.variables.items())
-    signs += [f"{path.name} has {one}" for one in settings if one in DEBUG_VARIABLES]
-    return signs
 
 
 def idle_cores(observed: Observations) -> Finding | None:
@@ -551,7 +503,9 @@ def _saving(observed: Observations, call: str, count: float) -> str:
 
 
 RULES: tuple[Rule, ...] = (
-    debug_build,
+    started.debug_build,
+    started.development_server,
+    started.compression_unasked,
     waiting.blocked_event_loop,
     waiting.worker_limit,
     many_round_trips,

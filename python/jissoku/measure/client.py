@@ -5,7 +5,7 @@ import math
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic_ns
 from typing import Self
 
@@ -19,6 +19,9 @@ ANSWER_LIMIT_S = 5.0
 
 # A target with fewer workers than this, each serving one connection at a time, delays the others.
 SPARE_LIMIT_S = 1.0
+
+# What browsers send.
+ACCEPTS = b"Accept-Encoding: gzip, deflate, br, zstd"
 
 # The errors of a connection that the target closed without an announcement.
 RESETS = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)
@@ -54,6 +57,15 @@ class RequestTarget:
         request = response.request(address, workload)
         return cls(connect=address.connect, request=request, method=workload.method)
 
+    @property
+    def accepting_codings(self) -> "RequestTarget":
+        """The same of a client that accepts compressed answers, unless it says what it accepts."""
+        line, end, rest = self.request.partition(b"\r\n")
+        head = end + rest.partition(b"\r\n\r\n")[0].lower()
+        if b"\r\naccept-encoding:" in head:
+            return self
+        return replace(self, request=line + end + ACCEPTS + end + rest)
+
 
 @dataclass(frozen=True, slots=True)
 class ResponseInfo:
@@ -73,13 +85,17 @@ class ReceivedData:
 
 
 class Client:
-    """One connection at a time; a new one is opened after the target closed the previous one."""
+    """One connection at a time; a new one is opened after the target closed the previous one.
+
+    `fields` are those of the last answer.
+    """
 
     def __init__(self, asking: RequestTarget, limit_s: float = ANSWER_LIMIT_S) -> None:
         self._asking = asking
         self._limit_s = limit_s
         self.socket: socket.socket | None = None
         self.opened = 0
+        self.fields = http.client.HTTPMessage()
 
     def __enter__(self) -> Self:
         return self
@@ -116,6 +132,7 @@ class Client:
             fields = sum(len(name) + len(value) + 4 for name, value in reader.getheaders())
             size = len("HTTP/1.1 200 \r\n\r\n") + len(reader.reason) + fields + len(reader.read())
             is_last = reader.will_close
+            self.fields = reader.headers
         finally:
             reader.close()
         if is_last:
@@ -168,6 +185,13 @@ class Client:
             segments=after.data_segments_received - before.data_segments_received,
             size=after.bytes_received - before.bytes_received,
         )
+
+
+def answer_fields(asking: RequestTarget) -> http.client.HTTPMessage:
+    """The fields of one answer."""
+    with Client(asking) as client:
+        client.request_again()
+        return client.fields
 
 
 @contextmanager

@@ -54,7 +54,8 @@ INTERRUPTED = "it was interrupted before"
 PROBE_FIELDS = {"functions": "profile"}
 
 NAMES = {"wire": "the wire", "syscalls": "system calls", "floor": "the floor"}
-NAMES |= {"waits": "what its threads wait for"}
+NAMES |= {"waits": "what its threads wait for", "timers": "the cost of its timers"}
+NAMES |= {"memory": "the memory of idle connections"}
 
 # Two seconds of one busy core are two thousand samples.
 PROFILE_NS = 2_000_000_000
@@ -280,7 +281,7 @@ class _Observer:
             return False
         parts = self._config.prepared.capabilities
         if parts and Capability.DELAY not in parts:
-            self._record_failure("timers", "the target does not serve /delay")
+            self._record_failure("timers", probes.NO_DELAYS, probes.ADD_DELAYS)
             return False
         return True
 
@@ -312,7 +313,7 @@ class _Observer:
         floor = self._config.floor
         if floor is None:
             if self._is_wanted("floor"):
-                self._record_failure("floor", "it does not serve this path", "use / or /42")
+                self._record_failure("floor", "it answers / and /42 only", "--path /")
             return None
         return self._probe("floor", self._load, prepared=floor)
 

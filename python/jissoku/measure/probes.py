@@ -22,6 +22,7 @@ from jissoku.measure.client import (
     Client,
     ProbeError,
     RequestTarget,
+    answer_fields,
     held_clients,
 )
 from jissoku.measure.loadgen import LoadgenError, LoadSpec
@@ -97,6 +98,8 @@ SPARE = 200
 LOADS = 5
 
 # To detect whether delays are supported, and the resolution of the timer.
+NO_DELAYS = "no /delay?ms=N answers after N ms"
+ADD_DELAYS = "add that path"
 ISOLATED_DELAY_MS = 20
 ISOLATED_REQUESTS = 10
 NS_PER_MS = 1_000_000
@@ -119,7 +122,7 @@ def observe_memory(asking: RequestTarget, pids: Callable[[], set[int]]) -> Memor
     if held < IDLE_CONNECTIONS_MIN:
         raise ProbeError(
             f"no more than {held} {plural(held, 'connection')} could be held after {limit_s:g} s",
-            result="see what closes them, or what takes so long",
+            result=f"let it hold {IDLE_CONNECTIONS_MIN} at a time",
         )
     return MemoryObservation(connections=held, rss_bytes_before=before, rss_bytes_after=after)
 
@@ -252,14 +255,21 @@ def observe_wire(asking: RequestTarget) -> WireObservation:
         if segments:
             prompt, _, _ = _series(asking, acknowledges=True)
         until, asked = _until_close(asking)
+        with Client(asking) as client:
+            info = tcp_info(client.open())
+            client.request_again()
+        coding = answer_fields(asking.accepting_codings).get("Content-Encoding", "")
         return WireObservation(
             latency_ns=plain,
             latency_ns_acknowledged=prompt,
             segments=segments,
-            segment_size=_segment_size(asking),
+            segment_size=info.segment_bytes if info else 0,
             answer_size=size,
             answers_until_close=until,
             answers_asked=asked,
+            server=client.fields.get("Server", ""),
+            powered_by=client.fields.get("X-Powered-By", ""),
+            compresses="" if "Content-Encoding" in client.fields else coding,
         )
     except (OSError, http.client.HTTPException) as error:
         raise ProbeError(f"a single client got no answer: {error}") from error
@@ -317,12 +327,6 @@ def _until_close(asking: RequestTarget) -> tuple[int | None, int]:
             if monotonic_ns() > deadline:
                 return None, count
     return None, ANSWERS_MAX
-
-
-def _segment_size(asking: RequestTarget) -> int:
-    with Client(asking) as client:
-        info = tcp_info(client.open())
-        return info.segment_bytes if info else 0
 
 
 def _segments(connection: socket.socket) -> int | None:
@@ -579,17 +583,12 @@ def _lateness_ns(asking: Callable[[int], RequestTarget]) -> int:
                 waited.append(delayed.request_again().latency_ns)
                 slept.append(_slept_ns(delay_ns))
     except (OSError, http.client.HTTPException) as error:
-        raise ProbeError(f"/delay?ms={ISOLATED_DELAY_MS} is not answered: {error}") from error
+        raise ProbeError(NO_DELAYS, result=ADD_DELAYS) from error
     if statistics.median(waited) < delay_ns:
-        raise ProbeError(
-            "it has no /delay?ms=N that waits", result="serve that part of the contract"
-        )
+        raise ProbeError(NO_DELAYS, result=ADD_DELAYS)
     if statistics.median(at_once) >= delay_ns:
-        raise ProbeError(
-            f"its answers take {statistics.median(at_once) / NS_PER_MS:.0f} ms when no delay is "
-            "given on the command line",
-            result="take away what delays them",
-        )
+        took = f"{statistics.median(at_once) / NS_PER_MS:.0f} ms"
+        raise ProbeError(f"/delay?ms=0 takes {took}, too", result="take away what delays it")
     return max(0, int(statistics.median(waited) - statistics.median(slept)))
 
 

@@ -34,6 +34,9 @@ class WireObservation(msgspec.Struct, frozen=True, kw_only=True):
         segment_size: Maximum size of a segment here; 0 over a Unix socket.
         answers_until_close: Number of answers after which a connection ended; None if it was still
             open after `answers_asked`.
+        server: The field Server of its answers; `powered_by` is X-Powered-By.
+        compresses: The content coding of an answer to a client that accepts some, if it has none
+            otherwise.
     """
 
     latency_ns: tuple[int, ...]
@@ -43,6 +46,9 @@ class WireObservation(msgspec.Struct, frozen=True, kw_only=True):
     answer_size: int
     answers_until_close: int | None
     answers_asked: int
+    server: str = ""
+    powered_by: str = ""
+    compresses: str = ""
 
 
 class SyscallObservation(msgspec.Struct, frozen=True, kw_only=True):

@@ -62,8 +62,13 @@ def _explained(explanation: Explanation) -> Iterator[str]:
     yield ""
     yield from _observations(explanation.observations)
     yield from _functions(explanation)
+    settings: dict[str, str] = {}
     for finding in causes:
-        yield from _finding(finding)
+        first = settings.setdefault(finding.setting, finding.name)
+        # One setting may remove several: it is said where it stands first.
+        is_said = finding.setting and first != finding.name
+        same = f"as of {first}" if is_said else finding.setting
+        yield from _finding(updated(finding, setting=same))
     if others:
         yield ""
         yield "About the measurement, not the target:"
@@ -73,10 +78,11 @@ def _explained(explanation: Explanation) -> Iterator[str]:
         yield ""
         yield "Suggested changes of the configuration, not measured yet:"
         yield explanation.changes.rstrip("\n")
-    for lost in explanation.observations.failures:
-        how = f" To enable it: {lost.hint}." if lost.hint else ""
+    if explanation.observations.failures:
         yield ""
-        yield f"Not observed: {lost.probe}, because {lost.reason}.{how}"
+    for lost in explanation.observations.failures:
+        how = f" To see it: {lost.hint}." if lost.hint else ""
+        yield f"Not observed: {lost.probe}; {lost.reason}.{how}"
 
 
 def _finding(finding: Finding) -> Iterator[str]:

@@ -328,7 +328,7 @@ def usage_between(
 SHOWN_VARIABLES = frozenset(
     (
         *("FLASK_DEBUG", "NODE_ENV", "PYTHONASYNCIODEBUG", "PYTHONDEVMODE"),
-        *("RUN_MAIN", "WERKZEUG_RUN_MAIN"),
+        "WERKZEUG_RUN_MAIN",
     )
 )
 
