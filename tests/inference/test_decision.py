@@ -290,7 +290,7 @@ def test_without_times_it_says_how_many_blocks() -> None:
     [
         ((0.02, -0.02, 0.03), SEVERAL, 20.0),  # More blocks than the run has.
         ((0.05, -0.02, 0.06, -0.01, 0.01, 0.04), Looks(), 3000.0),
-        ((3.0, -3.0, 2.0, -2.0, 1.0, -1.0), Looks(), 1.0),  # More than any number.
+        ((0.6, -0.6, 0.4, -0.4, 0.2, -0.2), Looks(), 1.0),  # More than any number.
     ],
 )
 def test_what_the_run_cannot_decide_is_close(
@@ -308,8 +308,8 @@ def test_what_the_run_cannot_decide_is_close(
     [
         (0.98, 1.03, "practically equal or closer than 3 %"),
         (0.8, 1.1, "practically equal or closer than 25 %"),
-        (0.5, 3.01, "practically equal or closer than a factor of 3.1"),
-        (0.0, 3.0, "practically equal or closer than any factor"),
+        (0.5, 3.01, ""),  # It may be anything: nothing is said.
+        (0.0, 3.0, ""),
     ],
 )
 def test_how_close_is_what_the_interval_allows(low: float, high: float, text: str) -> None:

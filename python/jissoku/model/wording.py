@@ -45,8 +45,8 @@ def verdict_text(metric: Metric, verdict: Verdict) -> str:
     return (lower if verdict.is_lower else higher) + (", slightly" if verdict.is_slight else "")
 
 
-# Above this a factor is easier to read than a distance in per cent.
-PER_CENT_MAX = 100
+# A larger distance, in per cent, says nothing.
+DISTANCE_MAX = 100
 
 SECOND_NS = 1e9
 
@@ -79,10 +79,14 @@ def more_text(comparison: Comparison) -> str:
 
 
 def distance_text(comparison: Comparison) -> str:
-    """How far from 1 a ratio out of reach may be, as in `4 %`; empty where it can be decided."""
+    """How far from 1 a ratio out of reach may be, as in `4 %`.
+
+    Empty where it can be decided, and where it may be anything up to twice or half.
+    """
     if not comparison.is_out_of_reach or comparison.ratio is None:
         return ""
-    return _distance(comparison.ratio.low, comparison.ratio.high)
+    percent = distance_percent(comparison.ratio.low, comparison.ratio.high)
+    return f"{rounded_up(percent)} %" if percent < DISTANCE_MAX else ""
 
 
 def time_text(seconds: float) -> str:
@@ -114,11 +118,3 @@ def distance_percent(low: float, high: float) -> float:
 def rounded_up(percent: float) -> int:
     """To whole per cent, without the error of the last bit."""
     return math.ceil(percent - 1e-9)
-
-
-def _distance(low: float, high: float) -> str:
-    percent = distance_percent(low, high)
-    if percent < PER_CENT_MAX:
-        return f"{rounded_up(percent)} %"
-    factor = max(high, 1 / low) if low > 0 else math.inf
-    return f"a factor of {math.ceil(10 * factor) / 10:g}" if math.isfinite(factor) else "any factor"
