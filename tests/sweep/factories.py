@@ -51,10 +51,15 @@ def run(*names: str, **changes: object) -> Run:
     return factories.run(names, floor="", **changes)  # type: ignore[arg-type]
 
 
-def trials(name: str, truth: Truth, *, busy: float = 0.5, seed: int = 1) -> tuple[Trial, ...]:
+def trials(
+    name: str, truth: Truth, *, busy: float = 0.5, waits: float = 0.0, seed: int = 1
+) -> tuple[Trial, ...]:
     """Closed-loop trials of every level in every block."""
     conditions = MachineConditions(
-        generator_busy_fraction=busy, generator_busy_polls=False, server_cores_busy_fraction=0.99
+        generator_busy_fraction=busy,
+        generator_busy_polls=False,
+        server_cores_busy_fraction=0.99,
+        generator_wait_fraction=waits,
     )
     found: list[Trial] = []
     for level, row in rates(truth, seed=seed).items():

@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+from jissoku.cli.frame import ExitCode
+from jissoku.cli.reports import report_code
 from jissoku.inference import of_unfinished_sweep, summarise_sweep
 from jissoku.model import Axis, CoreAssignment, MeasurementStatus, SweepSummary, TrialKind
 from jissoku.model.updated import updated
@@ -41,6 +43,19 @@ def test_generator_bound_levels_are_not_fitted() -> None:
     assert target.model is None
     assert "0 levels can be fitted" in target.reason
     assert "the load generator was near its limit in 6 of 6 blocks" in target.results[0].remarks
+
+
+def test_a_generator_that_other_programs_delay_is_not_blamed() -> None:
+    trials = factories.trials("one", TRUTH, busy=0.85, waits=0.3)
+    summary = summarise_sweep(factories.run("one"), factories.sweep(), trials)
+    (target,) = summary.targets
+    assert target.results[0].remarks == (
+        "other programs took the load generator's core in 6 of 6 blocks",
+    )
+    assert target.sentence.startswith("one: measured, without a fitted model: 0 levels can be")
+    assert report_code(summary) is ExitCode.OK, "a whole table was measured"
+    nothing = updated(summary, targets=(updated(target, results=()),))
+    assert report_code(nothing) is ExitCode.UNDECIDED
 
 
 def test_a_level_with_too_few_blocks_is_left_out() -> None:

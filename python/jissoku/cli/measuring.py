@@ -42,8 +42,8 @@ def sweep(request: SweepRequest, output: Output) -> int:
     Each level is measured in every block, in random order. A peak is reported only if it is
     proven, and a capacity only if the fit supports it.
 
-    Exit codes: 0 success, 1 a target failed, 2 bad input, 4 nothing could be fitted or was
-    sustained, 130 interrupted.
+    Exit codes: 0 success, also where the reason why no model is fitted is printed, 1 a target
+    failed, 2 bad input, 4 nothing was measured, 130 interrupted.
     """
     if not (request.arms or request.cmd or request.url):
         raise InputError("name a target to sweep, see `jissoku targets`")

@@ -13,7 +13,7 @@ from jissoku.cli.frame import ExitCode, exit_code, print_message, print_text
 from jissoku.errors import RecordError
 from jissoku.measure.progress import follow, newest
 from jissoku.measure.reports import write_experiment_reports, write_profile_reports, write_reports
-from jissoku.model import MeasurementStatus, Summary
+from jissoku.model import MeasurementStatus, Summary, SweepSummary
 from jissoku.model.experiment import ClaimStatus
 from jissoku.model.profile import Profile
 from jissoku.model.trial import Event, EventKind
@@ -53,19 +53,20 @@ def write_report(
             console.print(verdict(summary))
     for problem in filter(None, (lost, unwritten)):
         print_message(f"{problem}.")
+    code = report_code(summary, is_finished=is_finished)
+    return ExitCode.FAILED if lost or unwritten else code
+
+
+def report_code(summary: Summary | SweepSummary, *, is_finished: bool = True) -> ExitCode:
+    """Success if something was compared; of a sweep if a level was measured."""
     if isinstance(summary, Summary):
-        is_decided = any(comparison.ratio is not None for comparison in summary.comparisons)
+        has_result = any(comparison.ratio is not None for comparison in summary.comparisons)
         statuses = [one.status for one in summary.arm_summaries]
     else:
-        is_decided = any(
-            one.sustained_rps is not None or (one.model is not None and one.model.is_adequate)
-            for one in summary.targets
-        )
+        has_result = any(level.rate_rps for one in summary.targets for level in one.results)
         statuses = [one.status for one in summary.targets]
     is_failed = MeasurementStatus.FAILED in statuses
-    if lost or unwritten:
-        return ExitCode.FAILED
-    return exit_code(is_finished=is_finished, is_failed=is_failed, is_undecided=not is_decided)
+    return exit_code(is_finished=is_finished, is_failed=is_failed, is_undecided=not has_result)
 
 
 def measured(measure: Callable[[], bool]) -> tuple[bool, str]:

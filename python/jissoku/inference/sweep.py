@@ -19,6 +19,7 @@ from jissoku.inference import checks, estimate, latency
 from jissoku.inference.blocks import measured
 from jissoku.inference.checks import GENERATOR_BUSY_MAX
 from jissoku.inference.compare import arm_outcome
+from jissoku.inference.limits import OTHERS_MAX
 from jissoku.inference.reach import ACHIEVED_MIN
 from jissoku.inference.sentences import note, problem, warning
 from jissoku.model import (
@@ -408,6 +409,12 @@ def _is_generator_limited(trial: Trial) -> bool:
     return busy or any(check.name == "little" for check in trial.failed_checks)
 
 
+def _is_generator_delayed(trial: Trial) -> bool:
+    """Whether the load generator could not run when it was ready."""
+    seen = trial.conditions
+    return seen is not None and (seen.generator_wait_fraction or 0.0) > OTHERS_MAX
+
+
 def _has_too_few_cores(run: Run, sweep: Sweep, level: int) -> bool:
     return sweep.axis is Axis.WORKERS and level > len(run.cores.server)
 
@@ -448,10 +455,14 @@ def _remarks(run: Run, sweep: Sweep, level: int, trials: Sequence[Trial]) -> Ite
     if _has_too_few_cores(run, sweep, level):
         cores = len(run.cores.server)
         yield f"more workers than the {cores} {plural(cores, 'core')} the server had"
-    held = 0 if sweep.axis is Axis.RATE else sum(map(_is_generator_limited, trials))
-    if held:
-        blocks = f"{held} of {len(trials)} {plural(len(trials), 'block')}"
-        yield f"the load generator was near its limit in {blocks}"
+    held = [] if sweep.axis is Axis.RATE else [one for one in trials if _is_generator_limited(one)]
+    delayed = sum(map(_is_generator_delayed, held))
+    for count, what in (
+        (len(held) - delayed, "the load generator was near its limit"),
+        (delayed, "other programs took the load generator's core"),
+    ):
+        if count:
+            yield f"{what} in {count} of {len(trials)} {plural(len(trials), 'block')}"
     messages: dict[str, str] = {}
     for check in (check for trial in trials for check in trial.failed_checks):
         if check.name in REMARKED_CHECKS:
@@ -495,7 +506,7 @@ def _sentence(sweep: Sweep, target: TargetSweep) -> str:
     if sweep.axis is Axis.RATE:
         return _sustained_sentence(target)
     if target.model is None:
-        return f"{name}: no model was fitted: {target.reason}"
+        return f"{name}: measured, without a fitted model: {target.reason}"
     model = target.model
     contention = _span(model.contention, 100, ".2f", " %")
     coherency = _span(model.coherency, 1e6, ".3g")
