@@ -1,6 +1,7 @@
 """The progress of a run as a terminal shows it, and as a file holds it."""
 
 import fcntl
+import io
 import os
 import pty
 import struct
@@ -12,7 +13,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
+from rich.console import Console
 
+from jissoku.cli.progress import drawn
+from jissoku.report import LiveState, LiveTable
+from jissoku.report.terminal import LiveCell
 from tests.cli.screen import Screen
 from tests.cli.shown_progress import DRAWN
 
@@ -112,7 +117,19 @@ def test_what_is_undecided_says_what_would_decide() -> None:
         view.steps("values 4")
         (row,) = [line for line in view.screen.lines if line.startswith("other")]
         assert "~" in row or "<" in row
-        assert "relative to the baseline" in view.screen.text
+        assert " decided." in view.screen.text
+
+
+def test_columns_come_before_what_would_decide() -> None:
+    cells = (LiveCell("1.31\N{PLUS-MINUS SIGN}4%", LiveState.OPEN, "~1min 20s"),) * 4
+    header = ("target", "1,000/s", "5,000/s", "20,000/s", "p99")
+    table = LiveTable(header=header, rows=(("nginx-tuned", cells),), decided=0, asked=4, legend="")
+    for width, has_needs in ((100, True), (70, False)):
+        console = Console(file=io.StringIO(), width=width)
+        console.print(drawn(table, width))
+        text = console.file.getvalue()  # type: ignore[attr-defined]
+        assert ("~1min" in text) is has_needs
+        assert all(name in text for name in header)
 
 
 def test_sentences_and_warnings_appear_above_it_and_leave_it_whole() -> None:

@@ -170,8 +170,8 @@ def test_what_runs_and_the_values_so_far_are_passed_on(
     listener = CollectingListener()
     assert compare(updated(config, loads=(MEDIUM,)), listener)
     assert listener.begun[:2] == [
-        "starting one and other in block 1",
-        f"measuring one and other at {MEDIUM.text} in block 1",
+        "starting one and other, block 1",
+        "measuring one and other at 200/s, block 1",
     ]
     assert listener.valued[:3] == [1, 2, 3], "trials at each look"
     ends = [trial.elapsed_s for trial in listener.trials]

@@ -138,18 +138,31 @@ class LiveView:
 
 
 def drawn(table: LiveTable, width: int) -> RenderableType:
-    """The columns that fit, with what is decided in another colour and with a mark."""
+    """The columns that fit, with what is decided in another colour and with a mark.
+
+    Where they do not fit with what would decide, they are without it.
+    """
     shown = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    texts = ((name, *(cell.text for cell in cells)) for name, cells in table.rows)
-    columns = zip(table.header, *texts, strict=True)
-    ends = accumulate(max(map(cell_len, column)) + 2 for column in columns)
-    count = max(1, sum(end <= width for end in ends))
+    rows = [(name, [(cell.text, cell.state) for cell in cells]) for name, cells in table.rows]
+    if _fitting(table.header, rows, width) < len(table.header):
+        rows = [(name, [(cell.short, cell.state) for cell in cells]) for name, cells in table.rows]
+    count = max(1, _fitting(table.header, rows, width))
     for index, name in enumerate(table.header[:count]):
         shown.add_column(Text(name), justify="right" if index else "left", no_wrap=True)
-    for name, cells in table.rows:
-        styled = [Text(cell.text, style=STYLES[cell.state]) for cell in cells]
+    for name, cells in rows:
+        styled = [Text(text, style=STYLES[state]) for text, state in cells]
         shown.add_row(*[Text(name), *styled][:count])
     return shown
+
+
+def _fitting(
+    header: Sequence[str], rows: Sequence[tuple[str, Sequence[tuple[str, LiveState]]]], width: int
+) -> int:
+    """How many columns fit."""
+    texts = ((name, *(text for text, _ in cells)) for name, cells in rows)
+    columns = zip(header, *texts, strict=True)
+    ends = accumulate(max(map(cell_len, column)) + 2 for column in columns)
+    return sum(end <= width for end in ends)
 
 
 def lock_machine() -> None:

@@ -263,7 +263,7 @@ class ComparisonRun:
         left = list(self._parts(step))
         # One start more than failures can need: after the one that finds busy arms.
         for _ in range(FAILURES_MAX + 2):
-            self.progress.begins(f"starting {named(planned)} in block {planned.block + 1}")
+            self.progress.begins(f"starting {named(planned)}, block {planned.block + 1}")
             with self.started(planned) as servers:
                 servers.warm_up(planned, workload, self.plan)
                 if self.plan.horizon and self.config.given_loads is None:
@@ -342,7 +342,7 @@ class ComparisonRun:
         return self._run(servers, trial, part)
 
     def _run(self, servers: Servers, planned: PlannedTrial, part: PlannedMeasurement) -> bool:
-        self.progress.begins(f"{_measuring(planned, part.load)} in block {planned.block + 1}")
+        self.progress.begins(f"{_measuring(planned, part.load)}, block {planned.block + 1}")
         # A disturbed search is not repeated, because it takes too long.
         reruns = 0 if part.kind is TrialKind.CAPACITY else RERUNS_MAX
         trial = self.loop.run(
@@ -437,7 +437,9 @@ def _with_arms(planned: PlannedTrial, arms: tuple[str, ...]) -> PlannedTrial | N
 def _measuring(planned: PlannedTrial, load: Load | None) -> str:
     if planned.kind is TrialKind.CAPACITY:
         return f"searching the capacity of {named(planned)}"
-    where = "in a closed loop" if load is None else f"at {load.text}"
+    where = "in a closed loop"
+    if load is not None:
+        where = f"at {load.rate_rps:,}/s" if load.rate_rps else f"at {load.text}"
     return f"measuring {named(planned)} {where}"
 
 

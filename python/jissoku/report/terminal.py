@@ -66,7 +66,12 @@ class LiveCell:
     @property
     def text(self) -> str:
         """With its mark: `1.31±4% ✓`, `1.02±4% ~40s`."""
-        return " ".join(filter(None, (self.value, MARKS.get(self.state, self.needs))))
+        return " ".join(filter(None, (self.short, "" if self.state in MARKS else self.needs)))
+
+    @property
+    def short(self) -> str:
+        """Without what would decide it."""
+        return " ".join(filter(None, (self.value, MARKS.get(self.state, ""))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +86,7 @@ class LiveTable:
 
     @property
     def state(self) -> str:
-        costs = f"{self.asked} {plural(self.asked, 'cost')} relative to the baseline"
-        return f"{self.decided} of {costs} {plural(self.decided, 'is', 'are')} decided."
+        return f"{self.decided} of {self.asked} {plural(self.asked, 'cost')} decided."
 
 
 def live_table(summary: Summary) -> LiveTable:
