@@ -98,6 +98,20 @@ def test_the_reason_and_the_blocks_that_would_decide_are_given() -> None:
     assert "undecided" in bound_sentence(found)
 
 
+def test_an_undecided_bound_at_a_low_load_says_so() -> None:
+    run, trials = measured(1.01, seed=3)
+
+    def idle(trial: Trial) -> Trial:
+        assert trial.conditions is not None
+        return updated(trial, conditions=updated(trial.conditions, server_cores_busy_fraction=0.03))
+
+    (found,) = bound_results(run, tuple(map(idle, trials)), [BOUND])
+    assert found.reason == (
+        "the interval contains the bound; the servers used 3 % of their cores, and at a higher"
+        " rate (-R) costs vary less"
+    )
+
+
 def test_the_time_that_would_decide_is_given_where_blocks_have_one() -> None:
     run, trials = measured(1.005, seed=3, blocks=4, noise=Noise(own=0.008))
     timed = tuple(updated(trial, elapsed_s=10.0 * (trial.block + 1)) for trial in trials)

@@ -7,6 +7,7 @@ fails a build.
 
 import math
 import re
+import statistics
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,9 @@ DIMENSIONS = {
     "cost": "time", "p50": "time", "p95": "time", "p99": "time", "p999": "time",
     "total_cpu": "time", "rate": "rate", "memory": "size",
 }  # fmt: skip
+
+# With its cores less busy than this a server sleeps after each request, and its costs vary more.
+LOW_LOAD = 0.1
 
 # `1.01 x cost(base)`, as people write it.
 TIMES = re.compile(r"(?<=[\d)])\s*[x\N{MULTIPLICATION SIGN}]\s*(?=[\w(])")
@@ -169,7 +173,7 @@ def _result(test: _BoundTest, found: Comparison, noise: float) -> BoundResult:
     is_above = not found.verdict.is_lower
     reason = test.reason
     if not reason and not found.proven:
-        reason = decision.doubt(found, blank.bound) or _not_proven(found)
+        reason = decision.doubt(found, blank.bound) or _not_proven(found) + _of_low_load(test)
     reason = reason or rate_doubt(lambda _: test.campaign, test.link, is_above=is_above)
     if reason or found.ratio is None:
         return updated(known, reason=reason)
@@ -180,6 +184,22 @@ def _result(test: _BoundTest, found: Comparison, noise: float) -> BoundResult:
         reason = "the A/A control differs, too, by more than the bound is exceeded"
         return updated(known, reason=reason)
     return updated(known, status=BoundStatus.EXCEEDED)
+
+
+def _of_low_load(test: _BoundTest) -> str:
+    """Why costs vary much at a load, as the end of a sentence; empty if it is no low one."""
+    load = test.blank.load
+    conditions = (
+        one.conditions
+        for one in test.campaign.trials
+        if one.conditions and one.kind.is_paired and load and one.load_rps == load.rate_rps
+    )
+    busy = [one.server_cores_busy_fraction for one in conditions]
+    known = [one for one in busy if one is not None]
+    if not known or statistics.median(known) >= LOW_LOAD:
+        return ""
+    share = f"{100 * statistics.median(known):.0f} %"
+    return f"; the servers used {share} of their cores, and at a higher rate (-R) costs vary less"
 
 
 def _not_proven(found: Comparison) -> str:
