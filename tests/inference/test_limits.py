@@ -118,3 +118,14 @@ def test_a_report_names_what_to_do_and_what_says_more() -> None:
     assert found.title.startswith("slow turned connections away")
     assert found.remedy.startswith("Listen with a longer queue")
     assert found.next_command == "jissoku explain slow --path /x --match json"
+
+
+def test_memory_in_swap_is_a_limit_if_it_is_read_back() -> None:
+    took, mib = latency(12.8), 1 << 20
+    (found,) = said(
+        closed(5_000, took, swap_bytes=300 * mib, major_faults=40),
+        closed(5_000, took, swap_bytes=200 * mib, major_faults=2),
+    )
+    assert found.startswith("has up to 300 MiB in swap, and waited for 42 pages under load: more")
+    assert said(closed(5_000, took, swap_bytes=300 * mib, major_faults=0)) == []
+    assert said(closed(5_000, took, swap_bytes=0, major_faults=40)) == [], "files of the program"

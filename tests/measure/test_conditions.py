@@ -119,7 +119,7 @@ def test_differences_are_of_the_cores_asked_about() -> None:
     )
     assert seen.tcp_retransmits == 2
     assert seen.user_fractions[TARGET] == 0.5
-    assert seen.major_faults == 2
+    assert seen.major_faults == {TARGET: 2}
 
 
 def test_what_the_kernel_does_not_report_is_none_and_not_zero() -> None:
@@ -134,6 +134,7 @@ def test_this_process_is_found_in_its_session() -> None:
     found = processes.process_tree(session, processes.all_processes())
     assert os.getpid() in found
     assert processes.rss_bytes(found) > 1_000_000
+    assert processes.swap_bytes(found) >= 0
     seen = conditions.snapshot([session])
     assert os.getpid() in seen.targets[session]
     assert set(os.sched_getaffinity(0)) <= set(seen.steal)

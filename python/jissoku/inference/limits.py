@@ -27,6 +27,9 @@ OTHERS_MAX = 0.1
 # A lone answer that takes less than this does not wait for much.
 WAIT_NS_MIN = 1_000_000
 
+# Less memory in swap is what a program has not used since it started.
+SWAP_BYTES_MIN = 1 << 20
+
 # Fewer connections cannot show that some are not served.
 CONNECTIONS_MIN = 4
 
@@ -148,6 +151,20 @@ def _few_at_a_time(mine: Measured) -> Found | None:
     )
 
 
+def _swapping(mine: Measured) -> Found | None:
+    """Pages that are read back while a part of the memory is in swap."""
+    swapped = [one for _, one in mine if (one.swap_bytes or 0) >= SWAP_BYTES_MIN]
+    faults = sum(one.major_faults or 0 for one in swapped)
+    if not faults:
+        return None
+    most = max(one.swap_bytes or 0 for one in swapped)
+    pages = f"{faults:,} {plural(faults, 'page')}"
+    return (
+        f"has up to {most / (1 << 20):,.0f} MiB in swap, and waited for {pages} under load",
+        "more memory, fewer workers, or a smaller cache; in a container a higher limit of memory",
+    )
+
+
 def _used(trial: Trial) -> float:
     """The part of its cores that the server used; 1 if it is unknown, or others used them."""
     seen = trial.conditions
@@ -165,5 +182,5 @@ def _used(trial: Trial) -> float:
 
 
 RULES: tuple[Callable[[Measured], Found | None], ...] = (
-    _short_queue, _timeouts, _delayed_acknowledgements, _few_at_a_time, _closing,
+    _short_queue, _timeouts, _delayed_acknowledgements, _few_at_a_time, _closing, _swapping,
 )  # fmt: skip

@@ -58,7 +58,7 @@ class IntervalChange:
         tcp_segments: Segments that all connections of the machine sent.
         tcp_retransmits: How many of them were lost and retransmitted.
         tcp_timeouts: How often a sender waited until its retransmission timer expired.
-        user_fractions: Of each target, by its root.
+        user_fractions: Of each target, by its root; so are major_faults.
         migrations_per_second: The same; without targets of which no thread could be read.
     """
 
@@ -69,7 +69,7 @@ class IntervalChange:
     tcp_timeouts: int | None
     listen_overflows: int | None
     user_fractions: Mapping[int, float | None]
-    major_faults: int
+    major_faults: Mapping[int, int]
     migrations_per_second: Mapping[int, float] = field(default_factory=dict)
 
 
@@ -111,10 +111,13 @@ def interval_change(before: Snapshot, after: Snapshot, cores: Collection[int]) -
         user_fractions={
             root: _user_fraction(before, after, pids) for root, pids in after.targets.items()
         },
-        major_faults=sum(
-            after.processes[pid].major_faults - _stat_before(before, pid).major_faults
-            for pid in ours
-        ),
+        major_faults={
+            root: sum(
+                after.processes[pid].major_faults - _stat_before(before, pid).major_faults
+                for pid in pids
+            )
+            for root, pids in after.targets.items()
+        },
         migrations_per_second=_migrations_per_second(before, after),
     )
 

@@ -77,14 +77,14 @@ class _GeneratorResult:
 
     Attributes:
         report: Its JSON output; empty if it measured nothing.
-        rss: Resident bytes when the window closed, by the target's root.
+        memory: Resident bytes and those in swap when the window closed, by the target's root.
     """
 
     report: str = ""
     stderr: str = ""
     opened: _Clocks | None = None
     closed: _Clocks | None = None
-    rss: dict[int, int] = field(default_factory=dict)
+    memory: dict[int, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +189,7 @@ def run_load(
     after = conditions.snapshot(_roots(spec), spec.own_processes)
     seen = conditions.interval_change(before, after, cores.server)
     found = _conditions(spec, report, seen, cores)
-    measurements = _measurements(spec, report, seen, said.rss)
+    measurements = _measurements(spec, report, seen, said.memory)
     return _with_queues(measurements, queues, _queues(spec)), _with_clocks(found, said)
 
 
@@ -237,8 +237,8 @@ def _monitor(
             elif line.startswith("window close"):
                 on_window("close")
                 found.closed = _Clocks.read(targets, process.pid, watching)
-                roots = before.targets.items()
-                found.rss = {root: processes.rss_bytes(pids) for root, pids in roots}
+                for root, pids in before.targets.items():
+                    found.memory[root] = processes.rss_bytes(pids), processes.swap_bytes(pids)
             elif not line.startswith("window "):
                 complaints.append(line.strip())
         found.report = report.result()
@@ -367,8 +367,12 @@ def _sent_body(work: Workload) -> bytes:
 
 
 def _measurements(
-    spec: LoadSpec, report: Report, seen: conditions.IntervalChange, rss: dict[int, int]
+    spec: LoadSpec,
+    report: Report,
+    seen: conditions.IntervalChange,
+    memory: dict[int, tuple[int, int]],
 ) -> tuple[ArmMeasurement, ...]:
+    unknown = (None, None)
     return tuple(
         ArmMeasurement(
             arm=arm,
@@ -384,10 +388,12 @@ def _measurements(
             ),
             histogram=measurement["histogram"],
             per_second=tuple(measurement["per_second"]),
-            rss_bytes_peak=rss.get(root) if root else None,
+            rss_bytes_peak=memory.get(root or 0, unknown)[0],
             connections_opened=measurement["connections_opened"],
             bytes_received=measurement["bytes_received"],
             migrations_per_second=seen.migrations_per_second.get(root) if root else None,
+            swap_bytes=memory.get(root or 0, unknown)[1],
+            major_faults=seen.major_faults.get(root) if root else None,
             active_duration_ns=measurement["slice_duration_ns"],
             slice_cpu_ns=tuple(measurement["slice_cpu_ns"] or ()) if root else (),
             slices=msgspec.convert(measurement["slices"] or (), tuple[TimeSlice, ...])
@@ -426,5 +432,5 @@ def _conditions(
         listen_overflows=seen.listen_overflows,
         longest_gap_ns=report["longest_gap_ns"],
         longest_stall_ns=report["longest_stall_ns"],
-        major_faults=seen.major_faults,
+        major_faults=sum(seen.major_faults.values()),
     )

@@ -143,6 +143,8 @@ class ArmMeasurement(msgspec.Struct, frozen=True, kw_only=True):
             trial.
         migrations_per_second: Core migrations of the target's threads in the whole trial, if they
             are known.
+        swap_bytes: Memory of all the target's processes that is in swap, at the window's end.
+        major_faults: Pages that they waited for in the whole trial, read from disk or swap.
     """
 
     arm: str
@@ -169,6 +171,8 @@ class ArmMeasurement(msgspec.Struct, frozen=True, kw_only=True):
     warmup_rps: float | None = None
     listen_limit: int | None = None
     listen_drops: int | None = None
+    swap_bytes: int | None = None
+    major_faults: int | None = None
 
     @property
     def active_ns(self) -> int:

@@ -5,6 +5,7 @@ are measured. The load generator's `--watch` applies the same rule in Rust. More
 to be ended with a target: see `process_session`.
 """
 
+import re
 import resource
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -82,6 +83,8 @@ def read_stat(folder: Path) -> ProcessStat:
     )
 
 
+SWAP = re.compile(r"^VmSwap:\s*(\d+) kB$", re.MULTILINE)
+
 T = TypeVar("T")
 Key = TypeVar("Key")
 
@@ -134,6 +137,13 @@ def rss_bytes(pids: Iterable[int]) -> int:
     """Resident memory; pages that processes share count in each."""
     texts = read_living(pids, lambda pid: (PROC / str(pid) / "statm").read_text())
     return PAGE_SIZE * sum(int(text.split()[1]) for _, text in texts)
+
+
+def swap_bytes(pids: Iterable[int]) -> int:
+    """Memory in swap (VmSwap of proc_pid_status(5))."""
+    texts = read_living(pids, lambda pid: (PROC / str(pid) / "status").read_text())
+    found = (SWAP.search(text) for _, text in texts)
+    return 1024 * sum(int(one[1]) for one in found if one)
 
 
 def has_generated_code(pids: Iterable[int]) -> bool:
