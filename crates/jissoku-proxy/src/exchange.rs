@@ -1,20 +1,31 @@
-//! A request of a client and its response: what has been received of both, and what is still to be
-//! sent.
+//! One proxied request: what was received of it and of its response, what serves it, and what is
+//! still to be sent.
+//!
+//! An exchange owns its own state, and refers to the connection that serves it by a key which is
+//! never reused. The connection writes the response; the handler reports to the exchange what has happened,
+//! and carries out what follows.
 
-use jissoku_http::forward::{ClientFraming, Offer, add_field, write_response_head, write_trailers};
+mod attempts;
+mod record;
+mod request;
+mod response;
+
+use std::sync::Arc;
+
+use jissoku_http::forward::Offer;
 use jissoku_http::framing::Body;
-use jissoku_http::response_reader::ResponseHead;
-use jissoku_http::{Head, Method, Version, uwsgi};
-use jissoku_os::driver::{ConnectionId, SendBuffer};
-use jissoku_server::{BodyFlow, ForwardedNotes, HedgeResult};
+use jissoku_http::{Head, Method, Version};
+use jissoku_os::driver::ConnectionId;
+use jissoku_os::socket::Endpoint;
+use jissoku_server::{ForwardedNotes, HedgeResult};
 
-use crate::failure::{Attempt, Received};
-
-use crate::place::Place;
+use crate::config::Forwarding;
+use crate::diagnostics::Phases;
+use crate::failure::Received;
 use crate::policy::configuration::{ClientEnd, Protocol};
 use crate::policy::rate::Permit;
 use crate::slab::Key;
-use crate::transfer::{self, Output, Upload, UploadFraming, append_from};
+use crate::transfer::{Output, Upload};
 
 /// How long a response of unknown length may pause when its client has shut down its side.
 const PAUSE_NS: u64 = 1_000_000_000;
@@ -23,44 +34,106 @@ const PAUSE_NS: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub(crate) struct Exchange {
     /// The connection of the client.
-    pub(crate) client: ConnectionId,
-    pub(crate) method: MethodInfo,
-    pub(crate) place: Place,
+    client: ConnectionId,
+    client_state: ClientState,
+    /// When something was last sent to the client.
+    sent_ns: u64,
+    /// Counts the request at its route, if its client does not.
+    permit: Option<Permit>,
+
+    method: MethodInfo,
     version: Version,
+    /// What its server speaks.
+    protocol: Protocol,
+    forwarding: Forwarding,
     /// The forwarded head, and the body if it was collected. Kept until the response has begun if
     /// it may be repeated.
-    pub(crate) request: Vec<u8>,
+    request: Vec<u8>,
     /// How much of it is the head.
-    pub(crate) head_size: usize,
+    head_size: usize,
     /// The body if it is not collected; after a switch of protocols, what the client sends.
-    pub(crate) upload: Option<Box<Upload>>,
-    pub(crate) offer: Offer,
-    /// The connection to the server.
-    pub(crate) upstream: Option<Key>,
-    pub(crate) is_reused: bool,
-    pub(crate) received: Received,
-    pub(crate) output: Output,
-    pub(crate) ending: Option<Ending>,
+    upload: Option<Box<Upload>>,
+    offer: Offer,
+
+    stage: Stage,
+    assignment: Assignment,
+
+    received: Received,
+    output: Output,
+    ending: Option<Ending>,
     /// The server of a tunnel has sent everything.
-    pub(crate) server_has_ended: bool,
-    pub(crate) client_state: ClientState,
-    /// Counts the request at its route, if its client does not.
-    pub(crate) permit: Option<Permit>,
-    /// When something was last sent to the client.
-    pub(crate) sent_ns: u64,
+    server_has_ended: bool,
     /// Of a part of a gathered response, whose output is the body alone.
-    pub(crate) part: Option<Box<PartHead>>,
+    part: Option<Box<PartHead>>,
+
     /// The second copy of the request, as long as it is not decided whose response is used.
-    pub(crate) copy: Option<Key>,
+    copy: Option<Key>,
     /// What became of that copy, for the access log.
-    pub(crate) hedge: Option<HedgeResult>,
+    hedge: Option<HedgeResult>,
     /// Whether the copy was put off once.
-    pub(crate) is_copy_put_off: bool,
+    is_copy_put_off: bool,
     /// Of one that is without a client because another copy of its request was responded to: until
     /// when its response is received.
-    pub(crate) unused_until_ns: Option<u64>,
-    /// What its server speaks.
-    pub(crate) protocol: Protocol,
+    unused_until_ns: Option<u64>,
+
+    record: Record,
+}
+
+/// What serves an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Nothing yet, or no more.
+    None,
+    /// It waits for its turn.
+    Queued,
+    /// It waits until it is sent again.
+    Waiting,
+    /// This connection.
+    Served(Key),
+}
+
+/// Which server gets a request, and which have failed with it.
+#[derive(Debug)]
+struct Assignment {
+    /// The index of its server, of those that `version` refers to.
+    server: Option<usize>,
+    /// The address of that server.
+    endpoint: Option<Arc<Endpoint>>,
+    /// Of the servers that `tried` refers to.
+    version: u64,
+    /// Indices of servers that have failed.
+    tried: Vec<usize>,
+    /// Tries that count: those that were sent.
+    tries: u32,
+    /// Whether a reused connection was replaced by a new one.
+    was_replaced: bool,
+    /// Whether its present connection was used before.
+    is_reused: bool,
+    /// Connections that it was tried on.
+    connections: u32,
+    /// When the head of the response has to be there.
+    until_ns: u64,
+    /// When the response of which it is a part has to be there.
+    whole_until_ns: u64,
+    /// Key for hash balancing; 0 otherwise.
+    hash: u64,
+}
+
+/// What the access log and the response say of an exchange.
+#[derive(Debug)]
+struct Record {
+    phases: Phases,
+    /// Why its response is incomplete, by error type.
+    error: Option<&'static str>,
+    /// The last failure that was followed by another try: the status for it and its error type.
+    failure: Option<(u16, &'static str)>,
+    /// Whether the response says how the request was forwarded.
+    is_diagnosed: bool,
+    /// Whether the response, although complete, is a failure of its server.
+    is_failure: bool,
+    notes: ForwardedNotes,
+    /// The start of a response that is malformed.
+    malformed: Option<Box<[u8]>>,
 }
 
 /// What is known of a client.
@@ -84,294 +157,35 @@ pub(crate) enum Ending {
     Failed(u16, &'static str),
 }
 
-impl Exchange {
-    pub(crate) fn new(
-        client: ConnectionId,
-        head: &Head,
-        (place, protocol): (Place, Protocol),
-    ) -> Self {
-        Self::unsent(client, MethodInfo::new(head), head.version, (place, protocol))
-    }
+/// How far a copy of a request has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CopyStage {
+    Awaited,
+    /// There is the head of a response, at least.
+    Responded,
+    Failed,
+}
 
-    /// The request once more, for another server than those that this one was sent to.
-    pub(crate) fn second_copy(&self) -> Self {
-        let place = self.place.for_copy();
-        let mut copy = Self::unsent(self.client, self.method, self.version, (place, self.protocol));
-        copy.request.clone_from(&self.request);
-        copy.head_size = self.head_size;
-        copy.offer = self.offer;
-        copy.part = self.part.as_ref().map(|_| Box::default());
-        copy
-    }
-
-    /// Nothing has been sent or received.
-    fn unsent(
-        client: ConnectionId,
-        method: MethodInfo,
-        version: Version,
-        (place, protocol): (Place, Protocol),
-    ) -> Self {
-        Self {
-            client,
-            method,
-            place,
-            version,
-            request: Vec::new(),
-            head_size: 0,
-            upload: None,
-            offer: Offer::default(),
-            upstream: None,
-            is_reused: false,
-            received: Received::Nothing,
-            output: Output::default(),
-            ending: None,
-            server_has_ended: false,
-            client_state: ClientState::Present,
-            permit: None,
-            sent_ns: 0,
-            part: None,
-            copy: None,
-            hedge: None,
-            is_copy_put_off: false,
-            unused_until_ns: None,
-            protocol,
-        }
-    }
-
-    /// Whether a second copy may be sent: repeating it does no harm, and no protocol is switched.
-    pub(crate) const fn is_copyable(&self) -> bool {
-        self.is_repeatable() && !self.offer.upgrades
-    }
-
-    /// Whether the head of its response is awaited from a server.
-    pub(crate) const fn is_awaited(&self) -> bool {
-        self.upstream.is_some() && self.ending.is_none() && !matches!(self.received, Received::Head)
-    }
-
-    /// Whether the request may be sent once more, to a server that may have received it.
-    pub(crate) const fn is_repeatable(&self) -> bool {
-        self.method.is_idempotent && self.upload.is_none()
-    }
-
-    /// Writes the head, and the body if it was collected.
-    pub(crate) fn write_request(&mut self, output: &mut SendBuffer) {
-        if self.is_repeatable() {
-            output.append(&self.request);
-        } else {
-            append_from(0, &mut self.request, output);
-        }
-    }
-
-    /// As [`Exchange::write_request`], with the time that is left in the field of this name.
-    pub(crate) fn write_request_until(&mut self, name: &str, now_ns: u64, output: &mut SendBuffer) {
-        let value = self.place.left_ms(now_ns).to_string();
-        let mut bytes = Vec::with_capacity(self.request.len() + name.len() + value.len() + 16);
-        let (field, size) = ((name, value.as_str()), self.head_size);
-        if self.protocol.is_http() {
-            add_field(&self.request, size, field, &mut bytes);
-        } else if uwsgi::add_field(&self.request, size, field, &mut bytes).is_err() {
-            // There was room for it when the head was written.
-            return self.write_request(output);
-        }
-        if !self.is_repeatable() {
-            self.request = Vec::new();
-        }
-        append_from(0, &mut bytes, output);
-    }
-
-    /// Whether the whole request was handed to the driver.
-    pub(crate) fn is_handed_over(&self) -> bool {
-        self.upload.as_ref().is_none_or(|upload| upload.is_done())
-    }
-
-    /// Whether the client has sent its whole request.
-    pub(crate) fn is_received(&self) -> bool {
-        self.upload.as_ref().is_none_or(|upload| upload.is_ended())
-    }
-
-    /// Whether the server has switched protocols.
-    pub(crate) fn is_tunnel(&self) -> bool {
-        self.output.framing == Some(ClientFraming::Upgraded)
-    }
-
-    /// How the rest of the request is to be received.
-    pub(crate) fn body_flow(&self) -> BodyFlow {
-        match &self.upload {
-            None => BodyFlow::Whole,
-            Some(upload) if upload.is_held() => BodyFlow::Hold,
-            Some(upload) if upload.awaits_continue => BodyFlow::Await,
-            Some(_) => BodyFlow::Receive,
-        }
-    }
-
-    /// Whether the server is not received from, because the client is slower.
-    pub(crate) const fn is_held(&self) -> bool {
-        self.output.is_high()
-    }
-
-    /// Whether the server waits for the client: to read its response, or to send more of its
-    /// request.
-    pub(crate) fn is_client_awaited(&self) -> bool {
-        let upload = self.upload.as_ref();
-        self.is_held()
-            || upload.is_some_and(|upload| {
-                upload.is_receiving() && upload.is_empty() && !upload.awaits_continue
-            })
-    }
-
-    /// Whether the client has shut down its side, and the response, whose end is not known, has
-    /// paused: there may be no reader any more.
-    pub(crate) const fn is_without_reader(&self, now_ns: u64) -> bool {
-        let is_endless = matches!(
-            self.output.framing,
-            Some(
-                ClientFraming::Chunked
-                    | ClientFraming::ChunkedWithTrailers
-                    | ClientFraming::UntilClose
-            )
-        );
-        matches!(self.client_state, ClientState::Ended)
-            && !matches!(self.place.forwarding.on_client_end, ClientEnd::Finish)
-            && self.ending.is_none()
-            && is_endless
-            && now_ns.saturating_sub(self.sent_ns) >= PAUSE_NS
-    }
-
-    /// Whether its client has shut down its side, and that ends it.
-    pub(crate) fn is_aborted(&self) -> bool {
-        self.client_state == ClientState::Ended
-            && self.place.forwarding.on_client_end == ClientEnd::Abort
-            && self.ending.is_none()
-            && !self.is_tunnel()
-    }
-
-    /// Whether it goes on without its client.
-    pub(crate) fn is_orphan(&self) -> bool {
-        self.client_state == ClientState::Gone
-    }
-
-    /// Whether its response is received although its client is gone: a server has the whole request,
-    /// or gets it.
-    pub(crate) fn is_finishable(&self) -> bool {
-        self.place.forwarding.on_client_end == ClientEnd::Finish
-            && self.upstream.is_some()
-            && self.ending.is_none()
-            && self.is_received()
-            && !self.is_tunnel()
-    }
-
-    pub(crate) const fn version(&self) -> Version {
-        self.version
-    }
-
-    /// How far it has come.
-    pub(crate) const fn attempt(&self, now_ns: u64) -> Attempt {
-        Attempt {
-            is_reused: self.is_reused,
-            received: self.received,
-            has_relayed: self.output.has_interim || matches!(self.received, Received::Head),
-            is_repeatable: self.is_repeatable(),
-            tries: self.place.tries,
-            was_replaced: self.place.was_replaced,
-            left_ns: self.place.until_ns.saturating_sub(now_ns),
-        }
-    }
-
-    /// The final response begins. `is_sent`: the request has gone out as a whole.
-    pub(crate) const fn note_early(&mut self, is_sent: bool) {
-        if !is_sent {
-            self.place.notes.add(ForwardedNotes::EARLY);
-        }
-    }
-
-    /// Writes an interim response, to clients that know them.
-    pub(crate) fn write_interim(&mut self, head: &ResponseHead, bytes: &[u8]) {
-        if head.status == 100 {
-            // This side asks the client for its body, and has done so for one that is collected.
-            if let Some(upload) = &mut self.upload {
-                upload.awaits_continue = false;
-            }
-        } else if self.part.is_none() && self.version == Version::Http11 {
-            self.output.has_interim = true;
-            let output = &mut self.output.bytes;
-            write_response_head(head, bytes, ClientFraming::AsReceived, output);
-        }
-    }
-
-    /// Writes the final head.
-    pub(crate) fn write_head(&mut self, head: &ResponseHead, bytes: &[u8]) {
-        if let Some(part) = &mut self.part {
-            part.keep(head, bytes);
-            self.received = Received::Head;
-            self.output.status = head.status;
-            return;
-        }
-        let framing = ClientFraming::new(head.body, self.version, self.offer.takes_trailers);
-        let request = std::mem::take(&mut self.request);
-        let Output { bytes: output, fields_at, .. } = &mut self.output;
-        transfer::prepare(output, request, bytes.len());
-        let start = output.len();
-        let line_size = write_response_head(head, bytes, framing, output);
-        *fields_at = Some(start + line_size);
-        self.received = Received::Head;
-        self.output.has_date = head.has_date;
-        self.output.status = head.status;
-        self.output.framing = Some(framing);
-        // Where every connection is closed, that says nothing about the rest of the request.
-        let closes = !head.keeps_alive && self.protocol.is_http();
-        if let Some(upload) = &mut self.upload
-            && (head.status >= 300 || closes || upload.awaits_continue)
-        {
-            // The server does not want the rest (RFC 9112 section 9.5).
-            upload.stop();
-        }
-    }
-
-    /// Writes the head of a switch of protocols.
-    pub(crate) fn write_upgrade(&mut self, head: &ResponseHead, bytes: &[u8]) {
-        write_response_head(head, bytes, ClientFraming::Upgraded, &mut self.output.bytes);
-        self.received = Received::Head;
-        self.output.status = head.status;
-        self.output.framing = Some(ClientFraming::Upgraded);
-        self.request = Vec::new();
-        self.upload = Some(Box::new(Upload::new(UploadFraming::Raw, false)));
-    }
-
-    /// Writes a part of the body.
-    pub(crate) fn write_body(&mut self, part: &[u8]) {
-        let Output { bytes, framing, body_size, .. } = &mut self.output;
-        *body_size += part.len() as u64;
-        if matches!(framing, Some(ClientFraming::Chunked | ClientFraming::ChunkedWithTrailers)) {
-            bytes.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
-            bytes.extend_from_slice(part);
-            bytes.extend_from_slice(b"\r\n");
-        } else {
-            bytes.extend_from_slice(part);
-        }
-    }
-
-    /// The response is complete. `trailers` are its trailer lines.
-    pub(crate) fn finish(&mut self, trailers: &[u8]) {
-        let output = &mut self.output.bytes;
-        match self.output.framing {
-            Some(ClientFraming::Chunked) => output.extend_from_slice(b"0\r\n\r\n"),
-            Some(ClientFraming::ChunkedWithTrailers) => write_trailers(trailers, output),
-            _ => {}
-        }
-        self.ending = Some(Ending::Complete);
-    }
+/// What becomes of an exchange without a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OrphanStep {
+    /// It is over.
+    End,
+    /// Its server was not received from, and is again.
+    Resume,
+    Wait,
 }
 
 /// What the method of a request means for forwarding it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct MethodInfo {
-    pub(crate) is_head: bool,
+#[derive(Clone, Copy, Debug)]
+struct MethodInfo {
+    is_head: bool,
     /// Whether the request may be sent on a connection that the server may be closing, and then be
     /// repeated (RFC 9110 section 9.2.2).
-    pub(crate) is_idempotent: bool,
+    is_idempotent: bool,
     /// A body was sent with a method that has none as a rule. Servers may ignore such a body and
     /// take it for the next request, so the connection is not used again.
-    pub(crate) has_unusual_body: bool,
+    has_unusual_body: bool,
 }
 
 impl MethodInfo {
@@ -386,31 +200,183 @@ impl MethodInfo {
     }
 }
 
-/// The fields that a gathered response shows of a part.
-const SHOWN: [&str; 8] = [
-    "cache-control",
-    "content-encoding",
-    "content-language",
-    "content-type",
-    "etag",
-    "last-modified",
-    "location",
-    "retry-after",
-];
-
-/// What an exchange has that is one of a part.
+/// What is kept of the head of a part's response.
 #[derive(Debug, Default)]
-pub(crate) struct PartHead {
-    /// The fields of its response, until they are collected.
-    pub(crate) fields: Option<Vec<(&'static str, String)>>,
+struct PartHead {
+    /// The fields that a gathered response shows, until they are collected.
+    fields: Option<Vec<(&'static str, String)>>,
 }
 
-impl PartHead {
-    pub(crate) fn keep(&mut self, head: &ResponseHead, bytes: &[u8]) {
-        let shown = head.fields(bytes).filter_map(|(name, value)| {
-            let known = SHOWN.iter().find(|known| name.eq_ignore_ascii_case(known.as_bytes()))?;
-            Some((*known, String::from_utf8_lossy(value).into_owned()))
-        });
-        self.fields = Some(shown.collect());
+impl Assignment {
+    const fn new(hash: u64) -> Self {
+        Self {
+            server: None,
+            endpoint: None,
+            version: 0,
+            tried: Vec::new(),
+            tries: 0,
+            was_replaced: false,
+            is_reused: false,
+            connections: 0,
+            until_ns: 0,
+            whole_until_ns: u64::MAX,
+            hash,
+        }
     }
 }
+
+impl Record {
+    const fn new(phases: Phases, is_diagnosed: bool) -> Self {
+        Self {
+            phases,
+            error: None,
+            failure: None,
+            is_diagnosed,
+            is_failure: false,
+            notes: ForwardedNotes::NONE,
+            malformed: None,
+        }
+    }
+}
+
+impl Exchange {
+    /// `hash` is the key for hash balancing. Nothing of the request is there yet.
+    pub(crate) fn new(
+        client: ConnectionId,
+        head: &Head,
+        (forwarding, protocol, hash): (Forwarding, Protocol, u64),
+        is_diagnosed: bool,
+    ) -> Self {
+        let request = (MethodInfo::new(head), head.version, protocol);
+        let record = Record::new(Phases::default(), is_diagnosed);
+        Self::unsent(client, request, forwarding, (Assignment::new(hash), record))
+    }
+
+    /// Nothing has been sent or received.
+    fn unsent(
+        client: ConnectionId,
+        (method, version, protocol): (MethodInfo, Version, Protocol),
+        forwarding: Forwarding,
+        (assignment, record): (Assignment, Record),
+    ) -> Self {
+        Self {
+            client,
+            client_state: ClientState::Present,
+            sent_ns: 0,
+            permit: None,
+            method,
+            version,
+            protocol,
+            forwarding,
+            request: Vec::new(),
+            head_size: 0,
+            upload: None,
+            offer: Offer::default(),
+            stage: Stage::None,
+            assignment,
+            received: Received::Nothing,
+            output: Output::default(),
+            ending: None,
+            server_has_ended: false,
+            part: None,
+            copy: None,
+            hedge: None,
+            is_copy_put_off: false,
+            unused_until_ns: None,
+            record,
+        }
+    }
+
+    /// The connection of the client.
+    pub(crate) const fn client(&self) -> ConnectionId {
+        self.client
+    }
+
+    pub(crate) const fn forwarding(&self) -> &Forwarding {
+        &self.forwarding
+    }
+
+    /// The index of its upstream.
+    pub(crate) const fn upstream(&self) -> usize {
+        self.forwarding.upstream
+    }
+
+    pub(crate) const fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// Whether the method is HEAD.
+    pub(crate) const fn is_head(&self) -> bool {
+        self.method.is_head
+    }
+
+    /// The connection that serves it.
+    pub(crate) const fn connection(&self) -> Option<Key> {
+        match self.stage {
+            Stage::Served(connection) => Some(connection),
+            Stage::None | Stage::Queued | Stage::Waiting => None,
+        }
+    }
+
+    pub(crate) const fn ending(&self) -> Option<Ending> {
+        self.ending
+    }
+
+    pub(crate) const fn is_over(&self) -> bool {
+        self.ending.is_some()
+    }
+
+    /// Whether the server has switched protocols.
+    pub(crate) fn is_tunnel(&self) -> bool {
+        self.output.is_upgraded()
+    }
+
+    // The client.
+
+    /// The client has shut down its side. Returns its connection if that ends the exchange.
+    pub(crate) fn note_client_end(&mut self) -> Option<ConnectionId> {
+        self.client_state = ClientState::Ended;
+        self.is_aborted().then_some(self.client)
+    }
+
+    /// Whether its client has shut down its side, and that ends it.
+    fn is_aborted(&self) -> bool {
+        self.client_state == ClientState::Ended
+            && self.forwarding.on_client_end == ClientEnd::Abort
+            && self.ending.is_none()
+            && !self.is_tunnel()
+    }
+
+    /// Whether its response is received although its client is gone: a server has the whole request,
+    /// or gets it.
+    pub(crate) fn is_finishable(&self) -> bool {
+        self.forwarding.on_client_end == ClientEnd::Finish
+            && self.connection().is_some()
+            && self.ending.is_none()
+            && self.is_received()
+            && !self.is_tunnel()
+    }
+
+    /// It counts at its route until it ends.
+    pub(crate) fn hold(&mut self, permit: Option<Permit>) {
+        self.permit = permit;
+    }
+
+    /// Whether it goes on without its client.
+    pub(crate) fn is_orphan(&self) -> bool {
+        self.client_state == ClientState::Gone
+    }
+
+    /// Whether the client has shut down its side, and the response, whose end is not known, has
+    /// paused: there may be no reader any more.
+    pub(crate) fn is_without_reader(&self, now_ns: u64) -> bool {
+        self.client_state == ClientState::Ended
+            && self.forwarding.on_client_end != ClientEnd::Finish
+            && self.ending.is_none()
+            && self.output.has_unknown_size()
+            && now_ns.saturating_sub(self.sent_ns) >= PAUSE_NS
+    }
+}
+
+#[cfg(test)]
+mod tests;

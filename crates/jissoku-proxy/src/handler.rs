@@ -25,25 +25,26 @@ use jissoku_server::{
     RequestHead, Response, Service, Timers, UpstreamEvent, UpstreamEventKind, WorkerInfo,
 };
 
-use crate::client::{Client, Lost, Request, RequestState};
+use crate::client::{Client, ClientSide, ClientStep, Lost};
 use crate::config::{Forwarding, Gateway};
-use crate::diagnostics::{self, Diagnostics};
+use crate::diagnostics;
 use crate::exchange::Exchange;
 use crate::failure::Fault;
 use crate::gather::{GatherState, LostGathering};
 use crate::policy::random::Random;
 use crate::policy::retry::HedgeDelay;
+use crate::pool::Pool;
+use crate::server_set::Upstream;
 use crate::servers::Servers;
 use crate::slab::{Key, Slab};
-use crate::upstream::{Sending, State};
-use crate::upstream_table::UpstreamTable;
+use crate::upstream_connection::{Phase, Sending, UpstreamConnections};
 
 /// Forwards the requests of one worker.
 #[derive(Debug)]
 pub struct GatewayHandler {
     service: Arc<Gateway>,
     exchanges: Slab<Exchange>,
-    upstreams: UpstreamTable,
+    upstreams: UpstreamConnections,
     /// Of each upstream.
     servers: Vec<Servers>,
     ready: Ready,
@@ -79,6 +80,8 @@ impl GatewayHandler {
             .iter()
             .map(|upstream| Servers::new(upstream, random.next()))
             .collect();
+        let pool = |upstream: &Arc<Upstream>| Pool::new(upstream.options.idle_min);
+        let pools = service.upstreams.iter().map(pool).collect();
         let now_ns = clock::monotonic_ns();
         let fields_max = service.fields_max;
         let hedges = service.hedges.iter();
@@ -89,7 +92,7 @@ impl GatewayHandler {
             random,
             service,
             exchanges: Slab::default(),
-            upstreams: UpstreamTable::new(fields_max),
+            upstreams: UpstreamConnections::new(pools, fields_max),
             ready: Ready::default(),
             orphans: 0,
             openings: VecDeque::new(),
@@ -126,30 +129,30 @@ impl Service for Gateway {
 
 impl Handler for GatewayHandler {
     type Connection = Client;
-    type Request = Request;
+    type Request = ClientSide;
 
     fn on_open(&mut self, opened: &NewConnection<'_>) -> Client {
         Client::new(opened)
     }
 
-    fn on_head(&mut self, client: &mut Client, request: &RequestHead<'_>) -> Request {
+    fn on_head(&mut self, client: &mut Client, request: &RequestHead<'_>) -> ClientSide {
         let forwarding = Forwarding::new(0, self.service.timeouts.head_ns);
         self.begin(client, request, forwarding)
     }
 
-    fn body_flow(&self, request: &Request) -> BodyFlow {
+    fn body_flow(&self, request: &ClientSide) -> BodyFlow {
         self.flow(request)
     }
 
-    fn on_body(&mut self, request: &mut Request, part: &[u8]) {
+    fn on_body(&mut self, request: &mut ClientSide, part: &[u8]) {
         self.take_body(request, part);
     }
 
-    fn on_end(&mut self, request: &mut Request) {
+    fn on_end(&mut self, request: &mut ClientSide) {
         self.take_end(request);
     }
 
-    fn on_hangup(&mut self, _client: &mut Client, request: &mut Request) {
+    fn on_hangup(&mut self, _client: &mut Client, request: &mut ClientSide) {
         let ended = self.note_hangup(request);
         self.ready.extend(ended);
     }
@@ -157,43 +160,41 @@ impl Handler for GatewayHandler {
     fn respond(
         &mut self,
         client: &mut Client,
-        request: &mut Request,
+        request: &mut ClientSide,
         response: &mut Response<'_>,
     ) -> Progress {
         self.now_ns = response.now_ns();
-        match self.start_if_ready(client, request) {
-            RequestState::Refused(error) => {
-                if request.is_cut_off {
+        let key = match self.step(client, request) {
+            ClientStep::Refuse(error, is_cut_off) => {
+                if is_cut_off {
                     response.close_after();
                 }
                 let error_type = Some(error.error_type()).filter(|name| !name.is_empty());
-                let diagnostics = Diagnostics { error: error_type, ..Diagnostics::default() };
-                let fields = if request.is_diagnosed { diagnostics.lines() } else { String::new() };
+                let lines = || diagnostics::lines("", None, error_type, None);
+                let fields = request.is_diagnosed().then(lines).unwrap_or_default();
                 diagnostics::write_error(error.status(), &fields, response);
                 Self::log_refusal(error, response.log_record());
-                Progress::Complete
+                return Progress::Complete;
             }
-            RequestState::Collecting(_) => Progress::Pending,
-            RequestState::Forwarded(key) => {
-                let key = self.settle(key);
-                request.state = RequestState::Forwarded(key);
-                if let Some(progress) = self.abort(key, response) {
-                    return progress;
-                }
-                let progress = self.write(key, response);
-                if matches!(progress, Progress::Complete | Progress::Reset) {
-                    self.log_exchange(key, response.log_record());
-                    self.end_exchange(key);
-                }
-                progress
-            }
+            ClientStep::Wait => return Progress::Pending,
+            ClientStep::Forward(key, _) | ClientStep::Continue(key) => self.settle(key),
+        };
+        request.forward(key);
+        if let Some(progress) = self.abort(key, response) {
+            return progress;
         }
+        let progress = self.write(key, response);
+        if matches!(progress, Progress::Complete | Progress::Reset) {
+            self.log_exchange(key, response.log_record());
+            self.end_exchange(key);
+        }
+        progress
     }
 
     fn on_abandon(
         &mut self,
         _client: &mut Client,
-        request: Request,
+        request: ClientSide,
         reason: AbandonReason,
         log: &mut LogRecord<'_>,
     ) {
@@ -232,7 +233,7 @@ impl Background for GatewayHandler {
         self.now_ns = now_ns;
         self.end_lost();
         while let Some(key) = self.upstreams.take_due(now_ns) {
-            self.end_state(key);
+            self.end_phase(key);
         }
         while let Some(key) = self.ready.pop_orphan() {
             self.continue_orphan(key);
@@ -252,7 +253,7 @@ impl Outbound for GatewayHandler {
     fn next_opening(&mut self) -> Option<Opening> {
         while let Some((key, socket)) = self.openings.pop_front() {
             if let Some(connection) = self.upstreams.get(key) {
-                let endpoint = Arc::clone(&connection.endpoint);
+                let endpoint = Arc::clone(connection.server().1);
                 return Some(Opening { endpoint, token: key.token(), socket });
             }
         }
@@ -260,9 +261,7 @@ impl Outbound for GatewayHandler {
     }
 
     fn on_opening(&mut self, token: u64, id: ConnectionId) {
-        if let Some(upstream) = self.upstreams.get(Key::from_token(token)) {
-            upstream.id = Some(id);
-        }
+        self.upstreams.set_id(Key::from_token(token), Some(id));
     }
 
     fn on_event(&mut self, event: UpstreamEvent<'_>, output: &mut SendBuffer) -> Next {
@@ -280,23 +279,19 @@ impl Outbound for GatewayHandler {
         self.now_ns = now_ns;
         let key = Key::from_token(token);
         let Some(upstream) = self.upstreams.get(key) else { return };
-        match (upstream.state(), error) {
-            (State::Connecting(_), Some(error)) => return self.on_connect_error(key, error),
-            (State::Connecting(_), None) => self.fail_exchange(key, Fault::Closed),
-            (State::Busy(exchange, Sending::Pending), _) => self.replace(key, exchange),
-            (State::Busy(..), _) => {
+        match (upstream.phase(), error) {
+            (Phase::Connecting(_), Some(error)) => return self.on_connect_error(key, error),
+            (Phase::Connecting(_), None) => self.fail_exchange(key, Fault::Closed),
+            (Phase::Busy(exchange, Sending::Pending), _) => self.replace(key, exchange),
+            (Phase::Busy(..), _) => {
                 let fault = upstream.reset_fault();
                 self.fail_exchange(key, fault);
             }
-            (State::Finishing(exchange), _) => self.end_upload(exchange),
-            (State::Idle, _) => {
-                let pool = &mut self.servers[upstream.pool].pool;
-                pool.remove_closed(key, &upstream.endpoint, now_ns);
-            }
-            (State::Reopening(_) | State::Spare | State::Ending | State::Closing, _) => {}
+            (Phase::Finishing(exchange), _) => self.end_upload(key, exchange),
+            (Phase::Idle, _) => self.upstreams.record_closing(key, now_ns),
+            (Phase::Reopening(_) | Phase::Spare | Phase::Ending | Phase::Closing, _) => {}
         }
-        self.end_busy(key);
-        self.upstreams.remove(key);
+        self.upstreams.remove(key, now_ns);
     }
 }
 
@@ -324,7 +319,7 @@ impl Ready {
         if exchange.is_orphan() {
             self.orphans.push_back(key);
         } else {
-            self.connections.push_back(exchange.client);
+            self.connections.push_back(exchange.client());
         }
     }
 

@@ -12,7 +12,6 @@ mod exchange;
 mod failure;
 mod gather;
 mod handler;
-mod place;
 pub mod policy;
 mod pool;
 mod prober;
@@ -23,8 +22,7 @@ mod servers;
 mod slab;
 mod target;
 mod transfer;
-mod upstream;
-mod upstream_table;
+mod upstream_connection;
 
 pub use config::{Forwarding, Gateway, Timeouts};
 pub use gather::GatherRoute;

@@ -25,12 +25,20 @@ pub(crate) struct Pool {
     idle_min: usize,
 }
 
-/// A connection that was idle.
+/// What a connection is to the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Taken {
-    pub(crate) key: Key,
-    /// When it became idle.
-    pub(crate) since_ns: u64,
+pub(crate) enum Use {
+    /// It is being closed, or is not there yet.
+    None,
+    Busy,
+    Idle,
+}
+
+/// A connection that is idle.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    key: Key,
+    since_ns: u64,
 }
 
 /// Connections to one server.
@@ -38,7 +46,7 @@ pub(crate) struct Taken {
 struct ServerPool {
     endpoint: Arc<Endpoint>,
     /// Those that are idle, the most recently used last.
-    idle: VecDeque<Taken>,
+    idle: VecDeque<Entry>,
     /// Of those that are not.
     busy: BusyPeak,
     /// Of those that the server has closed, if it has.
@@ -46,12 +54,10 @@ struct ServerPool {
 }
 
 impl ServerPool {
-    /// Takes the connection that is idle for longest, if there are more than are worth keeping: at
-    /// most as many as were busy at once lately, but `idle_min` for as long as their upstream says.
-    fn take_surplus(&mut self, idle_min: usize, now_ns: u64) -> Option<Key> {
-        let busy = usize::try_from(self.busy.largest(now_ns)).unwrap_or(IDLE_MAX);
-        let is_surplus = self.idle.len() > busy.clamp(idle_min, IDLE_MAX);
-        is_surplus.then(|| self.idle.pop_front()).flatten().map(|idle| idle.key)
+    fn remove(&mut self, key: Key) {
+        if let Some(place) = self.idle.iter().rposition(|idle| idle.key == key) {
+            self.idle.remove(place);
+        }
     }
 }
 
@@ -61,7 +67,11 @@ impl Pool {
         Self { servers: Vec::new(), idle_min: (idle_min as usize).clamp(1, IDLE_MAX) }
     }
 
-    fn server(&mut self, endpoint: &Arc<Endpoint>) -> Option<&mut ServerPool> {
+    fn server(&self, endpoint: &Arc<Endpoint>) -> Option<&ServerPool> {
+        self.servers.iter().find(|server| Arc::ptr_eq(&server.endpoint, endpoint))
+    }
+
+    fn server_mut(&mut self, endpoint: &Arc<Endpoint>) -> Option<&mut ServerPool> {
         self.servers.iter_mut().find(|server| Arc::ptr_eq(&server.endpoint, endpoint))
     }
 
@@ -79,65 +89,59 @@ impl Pool {
         &mut self.servers[place]
     }
 
-    /// A connection is being opened, and busy.
-    pub(crate) fn begin(&mut self, endpoint: &Arc<Endpoint>, now_ns: u64) {
-        self.server_or_new(endpoint, now_ns).busy.begin(now_ns);
-    }
-
-    /// A connection that was busy is of no use any more.
-    pub(crate) fn end(&mut self, endpoint: &Arc<Endpoint>, now_ns: u64) {
-        if let Some(server) = self.server(endpoint) {
-            server.busy.end(now_ns);
-        }
-    }
-
-    /// A connection that was busy is idle from now on. [`Pool::take_surplus`] is to be called.
-    pub(crate) fn add(&mut self, key: Key, endpoint: &Arc<Endpoint>, now_ns: u64) {
-        let server = self.server_or_new(endpoint, now_ns);
-        server.busy.end(now_ns);
-        server.idle.push_back(Taken { key, since_ns: now_ns });
-    }
-
-    /// Takes the most recently used connection to a server, if it is idle since `since_ns` or later.
-    /// It is busy from now on.
-    pub(crate) fn take(
+    /// The use of a connection changes. If it is idle from now on, [`Pool::surplus`] is to be called.
+    pub(crate) fn change(
         &mut self,
+        key: Key,
         endpoint: &Arc<Endpoint>,
-        since_ns: u64,
+        (before, after): (Use, Use),
         now_ns: u64,
-    ) -> Option<Taken> {
-        let server = self.server(endpoint)?;
-        if server.idle.back()?.since_ns < since_ns {
-            return None;
+    ) {
+        let server = match after {
+            // Its server may not be one of this upstream any more.
+            Use::None => match self.server_mut(endpoint) {
+                Some(server) => server,
+                None => return,
+            },
+            Use::Busy | Use::Idle => self.server_or_new(endpoint, now_ns),
+        };
+        match before {
+            Use::None => {}
+            Use::Busy => server.busy.end(now_ns),
+            Use::Idle => server.remove(key),
         }
-        server.busy.begin(now_ns);
-        server.idle.pop_back()
+        match after {
+            Use::None => {}
+            Use::Busy => server.busy.begin(now_ns),
+            Use::Idle => server.idle.push_back(Entry { key, since_ns: now_ns }),
+        }
     }
 
-    /// Takes an idle connection that is not worth keeping.
-    pub(crate) fn take_surplus(&mut self, endpoint: &Arc<Endpoint>, now_ns: u64) -> Option<Key> {
+    /// The most recently used connection to a server, if it is idle since `since_ns` or later.
+    pub(crate) fn newest(&self, endpoint: &Arc<Endpoint>, since_ns: u64) -> Option<Key> {
+        let newest = self.server(endpoint)?.idle.back()?;
+        (newest.since_ns >= since_ns).then_some(newest.key)
+    }
+
+    /// The connection that is idle for longest, if there are more than are worth keeping: at most as
+    /// many as were busy at once lately, but `idle_min` for as long as their upstream says.
+    pub(crate) fn surplus(&mut self, endpoint: &Arc<Endpoint>, now_ns: u64) -> Option<Key> {
         let idle_min = self.idle_min;
-        self.server(endpoint)?.take_surplus(idle_min, now_ns)
+        let server = self.server_mut(endpoint)?;
+        let busy = usize::try_from(server.busy.largest(now_ns)).unwrap_or(IDLE_MAX);
+        let is_surplus = server.idle.len() > busy.clamp(idle_min, IDLE_MAX);
+        is_surplus.then(|| server.idle.front()).flatten().map(|idle| idle.key)
     }
 
     /// How many connections to a server are idle.
     pub(crate) fn idle_count(&self, endpoint: &Arc<Endpoint>) -> usize {
-        let mut servers = self.servers.iter();
-        let server = servers.find(|server| Arc::ptr_eq(&server.endpoint, endpoint));
-        server.map_or(0, |server| server.idle.len())
+        self.server(endpoint).map_or(0, |server| server.idle.len())
     }
 
-    /// Since when the connection is idle that is so for longest.
-    pub(crate) fn oldest_since_ns(&self) -> Option<u64> {
+    /// The connection that is idle for longest, and since when.
+    pub(crate) fn oldest(&self) -> Option<(u64, Key)> {
         let oldest = self.servers.iter().filter_map(|server| server.idle.front());
-        oldest.map(|idle| idle.since_ns).min()
-    }
-
-    /// Takes the connection that is idle for longest.
-    pub(crate) fn take_oldest(&mut self) -> Option<Key> {
-        let with_idle = self.servers.iter_mut().filter(|server| !server.idle.is_empty());
-        let oldest = with_idle.min_by_key(|server| server.idle.front().map(|idle| idle.since_ns));
-        oldest?.idle.pop_front().map(|idle| idle.key)
+        oldest.map(|idle| (idle.since_ns, idle.key)).min_by_key(|(since_ns, _)| *since_ns)
     }
 
     /// Takes the connections to servers that are not to be kept.
@@ -146,28 +150,13 @@ impl Pool {
         gone.flat_map(|server| server.idle).map(|idle| idle.key).collect()
     }
 
-    /// Removes an idle connection that is to be closed.
-    pub(crate) fn remove(&mut self, key: Key, endpoint: &Arc<Endpoint>) -> Option<Taken> {
-        let idle = &mut self.server(endpoint)?.idle;
-        let place = idle.iter().position(|idle| idle.key == key)?;
-        idle.remove(place)
-    }
-
-    /// Removes an idle connection that its server has closed.
-    pub(crate) fn remove_closed(&mut self, key: Key, endpoint: &Arc<Endpoint>, now_ns: u64) {
-        if let Some(Taken { since_ns, .. }) = self.remove(key, endpoint) {
-            self.record_closing(endpoint, now_ns.saturating_sub(since_ns), now_ns);
-        }
-    }
-
     /// A server has closed a connection that was idle for `age_ns`.
     pub(crate) fn record_closing(&mut self, endpoint: &Arc<Endpoint>, age_ns: u64, now_ns: u64) {
         let server = self.server_or_new(endpoint, now_ns);
         server.closing_age.get_or_insert(ClosingAge::new(now_ns)).record(age_ns, now_ns);
     }
 
-    /// Since when at the earliest a connection is idle that a request gets which must not be
-    /// repeated.
+    /// Oldest idle start accepted for requests that must not be repeated.
     pub(crate) fn fresh_since_ns(&self, endpoint: &Arc<Endpoint>, now_ns: u64) -> u64 {
         let trusted_ns = self.trusted_ns(endpoint, now_ns).unwrap_or(FRESH_NS);
         (now_ns + 1).saturating_sub(trusted_ns.min(FRESH_NS))
@@ -176,9 +165,7 @@ impl Pool {
     /// For how long an idle connection to a server can be expected to stay, if that server has
     /// closed some lately.
     fn trusted_ns(&self, endpoint: &Arc<Endpoint>, now_ns: u64) -> Option<u64> {
-        let mut servers = self.servers.iter();
-        let server = servers.find(|server| Arc::ptr_eq(&server.endpoint, endpoint))?;
-        server.closing_age?.trusted_ns(now_ns)
+        self.server(endpoint)?.closing_age?.trusted_ns(now_ns)
     }
 }
 
@@ -200,12 +187,23 @@ mod tests {
         server: &Arc<Endpoint>,
         now_ns: u64,
     ) -> [Key; COUNT] {
-        (0..COUNT).for_each(|_| pool.begin(server, now_ns));
-        std::array::from_fn(|_| {
-            let key = slab.insert(());
-            pool.add(key, server, now_ns);
-            key
-        })
+        let keys = std::array::from_fn(|_| slab.insert(()));
+        for uses in [(Use::None, Use::Busy), (Use::Busy, Use::Idle)] {
+            for key in keys {
+                pool.change(key, server, uses, now_ns);
+            }
+        }
+        keys
+    }
+
+    /// Has all connections closed that are not worth keeping.
+    fn trim(pool: &mut Pool, server: &Arc<Endpoint>, now_ns: u64) -> Vec<Key> {
+        let mut closed = Vec::new();
+        while let Some(key) = pool.surplus(server, now_ns) {
+            pool.change(key, server, (Use::Idle, Use::None), now_ns);
+            closed.push(key);
+        }
+        closed
     }
 
     #[test]
@@ -213,17 +211,18 @@ mod tests {
         let (mut pool, mut slab, one) = (Pool::new(0), Slab::default(), endpoint("one"));
         let [first] = idle(&mut pool, &mut slab, &one, 10);
         let [second] = idle(&mut pool, &mut slab, &one, 20);
-        assert_eq!(pool.take(&one, 21, 30), None);
-        let taken = Taken { key: second, since_ns: 20 };
-        assert_eq!(pool.take(&one, 20, 30), Some(taken));
-        assert_eq!(pool.remove(first, &one), Some(Taken { key: first, since_ns: 10 }));
-        assert_eq!((pool.remove(first, &one), pool.take(&one, 0, 30)), (None, None));
+        assert_eq!((pool.newest(&one, 21), pool.newest(&one, 20)), (None, Some(second)));
+        pool.change(second, &one, (Use::Idle, Use::Busy), 30);
+        assert_eq!((pool.newest(&one, 0), pool.oldest()), (Some(first), Some((10, first))));
+        for _ in 0..2 {
+            pool.change(first, &one, (Use::Idle, Use::None), 30);
+        }
+        assert_eq!((pool.newest(&one, 0), pool.oldest()), (None, None));
         let keys: [Key; 65] = idle(&mut pool, &mut slab, &one, 40);
-        let surplus = [pool.take_surplus(&one, 40), pool.take_surplus(&one, 40)];
-        assert_eq!(surplus, [Some(keys[0]), None]);
-        assert_eq!((pool.oldest_since_ns(), pool.take_oldest()), (Some(40), Some(keys[1])));
-        let [_] = idle(&mut pool, &mut slab, &endpoint("two"), 5);
-        assert_eq!(pool.oldest_since_ns(), Some(5));
+        assert_eq!(trim(&mut pool, &one, 40), [keys[0]]);
+        assert_eq!(pool.oldest(), Some((40, keys[1])));
+        let [other] = idle(&mut pool, &mut slab, &endpoint("two"), 5);
+        assert_eq!(pool.oldest(), Some((5, other)));
     }
 
     #[test]
@@ -232,29 +231,30 @@ mod tests {
         let [one, two] = [endpoint("one"), endpoint("two")];
         let keys: [Key; 4] = idle(&mut pool, &mut slab, &one, 0);
         let [other] = idle(&mut pool, &mut slab, &two, 0);
-        assert_eq!(pool.take_surplus(&one, 10 * SECOND_NS), None);
+        assert_eq!(trim(&mut pool, &one, 10 * SECOND_NS), []);
         // Two are used at once, and then never more.
-        (0..2).for_each(|_| assert!(pool.take(&one, 0, 5 * SECOND_NS).is_some()));
         for key in [keys[3], keys[2]] {
-            pool.add(key, &one, 5 * SECOND_NS);
-            assert_eq!(pool.take_surplus(&one, 5 * SECOND_NS), None);
+            assert_eq!(pool.newest(&one, 0), Some(key));
+            pool.change(key, &one, (Use::Idle, Use::Busy), 5 * SECOND_NS);
         }
-        let later_ns = 11 * SECOND_NS;
-        let surplus = [pool.take_surplus(&one, later_ns), pool.take_surplus(&one, later_ns)];
-        assert_eq!(surplus, [Some(keys[0]), Some(keys[1])]);
-        assert_eq!(pool.take_surplus(&one, later_ns), None);
+        for key in [keys[3], keys[2]] {
+            pool.change(key, &one, (Use::Busy, Use::Idle), 5 * SECOND_NS);
+            assert_eq!(trim(&mut pool, &one, 5 * SECOND_NS), []);
+        }
+        assert_eq!(trim(&mut pool, &one, 11 * SECOND_NS), [keys[0], keys[1]]);
         let late_ns = 100 * SECOND_NS;
-        assert_eq!(pool.take_surplus(&one, late_ns), Some(keys[3]));
-        assert_eq!(
-            (pool.take_surplus(&one, late_ns), pool.take_surplus(&two, late_ns)),
-            (None, None)
-        );
+        assert_eq!(trim(&mut pool, &one, late_ns), [keys[3]]);
+        assert_eq!(trim(&mut pool, &two, late_ns), []);
         // What was closed instead of kept was busy, too, and is not any more.
-        (0..3).for_each(|_| pool.begin(&two, late_ns));
-        (0..3).for_each(|_| pool.end(&two, late_ns));
+        let closed: [Key; 3] = std::array::from_fn(|_| slab.insert(()));
+        for uses in [(Use::None, Use::Busy), (Use::Busy, Use::None)] {
+            for key in closed {
+                pool.change(key, &two, uses, late_ns);
+            }
+        }
         let [_, _] = idle(&mut pool, &mut slab, &two, late_ns + SECOND_NS);
-        assert_eq!(pool.take_surplus(&two, late_ns + 10 * SECOND_NS), None);
-        assert_eq!(pool.take_surplus(&two, late_ns + 11 * SECOND_NS), Some(other));
+        assert_eq!(trim(&mut pool, &two, late_ns + 10 * SECOND_NS), []);
+        assert_eq!(pool.surplus(&two, late_ns + 11 * SECOND_NS), Some(other));
     }
 
     #[test]
@@ -262,9 +262,8 @@ mod tests {
         let (mut pool, mut slab, one) = (Pool::new(2), Slab::default(), endpoint("one"));
         let [oldest, _, _]: [Key; 3] = idle(&mut pool, &mut slab, &one, 0);
         assert_eq!(pool.idle_count(&one), 3);
-        let late_ns = 100 * SECOND_NS;
-        assert_eq!(pool.take_surplus(&one, late_ns), Some(oldest));
-        assert_eq!((pool.take_surplus(&one, late_ns), pool.idle_count(&one)), (None, 2));
+        assert_eq!(trim(&mut pool, &one, 100 * SECOND_NS), [oldest]);
+        assert_eq!(pool.idle_count(&one), 2);
         assert_eq!(pool.idle_count(&endpoint("one")), 0, "it is another server");
     }
 
@@ -274,23 +273,17 @@ mod tests {
         let [one, two] = [endpoint("one"), endpoint("two")];
         let [first, last]: [Key; 2] = idle(&mut pool, &mut slab, &one, 0);
         let [key] = idle(&mut pool, &mut slab, &two, 0);
-        let taken = Taken { key, since_ns: 0 };
-        assert_eq!((pool.take(&two, 0, 0), pool.take(&two, 0, 0)), (Some(taken), None));
+        assert_eq!(pool.newest(&two, 0), Some(key));
         assert_eq!(pool.retain(|server| Arc::ptr_eq(server, &two)), [first, last]);
-        assert_eq!(pool.take(&one, 0, 0), None);
-        pool.end(&one, 0);
+        assert_eq!(pool.newest(&one, 0), None);
+        pool.change(first, &one, (Use::Busy, Use::None), 0);
     }
 
     #[test]
     fn what_a_server_has_closed_says_how_long_others_stay() {
-        let (mut pool, mut slab) = (Pool::new(0), Slab::default());
-        let [one, two] = [endpoint("one"), endpoint("two")];
-        let [closed] = idle(&mut pool, &mut slab, &one, 100);
-        let [ended] = idle(&mut pool, &mut slab, &one, 110);
-        pool.remove(ended, &one);
+        let (mut pool, one, two) = (Pool::new(0), endpoint("one"), endpoint("two"));
         assert_eq!(pool.trusted_ns(&one, 120), None);
-        pool.remove_closed(closed, &one, 150);
-        pool.remove_closed(closed, &one, 100);
+        pool.record_closing(&one, 50, 150);
         assert_eq!((pool.trusted_ns(&one, 150), pool.trusted_ns(&two, 150)), (Some(25), None));
         pool.record_closing(&one, 30, 160);
         assert_eq!(pool.trusted_ns(&one, 160), Some(15));

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use jissoku_os::socket::Endpoint;
 
-use crate::place::Place;
-use crate::policy::balance::{Chooser, NoServer, Selection};
+use crate::exchange::Exchange;
+use crate::policy::balance::{Chooser, NoServer};
 use crate::policy::fleet::Lease;
 use crate::policy::health::{Admission, Outcome};
 use crate::policy::queue::{QueuePolicy, WaitQueue};
-use crate::pool::Pool;
 use crate::server_set::{ServerSet, Upstream};
 use crate::slab::Key;
 
@@ -23,7 +22,6 @@ pub(crate) struct Servers {
     set: Arc<ServerSet>,
     version: u64,
     chooser: Chooser,
-    pub(crate) pool: Pool,
     pub(crate) queue: WaitQueue<Key>,
 }
 
@@ -35,34 +33,32 @@ impl Servers {
             set: upstream.servers(),
             version,
             chooser: Chooser::new(upstream.options.balance, seed),
-            pool: Pool::new(upstream.options.idle_min),
             queue: WaitQueue::new(upstream.options.queue.unwrap_or(NO_QUEUE)),
         }
     }
 
-    /// Uses the present servers from now on. Returns unused connections to others.
-    pub(crate) fn renew(&mut self, upstream: &Upstream) -> Vec<Key> {
+    /// Uses the present servers from now on. Returns whether these are others than before.
+    pub(crate) fn renew(&mut self, upstream: &Upstream) -> bool {
         let version = upstream.version();
-        if version == self.version {
-            return Vec::new();
+        let has_changed = version != self.version;
+        if has_changed {
+            self.version = version;
+            self.set = upstream.servers();
         }
-        self.version = version;
-        self.set = upstream.servers();
-        let endpoints = &self.set.endpoints;
-        self.pool.retain(|endpoint| endpoints.iter().any(|other| Arc::ptr_eq(other, endpoint)))
+        has_changed
     }
 
     /// Chooses a server for a request, and counts the request there.
-    pub(crate) fn choose(&mut self, place: &mut Place, now_ns: u64) -> Result<(), NoServer> {
-        if place.version != self.version {
-            place.version = self.version;
-            place.tried.clear();
-        }
-        let selection = Selection { hash: place.hash, tried: &place.tried, now_ns };
+    pub(crate) fn choose(
+        &mut self,
+        exchange: &mut Exchange,
+        now_ns: u64,
+    ) -> Result<Lease, NoServer> {
+        let selection = exchange.selection(self.version, now_ns);
         let lease = self.chooser.choose(&self.set.fleet, selection)?;
-        place.endpoint = Some(Arc::clone(&self.set.endpoints[lease.index()]));
-        place.lease = Some(lease);
-        Ok(())
+        let endpoint = Arc::clone(&self.set.endpoints[lease.index()]);
+        exchange.set_server(lease.index(), endpoint);
+        Ok(lease)
     }
 
     /// The addresses of the servers that serve.
@@ -78,14 +74,12 @@ impl Servers {
     }
 
     /// Whether another server than those that a request was sent to serves, and is not full.
-    pub(crate) fn has_other(&self, place: &Place, now_ns: u64) -> bool {
-        // Indices refer to the servers of the last choice.
-        let tried: &[usize] = if place.version == self.version { &place.tried } else { &[] };
-        let present = place.endpoint.as_ref();
+    pub(crate) fn has_other(&self, exchange: &Exchange, now_ns: u64) -> bool {
+        let present = exchange.endpoint();
         let servers = self.set.fleet.servers().iter().zip(&self.set.endpoints);
         servers.enumerate().any(|(index, (server, endpoint))| {
             let is_present = present.is_some_and(|present| Arc::ptr_eq(present, endpoint));
-            let is_other = !is_present && !tried.contains(&index);
+            let is_other = !is_present && !exchange.has_tried(index, self.version);
             let is_serving = server.state().admission(now_ns) == Admission::Serving;
             is_other && is_serving && !server.is_full()
         })

@@ -1,7 +1,10 @@
 //! Bytes on their way between a client and a server: the rest of a body that is not collected, a
 //! response, or both sides of a tunnel.
 
-use jissoku_http::forward::ClientFraming;
+use jissoku_http::forward::{ClientFraming, write_response_head, write_trailers};
+use jissoku_http::response::ConnectionHeader;
+use jissoku_http::response_reader::ResponseHead;
+use jissoku_http::{Version, date};
 use jissoku_os::driver::SendBuffer;
 
 /// Bytes for a server above which its client is not received from.
@@ -18,7 +21,7 @@ pub(crate) struct Upload {
     /// The server does not want the rest.
     is_stopped: bool,
     /// The server has not asked for the body yet, which the client waits for.
-    pub(crate) awaits_continue: bool,
+    awaits_continue: bool,
 }
 
 /// How the bytes are delimited.
@@ -43,9 +46,7 @@ impl Upload {
             return;
         }
         if self.framing == UploadFraming::Chunked {
-            self.bytes.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
-            self.bytes.extend_from_slice(part);
-            self.bytes.extend_from_slice(b"\r\n");
+            append_chunk(part, &mut self.bytes);
         } else {
             self.bytes.extend_from_slice(part);
         }
@@ -54,7 +55,7 @@ impl Upload {
     /// The client has sent everything.
     pub(crate) fn end(&mut self) {
         if self.is_receiving() && self.framing == UploadFraming::Chunked {
-            self.bytes.extend_from_slice(b"0\r\n\r\n");
+            self.bytes.extend_from_slice(LAST_CHUNK);
         }
         self.is_ended = true;
     }
@@ -65,6 +66,16 @@ impl Upload {
             self.bytes = Vec::new();
             self.is_stopped = true;
         }
+    }
+
+    /// Whether the client waits for the server to ask for the body.
+    pub(crate) const fn awaits_continue(&self) -> bool {
+        self.awaits_continue
+    }
+
+    /// The server has asked for the body.
+    pub(crate) const fn note_continue(&mut self) {
+        self.awaits_continue = false;
     }
 
     /// Takes what is to be sent.
@@ -103,6 +114,15 @@ impl Upload {
     }
 }
 
+/// The end of a body in the chunked transfer coding.
+const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
+
+fn append_chunk(part: &[u8], output: &mut Vec<u8>) {
+    output.extend_from_slice(format!("{:x}\r\n", part.len()).as_bytes());
+    output.extend_from_slice(part);
+    output.extend_from_slice(b"\r\n");
+}
+
 /// From this size on, bytes are handed over to the connection: copying them costs more than a
 /// second slice in the call that sends them.
 const OWNED_SIZE_MIN: usize = 4 * 1024;
@@ -126,36 +146,79 @@ const ADDED_SIZE: usize = 64;
 /// More memory than this is not kept until the end of a response.
 const REUSED_SIZE_MAX: usize = 4096;
 
-/// Makes room for a response of which `size` bytes were received with its head, in the memory of its
-/// `request` if that suffices: it is not sent again.
-pub(crate) fn prepare(output: &mut Vec<u8>, request: Vec<u8>, size: usize) {
-    if output.capacity() == 0 && request.capacity() <= REUSED_SIZE_MAX {
-        *output = request;
-        output.clear();
-    }
-    output.reserve(size + ADDED_SIZE);
+/// Where a response to a client is written.
+pub(crate) trait ResponseSink {
+    /// Adds bytes.
+    fn append(&mut self, bytes: &[u8]);
+    /// Moves the bytes from `start` on, and drops those before.
+    fn append_from(&mut self, start: usize, bytes: &mut Vec<u8>);
+    /// The value of Date.
+    fn date(&self) -> [u8; date::SIZE];
+    /// Whether the client's connection persists.
+    fn keeps_alive(&self) -> bool;
+    /// Closes the client's connection after this response.
+    fn close_after(&mut self);
+    /// The client's connection is a tunnel from now on.
+    fn upgrade(&mut self);
+    /// For the access log: the status and the size of the body so far.
+    fn set_sent(&mut self, status: u16, body_size: u64);
+    /// Writes a response that is made here, with these header lines.
+    fn write_error(&mut self, status: u16, fields: &str);
 }
 
-/// What is to be sent to the client.
+/// A response on its way to a client.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
-    pub(crate) bytes: Vec<u8>,
+    bytes: Vec<u8>,
     /// Behind the status line of the final response, if that is in `bytes`.
-    pub(crate) fields_at: Option<usize>,
-    pub(crate) has_date: bool,
+    fields_at: Option<usize>,
+    has_date: bool,
     /// An interim response was written.
-    pub(crate) has_interim: bool,
+    has_interim: bool,
     /// 0 until the final head was received.
-    pub(crate) status: u16,
-    pub(crate) body_size: u64,
-    pub(crate) framing: Option<ClientFraming>,
+    status: u16,
+    body_size: u64,
+    framing: Option<ClientFraming>,
 }
 
 impl Output {
-    /// Adds bytes of a tunnel.
-    pub(crate) fn write_raw(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
-        self.body_size += bytes.len() as u64;
+    /// Writes an interim response.
+    pub(crate) fn write_interim(&mut self, head: &ResponseHead, bytes: &[u8]) {
+        self.has_interim = true;
+        write_response_head(head, bytes, ClientFraming::AsReceived, &mut self.bytes);
+    }
+
+    /// Writes the final head, in the memory of the `request` if that suffices: it is not sent again.
+    pub(crate) fn write_head(
+        &mut self,
+        head: &ResponseHead,
+        bytes: &[u8],
+        framing: ClientFraming,
+        request: Vec<u8>,
+    ) {
+        if self.bytes.capacity() == 0 && request.capacity() <= REUSED_SIZE_MAX {
+            self.bytes = request;
+            self.bytes.clear();
+        }
+        self.bytes.reserve(bytes.len() + ADDED_SIZE);
+        let start = self.bytes.len();
+        let line_size = write_response_head(head, bytes, framing, &mut self.bytes);
+        self.fields_at = Some(start + line_size);
+        self.has_date = head.has_date;
+        self.status = head.status;
+        self.framing = Some(framing);
+    }
+
+    /// Writes the head of a switch of protocols.
+    pub(crate) fn write_upgrade(&mut self, head: &ResponseHead, bytes: &[u8]) {
+        write_response_head(head, bytes, ClientFraming::Upgraded, &mut self.bytes);
+        self.status = head.status;
+        self.framing = Some(ClientFraming::Upgraded);
+    }
+
+    /// Notes the status of a response whose head is not written.
+    pub(crate) const fn set_status(&mut self, status: u16) {
+        self.status = status;
     }
 
     /// Adds header lines to the final head, behind its others. It was just written.
@@ -169,8 +232,104 @@ impl Output {
         }
     }
 
+    /// Adds a part of the body.
+    pub(crate) fn write_body(&mut self, part: &[u8]) {
+        if matches!(self.framing, Some(ClientFraming::Chunked | ClientFraming::ChunkedWithTrailers))
+        {
+            self.body_size += part.len() as u64;
+            append_chunk(part, &mut self.bytes);
+        } else {
+            self.write_raw(part);
+        }
+    }
+
+    /// Adds bytes as they are, such as those of a tunnel.
+    pub(crate) fn write_raw(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        self.body_size += bytes.len() as u64;
+    }
+
+    /// Writes what follows the body. `trailers` are its trailer lines.
+    pub(crate) fn write_end(&mut self, trailers: &[u8]) {
+        match self.framing {
+            Some(ClientFraming::Chunked) => self.bytes.extend_from_slice(LAST_CHUNK),
+            Some(ClientFraming::ChunkedWithTrailers) => write_trailers(trailers, &mut self.bytes),
+            _ => {}
+        }
+    }
+
+    /// The status of the final response; 0 until its head was received.
+    pub(crate) const fn status(&self) -> u16 {
+        self.status
+    }
+
+    pub(crate) const fn body_size(&self) -> u64 {
+        self.body_size
+    }
+
+    pub(crate) const fn has_interim(&self) -> bool {
+        self.has_interim
+    }
+
+    /// Whether nothing waits to be sent.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Whether the server is not received from, because the client is slower.
     pub(crate) const fn is_high(&self) -> bool {
         self.bytes.len() >= OUTPUT_SIZE_HIGH
+    }
+
+    pub(crate) fn is_upgraded(&self) -> bool {
+        self.framing == Some(ClientFraming::Upgraded)
+    }
+
+    /// Whether the end of the response is that of the client's connection.
+    pub(crate) fn ends_with_connection(&self) -> bool {
+        self.framing == Some(ClientFraming::UntilClose)
+    }
+
+    /// Whether the head does not say how long the response is.
+    pub(crate) const fn has_unknown_size(&self) -> bool {
+        matches!(
+            self.framing,
+            Some(
+                ClientFraming::Chunked
+                    | ClientFraming::ChunkedWithTrailers
+                    | ClientFraming::UntilClose
+            )
+        )
+    }
+
+    /// Takes all bytes.
+    pub(crate) fn take(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// Writes what there is to the client, with the fields that this side adds. Returns whether there
+    /// was something.
+    pub(crate) fn send(&mut self, version: Version, sink: &mut impl ResponseSink) -> bool {
+        let has_output = !self.bytes.is_empty();
+        match self.fields_at.take() {
+            Some(at) => {
+                sink.append(&self.bytes[..at]);
+                if !self.has_date {
+                    let date = sink.date();
+                    sink.append(b"Date: ");
+                    sink.append(&date);
+                    sink.append(b"\r\n");
+                }
+                sink.append(ConnectionHeader::new(version, sink.keeps_alive()).field());
+                sink.append_from(at, &mut self.bytes);
+            }
+            None => sink.append_from(0, &mut self.bytes),
+        }
+        sink.set_sent(self.status, self.body_size);
+        if self.is_upgraded() {
+            sink.upgrade();
+        }
+        has_output
     }
 }
 
@@ -183,7 +342,7 @@ mod tests {
         let mut upload = Upload::new(UploadFraming::Chunked, true);
         upload.push(b"");
         upload.push(b"hello world");
-        assert!(!upload.awaits_continue);
+        assert!(!upload.awaits_continue());
         assert_eq!(upload.take(), b"b\r\nhello world\r\n");
         assert!(upload.is_empty() && upload.is_receiving() && !upload.is_done());
         upload.end();

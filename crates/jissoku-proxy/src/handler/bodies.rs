@@ -6,20 +6,15 @@ use jissoku_http::forward::{
 };
 use jissoku_http::framing::Body;
 use jissoku_http::uwsgi::{self, PacketOrigin, PacketTooLarge};
-use jissoku_server::{BodyFlow, ForwardedFields, Origin, OwnedOrigin, RequestHead};
+use jissoku_server::{BodyFlow, ForwardedFields, Origin, RequestHead};
 
 use super::GatewayHandler;
-use crate::client::{ChunkedRequest, Client, Request, RequestState};
+use crate::client::{ChunkedRequest, Client, ClientSide, ClientStep};
 use crate::config::Forwarding;
 use crate::exchange::Exchange;
-use crate::place::Place;
 use crate::policy::configuration::HostField;
 use crate::slab::Key;
 use crate::transfer::{Upload, UploadFraming};
-
-/// At least this much is collected of chunked bodies for a protocol without them, in which their
-/// size has to be known.
-const CHUNKED_SIZE_MAX: u64 = 1024 * 1024;
 
 /// Memory for a body that is taken before it is received: a client may announce more than it sends.
 const RESERVED_SIZE_MAX: u64 = 64 * 1024;
@@ -55,33 +50,24 @@ impl GatewayHandler {
         client: &Client,
         request: &RequestHead<'_>,
         forwarding: Forwarding,
-    ) -> Request {
+    ) -> ClientSide {
         let RequestHead { head, bytes, now_ns, origin } = *request;
         self.now_ns = now_ns;
-        let address = origin.map_or(client.peer, |origin| origin.client);
+        let address = origin.map_or(client.peer(), |origin| origin.client);
         let options = &self.service.upstreams[forwarding.upstream].options;
         let hash = options.hash_of((head, bytes), address);
-        let place = Place::new(forwarding, hash);
         let protocol = options.protocol;
-        let mut exchange = Exchange::new(client.id, head, (place, protocol));
         let is_diagnosed = self.service.is_diagnosed(address.map(|address| address.ip()));
-        exchange.place.is_diagnosed = is_diagnosed;
+        let forwarded = (forwarding, protocol, hash);
+        let mut exchange = Exchange::new(client.id(), head, forwarded, is_diagnosed);
         let is_collected = match head.body {
             Body::Empty => true,
             Body::Length(size) => size <= forwarding.collect_size,
             Body::Chunked if head.expects_continue && protocol.is_http() => false,
             Body::Chunked => {
-                let chunked = ChunkedRequest {
-                    head: *head,
-                    head_bytes: bytes[..head.size as usize].to_vec(),
-                    origin: origin.map(Into::into),
-                    body: Vec::new(),
-                    is_complete: false,
-                };
-                let state = RequestState::Collecting(self.exchanges.insert(exchange));
-                let mut request = Request::new(state, is_diagnosed, self.lost.clone());
-                request.chunked = Some(Box::new(chunked));
-                return request;
+                let chunked = Box::new(ChunkedRequest::new(request));
+                let (key, lost) = (self.exchanges.insert(exchange), self.lost.clone());
+                return ClientSide::chunked(key, chunked, is_diagnosed, lost);
             }
         };
         // In the uwsgi protocol there is no interim response: the client is asked here.
@@ -97,16 +83,12 @@ impl GatewayHandler {
             Body::Empty | Body::Length(_) | Body::Chunked => 0,
         };
         let reserved_size = usize::try_from(body_size).unwrap_or(0);
-        exchange.request.reserve(head.size as usize + ADDED_SIZE + reserved_size);
-        match self.write_head(client, (head, bytes, origin), edit, &mut exchange.request) {
-            Ok(offer) => {
-                exchange.offer = offer;
-                exchange.head_size = exchange.request.len();
-            }
+        let mut output = Vec::with_capacity(head.size as usize + ADDED_SIZE + reserved_size);
+        match self.write_head(client, (head, bytes, origin), edit, &mut output) {
+            Ok(offer) => exchange.set_head(output, offer),
             Err(error) => {
                 self.count_refusal(upstream, error);
-                let state = RequestState::Refused(error);
-                return Request::new(state, is_diagnosed, self.lost.clone());
+                return ClientSide::refused(error, is_diagnosed, self.lost.clone());
             }
         }
         if !is_collected {
@@ -114,15 +96,15 @@ impl GatewayHandler {
                 Body::Chunked => UploadFraming::Chunked,
                 Body::Empty | Body::Length(_) => UploadFraming::Raw,
             };
-            exchange.upload = Some(Box::new(Upload::new(framing, expects_continue)));
+            exchange.stream(Upload::new(framing, expects_continue));
         }
-        let state = RequestState::Collecting(self.exchanges.insert(exchange));
-        Request::new(state, is_diagnosed, self.lost.clone())
+        let key = self.exchanges.insert(exchange);
+        ClientSide::collecting(key, is_diagnosed, self.lost.clone())
     }
 
     /// Whether the client uses TLS.
     pub(super) fn is_secure(&self, client: &Client, origin: Option<&Origin<'_>>) -> bool {
-        let is_secure = self.service.is_secure && client.address.is_some();
+        let is_secure = self.service.is_secure && client.address().is_some();
         origin.and_then(|origin| origin.is_secure).unwrap_or(is_secure)
     }
 
@@ -143,7 +125,7 @@ impl GatewayHandler {
                 .map_or(ClientFields::Drop, ClientFields::Append),
             client: match &said {
                 Some(address) => address.as_deref(),
-                None => client.address.as_deref(),
+                None => client.address(),
             },
             is_secure,
             host: match upstream.options.host {
@@ -162,7 +144,7 @@ impl GatewayHandler {
         }
         let mut text = Vec::with_capacity(head.size as usize + ADDED_SIZE);
         let offer = write_request_head(head, bytes, &edit, &mut text)?;
-        let client = origin.map_or(client.peer, |origin| origin.client);
+        let client = origin.map_or(client.peer(), |origin| origin.client);
         uwsgi::write(&text, PacketOrigin { client, is_secure }, output)
             .map_err(|PacketTooLarge| ForwardError::TooLarge)?;
         if let Some(name) = edit.own_field {
@@ -176,10 +158,10 @@ impl GatewayHandler {
     }
 
     /// As [`jissoku_server::Handler::body_flow`].
-    pub(super) fn flow(&self, request: &Request) -> BodyFlow {
+    pub(super) fn flow(&self, request: &ClientSide) -> BodyFlow {
         let exchange = request.exchange().and_then(|key| self.exchanges.get_ref(key));
         match exchange {
-            Some(_) if request.chunked.is_some() => BodyFlow::Receive,
+            Some(_) if request.is_chunked() => BodyFlow::Receive,
             Some(exchange) => exchange.body_flow(),
             // The rest of a body that is not forwarded.
             None => BodyFlow::Await,
@@ -187,75 +169,48 @@ impl GatewayHandler {
     }
 
     /// As [`jissoku_server::Handler::on_body`].
-    pub(super) fn take_body(&mut self, request: &mut Request, part: &[u8]) {
-        if let Some(chunked) = &mut request.chunked {
-            return chunked.body.extend_from_slice(part);
-        }
-        let Some(key) = request.exchange() else { return };
+    pub(super) fn take_body(&mut self, request: &mut ClientSide, part: &[u8]) {
+        let Some(key) = request.push_body(part) else { return };
         let Some(exchange) = self.exchanges.get(key) else { return };
-        match &mut exchange.upload {
-            None => exchange.request.extend_from_slice(part),
-            Some(upload) => {
-                upload.push(part);
-                self.resume_upstream(key);
-            }
+        if exchange.push_body(part) {
+            self.resume_upstream(key);
         }
     }
 
     /// As [`jissoku_server::Handler::on_end`].
-    pub(super) fn take_end(&mut self, request: &mut Request) {
-        if let Some(chunked) = &mut request.chunked {
-            chunked.is_complete = true;
-            return;
-        }
-        let Some(key) = request.exchange() else { return };
-        if let Some(upload) = self.exchanges.get(key).and_then(|exchange| exchange.upload.as_mut())
-        {
-            upload.end();
+    pub(super) fn take_end(&mut self, request: &mut ClientSide) {
+        let Some(key) = request.end_body() else { return };
+        if self.exchanges.get(key).is_some_and(Exchange::end_body) {
             self.resume_upstream(key);
         }
     }
 
     /// Has the connection to the server send what there is.
     pub(super) fn resume_upstream(&mut self, key: Key) {
-        let upstream = self.exchanges.get(key).and_then(|exchange| exchange.upstream);
-        let upstream = upstream.and_then(|key| self.upstreams.get(key));
-        self.ready.extend(upstream.and_then(|upstream| upstream.id));
+        let upstream = self.exchanges.get(key).and_then(|exchange| exchange.connection());
+        if let Some(connection) = upstream {
+            self.resume(connection);
+        }
     }
 
-    /// Forwards a request of which enough was received.
-    pub(super) fn start_if_ready(
-        &mut self,
-        client: &Client,
-        request: &mut Request,
-    ) -> RequestState {
-        let RequestState::Collecting(key) = request.state else { return request.state };
-        if let Some(chunked) = &request.chunked
-            && !chunked.is_complete
-            && chunked.body.len() as u64 <= self.collected_size_max(key)
-        {
-            return request.state;
-        }
-        request.state = RequestState::Forwarded(key);
-        if let Some(chunked) = request.chunked.take()
+    /// A response is wanted: forwards a request of which enough was received.
+    pub(super) fn step(&mut self, client: &Client, request: &mut ClientSide) -> ClientStep {
+        let size_max = |key| self.exchanges.get_ref(key).map_or(0, Exchange::collected_size_max);
+        let (key, chunked) = match request.step(size_max) {
+            ClientStep::Forward(key, chunked) => (key, chunked),
+            other => return other,
+        };
+        if let Some(chunked) = chunked
             && let Err(error) = self.write_chunked(client, key, &chunked)
         {
             if let Some(exchange) = self.exchanges.remove(key) {
-                self.count_refusal(exchange.place.forwarding.upstream, error);
+                self.count_refusal(exchange.upstream(), error);
             }
-            request.is_cut_off = !chunked.is_complete;
-            request.state = RequestState::Refused(error);
-            return request.state;
+            request.refuse(error, !chunked.is_complete());
+            return ClientStep::Refuse(error, !chunked.is_complete());
         }
         self.assign(key, true);
-        request.state
-    }
-
-    /// How much of a chunked body is collected.
-    fn collected_size_max(&self, key: Key) -> u64 {
-        let Some(exchange) = self.exchanges.get_ref(key) else { return 0 };
-        let size_max = exchange.place.forwarding.collect_size;
-        if exchange.protocol.is_http() { size_max } else { size_max.max(CHUNKED_SIZE_MAX) }
+        ClientStep::Continue(key)
     }
 
     /// Writes a request with a chunked body: with a length if all of it was collected.
@@ -265,34 +220,28 @@ impl GatewayHandler {
         key: Key,
         chunked: &ChunkedRequest,
     ) -> Result<(), ForwardError> {
-        let ChunkedRequest { head, head_bytes, origin, body, is_complete } = chunked;
-        let origin = origin.as_ref().map(OwnedOrigin::as_origin);
-        let head = (head, head_bytes.as_slice(), origin.as_ref());
+        let ((head, head_bytes, origin), body) = (chunked.head(), chunked.body());
+        let (head, is_complete) = ((head, head_bytes, origin.as_ref()), chunked.is_complete());
         let collected_size = is_complete.then_some(body.len() as u64);
         let mut bytes = Vec::with_capacity(head_bytes.len() + body.len() + ADDED_SIZE);
         let Some(exchange) = self.exchanges.get(key) else { return Ok(()) };
-        if !is_complete && !exchange.protocol.is_http() {
+        if !is_complete && !exchange.protocol().is_http() {
             return Err(ForwardError::LengthRequired);
         }
-        let Forwarding { upstream, deadline_field, .. } = exchange.place.forwarding;
+        let Forwarding { upstream, deadline_field, .. } = *exchange.forwarding();
         let edit = HeadEdit { upstream, collected_size, passes: None, deadline_field };
         let offer = self.write_head(client, head, edit, &mut bytes)?;
         let Some(exchange) = self.exchanges.get(key) else { return Ok(()) };
-        exchange.offer = offer;
-        exchange.head_size = bytes.len();
-        if *is_complete {
-            bytes.extend_from_slice(body);
-        } else {
-            let mut upload = Upload::new(UploadFraming::Chunked, false);
-            upload.push(body);
-            exchange.upload = Some(Box::new(upload));
+        exchange.set_head(bytes, offer);
+        if !is_complete {
+            exchange.stream(Upload::new(UploadFraming::Chunked, false));
         }
-        exchange.request = bytes;
+        exchange.push_body(body);
         Ok(())
     }
 
     /// A request is over before its response is complete.
-    pub(super) fn abandon(&mut self, request: &Request) {
+    pub(super) fn abandon(&mut self, request: &ClientSide) {
         if let Some(key) = request.exchange() {
             self.end_exchange(key);
         }

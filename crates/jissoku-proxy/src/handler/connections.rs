@@ -1,180 +1,182 @@
-//! Opens, reuses and closes connections to the server, and their deadlines.
+//! Opens, reuses and closes connections to servers, and ends their phases.
 
 use std::sync::Arc;
 
+use jissoku_os::driver::Next;
 use jissoku_os::socket::Endpoint;
 use jissoku_server::UpstreamCounter;
 
 use super::GatewayHandler;
-use crate::exchange::{Ending, Exchange};
+use crate::exchange::Exchange;
 use crate::failure::Fault;
-use crate::pool::Taken;
+use crate::policy::fleet::Lease;
 use crate::slab::Key;
-use crate::upstream::{State, Upstream};
+use crate::upstream_connection::{Phase, UpstreamConnection};
 
 /// When a Unix socket with a full queue is tried again.
 pub(super) const QUEUE_RETRY_NS: u64 = 2_000_000;
 
 impl GatewayHandler {
-    /// Finds a connection to the server of an exchange, or has one opened.
-    pub(super) fn connect(&mut self, key: Key, may_reuse: bool) {
+    /// Finds a connection to the server at which an exchange has this place, or has one opened.
+    pub(super) fn connect(&mut self, key: Key, lease: Lease, may_reuse: bool) {
         let Some(exchange) = self.exchanges.get(key) else { return };
-        let Some(endpoint) = exchange.place.endpoint.clone() else { return };
-        let upstream = exchange.place.forwarding.upstream;
+        let Some(endpoint) = exchange.endpoint().cloned() else { return };
+        let upstream = exchange.upstream();
         let may_be_old = exchange.is_repeatable();
-        let reused = if may_reuse { self.take_idle(upstream, &endpoint, may_be_old) } else { None };
+        let reused = if may_reuse { self.find_idle(upstream, &endpoint, may_be_old) } else { None };
         let Some(exchange) = self.exchanges.get(key) else { return };
-        exchange.is_reused = reused.is_some();
-        exchange.place.connections += 1;
-        exchange.place.phases.connect(self.now_ns);
         self.service.upstreams[upstream].count(match reused {
             Some(_) => UpstreamCounter::ReusedConnections,
             None => UpstreamCounter::NewConnections,
         });
         match reused {
-            None => self.open(key, endpoint),
-            Some(taken) => {
-                exchange.upstream = Some(taken.key);
-                let deadline_ns = exchange.place.head_deadline_ns(self.now_ns);
-                self.upstreams.begin(taken.key, (key, exchange.method.is_head), deadline_ns);
-                if let Some(upstream) = self.upstreams.get(taken.key) {
-                    upstream.is_busy = true;
-                    upstream.idle_age_ns = self.now_ns.saturating_sub(taken.since_ns);
-                    self.ready.extend(upstream.id);
-                }
+            None => {
+                let connect_until_ns = self.now_ns + self.service.timeouts.connect_ns;
+                let until_ns = connect_until_ns.min(exchange.until_ns());
+                let server = (upstream, endpoint);
+                let connection = self.upstreams.open((key, lease), server, until_ns, self.now_ns);
+                exchange.enter_connection(connection, false, self.now_ns);
+                self.openings.push_back((connection, None));
+            }
+            Some(connection) => {
+                exchange.enter_connection(connection, true, self.now_ns);
+                let times_ns = (exchange.head_deadline_ns(self.now_ns), self.now_ns);
+                let is_head = exchange.is_head();
+                self.upstreams.reuse(connection, (key, lease), is_head, times_ns);
+                self.resume(connection);
             }
         }
         self.watch_lateness(key);
     }
 
-    /// Takes an unused connection whose time is not over: the wake-up that brings a request may be the
+    /// Finds an unused connection whose time is not over: the wake-up that brings a request may be the
     /// one in which it ends.
-    fn take_idle(
+    fn find_idle(
         &mut self,
         upstream: usize,
         endpoint: &Arc<Endpoint>,
         may_be_old: bool,
-    ) -> Option<Taken> {
+    ) -> Option<Key> {
         loop {
-            let pool = &mut self.servers[upstream].pool;
-            let since_ns = if may_be_old { 0 } else { pool.fresh_since_ns(endpoint, self.now_ns) };
-            let taken = pool.take(endpoint, since_ns, self.now_ns)?;
-            if self.upstreams.deadline_ns(taken.key).is_some_and(|until_ns| until_ns > self.now_ns)
-            {
-                return Some(taken);
+            let key = self.upstreams.newest_idle(upstream, endpoint, may_be_old, self.now_ns)?;
+            if self.upstreams.deadline_ns(key).is_some_and(|until_ns| until_ns > self.now_ns) {
+                return Some(key);
             }
-            pool.end(endpoint, self.now_ns);
-            self.close(taken.key);
+            self.close(key);
         }
     }
 
-    fn open(&mut self, exchange: Key, endpoint: Arc<Endpoint>) {
-        let Some(asking) = self.exchanges.get(exchange) else { return };
-        let connect_until_ns = self.now_ns + self.service.timeouts.connect_ns;
-        let open_until_ns = connect_until_ns.min(asking.place.until_ns);
-        let upstream = asking.place.forwarding.upstream;
-        self.servers[upstream].pool.begin(&endpoint, self.now_ns);
-        let place = (upstream, endpoint);
-        let state = State::Connecting(exchange);
-        let connection = Upstream::new(state, place, open_until_ns);
-        let key = self.upstreams.insert(connection, open_until_ns);
-        asking.upstream = Some(key);
-        self.openings.push_back((key, None));
-    }
-
-    /// The time of a connection's state is over.
-    pub(super) fn end_state(&mut self, key: Key) {
-        let Some(upstream) = self.upstreams.get(key) else { return };
-        match upstream.state() {
-            State::Reopening(exchange) => {
-                let until_ns = upstream.open_until_ns.max(self.now_ns + QUEUE_RETRY_NS);
+    /// The time of a connection's phase is over.
+    pub(super) fn end_phase(&mut self, key: Key) {
+        let Some(connection) = self.upstreams.get_ref(key) else { return };
+        match connection.phase() {
+            Phase::Reopening(exchange) => {
+                let until_ns = connection.open_until_ns().max(self.now_ns + QUEUE_RETRY_NS);
                 self.openings.push_back((key, None));
-                self.upstreams.enter(key, State::Connecting(exchange), until_ns);
+                self.upstreams.enter(key, Phase::Connecting(exchange), until_ns, self.now_ns);
             }
-            State::Connecting(exchange) => {
+            Phase::Connecting(exchange) => {
                 let asking = self.exchanges.get_ref(exchange);
-                let is_due = asking.is_some_and(|asking| asking.place.until_ns <= self.now_ns);
+                let is_due = asking.is_some_and(|asking| asking.is_late(self.now_ns));
                 let fault = if is_due { Fault::HeadTimeout } else { Fault::ConnectTimeout };
-                self.give_up(key, fault);
+                self.fail_exchange(key, fault);
+                self.close(key);
             }
-            State::Busy(exchange, _) => {
-                let is_in_head = upstream.is_in_head();
-                let orphan = self.exchanges.get(exchange).filter(|one| one.is_orphan());
-                if orphan.is_some_and(|one| !is_in_head || one.unused_until_ns.is_some()) {
-                    // Its server is not to blame.
-                    return self.end_exchange(exchange);
-                }
-                if let Some(tunnel) = self.exchanges.get(exchange).filter(|one| one.is_tunnel()) {
-                    tunnel.ending = Some(Ending::Complete);
-                    self.end_upload(exchange);
-                    return self.close(key);
-                }
-                // A server that waits for its client is not late.
-                if self.exchanges.get(exchange).is_some_and(|exchange| exchange.is_client_awaited())
-                {
+            Phase::Busy(exchange, _) => self.end_busy(key, exchange),
+            Phase::Finishing(exchange) => {
+                if self.exchanges.get_ref(exchange).is_some_and(Exchange::is_client_awaited) {
                     let deadline_ns = self.now_ns + self.service.timeouts.read_ns;
                     return self.upstreams.extend(key, deadline_ns);
                 }
-                let fault = if is_in_head { Fault::HeadTimeout } else { Fault::BodyTimeout };
-                self.give_up(key, fault);
-            }
-            State::Finishing(exchange) => {
-                let is_awaited = |exchange: &mut Exchange| exchange.is_client_awaited();
-                if self.exchanges.get(exchange).is_some_and(is_awaited) {
-                    let deadline_ns = self.now_ns + self.service.timeouts.read_ns;
-                    return self.upstreams.extend(key, deadline_ns);
-                }
-                self.end_upload(exchange);
+                self.end_upload(key, exchange);
                 self.close(key);
             }
-            State::Idle => {
-                self.servers[upstream.pool].pool.remove(key, &upstream.endpoint);
-                self.close(key);
-            }
-            State::Spare | State::Ending => self.close(key),
-            State::Closing => {}
+            Phase::Idle | Phase::Spare | Phase::Ending => self.close(key),
+            Phase::Closing => {}
         }
     }
 
-    /// Ends an exchange because of a fault, and closes its connection.
-    pub(super) fn give_up(&mut self, key: Key, fault: Fault) {
+    /// The time of a connection is over that serves an exchange.
+    fn end_busy(&mut self, key: Key, exchange_key: Key) {
+        let is_in_head = self.upstreams.get_ref(key).is_some_and(UpstreamConnection::is_in_head);
+        let Some(exchange) = self.exchanges.get(exchange_key) else { return self.close(key) };
+        if exchange.is_orphan() && (!is_in_head || exchange.is_unused()) {
+            // Its server is not to blame.
+            return self.end_exchange(exchange_key);
+        }
+        if exchange.is_tunnel() {
+            exchange.end_tunnel();
+            self.end_upload(key, exchange_key);
+            return self.close(key);
+        }
+        // A server that waits for its client is not late.
+        if exchange.is_client_awaited() {
+            let deadline_ns = self.now_ns + self.service.timeouts.read_ns;
+            return self.upstreams.extend(key, deadline_ns);
+        }
+        let fault = if is_in_head { Fault::HeadTimeout } else { Fault::BodyTimeout };
         self.fail_exchange(key, fault);
         self.close(key);
     }
 
+    /// A connection becomes idle, unless its server is not one of its upstream any more.
+    pub(super) fn keep(&mut self, key: Key) -> Next {
+        let Some(connection) = self.upstreams.get_ref(key) else { return Next::Close };
+        let (upstream, endpoint) = connection.server();
+        let endpoint = Arc::clone(endpoint);
+        if !self.servers[upstream].has(&endpoint) || self.is_retired {
+            return self.abort_connection(key);
+        }
+        let idle_ns = self.service.upstreams[upstream].options.idle_ns;
+        self.upstreams.keep(key, idle_ns, self.now_ns);
+        self.trim(upstream, &endpoint);
+        Next::Receive
+    }
+
+    /// A connection closes after flushing.
+    pub(super) fn close_flushed(&mut self, key: Key) -> Next {
+        let until_ns = self.now_ns + self.service.timeouts.read_ns;
+        self.upstreams.enter(key, Phase::Ending, until_ns, self.now_ns);
+        Next::Close
+    }
+
+    /// A connection closes at once, with an event of its own: what was not sent is dropped. An idle one
+    /// was ended by its server.
+    pub(super) fn abort_connection(&mut self, key: Key) -> Next {
+        if self.upstreams.get_ref(key).is_some_and(|one| one.phase() == Phase::Idle) {
+            self.upstreams.record_closing(key, self.now_ns);
+        }
+        self.upstreams.enter_closing(key, self.now_ns);
+        Next::Abort
+    }
+
     /// Has the driver close a connection.
     pub(super) fn close(&mut self, key: Key) {
-        self.end_busy(key);
-        match self.upstreams.get_ref(key).map(|upstream| upstream.id) {
-            Some(Some(id)) => {
-                self.upstreams.enter_closing(key);
-                self.ready.push_back(id);
-            }
-            Some(None) => self.upstreams.remove(key),
-            None => {}
-        }
-    }
-
-    /// A connection that may be busy is of no use any more.
-    pub(super) fn end_busy(&mut self, key: Key) {
-        if let Some(upstream) = self.upstreams.get(key)
-            && std::mem::take(&mut upstream.is_busy)
-        {
-            self.servers[upstream.pool].pool.end(&upstream.endpoint, self.now_ns);
-        }
-    }
-
-    /// Takes the unused connection that is so for longest, of all upstreams.
-    pub(super) fn take_oldest(&mut self) -> Option<Key> {
-        let pools = self.servers.iter_mut().map(|servers| &mut servers.pool);
-        let unused = pools.filter_map(|pool| Some((pool.oldest_since_ns()?, pool)));
-        unused.min_by_key(|(since_ns, _)| *since_ns)?.1.take_oldest()
+        let id = self.upstreams.close(key, self.now_ns);
+        self.ready.extend(id);
     }
 
     /// Closes the unused connections to a server that are not worth keeping.
     pub(super) fn trim(&mut self, upstream: usize, endpoint: &Arc<Endpoint>) {
-        while let Some(surplus) = self.servers[upstream].pool.take_surplus(endpoint, self.now_ns) {
+        while let Some(surplus) = self.upstreams.surplus(upstream, endpoint, self.now_ns) {
             self.close(surplus);
+        }
+    }
+
+    /// Has the driver resume a connection.
+    pub(super) fn resume(&mut self, connection: Key) {
+        let connection = self.upstreams.get_ref(connection);
+        self.ready.extend(connection.and_then(UpstreamConnection::id));
+    }
+
+    /// Uses the present servers of an upstream, and closes the unused connections to others.
+    #[inline]
+    pub(super) fn renew(&mut self, upstream: usize) {
+        let servers = &mut self.servers[upstream];
+        if servers.renew(&self.service.upstreams[upstream]) {
+            for gone in self.upstreams.retain(upstream, |endpoint| servers.has(endpoint)) {
+                self.close(gone);
+            }
         }
     }
 }

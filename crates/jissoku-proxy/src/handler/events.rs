@@ -5,91 +5,74 @@ use std::sync::Arc;
 
 use jissoku_os::descriptors::is_resource_exhausted;
 use jissoku_os::driver::{Next, SendBuffer};
-use jissoku_server::{ForwardedNotes, UpstreamCounter};
+use jissoku_server::UpstreamCounter;
 
 use super::GatewayHandler;
 use super::connections::QUEUE_RETRY_NS;
-use super::response::diagnostics;
-use crate::exchange::Ending;
-use crate::failure::{Fault, Received};
+use crate::failure::Fault;
 use crate::policy::health;
 use crate::slab::Key;
-use crate::transfer::append_from;
-use crate::upstream::{Outcome, Sending, State, Upstream};
+use crate::upstream_connection::{Outcome, Phase, Sending, UpstreamConnection};
 
 impl GatewayHandler {
     /// Sends the request of a connection that is established.
     pub(super) fn send(&mut self, key: Key, output: &mut SendBuffer) -> Next {
         let Some(upstream) = self.upstreams.get(key) else { return Next::Close };
-        let State::Busy(exchange_key, _) = upstream.state() else { return Next::Close };
+        let Phase::Busy(exchange_key, _) = upstream.phase() else { return Next::Close };
         let Some(exchange) = self.exchanges.get(exchange_key) else { return Next::Close };
-        exchange.place.phases.sent_ns = self.now_ns;
-        match exchange.place.forwarding.deadline_field {
-            None => exchange.write_request(output),
-            Some(field) => {
-                let name = &self.service.deadline_fields[field];
-                exchange.write_request_until(name, self.now_ns, output);
-            }
+        let field = exchange.forwarding().deadline_field;
+        let field = field.map(|field| &*self.service.deadline_fields[field]);
+        if exchange.send(field, self.now_ns, output) {
+            self.ready.push_back(exchange.client());
         }
-        if let Some(upload) = &mut exchange.upload {
-            if upload.is_held() {
-                self.ready.push_back(exchange.client);
-            }
-            let mut bytes = upload.take();
-            append_from(0, &mut bytes, output);
-        }
-        let deadline_ns = exchange.place.head_deadline_ns(self.now_ns);
-        self.upstreams.enter(key, State::Busy(exchange_key, Sending::Done), deadline_ns);
+        let deadline_ns = exchange.head_deadline_ns(self.now_ns);
+        let phase = Phase::Busy(exchange_key, Sending::Done);
+        self.upstreams.enter(key, phase, deadline_ns, self.now_ns);
         Next::Receive
     }
 
     /// Sends what has been received of a request, of which the start was sent.
     fn send_more(&mut self, key: Key, exchange_key: Key, output: &mut SendBuffer) {
         let Some(exchange) = self.exchanges.get(exchange_key) else { return };
-        let Some(upload) = &mut exchange.upload else { return };
-        if upload.is_empty() {
-            return;
+        match exchange.send_more(output) {
+            None => return,
+            Some(true) => self.ready.push_back(exchange.client()),
+            Some(false) => {}
         }
-        if upload.is_held() {
-            self.ready.push_back(exchange.client);
-        }
-        let mut bytes = upload.take();
-        append_from(0, &mut bytes, output);
         let tunnel_ns = self.service.timeouts.tunnel_ns;
-        let limit_ns =
-            if exchange.is_tunnel() { tunnel_ns } else { exchange.place.forwarding.head_ns };
+        let limit_ns = if exchange.is_tunnel() { tunnel_ns } else { exchange.forwarding().head_ns };
         self.upstreams.extend(key, self.now_ns + limit_ns);
     }
 
     pub(super) fn on_connected(&mut self, key: Key, output: &mut SendBuffer) -> Next {
         let Some(upstream) = self.upstreams.get(key) else { return Next::Close };
-        let exchange_key = match upstream.state() {
-            State::Connecting(exchange_key) => exchange_key,
-            State::Spare => return self.keep(key),
+        let exchange_key = match upstream.phase() {
+            Phase::Connecting(exchange_key) => exchange_key,
+            Phase::Spare => return self.keep(key),
             _ => return Next::Close,
         };
         let Some(exchange) = self.exchanges.get(exchange_key) else { return Next::Close };
-        let deadline_ns = exchange.place.head_deadline_ns(self.now_ns);
-        let request = (exchange_key, exchange.method.is_head);
-        self.upstreams.begin(key, request, deadline_ns);
+        let times_ns = (exchange.head_deadline_ns(self.now_ns), self.now_ns);
+        self.upstreams.begin(key, exchange_key, exchange.is_head(), times_ns);
         self.send(key, output)
     }
 
     pub(super) fn on_resumed(&mut self, key: Key, unsent: usize, output: &mut SendBuffer) -> Next {
         let Some(upstream) = self.upstreams.get(key) else { return Next::Close };
-        match upstream.state() {
-            State::Connecting(_) | State::Reopening(_) | State::Spare => Next::Receive,
-            State::Idle => {
+        match upstream.phase() {
+            Phase::Connecting(_) | Phase::Reopening(_) | Phase::Spare => Next::Receive,
+            Phase::Idle => {
                 // A second has passed.
-                let (upstream, endpoint) = (upstream.pool, Arc::clone(&upstream.endpoint));
+                let (upstream, endpoint) = upstream.server();
+                let endpoint = Arc::clone(endpoint);
                 self.trim(upstream, &endpoint);
                 Next::Receive
             }
-            State::Ending => Next::Close,
+            Phase::Ending => Next::Close,
             // What was not sent is of no use any more.
-            State::Closing => Next::Abort,
-            State::Busy(_, Sending::Pending) => self.send(key, output),
-            State::Busy(exchange_key, Sending::Done) => {
+            Phase::Closing => Next::Abort,
+            Phase::Busy(_, Sending::Pending) => self.send(key, output),
+            Phase::Busy(exchange_key, Sending::Done) => {
                 if unsent == 0 {
                     self.send_more(key, exchange_key, output);
                 }
@@ -102,7 +85,7 @@ impl GatewayHandler {
                     None => Next::Abort,
                 }
             }
-            State::Finishing(exchange_key) => {
+            Phase::Finishing(exchange_key) => {
                 if unsent == 0 {
                     self.send_more(key, exchange_key, output);
                 }
@@ -110,8 +93,8 @@ impl GatewayHandler {
                 if !exchange.is_handed_over() {
                     return Next::Receive;
                 }
-                self.end_upload(exchange_key);
-                self.end(key)
+                self.end_upload(key, exchange_key);
+                self.close_flushed(key)
             }
         }
     }
@@ -119,11 +102,11 @@ impl GatewayHandler {
     /// What is next for the connection of a tunnel.
     fn next_of_tunnel(&mut self, key: Key, exchange_key: Key) -> Next {
         let Some(exchange) = self.exchanges.get(exchange_key) else { return Next::Abort };
-        match (exchange.server_has_ended, exchange.is_handed_over()) {
+        match (exchange.server_has_ended(), exchange.is_handed_over()) {
             (true, true) => {
-                exchange.ending = Some(Ending::Complete);
-                self.end_upload(exchange_key);
-                self.end(key)
+                exchange.end_tunnel();
+                self.end_upload(key, exchange_key);
+                self.close_flushed(key)
             }
             (true, false) => Next::Suspend,
             (false, _) if exchange.is_held() => Next::Suspend,
@@ -133,50 +116,51 @@ impl GatewayHandler {
     }
 
     /// The client of a complete response has sent its request to the end, or need not.
-    pub(super) fn end_upload(&mut self, exchange_key: Key) {
+    pub(super) fn end_upload(&mut self, key: Key, exchange_key: Key) {
+        self.give_back(key, exchange_key, health::Outcome::Success);
         if let Some(exchange) = self.exchanges.get(exchange_key) {
-            if let Some(upload) = &mut exchange.upload {
-                upload.stop();
-            }
-            exchange.upstream = None;
+            exchange.end_upload();
             self.ready.wake(exchange_key, exchange);
+            let upstream = exchange.upstream();
+            self.serve_queue(upstream);
         }
-        self.release(exchange_key, health::Outcome::Success);
     }
 
     pub(super) fn on_data(&mut self, key: Key, bytes: &[u8], unsent: usize) -> Next {
         let Some(upstream) = self.upstreams.get(key) else { return Next::Close };
-        let exchange_key = match upstream.state() {
-            State::Busy(exchange_key, Sending::Done) => exchange_key,
+        let exchange_key = match upstream.phase() {
+            Phase::Busy(exchange_key, Sending::Done) => exchange_key,
             // Bytes that were not asked for: they must not become the next response.
-            State::Busy(exchange_key, Sending::Pending) => {
+            Phase::Busy(exchange_key, Sending::Pending) => {
                 self.count_unsolicited(key);
                 self.replace(key, exchange_key);
-                return self.forget(key);
+                return Next::Abort;
             }
-            State::Finishing(exchange_key) => {
+            Phase::Finishing(exchange_key) => {
                 if let Some(exchange) = self.exchanges.get(exchange_key) {
-                    exchange.place.notes.add(ForwardedNotes::EXCESS);
+                    exchange.note_excess();
                 }
                 self.count_excess(exchange_key, true);
-                self.end_upload(exchange_key);
-                return self.forget(key);
+                self.end_upload(key, exchange_key);
+                return self.abort_connection(key);
             }
-            State::Idle => {
+            Phase::Idle => {
                 self.count_unsolicited(key);
-                return self.forget(key);
+                return self.abort_connection(key);
             }
-            State::Connecting(_)
-            | State::Reopening(_)
-            | State::Spare
-            | State::Ending
-            | State::Closing => return self.forget(key),
+            Phase::Connecting(_)
+            | Phase::Reopening(_)
+            | Phase::Spare
+            | Phase::Ending
+            | Phase::Closing => return self.abort_connection(key),
         };
-        let Some(exchange) = self.exchanges.get(exchange_key) else { return self.forget(key) };
+        let Some(exchange) = self.exchanges.get(exchange_key) else {
+            return self.abort_connection(key);
+        };
         let is_sent = unsent == 0 && exchange.is_handed_over();
-        let retried = &self.service.upstreams[upstream.pool].options.retry_statuses;
+        let retried = &self.service.upstreams[upstream.server().0].options.retry_statuses;
         let outcome = upstream.read(bytes, is_sent, exchange, retried);
-        if exchange.received == Received::Head && exchange.place.phases.head_ns == 0 {
+        if exchange.has_new_head() {
             self.on_response(exchange_key);
         }
         self.conclude(key, exchange_key, outcome)
@@ -185,55 +169,55 @@ impl GatewayHandler {
     /// The head of the response to an exchange was written.
     pub(super) fn on_response(&mut self, exchange_key: Key) {
         let Some(exchange) = self.exchanges.get(exchange_key) else { return };
-        exchange.place.phases.head_ns = self.now_ns;
-        let upstream = &self.service.upstreams[exchange.place.forwarding.upstream];
-        exchange.place.is_failure |= upstream.options.is_failure(exchange.output.status);
-        if exchange.place.notes.has(ForwardedNotes::EARLY) {
+        let upstream = &self.service.upstreams[exchange.upstream()];
+        let is_failure = upstream.options.is_failure(exchange.status());
+        if exchange.begin_response(is_failure, self.now_ns) {
             upstream.count(UpstreamCounter::Early);
         }
-        if exchange.place.is_diagnosed {
-            let lines = diagnostics(&self.service, exchange, None, self.now_ns);
-            exchange.output.add_fields(&lines);
-        }
+        exchange.add_diagnostics(upstream.label(), self.now_ns);
         self.record_latency(exchange_key);
     }
 
     pub(super) fn on_eof(&mut self, key: Key) -> Next {
         let Some(upstream) = self.upstreams.get(key) else { return Next::Close };
-        let Some(exchange_key) = upstream.exchange() else { return self.forget(key) };
-        match upstream.state() {
-            State::Finishing(_) => {
-                self.end_upload(exchange_key);
-                return self.forget(key);
+        let Some(exchange_key) = upstream.exchange() else { return self.abort_connection(key) };
+        match upstream.phase() {
+            Phase::Finishing(_) => {
+                self.end_upload(key, exchange_key);
+                return self.abort_connection(key);
             }
-            State::Busy(_, Sending::Pending) => {
+            Phase::Busy(_, Sending::Pending) => {
                 self.replace(key, exchange_key);
-                return self.forget(key);
+                return Next::Abort;
             }
             _ => {}
         }
-        let Some(exchange) = self.exchanges.get(exchange_key) else { return self.forget(key) };
+        let Some(exchange) = self.exchanges.get(exchange_key) else {
+            return self.abort_connection(key);
+        };
         if exchange.is_tunnel() {
-            exchange.server_has_ended = true;
-            self.ready.push_back(exchange.client);
+            exchange.end_server_side();
+            self.ready.push_back(exchange.client());
             return self.next_of_tunnel(key, exchange_key);
         }
         let outcome = upstream.finish(exchange);
         self.conclude(key, exchange_key, outcome);
-        if self.upstreams.get(key).is_some_and(|one| matches!(one.state(), State::Finishing(_))) {
-            self.end_upload(exchange_key);
+        if self.upstreams.get(key).is_some_and(|one| matches!(one.phase(), Phase::Finishing(_))) {
+            self.end_upload(key, exchange_key);
         }
-        self.forget(key)
+        self.abort_connection(key)
     }
 
     /// Applies the outcome of received bytes.
     pub(super) fn conclude(&mut self, key: Key, exchange_key: Key, outcome: Outcome) -> Next {
-        let Some(exchange) = self.exchanges.get(exchange_key) else { return self.forget(key) };
+        let Some(exchange) = self.exchanges.get(exchange_key) else {
+            return self.abort_connection(key);
+        };
         match outcome {
             Outcome::Partial => {
                 let is_held = exchange.is_held();
                 // A client that uploads may have been asked to continue.
-                if !exchange.output.bytes.is_empty() || exchange.upload.is_some() {
+                if exchange.has_news() {
                     self.ready.wake(exchange_key, exchange);
                 }
                 let timeouts = &self.service.timeouts;
@@ -241,7 +225,9 @@ impl GatewayHandler {
                     if exchange.is_tunnel() { timeouts.tunnel_ns } else { timeouts.read_ns };
                 let (is_orphan, is_tunnel) = (exchange.is_orphan(), exchange.is_tunnel());
                 // A head that comes in small parts, or after interim responses, has no more time.
-                if is_tunnel || !self.upstreams.get_ref(key).is_some_and(Upstream::is_in_head) {
+                if is_tunnel
+                    || !self.upstreams.get_ref(key).is_some_and(UpstreamConnection::is_in_head)
+                {
                     self.upstreams.extend(key, self.now_ns + limit_ns);
                 }
                 if is_orphan {
@@ -252,75 +238,35 @@ impl GatewayHandler {
             Outcome::Complete { is_reusable, has_excess } => {
                 self.count_excess(exchange_key, has_excess);
                 let Some(exchange) = self.exchanges.get(exchange_key) else {
-                    return self.forget(key);
+                    return self.abort_connection(key);
                 };
                 self.ready.wake(exchange_key, exchange);
-                let upload = exchange.upload.as_ref();
-                if upload.is_some_and(|upload| upload.is_receiving() || !upload.is_empty()) {
+                if exchange.is_uploading() {
                     // The server has responded early, and takes the rest.
                     let until_ns = self.now_ns + self.service.timeouts.read_ns;
-                    self.upstreams.enter(key, State::Finishing(exchange_key), until_ns);
-                    self.ready.extend(self.upstreams.get(key).and_then(|upstream| upstream.id));
+                    let phase = Phase::Finishing(exchange_key);
+                    self.upstreams.enter(key, phase, until_ns, self.now_ns);
+                    self.resume(key);
                     return Next::Receive;
                 }
-                exchange.upstream = None;
-                let next = if is_reusable { self.keep(key) } else { self.forget(key) };
+                exchange.leave_connection();
+                let upstream = exchange.upstream();
+                self.give_back(key, exchange_key, health::Outcome::Success);
+                let next = if is_reusable { self.keep(key) } else { self.abort_connection(key) };
                 // Last, since the next request in the queue can use this connection.
-                self.release(exchange_key, health::Outcome::Success);
+                self.serve_queue(upstream);
                 next
             }
             Outcome::Undecided { status, is_sent } => {
-                exchange.place.is_failure = self.service.upstreams
-                    [exchange.place.forwarding.upstream]
-                    .options
-                    .is_failure(status);
+                let options = &self.service.upstreams[exchange.upstream()].options;
+                exchange.note_failure(options.is_failure(status));
                 self.decide_status(key, exchange_key, is_sent)
             }
             Outcome::Failed(fault) => {
                 self.fail_exchange(key, fault);
-                self.forget(key)
+                self.abort_connection(key)
             }
         }
-    }
-
-    /// A connection becomes idle.
-    pub(super) fn keep(&mut self, key: Key) -> Next {
-        let Some(connection) = self.upstreams.get(key) else { return Next::Close };
-        let (upstream, endpoint) = (connection.pool, Arc::clone(&connection.endpoint));
-        let servers = &mut self.servers[upstream];
-        if !servers.has(&endpoint) || self.is_retired {
-            return self.forget(key);
-        }
-        connection.is_busy = false;
-        let kept_ns = connection.kept_ns;
-        servers.pool.add(key, &endpoint, self.now_ns);
-        let idle_ns = self.service.upstreams[upstream].options.idle_ns;
-        let until_ns = self.now_ns + kept_ns.map_or(idle_ns, |ns| ns.min(idle_ns));
-        self.upstreams.enter(key, State::Idle, until_ns);
-        self.trim(upstream, &endpoint);
-        Next::Receive
-    }
-
-    /// A connection is of no use when its output is sent.
-    fn end(&mut self, key: Key) -> Next {
-        self.end_busy(key);
-        let until_ns = self.now_ns + self.service.timeouts.read_ns;
-        self.upstreams.enter(key, State::Ending, until_ns);
-        Next::Close
-    }
-
-    /// A connection is of no use any more. An idle one was ended by its server.
-    pub(super) fn forget(&mut self, key: Key) -> Next {
-        self.end_busy(key);
-        if let Some(upstream) = self.upstreams.get(key)
-            && upstream.state() == State::Idle
-        {
-            let pool = &mut self.servers[upstream.pool].pool;
-            pool.remove_closed(key, &upstream.endpoint, self.now_ns);
-        }
-        self.upstreams.enter_closing(key);
-        // What was not sent is of no use any more.
-        Next::Abort
     }
 
     /// A connection has failed while it was being opened.
@@ -329,18 +275,18 @@ impl GatewayHandler {
         let is_shortage =
             is_resource_exhausted(error) || error.kind() == io::ErrorKind::AddrNotAvailable;
         let Some(upstream) = self.upstreams.get(key) else { return };
-        let State::Connecting(exchange) = upstream.state() else { return };
-        upstream.id = None;
-        let again_ns = self.now_ns + QUEUE_RETRY_NS;
-        if is_queue_full && again_ns < upstream.open_until_ns {
+        let Phase::Connecting(exchange) = upstream.phase() else { return };
+        let (again_ns, open_until_ns) = (self.now_ns + QUEUE_RETRY_NS, upstream.open_until_ns());
+        self.upstreams.set_id(key, None);
+        if is_queue_full && again_ns < open_until_ns {
             if self.leave_full_queue(key) {
                 return self.close(key);
             }
-            return self.upstreams.enter(key, State::Reopening(exchange), again_ns);
+            return self.upstreams.enter(key, Phase::Reopening(exchange), again_ns, self.now_ns);
         }
-        if is_shortage && let Some(oldest) = self.take_oldest() {
+        if is_shortage && let Some(oldest) = self.upstreams.oldest_idle() {
             self.close(oldest);
-            return self.upstreams.enter(key, State::Reopening(exchange), again_ns);
+            return self.upstreams.enter(key, Phase::Reopening(exchange), again_ns, self.now_ns);
         }
         let fault = match error.kind() {
             io::ErrorKind::WouldBlock => Fault::QueueFull,
@@ -349,7 +295,6 @@ impl GatewayHandler {
             _ => Fault::Refused,
         };
         self.fail_exchange(key, fault);
-        self.end_busy(key);
-        self.upstreams.remove(key);
+        self.upstreams.remove(key, self.now_ns);
     }
 }

@@ -10,12 +10,9 @@ use super::GatewayHandler;
 use super::bodies::HeadEdit;
 use crate::client::Client;
 use crate::config::Forwarding;
-use crate::exchange::{Ending, Exchange, PartHead};
-use crate::gather::{
-    self, GatherRoute, Gathering, PartRequest, PartState, PassedFields, error_of, part_request,
-};
-use crate::place::Place;
-use crate::policy::fan_out::{Effect, Form, PartError};
+use crate::exchange::Exchange;
+use crate::gather::{self, GatherRoute, Gathering, PartRequest, PassedFields, part_request};
+use crate::policy::fan_out::{Form, PartError};
 use crate::policy::health::Outcome;
 use crate::policy::routes::Captures;
 use crate::slab::Key;
@@ -35,24 +32,24 @@ impl GatewayHandler {
         self.check_memory()?;
         let accept = request.fields().find(|(name, _)| name.eq_ignore_ascii_case(b"accept"));
         let accepted = accept.and_then(|(_, value)| Form::accepted(value));
-        let form = accepted.unwrap_or(route.plan.form);
-        let names = route.plan.fields.as_deref();
+        let form = accepted.unwrap_or(route.plan().form);
+        let names = route.plan().fields.as_deref();
         let has_accept = accepted.is_none_or(|form| form == Form::Json);
         let passed = PassedFields { names, has_accept };
         let (path, _) = request.path_and_query();
-        let mut parts = Vec::with_capacity(route.forwardings.len());
-        for (part, forwarding) in route.plan.parts.iter().zip(&route.forwardings) {
+        let mut parts = Vec::new();
+        for (part, forwarding) in route.parts() {
             let target = part.template.target(path, captures);
             let head = target.and_then(|target| part_request(request, &target, passed));
             let head = head.ok_or_else(|| refusal(400, "", "Bad Request\n"))?;
             let exchange = self
                 .part_exchange(client, *forwarding, &head, request.origin)
                 .map_err(cannot_be_forwarded)?;
-            parts.push(PartState::Waiting(Box::new(exchange)));
+            parts.push(exchange);
         }
         let is_chunked = request.head.version == Version::Http11;
         let begun = (self.now_ns, self.lost_gatherings.clone());
-        Ok(Gathering::new((client.id, is_chunked, form), route, parts, begun))
+        Ok(Gathering::new((client.id(), is_chunked, form), route, parts, begun))
     }
 
     /// The response if the bodies that this worker holds are as large as they may be.
@@ -72,15 +69,16 @@ impl GatewayHandler {
         origin: Option<&Origin<'_>>,
     ) -> Result<Exchange, ForwardError> {
         let upstream = &self.service.upstreams[forwarding.upstream];
-        let address = origin.map_or(client.peer, |origin| origin.client);
+        let address = origin.map_or(client.peer(), |origin| origin.client);
         let (hash, protocol) =
             (upstream.options.hash_of((head, bytes), address), upstream.options.protocol);
-        let mut exchange = Exchange::new(client.id, head, (Place::new(forwarding, hash), protocol));
-        exchange.part = Some(Box::new(PartHead::default()));
+        let mut exchange = Exchange::new(client.id(), head, (forwarding, protocol, hash), false);
+        exchange.become_part();
         let Forwarding { upstream, deadline_field, .. } = forwarding;
         let edit = HeadEdit { upstream, collected_size: None, passes: None, deadline_field };
-        self.write_head(client, (head, bytes, origin), edit, &mut exchange.request)?;
-        exchange.head_size = exchange.request.len();
+        let mut output = Vec::new();
+        let offer = self.write_head(client, (head, bytes, origin), edit, &mut output)?;
+        exchange.set_head(output, offer);
         Ok(exchange)
     }
 
@@ -95,60 +93,41 @@ impl GatewayHandler {
         if gathering.is_behind(response) {
             return Progress::Sent;
         }
-        let held = gathering.collection.held();
-        for part in 0..gathering.parts.len() {
-            if let PartState::Running(key) = gathering.parts[part] {
-                let key = self.settle(key);
-                gathering.parts[part] = PartState::Running(key);
-                let room = self.gather.room(held);
-                self.collect(gathering, (part, key, room), response);
-            }
+        let held = gathering.held();
+        let running: Vec<_> = gathering.running().collect();
+        for (part, key) in running {
+            let key = self.settle(key);
+            gathering.set_running(part, key);
+            let room = self.gather.room(held);
+            self.collect(gathering, (part, key, room), response);
         }
-        let route = Arc::clone(&gathering.route);
-        if let Some(late) = gathering.collection.close_if_due(&route.plan, self.now_ns) {
-            for part in late {
-                self.log_part(gathering, part, response.log_record());
-                self.cancel(gathering, part);
-            }
-            gathering.is_closed = true;
+        for part in gathering.close_if_due(self.now_ns) {
+            self.log_part(gathering, part, response.log_record());
+            self.end_part(gathering, part);
         }
         self.begin_parts(gathering);
-        if !gathering.is_closed {
-            self.gather.watch(gathering);
-        }
+        self.gather.watch(gathering);
         let progress = gather::answer::write(gathering, response);
-        self.gather.change(held, gathering.collection.held());
+        self.gather.change(held, gathering.held());
         progress
     }
 
     /// Sends the requests of all parts that the plan allows to start now.
     pub(super) fn begin_parts(&mut self, gathering: &mut Gathering) {
-        let route = Arc::clone(&gathering.route);
-        while let Some(part) = gathering.collection.begin_next(&route.plan) {
-            self.ask(gathering, part);
+        while let Some((part, exchange)) = gathering.begin_next() {
+            let key = self.exchanges.insert(exchange);
+            gathering.set_running(part, key);
+            self.assign(key, true);
         }
     }
 
     /// The client of a gathering has its response, or is gone.
     pub(crate) fn end_gathering(&mut self, gathering: &mut Gathering) {
-        if std::mem::replace(&mut gathering.is_ended, true) {
-            return;
-        }
-        for part in 0..gathering.parts.len() {
-            self.cancel(gathering, part);
-        }
-        self.gather.end(gathering.client, gathering.collection.held());
-    }
-
-    fn ask(&mut self, gathering: &mut Gathering, part: usize) {
-        let state = std::mem::replace(&mut gathering.parts[part], PartState::Ended);
-        if let PartState::Waiting(mut exchange) = state {
-            exchange.place.whole_until_ns = gathering.deadline_ns();
-            let key = self.exchanges.insert(*exchange);
-            gathering.parts[part] = PartState::Running(key);
-            self.assign(key, true);
-        } else {
-            gathering.parts[part] = state;
+        if let Some(running) = gathering.end() {
+            for key in running {
+                self.end_part_exchange(gathering, key);
+            }
+            self.gather.end(gathering.client(), gathering.held());
         }
     }
 
@@ -159,63 +138,37 @@ impl GatewayHandler {
         (part, key, room): (usize, Key, usize),
         response: &mut Response<'_>,
     ) {
-        let (now_ns, plan) = (self.now_ns, &gathering.route.plan);
         let Some(exchange) = self.exchanges.get(key) else { return };
-        let collection = &mut gathering.collection;
-        if let Some(fields) = exchange.part.as_mut().and_then(|head| head.fields.take()) {
-            collection.on_head(part, exchange.output.status, fields);
-        }
         let was_held = exchange.is_held();
-        let mut effect = Effect::Continues;
-        if !exchange.output.bytes.is_empty() {
-            effect = if collection.held() + exchange.output.bytes.len() > room {
-                collection.on_failure(part, PartError::Shortage, now_ns)
-            } else {
-                collection.on_body(plan, part, &exchange.output.bytes, now_ns)
-            };
-            exchange.output.bytes.clear();
-        }
-        let upstream = exchange.upstream;
-        let ended = match exchange.ending {
-            None => effect,
-            Some(Ending::Complete) => collection.on_end(part, now_ns),
-            Some(Ending::Truncated) => {
-                collection.on_failure(part, PartError::ResponseIncomplete, now_ns)
-            }
-            Some(Ending::Failed(_, error)) => collection.on_failure(part, error_of(error), now_ns),
-        };
-        if ended != Effect::Continues {
+        if gathering.collect(part, exchange, room, self.now_ns) {
             self.log_part(gathering, part, response.log_record());
-            self.cancel(gathering, part);
+            self.end_part(gathering, part);
         } else if was_held {
-            let upstream = upstream.and_then(|key| self.upstreams.get(key));
-            self.ready.extend(upstream.and_then(|upstream| upstream.id));
+            self.resume_upstream(key);
         }
     }
 
-    /// The exchange of a part ends. If it is without a response at the deadline, that is a failure of
+    /// Ends a part. Its connection is closed, unless its response is complete.
+    fn end_part(&mut self, gathering: &mut Gathering, part: usize) {
+        if let Some(key) = gathering.end_part(part) {
+            self.end_part_exchange(gathering, key);
+        }
+    }
+
+    /// Ends the exchange of a part. If it is without a response at the deadline, that is a failure of
     /// its server, which hangs, unless it was asked so late that others had most of the time.
-    fn end_part(&mut self, gathering: &Gathering, key: Key) {
+    fn end_part_exchange(&mut self, gathering: &Gathering, key: Key) {
         let is_over = self.now_ns >= gathering.deadline_ns();
         let awaited = self.exchanges.get_ref(key).filter(|it| is_over && it.is_awaited());
-        if let Some(Place { phases, forwarding, .. }) = awaited.map(|exchange| &exchange.place)
-            && self.now_ns.saturating_sub(phases.connecting_ns)
-                >= gathering.route.plan.deadline_ns / 2
+        if let Some(exchange) = awaited
+            && gathering.had_most_of_the_time(exchange.latency_ns(self.now_ns))
+            && let Some(connection) = exchange.connection()
         {
             let late = PartError::ResponseTimeout.name();
-            self.service.upstreams[forwarding.upstream].count_failure(late);
-            self.release(key, Outcome::Failure);
+            self.service.upstreams[exchange.upstream()].count_failure(late);
+            self.give_back(connection, key, Outcome::Failure);
         }
         self.end_exchange(key);
-    }
-
-    /// Ends the exchange of a part. Its connection is closed, unless its
-    /// response is complete.
-    fn cancel(&mut self, gathering: &mut Gathering, part: usize) {
-        if let PartState::Running(key) = gathering.parts[part] {
-            self.end_part(gathering, key);
-        }
-        gathering.parts[part] = PartState::Ended;
     }
 }
 

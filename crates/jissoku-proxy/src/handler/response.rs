@@ -1,100 +1,60 @@
 //! Responses to clients.
 
-use jissoku_http::forward::ClientFraming;
-use jissoku_http::response::ConnectionHeader;
+use jissoku_http::date;
 use jissoku_server::{Progress, Response};
 
 use super::GatewayHandler;
-use crate::config::Gateway;
-use crate::diagnostics::{self, Diagnostics};
-use crate::exchange::{Ending, Exchange};
+use crate::diagnostics::write_error;
 use crate::slab::Key;
-use crate::transfer::append_from;
+use crate::transfer::{ResponseSink, append_from};
 
 impl GatewayHandler {
     /// Writes what there is of a response.
-    pub(super) fn write(&mut self, key: Key, response: &mut Response<'_>) -> Progress {
+    pub(super) fn write(&mut self, key: Key, sink: &mut impl ResponseSink) -> Progress {
         let Some(exchange) = self.exchanges.get(key) else {
-            response.close_after();
+            sink.close_after();
             return Progress::Complete;
         };
-        if let Some(Ending::Failed(status, error)) = exchange.ending {
-            if !exchange.is_received() {
-                response.close_after();
-            }
-            let fields = if exchange.place.is_diagnosed {
-                diagnostics(&self.service, exchange, Some(error), self.now_ns)
-            } else {
-                String::new()
-            };
-            diagnostics::write_error(status, &fields, response);
-            return Progress::Complete;
+        let was_held = exchange.is_held();
+        let next_hop = self.service.upstreams[exchange.upstream()].label();
+        let progress = exchange.respond(next_hop, self.now_ns, sink);
+        if was_held && !exchange.is_over() {
+            self.resume_upstream(key);
         }
-        // The client is still sending what the server does not want.
-        let is_cut_off = exchange.upload.as_ref().is_some_and(|upload| upload.is_cut_off());
-        let is_finishing = exchange.upstream.is_some() && exchange.ending == Some(Ending::Complete);
-        let (version, output) = (exchange.version(), &mut exchange.output);
-        let is_truncated = exchange.ending == Some(Ending::Truncated);
-        if output.framing == Some(ClientFraming::UntilClose) || is_truncated || is_cut_off {
-            response.close_after();
-        }
-        let (has_output, was_held) = (!output.bytes.is_empty(), output.is_high());
-        match output.fields_at.take() {
-            Some(at) => {
-                response.append(&output.bytes[..at]);
-                if !output.has_date {
-                    let date = *response.date();
-                    response.append(b"Date: ");
-                    response.append(&date);
-                    response.append(b"\r\n");
-                }
-                response.append(ConnectionHeader::new(version, response.keeps_alive()).field());
-                append_from(at, &mut output.bytes, response.output());
-            }
-            None => append_from(0, &mut output.bytes, response.output()),
-        }
-        if has_output {
-            exchange.sent_ns = self.now_ns;
-        }
-        response.set_sent(output.status, output.body_size);
-        let framing = output.framing;
-        let has_no_visible_end =
-            matches!(framing, Some(ClientFraming::UntilClose | ClientFraming::Upgraded));
-        if framing == Some(ClientFraming::Upgraded) {
-            response.upgrade();
-        }
-        if exchange.is_without_reader(self.now_ns) {
-            exchange.ending = Some(Ending::Truncated);
-            response.close_after();
-        }
-        match exchange.ending {
-            Some(Ending::Truncated) if has_no_visible_end => Progress::Reset,
-            Some(_) if is_finishing => Progress::Pending,
-            Some(_) => Progress::Complete,
-            None if was_held => {
-                self.resume_upstream(key);
-                Progress::Sent
-            }
-            None if exchange.server_has_ended => Progress::ShutdownWrite,
-            None if has_output => Progress::Sent,
-            None => Progress::Pending,
-        }
+        progress
     }
 }
 
-/// Header lines about how a request was forwarded; `error` is the type of its failure.
-pub(super) fn diagnostics(
-    service: &Gateway,
-    exchange: &Exchange,
-    error: Option<&str>,
-    now_ns: u64,
-) -> String {
-    let Exchange { place, output, .. } = exchange;
-    let diagnostics = Diagnostics {
-        next_hop: service.upstreams[place.forwarding.upstream].label(),
-        received_status: (output.status != 0).then_some(output.status),
-        error,
-        phases: Some((&place.phases, now_ns)),
-    };
-    diagnostics.lines()
+impl ResponseSink for Response<'_> {
+    fn append(&mut self, bytes: &[u8]) {
+        Response::append(self, bytes);
+    }
+
+    fn append_from(&mut self, start: usize, bytes: &mut Vec<u8>) {
+        append_from(start, bytes, self.output());
+    }
+
+    fn date(&self) -> [u8; date::SIZE] {
+        *Response::date(self)
+    }
+
+    fn keeps_alive(&self) -> bool {
+        Response::keeps_alive(self)
+    }
+
+    fn close_after(&mut self) {
+        Response::close_after(self);
+    }
+
+    fn upgrade(&mut self) {
+        Response::upgrade(self);
+    }
+
+    fn set_sent(&mut self, status: u16, body_size: u64) {
+        Response::set_sent(self, status, body_size);
+    }
+
+    fn write_error(&mut self, status: u16, fields: &str) {
+        write_error(status, fields, self);
+    }
 }

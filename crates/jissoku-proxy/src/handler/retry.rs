@@ -3,14 +3,13 @@
 use jissoku_server::UpstreamCounter;
 
 use super::GatewayHandler;
-use crate::exchange::{Ending, Exchange};
+use crate::exchange::Exchange;
 use crate::failure::{Fault, Verdict, decide};
-use crate::place::Wait;
 use crate::policy::balance::NoServer;
 use crate::policy::health::Outcome;
 use crate::policy::retry::{Cause, Retry};
 use crate::slab::Key;
-use crate::upstream::Upstream;
+use crate::upstream_connection::UpstreamConnection;
 
 /// How often queues are looked at, since places become free at other workers, too.
 const QUEUE_INTERVAL_NS: u64 = 5_000_000;
@@ -28,44 +27,38 @@ impl GatewayHandler {
     /// Gives an exchange a server, or a place in the queue. An unused connection is taken only if
     /// `may_reuse`.
     pub(super) fn assign(&mut self, key: Key, may_reuse: bool) {
+        let Some(upstream) = self.exchanges.get_ref(key).map(Exchange::upstream) else { return };
+        self.renew(upstream);
         let Some(exchange) = self.exchanges.get(key) else { return };
-        let upstream = exchange.place.forwarding.upstream;
         let shared = &self.service.upstreams[upstream];
-        let servers = &mut self.servers[upstream];
-        let place = &mut exchange.place;
-        let is_first = place.until_ns == 0;
+        let is_first = exchange.begin(self.now_ns);
         if is_first {
-            place.until_ns = self.now_ns + place.forwarding.head_ns;
-            place.phases.begun_ns = self.now_ns;
             shared.budget.count_request(self.now_ns);
             shared.count(UpstreamCounter::Requests);
-            if let Some(hedge) = place.forwarding.hedge {
+            if let Some(hedge) = exchange.forwarding().hedge {
                 self.service.hedges[hedge].budget.count_request(self.now_ns);
             }
         }
-        let gone = servers.renew(shared);
+        let servers = &mut self.servers[upstream];
         // Who comes first is served first, unless it waits for another server.
         let chosen = if is_first && !servers.queue.is_empty() {
             Err(NoServer::Full)
         } else {
-            servers.choose(place, self.now_ns)
+            servers.choose(exchange, self.now_ns)
         };
         let outcome = match chosen {
-            Ok(()) => Ok(true),
+            Ok(lease) => Ok(Some(lease)),
             Err(NoServer::Full) if servers.queue.push(key, self.now_ns).is_ok() => {
-                place.wait = Wait::Queue;
+                exchange.queue();
                 self.queues_due_ns.get_or_insert(self.now_ns + QUEUE_INTERVAL_NS);
-                Ok(false)
+                Ok(None)
             }
             Err(NoServer::Full) => Err(FULL),
             Err(NoServer::Unavailable) => Err(UNAVAILABLE),
         };
-        for idle in gone {
-            self.close(idle);
-        }
         match outcome {
-            Ok(true) => self.connect(key, may_reuse),
-            Ok(false) => {}
+            Ok(Some(lease)) => self.connect(key, lease, may_reuse),
+            Ok(None) => {}
             Err(failure) => self.refuse(key, failure),
         }
     }
@@ -73,43 +66,38 @@ impl GatewayHandler {
     /// No server takes an exchange; if one has failed before, that is the reason.
     fn refuse(&mut self, key: Key, failure: (u16, &'static str)) {
         let Some(exchange) = self.exchanges.get(key) else { return };
-        if exchange.place.failure.is_none() {
-            self.service.upstreams[exchange.place.forwarding.upstream].count_failure(failure.1);
+        if !exchange.refuse(failure) {
+            self.service.upstreams[exchange.upstream()].count_failure(failure.1);
         }
-        let (status, error_type) = exchange.place.failure.unwrap_or(failure);
-        exchange.place.wait = Wait::No;
-        exchange.ending = Some(Ending::Failed(status, error_type));
         self.ready.wake(key, exchange);
     }
 
-    /// The exchange of a connection has failed.
+    /// The exchange of a connection has failed; the connection is to be closed.
     pub(super) fn fail_exchange(&mut self, connection: Key, fault: Fault) {
         let upstream = self.upstreams.get_ref(connection);
-        let Some(key) = upstream.and_then(Upstream::exchange) else { return };
+        let Some(key) = upstream.and_then(UpstreamConnection::exchange) else { return };
         if matches!(fault, Fault::ConnectTimeout | Fault::HeadTimeout) {
             // It took this long at least.
             self.note_latency(key);
         }
-        let Some(upstream) = self.upstreams.get(connection) else { return };
         let Some(exchange) = self.exchanges.get(key) else { return };
-        if exchange.ending.is_some() {
+        if exchange.is_over() {
             return self.ready.wake(key, exchange);
         }
-        exchange.upstream = None;
+        exchange.leave_connection();
         let now_ns = self.now_ns;
         let attempt = exchange.attempt(now_ns);
         if attempt.is_closing_race(fault) {
-            let pool = &mut self.servers[upstream.pool].pool;
-            pool.record_closing(&upstream.endpoint, upstream.idle_age_ns, now_ns);
+            self.upstreams.record_closing(connection, now_ns);
         }
-        if exchange.unused_until_ns.is_some() {
-            self.release(key, attempt.outcome(fault));
+        if exchange.is_unused() {
+            self.give_back(connection, key, attempt.outcome(fault));
             return self.end_exchange(key);
         }
-        let Exchange { place, .. } = exchange;
-        let shared = &self.service.upstreams[place.forwarding.upstream];
+        let (upstream, retry) = (exchange.upstream(), exchange.forwarding().retry);
+        let shared = &self.service.upstreams[upstream];
         let verdict = decide(fault, attempt, |tried| {
-            place.forwarding.retry.decide(tried, &shared.budget, now_ns, &mut self.random)
+            retry.decide(tried, &shared.budget, now_ns, &mut self.random)
         });
         if verdict != Verdict::Fresh {
             shared.count_failure(fault.error_type());
@@ -117,47 +105,45 @@ impl GatewayHandler {
         match verdict {
             Verdict::Fresh => {
                 shared.count(UpstreamCounter::FreshRetries);
-                place.was_replaced = true;
-                return self.connect(key, false);
+                exchange.note_replacement();
+                return self.move_to_new(connection, key);
             }
             Verdict::Other { after_ns } => {
-                place.tries += u32::from(attempt.counts(fault));
-                place.failure = Some((fault.status(), fault.error_type()));
-                place.retry_at(now_ns + after_ns);
+                let failure = (fault.status(), fault.error_type());
+                exchange.wait_for_other(Some(failure), attempt.counts(fault));
                 shared.count(UpstreamCounter::OtherRetries);
                 self.retries.set(now_ns + after_ns, key);
             }
             Verdict::Respond(status) => {
-                exchange.ending = Some(Ending::Failed(status, fault.error_type()));
+                exchange.fail(status, fault.error_type());
                 self.ready.wake(key, exchange);
             }
             Verdict::Truncate => {
-                place.error = Some(fault.error_type());
-                exchange.ending = Some(Ending::Truncated);
+                exchange.truncate(fault.error_type());
                 self.ready.wake(key, exchange);
             }
         }
-        self.release(key, attempt.outcome(fault));
+        self.give_back(connection, key, attempt.outcome(fault));
+        self.serve_queue(upstream);
     }
 
     /// The queue of a server's Unix socket is full: has the exchange of a connection sent to another
     /// server, if one serves. Returns whether it is.
     pub(super) fn leave_full_queue(&mut self, connection: Key) -> bool {
         let upstream = self.upstreams.get_ref(connection);
-        let Some(key) = upstream.and_then(Upstream::exchange) else { return false };
+        let Some(key) = upstream.and_then(UpstreamConnection::exchange) else { return false };
         let Some(retry_ns) = self.permit_other(key, Cause::Connect) else { return false };
         let Some(exchange) = self.exchanges.get(key) else { return false };
         let attempt = exchange.attempt(self.now_ns);
-        let place = &mut exchange.place;
-        let shared = &self.service.upstreams[place.forwarding.upstream];
+        let upstream = exchange.upstream();
+        let shared = &self.service.upstreams[upstream];
         let fault = Fault::QueueFull;
         shared.count_failure(fault.error_type());
         shared.count(UpstreamCounter::OtherRetries);
-        place.failure = Some((fault.status(), fault.error_type()));
-        place.retry_at(retry_ns);
-        exchange.upstream = None;
+        exchange.wait_for_other(Some((fault.status(), fault.error_type())), false);
         self.retries.set(retry_ns, key);
-        self.release(key, attempt.outcome(fault));
+        self.give_back(connection, key, attempt.outcome(fault));
+        self.serve_queue(upstream);
         true
     }
 
@@ -166,14 +152,13 @@ impl GatewayHandler {
     pub(super) fn permit_other(&mut self, key: Key, cause: Cause) -> Option<u64> {
         let exchange = self.exchanges.get(key)?;
         let (now_ns, attempt) = (self.now_ns, exchange.attempt(self.now_ns));
-        let place = &mut exchange.place;
-        let upstream = place.forwarding.upstream;
-        if !self.servers[upstream].has_other(place, now_ns) {
+        let (upstream, retry) = (exchange.upstream(), exchange.forwarding().retry);
+        if !self.servers[upstream].has_other(exchange, now_ns) {
             return None;
         }
         let budget = &self.service.upstreams[upstream].budget;
         let ended = attempt.ended(cause);
-        match place.forwarding.retry.decide(&ended, budget, now_ns, &mut self.random) {
+        match retry.decide(&ended, budget, now_ns, &mut self.random) {
             Retry::Other { after_ns } => Some(now_ns + after_ns),
             _ => None,
         }
@@ -182,40 +167,38 @@ impl GatewayHandler {
     /// A kept connection has ended before the request of an exchange was sent on it, which gets a new
     /// one: that does no harm, whatever the method.
     pub(super) fn replace(&mut self, connection: Key, key: Key) {
-        let Some(upstream) = self.upstreams.get(connection) else { return };
         let Some(exchange) = self.exchanges.get(key) else { return };
-        let pool = &mut self.servers[upstream.pool].pool;
-        pool.record_closing(&upstream.endpoint, upstream.idle_age_ns, self.now_ns);
-        exchange.upstream = None;
-        let shared = &self.service.upstreams[exchange.place.forwarding.upstream];
+        let shared = &self.service.upstreams[exchange.upstream()];
         shared.count(UpstreamCounter::FreshRetries);
-        self.connect(key, false);
+        self.upstreams.record_closing(connection, self.now_ns);
+        self.move_to_new(connection, key);
+    }
+
+    /// Gives an exchange a new connection to the server that it is at, instead of one that has ended.
+    fn move_to_new(&mut self, connection: Key, key: Key) {
+        let lease = self.upstreams.take_lease(connection);
+        self.upstreams.enter_closing(connection, self.now_ns);
+        if let Some(lease) = lease {
+            self.connect(key, lease, false);
+        }
     }
 
     /// Sends exchanges again whose time has come.
     pub(super) fn retry_due(&mut self) {
         while let Some(key) = self.retries.take_due(self.now_ns) {
-            let Some(exchange) = self.exchanges.get(key) else { continue };
-            if matches!(exchange.place.wait, Wait::Retry(_)) {
-                exchange.place.wait = Wait::No;
+            if self.exchanges.get(key).is_some_and(Exchange::end_waiting) {
                 self.assign(key, true);
             }
         }
     }
 
-    /// The server of an exchange has ended with it; the next request in the queue gets the place.
-    pub(super) fn release(&mut self, key: Key, outcome: Outcome) {
+    /// The server of an exchange has ended with it, and has room for the next request in the queue.
+    pub(super) fn give_back(&mut self, connection: Key, key: Key, outcome: Outcome) {
         let Some(exchange) = self.exchanges.get(key) else { return };
-        let upstream = exchange.place.forwarding.upstream;
-        let is_failure = std::mem::take(&mut exchange.place.is_failure);
-        let outcome = match outcome {
-            Outcome::Success if is_failure => Outcome::Failure,
-            other => other,
-        };
-        if let Some(lease) = exchange.place.lease.take() {
+        let (upstream, outcome) = (exchange.upstream(), exchange.server_outcome(outcome));
+        if let Some(lease) = self.upstreams.take_lease(connection) {
             self.servers[upstream].release(lease, outcome, self.now_ns);
         }
-        self.serve_queue(upstream);
     }
 
     /// The client of an exchange has its response, or is gone.
@@ -224,14 +207,14 @@ impl GatewayHandler {
         self.retries.cancel(key);
         self.hedges.cancel(key);
         self.orphans -= usize::from(exchange.is_orphan());
-        if let Some(upstream) = exchange.upstream {
-            self.close(upstream);
+        if let Some(connection) = exchange.connection() {
+            self.close(connection);
         }
-        if let Some(copy) = exchange.copy {
+        if let Some(copy) = exchange.copy() {
             self.end_exchange(copy);
         }
-        let upstream = exchange.place.forwarding.upstream;
-        if exchange.place.wait == Wait::Queue {
+        let upstream = exchange.upstream();
+        if exchange.is_queued() {
             self.servers[upstream].queue.remove(&key);
         }
         drop(exchange);
@@ -251,7 +234,7 @@ impl GatewayHandler {
     }
 
     /// Gives requests in a queue the places that are free, and gives up those that waited too long.
-    fn serve_queue(&mut self, upstream: usize) {
+    pub(super) fn serve_queue(&mut self, upstream: usize) {
         loop {
             let servers = &mut self.servers[upstream];
             if let Some(late) = servers.queue.expired(self.now_ns) {
@@ -260,21 +243,19 @@ impl GatewayHandler {
             }
             let Some(&key) = servers.queue.first() else { return };
             let exchange = self.exchanges.get(key);
-            if exchange.as_ref().is_some_and(|exchange| exchange.place.until_ns <= self.now_ns) {
+            if exchange.as_ref().is_some_and(|exchange| exchange.is_late(self.now_ns)) {
                 servers.queue.remove(&key);
                 self.refuse(key, LATE);
                 continue;
             }
-            let chosen = exchange
-                .map(|exchange| (servers.choose(&mut exchange.place, self.now_ns), exchange));
+            let chosen = exchange.map(|exchange| servers.choose(exchange, self.now_ns));
             match chosen {
-                Some((Err(NoServer::Full), _)) => return,
-                Some((Ok(()), exchange)) => {
-                    exchange.place.wait = Wait::No;
+                Some(Err(NoServer::Full)) => return,
+                Some(Ok(lease)) => {
                     servers.queue.remove(&key);
-                    self.connect(key, true);
+                    self.connect(key, lease, true);
                 }
-                Some((Err(NoServer::Unavailable), _)) => {
+                Some(Err(NoServer::Unavailable)) => {
                     servers.queue.remove(&key);
                     self.refuse(key, UNAVAILABLE);
                 }

@@ -11,7 +11,6 @@ use jissoku_os::socket::{self, Endpoint};
 use jissoku_os::{clock, poll};
 
 use super::GatewayHandler;
-use crate::upstream::{State, Upstream};
 
 /// The time between two looks at how many connections are idle. A server that closes each at once, or
 /// refuses them, is not asked more often.
@@ -51,9 +50,7 @@ impl GatewayHandler {
         }
         self.spares_due_ns = Some(self.now_ns + INTERVAL_NS);
         for upstream in 0..self.servers.len() {
-            for idle in self.servers[upstream].renew(&self.service.upstreams[upstream]) {
-                self.close(idle);
-            }
+            self.renew(upstream);
         }
         let until_ns = self.now_ns + self.service.timeouts.connect_ns;
         for place in self.missing_spares() {
@@ -70,21 +67,20 @@ impl GatewayHandler {
                 continue;
             }
             for endpoint in servers.serving(self.now_ns) {
-                let is_opening = |other: &&Upstream| {
-                    other.state() == State::Spare && Arc::ptr_eq(&other.endpoint, endpoint)
-                };
-                let opening = self.upstreams.values().filter(is_opening).count();
-                let count = idle_min.saturating_sub(servers.pool.idle_count(endpoint) + opening);
+                let count = idle_min.saturating_sub(self.upstreams.spare_count(upstream, endpoint));
                 missing.extend(repeat_n((upstream, Arc::clone(endpoint)), count));
             }
         }
         missing
     }
 
-    fn add_spare(&mut self, place: (usize, Arc<Endpoint>), until_ns: u64, socket: Option<OwnedFd>) {
-        self.servers[place.0].pool.begin(&place.1, self.now_ns);
-        let upstream = Upstream::new(State::Spare, place, until_ns);
-        let key = self.upstreams.insert(upstream, until_ns);
+    fn add_spare(
+        &mut self,
+        server: (usize, Arc<Endpoint>),
+        until_ns: u64,
+        socket: Option<OwnedFd>,
+    ) {
+        let key = self.upstreams.open_spare(server, until_ns, self.now_ns);
         self.openings.push_back((key, socket));
     }
 
@@ -92,7 +88,7 @@ impl GatewayHandler {
     pub(super) fn retire(&mut self) {
         self.is_retired = true;
         self.spares_due_ns = None;
-        while let Some(idle) = self.take_oldest() {
+        while let Some(idle) = self.upstreams.oldest_idle() {
             self.close(idle);
         }
     }

@@ -5,11 +5,10 @@ use jissoku_os::driver::Next;
 use jissoku_server::UpstreamCounter;
 
 use super::GatewayHandler;
-use crate::failure::Received;
 use crate::policy::health;
 use crate::policy::retry::Cause;
 use crate::slab::Key;
-use crate::upstream::Outcome;
+use crate::upstream_connection::Outcome;
 
 impl GatewayHandler {
     /// The head of a response has such a status, and nothing of the response was passed on.
@@ -17,23 +16,27 @@ impl GatewayHandler {
     pub(super) fn decide_status(&mut self, key: Key, exchange_key: Key, is_sent: bool) -> Next {
         let is_retried = self.retry_status(exchange_key);
         let Some(upstream) = self.upstreams.get(key) else { return Next::Close };
-        let Some(exchange) = self.exchanges.get(exchange_key) else { return self.forget(key) };
+        let Some(exchange) = self.exchanges.get(exchange_key) else {
+            return self.abort_connection(key);
+        };
         if !is_retried {
             let outcome = upstream.pass_on(is_sent, exchange);
             self.on_response(exchange_key);
             return self.conclude(key, exchange_key, outcome);
         }
         let outcome = upstream.discard(is_sent, exchange);
+        let group = exchange.upstream();
+        self.give_back(key, exchange_key, health::Outcome::Success);
         let next = match outcome {
             Outcome::Complete { is_reusable: true, .. } => self.keep(key),
             Outcome::Complete { has_excess, .. } => {
                 self.count_excess(exchange_key, has_excess);
-                self.forget(key)
+                self.abort_connection(key)
             }
-            _ => self.forget(key),
+            _ => self.abort_connection(key),
         };
         // Last, since the next request in the queue can use this connection.
-        self.release(exchange_key, health::Outcome::Success);
+        self.serve_queue(group);
         next
     }
 
@@ -42,15 +45,9 @@ impl GatewayHandler {
     fn retry_status(&mut self, key: Key) -> bool {
         let Some(retry_ns) = self.permit_other(key, Cause::Status) else { return false };
         let Some(exchange) = self.exchanges.get(key) else { return false };
-        let place = &mut exchange.place;
-        let shared = &self.service.upstreams[place.forwarding.upstream];
-        place.tries += 1;
         // If no server is left after all, that is the reason of the failure.
-        place.failure = None;
-        place.retry_at(retry_ns);
-        exchange.upstream = None;
-        exchange.received = Received::Nothing;
-        shared.count(UpstreamCounter::StatusRetries);
+        exchange.wait_for_other(None, true);
+        self.service.upstreams[exchange.upstream()].count(UpstreamCounter::StatusRetries);
         self.retries.set(retry_ns, key);
         true
     }

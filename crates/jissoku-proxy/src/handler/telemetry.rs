@@ -2,26 +2,22 @@
 
 use jissoku_http::forward::ForwardError;
 use jissoku_os::clock;
-use jissoku_server::{
-    Forwarded, ForwardedNotes, ForwardedOutcome, HedgeResult, LogRecord, UpstreamCounter,
-};
+use jissoku_server::{Forwarded, ForwardedOutcome, LogRecord, UpstreamCounter};
 
 use super::GatewayHandler;
-use crate::client::Request;
-use crate::exchange::Ending;
+use crate::client::ClientSide;
 use crate::failure::CLIENT_GONE;
 use crate::gather::Gathering;
-use crate::policy::fan_out::PartResult;
 use crate::slab::Key;
 
 impl GatewayHandler {
     /// A request is beyond the rate of its route, which is a dry run. Returns whether that will be in
     /// the access log: not if the request is refused.
-    pub(crate) fn note_rate(&mut self, request: &Request) -> bool {
+    pub(crate) fn note_rate(&mut self, request: &ClientSide) -> bool {
         let exchange = request.exchange().and_then(|key| self.exchanges.get(key));
         let is_there = exchange.is_some();
         if let Some(exchange) = exchange {
-            exchange.place.notes.add(ForwardedNotes::OVER_RATE);
+            exchange.note_rate();
         }
         is_there
     }
@@ -29,38 +25,28 @@ impl GatewayHandler {
     /// A connection on which nothing was asked has received bytes.
     pub(super) fn count_unsolicited(&self, connection: Key) {
         if let Some(upstream) = self.upstreams.get_ref(connection) {
-            self.service.upstreams[upstream.pool].count(UpstreamCounter::Unsolicited);
+            self.service.upstreams[upstream.server().0].count(UpstreamCounter::Unsolicited);
         }
     }
 
     /// Bytes have followed the response to an exchange, or not.
     pub(super) fn count_excess(&self, exchange: Key, has_excess: bool) {
         if has_excess && let Some(exchange) = self.exchanges.get_ref(exchange) {
-            let upstream = exchange.place.forwarding.upstream;
-            self.service.upstreams[upstream].count(UpstreamCounter::Excess);
+            self.service.upstreams[exchange.upstream()].count(UpstreamCounter::Excess);
         }
     }
 
     /// Adds an exchange that is over to the access log, if there is one.
     pub(super) fn log_exchange(&self, key: Key, log: &mut LogRecord<'_>) {
         let Some(exchange) = self.exchanges.get_ref(key) else { return };
-        let error = match exchange.ending {
-            Some(Ending::Failed(_, error)) => Some(error),
-            Some(Ending::Truncated) => exchange.place.error,
-            Some(Ending::Complete) | None => None,
-        };
-        self.log(key, ("", error), self.now_ns, log);
+        self.log(key, ("", exchange.error()), self.now_ns, log);
     }
 
     /// Adds a part of a gathered response that is over to the access log, if there is one.
     pub(super) fn log_part(&self, gathering: &Gathering, part: usize, log: &mut LogRecord<'_>) {
-        let Some(exchange) = gathering.exchange(part) else { return };
-        let error = match gathering.collection.result(part) {
-            Some((PartResult::Error(error), _)) => Some(error.name()),
-            _ => None,
-        };
-        let id = &gathering.route.plan.parts[part].id;
-        self.log(exchange, (id, error), self.now_ns, log);
+        if let Some((_, exchange)) = gathering.running().find(|(other, _)| *other == part) {
+            self.log(exchange, gathering.part_outcome(part), self.now_ns, log);
+        }
     }
 
     /// A request for an upstream is not forwarded.
@@ -87,27 +73,15 @@ impl GatewayHandler {
         let Some(exchange) = self.exchanges.get_ref(key).filter(|_| log.is_there()) else {
             return;
         };
-        let place = &exchange.place;
-        let upstream = place.forwarding.upstream;
-        let endpoint = place.endpoint.as_ref();
-        let server = endpoint.map(|endpoint| self.servers[upstream].address(endpoint));
+        let upstream = exchange.upstream();
+        let server = exchange.endpoint().map(|endpoint| self.servers[upstream].address(endpoint));
         // The client has left before a copy had a response.
-        let copy = exchange.copy.and_then(|copy| self.exchanges.get_ref(copy));
-        let outcome = ForwardedOutcome {
-            status: exchange.output.status,
-            tries: place.connections + copy.map_or(0, |copy| copy.place.connections),
-            is_reused: exchange.is_reused,
-            phases_ns: place.phases.durations_ns(end_ns),
-            hedge: exchange.hedge.or_else(|| copy.map(|_| HedgeResult::Lost)),
-            notes: place.notes,
-            error,
-        };
+        let copy = exchange.copy().and_then(|copy| self.exchanges.get_ref(copy));
         log.add_forwarded(&Forwarded {
             part,
             upstream: self.service.upstreams[upstream].label(),
             server: server.as_deref().unwrap_or_default(),
-            response: place.malformed.as_deref().unwrap_or_default(),
-            outcome,
+            ..exchange.logged(copy, error, end_ns)
         });
     }
 
@@ -115,20 +89,19 @@ impl GatewayHandler {
     /// client. An exchange that has ended otherwise before keeps its own error.
     pub(super) fn record_end(
         &self,
-        request: &Request,
+        request: &ClientSide,
         error: &'static str,
         log: &mut LogRecord<'_>,
     ) {
         let Some(key) = request.exchange() else { return };
         let Some(exchange) = self.exchanges.get_ref(key) else { return };
-        if exchange.ending.is_some() {
+        if exchange.is_over() {
             return self.log_exchange(key, log);
         }
-        let place = &exchange.place;
-        let upstream = &self.service.upstreams[place.forwarding.upstream];
+        let upstream = &self.service.upstreams[exchange.upstream()];
         match error {
             // It was still being received.
-            _ if place.phases.begun_ns == 0 => {}
+            _ if !exchange.has_begun() => {}
             CLIENT_GONE => upstream.count(UpstreamCounter::ClientsGone),
             error => upstream.count_failure(error),
         }
@@ -137,10 +110,9 @@ impl GatewayHandler {
 
     /// Adds the parts of a gathered response that run to the access log; its client is gone.
     pub(crate) fn log_gone_parts(&self, gathering: &Gathering, log: &mut LogRecord<'_>) {
-        for (part, plan) in gathering.route.plan.parts.iter().enumerate() {
-            if let Some(exchange) = gathering.exchange(part) {
-                self.log(exchange, (&plan.id, Some(CLIENT_GONE)), clock::monotonic_ns(), log);
-            }
+        for (part, exchange) in gathering.running() {
+            let (id, _) = gathering.part_outcome(part);
+            self.log(exchange, (id, Some(CLIENT_GONE)), clock::monotonic_ns(), log);
         }
     }
 }

@@ -27,7 +27,7 @@ struct World {
     /// Those that are established.
     established: Vec<u64>,
     clients: u64,
-    requests: Vec<Request>,
+    requests: Vec<ClientSide>,
     /// What is wrong, as soon as something is.
     wrong: Option<String>,
 }
@@ -50,12 +50,12 @@ impl World {
     fn request(&mut self) {
         self.clients += 1;
         let id = ConnectionId::from_token(self.clients);
-        let mut client = Client { id, address: None, peer: None };
+        let mut client = Client::local(id);
         let head = head();
         let now_ns = self.now_ns;
         let request = RequestHead { head: &head, bytes: REQUEST, now_ns, origin: None };
         let mut request = self.handler.on_head(&mut client, &request);
-        self.handler.start_if_ready(&client, &mut request);
+        self.handler.step(&client, &mut request);
         self.requests.push(request);
     }
 
@@ -111,19 +111,19 @@ impl World {
     /// What has to hold between two wake-ups.
     fn check(&mut self) {
         let Self { handler, requests, now_ns, .. } = self;
-        let closing = handler.upstreams.values().filter(|it| it.state() == State::Closing).count();
+        let closing = handler.upstreams.values().filter(|it| it.phase() == Phase::Closing).count();
         let all = handler.upstreams.values().count();
         if handler.upstreams.timer_count() != all - closing {
             let count = handler.upstreams.timer_count();
             self.wrong = Some(format!("{count} timers of {all} connections, {closing} closing"));
         }
-        let keys: Vec<Key> = requests.iter().filter_map(Request::exchange).collect();
+        let keys: Vec<Key> = requests.iter().filter_map(ClientSide::exchange).collect();
         if handler.exchanges.values().count() != keys.len() {
             self.wrong = Some("an exchange without a request".to_owned());
         }
         for exchange in keys.into_iter().filter_map(|key| handler.exchanges.get_ref(key)) {
-            let waited_ns = now_ns.saturating_sub(exchange.place.phases.begun_ns);
-            let Some(Ending::Failed(_, error)) = exchange.ending else { continue };
+            let waited_ns = now_ns.saturating_sub(exchange.begun_ns());
+            let Some(Ending::Failed(_, error)) = exchange.ending() else { continue };
             let least_ns = match error {
                 "http_response_timeout" => handler.service.timeouts.head_ns,
                 "connection_timeout" => handler.service.timeouts.connect_ns,
@@ -158,7 +158,7 @@ fn with_idle_connection() -> World {
     world.run();
     world.end(0);
     world.run();
-    assert_eq!(world.handler.servers[0].pool.idle_count(&endpoint(&world)), 1);
+    assert_eq!(world.handler.upstreams.spare_count(0, &endpoint(&world)), 1);
     world
 }
 
@@ -179,13 +179,13 @@ fn a_request_has_its_own_time_on_a_connection_that_was_unused() {
         world.run();
         let key = world.requests[0].exchange().expect("it was not refused");
         let exchange = world.handler.exchanges.get_ref(key).expect("it has not ended");
-        assert_eq!((exchange.ending, &world.wrong), (None, &None), "{pause_ns}");
+        assert_eq!((exchange.ending(), &world.wrong), (None, &None), "{pause_ns}");
         // Its own time is over at last.
         world.now_ns += SECOND_NS;
         world.run();
         let exchange = world.handler.exchanges.get_ref(key).expect("its client is there");
         let late = Some(Ending::Failed(504, "http_response_timeout"));
-        assert_eq!((exchange.ending, world.in_flight()), (late, 0), "{pause_ns}");
+        assert_eq!((exchange.ending(), world.in_flight()), (late, 0), "{pause_ns}");
     }
 }
 
@@ -239,7 +239,7 @@ fn a_gathering_that_is_forgotten_keeps_no_connection_and_no_place() {
     let mut world = World::new(Timeouts::DEFAULT);
     let (head, now_ns) = (head(), world.now_ns);
     let request = RequestHead { head: &head, bytes: REQUEST, now_ns, origin: None };
-    let client = Client { id: ConnectionId::from_token(1), address: None, peer: None };
+    let client = Client::local(ConnectionId::from_token(1));
     let subject = Subject { method: b"GET", host: None, path: b"/" };
     let Decision::Take { captures, .. } = configuration.rules.find(&subject) else {
         panic!("there is a route");

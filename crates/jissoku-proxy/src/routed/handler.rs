@@ -13,7 +13,7 @@ use jissoku_server::{
 
 use super::content::{Content, Found, Refusal, RouteContent};
 use super::limits::Admitted;
-use crate::client::{Client, Request as ForwardedRequest};
+use crate::client::{Client, ClientSide};
 use crate::gather::Gathering;
 use crate::handler::GatewayHandler;
 use crate::policy::rate::Permit;
@@ -83,7 +83,7 @@ enum Work<R> {
     File(usize, FileResponse),
     /// The text of this index.
     Fixed(usize),
-    Forwarded(ForwardedRequest),
+    Forwarded(ClientSide),
     Gathered(Box<Gathering>),
     App(R),
 }

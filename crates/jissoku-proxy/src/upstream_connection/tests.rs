@@ -7,9 +7,11 @@ use jissoku_os::driver::ConnectionId;
 
 use super::*;
 use crate::config::Forwarding;
-use crate::exchange::ClientState;
-use crate::place::Place;
+use crate::exchange::Exchange;
+use crate::failure::Fault;
+use crate::policy::statuses::Statuses;
 use crate::slab::Slab;
+use jissoku_server::ForwardedNotes;
 
 /// What became of a response, whatever its split.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -29,15 +31,26 @@ fn head_of(request: &str) -> Head {
     head.expect("it is in order").expect("it is whole")
 }
 
+fn exchange_of(head: &Head, forwarding: Forwarding) -> Exchange {
+    Exchange::new(ConnectionId::default(), head, (forwarding, Protocol::Http, 0), false)
+}
+
+/// A connection to which a request was sent.
+fn busy(exchange: Key, endpoint: Arc<Endpoint>, is_head: bool) -> UpstreamConnection {
+    let phase = Phase::Busy(exchange, Sending::Done);
+    let mut connection = UpstreamConnection::new(phase, (0, endpoint), 0);
+    connection.reader = ResponseReader::new(is_head);
+    connection
+}
+
 /// Reads `pieces` as the response to `request`, which was sent as a whole or not.
 fn read(request: &str, is_sent: bool, pieces: &[&[u8]]) -> Seen {
     let head = head_of(request);
-    let place = Place::new(Forwarding::new(0, 0), 0);
-    let mut exchange = Exchange::new(ConnectionId::default(), &head, (place, Protocol::Http));
+    let mut exchange = exchange_of(&head, Forwarding::new(0, 0));
     let mut keys = Slab::default();
     let (key, endpoint) = (keys.insert(()), Arc::new(Endpoint::Unix("none".into())));
-    let mut upstream = Upstream::new(State::Connecting(key), (0, endpoint), 0);
-    upstream.begin(key, ResponseReader::new(head.method == jissoku_http::Method::Head));
+    let is_head = head.method == jissoku_http::Method::Head;
+    let mut upstream = busy(key, endpoint, is_head);
     let mut seen = Seen::default();
     let mut is_complete = false;
     for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
@@ -52,7 +65,8 @@ fn read(request: &str, is_sent: bool, pieces: &[&[u8]]) -> Seen {
             Outcome::Complete { is_reusable, has_excess } => {
                 is_complete = true;
                 (seen.is_reusable, seen.has_surplus) = (is_reusable, has_excess);
-                assert_eq!(exchange.place.notes.has(ForwardedNotes::EXCESS), has_excess);
+                let notes = exchange.logged(None, None, 0).outcome.notes;
+                assert_eq!(notes.has(ForwardedNotes::EXCESS), has_excess);
             }
             Outcome::Failed(fault) => {
                 seen.fault = Some(fault);
@@ -61,11 +75,12 @@ fn read(request: &str, is_sent: bool, pieces: &[&[u8]]) -> Seen {
             Outcome::Undecided { .. } => panic!("no status is retried"),
         }
     }
-    let Place { notes, malformed, .. } = exchange.place;
+    let logged = exchange.logged(None, None, 0);
+    let notes = logged.outcome.notes;
     seen.notes =
         if notes.has(ForwardedNotes::EARLY) { ForwardedNotes::EARLY } else { ForwardedNotes::NONE };
-    seen.malformed = malformed.map(Into::into);
-    (seen.status, seen.body_size) = (exchange.output.status, exchange.output.body_size);
+    seen.malformed = Some(logged.response.to_vec()).filter(|start| !start.is_empty());
+    (seen.status, seen.body_size) = (exchange.status(), exchange.body_size());
     seen
 }
 
@@ -168,22 +183,19 @@ fn a_response_without_an_end_needs_a_reader_unless_it_is_finished() {
         (ClientEnd::Finish, endless, false),
         (ClientEnd::Abort, endless, true),
     ] {
-        let place = Place::new(Forwarding { on_client_end, ..Forwarding::new(0, 0) }, 0);
-        let (client, head) = (ConnectionId::default(), head_of(GET));
-        let mut exchange = Exchange::new(client, &head, (place, Protocol::Http));
+        let forwarding = Forwarding { on_client_end, ..Forwarding::new(0, 0) };
+        let mut exchange = exchange_of(&head_of(GET), forwarding);
         let key = Slab::default().insert(());
-        let mut upstream =
-            Upstream::new(State::Connecting(key), (0, Arc::new(Endpoint::Unix("none".into()))), 0);
-        upstream.begin(key, ResponseReader::new(false));
+        let mut upstream = busy(key, Arc::new(Endpoint::Unix("none".into())), false);
         let outcome = upstream.read(response, true, &mut exchange, &Statuses::NONE);
-        assert_eq!((outcome, exchange.is_aborted()), (Outcome::Partial, false));
-        exchange.client_state = ClientState::Ended;
+        assert_eq!((outcome, exchange.abort()), (Outcome::Partial, None));
+        let ends = exchange.note_client_end().is_some();
+        assert_eq!(ends, on_client_end == ClientEnd::Abort);
         assert!(!exchange.is_without_reader(999_999_999));
         assert_eq!(exchange.is_without_reader(1_000_000_000), is_cancelled, "{on_client_end:?}");
-        assert_eq!(exchange.is_aborted(), on_client_end == ClientEnd::Abort);
         // It is finished for a client that is gone only if there is a server.
         assert!(!exchange.is_finishable());
-        exchange.upstream = Some(key);
+        exchange.enter_connection(key, false, 0);
         assert_eq!(exchange.is_finishable(), on_client_end == ClientEnd::Finish);
     }
 }
