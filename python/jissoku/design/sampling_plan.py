@@ -203,7 +203,7 @@ def deciding(plan: SamplingPlan) -> SamplingPlan:
 TUNING_WINDOW_NS = SECOND
 
 # The most seconds of a campaign in quick mode: for itself, and for each of its pairs.
-TUNING_S, TUNING_PAIR_S = 15.0, 15.0
+TUNING_S, TUNING_PAIR_S = 30.0, 15.0
 
 # How long parts of a tuning took on two virtual cores, in seconds: each knob that is counted, the
 # start and the stop beside each window of a pair, and each arm at full load.
