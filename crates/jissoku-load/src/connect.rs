@@ -11,6 +11,7 @@ use jissoku_os::socket;
 use crate::connection::ConnectionState;
 use crate::error::RequestError;
 use crate::options::Reuse;
+use crate::timers::TimerKind;
 use crate::tls::Tls;
 use crate::tls_session::TlsSession;
 use crate::transport::Transport;
@@ -30,6 +31,7 @@ impl<T: Transport> Worker<'_, T> {
             Reuse::Close => target.budget > target.unused_connections,
         };
         if !wanted {
+            self.timers.cancel(connection, index);
             return;
         }
         target.unused_connections += 1;
@@ -50,7 +52,7 @@ impl<T: Transport> Worker<'_, T> {
         match connected {
             Ok(fd) => {
                 connection.socket = Some(fd);
-                self.timers.add_timeout_check(connection, index, connection.since_ns);
+                self.timers.set_timeout(connection, index, connection.since_ns);
             }
             Err(error) => self.fail_to_connect(index, error),
         }
@@ -152,37 +154,36 @@ impl<T: Transport> Worker<'_, T> {
         }
         self.recorder.record_refused(number, gives_up);
         let at_ns = self.clock.now_ns() + RETRY_NS;
-        self.timers.add_retry(index, at_ns);
+        self.timers.set(connection, index, TimerKind::Retry, at_ns);
     }
 
-    /// Retries the failed connections whose delay is over.
-    pub(crate) fn retry(&mut self, now_ns: u64) {
-        while let Some(index) = self.timers.pop_retry(now_ns) {
-            self.connect(index);
+    /// Does what the timers that are due are for.
+    pub(crate) fn run_due_timers(&mut self, now_ns: u64) {
+        while let Some((index, kind)) = self.timers.take_due(now_ns, &mut self.connections) {
+            match kind {
+                TimerKind::Timeout => self.check_timeout(index, now_ns),
+                TimerKind::Retry => self.connect(index),
+                TimerKind::Close => self.replace(index),
+                TimerKind::Delay => self.send_delayed(index),
+            }
         }
     }
 
-    /// Fails connections and requests whose timeout has expired.
-    pub(crate) fn check_timeouts(&mut self, now_ns: u64) {
-        for _ in 0..self.timers.timeout_checks() {
-            let Some(index) = self.timers.pop_timeout_check(now_ns) else { return };
-            let since_ns = self.connections.waiting_since(index);
-            let connection = &mut self.connections[index];
-            connection.has_timeout_check = false;
-            let Some(since_ns) = since_ns else { continue };
-            if since_ns + self.plan.timeout_ns > now_ns {
-                self.timers.add_timeout_check(connection, index, now_ns);
-                continue;
+    /// Fails a connection and its requests if the oldest of them has waited for too long.
+    fn check_timeout(&mut self, index: usize, now_ns: u64) {
+        let Some(since_ns) = self.connections.waiting_since(index) else { return };
+        let connection = &mut self.connections[index];
+        if since_ns.saturating_add(self.plan.timeout_ns) > now_ns {
+            return self.timers.set_timeout(connection, index, since_ns);
+        }
+        match connection.state {
+            ConnectionState::Connecting
+            | ConnectionState::Handshaking
+            | ConnectionState::Upgrading => {
+                self.fail_to_connect(index, io::ErrorKind::TimedOut.into());
             }
-            match connection.state {
-                ConnectionState::Connecting
-                | ConnectionState::Handshaking
-                | ConnectionState::Upgrading => {
-                    self.fail_to_connect(index, io::ErrorKind::TimedOut.into());
-                }
-                ConnectionState::Open
-                | ConnectionState::AwaitingClose
-                | ConnectionState::Closed => self.fail_connection(index, RequestError::Timeout),
+            ConnectionState::Open | ConnectionState::AwaitingClose | ConnectionState::Closed => {
+                self.fail_connection(index, RequestError::Timeout);
             }
         }
     }

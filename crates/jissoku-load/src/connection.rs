@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use crate::response_reader::ResponseReader;
+use crate::timers::TimerKind;
 
 /// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,15 +24,15 @@ pub(crate) enum ConnectionState {
 
 /// A connection between two events.
 #[derive(Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a state of its own")]
 pub(crate) struct Connection {
     pub(crate) socket: Option<OwnedFd>,
     pub(crate) target: u16,
     pub(crate) state: ConnectionState,
-    /// Whether it is in the target's queue of free connections.
+    /// Whether it is in the target's queue of free connections (open loop), or its next request is
+    /// delayed (closed loop).
     pub(crate) is_queued: bool,
-    /// Whether it is in the worker's queue of timeout checks.
-    pub(crate) has_timeout_check: bool,
+    /// What its timer is for, if it has one.
+    pub(crate) timer: Option<TimerKind>,
     /// Whether it waits for writability, since the kernel accepted only a part.
     pub(crate) awaits_writable: bool,
     /// Whether it has sent a request.
@@ -75,7 +76,7 @@ impl Connection {
             target,
             state: ConnectionState::Closed,
             is_queued: false,
-            has_timeout_check: false,
+            timer: None,
             awaits_writable: false,
             has_sent: false,
             outstanding: 0,

@@ -7,6 +7,7 @@ use crate::error::RequestError;
 use crate::options::Idle;
 use crate::pace::OnBusy;
 use crate::progress::{ControlFrame, Progress, ResponseInfo};
+use crate::timers::TimerKind;
 use crate::transport::Transport;
 use crate::worker::Worker;
 
@@ -69,7 +70,7 @@ impl<T: Transport> Worker<'_, T> {
         counters.sent += 1;
         self.dispatcher.targets[number].prepare_requests(1, connection);
         self.dispatcher.add_free(connection, index, times.sent_ns);
-        self.timers.add_timeout_check(connection, index, times.sent_ns);
+        self.timers.watch(connection, index, times.sent_ns);
         self.dispatch(index, ready_ns);
     }
 
@@ -84,29 +85,24 @@ impl<T: Transport> Worker<'_, T> {
         }
         if !self.plan.pace.is_closed() {
             self.dispatcher.add_free(connection, index, now_ns);
-        } else if connection.outstanding == 0 && !connection.is_queued {
+        } else if connection.outstanding == 0 && !self.timers.is_delayed(connection, index, now_ns)
+        {
             match self.dispatcher.think_ns() {
                 None => self.send_batch(index, now_ns),
                 Some(think_ns) => {
-                    self.timers.add_delayed(connection, index, now_ns.saturating_add(think_ns));
+                    self.timers.delay(connection, index, now_ns.saturating_add(think_ns));
                 }
             }
         }
     }
 
-    /// Sends on all connections whose delay is over (closed loop).
-    pub(crate) fn send_delayed(&mut self, now_ns: u64) {
-        while let Some(index) = self.timers.pop_delayed(now_ns) {
-            let connection = &mut self.connections[index];
-            connection.is_queued = false;
-            // A connection that is still being established sends as soon as it is.
-            if connection.state == ConnectionState::Open
-                && connection.outstanding == 0
-                && connection.unsent == 0
-            {
-                let now_ns = self.clock.now_ns();
-                self.send_batch(index, now_ns);
-            }
+    /// Sends on a connection whose delay is over (closed loop).
+    pub(crate) fn send_delayed(&mut self, index: usize) {
+        let connection = &mut self.connections[index];
+        self.timers.end_delay(connection);
+        if connection.outstanding == 0 && connection.unsent == 0 {
+            let now_ns = self.clock.now_ns();
+            self.send_batch(index, now_ns);
         }
     }
 
@@ -122,7 +118,7 @@ impl<T: Transport> Worker<'_, T> {
             return;
         }
         target.prepare_requests(count, connection);
-        self.timers.add_timeout_check(connection, index, now_ns);
+        self.timers.watch(connection, index, now_ns);
         self.recorder.counters[number].sent += u64::from(count);
         self.connections.begin_batch(index, count, now_ns);
         self.dispatch(index, now_ns);
@@ -284,18 +280,7 @@ impl<T: Transport> Worker<'_, T> {
         }
         connection.state = ConnectionState::AwaitingClose;
         connection.since_ns = now_ns;
-        self.timers.add_closing(index, now_ns.saturating_add(CLOSE_NS));
-    }
-
-    /// Closes the connections that servers announced to close, and have not.
-    pub(crate) fn close_announced(&mut self, now_ns: u64) {
-        while let Some(index) = self.timers.pop_closing(now_ns) {
-            let connection = &self.connections[index];
-            let is_late = now_ns.saturating_sub(connection.since_ns) >= CLOSE_NS;
-            if connection.state == ConnectionState::AwaitingClose && is_late {
-                self.replace(index);
-            }
-        }
+        self.timers.set(connection, index, TimerKind::Close, now_ns.saturating_add(CLOSE_NS));
     }
 
     /// The server has closed its side.

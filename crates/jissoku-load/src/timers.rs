@@ -1,45 +1,63 @@
-//! The timers of a worker: timeout checks, retries of failed connections, announced closes, and
-//! delayed requests.
+//! The timers of a worker. A connection has at most one, of the kind that its state needs: a timeout,
+//! a retry after it failed, an announced close, or a delayed request.
 //!
-//! Timeouts, retry delays and the time for a close are the same for all connections, so FIFO queues suffice for them;
-//! think times vary and need a heap. A connection is checked for its timeout several times per
-//! timeout. A late response is judged by its own time (`recorder.rs`), so the counts are exact; only
-//! giving up may be late, by up to an eighth of the timeout. A blocking wait ends at the earliest
-//! time by its timeout or, in the closed loop, by a timer descriptor, which costs less than a
-//! timeout per wait.
+//! A timeout is set by the first of a row of requests, and left at its time by the following ones:
+//! when it is due, it is set anew for the request that is then in flight. A late response is judged
+//! by its own time (`recorder.rs`), so the counts are exact; only giving up may be late, by up to a
+//! 64th of the timeout. A blocking wait ends at the earliest time by its timeout or, in the closed
+//! loop, by a timer descriptor, which costs less than a timeout per wait.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
 use std::io;
+use std::ops::IndexMut;
 
 use jissoku_os::epoll::{Epoll, Interest};
 use jissoku_os::timer::TimerFd;
+use jissoku_os::timers::{TimerOwner, Timers as Deadlines};
 
-use crate::connection::{Connection, compact_index};
+use crate::connection::{Connection, ConnectionState, compact_index};
 
 /// Token of the timer descriptor.
 pub(crate) const TIMER: u64 = u64::MAX - 1;
 
-/// Checks per timeout; the counts are exact all the same.
-const CHECKS_PER_TIMEOUT: u64 = 8;
+/// Timeouts are due at multiples of this part of the timeout, so that those of many connections
+/// wake a worker together.
+const STEPS_PER_TIMEOUT: u64 = 64;
 
-/// A time, and the index of the connection it is for.
-type Entry = (u64, u32);
+/// What is done when the timer of a connection is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TimerKind {
+    /// Fails the connection if it has waited for too long.
+    Timeout,
+    /// Connects again.
+    Retry,
+    /// Closes the connection, which the server has announced and not done.
+    Close,
+    /// Sends the delayed request (think time, ramp-up).
+    Delay,
+}
+
+/// The slot of a connection. A new connection in it replaces or cancels the timer of the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Slot(u32);
+
+impl TimerOwner for Slot {
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// The timers of a worker.
 #[derive(Debug)]
 pub(crate) struct Timers {
+    deadlines: Deadlines<Slot>,
     fd: TimerFd,
     /// When the descriptor expires; `u64::MAX` if it is not armed.
     armed_ns: u64,
-    /// Time between two checks of a connection.
-    check_ns: u64,
-    timeout_checks: VecDeque<Entry>,
-    retries: VecDeque<Entry>,
-    /// Connections that the server has announced to close.
-    closings: VecDeque<Entry>,
-    /// Connections whose next request is delayed (think time, ramp-up).
-    delayed: BinaryHeap<Reverse<Entry>>,
+    timeout_ns: u64,
+    /// When the delays of connections end, by index; empty without delays.
+    delayed_until_ns: Vec<u64>,
+    /// Connections whose request is delayed.
+    delayed: usize,
     /// Before this time nothing has to be done.
     next_ns: u64,
 }
@@ -50,13 +68,12 @@ impl Timers {
         let fd = TimerFd::new()?;
         epoll.add(&fd, TIMER, Interest::IN | Interest::ET)?;
         Ok(Self {
+            deadlines: Deadlines::default(),
             fd,
             armed_ns: u64::MAX,
-            check_ns: timeout_ns / CHECKS_PER_TIMEOUT,
-            timeout_checks: VecDeque::new(),
-            retries: VecDeque::new(),
-            closings: VecDeque::new(),
-            delayed: BinaryHeap::new(),
+            timeout_ns,
+            delayed_until_ns: Vec::new(),
+            delayed: 0,
             next_ns: 0,
         })
     }
@@ -69,11 +86,7 @@ impl Timers {
 
     /// Sets the next time to the earliest timer, or to `other_ns` if that is earlier.
     pub(crate) fn reschedule(&mut self, other_ns: u64) {
-        let front = |queue: &VecDeque<Entry>| queue.front().map_or(u64::MAX, |(at_ns, _)| *at_ns);
-        let delayed_ns = self.delayed.peek().map_or(u64::MAX, |Reverse((at_ns, _))| *at_ns);
-        let queues = [&self.timeout_checks, &self.retries, &self.closings];
-        let queued_ns = queues.into_iter().map(front).min().unwrap_or(u64::MAX);
-        self.next_ns = other_ns.min(queued_ns).min(delayed_ns);
+        self.next_ns = self.deadlines.earliest_ns().unwrap_or(u64::MAX).min(other_ns);
     }
 
     /// Arms the descriptor, unless it expires early enough.
@@ -90,119 +103,183 @@ impl Timers {
         self.armed_ns = u64::MAX;
     }
 
-    /// Schedules a timeout check for a connection, if there is none yet. Times must not decrease.
-    #[inline]
-    pub(crate) fn add_timeout_check(
+    /// Sets the timer of a connection, in place of the one that it has.
+    pub(crate) fn set(
         &mut self,
         connection: &mut Connection,
         index: usize,
-        now_ns: u64,
+        kind: TimerKind,
+        due_ns: u64,
     ) {
-        if !connection.has_timeout_check {
-            connection.has_timeout_check = true;
-            let at_ns = now_ns + self.check_ns;
-            self.timeout_checks.push_back((at_ns, compact_index(index)));
-            self.next_ns = self.next_ns.min(at_ns);
+        connection.timer = Some(kind);
+        self.deadlines.set(due_ns, Slot(compact_index(index)));
+        self.next_ns = self.next_ns.min(due_ns);
+    }
+
+    /// Has the timeout of a connection checked that waits since `since_ns`, unless it has a timer.
+    #[inline]
+    pub(crate) fn watch(&mut self, connection: &mut Connection, index: usize, since_ns: u64) {
+        if connection.timer.is_none() {
+            self.set_timeout(connection, index, since_ns);
         }
     }
 
-    /// The number of connections to be checked for a timeout.
-    pub(crate) fn timeout_checks(&self) -> usize {
-        self.timeout_checks.len()
+    /// Sets the timer of a connection to the timeout of what it waits for since `since_ns`.
+    pub(crate) fn set_timeout(&mut self, connection: &mut Connection, index: usize, since_ns: u64) {
+        let step_ns = (self.timeout_ns / STEPS_PER_TIMEOUT).max(1);
+        let due_ns = since_ns.saturating_add(self.timeout_ns);
+        let due_ns = due_ns.checked_next_multiple_of(step_ns).unwrap_or(u64::MAX);
+        self.set(connection, index, TimerKind::Timeout, due_ns);
     }
 
-    /// Removes a timeout check that is due. Checks that are due soon are made together.
-    pub(crate) fn pop_timeout_check(&mut self, now_ns: u64) -> Option<usize> {
-        pop(&mut self.timeout_checks, now_ns + self.check_ns / CHECKS_PER_TIMEOUT)
+    /// Ends the timer of a connection that stays closed, and its delay.
+    pub(crate) fn cancel(&mut self, connection: &mut Connection, index: usize) {
+        if connection.timer.take().is_some() {
+            self.deadlines.cancel(Slot(compact_index(index)));
+        }
+        self.end_delay(connection);
     }
 
-    /// Adds the retry of a failed connection; times must not decrease.
-    pub(crate) fn add_retry(&mut self, index: usize, at_ns: u64) {
-        self.retries.push_back((at_ns, compact_index(index)));
-        self.next_ns = self.next_ns.min(at_ns);
+    /// Ends a timer that is due by `by_ns`; returns the connection, and what to do.
+    pub(crate) fn take_due(
+        &mut self,
+        by_ns: u64,
+        connections: &mut impl IndexMut<usize, Output = Connection>,
+    ) -> Option<(usize, TimerKind)> {
+        let index = self.deadlines.take_due(by_ns)?.index();
+        Some((index, connections[index].timer.take()?))
     }
 
-    /// Whether any connection is to be retried.
-    pub(crate) fn has_retries(&self) -> bool {
-        !self.retries.is_empty()
+    /// Whether requests of connections are delayed.
+    #[inline]
+    pub(crate) fn has_delayed(&self) -> bool {
+        self.delayed > 0
     }
 
-    /// Removes a retry that is due by `by_ns`.
-    pub(crate) fn pop_retry(&mut self, by_ns: u64) -> Option<usize> {
-        pop(&mut self.retries, by_ns)
-    }
-
-    /// Adds a connection that is closed here unless the server closes it before; times must not
-    /// decrease.
-    pub(crate) fn add_closing(&mut self, index: usize, at_ns: u64) {
-        self.closings.push_back((at_ns, compact_index(index)));
-        self.next_ns = self.next_ns.min(at_ns);
-    }
-
-    /// Removes a connection that is due to be closed by `by_ns`. It may have been replaced already.
-    pub(crate) fn pop_closing(&mut self, by_ns: u64) -> Option<usize> {
-        pop(&mut self.closings, by_ns)
-    }
-
-    /// Delays the next request of a connection until `at_ns`, if it is not delayed already.
-    pub(crate) fn add_delayed(&mut self, connection: &mut Connection, index: usize, at_ns: u64) {
+    /// Delays the next request of a connection until `at_ns`, if it is not delayed already. A
+    /// connection that is being established waits for the rest of the delay afterwards.
+    pub(crate) fn delay(&mut self, connection: &mut Connection, index: usize, at_ns: u64) {
         if connection.is_queued {
             return;
         }
         connection.is_queued = true;
-        self.delayed.push(Reverse((at_ns, compact_index(index))));
-        self.next_ns = self.next_ns.min(at_ns);
-    }
-
-    /// Whether any request is delayed.
-    #[inline]
-    pub(crate) fn has_delayed(&self) -> bool {
-        !self.delayed.is_empty()
-    }
-
-    /// Removes a delayed request that is due by `by_ns`.
-    pub(crate) fn pop_delayed(&mut self, by_ns: u64) -> Option<usize> {
-        let &Reverse((at_ns, index)) = self.delayed.peek()?;
-        if at_ns > by_ns {
-            return None;
+        self.delayed += 1;
+        if index >= self.delayed_until_ns.len() {
+            self.delayed_until_ns.resize(index + 1, 0);
         }
-        let _removed = self.delayed.pop();
-        Some(index as usize)
+        self.delayed_until_ns[index] = at_ns;
+        if connection.state == ConnectionState::Open {
+            self.set(connection, index, TimerKind::Delay, at_ns);
+        }
     }
-}
 
-fn pop(queue: &mut VecDeque<Entry>, by_ns: u64) -> Option<usize> {
-    let &(at_ns, index) = queue.front()?;
-    if at_ns > by_ns {
-        return None;
+    /// Whether the request of an open connection is delayed beyond `now_ns` (closed loop); if not,
+    /// its delay is over. Continues the delay of a connection that was established meanwhile.
+    #[inline]
+    pub(crate) fn is_delayed(
+        &mut self,
+        connection: &mut Connection,
+        index: usize,
+        now_ns: u64,
+    ) -> bool {
+        connection.is_queued && self.continue_delay(connection, index, now_ns)
     }
-    queue.pop_front();
-    Some(index as usize)
+
+    fn continue_delay(&mut self, connection: &mut Connection, index: usize, now_ns: u64) -> bool {
+        if connection.timer == Some(TimerKind::Delay) {
+            return true;
+        }
+        let at_ns = self.delayed_until_ns[index];
+        if at_ns > now_ns {
+            self.set(connection, index, TimerKind::Delay, at_ns);
+            return true;
+        }
+        self.end_delay(connection);
+        false
+    }
+
+    /// The delay of a connection is over, if it has one.
+    pub(crate) fn end_delay(&mut self, connection: &mut Connection) {
+        // Without delays (open loop), it is in a queue of free connections.
+        if self.delayed > 0 && connection.is_queued {
+            connection.is_queued = false;
+            self.delayed -= 1;
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn due_timers_are_removed_in_the_order_of_their_times() {
+    fn timers(timeout_ns: u64) -> Timers {
         let epoll = Epoll::new().expect("epoll is available");
-        let mut timers = Timers::new(&epoll, 640).expect("timerfd is available");
-        let mut connections: Vec<Connection> = (0..5).map(|_| Connection::new(0, 0)).collect();
+        let mut timers = Timers::new(&epoll, timeout_ns).expect("timerfd is available");
         timers.reschedule(u64::MAX);
-        timers.add_timeout_check(&mut connections[1], 1, 0);
-        timers.add_timeout_check(&mut connections[1], 1, 0);
-        timers.add_retry(2, 40);
-        timers.add_delayed(&mut connections[3], 3, 60);
-        timers.add_delayed(&mut connections[4], 4, 30);
+        timers
+    }
+
+    fn connections(count: usize) -> Vec<Connection> {
+        let open = |_| Connection { state: ConnectionState::Open, ..Connection::new(0, 0) };
+        (0..count).map(open).collect()
+    }
+
+    #[test]
+    fn due_timers_are_taken_in_the_order_of_their_times() {
+        let (mut timers, mut connections) = (timers(640), connections(4));
+        timers.watch(&mut connections[0], 0, 5);
+        timers.set(&mut connections[1], 1, TimerKind::Retry, 40);
+        timers.delay(&mut connections[2], 2, 60);
+        timers.set(&mut connections[3], 3, TimerKind::Close, 30);
         assert_eq!(timers.next_ns(), 30);
-        assert_eq!((timers.pop_delayed(29), timers.pop_delayed(60)), (None, Some(4)));
-        assert_eq!((timers.pop_delayed(60), timers.pop_delayed(60)), (Some(3), None));
-        assert!(timers.has_retries() && !timers.has_delayed());
-        timers.reschedule(45);
-        assert_eq!((timers.next_ns(), timers.pop_retry(45)), (40, Some(2)));
+        assert_eq!(timers.take_due(29, &mut connections), None);
+        let mut due = || timers.take_due(60, &mut connections);
+        let expected = [(3, TimerKind::Close), (1, TimerKind::Retry), (2, TimerKind::Delay)];
+        assert_eq!([due(), due(), due()].map(|due| due.expect("one is due")), expected);
+        assert_eq!(due(), None);
+        // The timeout is due at the next step of 10 ns.
         timers.reschedule(u64::MAX);
-        assert_eq!((timers.next_ns(), timers.timeout_checks()), (80, 1));
-        assert_eq!((timers.pop_timeout_check(69), timers.pop_timeout_check(70)), (None, Some(1)));
+        assert_eq!((timers.next_ns(), timers.take_due(649, &mut connections)), (650, None));
+        assert_eq!(timers.take_due(650, &mut connections), Some((0, TimerKind::Timeout)));
+    }
+
+    #[test]
+    fn a_connection_has_one_timer_and_requests_in_a_row_leave_it_alone() {
+        let (mut timers, mut connections) = (timers(640), connections(1));
+        for sent_ns in 0..100 {
+            timers.watch(&mut connections[0], 0, sent_ns);
+        }
+        assert_eq!((timers.next_ns(), timers.deadlines.count()), (640, 1));
+        timers.set(&mut connections[0], 0, TimerKind::Close, 200);
+        // It was replaced, and connects.
+        connections[0].reset();
+        timers.set_timeout(&mut connections[0], 0, 150);
+        assert_eq!((timers.take_due(789, &mut connections), timers.deadlines.count()), (None, 1));
+        timers.cancel(&mut connections[0], 0);
+        assert_eq!(
+            (timers.take_due(u64::MAX, &mut connections), timers.deadlines.count()),
+            (None, 0)
+        );
+    }
+
+    #[test]
+    fn a_delay_goes_on_while_its_connection_is_replaced() {
+        let (mut timers, mut connections) = (timers(640), connections(1));
+        timers.delay(&mut connections[0], 0, 100);
+        connections[0].reset();
+        timers.set(&mut connections[0], 0, TimerKind::Retry, 20);
+        assert_eq!(timers.take_due(20, &mut connections), Some((0, TimerKind::Retry)));
+        timers.set_timeout(&mut connections[0], 0, 20);
+        connections[0].state = ConnectionState::Open;
+        assert!(timers.is_delayed(&mut connections[0], 0, 99) && timers.has_delayed());
+        assert_eq!(timers.take_due(100, &mut connections), Some((0, TimerKind::Delay)));
+        timers.end_delay(&mut connections[0]);
+        assert!(!timers.has_delayed() && !timers.is_delayed(&mut connections[0], 0, 100));
+        // One whose delay ends before it is established sends as soon as it is.
+        timers.delay(&mut connections[0], 0, 200);
+        connections[0].reset();
+        timers.set_timeout(&mut connections[0], 0, 120);
+        connections[0].state = ConnectionState::Open;
+        assert!(!timers.is_delayed(&mut connections[0], 0, 200) && !timers.has_delayed());
     }
 }

@@ -137,7 +137,7 @@ impl<'a, T: Transport> Worker<'a, T> {
             } else {
                 let (place, count) = (index * threads + thread, count * threads);
                 let at_ns = self.dispatcher.first_request_ns(timing.start_ns, place, count);
-                self.timers.add_delayed(&mut self.connections[index], index, at_ns);
+                self.timers.delay(&mut self.connections[index], index, at_ns);
             }
         }
     }
@@ -162,10 +162,7 @@ impl<'a, T: Transport> Worker<'a, T> {
         if !is_sliced && self.recorder.window.is_over(now_ns) {
             return true;
         }
-        self.check_timeouts(now_ns);
-        self.retry(now_ns);
-        self.close_announced(now_ns);
-        self.send_delayed(now_ns);
+        self.run_due_timers(now_ns);
         self.schedule_timers(timing);
         false
     }

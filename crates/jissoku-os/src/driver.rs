@@ -19,7 +19,6 @@ mod deadline_timer;
 mod early;
 mod epoll;
 mod flush;
-mod interval_timer;
 mod listener;
 mod origin;
 mod send_buffer;

@@ -24,6 +24,7 @@ pub mod signal;
 pub mod socket;
 pub mod temporary_file;
 pub mod timer;
+pub mod timers;
 pub mod tracee;
 pub mod tsc;
 pub mod uring;

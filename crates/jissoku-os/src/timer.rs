@@ -3,6 +3,7 @@
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
@@ -19,7 +20,7 @@ pub fn set_min_timer_slack() -> io::Result<()> {
     Ok(rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?)
 }
 
-/// A one-shot timer descriptor (`timerfd_create(2)`). It is cheaper than a timeout per wait for a
+/// A timer descriptor (`timerfd_create(2)`). It is cheaper than a timeout per wait for a
 /// caller that waits often and mostly for other events.
 #[derive(Debug)]
 pub struct TimerFd {
@@ -55,14 +56,32 @@ impl TimerFd {
 
     fn arm(&self, value_ns: u64, flags: TimerfdTimerFlags) -> io::Result<()> {
         // Zero would disarm it.
-        let value = std::time::Duration::from_nanos(value_ns.max(1));
-        let value = Timespec {
-            tv_sec: value.as_secs().try_into().unwrap_or(i64::MAX),
-            tv_nsec: value.subsec_nanos().into(),
-        };
-        let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
-        timerfd_settime(&self.timer, flags, &once)?;
-        Ok(())
+        let once = Itimerspec { it_interval: timespec(0), it_value: timespec(value_ns.max(1)) };
+        Ok(timerfd_settime(&self.timer, flags, &once).map(drop)?)
+    }
+
+    /// Lets the timer expire every `period_ns` nanoseconds; never again if that is 0.
+    ///
+    /// # Errors
+    /// The error of `timerfd_settime(2)`.
+    pub fn set_period(&self, period_ns: u64) -> io::Result<()> {
+        let period = timespec(period_ns);
+        let timer = Itimerspec { it_interval: period, it_value: period };
+        Ok(timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &timer).map(drop)?)
+    }
+
+    /// Reads an expiration; returns whether there was one.
+    #[must_use]
+    pub fn take(&self) -> bool {
+        rustix::io::read(&self.timer, &mut [0; 8]).is_ok()
+    }
+}
+
+fn timespec(ns: u64) -> Timespec {
+    let duration = Duration::from_nanos(ns);
+    Timespec {
+        tv_sec: duration.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: duration.subsec_nanos().into(),
     }
 }
 
@@ -74,8 +93,6 @@ impl AsFd for TimerFd {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::epoll::{Epoll, Interest, no_event};
 

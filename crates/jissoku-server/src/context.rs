@@ -2,6 +2,7 @@
 
 use jissoku_http::LastHead;
 use jissoku_os::driver::{ConnectionId, SendBuffer};
+use jissoku_os::timers::Timers;
 
 use crate::early_output::EarlyState;
 use crate::handler::Handler;
@@ -9,7 +10,6 @@ use crate::limits::{Limits, REFUSALS_MAX};
 use crate::shutdown::{MOVE_DRAIN, Shutdown};
 use crate::status_lines::StatusLineCache;
 use crate::telemetry::Telemetry;
-use crate::timers::Timers;
 
 /// The state of a worker that its connections use.
 #[derive(Debug)]

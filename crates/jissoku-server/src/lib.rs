@@ -29,7 +29,6 @@ mod settings;
 mod shutdown;
 mod status_lines;
 mod telemetry;
-mod timers;
 mod tls;
 mod tls_records;
 mod tls_session;
@@ -51,6 +50,7 @@ pub use handler::{
 };
 pub use hang_watch::HangWatch;
 pub use jissoku_http::forwarded::{ForwardedFields, XForwarded};
+pub use jissoku_os::timers::{TimerOwner, Timers};
 pub use limits::Limits;
 pub use listener_options::{ListenerOptions, Protocol};
 pub use log::{
@@ -69,7 +69,6 @@ pub use server::{
 };
 pub use settings::{ListenerSharing, Settings};
 pub use telemetry::TelemetryConfig;
-pub use timers::{TimerOwner, Timers};
 pub use tls::{Tls, TlsError};
 pub use trusted_proxies::{InvalidTrustedProxy, TrustedProxies};
 pub use worker_message::ParentPipe;

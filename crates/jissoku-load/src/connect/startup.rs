@@ -7,7 +7,8 @@ use std::time::Duration;
 use jissoku_os::epoll;
 
 use super::RETRY_NS;
-use crate::connection::{ConnectionState, compact_index};
+use crate::connection::{Connection, ConnectionState, compact_index};
+use crate::timers::TimerKind;
 use crate::transport::Transport;
 use crate::worker::Worker;
 
@@ -47,7 +48,9 @@ impl<T: Transport> Worker<'_, T> {
             for next in wanted.drain(..room) {
                 self.connect(next);
             }
-            let is_settled = self.connecting_count() == 0 && !self.timers.has_retries();
+            let is_retried = |found: &Connection| found.timer == Some(TimerKind::Retry);
+            let is_settled =
+                self.connecting_count() == 0 && !self.connections.iter().any(is_retried);
             let is_over = wanted.is_empty() && (is_settled || self.is_refused_everywhere());
             let now_ns = self.clock.now_ns();
             if is_over || now_ns >= give_up_ns {
@@ -63,7 +66,7 @@ impl<T: Transport> Worker<'_, T> {
                     _ => return Ok(()),
                 }
             }
-            self.retry(self.clock.now_ns());
+            self.run_due_timers(self.clock.now_ns());
         }
     }
 

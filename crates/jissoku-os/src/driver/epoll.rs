@@ -17,10 +17,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::deadline_timer::{DeadlineTimer, NextWait};
-use super::interval_timer::IntervalTimer;
 use super::origin::Origin;
 use super::slab::Slab;
-use super::sweep::Sweep;
+use super::sweep::{Sweep, SweepTimer};
 use super::{
     ConnectionId, EventHandler, Listener, NewConnection, Peer, PollOutcome, ResumeTarget,
     SendBuffer, Settings, Waker,
@@ -55,7 +54,7 @@ pub struct Driver<H: EventHandler> {
     epoll: Epoll,
     acceptor: Acceptor,
     waker: Waker,
-    timer: IntervalTimer,
+    timer: SweepTimer,
     deadline_timer: DeadlineTimer,
     slab: Slab<Slot<H::Connection>>,
     /// How many of them the handler has opened.
@@ -114,7 +113,7 @@ impl<H: EventHandler> Driver<H> {
     pub fn new(listeners: Vec<Listener>, waker: Waker, settings: Settings) -> io::Result<Self> {
         let epoll = Epoll::new()?;
         epoll.add(&waker, WAKER, Interest::IN)?;
-        let timer = IntervalTimer::new()?;
+        let timer = SweepTimer::new()?;
         epoll.add(&timer, TIMER, Interest::IN)?;
         let deadline_timer = DeadlineTimer::new()?;
         // It is never read: setting it again ends its readiness.

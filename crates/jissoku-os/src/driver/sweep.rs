@@ -1,7 +1,50 @@
-//! Iterates over all connections in batches, so that 100,000 of them do not delay others.
+//! Iterates over all connections once a second, in batches, so that 100,000 of them do not delay
+//! others.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use crate::timer::TimerFd;
 
 /// Connections per batch: about 10 us of work.
 const STEP: usize = 128;
+
+const PERIOD_NS: u64 = 1_000_000_000;
+
+/// A descriptor that becomes readable once per second, so that waits need no timeout for slow
+/// clients.
+#[derive(Debug)]
+pub(super) struct SweepTimer {
+    timer: TimerFd,
+    is_enabled: bool,
+}
+
+impl SweepTimer {
+    /// Creates a disabled timer.
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self { timer: TimerFd::new()?, is_enabled: false })
+    }
+
+    /// Enables or disables the timer.
+    pub(super) fn set_enabled(&mut self, is_needed: bool) -> io::Result<()> {
+        if is_needed != self.is_enabled {
+            self.timer.set_period(if is_needed { PERIOD_NS } else { 0 })?;
+            self.is_enabled = is_needed;
+        }
+        Ok(())
+    }
+
+    /// Reads an expiration; returns whether there was one.
+    pub(super) fn take(&self) -> bool {
+        self.timer.take()
+    }
+}
+
+impl AsFd for SweepTimer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.timer.as_fd()
+    }
+}
 
 /// A circular iteration over slots. It visits as many slots as there were at its start.
 #[derive(Debug, Default)]

@@ -13,10 +13,9 @@ mod slot;
 use std::io;
 use std::time::Duration;
 
-use super::interval_timer::IntervalTimer;
 use super::origin::Origin;
 use super::slab::Slab;
-use super::sweep::Sweep;
+use super::sweep::{Sweep, SweepTimer};
 use super::{
     ConnectionId, EventHandler, Listener, NewConnection, Peer, PollOutcome, ResumeTarget, Settings,
     Waker,
@@ -42,7 +41,7 @@ pub struct Driver<H: EventHandler> {
     ring: Ring,
     acceptor: Acceptor,
     waker: Waker,
-    timer: IntervalTimer,
+    timer: SweepTimer,
     slab: Slab<Slot<H::Connection>>,
     /// How many of them the handler has opened.
     opened_count: usize,
@@ -77,7 +76,7 @@ impl<H: EventHandler> Driver<H> {
         settings: Settings,
     ) -> io::Result<Self> {
         let mut ring = Ring::new()?;
-        let timer = IntervalTimer::new()?;
+        let timer = SweepTimer::new()?;
         ring.watch(&waker, WAKER);
         ring.watch(&timer, TIMER);
         Ok(Self {
