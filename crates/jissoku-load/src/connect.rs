@@ -8,10 +8,9 @@ use std::io;
 use jissoku_os::epoll::Interest;
 use jissoku_os::socket;
 
-use crate::connection::ConnectionState;
+use crate::connection::{ConnectionState, TimerKind};
 use crate::error::RequestError;
 use crate::options::Reuse;
-use crate::timers::TimerKind;
 use crate::tls::Tls;
 use crate::tls_session::TlsSession;
 use crate::transport::Transport;

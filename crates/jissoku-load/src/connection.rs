@@ -3,7 +3,6 @@
 use std::os::fd::OwnedFd;
 
 use crate::response_reader::ResponseReader;
-use crate::timers::TimerKind;
 
 /// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +19,19 @@ pub(crate) enum ConnectionState {
     Open,
     /// The last response is complete, and the server is expected to close.
     AwaitingClose,
+}
+
+/// What is done when the timer of a connection is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TimerKind {
+    /// Fails the connection if it has waited for too long.
+    Timeout,
+    /// Connects again.
+    Retry,
+    /// Closes the connection, which the server has announced and not done.
+    Close,
+    /// Sends the delayed request (think time, ramp-up).
+    Delay,
 }
 
 /// A connection between two events.

@@ -2,12 +2,11 @@
 
 use std::mem;
 
-use crate::connection::{ConnectionState, RequestTimes};
+use crate::connection::{ConnectionState, RequestTimes, TimerKind};
 use crate::error::RequestError;
 use crate::options::Idle;
 use crate::pace::OnBusy;
 use crate::progress::{ControlFrame, Progress, ResponseInfo};
-use crate::timers::TimerKind;
 use crate::transport::Transport;
 use crate::worker::Worker;
 

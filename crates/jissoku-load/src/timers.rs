@@ -14,7 +14,7 @@ use jissoku_os::epoll::{Epoll, Interest};
 use jissoku_os::timer::TimerFd;
 use jissoku_os::timers::{TimerOwner, Timers as Deadlines};
 
-use crate::connection::{Connection, ConnectionState, compact_index};
+use crate::connection::{Connection, ConnectionState, TimerKind, compact_index};
 
 /// Token of the timer descriptor.
 pub(crate) const TIMER: u64 = u64::MAX - 1;
@@ -22,19 +22,6 @@ pub(crate) const TIMER: u64 = u64::MAX - 1;
 /// Timeouts are due at multiples of this part of the timeout, so that those of many connections
 /// wake a worker together.
 const STEPS_PER_TIMEOUT: u64 = 64;
-
-/// What is done when the timer of a connection is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TimerKind {
-    /// Fails the connection if it has waited for too long.
-    Timeout,
-    /// Connects again.
-    Retry,
-    /// Closes the connection, which the server has announced and not done.
-    Close,
-    /// Sends the delayed request (think time, ramp-up).
-    Delay,
-}
 
 /// The slot of a connection. A new connection in it replaces or cancels the timer of the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

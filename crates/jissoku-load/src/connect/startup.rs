@@ -7,8 +7,7 @@ use std::time::Duration;
 use jissoku_os::epoll;
 
 use super::RETRY_NS;
-use crate::connection::{Connection, ConnectionState, compact_index};
-use crate::timers::TimerKind;
+use crate::connection::{Connection, ConnectionState, TimerKind, compact_index};
 use crate::transport::Transport;
 use crate::worker::Worker;
 
