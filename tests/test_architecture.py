@@ -21,10 +21,9 @@ CRATES = ROOT / "crates"
 CRATE_MAY_USE = {
     "jissoku-os": set[str](),
     "jissoku-http": set[str](),
-    "jissoku-upstream": set[str](),
     "jissoku-server": {"jissoku-os", "jissoku-http"},
     "jissoku-fixtures": {"jissoku-os", "jissoku-http", "jissoku-server"},
-    "jissoku-gateway": {"jissoku-os", "jissoku-http", "jissoku-server", "jissoku-upstream"},
+    "jissoku-proxy": {"jissoku-os", "jissoku-http", "jissoku-server"},
     "jissoku-load": {
         "jissoku-os"
     },  # never jissoku-http: the load generator shares nothing with a runner
@@ -39,12 +38,11 @@ CRATE_MAY_USE = {
         "jissoku-fixtures",
         "jissoku-load",
         "jissoku-floor",
-        "jissoku-gateway",
         "jissoku-oracle",
         "jissoku-profile",
-        "jissoku-upstream",
+        "jissoku-proxy",
     },
-    "jissoku-apps": {"jissoku-os", "jissoku-http", "jissoku-server", "jissoku-gateway"},
+    "jissoku-apps": {"jissoku-os", "jissoku-http", "jissoku-server", "jissoku-proxy"},
     "jissoku-python": {"jissoku-apps", "jissoku-cli", "jissoku-os", "jissoku-server"},
 }
 
@@ -213,6 +211,22 @@ def test_the_protocol_crate_has_no_dependencies() -> None:
         and path.name != "tests.rs"
     ]
     assert not touched, f"{touched} reach for the world: hand them the bytes instead"
+
+
+def test_the_decisions_of_the_proxy_are_pure() -> None:
+    """Times and random seeds are arguments: a test can produce every order of events."""
+    ours = r"jissoku_|\bcrate::(?!policy)"
+    impure = rf"{ours}|Tcp|Udp|Unix(Stream|Listener)|std::(thread|time|fs|io)"
+    src = CRATES / "jissoku-proxy" / "src"
+    sources = [path for path in (src / "policy").rglob("*.rs") if path.name != "tests.rs"]
+    assert len(sources) > 20
+    found = {
+        str(path.relative_to(src)): line
+        for path in [src / "policy.rs", *sources]
+        for line in path.read_text().splitlines()
+        if not line.lstrip().startswith("//") and re.search(impure, line)
+    }
+    assert not found, "pass the value as an argument"
 
 
 def test_every_place_named_on_the_map_exists() -> None:

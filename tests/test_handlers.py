@@ -14,7 +14,7 @@ METHOD = re.compile(r"^    fn (\w+)", re.MULTILINE)
 
 AROUND_ANOTHER = (
     "jissoku-fixtures/src/faulty.rs",
-    "jissoku-gateway/src/routed/handler.rs",
+    "jissoku-proxy/src/routed/handler.rs",
     "jissoku-server/src/mount.rs",
 )
 

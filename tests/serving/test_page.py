@@ -73,7 +73,7 @@ def test_the_page_names_every_limit(source: Path) -> None:
 
 
 def test_the_page_of_the_gateway_names_every_key() -> None:
-    folder = ROOT / "crates" / "jissoku-upstream" / "src" / "configuration"
+    folder = ROOT / "crates" / "jissoku-proxy" / "src" / "policy" / "configuration"
     sources = [path.read_text() for path in folder.glob("*.rs") if path.name != "tests.rs"]
     kinds = "string|strings|integer|duration|size|size_within|flag|switch|word|table|value"
     reads = rf"(?:\.(?:{kinds})\(|statuses::read\(&mut table, )\s*\"([a-z-]+)\""

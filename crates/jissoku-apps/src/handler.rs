@@ -4,10 +4,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use jissoku_gateway::RouteContent;
 use jissoku_http::Method;
 use jissoku_os::clock;
 use jissoku_os::driver::{NewConnection, SocketNumber};
+use jissoku_proxy::RouteContent;
 use jissoku_server::{
     AnyService, AppClock, Background, EventLoop, Handler, Progress, RequestHead,
     Response as Output, Service, WorkerInfo,

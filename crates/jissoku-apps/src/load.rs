@@ -8,7 +8,7 @@ use pyo3::exceptions::PyModuleNotFoundError;
 use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict, PyModule, PyString, PyTuple};
 
-use jissoku_gateway::RouteContent;
+use jissoku_proxy::RouteContent;
 use jissoku_server::AnyService;
 
 use crate::asgi::AsgiService;

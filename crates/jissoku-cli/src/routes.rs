@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
-use jissoku_upstream::configuration::Configuration;
+use jissoku_proxy::policy::configuration::Configuration;
 
 /// Explain which route of a configuration file takes a request
 ///

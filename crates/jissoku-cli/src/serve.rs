@@ -31,8 +31,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, Command, FromArgMatches};
-use jissoku_gateway::RouteContent;
 use jissoku_os::socket::Endpoint;
+use jissoku_proxy::RouteContent;
 use jissoku_server::{AnyService, Limits, ListenerSharing, Settings, TelemetryConfig};
 
 pub use app_args::{AppError, AppRequest, AsgiRequest, LoadApp};

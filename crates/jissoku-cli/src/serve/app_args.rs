@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::mpsc;
 
 use clap::Args;
-use jissoku_gateway::RouteContent;
 use jissoku_os::socket::Endpoint;
+use jissoku_proxy::RouteContent;
 use jissoku_server::{AnyService, RunThere};
 
 use super::app_name::AppName;

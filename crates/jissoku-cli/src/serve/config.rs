@@ -15,7 +15,7 @@ use clap::builder::ValueHint;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, Id};
-use jissoku_upstream::configuration::{KEYS, instead_of};
+use jissoku_proxy::policy::configuration::{KEYS, instead_of};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 

@@ -1,7 +1,7 @@
 //! Flags for a reverse proxy.
 
 use clap::{Args, value_parser};
-use jissoku_gateway::{Gateway, Resolution, Target, Timeouts, Upstream, UpstreamOptions};
+use jissoku_proxy::{Gateway, Resolution, Target, Timeouts, Upstream, UpstreamOptions};
 use jissoku_server::{AnyService, TrustedProxies};
 
 use super::failure::{Failure, print_error};
@@ -65,7 +65,7 @@ impl GatewayArgs {
         let words = to.split(',').map(str::trim).filter(|word| !word.is_empty());
         let targets: Vec<Target> = words
             .map(|word| {
-                word.parse().map_err(|error: jissoku_gateway::TargetError| {
+                word.parse().map_err(|error: jissoku_proxy::TargetError| {
                     Failure::of_input(&format!("--to {error}"))
                 })
             })

@@ -5,10 +5,10 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jissoku_gateway::RouteContent;
 use jissoku_os::clock;
 use jissoku_os::reexec::{Attachment, ChildStatus, ExecSpec, ReexecChild};
 use jissoku_os::socket::Endpoint;
+use jissoku_proxy::RouteContent;
 use jissoku_server::{Protocol, RunningServer, Server, ServerEvent, SignalSet, Sockets};
 
 use super::end_watch::{self, EndWatch};

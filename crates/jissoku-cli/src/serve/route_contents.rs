@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use jissoku_gateway::{Content, Forwarding, GatherRoute};
+use jissoku_proxy::policy::configuration::{Action, Hedge, Route, Upstream};
+use jissoku_proxy::policy::fan_out::Plan;
+use jissoku_proxy::{Content, Forwarding, GatherRoute};
 use jissoku_server::{Files, Fixed};
-use jissoku_upstream::configuration::{Action, Hedge, Route, Upstream};
-use jissoku_upstream::fan_out::Plan;
 
 use super::failure::Failure;
 

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use jissoku_gateway::{
+use jissoku_proxy::policy::configuration::{self, Action, Configuration, HostField, Route};
+use jissoku_proxy::{
     Resolution, RouteContent, RouteLimits, ServerEntry, Target, Upstream, UpstreamOptions,
 };
-use jissoku_upstream::configuration::{self, Action, Configuration, HostField, Route};
 
 use super::app_name::AppName;
 use super::failure::{Failure, print_error};

@@ -1,0 +1,231 @@
+//! What all workers share: the servers to forward to, and how long they may take.
+
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::net::IpAddr;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, OnceLock};
+
+use jissoku_http::response_reader::RESPONSE_LIMITS;
+use jissoku_server::TrustedProxies;
+
+use crate::policy::configuration::{self, ClientEnd};
+use crate::policy::retry::{Budget, HedgeAfter, RetryPolicy};
+use crate::server_set::{Upstream, UpstreamOptions};
+use crate::target::Target;
+use crate::{prober, resolver};
+
+/// Bytes of bodies of gathered responses that a worker holds at most, unless it is said otherwise.
+const GATHER_MEMORY: usize = 64 * 1024 * 1024;
+
+/// A reverse proxy.
+#[derive(Debug)]
+pub struct Gateway {
+    pub(crate) upstreams: Vec<Arc<Upstream>>,
+    pub(crate) timeouts: Timeouts,
+    /// The name of this instance in Via.
+    pub(crate) via_name: Box<str>,
+    /// Whether clients over TCP use TLS.
+    pub(crate) is_secure: bool,
+    /// Referred to by [`Forwarding::hedge`].
+    pub(crate) hedges: Vec<Hedge>,
+    /// Referred to by [`Forwarding::deadline_field`].
+    pub(crate) deadline_fields: Vec<Box<str>>,
+    /// Clients whose responses say how their requests were forwarded.
+    diagnostics_for: TrustedProxies,
+    /// Bytes of bodies of gathered responses that a worker holds at most.
+    pub(crate) gather_memory: usize,
+    /// Fields of a response of a server, at most.
+    pub(crate) fields_max: u32,
+    /// The threads that check servers and resolve names, which end when this is dropped.
+    helpers: OnceLock<Vec<Sender<()>>>,
+}
+
+/// How one request is forwarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forwarding {
+    /// The index of its upstream.
+    pub upstream: usize,
+    /// The time from the end of the request to the head of the response, in nanoseconds.
+    pub head_ns: u64,
+    /// The part of it after which another server is tried.
+    pub try_ns: Option<u64>,
+    /// When a request is sent again.
+    pub retry: RetryPolicy,
+    /// The index of what is said about second copies of late requests, if there are some.
+    pub hedge: Option<usize>,
+    /// Up to this size, the body of a request is collected before a server is chosen: it can be
+    /// repeated, and a slow client does not occupy the server.
+    pub collect_size: u64,
+    /// What becomes of a request whose client has left.
+    pub on_client_end: ClientEnd,
+    /// The index of the field in which a server gets the time that is left, if it gets it.
+    pub deadline_field: Option<usize>,
+}
+
+/// When second copies of a route's requests are sent.
+#[derive(Debug)]
+pub(crate) struct Hedge {
+    pub(crate) after: HedgeAfter,
+    /// Of all workers.
+    pub(crate) budget: Budget,
+}
+
+/// How long the upstream server may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// To accept a connection, in nanoseconds.
+    pub connect_ns: u64,
+    /// From the end of the request to the head of the response.
+    pub head_ns: u64,
+    /// Between two parts of a response.
+    pub read_ns: u64,
+    /// How long an unused connection is kept. It should be less than the server keeps it, so that
+    /// requests do not arrive at a connection that is being closed.
+    pub idle_ns: u64,
+    /// How long a tunnel is kept in which nothing is sent in either direction.
+    pub tunnel_ns: u64,
+}
+
+impl Timeouts {
+    /// The defaults. Node, uvicorn and httpd close unused connections after 5 s.
+    pub const DEFAULT: Self = Self {
+        connect_ns: 1_000_000_000,
+        head_ns: 60_000_000_000,
+        read_ns: 60_000_000_000,
+        idle_ns: 4_000_000_000,
+        tunnel_ns: 3_600_000_000_000,
+    };
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+impl Forwarding {
+    /// As without routes.
+    #[must_use]
+    pub fn new(upstream: usize, head_ns: u64) -> Self {
+        Self {
+            upstream,
+            head_ns,
+            try_ns: None,
+            retry: RetryPolicy::default(),
+            hedge: None,
+            collect_size: configuration::COLLECT_SIZE,
+            on_client_end: ClientEnd::default(),
+            deadline_field: None,
+        }
+    }
+}
+
+impl Gateway {
+    /// Forwards all requests to `target`. `is_secure` if clients over TCP use TLS.
+    #[must_use]
+    pub fn new(target: Target, timeouts: Timeouts, is_secure: bool) -> Self {
+        let options = UpstreamOptions::new(timeouts.idle_ns);
+        Self::of(vec![Upstream::single(target, options)], timeouts, is_secure)
+    }
+
+    /// Forwards to several upstreams, by the [`Forwarding`] of each request.
+    #[must_use]
+    pub fn of(upstreams: Vec<Upstream>, timeouts: Timeouts, is_secure: bool) -> Self {
+        let upstreams = upstreams.into_iter().map(Arc::new).collect();
+        Self {
+            upstreams,
+            timeouts,
+            via_name: format!("jissoku-{:010x}", RandomState::new().hash_one(()) >> 24).into(),
+            is_secure,
+            hedges: Vec::new(),
+            deadline_fields: Vec::new(),
+            diagnostics_for: TrustedProxies::default(),
+            gather_memory: GATHER_MEMORY,
+            fields_max: RESPONSE_LIMITS.fields_count_max,
+            helpers: OnceLock::new(),
+        }
+    }
+
+    /// With this name in Via, by which loops are noticed, instead of a random one. No other gateway
+    /// that its requests pass may have it.
+    #[must_use]
+    pub fn with_via_name(self, name: &str) -> Self {
+        Self { via_name: name.into(), ..self }
+    }
+
+    /// With second copies of late requests, which [`Forwarding::hedge`] refers to.
+    #[must_use]
+    pub fn with_hedges(mut self, hedges: &[configuration::Hedge]) -> Self {
+        let shared = |hedge: &configuration::Hedge| Hedge {
+            after: hedge.after,
+            budget: Budget::new(hedge.budget),
+        };
+        self.hedges = hedges.iter().map(shared).collect();
+        self
+    }
+
+    /// With names of fields for the time that is left, which [`Forwarding::deadline_field`] refers to.
+    #[must_use]
+    pub fn with_deadline_fields(self, names: &[&str]) -> Self {
+        Self { deadline_fields: names.iter().map(|name| (*name).into()).collect(), ..self }
+    }
+
+    /// Says in responses to these clients how their requests were forwarded: Proxy-Status
+    /// (RFC 9209), and times of its phases in Server-Timing.
+    #[must_use]
+    pub fn with_diagnostics_for(self, clients: TrustedProxies) -> Self {
+        Self { diagnostics_for: clients, ..self }
+    }
+
+    /// Holds bodies of gathered responses of this size at each worker at most. Beyond it, requests are
+    /// refused, and parts that are received fail.
+    #[must_use]
+    pub fn with_gather_memory(self, size: usize) -> Self {
+        Self { gather_memory: size, ..self }
+    }
+
+    /// Takes responses of servers with this many fields, and no more.
+    #[must_use]
+    pub fn with_fields_max(self, fields_max: u32) -> Self {
+        Self { fields_max, ..self }
+    }
+
+    /// Whether responses to a client say that; `None` is one of a Unix socket.
+    pub(crate) fn is_diagnosed(&self, client: Option<IpAddr>) -> bool {
+        !self.diagnostics_for.is_empty() && self.diagnostics_for.trusts(client)
+    }
+
+    /// Starts the threads that check servers and resolve names, unless they are under way.
+    pub(crate) fn start_helpers(&self) -> io::Result<()> {
+        if self.helpers.get().is_none() {
+            let mut started = Vec::new();
+            for upstream in &self.upstreams {
+                started.extend(prober::start(upstream)?);
+                started.extend(resolver::start(upstream)?);
+            }
+            // Those of another worker that was faster are as good, and these end.
+            let _surplus = self.helpers.set(started);
+        }
+        Ok(())
+    }
+
+    /// The upstream of this name.
+    #[must_use]
+    pub fn upstream(&self, name: &str) -> Option<&Upstream> {
+        self.upstreams.iter().map(|upstream| &**upstream).find(|upstream| upstream.name() == name)
+    }
+
+    /// Lets the workers of `old`, which serve their last requests after a reload, use the servers of
+    /// this one: those that were removed may be stopped.
+    pub fn take_over(&self, old: &Self) {
+        for upstream in &old.upstreams {
+            if let Some(next) = self.upstream(upstream.name()) {
+                if next.options.health.is_none() {
+                    next.servers().forget_probes();
+                }
+                next.replace(upstream);
+            }
+        }
+    }
+}

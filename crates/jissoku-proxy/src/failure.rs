@@ -1,0 +1,276 @@
+//! What becomes of a request when something fails: a pure function.
+
+use jissoku_http::response_reader::BadResponse;
+
+use crate::policy::health::Outcome;
+use crate::policy::retry::{self, Cause, Retry};
+
+/// The error of a request whose client has closed its connection: no error type of RFC 9209.
+pub(crate) const CLIENT_GONE: &str = "client_gone";
+
+/// What has gone wrong on the side of the upstream server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The connection was refused, or there is no such Unix socket.
+    Refused,
+    /// Connecting took too long.
+    ConnectTimeout,
+    /// The queue of a Unix socket stayed full.
+    QueueFull,
+    /// This process lacks descriptors, ports or memory.
+    Shortage,
+    /// The connection was closed or reset.
+    Closed,
+    /// The head of the response is late.
+    HeadTimeout,
+    /// The body of the response has stopped.
+    BodyTimeout,
+    /// The response is malformed or incomplete.
+    BadResponse(BadResponse),
+    /// The server has switched protocols without being asked to.
+    UnexpectedUpgrade,
+}
+
+impl Fault {
+    /// The error type of RFC 9209 section 2.3.
+    pub(crate) const fn error_type(self) -> &'static str {
+        match self {
+            Self::Refused => "connection_refused",
+            Self::ConnectTimeout => "connection_timeout",
+            Self::QueueFull => "connection_limit_reached",
+            Self::Shortage => "proxy_internal_error",
+            Self::Closed => "connection_terminated",
+            Self::HeadTimeout => "http_response_timeout",
+            Self::BodyTimeout => "connection_read_timeout",
+            Self::BadResponse(error) => error.error_type(),
+            Self::UnexpectedUpgrade => "http_upgrade_failed",
+        }
+    }
+
+    /// Whether the head of the response is malformed, or was not to be expected.
+    pub(crate) fn is_malformed_head(self) -> bool {
+        // Sizes beyond the limits have error types of their own.
+        matches!(self.error_type(), "http_protocol_error" | "http_upgrade_failed")
+    }
+
+    /// The status of the response to the client.
+    pub(crate) const fn status(self) -> u16 {
+        match self {
+            Self::ConnectTimeout | Self::HeadTimeout | Self::BodyTimeout => 504,
+            Self::QueueFull | Self::Shortage => 503,
+            Self::Refused | Self::Closed | Self::BadResponse(_) | Self::UnexpectedUpgrade => 502,
+        }
+    }
+}
+
+/// How far a request has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub(crate) struct Attempt {
+    /// The connection had served another request before.
+    pub(crate) is_reused: bool,
+    pub(crate) received: Received,
+    /// A part of a response was passed on, if only an interim one.
+    pub(crate) has_relayed: bool,
+    /// The request may be repeated (RFC 9110 section 9.2.2), and was not streamed.
+    pub(crate) is_repeatable: bool,
+    /// Tries before this one that were sent.
+    pub(crate) tries: u32,
+    /// A connection was reused before and replaced.
+    pub(crate) was_replaced: bool,
+    /// The time until the head of the response has to be there.
+    pub(crate) left_ns: u64,
+}
+
+impl Attempt {
+    /// How the try ended, for the decision about another; `None` if another would end likewise.
+    const fn cause(self, fault: Fault) -> Option<Cause> {
+        match (fault, self.received) {
+            (Fault::Refused | Fault::ConnectTimeout | Fault::QueueFull, _) => Some(Cause::Connect),
+            (Fault::Closed, Received::Nothing) if self.is_reused => Some(Cause::ReusedReset),
+            (Fault::Closed, Received::Nothing) => Some(Cause::Reset),
+            (Fault::HeadTimeout, Received::Nothing) => Some(Cause::Timeout),
+            _ => None,
+        }
+    }
+
+    /// The try as the decision about another sees it.
+    pub(crate) fn ended(self, cause: Cause) -> retry::Attempt {
+        retry::Attempt {
+            cause,
+            is_repeatable: self.is_repeatable,
+            has_relayed: self.has_relayed,
+            tries: self.tries,
+            was_replaced: self.was_replaced,
+            left_ns: self.left_ns,
+        }
+    }
+
+    /// Whether the server has closed a kept connection while the request was on its way.
+    pub(crate) const fn is_closing_race(self, fault: Fault) -> bool {
+        matches!(self.cause(fault), Some(Cause::ReusedReset))
+    }
+
+    /// Whether the try was sent, and counts.
+    pub(crate) const fn counts(self, fault: Fault) -> bool {
+        !matches!(self.cause(fault), Some(Cause::Connect | Cause::ReusedReset))
+    }
+
+    /// What the end of the try says about the server.
+    pub(crate) const fn outcome(self, fault: Fault) -> Outcome {
+        match fault {
+            Fault::Refused => Outcome::Refused,
+            // A kept connection may be closed at any time, and a malformed response is no outage.
+            Fault::Closed if self.is_closing_race(fault) => Outcome::Neutral,
+            Fault::BadResponse(BadResponse::Incomplete)
+            | Fault::Closed
+            | Fault::ConnectTimeout
+            | Fault::HeadTimeout
+            | Fault::BodyTimeout => Outcome::Failure,
+            Fault::QueueFull
+            | Fault::Shortage
+            | Fault::UnexpectedUpgrade
+            | Fault::BadResponse(_) => Outcome::Neutral,
+        }
+    }
+}
+
+/// What was received of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Received {
+    Nothing,
+    /// Less than the head of the final response.
+    Part,
+    /// Its head, which was passed on.
+    Head,
+}
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Send the request again, on a new connection to the same server.
+    Fresh,
+    /// Send it to another server, after this time.
+    Other { after_ns: u64 },
+    /// Respond with this status.
+    Respond(u16),
+    /// End the response such that the client notices that it is incomplete.
+    Truncate,
+}
+
+/// Decides what becomes of a request. `retry` decides whether a try that may be followed by another
+/// is.
+pub(crate) fn decide(
+    fault: Fault,
+    attempt: Attempt,
+    retry: impl FnOnce(&retry::Attempt) -> Retry,
+) -> Verdict {
+    if matches!(attempt.received, Received::Head) {
+        return Verdict::Truncate;
+    }
+    let Some(cause) = attempt.cause(fault) else { return Verdict::Respond(fault.status()) };
+    match retry(&attempt.ended(cause)) {
+        Retry::Fresh => Verdict::Fresh,
+        Retry::Other { after_ns } => Verdict::Other { after_ns },
+        Retry::No => Verdict::Respond(fault.status()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::policy::random::Random;
+    use crate::policy::retry::{Budget, BudgetPolicy, RetryPolicy};
+    use jissoku_http::Reject;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const FAULTS: [Fault; 9] = [
+        Fault::Refused,
+        Fault::ConnectTimeout,
+        Fault::QueueFull,
+        Fault::Shortage,
+        Fault::Closed,
+        Fault::HeadTimeout,
+        Fault::BodyTimeout,
+        Fault::BadResponse(BadResponse::Chunk(Reject::ChunkSizeInvalid)),
+        Fault::UnexpectedUpgrade,
+    ];
+
+    fn attempt() -> impl Strategy<Value = Attempt> {
+        let received =
+            prop::sample::select(&[Received::Nothing, Received::Part, Received::Head][..]);
+        (any::<[bool; 3]>(), received, 0..4_u32, 0..2_u64).prop_map(
+            |([is_reused, is_repeatable, was_replaced], received, tries, left_ns)| Attempt {
+                is_reused,
+                received,
+                has_relayed: received == Received::Head,
+                is_repeatable,
+                tries,
+                was_replaced,
+                left_ns,
+            },
+        )
+    }
+
+    /// With all that a route can permit.
+    fn decided(fault: Fault, attempt: Attempt) -> Verdict {
+        let policy = RetryPolicy { tries_max: 3, on_timeout: true, ..RetryPolicy::default() };
+        let budget = Budget::new(BudgetPolicy::default());
+        let mut random = Random::new(1);
+        decide(fault, attempt, |tried| policy.decide(tried, &budget, 0, &mut random))
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_repeated_that_must_not_be(
+            fault in prop::sample::select(&FAULTS[..]),
+            attempt in attempt(),
+        ) {
+            let has_no_connection =
+                matches!(fault, Fault::Refused | Fault::ConnectTimeout | Fault::QueueFull);
+            match decided(fault, attempt) {
+                Verdict::Fresh => {
+                    prop_assert!(attempt.is_repeatable);
+                    prop_assert!(attempt.is_reused);
+                    prop_assert_eq!(attempt.received, Received::Nothing);
+                    prop_assert_eq!(fault, Fault::Closed);
+                    // Once only.
+                    let second = Attempt { was_replaced: true, ..attempt };
+                    prop_assert!(!matches!(decided(fault, second), Verdict::Fresh));
+                }
+                Verdict::Other { .. } => {
+                    prop_assert!(attempt.is_repeatable || has_no_connection);
+                    prop_assert!(attempt.received == Received::Nothing || has_no_connection);
+                    prop_assert!(attempt.left_ns > 0 && (has_no_connection || attempt.tries < 2));
+                }
+                Verdict::Truncate => prop_assert_eq!(attempt.received, Received::Head),
+                Verdict::Respond(status) => {
+                    prop_assert_ne!(attempt.received, Received::Head);
+                    prop_assert!((502..=504).contains(&status));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_kept_connection_that_ends_is_not_noticed_by_the_client() {
+        let get = Attempt {
+            is_reused: true,
+            received: Received::Nothing,
+            has_relayed: false,
+            is_repeatable: true,
+            tries: 0,
+            was_replaced: false,
+            left_ns: 1,
+        };
+        assert_eq!(decided(Fault::Closed, get), Verdict::Fresh);
+        assert_eq!(get.outcome(Fault::Closed), Outcome::Neutral);
+        let post = Attempt { is_repeatable: false, ..get };
+        assert_eq!(decided(Fault::Closed, post), Verdict::Respond(502));
+        assert_eq!(decided(Fault::Refused, post), Verdict::Other { after_ns: 0 });
+        let late = Attempt { left_ns: 0, ..get };
+        assert_eq!(decided(Fault::HeadTimeout, late), Verdict::Respond(504));
+        assert_eq!(decided(Fault::Shortage, get), Verdict::Respond(503));
+    }
+}

@@ -1,0 +1,338 @@
+//! The handler of one worker: brings clients and servers together.
+
+mod bodies;
+mod client_end;
+mod connections;
+mod events;
+mod gather;
+mod hedge;
+mod response;
+mod retry;
+mod spare;
+mod status_retry;
+mod telemetry;
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use jissoku_os::clock;
+use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, SendBuffer};
+use jissoku_server::{
+    AbandonReason, Background, BodyFlow, Handler, LogRecord, Metrics, Outbound, Progress,
+    RequestHead, Response, Service, Timers, UpstreamEvent, UpstreamEventKind, WorkerInfo,
+};
+
+use crate::client::{Client, ClientSide, ClientStep, Lost};
+use crate::config::{Forwarding, Gateway};
+use crate::diagnostics;
+use crate::exchange::Exchange;
+use crate::failure::Fault;
+use crate::gather::{GatherState, LostGathering};
+use crate::policy::random::Random;
+use crate::policy::retry::HedgeDelay;
+use crate::pool::Pool;
+use crate::server_set::Upstream;
+use crate::servers::Servers;
+use crate::slab::{Key, Slab};
+use crate::upstream_connection::{Phase, Sending, UpstreamConnections};
+
+/// Forwards the requests of one worker.
+#[derive(Debug)]
+pub struct GatewayHandler {
+    service: Arc<Gateway>,
+    exchanges: Slab<Exchange>,
+    upstreams: UpstreamConnections,
+    /// Of each upstream.
+    servers: Vec<Servers>,
+    ready: Ready,
+    /// How many exchanges have no client any more.
+    orphans: usize,
+    /// To be opened, or opened before they were the driver's.
+    openings: VecDeque<(Key, Option<OwnedFd>)>,
+    /// Exchanges that are sent again.
+    retries: Timers<Key>,
+    /// Exchanges of which a second copy is sent if their responses are late.
+    hedges: Timers<Key>,
+    /// Of each route with second copies: when one is sent.
+    hedge_delays: Vec<HedgeDelay>,
+    /// When the queues are looked at, if requests wait there.
+    queues_due_ns: Option<u64>,
+    /// When it is looked at how many connections are idle, if some are to be.
+    spares_due_ns: Option<u64>,
+    /// A shutdown has begun: no connections are kept.
+    is_retired: bool,
+    random: Random,
+    gather: GatherState,
+    /// Exchanges of requests that were dropped; they may have ended since.
+    lost: Lost<Key>,
+    lost_gatherings: Lost<LostGathering>,
+    now_ns: u64,
+}
+
+impl GatewayHandler {
+    fn new(service: Arc<Gateway>) -> Self {
+        let mut random = Random::new(RandomState::new().hash_one(()));
+        let servers = service
+            .upstreams
+            .iter()
+            .map(|upstream| Servers::new(upstream, random.next()))
+            .collect();
+        let pool = |upstream: &Arc<Upstream>| Pool::new(upstream.options.idle_min);
+        let pools = service.upstreams.iter().map(pool).collect();
+        let now_ns = clock::monotonic_ns();
+        let fields_max = service.fields_max;
+        let hedges = service.hedges.iter();
+        let gather = GatherState::new(service.gather_memory);
+        let hedge_delays = hedges.map(|hedge| HedgeDelay::new(hedge.after, now_ns)).collect();
+        Self {
+            servers,
+            random,
+            service,
+            exchanges: Slab::default(),
+            upstreams: UpstreamConnections::new(pools, fields_max),
+            ready: Ready::default(),
+            orphans: 0,
+            openings: VecDeque::new(),
+            retries: Timers::default(),
+            hedges: Timers::default(),
+            hedge_delays,
+            queues_due_ns: None,
+            spares_due_ns: None,
+            is_retired: false,
+            gather,
+            lost: Lost::default(),
+            lost_gatherings: Lost::default(),
+            now_ns: 0,
+        }
+    }
+}
+
+impl Service for Gateway {
+    type Handler = GatewayHandler;
+
+    fn handler(self: &Arc<Self>, _worker: &WorkerInfo) -> io::Result<GatewayHandler> {
+        self.start_helpers()?;
+        let mut handler = GatewayHandler::new(Arc::clone(self));
+        handler.open_first_spares()?;
+        Ok(handler)
+    }
+
+    fn report_to(&self, metrics: &Metrics) {
+        for upstream in &self.upstreams {
+            upstream.report_to(metrics);
+        }
+    }
+}
+
+impl Handler for GatewayHandler {
+    type Connection = Client;
+    type Request = ClientSide;
+
+    fn on_open(&mut self, opened: &NewConnection<'_>) -> Client {
+        Client::new(opened)
+    }
+
+    fn on_head(&mut self, client: &mut Client, request: &RequestHead<'_>) -> ClientSide {
+        let forwarding = Forwarding::new(0, self.service.timeouts.head_ns);
+        self.begin(client, request, forwarding)
+    }
+
+    fn body_flow(&self, request: &ClientSide) -> BodyFlow {
+        self.flow(request)
+    }
+
+    fn on_body(&mut self, request: &mut ClientSide, part: &[u8]) {
+        self.take_body(request, part);
+    }
+
+    fn on_end(&mut self, request: &mut ClientSide) {
+        self.take_end(request);
+    }
+
+    fn on_hangup(&mut self, _client: &mut Client, request: &mut ClientSide) {
+        let ended = self.note_hangup(request);
+        self.ready.extend(ended);
+    }
+
+    fn respond(
+        &mut self,
+        client: &mut Client,
+        request: &mut ClientSide,
+        response: &mut Response<'_>,
+    ) -> Progress {
+        self.now_ns = response.now_ns();
+        let key = match self.step(client, request) {
+            ClientStep::Refuse(error, is_cut_off) => {
+                if is_cut_off {
+                    response.close_after();
+                }
+                let error_type = Some(error.error_type()).filter(|name| !name.is_empty());
+                let lines = || diagnostics::lines("", None, error_type, None);
+                let fields = request.is_diagnosed().then(lines).unwrap_or_default();
+                diagnostics::write_error(error.status(), &fields, response);
+                Self::log_refusal(error, response.log_record());
+                return Progress::Complete;
+            }
+            ClientStep::Wait => return Progress::Pending,
+            ClientStep::Forward(key, _) | ClientStep::Continue(key) => self.settle(key),
+        };
+        request.forward(key);
+        if let Some(progress) = self.abort(key, response) {
+            return progress;
+        }
+        let progress = self.write(key, response);
+        if matches!(progress, Progress::Complete | Progress::Reset) {
+            self.log_exchange(key, response.log_record());
+            self.end_exchange(key);
+        }
+        progress
+    }
+
+    fn on_abandon(
+        &mut self,
+        _client: &mut Client,
+        request: ClientSide,
+        reason: AbandonReason,
+        log: &mut LogRecord<'_>,
+    ) {
+        match reason {
+            AbandonReason::Rejected => {
+                self.record_end(&request, "http_request_error", log);
+                self.abandon(&request);
+            }
+            AbandonReason::Closed => self.lose_client(&request, None, log),
+        }
+    }
+
+    fn outbound(&mut self) -> Option<&mut impl Outbound> {
+        Some(self)
+    }
+}
+
+impl Background for GatewayHandler {
+    fn on_shutdown(&mut self) {
+        self.retire();
+    }
+
+    fn is_busy(&self) -> bool {
+        self.orphans > 0
+    }
+
+    fn deadline_ns(&self) -> Option<u64> {
+        let retry_ns = self.retries.earliest_ns();
+        let gather_ns = self.gather.earliest_ns();
+        let hedge_ns = self.hedges.earliest_ns();
+        let own = [self.upstreams.earliest_ns(), self.queues_due_ns, self.spares_due_ns];
+        own.into_iter().chain([retry_ns, gather_ns, hedge_ns]).flatten().min()
+    }
+
+    fn next_ready(&mut self, now_ns: u64) -> Option<ConnectionId> {
+        self.now_ns = now_ns;
+        self.end_lost();
+        while let Some(key) = self.upstreams.take_due(now_ns) {
+            self.end_phase(key);
+        }
+        while let Some(key) = self.ready.pop_orphan() {
+            self.continue_orphan(key);
+        }
+        self.retry_due();
+        self.hedge_due();
+        self.serve_queues();
+        self.open_spares();
+        if let Some(client) = self.gather.take_due(now_ns) {
+            return Some(client);
+        }
+        self.ready.pop_front()
+    }
+}
+
+impl Outbound for GatewayHandler {
+    fn next_opening(&mut self) -> Option<Opening> {
+        while let Some((key, socket)) = self.openings.pop_front() {
+            if let Some(connection) = self.upstreams.get(key) {
+                let endpoint = Arc::clone(connection.server().1);
+                return Some(Opening { endpoint, token: key.token(), socket });
+            }
+        }
+        None
+    }
+
+    fn on_opening(&mut self, token: u64, id: ConnectionId) {
+        self.upstreams.set_id(Key::from_token(token), Some(id));
+    }
+
+    fn on_event(&mut self, event: UpstreamEvent<'_>, output: &mut SendBuffer) -> Next {
+        self.now_ns = event.now_ns;
+        let key = Key::from_token(event.token);
+        match event.kind {
+            UpstreamEventKind::Connected => self.on_connected(key, output),
+            UpstreamEventKind::Data { bytes, unsent } => self.on_data(key, bytes, unsent),
+            UpstreamEventKind::Eof => self.on_eof(key),
+            UpstreamEventKind::Resumed { unsent } => self.on_resumed(key, unsent, output),
+        }
+    }
+
+    fn on_close(&mut self, token: u64, error: Option<&io::Error>, now_ns: u64) {
+        self.now_ns = now_ns;
+        let key = Key::from_token(token);
+        let Some(upstream) = self.upstreams.get(key) else { return };
+        match (upstream.phase(), error) {
+            (Phase::Connecting(_), Some(error)) => return self.on_connect_error(key, error),
+            (Phase::Connecting(_), None) => self.fail_exchange(key, Fault::Closed),
+            (Phase::Busy(exchange, Sending::Pending), _) => self.replace(key, exchange),
+            (Phase::Busy(..), _) => {
+                let fault = upstream.reset_fault();
+                self.fail_exchange(key, fault);
+            }
+            (Phase::Finishing(exchange), _) => self.end_upload(key, exchange),
+            (Phase::Idle, _) => self.upstreams.record_closing(key, now_ns),
+            (Phase::Reopening(_) | Phase::Spare | Phase::Ending | Phase::Closing, _) => {}
+        }
+        self.upstreams.remove(key, now_ns);
+    }
+}
+
+/// What is to be continued in this wake-up: connections of either side, and exchanges that have no
+/// client any more.
+#[derive(Debug, Default)]
+struct Ready {
+    connections: VecDeque<ConnectionId>,
+    orphans: VecDeque<Key>,
+}
+
+impl Ready {
+    /// Adds a connection.
+    fn push_back(&mut self, connection: ConnectionId) {
+        self.connections.push_back(connection);
+    }
+
+    /// Adds a connection, if there is one.
+    fn extend(&mut self, connection: Option<ConnectionId>) {
+        self.connections.extend(connection);
+    }
+
+    /// There is more of the response to an exchange.
+    fn wake(&mut self, key: Key, exchange: &Exchange) {
+        if exchange.is_orphan() {
+            self.orphans.push_back(key);
+        } else {
+            self.connections.push_back(exchange.client());
+        }
+    }
+
+    /// The next connection.
+    fn pop_front(&mut self) -> Option<ConnectionId> {
+        self.connections.pop_front()
+    }
+
+    /// The next exchange without a client.
+    fn pop_orphan(&mut self) -> Option<Key> {
+        self.orphans.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! What the access log and the metrics record of exchanges.
+
+use jissoku_http::forward::ForwardError;
+use jissoku_os::clock;
+use jissoku_server::{Forwarded, ForwardedOutcome, LogRecord, UpstreamCounter};
+
+use super::GatewayHandler;
+use crate::client::ClientSide;
+use crate::failure::CLIENT_GONE;
+use crate::gather::Gathering;
+use crate::slab::Key;
+
+impl GatewayHandler {
+    /// A request is beyond the rate of its route, which is a dry run. Returns whether that will be in
+    /// the access log: not if the request is refused.
+    pub(crate) fn note_rate(&mut self, request: &ClientSide) -> bool {
+        let exchange = request.exchange().and_then(|key| self.exchanges.get(key));
+        let is_there = exchange.is_some();
+        if let Some(exchange) = exchange {
+            exchange.note_rate();
+        }
+        is_there
+    }
+
+    /// A connection on which nothing was asked has received bytes.
+    pub(super) fn count_unsolicited(&self, connection: Key) {
+        if let Some(upstream) = self.upstreams.get_ref(connection) {
+            self.service.upstreams[upstream.server().0].count(UpstreamCounter::Unsolicited);
+        }
+    }
+
+    /// Bytes have followed the response to an exchange, or not.
+    pub(super) fn count_excess(&self, exchange: Key, has_excess: bool) {
+        if has_excess && let Some(exchange) = self.exchanges.get_ref(exchange) {
+            self.service.upstreams[exchange.upstream()].count(UpstreamCounter::Excess);
+        }
+    }
+
+    /// Adds an exchange that is over to the access log, if there is one.
+    pub(super) fn log_exchange(&self, key: Key, log: &mut LogRecord<'_>) {
+        let Some(exchange) = self.exchanges.get_ref(key) else { return };
+        self.log(key, ("", exchange.error()), self.now_ns, log);
+    }
+
+    /// Adds a part of a gathered response that is over to the access log, if there is one.
+    pub(super) fn log_part(&self, gathering: &Gathering, part: usize, log: &mut LogRecord<'_>) {
+        if let Some((_, exchange)) = gathering.running().find(|(other, _)| *other == part) {
+            self.log(exchange, gathering.part_outcome(part), self.now_ns, log);
+        }
+    }
+
+    /// A request for an upstream is not forwarded.
+    pub(super) fn count_refusal(&self, upstream: usize, error: ForwardError) {
+        if !error.error_type().is_empty() {
+            self.service.upstreams[upstream].count_failure(error.error_type());
+        }
+    }
+
+    /// Adds a request that is not forwarded to the access log, if there is one.
+    pub(super) fn log_refusal(error: ForwardError, log: &mut LogRecord<'_>) {
+        let error = Some(error.error_type()).filter(|name| !name.is_empty());
+        let outcome = ForwardedOutcome { error, ..ForwardedOutcome::default() };
+        log.add_forwarded(&Forwarded { outcome, ..Forwarded::default() });
+    }
+
+    fn log(
+        &self,
+        key: Key,
+        (part, error): (&str, Option<&'static str>),
+        end_ns: u64,
+        log: &mut LogRecord<'_>,
+    ) {
+        let Some(exchange) = self.exchanges.get_ref(key).filter(|_| log.is_there()) else {
+            return;
+        };
+        let upstream = exchange.upstream();
+        let server = exchange.endpoint().map(|endpoint| self.servers[upstream].address(endpoint));
+        // The client has left before a copy had a response.
+        let copy = exchange.copy().and_then(|copy| self.exchanges.get_ref(copy));
+        log.add_forwarded(&Forwarded {
+            part,
+            upstream: self.service.upstreams[upstream].label(),
+            server: server.as_deref().unwrap_or_default(),
+            ..exchange.logged(copy, error, end_ns)
+        });
+    }
+
+    /// Adds a request to the access log and the metrics that ends before its response because of its
+    /// client. An exchange that has ended otherwise before keeps its own error.
+    pub(super) fn record_end(
+        &self,
+        request: &ClientSide,
+        error: &'static str,
+        log: &mut LogRecord<'_>,
+    ) {
+        let Some(key) = request.exchange() else { return };
+        let Some(exchange) = self.exchanges.get_ref(key) else { return };
+        if exchange.is_over() {
+            return self.log_exchange(key, log);
+        }
+        let upstream = &self.service.upstreams[exchange.upstream()];
+        match error {
+            // It was still being received.
+            _ if !exchange.has_begun() => {}
+            CLIENT_GONE => upstream.count(UpstreamCounter::ClientsGone),
+            error => upstream.count_failure(error),
+        }
+        self.log(key, ("", Some(error)), clock::monotonic_ns(), log);
+    }
+
+    /// Adds the parts of a gathered response that run to the access log; its client is gone.
+    pub(crate) fn log_gone_parts(&self, gathering: &Gathering, log: &mut LogRecord<'_>) {
+        for (part, exchange) in gathering.running() {
+            let (id, _) = gathering.part_outcome(part);
+            self.log(exchange, (id, Some(CLIENT_GONE)), clock::monotonic_ns(), log);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! `[upstream.*]` and `[[route]]` of the configuration file.
+//!
+//! Every error is one sentence with the line that it is about. Other keys of the file are not read
+//! here.
+
+mod explanation;
+mod gather;
+mod limits;
+mod problem;
+mod route;
+mod spelling;
+mod statuses;
+mod table;
+mod upstream;
+
+use toml::de::{DeTable, DeValue};
+
+use self::problem::{Refusal, refuse};
+use self::table::Table;
+use crate::policy::routes::Routes;
+
+pub use explanation::Explanation;
+pub use limits::{Concurrency, Rate, RateKey};
+pub use problem::Problem;
+pub use route::{Action, COLLECT_SIZE, ClientEnd, Hedge, Route};
+pub use spelling::instead_of;
+pub use upstream::{HashKey, HealthCheck, HostField, IDLE_MIN_MAX, Protocol, Upstream};
+
+/// The keys of the file that are read here.
+pub const KEYS: [&str; 2] = ["upstream", "route"];
+
+/// What the file says about upstreams and routes.
+#[derive(Debug, Clone, Default)]
+pub struct Configuration {
+    /// By name.
+    pub upstreams: Vec<Upstream>,
+    /// In their order, which is that of `rules`.
+    pub routes: Vec<Route>,
+    /// Which route takes a request.
+    pub rules: Routes,
+}
+
+impl Configuration {
+    /// Reads a whole file.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that cannot be meant.
+    pub fn parse(text: &str) -> Result<Self, Problem> {
+        Self::read(text).map_err(|refusal| Problem::new(text, refusal))
+    }
+
+    /// Explains the decision about a request of `method` for `url`: `http://host/path`, or a path
+    /// alone for a request without a host. A query and a fragment have no influence.
+    pub fn explain(&self, method: &str, url: &str) -> Explanation {
+        let Self { upstreams, routes, rules } = self;
+        explanation::Tables { upstreams, routes, rules }.explain(method, url)
+    }
+
+    fn read(text: &str) -> Result<Self, Refusal> {
+        let file = DeTable::parse(text).map_err(|error| Refusal {
+            at: error.span().unwrap_or_default(),
+            why: error.message().to_owned(),
+        })?;
+        let mut configuration = Self::default();
+        if let Some(value) = file.get_ref().get("upstream") {
+            let DeValue::Table(all) = value.get_ref() else {
+                return Err(refuse(value.span(), "upstream is a table: [upstream.NAME]"));
+            };
+            for (name, value) in all {
+                let table =
+                    Table::of(value, &format!("upstream {:?}", name.get_ref()), &name.span())?;
+                let line = problem::line(text, &name.span());
+                let read = upstream::read(name.get_ref(), table)?;
+                configuration.upstreams.push(Upstream { line, ..read });
+            }
+        }
+        let Some(value) = file.get_ref().get("route") else { return Ok(configuration) };
+        let DeValue::Array(all) = value.get_ref() else {
+            return Err(refuse(value.span(), "route is a list of tables: [[route]]"));
+        };
+        let mut rules = Vec::new();
+        for value in all {
+            let table = Table::of(value, "a route", &value.span())?;
+            let (mut route, rule) = route::read(table, &configuration.upstreams)?;
+            route.line = problem::line(text, &route.at);
+            configuration.routes.push(route);
+            rules.push(rule);
+        }
+        configuration.rules = Routes::new(rules).map_err(|found| {
+            let by = configuration.routes.get(found.by).map(|route| route.line).unwrap_or_default();
+            refuse(
+                configuration
+                    .routes
+                    .get(found.index)
+                    .map(|route| route.at.clone())
+                    .unwrap_or_default(),
+                &format!("no request reaches this route: the one on line {by} takes them before"),
+            )
+        })?;
+        Ok(configuration)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+//! Which route takes a request: the first whose host, methods and path fit.
+//!
+//! The path is compared byte by byte after percent-decoding (RFC 3986 section 6.2.2), and forwarded
+//! as it came. A rule for `/admin/**` must not be circumvented by another spelling: if a server behind
+//! us may read the path as one of another route (`readings.rs`), it is refused.
+
+mod hazard;
+mod host;
+mod path;
+mod readings;
+mod rule;
+
+use hazard::Form;
+
+pub use hazard::{Hazard, of_path as hazard_of};
+pub use host::HostPattern;
+pub use path::{Captures, PATH_VARIABLES_MAX, PathPattern, PatternError};
+pub use rule::{Encoded, Mismatch, Rule};
+
+/// Rules in the order in which they are tried.
+#[derive(Debug, Clone, Default)]
+pub struct Routes {
+    rules: Vec<Rule>,
+}
+
+/// What a request is compared with the rules by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Subject<'a> {
+    /// The method, case-sensitive (RFC 9110 section 9.1).
+    pub method: &'a [u8],
+    /// The value of Host or the authority of an absolute target; `None` without either.
+    pub host: Option<&'a [u8]>,
+    /// The path of the target, from its `/` to before `?`.
+    pub path: &'a [u8],
+}
+
+/// The result of a comparison.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// The rule of this index takes the request.
+    Take {
+        /// The rule's place, counted from 0.
+        index: usize,
+        /// Where in the path its variables are.
+        captures: Captures,
+        /// The path, if it is not passed as it came.
+        path: Option<Vec<u8>>,
+    },
+    /// Host and path fit rules, the method none of them: 405, with `Routes::allow`.
+    MethodNotAllowed,
+    /// No rule fits: 404.
+    NotFound,
+    /// The path has more than one reading: 400.
+    Refuse(Hazard),
+}
+
+impl Routes {
+    /// Takes the rules in their order.
+    ///
+    /// # Errors
+    ///
+    /// A rule that no request can reach, because earlier ones take all that fits it.
+    pub fn new(rules: Vec<Rule>) -> Result<Self, Unreachable> {
+        first_unreachable(&rules)
+            .map_or_else(|| Ok(Self { rules }), |(index, by)| Err(Unreachable { index, by }))
+    }
+
+    /// The rules in their order.
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// Decides about one request. No allocation, unless the path has several readings.
+    pub fn find(&self, subject: &Subject<'_>) -> Decision {
+        let special = match hazard::form(subject.path) {
+            Ok(Form::Plain) => return self.first_fit(subject),
+            Ok(Form::Special(hazard)) => hazard,
+            Err(hazard) => return Decision::Refuse(hazard),
+        };
+        let decision = self.first_fit(subject);
+        let rule = decision.index().and_then(|index| self.rules.get(index));
+        match rule.map_or_else(Encoded::default, Rule::encoded) {
+            Encoded::Pass => decision,
+            Encoded::Refuse if special != Hazard::OtherRoute => Decision::Refuse(special),
+            Encoded::Safe | Encoded::Refuse => self.unless_ambiguous(subject, decision),
+            Encoded::Decode => {
+                let (subject_path, plain) = (subject.path, readings::plain(subject.path));
+                let subject = Subject { path: &plain, ..*subject };
+                let index = decision.index();
+                match self.unless_ambiguous(&subject, self.first_fit(&subject)) {
+                    Decision::Take { index: other, captures, .. } if Some(other) == index => {
+                        let path = (plain != subject_path).then_some(plain);
+                        Decision::Take { index: other, captures, path }
+                    }
+                    _ => Decision::Refuse(Hazard::OtherRoute),
+                }
+            }
+        }
+    }
+
+    /// The decision about a request, if that about each reading of its path is the same.
+    fn unless_ambiguous(&self, subject: &Subject<'_>, decision: Decision) -> Decision {
+        let is_same = |path: &Vec<u8>| {
+            self.first_fit(&Subject { path, ..*subject }).index() == decision.index()
+        };
+        match readings::of_path(subject.path) {
+            Some(readings) if readings.iter().all(is_same) => decision,
+            _ => Decision::Refuse(Hazard::OtherRoute),
+        }
+    }
+
+    fn first_fit(&self, subject: &Subject<'_>) -> Decision {
+        let mut otherwise = Decision::NotFound;
+        for (index, rule) in self.rules.iter().enumerate() {
+            match rule.compare(subject.method, subject.host, subject.path) {
+                Ok(captures) => return Decision::Take { index, captures, path: None },
+                Err(Mismatch::Method) => otherwise = Decision::MethodNotAllowed,
+                Err(Mismatch::Host | Mismatch::Path) => {}
+            }
+        }
+        otherwise
+    }
+
+    /// The methods that rules accept for this host and path: the value of Allow in a 405
+    /// (RFC 9110 section 15.5.6).
+    pub fn allow(&self, subject: &Subject<'_>) -> Vec<&str> {
+        let mut allowed = Vec::new();
+        for rule in &self.rules {
+            if rule.compare(subject.method, subject.host, subject.path) == Err(Mismatch::Method) {
+                for method in rule.methods() {
+                    if !allowed.contains(&method) {
+                        allowed.push(method);
+                    }
+                }
+            }
+        }
+        allowed
+    }
+
+    /// Why each rule up to the one that takes the request does not take it, in order. The rule that
+    /// takes it follows them; `find` names it.
+    pub fn mismatches(&self, subject: &Subject<'_>) -> Vec<Mismatch> {
+        self.rules
+            .iter()
+            .map_while(|rule| rule.compare(subject.method, subject.host, subject.path).err())
+            .collect()
+    }
+}
+
+impl Decision {
+    /// The index of the rule that takes the request, if one does.
+    pub const fn index(&self) -> Option<usize> {
+        match self {
+            Self::Take { index, .. } => Some(*index),
+            Self::MethodNotAllowed | Self::NotFound | Self::Refuse(_) => None,
+        }
+    }
+}
+
+/// A rule that never matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unreachable {
+    /// The rule's place, counted from 0.
+    pub index: usize,
+    /// An earlier rule that takes requests meant for it.
+    pub by: usize,
+}
+
+/// Stands for a method that no rule names; not a token, so that none can.
+const OTHER_METHOD: &str = "";
+
+/// The first rule that earlier ones cover, and one of these.
+///
+/// Exact. A segment or host that differs from every literal is covered by one pattern or by none,
+/// so only two things are covered by several rules together: the methods of a rule, and the paths
+/// of a prefix, which are the prefix alone, with a slash, and what is below it.
+fn first_unreachable(rules: &[Rule]) -> Option<(usize, usize)> {
+    let depth_max = rules.iter().map(|rule| rule.path().depth()).max().unwrap_or_default();
+    rules.iter().enumerate().find_map(|(index, rule)| {
+        let earlier = rules.get(..index)?;
+        let mut methods: Vec<&str> = rule.methods().collect();
+        if methods.is_empty() {
+            methods = rules.iter().flat_map(Rule::methods).collect();
+            methods.push(OTHER_METHOD);
+        }
+        let covering = methods.iter().map(|method| covering(earlier, rule, method, depth_max));
+        let all: Option<Vec<usize>> = covering.collect();
+        Some((index, *all?.last()?))
+    })
+}
+
+/// One of the rules that together take every request of `method` that fits `rule`.
+fn covering(earlier: &[Rule], rule: &Rule, method: &str, depth_max: usize) -> Option<usize> {
+    let covers = |other: &Rule| other.takes(method.as_bytes()) && other.covers_place(rule);
+    if let Some(by) = earlier.iter().position(covers) {
+        return Some(by);
+    }
+    // No rule has a segment beyond the deepest one's.
+    if rule.path().depth() > depth_max {
+        return None;
+    }
+    let parts = rule.path().split_prefix()?;
+    let found = parts
+        .into_iter()
+        .map(|path| covering(earlier, &rule.clone().with_path(path), method, depth_max));
+    found.collect::<Option<Vec<usize>>>()?.pop()
+}
+
+#[cfg(test)]
+mod tests;

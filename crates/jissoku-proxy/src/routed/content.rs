@@ -1,0 +1,157 @@
+//! What all workers share of a table of routes.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use jissoku_server::{DynamicResponse, Files, Fixed, RequestHead};
+
+use super::limits::{Admitted, RouteLimits};
+use crate::config::{Forwarding, Gateway, Timeouts};
+use crate::gather::GatherRoute;
+use crate::policy::routes::{Captures, Decision, Routes, Rule, Subject};
+
+/// What serves the requests of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// The folder of this index. The path of the request is the path below it.
+    Folder(usize),
+    /// The folder of this index, below its prefix of [`RouteContent::prefixes`].
+    Beside(usize),
+    /// The text of this index.
+    Fixed(usize),
+    /// Another server.
+    Forward(Forwarding),
+    /// Several servers, by the plan of this index.
+    Gather(usize),
+    /// The application.
+    App,
+}
+
+/// What a request gets.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) content: Content,
+    /// The variables of its path.
+    pub(super) captures: Captures,
+    /// The path, if it is not passed as it came.
+    pub(super) path: Option<Vec<u8>>,
+    pub(super) admitted: Admitted,
+    pub(super) body_size_max: u64,
+}
+
+/// Why a request gets no content.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) response: DynamicResponse,
+    /// Whether it is beyond a limit.
+    pub(super) is_too_much: bool,
+}
+
+/// Routes, and what serves their requests.
+#[derive(Debug)]
+pub struct RouteContent {
+    /// Which route takes a request.
+    pub rules: Routes,
+    /// What serves each route's requests, in the same order.
+    pub contents: Vec<Content>,
+    /// The limits of each route, in the same order.
+    pub limits: Vec<Option<RouteLimits>>,
+    /// The limit of the bodies of each route's requests, in the same order.
+    pub body_sizes_max: Vec<u64>,
+    /// The limit of the bodies of requests that no route takes.
+    pub body_size_max: u64,
+    /// Referred to by [`Content::Folder`] and [`Content::Beside`].
+    pub folders: Vec<Arc<Files>>,
+    /// The prefix of each folder beside an application; empty if there are rules.
+    pub prefixes: Vec<String>,
+    /// Referred to by [`Content::Fixed`].
+    pub texts: Vec<Arc<Fixed>>,
+    /// Referred to by [`Content::Gather`].
+    pub gathers: Vec<Arc<GatherRoute>>,
+    /// Forwards requests.
+    pub gateway: Arc<Gateway>,
+}
+
+impl RouteContent {
+    /// Folders beside an application, each with the prefix of its paths, which begins with a slash
+    /// and does not end with one. The longest prefix of a path applies; all other requests are the
+    /// application's, with bodies of up to `body_size_max` bytes.
+    #[must_use]
+    pub fn beside_app(mut folders: Vec<(String, Arc<Files>)>, body_size_max: u64) -> Self {
+        folders.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
+        let (prefixes, folders) = folders.into_iter().unzip();
+        Self {
+            rules: Routes::default(),
+            contents: Vec::new(),
+            limits: Vec::new(),
+            body_sizes_max: Vec::new(),
+            body_size_max,
+            folders,
+            prefixes,
+            texts: Vec::new(),
+            gathers: Vec::new(),
+            gateway: Arc::new(Gateway::of(Vec::new(), Timeouts::DEFAULT, false)),
+        }
+    }
+
+    /// What serves a path if there are no rules. Prefixes are compared with the path as it came.
+    fn beside(&self, path: &[u8]) -> Content {
+        let is_below = |prefix: &String| {
+            path.strip_prefix(prefix.as_bytes()).is_some_and(|rest| rest.starts_with(b"/"))
+        };
+        self.prefixes.iter().position(is_below).map_or(Content::App, Content::Beside)
+    }
+
+    /// The limits of the route for the same requests as `rule`, if there is one that has some.
+    #[must_use]
+    pub fn limits_of(&self, rule: &Rule) -> Option<&RouteLimits> {
+        let place = self.rules.rules().iter().position(|other| other.is_for_same(rule))?;
+        self.limits.get(place)?.as_ref()
+    }
+
+    /// What a request of a client at `address` gets; or the response if no route takes it, or it is
+    /// too much.
+    pub(super) fn find(
+        &self,
+        request: &RequestHead<'_>,
+        address: Option<IpAddr>,
+    ) -> Result<Found, Refusal> {
+        let RequestHead { head, bytes, .. } = *request;
+        let (path, _) = request.path_and_query();
+        if !self.prefixes.is_empty() {
+            return Ok(Found {
+                content: self.beside(path),
+                captures: Captures::default(),
+                path: None,
+                admitted: Admitted::default(),
+                body_size_max: self.body_size_max,
+            });
+        }
+        let subject = Subject { method: head.method_name.of(bytes), host: head.host(bytes), path };
+        let (status, fields, text) = match self.rules.find(&subject) {
+            Decision::Take { index, captures, path } => {
+                let limits = self.limits[index].as_ref();
+                let field = |name: &str| field_of(request, name);
+                let admitted = limits
+                    .map_or(Ok(Admitted::default()), |it| it.admit(address, field, request.now_ns))
+                    .map_err(|much| Refusal { response: much.response(), is_too_much: true })?;
+                let (content, body_size_max) = (self.contents[index], self.body_sizes_max[index]);
+                return Ok(Found { content, captures, path, admitted, body_size_max });
+            }
+            Decision::MethodNotAllowed => {
+                let allow = format!("Allow: {}\r\n", self.rules.allow(&subject).join(", "));
+                (405, allow, "Method Not Allowed\n")
+            }
+            Decision::NotFound => (404, String::new(), "Not Found\n"),
+            Decision::Refuse(_) => (400, String::new(), "Bad Request\n"),
+        };
+        let response = DynamicResponse::text(status, &fields, text.as_bytes());
+        Err(Refusal { response, is_too_much: false })
+    }
+}
+
+/// The value of the first field of this name.
+fn field_of<'a>(request: &RequestHead<'a>, name: &str) -> Option<&'a [u8]> {
+    let mut fields = request.fields();
+    fields.find(|(other, _)| other.eq_ignore_ascii_case(name.as_bytes())).map(|(_, value)| value)
+}

@@ -1,0 +1,287 @@
+//! The handler of one worker: passes each request to the handler of its route.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use jissoku_os::driver::NewConnection;
+use jissoku_server::{
+    AbandonReason, BodyFlow, DynamicResponse, EventLoop, FileResponse, FilesHandler, Forwarded,
+    ForwardedNotes, ForwardedOutcome, Handler, LogRecord, Outbound, Progress, RequestHead,
+    Response, Service, WorkerInfo,
+};
+
+use super::content::{Content, Found, Refusal, RouteContent};
+use super::limits::Admitted;
+use crate::client::{Client, ClientSide};
+use crate::gather::Gathering;
+use crate::handler::GatewayHandler;
+use crate::policy::rate::Permit;
+use crate::policy::routes::Captures;
+
+/// Serves the requests of one worker; `H` serves those of the application.
+#[derive(Debug)]
+pub struct RoutedHandler<H> {
+    content: Arc<RouteContent>,
+    folders: Vec<FilesHandler>,
+    gateway: GatewayHandler,
+    app: H,
+}
+
+/// A connection of a client.
+#[derive(Debug)]
+pub struct Connection<C> {
+    client: Client,
+    address: Option<IpAddr>,
+    app: C,
+}
+
+/// A request.
+#[derive(Debug)]
+pub struct Request<R> {
+    work: Work<R>,
+    /// The limit of its body.
+    body_size_max: u64,
+    /// What is still to be logged about a limit of its route.
+    excess: Excess,
+    /// Counts it until it is dropped.
+    permit: Option<Permit>,
+}
+
+/// Whether a request is beyond a limit of its route.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Excess {
+    #[default]
+    No,
+    Permitted,
+    Refused,
+}
+
+impl Excess {
+    /// Adds it to the access log, once.
+    fn log(&mut self, log: &mut LogRecord<'_>) {
+        let outcome = match std::mem::take(self) {
+            Self::No => return,
+            Self::Permitted => {
+                ForwardedOutcome { notes: ForwardedNotes::OVER_RATE, ..ForwardedOutcome::default() }
+            }
+            Self::Refused => {
+                let error = Some("http_request_denied");
+                ForwardedOutcome { error, ..ForwardedOutcome::default() }
+            }
+        };
+        log.add_forwarded(&Forwarded { outcome, ..Forwarded::default() });
+    }
+}
+
+/// What a request is served by.
+#[derive(Debug)]
+enum Work<R> {
+    /// No route takes it, or it is too much.
+    Refused(Box<DynamicResponse>),
+    /// A file of the folder of this index.
+    File(usize, FileResponse),
+    /// The text of this index.
+    Fixed(usize),
+    Forwarded(ClientSide),
+    Gathered(Box<Gathering>),
+    App(R),
+}
+
+impl<H: Handler> RoutedHandler<H> {
+    pub(super) fn new(content: Arc<RouteContent>, app: H, worker: &WorkerInfo) -> io::Result<Self> {
+        let folders =
+            content.folders.iter().map(|files| files.handler(worker)).collect::<Result<_, _>>()?;
+        let gateway = content.gateway.handler(worker)?;
+        Ok(Self { content, folders, gateway, app })
+    }
+
+    /// As [`RoutedHandler::begin`], with another path if one is given.
+    fn begin_with_path(
+        &mut self,
+        connection: &mut Connection<H::Connection>,
+        request: &RequestHead<'_>,
+        found: (Content, &Captures),
+        path: Option<Vec<u8>>,
+    ) -> Work<H::Request> {
+        let Some(path) = path else { return self.begin(connection, request, found) };
+        let mut text = Vec::new();
+        let head = request.head.with_path(request.bytes, &path, &mut text);
+        let request = RequestHead { head: &head, bytes: &text, ..*request };
+        self.begin(connection, &request, found)
+    }
+
+    fn begin(
+        &mut self,
+        connection: &mut Connection<H::Connection>,
+        head: &RequestHead<'_>,
+        (content, captures): (Content, &Captures),
+    ) -> Work<H::Request> {
+        match content {
+            Content::Folder(index) => Work::File(index, self.folders[index].on_head(&mut (), head)),
+            Content::Beside(index) => {
+                let (path, _) = head.path_and_query();
+                let path = &path[self.content.prefixes[index].len()..];
+                Work::File(index, self.folders[index].respond_to(head, path))
+            }
+            Content::Fixed(index) => Work::Fixed(index),
+            Content::Forward(forwarding) => {
+                Work::Forwarded(self.gateway.begin(&connection.client, head, forwarding))
+            }
+            Content::Gather(index) => {
+                let route = (&self.content.gathers[index], captures);
+                match self.gateway.begin_gathering(&connection.client, head, route) {
+                    Ok(gathering) => Work::Gathered(Box::new(gathering)),
+                    Err(refusal) => Work::Refused(Box::new(refusal)),
+                }
+            }
+            Content::App => Work::App(self.app.on_head(&mut connection.app, head)),
+        }
+    }
+}
+
+impl<H: Handler> Handler for RoutedHandler<H> {
+    type Connection = Connection<H::Connection>;
+    type Request = Request<H::Request>;
+
+    fn on_open(&mut self, opened: &NewConnection<'_>) -> Self::Connection {
+        Connection {
+            client: self.gateway.on_open(opened),
+            address: opened.peer().map(|address| address.ip()),
+            app: self.app.on_open(opened),
+        }
+    }
+
+    fn on_head(
+        &mut self,
+        connection: &mut Self::Connection,
+        head: &RequestHead<'_>,
+    ) -> Self::Request {
+        let address = address_of(head, connection.address);
+        match self.content.find(head, address) {
+            Err(Refusal { response, is_too_much }) => Request {
+                work: Work::Refused(Box::new(response)),
+                body_size_max: self.content.body_size_max,
+                excess: if is_too_much { Excess::Refused } else { Excess::No },
+                permit: None,
+            },
+            Ok(Found { content, captures, path, admitted, body_size_max }) => {
+                let Admitted { permit, is_over_rate } = admitted;
+                let work = self.begin_with_path(connection, head, (content, &captures), path);
+                let is_noted = is_over_rate
+                    && matches!(&work, Work::Forwarded(request) if self.gateway.note_rate(request));
+                let is_unnoted = is_over_rate && !is_noted;
+                let excess = if is_unnoted { Excess::Permitted } else { Excess::No };
+                Request { work, body_size_max, excess, permit }
+            }
+        }
+    }
+
+    fn body_size_max(&self, request: &Self::Request) -> Option<u64> {
+        Some(request.body_size_max)
+    }
+
+    fn body_flow(&self, request: &Self::Request) -> BodyFlow {
+        match &request.work {
+            Work::Forwarded(request) => self.gateway.body_flow(request),
+            Work::App(request) => self.app.body_flow(request),
+            Work::Refused(_) | Work::File(..) | Work::Fixed(_) => BodyFlow::Ignored,
+            Work::Gathered(_) => BodyFlow::Whole,
+        }
+    }
+
+    fn on_body(&mut self, request: &mut Self::Request, part: &[u8]) {
+        match &mut request.work {
+            Work::Forwarded(request) => self.gateway.on_body(request, part),
+            Work::App(request) => self.app.on_body(request, part),
+            Work::Refused(_) | Work::File(..) | Work::Fixed(_) | Work::Gathered(_) => {}
+        }
+    }
+
+    fn on_end(&mut self, request: &mut Self::Request) {
+        match &mut request.work {
+            Work::Forwarded(request) => self.gateway.on_end(request),
+            Work::App(request) => self.app.on_end(request),
+            _ => {}
+        }
+    }
+
+    fn on_hangup(&mut self, connection: &mut Self::Connection, request: &mut Self::Request) {
+        match &mut request.work {
+            Work::Forwarded(request) => {
+                self.gateway.on_hangup(&mut connection.client, request);
+            }
+            Work::App(request) => self.app.on_hangup(&mut connection.app, request),
+            _ => {}
+        }
+    }
+
+    fn respond(
+        &mut self,
+        connection: &mut Self::Connection,
+        request: &mut Self::Request,
+        response: &mut Response<'_>,
+    ) -> Progress {
+        request.excess.log(response.log_record());
+        match &mut request.work {
+            Work::Forwarded(request) => {
+                return self.gateway.respond(&mut connection.client, request, response);
+            }
+            Work::App(request) => {
+                return self.app.respond(&mut connection.app, request, response);
+            }
+            Work::Gathered(gathering) => {
+                let progress = self.gateway.continue_gathering(gathering, response);
+                if progress == Progress::Complete {
+                    self.gateway.end_gathering(gathering);
+                }
+                return progress;
+            }
+            Work::File(index, file) => self.folders[*index].write(file, response),
+            Work::Fixed(index) => self.content.texts[*index].write(response),
+            Work::Refused(refusal) => response.send_dynamic(refusal),
+        }
+        Progress::Complete
+    }
+
+    fn on_abandon(
+        &mut self,
+        connection: &mut Self::Connection,
+        Request { work, permit, .. }: Self::Request,
+        reason: AbandonReason,
+        log: &mut LogRecord<'_>,
+    ) {
+        match (work, reason) {
+            (Work::Forwarded(request), AbandonReason::Closed) => {
+                self.gateway.lose_client(&request, permit, log);
+            }
+            (Work::Forwarded(request), AbandonReason::Rejected) => {
+                self.gateway.on_abandon(&mut connection.client, request, reason, log);
+            }
+            (Work::App(request), _) => {
+                self.app.on_abandon(&mut connection.app, request, reason, log);
+            }
+            (Work::Gathered(mut gathering), _) => {
+                if reason == AbandonReason::Closed {
+                    self.gateway.log_gone_parts(&gathering, log);
+                }
+                self.gateway.end_gathering(&mut gathering);
+            }
+            (Work::Refused(_) | Work::File(..) | Work::Fixed(_), _) => {}
+        }
+    }
+
+    fn outbound(&mut self) -> Option<&mut impl Outbound> {
+        Some(&mut self.gateway)
+    }
+
+    fn event_loop(&mut self) -> Option<&mut impl EventLoop> {
+        self.app.event_loop()
+    }
+}
+
+/// The address of the client of a request, on a connection from this address. A trusted proxy names
+/// the client.
+fn address_of(request: &RequestHead<'_>, peer: Option<IpAddr>) -> Option<IpAddr> {
+    request.origin.map_or(peer, |origin| origin.client.map(|client| client.ip()))
+}

@@ -1,0 +1,340 @@
+//! The servers of one upstream, as all workers share them.
+
+#![expect(
+    clippy::disallowed_types,
+    reason = "locked when the servers change, which a worker sees by an atomic"
+)]
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
+
+use jissoku_http::Head;
+use jissoku_os::clock;
+use jissoku_os::socket::Endpoint;
+use jissoku_server::{Metrics, UpstreamCounter, UpstreamCounters, UpstreamServer, UpstreamState};
+
+use crate::policy::balance::Balance;
+use crate::policy::configuration::{HashKey, HealthCheck, HostField, Protocol};
+use crate::policy::fleet::{Fleet, Server, ServerSpec};
+use crate::policy::health::{Admission, HealthPolicy};
+use crate::policy::queue::QueuePolicy;
+use crate::policy::random;
+use crate::policy::retry::{Budget, BudgetPolicy};
+use crate::policy::statuses::Statuses;
+use crate::target::Resolution;
+use crate::target::Target;
+
+/// Where requests are forwarded to.
+#[derive(Debug)]
+pub struct Upstream {
+    /// By which it is recognised at a reload.
+    name: Box<str>,
+    /// The Host of requests, if that is not the one of the client.
+    pub(crate) host: Box<str>,
+    pub(crate) options: UpstreamOptions,
+    pub(crate) budget: Budget,
+    /// The servers of the configuration.
+    entries: Vec<ServerEntry>,
+    published: RwLock<Published>,
+    /// Changes with each publication.
+    version: AtomicU64,
+    /// Whether the servers of another upstream are used.
+    is_replaced: AtomicBool,
+    /// Set if there are metrics.
+    counters: OnceLock<Arc<UpstreamCounters>>,
+}
+
+/// How the servers of an upstream are used.
+#[derive(Clone, Debug)]
+pub struct UpstreamOptions {
+    /// How one is chosen.
+    pub balance: Balance,
+    /// What is hashed, if one is chosen by hash.
+    pub hash_key: HashKey,
+    /// When one is ejected.
+    pub ejection: HealthPolicy,
+    /// Where requests wait when all servers are full; `None`: they get 503.
+    pub queue: Option<QueuePolicy>,
+    /// Statuses of responses after which a request may be sent to another server.
+    pub retry_statuses: Statuses,
+    /// How servers are asked whether they serve, if they are.
+    pub health: Option<HealthCheck>,
+    /// How long an unused connection is kept, in nanoseconds.
+    pub idle_ns: u64,
+    /// Unused connections to each server that a worker opens before they are needed, 64 at most.
+    pub idle_min: u32,
+    /// When and how names of servers are resolved again.
+    pub resolution: Resolution,
+    /// What the servers speak.
+    pub protocol: Protocol,
+    /// The Host of requests.
+    pub host: HostField,
+    /// Whether requests have Via (RFC 9110 section 7.6.3).
+    pub has_via: bool,
+}
+
+/// A server of the configuration.
+#[derive(Clone, Debug)]
+pub struct ServerEntry {
+    /// Its address; or its name, each address of which is a server.
+    pub target: Target,
+    /// The share of each in the requests, relative to the others.
+    pub weight: u32,
+    /// Requests in flight at each at most.
+    pub in_flight_max: u32,
+}
+
+/// The servers that workers use.
+#[derive(Debug)]
+struct Published {
+    set: Arc<ServerSet>,
+    /// Upstreams before a reload, whose last workers use these servers, too.
+    followers: Vec<Weak<Upstream>>,
+}
+
+/// Servers, and their state. It does not change; another set replaces it.
+#[derive(Debug)]
+pub(crate) struct ServerSet {
+    pub(crate) fleet: Fleet,
+    /// In the order of the fleet.
+    pub(crate) endpoints: Vec<Arc<Endpoint>>,
+}
+
+impl ServerSet {
+    /// Servers at the addresses of these entries. What is known of those that are in `known` is kept.
+    fn new(entries: &[ServerEntry], ejection: HealthPolicy, known: Option<&Self>) -> Self {
+        let (specs, mut endpoints) = parts(entries);
+        for endpoint in &mut endpoints {
+            let same = known.iter().flat_map(|set| &set.endpoints).find(|other| *other == endpoint);
+            // By the address of the value, connections are recognised.
+            *endpoint = same.map_or_else(|| Arc::clone(endpoint), Arc::clone);
+        }
+        let fleet = match known {
+            Some(set) => set.fleet.inheriting(specs, ejection, clock::monotonic_ns()),
+            None => Fleet::new(specs, ejection),
+        };
+        Self { fleet, endpoints }
+    }
+
+    /// These servers are not checked any more: what checks have said is void.
+    pub(crate) fn forget_probes(&self) {
+        for server in self.fleet.servers() {
+            server.state().set_probe(true, clock::monotonic_ns());
+        }
+    }
+}
+
+impl UpstreamOptions {
+    /// Key for hash balancing; 0 otherwise.
+    pub(crate) fn hash_of(&self, (head, bytes): (&Head, &[u8]), client: Option<SocketAddr>) -> u64 {
+        if self.balance != Balance::Hash {
+            return 0;
+        }
+        let field = match &self.hash_key {
+            HashKey::Target => return random::hash(head.path_and_query(bytes)),
+            HashKey::Address => None,
+            HashKey::Field(wanted) => head
+                .fields(bytes)
+                .find(|(name, _)| name.eq_ignore_ascii_case(wanted.as_bytes()))
+                .map(|(_, value)| random::hash(value)),
+        };
+        field.unwrap_or_else(|| match client.map(|address| address.ip().to_canonical()) {
+            Some(IpAddr::V4(address)) => random::hash(&address.octets()),
+            Some(IpAddr::V6(address)) => random::hash(&address.octets()),
+            // All clients of a Unix socket.
+            None => 0,
+        })
+    }
+
+    /// Whether a response with this status is a failure of its server: if it says that a server is
+    /// not there, or asks to retry, and the statuses that pass the checks are given without it.
+    pub(crate) fn is_failure(&self, status: u16) -> bool {
+        let given = self.health.as_ref().and_then(|check| check.statuses);
+        let is_outage = (502..=504).contains(&status) || self.retry_statuses.contains(status);
+        is_outage && given.is_some_and(|statuses| !statuses.contains(status))
+    }
+
+    /// Of an upstream without more in the configuration.
+    #[must_use]
+    pub fn new(idle_ns: u64) -> Self {
+        let (balance, ejection) = (Balance::default(), HealthPolicy::default());
+        let resolution = Resolution::DEFAULT;
+        Self {
+            balance,
+            hash_key: HashKey::default(),
+            ejection,
+            queue: None,
+            retry_statuses: Statuses::NONE,
+            health: None,
+            idle_ns,
+            idle_min: 0,
+            resolution,
+            protocol: Protocol::Http,
+            host: HostField::Client,
+            has_via: true,
+        }
+    }
+}
+
+impl Upstream {
+    /// One server, or all addresses of a name, without a limit on its requests.
+    #[must_use]
+    pub fn single(target: Target, options: UpstreamOptions) -> Self {
+        Self::unnamed(vec![target], options)
+    }
+
+    /// Servers of equal weight without a limit on their requests. The first one is for requests
+    /// without Host, and says what all of them speak.
+    #[must_use]
+    pub fn unnamed(targets: Vec<Target>, options: UpstreamOptions) -> Self {
+        let host = targets.first().map(|target| target.host.clone()).unwrap_or_default();
+        let protocol = targets.first().map_or(Protocol::Http, |target| target.protocol);
+        let options = UpstreamOptions { protocol, ..options };
+        let entry = |target| ServerEntry { target, weight: 1, in_flight_max: u32::MAX };
+        Self::new(("", &host), targets.into_iter().map(entry).collect(), options, None)
+    }
+
+    /// Several servers. `host` is for requests that do not have the Host of their client. What is known of servers of `previous`,
+    /// the upstream of this name before a reload, is kept.
+    #[must_use]
+    pub fn new(
+        (name, host): (&str, &str),
+        servers: Vec<ServerEntry>,
+        options: UpstreamOptions,
+        previous: Option<&Self>,
+    ) -> Self {
+        let known = previous.map(Self::servers);
+        let set = Arc::new(ServerSet::new(&servers, options.ejection, known.as_deref()));
+        Self {
+            name: name.into(),
+            host: host.into(),
+            options,
+            budget: Budget::new(BudgetPolicy::default()),
+            entries: servers,
+            published: RwLock::new(Published { set, followers: Vec::new() }),
+            version: AtomicU64::new(0),
+            is_replaced: AtomicBool::new(false),
+            counters: OnceLock::new(),
+        }
+    }
+
+    /// Its name for people: that of the configuration, or else its address.
+    pub(crate) fn label(&self) -> &str {
+        if self.name.is_empty() { &self.host } else { &self.name }
+    }
+
+    /// Counts in `metrics` from now on, and shows its servers there.
+    pub(crate) fn report_to(self: &Arc<Self>, metrics: &Metrics) {
+        let counters = self.counters.get_or_init(|| metrics.upstream(self.label()));
+        let this: Arc<dyn UpstreamState> = Arc::<Self>::clone(self);
+        counters.show(Arc::downgrade(&this));
+    }
+
+    /// Counts something, if there are metrics.
+    pub(crate) fn count(&self, counter: UpstreamCounter) {
+        if let Some(counters) = self.counters.get() {
+            counters.count(counter);
+        }
+    }
+
+    /// Counts a failure by its error type (RFC 9209 section 2.3), if there are metrics.
+    pub(crate) fn count_failure(&self, error_type: &str) {
+        if let Some(counters) = self.counters.get() {
+            let is_known = counters.count_failure(error_type);
+            debug_assert!(is_known, "{error_type}");
+        }
+    }
+
+    /// By which it is recognised at a reload.
+    #[must_use]
+    pub const fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The servers of the configuration, as they were resolved first.
+    pub(crate) fn entries(&self) -> &[ServerEntry] {
+        &self.entries
+    }
+
+    /// Lets all workers use servers at these addresses from their next request on. What is known of
+    /// those that stay is kept. Without effect, and `false`, if another upstream has replaced this
+    /// one.
+    pub(crate) fn publish_entries(&self, entries: &[ServerEntry]) -> bool {
+        let mut published = self.published.write().unwrap_or_else(PoisonError::into_inner);
+        if self.is_replaced() {
+            return false;
+        }
+        let set = ServerSet::new(entries, self.options.ejection, Some(&published.set));
+        self.publish(&mut published, Arc::new(set));
+        true
+    }
+
+    /// Lets the workers of `old`, an upstream before a reload, use the servers of this one, now and
+    /// when they change.
+    pub(crate) fn replace(&self, old: &Arc<Self>) {
+        let mut published = self.published.write().unwrap_or_else(PoisonError::into_inner);
+        published.followers.retain(|follower| follower.strong_count() > 0);
+        published.followers.push(Arc::downgrade(old));
+        old.follow(&published.set);
+    }
+
+    fn follow(&self, set: &Arc<ServerSet>) {
+        let mut published = self.published.write().unwrap_or_else(PoisonError::into_inner);
+        self.is_replaced.store(true, Ordering::Release);
+        self.publish(&mut published, Arc::clone(set));
+    }
+
+    /// Locks are taken from the newest upstream to the oldest.
+    fn publish(&self, published: &mut Published, set: Arc<ServerSet>) {
+        for follower in published.followers.iter().filter_map(Weak::upgrade) {
+            follower.follow(&set);
+        }
+        published.set = set;
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Whether another upstream has replaced this one at a reload.
+    pub(crate) fn is_replaced(&self) -> bool {
+        self.is_replaced.load(Ordering::Acquire)
+    }
+
+    /// The present servers.
+    pub(crate) fn servers(&self) -> Arc<ServerSet> {
+        Arc::clone(&self.published.read().unwrap_or_else(PoisonError::into_inner).set)
+    }
+
+    /// Changes when [`Upstream::servers`] does.
+    #[inline]
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+}
+
+impl UpstreamState for Upstream {
+    fn servers(&self) -> Vec<UpstreamServer> {
+        let now_ns = clock::monotonic_ns();
+        let servers = Self::servers(self);
+        let state_of = |server: &Server| UpstreamServer {
+            address: server.endpoint().to_owned(),
+            in_flight: server.state().in_flight(),
+            is_serving: server.state().admission(now_ns) == Admission::Serving,
+        };
+        servers.fleet.servers().iter().map(state_of).collect()
+    }
+}
+
+/// What the fleet knows of servers, and their addresses; an address that is there twice once.
+fn parts(entries: &[ServerEntry]) -> (Vec<ServerSpec>, Vec<Arc<Endpoint>>) {
+    let (mut specs, mut endpoints) = (Vec::<ServerSpec>::new(), Vec::new());
+    for ServerEntry { target, weight, in_flight_max } in entries {
+        for endpoint in &target.endpoints {
+            let (address, weight, in_flight_max) = (endpoint.to_string(), *weight, *in_flight_max);
+            if specs.iter().all(|spec| spec.endpoint != address) {
+                specs.push(ServerSpec { endpoint: address, weight, in_flight_max });
+                endpoints.push(Arc::clone(endpoint));
+            }
+        }
+    }
+    (specs, endpoints)
+}

@@ -1,0 +1,107 @@
+//! The servers of one upstream, as one worker uses them.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use jissoku_os::socket::Endpoint;
+
+use crate::exchange::Exchange;
+use crate::policy::balance::{Chooser, NoServer};
+use crate::policy::fleet::Lease;
+use crate::policy::health::{Admission, Outcome};
+use crate::policy::queue::{QueuePolicy, WaitQueue};
+use crate::server_set::{ServerSet, Upstream};
+use crate::slab::Key;
+
+/// No request waits in this queue.
+const NO_QUEUE: QueuePolicy = QueuePolicy { size_max: 0, time_ns: 0 };
+
+/// The servers of one upstream, connections to them, and requests that wait for them.
+#[derive(Debug)]
+pub(crate) struct Servers {
+    set: Arc<ServerSet>,
+    version: u64,
+    chooser: Chooser,
+    pub(crate) queue: WaitQueue<Key>,
+}
+
+impl Servers {
+    /// Each worker has its own `seed`.
+    pub(crate) fn new(upstream: &Upstream, seed: u64) -> Self {
+        let version = upstream.version();
+        Self {
+            set: upstream.servers(),
+            version,
+            chooser: Chooser::new(upstream.options.balance, seed),
+            queue: WaitQueue::new(upstream.options.queue.unwrap_or(NO_QUEUE)),
+        }
+    }
+
+    /// Uses the present servers from now on. Returns whether these are others than before.
+    pub(crate) fn renew(&mut self, upstream: &Upstream) -> bool {
+        let version = upstream.version();
+        let has_changed = version != self.version;
+        if has_changed {
+            self.version = version;
+            self.set = upstream.servers();
+        }
+        has_changed
+    }
+
+    /// Chooses a server for a request, and counts the request there.
+    pub(crate) fn choose(
+        &mut self,
+        exchange: &mut Exchange,
+        now_ns: u64,
+    ) -> Result<Lease, NoServer> {
+        let selection = exchange.selection(self.version, now_ns);
+        let lease = self.chooser.choose(&self.set.fleet, selection)?;
+        let endpoint = Arc::clone(&self.set.endpoints[lease.index()]);
+        exchange.set_server(lease.index(), endpoint);
+        Ok(lease)
+    }
+
+    /// The addresses of the servers that serve.
+    pub(crate) fn serving(&self, now_ns: u64) -> impl Iterator<Item = &Arc<Endpoint>> {
+        let all = self.set.fleet.servers().iter().zip(&self.set.endpoints);
+        all.filter(move |(server, _)| server.state().admission(now_ns) == Admission::Serving)
+            .map(|(_, endpoint)| endpoint)
+    }
+
+    /// Whether a second copy of a request does not add to an outage.
+    pub(crate) fn has_spare_capacity(&self, now_ns: u64) -> bool {
+        self.set.fleet.has_spare_capacity(now_ns)
+    }
+
+    /// Whether another server than those that a request was sent to serves, and is not full.
+    pub(crate) fn has_other(&self, exchange: &Exchange, now_ns: u64) -> bool {
+        let present = exchange.endpoint();
+        let servers = self.set.fleet.servers().iter().zip(&self.set.endpoints);
+        servers.enumerate().any(|(index, (server, endpoint))| {
+            let is_present = present.is_some_and(|present| Arc::ptr_eq(present, endpoint));
+            let is_other = !is_present && !exchange.has_tried(index, self.version);
+            let is_serving = server.state().admission(now_ns) == Admission::Serving;
+            is_other && is_serving && !server.is_full()
+        })
+    }
+
+    /// Gives a request's place at its server back.
+    pub(crate) fn release(&self, lease: Lease, outcome: Outcome, now_ns: u64) {
+        self.set.fleet.finish(lease, outcome, now_ns);
+    }
+
+    /// Whether an address is one of the present servers.
+    pub(crate) fn has(&self, endpoint: &Arc<Endpoint>) -> bool {
+        self.set.endpoints.iter().any(|other| Arc::ptr_eq(other, endpoint))
+    }
+
+    /// An address as text, for the access log.
+    pub(crate) fn address(&self, endpoint: &Arc<Endpoint>) -> Cow<'_, str> {
+        let place = self.set.endpoints.iter().position(|other| Arc::ptr_eq(other, endpoint));
+        match place {
+            Some(place) => self.set.fleet.servers()[place].endpoint().into(),
+            // It is not one of the present servers.
+            None => endpoint.to_string().into(),
+        }
+    }
+}
