@@ -149,6 +149,15 @@ def test_time_without_cpu_is_explained_by_where_threads_wait(
     assert {finding.name for finding in findings(observed)} == names
 
 
+def test_the_function_of_python_that_waits_is_named() -> None:
+    function = "sendall, called by ask at app.py:31"
+    asking = factories.thread_waits({"recvfrom db:5432": 99})
+    named = updated(asking, functions={"recvfrom": function})
+    loop, waits, *_ = findings(factories.slow(named))
+    assert f"recvfrom db:5432 (99%, in {function})" in loop.evidence[0]
+    assert any(f"in recvfrom db:5432, in {function}" in one for one in waits.evidence)
+
+
 def test_a_busy_machine_delays_most_answers_and_is_no_wait_of_the_server() -> None:
     delayed = (100_000,) * 6 + (8_000_000,) * 34
     observed = updated(

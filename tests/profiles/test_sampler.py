@@ -108,6 +108,38 @@ def sampling(pid: int, *words: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
+WAITS = """
+import queue, threading, time
+
+def worker():
+    queue.Queue().get()
+
+def handler():
+    time.sleep(600)
+
+threading.Thread(target=worker, daemon=True).start()
+print("up", flush=True)
+handler()
+"""
+
+
+def test_functions_of_python_that_wait_are_found(tmp_path: Path) -> None:
+    program = tmp_path / "app.py"
+    program.write_text(WAITS)
+    command = [sys.executable, str(program)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            done = sample(process.pid, "--waiting")
+        finally:
+            process.kill()
+    assert done.returncode == 0, done.stderr
+    found = {one["function"] for one in json.loads(done.stdout)}
+    assert "handler at app.py:8" in found
+    assert any(one.endswith(", called by worker at app.py:5") for one in found)
+
+
 def wait_for_cpu_time(pid: int) -> None:
     """Until the process has used enough for many samples."""
     until_ns = processes.cpu_ns(pid) + CPU_TIME_NS

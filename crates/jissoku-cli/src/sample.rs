@@ -35,6 +35,9 @@ pub(crate) struct Sample {
     /// walks frame pointers only
     #[arg(long, value_name = "BYTES", default_value = "16KiB", value_parser = stack_size)]
     stack_size: u32,
+    /// Print the Python functions in which threads wait, in place of where CPU time goes
+    #[arg(long)]
+    waiting: bool,
     /// Do not read the frames of Python's interpreter
     #[arg(long)]
     no_interpreters: bool,
@@ -71,6 +74,12 @@ impl Sample {
             Signals::register(signals).map_err(|error| (1, format!("cannot register: {error}")))
         };
         let (stop, mut reset) = (register(&[SIGTERM, SIGINT])?, register(&[SIGUSR1])?);
+        if self.waiting {
+            let _written = writeln!(io::stderr(), "sampling");
+            let found = jissoku_profile::waits(&self.pids, self.duration, &stop);
+            let found = found.map_err(|error| (1, format!("/proc cannot be read: {error}")))?;
+            return print(|out| serde_json::to_writer(out, &found));
+        }
         let mut pause = register(&[SIGUSR2])?;
         let plan = Plan {
             roots: self.pids,
@@ -90,13 +99,18 @@ impl Sample {
         let controls = Controls { stop: &stop, reset: &mut reset, pause: &mut pause };
         let profile = jissoku_profile::sample(&plan, controls, begun);
         let profile = profile.map_err(|sentence| (1, sentence))?;
-        let mut out = io::BufWriter::new(io::stdout().lock());
-        serde_json::to_writer(&mut out, &profile)
-            .map_err(|error| (1, format!("cannot print: {error}")))?;
-        // A closed stdout has no reader.
-        let _written = writeln!(out).and_then(|()| out.flush());
-        Ok(())
+        print(|out| serde_json::to_writer(out, &profile))
     }
+}
+
+fn print(
+    write: impl FnOnce(&mut dyn io::Write) -> serde_json::Result<()>,
+) -> Result<(), (u8, String)> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    write(&mut out).map_err(|error| (1, format!("cannot print: {error}")))?;
+    // A closed stdout has no reader.
+    let _written = writeln!(out).and_then(|()| out.flush());
+    Ok(())
 }
 
 /// A multiple of eight, as the kernel demands.

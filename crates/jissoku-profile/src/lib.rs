@@ -22,9 +22,11 @@ pub mod record;
 mod sampler;
 mod stacks;
 mod symbols;
+mod waiting;
 
 pub use frame::Frame;
 pub use jissoku_os::perf::{Clock, Scope};
 pub use perf_map::PerfMap;
 pub use profile::{Interpreted, Profile, SCHEMA, Stack, ThreadName};
 pub use sampler::{Controls, Plan, sample};
+pub use waiting::{Wait, waits};

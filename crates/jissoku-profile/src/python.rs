@@ -4,7 +4,7 @@
 //! A function of Python may last less than it takes to read a stack, so a stack that is read while its
 //! thread goes on is of no moment at all. Threads that wait are neither counted nor disturbed.
 
-mod interpreter;
+pub(crate) mod interpreter;
 mod layout;
 
 use std::collections::HashMap;

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
 from jissoku.explain.causes import finding, format_time
@@ -65,7 +65,7 @@ def blocked_event_loop(observed: Observations) -> Finding | None:
             evidence.append(
                 f"{thread.name} rests in {thread.rest}, and under load"
                 f" {elsewhere.total() / thread.looks:.0%} of {thread.looks} looks met it in"
-                f" {_listed(elsewhere, thread.looks)}"
+                f" {_listed(elsewhere, thread)}"
             )
     if not evidence:
         return None
@@ -136,7 +136,7 @@ def disk_per_request(observed: Observations) -> Finding | None:
             if _call(place) in {"write", "writev", "pwrite64", "fsync", "fdatasync"}
         }
         if sum(places.values()) >= WRITING_MIN * thread.looks:
-            met = _listed(Counter(places), thread.looks)
+            met = _listed(Counter(places), thread)
             evidence.append(f"of the looks at {thread.name} under load, {met}")
     return finding("disk-per-request", *evidence[:PLACES_SHOWN]) if evidence else None
 
@@ -173,12 +173,15 @@ def _places(observed: Observations) -> tuple[str, ...]:
     if waits is None or not waits.looks:
         return ()
     found: Counter[str] = Counter()
+    functions: dict[str, str] = {}
     for thread in waits.threads:
         found += _elsewhere(thread)
+        functions |= thread.functions
     if not found:
         return ("no thread sleeps anywhere but in a wait for events, for work or for a lock",)
     shown = ", ".join(
-        f"{count / waits.looks:.1f} in {place}" for place, count in found.most_common(PLACES_SHOWN)
+        f"{count / waits.looks:.1f} in {place}{_within(functions, place)}"
+        for place, count in found.most_common(PLACES_SHOWN)
     )
     return (f"threads that wait there, on average: {shown}",)
 
@@ -221,6 +224,14 @@ def _call(place: str) -> str:
     return place.partition(" ")[0]
 
 
-def _listed(places: Counter[str], looks: int) -> str:
-    shown: Iterable[tuple[str, int]] = places.most_common(PLACES_SHOWN)
-    return ", ".join(f"{place} ({count / looks:.0%})" for place, count in shown)
+def _listed(places: Counter[str], thread: ThreadWaits) -> str:
+    return ", ".join(
+        f"{place} ({count / thread.looks:.0%}{_within(thread.functions, place)})"
+        for place, count in places.most_common(PLACES_SHOWN)
+    )
+
+
+def _within(functions: Mapping[str, str], place: str) -> str:
+    """The function of Python that waits there, if it is known."""
+    function = functions.get(_call(place))
+    return f", in {function}" if function else ""

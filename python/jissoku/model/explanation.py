@@ -129,6 +129,7 @@ class ThreadWaits(msgspec.Struct, frozen=True, kw_only=True):
         rest: Where it waited before there was any load; empty for a thread that began later.
         looks: How often it was looked at.
         places: System calls with what they waited for, by how often they were met.
+        functions: The function of Python, with its line, that waits in each of these calls.
     """
 
     pid: int
@@ -137,6 +138,7 @@ class ThreadWaits(msgspec.Struct, frozen=True, kw_only=True):
     rest: str
     looks: int
     places: dict[str, int]
+    functions: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class WaitObservation(msgspec.Struct, frozen=True, kw_only=True):

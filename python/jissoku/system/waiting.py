@@ -6,9 +6,14 @@ is in wchan for every other user.
 """
 
 import platform
+import signal
+import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+
+import msgspec
 
 from jissoku.system.address import Peers
 from jissoku.system.processes import read_living, read_stat, tasks
@@ -72,6 +77,37 @@ def places(pids: Iterable[int], peers: Peers) -> dict[tuple[int, int, str], str]
     """
     found = read_living(tasks(pids), lambda task: (_name(task), _place(task, peers)))
     return {(int(task.parts[-3]), int(task.name), name): place for task, (name, place) in found}
+
+
+class _Wait(msgspec.Struct, frozen=True):
+    """How often a thread was met in a call, by its number, and in a function of Python."""
+
+    thread: int
+    call: int
+    function: str
+    count: int
+
+
+@contextmanager
+def python_functions(root: int, cores: Sequence[int]) -> Iterator[dict[int, dict[str, str]]]:
+    """Functions of Python in which threads of a process tree wait meanwhile.
+
+    By thread and call, known at the end; none of other programs, and where none may be read.
+    `cores` are those of the sampler.
+    """
+    own = ",".join(map(str, cores))
+    command = [sys.executable, "-m", "jissoku", "sample", "--waiting", "--cores", own, str(root)]
+    found: dict[int, dict[str, str]] = {}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as sampler:
+        try:
+            yield found
+        finally:
+            sampler.send_signal(signal.SIGINT)
+            text, _ = sampler.communicate()
+    waits = msgspec.json.decode(text or b"[]", type=list[_Wait])
+    for one in sorted(waits, key=lambda one: one.count):  # The most frequent one comes last.
+        if one.call in _NAMES:
+            found.setdefault(one.thread, {})[_NAMES[one.call]] = one.function
 
 
 def _name(task: Path) -> str:

@@ -26,6 +26,9 @@ const SIZE_MAX: u64 = 1 << 20;
 /// Frames of this owner or of a higher number are the interpreter's own, between C and Python.
 const OWNED_BY_C: u8 = 3;
 
+/// Parts of the paths of modules that are not the application's, and of code without a file.
+const OF_LIBRARIES: [&str; 4] = ["/lib/python3", "/site-packages/", "/dist-packages/", "<"];
+
 const PAGE: usize = 4096;
 
 /// What a thread was in when it was stopped.
@@ -41,7 +44,7 @@ pub(super) enum Reading {
 
 /// The interpreter of a process.
 #[derive(Debug)]
-pub(super) struct Interpreter {
+pub(crate) struct Interpreter {
     pid: i32,
     runtime: u64,
     code_type: u64,
@@ -57,6 +60,8 @@ struct Code {
     identity: [u64; 2],
     function: String,
     file: String,
+    /// Whether it is the application's, and not that of a library.
+    is_own: bool,
     first_line: u32,
     lines: Vec<(u64, u32)>,
 }
@@ -66,7 +71,7 @@ impl Interpreter {
     ///
     /// # Errors
     /// Why it cannot be read, in words that continue "Python functions are not named: ".
-    pub(super) fn find(pid: i32) -> Option<Result<Self, String>> {
+    pub(crate) fn find(pid: i32) -> Option<Result<Self, String>> {
         let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
         let exe = std::fs::read_link(format!("/proc/{pid}/exe")).ok()?;
         let files = maps.lines().filter_map(first_mapping);
@@ -138,10 +143,26 @@ impl Interpreter {
     /// What a thread is in; it has to be stopped.
     pub(super) fn read(&mut self, tid: i32) -> Reading {
         let mut memory = Memory::new(self.pid);
-        match self.innermost(tid, &mut memory) {
-            None => Reading::Outside,
-            Some(frame) => self.frames(frame, &mut memory),
+        let Some(innermost) = self.innermost(tid, &mut memory) else { return Reading::Outside };
+        match self.frames(innermost, &mut memory) {
+            Ok(found) if found.is_empty() => Reading::Outside,
+            Ok(found) => Reading::Frames(found.into_iter().map(|(frame, _)| frame).collect()),
+            Err(reason) => Reading::Unread(reason),
         }
+    }
+
+    /// Where a thread is that does not run: the innermost function of the application and its line,
+    /// behind the function of a library that it calls; of a thread without any, the innermost one.
+    pub(crate) fn place(&mut self, tid: i32) -> Option<String> {
+        let mut memory = Memory::new(self.pid);
+        let innermost = self.innermost(tid, &mut memory)?;
+        let found = self.frames(innermost, &mut memory).ok()?;
+        let at = found.iter().position(|(_, is_own)| *is_own).unwrap_or(0);
+        let (own, _) = found.get(at)?;
+        let called = at.checked_sub(1).and_then(|callee| found.get(callee));
+        let called = called
+            .map_or_else(String::new, |(callee, _)| format!("{}, called by ", callee.function));
+        Some(format!("{called}{} at {}:{}", own.function, own.file, own.line))
     }
 
     /// The frame that a thread is in. A new thread has the number of the one that started it for a
@@ -173,19 +194,24 @@ impl Interpreter {
         Some(found)
     }
 
-    fn frames(&mut self, mut at: u64, memory: &mut Memory) -> Reading {
+    /// All functions from a frame on, each with whether it is the application's.
+    fn frames(
+        &mut self,
+        mut at: u64,
+        memory: &mut Memory,
+    ) -> Result<Vec<(Frame, bool)>, &'static str> {
         let layout = self.layout;
         let mut found = Vec::new();
         let mut own = 0;
         while at != 0 {
             if found.len() + own >= DEPTH_MAX {
-                return Reading::Unread("the stack is deeper than 1,024 functions");
+                return Err("the stack is deeper than 1,024 functions");
             }
             let words = (memory.u64(at + layout.code), memory.u64(at + layout.previous));
             let (Some(code), Some(previous), Some(owner)) =
                 (words.0, words.1, memory.byte(at + layout.owner))
             else {
-                return Reading::Unread("a frame is in no memory");
+                return Err("a frame is in no memory");
             };
             if owner >= OWNED_BY_C {
                 own += 1;
@@ -193,16 +219,16 @@ impl Interpreter {
                 // The lowest bits of a reference are a mark from 3.14 on.
                 let instruction = memory.u64(at + layout.instruction).unwrap_or(0);
                 let Some(frame) = self.frame(code & !7, instruction, memory) else {
-                    return Reading::Unread("a frame has no code");
+                    return Err("a frame has no code");
                 };
                 found.push(frame);
             }
             at = previous;
         }
-        if found.is_empty() { Reading::Outside } else { Reading::Frames(found) }
+        Ok(found)
     }
 
-    fn frame(&mut self, code: u64, instruction: u64, memory: &mut Memory) -> Option<Frame> {
+    fn frame(&mut self, code: u64, instruction: u64, memory: &mut Memory) -> Option<(Frame, bool)> {
         let layout = self.layout;
         if memory.u64(code + 8)? != self.code_type {
             return None;
@@ -218,10 +244,12 @@ impl Interpreter {
             let mut number = [0; 4];
             memory.fill(code + layout.first_line, &mut number)?;
             let first_line = u32::from_ne_bytes(number);
+            let path = memory.text(file, &layout)?;
             let known = Code {
                 identity,
                 function: tidy_name(&memory.text(name, &layout)?),
-                file: base_name(&memory.text(file, &layout)?),
+                file: base_name(&path),
+                is_own: !OF_LIBRARIES.iter().any(|part| path.contains(part)),
                 first_line,
                 lines: layout::lines(&memory.bytes_object(table)?, first_line),
             };
@@ -230,13 +258,14 @@ impl Interpreter {
         let known = self.codes.get(&code)?;
         let offset = instruction.wrapping_sub(code + layout.instructions) / 2;
         let line = known.lines.iter().find(|(end, _)| offset < *end);
-        Some(Frame {
+        let frame = Frame {
             function: known.function.clone(),
             library: super::LIBRARY.to_owned(),
             file: known.file.clone(),
             // Before the first instruction it is just called.
             line: line.map_or(known.first_line, |(_, line)| *line),
-        })
+        };
+        Some((frame, known.is_own))
     }
 }
 
