@@ -14,15 +14,7 @@ from rich.table import Column, Table
 from jissoku.cli.frame import ExitCode, exit_code, verb, version_line
 from jissoku.cli.progress import lock_machine
 from jissoku.errors import InputError
-from jissoku.measure.calibration import (
-    CalibrationPlan,
-    calibrate as run_calibration,
-    order,
-    read_cells,
-    read_checks,
-    select_checks,
-    write_page,
-)
+from jissoku.measure import calibration
 from jissoku.measure.cost import CostPlan, measure
 from jissoku.measure.oracle import find_tool, read_tools
 from jissoku.model import Estimate
@@ -36,6 +28,7 @@ from jissoku.model.calibration import (
     Tool,
     ToolPair,
 )
+from jissoku.model.wording import time_text
 from jissoku.report.page import evidence, totals
 from jissoku.request.options import option
 from jissoku.request.shared import AsJson, Quiet
@@ -125,13 +118,13 @@ def calibrate(options: CalibrateOptions) -> int:
     if options.cost is not None:
         return _cost((known[options.tool], known[options.cost]), home, options)
     mode = "quick" if options.quick else "long" if options.long else "standard"
-    every = read_checks()
-    wanted = select_checks(every, options.checks) if options.checks else every
+    every = calibration.read_checks()
+    wanted = calibration.select_checks(every, options.checks) if options.checks else every
     checks = tuple(one for check in wanted if (one := check.variant(mode)).setup)
     if not checks:
         raise InputError(f"{options.checks}: no part of a quick session")
     budget = BUDGETS_MIN[mode] if options.budget is None else options.budget
-    plan = CalibrationPlan(
+    plan = calibration.CalibrationPlan(
         found=find_tool(known[options.tool], home),
         checks=checks,
         mode=mode,
@@ -142,8 +135,8 @@ def calibrate(options: CalibrateOptions) -> int:
         budget_s=None if budget is None else budget * 60,
     )
     with _CalibrationDisplay(quiet=options.quiet or options.as_json) as show:
-        card = run_calibration(plan, show)
-    page = write_page(plan.folder)
+        card = calibration.calibrate(plan, show)
+    page = calibration.write_page(plan.folder)
     if options.as_json:
         click.echo(msgspec.json.encode(card).decode())
     else:
@@ -175,7 +168,9 @@ def _print(card: Scorecard, page: Path, wanted: Sequence[str]) -> None:
     if card.not_repeated:
         click.echo(f"Void, and not repeated for lack of time: {', '.join(card.not_repeated)}.")
     is_quick = card.mode == QUICK
-    if is_quick and (left := sorted({*wanted} - {score.check for score in card.scores}, key=order)):
+    if is_quick and (
+        left := sorted({*wanted} - {score.check for score in card.scores}, key=calibration.order)
+    ):
         click.echo(
             f"Not said by a quick session: {len(left)} of {len(wanted)} checks need longer samples"
             f" ({', '.join(left)}), such as those of high percentiles, timeouts and drift."
@@ -188,7 +183,7 @@ def _print(card: Scorecard, page: Path, wanted: Sequence[str]) -> None:
 
 def _cost(tools: tuple[Tool, Tool], home: Path, options: CalibrateOptions) -> int:
     """Measures, prints and records the cost of a request for one tool relative to another."""
-    cells = read_cells().over_unix() if options.unix else read_cells()
+    cells = calibration.read_cells().over_unix() if options.unix else calibration.read_cells()
     for tool in tools:
         reasons = [cell.unsupported_reason(tool) for cell in cells.cell]
         if all(reasons):
@@ -287,10 +282,6 @@ def _interval(found: Estimate) -> str:
     return f"({found.low:.3f} to {found.high:.3f})"
 
 
-def _left(seconds: float) -> str:
-    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
-
-
 class _CostDisplay:
     """A line for each pair; drawing a bar would use a core that is being measured."""
 
@@ -300,7 +291,7 @@ class _CostDisplay:
     def begins(self, what: str, done: int, total: int, seconds_left: float) -> None:
         """Reports progress, at the beginning and after every tenth pair."""
         if done % 10 == 0:
-            left = _left(seconds_left)
+            left = time_text(seconds_left)
             self._console.print(f"{done}/{total} pairs, {left} left; now {what}", style="dim")
 
     def measured(self, pair: ToolPair) -> None:
@@ -365,7 +356,7 @@ class _CalibrationDisplay:
         self._console.print(f"{sentence} if they end within {budget_s / 60:.1f} min")
 
     def begins(self, check: CalibrationCheck, done: int, total: int, seconds_left: float) -> None:
-        left = _left(seconds_left)
+        left = time_text(seconds_left)
         doing = f"{check.id} {check.title}"
         if self._task is None:
             self._task = self._bar.add_task(doing, total=total, left=left)

@@ -14,17 +14,7 @@ from jissoku.cli.progress import ProgressDisplay, lock_machine
 from jissoku.cli.reports import measured, write_profile_report, write_report
 from jissoku.errors import InputError, JissokuError
 from jissoku.inference.bounds import check_arms, confirmed
-from jissoku.measure.ci import (
-    BASE,
-    any_exceeded,
-    baseline,
-    check_commands,
-    check_folders,
-    check_ref,
-    find_causes,
-    judge,
-    write_ci_files,
-)
+from jissoku.measure import ci
 from jissoku.measure.compare import compare as run_campaign
 from jissoku.measure.comparison import CompareConfig, check_request, compare_config, profiled_pair
 from jissoku.measure.profile import profile
@@ -103,7 +93,7 @@ def compare(request: ComparisonRequest, output: Output) -> int:
     lock_machine()
     with (
         ProgressDisplay(quiet=output.quiet or output.as_json) as show,
-        baseline(ref, request.cmd, request.build, show) if ref else nullcontext() as base,
+        ci.baseline(ref, request.cmd, request.build, show) if ref else nullcontext() as base,
     ):
         field = prepare_targets(request, show, has_floor=base is None)
         if base is not None:
@@ -112,15 +102,15 @@ def compare(request: ComparisonRequest, output: Output) -> int:
             request, field, folder=output.out, version=version_line(), is_pair=base is not None
         )
         finished, lost = measured(lambda: _measure(config, show, has_profile=request.profile))
-        bounds = judge(config.folder, request.fail_if) if finished else ()
-        if request.confirm and any_exceeded(bounds):
+        bounds = ci.judge(config.folder, request.fail_if) if finished else ()
+        if request.confirm and ci.any_exceeded(bounds):
             show.note("A bound is exceeded: confirming it with a second run.")
             again = updated(config, folder=_second(config.folder), seed=config.seed + 1)
             finished = _measure(again, show)
             if finished:
-                bounds = confirmed(bounds, judge(again.folder, request.fail_if))
+                bounds = confirmed(bounds, ci.judge(again.folder, request.fail_if))
         wants_causes = finished and (output.comment or output.step_summary)
-        known = find_causes(bounds, config, show) if wants_causes else None
+        known = ci.find_causes(bounds, config, show) if wants_causes else None
     if not (config.noise_floors or output.quiet or output.as_json):
         click.echo(NOISE_FLOOR_UNKNOWN, err=True)
     code = write_report(
@@ -135,7 +125,7 @@ def compare(request: ComparisonRequest, output: Output) -> int:
         click.echo(difference_text(compare_folders(earlier, config.folder)), nl=False)
     if not finished:
         return code if lost else ExitCode.INTERRUPTED
-    write_ci_files(
+    ci.write_ci_files(
         config.folder,
         bounds,
         known,
@@ -152,8 +142,8 @@ def _check(request: ComparisonRequest, output: Output, ref: str) -> None:
     if request.build and not ref:
         raise InputError("--build requires --baseline with a git ref or a release")
     if ref:
-        check_commands(request.cmd, request.build)
-    check_folders(
+        ci.check_commands(request.cmd, request.build)
+    ci.check_folders(
         (output.comment, output.step_summary, *(file for _, file in output.export_as)), output.out
     )
     if output.out is not None:
@@ -163,7 +153,7 @@ def _check(request: ComparisonRequest, output: Output, ref: str) -> None:
     workload(request)
     core_assignment(request.server_cores, request.generator_cores)
     names = arm_names(request, has_floor=not ref)
-    check_arms(request.fail_if, names | ({BASE} if ref else set()))
+    check_arms(request.fail_if, names | ({ci.BASE} if ref else set()))
 
 
 def _second(folder: Path) -> Path:
@@ -195,7 +185,7 @@ def _split_baseline(given: str | None) -> tuple[Path | None, str]:
     if (folder / RUN_FILE).is_file():
         records.read(folder)
         return folder, ""
-    check_ref(given)
+    ci.check_ref(given)
     return None, given
 
 
@@ -204,7 +194,7 @@ def _bound_code(request: ComparisonRequest, bounds: Sequence[BoundResult]) -> in
         print_message(f"fail if {bound_sentence(one)}.")
     is_open = any(one.status is BoundStatus.UNDECIDED for one in bounds)
     is_undecided = is_open and request.undecided == "fail"
-    return exit_code(is_exceeded=any_exceeded(bounds), is_undecided=is_undecided)
+    return exit_code(is_exceeded=ci.any_exceeded(bounds), is_undecided=is_undecided)
 
 
 ANSWERS = {
@@ -248,7 +238,7 @@ def _measured(one: Suspicion, number: int) -> BoundStatus | None:
         code = compare.main(words, "jissoku compare", standalone_mode=False)
         if code == ExitCode.INTERRUPTED:
             return None
-        (found,) = judge(folder, [bound])
+        (found,) = ci.judge(folder, [bound])
     except (JissokuError, click.ClickException) as error:
         click.echo(f"Not measured: {error}\n")
         return BoundStatus.UNDECIDED

@@ -18,17 +18,7 @@ from jissoku.model.history import Series
 from jissoku.model.wording import plural
 from jissoku.records import files
 from jissoku.records.run_folder import RUN_FILE
-from jissoku.report.history import (
-    difference_text,
-    dismissed_text,
-    divided,
-    history_text,
-    machines_text,
-    runs_text,
-    suspicion_text,
-    suspicions,
-    with_key,
-)
+from jissoku.report import history as texts
 from jissoku.request import asking
 from jissoku.request.options import option
 from jissoku.request.shared import Records
@@ -106,7 +96,7 @@ def history(options: HistoryOptions) -> int:
     elif options.changes or options.confirm:
         return _changes(found, options.target, roots, confirm=options.confirm)
     elif options.target is None:
-        click.echo(runs_text(found.headers()), nl=False)
+        click.echo(texts.runs_text(found.headers()), nl=False)
     else:
         _print_target(found, options.target, machines=options.machines)
     return ExitCode.OK
@@ -115,9 +105,9 @@ def history(options: HistoryOptions) -> int:
 def _print_target(found: History, target: str, *, machines: bool) -> None:
     series = _series(found, target)
     if machines:
-        click.echo(machines_text(machine_ratios(series)), nl=False)
+        click.echo(texts.machines_text(machine_ratios(series)), nl=False)
     else:
-        click.echo(history_text(target, series), nl=False)
+        click.echo(texts.history_text(target, series), nl=False)
 
 
 def _series(found: History, target: str) -> tuple[Series, ...]:
@@ -129,22 +119,22 @@ def _series(found: History, target: str) -> tuple[Series, ...]:
 
 def _changes(found: History, target: str | None, roots: Sequence[Path], *, confirm: bool) -> int:
     targets = [target] if target else found.targets()
-    every = suspicions([series for name in targets for series in _series(found, name)])
-    suspected, dismissed = divided(every, files.read_dismissals(roots))
+    every = texts.suspicions([series for name in targets for series in _series(found, name)])
+    suspected, dismissed = texts.divided(every, files.read_dismissals(roots))
     if confirm and suspected:
         # Imports the laboratory, which a list does not need.
         from jissoku.cli.compare import confirm as measure  # noqa: PLC0415
 
         return measure(suspected)
-    click.echo("\n".join(map(suspicion_text, suspected)) or "No change is suspected.")
+    click.echo("\n".join(map(texts.suspicion_text, suspected)) or "No change is suspected.")
     for one, dismissal in dismissed:
-        click.echo(dismissed_text(one, dismissal))
+        click.echo(texts.dismissed_text(one, dismissal))
     return ExitCode.BOUND_EXCEEDED if suspected else ExitCode.OK
 
 
 def _dismiss(found: History, root: Path, key: str, reason: str) -> None:
     series = [one for name in found.targets() for one in found.series(name)]
-    one = with_key(suspicions(series), key)
+    one = texts.with_key(texts.suspicions(series), key)
     files.dismiss(root, key, one.series.target, reason)
     click.echo(f"{'Dismissed' if reason.strip() else 'Open again'}: {key}")
 
@@ -174,7 +164,7 @@ def diff(runs: tuple[str, str], records: tuple[Path, ...]) -> int:
     found = open_history((*roots, *folders), print_message)
     first, second = (find_run(found.headers(), name).row.run for name in runs)
     answer = found.difference(first, second)
-    click.echo(difference_text(answer), nl=False)
+    click.echo(texts.difference_text(answer), nl=False)
     return ExitCode.UNDECIDED if answer.obstacles else ExitCode.OK
 
 

@@ -19,18 +19,11 @@ from jissoku.model import (
     UslModel,
 )
 from jissoku.model.wording import plural
-from jissoku.report import format as fmt, method, page, plots, svg
+from jissoku.report import format as fmt, method, page, plots, svg, terminal
 from jissoku.report.format import Table, sanitized
 from jissoku.report.plots import Axes, Heading, Line, Point
 from jissoku.report.svg import Chart, scale
 from jissoku.report.tables import percentile, percentile_estimate, short_bottleneck
-from jissoku.report.terminal import (
-    STYLES,
-    drawn_table,
-    indented,
-    plain,
-    width as half_width,
-)
 
 MILLION = 1e6
 
@@ -210,7 +203,7 @@ def _figure(
 
 def sweep_to_text(summary: SweepSummary, *, width: int = 100) -> str:
     """The report without colours, the same at the same width on every machine."""
-    return plain(sweep_renderable(summary), width=width)
+    return terminal.plain(sweep_renderable(summary), width=width)
 
 
 def sweep_renderable(summary: SweepSummary) -> RenderableType:
@@ -231,13 +224,13 @@ def _parts(summary: SweepSummary, width: int) -> list[RenderableType]:
     for warning in summary.warnings:
         if warning.severity is not Severity.NOTE:
             title = f"{warning.severity}: {warning.title}"
-            parts.append(Text.assemble((title, STYLES[warning.severity])))
-            parts.append(indented(Text(warning.text)))
+            parts.append(Text.assemble((title, terminal.STYLES[warning.severity])))
+            parts.append(terminal.indented(Text(warning.text)))
     for found in summary.targets:
         parts.append(Text(f"{found.sentence}.", style="bold"))
         if found.results:
             parts.append(_drawn(_level_table(summary, found, width), width))
-        parts += [indented(Text(text, style="dim")) for text in remarks(found)]
+        parts += [terminal.indented(Text(text, style="dim")) for text in remarks(found)]
         parts.append(Text(""))
     for title, numbers in (
         ("Fitted scalability model", models(summary)),
@@ -265,7 +258,7 @@ def _level_table(summary: SweepSummary, found: TargetSweep, width: int) -> Table
 
 
 def _short(found: Estimate | None, show: Callable[[float], str]) -> str:
-    return fmt.NOTHING if found is None else f"{show(found.value)} {half_width(found)}".rstrip()
+    return fmt.NOTHING if found is None else f"{show(found.value)} {terminal.width(found)}".rstrip()
 
 
 def _turned(numbers: Table) -> Table:
@@ -280,7 +273,7 @@ def _drawn(numbers: Table, width: int) -> RenderableType:
     if ends[-1] > width and _ends(_turned(numbers))[-1] <= width and len(ends) > FEW:
         numbers, ends = _turned(numbers), _ends(_turned(numbers))
     lost = {index for index, end in enumerate(ends) if end > width and index}
-    return drawn_table(numbers.without(lost), left=LEFT, folded={TEXT})
+    return terminal.drawn_table(numbers.without(lost), left=LEFT, folded={TEXT})
 
 
 def _ends(numbers: Table) -> list[int]:

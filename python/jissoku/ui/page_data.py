@@ -17,16 +17,8 @@ from jissoku.model.history import (
     RunDifference,
     RunRow,
 )
+from jissoku.report import history
 from jissoku.report.format import TIMES, Table, clean, load_mark, offered
-from jissoku.report.history import (
-    Suspicion,
-    change_word,
-    control_text,
-    day,
-    multiple,
-    percent,
-    shown_arms,
-)
 from jissoku.report.tables import noise_text
 from jissoku.ui.job_progress import JobTimes, Progress
 from jissoku.ui.jobs import Job
@@ -78,7 +70,7 @@ def _software(rows: Sequence[RunRow]) -> Table:
         rows=tuple(
             (
                 *map(clean, key),
-                day(group[0].started_utc),
+                history.day(group[0].started_utc),
                 str(len(group)),
                 noise_text(latest_noise_floor(group)),
             )
@@ -92,7 +84,7 @@ def runs_data(runs: Iterable[IndexedRun]) -> Value:
         "runs": [
             {
                 **msgspec.to_builtins(run.row),
-                "arms": shown_arms(run),
+                "arms": history.shown_arms(run),
                 "folder": run.folder,
                 "unfinished": run.unfinished,
             }
@@ -138,11 +130,11 @@ def changes_table(found: RunDifference) -> Table:
             (
                 clean(one.arm),
                 load_mark(one.load),
-                percent(one.change),
-                change_word(one),
+                history.percent(one.change),
+                history.change_word(one),
                 clean(_versions(one)),
                 clean(", ".join(one.anchors)),
-                control_text(one),
+                history.control_text(one),
             )
             for one in sorted(found.changes, key=lambda one: one.is_same)
         ),
@@ -156,7 +148,7 @@ def _versions(one: ArmChange) -> str:
 
 
 def changes_data(
-    suspected: Sequence[Suspicion], dismissed: Sequence[tuple[Suspicion, Dismissal]]
+    suspected: Sequence[history.Suspicion], dismissed: Sequence[tuple[history.Suspicion, Dismissal]]
 ) -> Value:
     reasons = [*((one, None) for one in suspected), *((one, why.reason) for one, why in dismissed)]
     return {
@@ -177,7 +169,7 @@ def changes_data(
 def machines_table(one: MachineRatio) -> tuple[str, Table]:
     """A target on each class of machines, with its title."""
     title = f"{one.target} as a multiple of {one.anchor}, {load_mark(one.load)}"
-    rows = tuple((clean(machine), multiple(ratio)) for machine, ratio in one.rows)
+    rows = tuple((clean(machine), history.multiple(ratio)) for machine, ratio in one.rows)
     return f"{title}, {one.workload_text}", Table(header=("machine", TIMES), rows=rows)
 
 

@@ -38,16 +38,8 @@ from jissoku.report.history import (
     tau_sentence,
     with_key,
 )
-from jissoku.ui import page_data
+from jissoku.ui import forms, page_data
 from jissoku.ui.analyses import content, record_data
-from jissoku.ui.forms import (
-    CAMPAIGNS,
-    CAMPAIGNS_MAX,
-    RerunForm,
-    answer_of_suspicion,
-    answers_of_series,
-    request_of_board,
-)
 from jissoku.ui.quiet import Look
 from jissoku.ui.render import Fields, Page, PageError, Site, is_json_requested, json_response
 from jissoku.ui.run_index import RunIndex, experiment_folder, found_experiments
@@ -125,7 +117,7 @@ def run(site: Site, request: Request) -> Page | Response:
         "experiment": found.row.experiment or folder.name if folder else "",
         "targets": sorted({arm.target for arm in found.arms if not arm.is_control}),
         "again": _again(found),
-        "asked": RerunForm(found.row.asked),
+        "asked": forms.RerunForm(found.row.asked),
         "explained": list(dict.fromkeys(raced))[:EXPLAINED_MAX],
         "others": _likest(found, like or others)[:OTHERS_MAX],
     }
@@ -184,7 +176,7 @@ def analysis(site: Site, request: Request) -> Page:
         "problem": problem,
         "report": report,
         "is_text": not isinstance(report, Markup),
-        "again": found.request and RerunForm(found.request),
+        "again": found.request and forms.RerunForm(found.request),
         "runs": [
             run
             for run in site.runs.headers()
@@ -207,7 +199,7 @@ def diff(site: Site, request: Request) -> Page:
         "pair": list(zip(("Earlier", "Later"), found.runs, strict=True)),
         "facts": page_data.pair_facts(found),
         "changes": page_data.changes_table(found),
-        "answers": [RerunForm(request) for request in confirming_requests(found)],
+        "answers": [forms.RerunForm(request) for request in confirming_requests(found)],
         "tau": tau_sentence(found.tau),
     }
     return Page("diff.html.j2", values, lambda: found, lists_runs=True)
@@ -244,7 +236,7 @@ def target(site: Site, request: Request) -> Page:
                 series_figure(one, number),
                 series_sentences(one),
                 _runs_of(one),
-                answers_of_series(one),
+                forms.answers_of_series(one),
             )
             for number, one in enumerate(series)
         ],
@@ -262,7 +254,9 @@ def board(site: Site, _: Request) -> Page:
     found = boards(site.runs.all_series())
     values = {
         "together": [
-            (one, RerunForm(request_of_board(one))) for one in found if not one.is_of_one_target
+            (one, forms.RerunForm(forms.request_of_board(one)))
+            for one in found
+            if not one.is_of_one_target
         ],
         "alone": [one for one in found if one.is_of_one_target],
         "header": BOARD_HEADER,
@@ -280,7 +274,7 @@ def changes(site: Site, _: Request) -> Page:
                 one.series.target,
                 change_sentence(one.change),
                 one.cause,
-                answer_of_suspicion(one),
+                forms.answer_of_suspicion(one),
                 one.key,
             )
             for one in suspected
@@ -316,8 +310,8 @@ def machines(site: Site, _: Request) -> Page:
     found = list(page_data.machine_classes(index.headers(), index.checks(), index.machine_days()))
     values = {
         "machines": found,
-        "campaigns": CAMPAIGNS,
-        "campaigns_max": CAMPAIGNS_MAX,
+        "campaigns": forms.CAMPAIGNS,
+        "campaigns_max": forms.CAMPAIGNS_MAX,
         "campaigns_kept": CAMPAIGNS_MIN,
     }
     return Page("machines.html.j2", values, lambda: {"machines": found}, lists_runs=True)
@@ -394,13 +388,13 @@ def _report_on_page(key: str, folder: str, unfinished: str) -> Markup:
     return page.content(report_text(Path(folder), "html"))
 
 
-def _again(run: IndexedRun) -> RerunForm:
+def _again(run: IndexedRun) -> forms.RerunForm:
     """What the run was asked; of an older one, what its record says of it."""
     try:
         header = files.load(Path(run.folder) / RUN_FILE, Run)
     except InputError:
         header = None  # The page says why its records cannot be read.
-    return RerunForm((header and header.request) or run.row.asked)
+    return forms.RerunForm((header and header.request) or run.row.asked)
 
 
 def _likest(run: IndexedRun, others: Sequence[IndexedRun]) -> list[IndexedRun]:
