@@ -126,8 +126,8 @@ class _CostRuns:
         void = void or invalid_reason(sides, shares, _connections(cell), foreign)
         if account["overflowed"]:
             void = "the oracle's log was full"
-        while len(sides) < len(founds):
-            sides.append(_absent(founds[1 - first]))
+        while len(sides) < len(founds):  # It was not started, since another one failed.
+            sides.append(ToolMeasurement(tool=founds[1 - first].tool.name))
         return ToolPair(
             cell=cell.name,
             round=turn,
@@ -264,21 +264,6 @@ def tool_measurement(
         exit_code=code,
         command=command,
         report=report[-REPORT_CHARACTERS:],
-    )
-
-
-def _absent(found: InstalledTool) -> ToolMeasurement:
-    """A generator that was not started, since the other one failed before."""
-    return ToolMeasurement(
-        tool=found.tool.name,
-        answers=0,
-        connections=0,
-        cpu_ns=0,
-        ticks=(0, 0),
-        errors=None,
-        exit_code=None,
-        command="",
-        report="",
     )
 
 

@@ -385,14 +385,14 @@ class ToolMeasurement(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     tool: str
-    answers: int
-    connections: int
-    cpu_ns: int
-    ticks: tuple[int, int]
-    errors: float | None
-    exit_code: int | None
-    command: str
-    report: str
+    answers: int = 0
+    connections: int = 0
+    cpu_ns: int = 0
+    ticks: tuple[int, int] = (0, 0)
+    errors: float | None = None
+    exit_code: int | None = None
+    command: str = ""
+    report: str = ""
 
     @property
     def cost_ns(self) -> float:
