@@ -11,7 +11,7 @@ import pytest
 
 from jissoku import inference, records
 from jissoku.inference.self_test import BoundCheck, BoundState, check_detection
-from jissoku.measure.self_test import CampaignResult, SelfTestResult, SeriesResults, bound_checks
+from jissoku.measure.self_test import CampaignResult, SeriesResults, bound_checks
 from jissoku.model import Load, LoadLevel, Metric
 
 RECORDS = Path(__file__).parent.parent / "records"
@@ -64,7 +64,7 @@ def _rows() -> tuple[BoundCheck, ...]:
         unlike=_campaigns("unlike-medium"),
         unlike_injected=_campaigns("unlike-injected-medium"),
     )
-    return bound_checks(SelfTestResult(series=(series,), is_finished=True))
+    return tuple(bound_checks(series))
 
 
 def _campaigns(name: str) -> list[CampaignResult]:

@@ -17,7 +17,7 @@ from jissoku.measure.self_test import (
     CampaignRunner,
     SelfTestConfig,
     TestCampaign,
-    equal_pair,
+    equal_arms,
     own_target,
     self_test_loads,
 )
@@ -58,8 +58,8 @@ def run_viewer_test(
         ViewerResults(load=load) for load in self_test_loads(config.levels, config.cores)
     )
     try:
-        pair = equal_pair(own_target())
-        campaigns = [TestCampaign(pair=pair, load=one.load) for one in results]
+        ours = own_target()
+        campaigns = [equal_arms(ours, one.load) for one in results]
         count = 2 * config.campaigns
         seconds = count * sum(one.seconds for one in campaigns)
         listener.note(

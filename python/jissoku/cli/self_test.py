@@ -74,14 +74,14 @@ def self_test(options: SelfTestOptions) -> int:
     print_health()
     config = _config(options)
     with ProgressDisplay() as show:
-        result = campaigns.run_self_test(config, show)
-        if not result.is_finished:
+        results, is_finished = campaigns.run_self_test(config, show)
+        if not is_finished:
             show.note("Interrupted: the table holds the finished campaigns.")
-    rows = campaigns.bound_checks(result)
-    _print(rows, result.series)
-    floors = campaigns.measured_noise_floors(result, config.version)
+    rows = [row for result in results for row in campaigns.bound_checks(result)]
+    _print(rows, results)
+    floors = campaigns.measured_noise_floors(results, config.version)
     _print_floors(floors, campaigns.keep_noise_floors(floors))
-    return bounds_code({row.state for row in rows}) if result.is_finished else ExitCode.INTERRUPTED
+    return bounds_code({row.state for row in rows}) if is_finished else ExitCode.INTERRUPTED
 
 
 def _config(options: SelfTestOptions) -> SelfTestConfig:

@@ -78,20 +78,6 @@ OWN_TARGET = "jissoku"
 OTHER_TARGETS = ("go", "node", "nginx-tuned")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TestPair:
-    """Two arms, by name; the second one is the baseline."""
-
-    arm: tuple[str, PreparedTarget]
-    against: tuple[str, PreparedTarget]
-
-
-def equal_pair(prepared: PreparedTarget) -> TestPair:
-    """A target and a second copy of it."""
-    name = prepared.name
-    return TestPair(arm=(f"{name} again", prepared), against=(name, prepared))
-
-
 def slowed(prepared: PreparedTarget, busy_ns: int, effect: float) -> tuple[str, PreparedTarget]:
     """Our server with a busy loop before each response, and its name."""
     assert prepared.start is not None, "a recipe has a command"
@@ -102,13 +88,14 @@ def slowed(prepared: PreparedTarget, busy_ns: int, effect: float) -> tuple[str, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestCampaign:
-    """One campaign that is planned.
+    """One campaign that is planned: two arms by name, the second one being the baseline.
 
     Attributes:
         method: Asked for; None lets the lab's rule decide.
     """
 
-    pair: TestPair
+    arm: tuple[str, PreparedTarget]
+    against: tuple[str, PreparedTarget]
     load: Load
     method: Method | None = None
 
@@ -117,15 +104,21 @@ class TestCampaign:
         if self.method is not Method.TIME_SLICED:
             return self.trials * (START_S + (EFFORT.warmup_ns + EFFORT.window_ns) / 1e9)
         asked_ns = EFFORT.active_ns_by_level.get(self.load.level, EFFORT.window_ns)
-        compiling = sum(
-            bool(prepared.compiles) for _, prepared in (self.pair.arm, self.pair.against)
-        )
+        compiling = sum(bool(prepared.compiles) for _, prepared in (self.arm, self.against))
         started_s = START_S + compiling * (START_S + EFFORT.compile_ns / 1e9)
         return EFFORT.blocks * (started_s + IDLE_WATCH_S + 2 * asked_ns / 1e9)
 
     @property
     def trials(self) -> int:
         return EFFORT.blocks * (2 if self.method is Method.SINGLE else 1)
+
+
+def equal_arms(prepared: PreparedTarget, load: Load, method: Method | None = None) -> TestCampaign:
+    """A campaign of a target and a second copy of it."""
+    name = prepared.name
+    return TestCampaign(
+        arm=(f"{name} again", prepared), against=(name, prepared), load=load, method=method
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,9 +203,9 @@ class CampaignRunner:
 
     def _question(self, campaign: TestCampaign, folder: Path, seed: str) -> CompareConfig:
         is_single = campaign.method is Method.SINGLE
-        pair = (campaign.pair.against, campaign.pair.arm)
+        arms = (campaign.against, campaign.arm)
         return CompareConfig(
-            arms_prepared=tuple(PreparedArm(one.arm(name), one) for name, one in pair),
+            arms_prepared=tuple(PreparedArm(one.arm(name), one) for name, one in arms),
             workload=Workload(),
             mode=Mode.QUICK,
             plan=updated(EFFORT, fixed_rate_blocks=EFFORT.blocks if is_single else 0),
@@ -228,7 +221,7 @@ class CampaignRunner:
 
 
 def _cost_ns(summary: Summary, campaign: TestCampaign) -> float | None:
-    name, _ = campaign.pair.against
+    name, _ = campaign.against
     known = next(s for s in summary.arm_summaries if s.arm.name == name)
     point = known.at(campaign.load)
     return point.cost_ns.value if point is not None and point.cost_ns else None
@@ -276,21 +269,20 @@ class SelfTestPlan:
 
     def expected(self, load: Load) -> Iterator[TestCampaign]:
         """All campaigns, for an estimate; injected work does not change their duration."""
-        like = TestCampaign(pair=equal_pair(self.ours), load=load)
+        like = equal_arms(self.ours, load)
         yield from [like] * (self.campaigns + self._share(INJECTED_SHARE))
         yield from self._equal(load)
         yield from self._single(load)
         if self.other is not None:
-            sliced = TestCampaign(pair=equal_pair(self.ours), load=load, method=Method.TIME_SLICED)
-            yield from [sliced] * (2 * self._unlike)
+            yield from [equal_arms(self.ours, load, Method.TIME_SLICED)] * (2 * self._unlike)
 
     def run(self, runner: CampaignRunner, result: SeriesResults) -> None:
         """Runs them, and stores their results as they end."""
         load, ours = result.load, self.ours
-        like = TestCampaign(pair=equal_pair(ours), load=load)
+        like = equal_arms(ours, load)
         result.paired.extend(runner.run("like arms", [like] * self.campaigns))
         slow = slowed(ours, _busy_ns(result.paired, INJECTED_SAME), INJECTED_SAME)
-        injected = TestCampaign(pair=TestPair(arm=slow, against=(ours.name, ours)), load=load)
+        injected = updated(like, arm=slow)
         count = self._share(INJECTED_SHARE)
         result.paired_injected.extend(runner.run("like arms injected", [injected] * count))
         result.time_sliced.extend(runner.run("time-sliced", self._equal(load)))
@@ -307,9 +299,7 @@ class SelfTestPlan:
         slow = slowed(ours, _busy_ns(mine, INJECTED_DIFFERENT), INJECTED_DIFFERENT)
         plain, injected = (
             TestCampaign(
-                pair=TestPair(arm=arm, against=(other.name, other)),
-                load=result.load,
-                method=Method.TIME_SLICED,
+                arm=arm, against=(other.name, other), load=result.load, method=Method.TIME_SLICED
             )
             for arm in ((ours.name, ours), slow)
         )
@@ -325,15 +315,11 @@ class SelfTestPlan:
         return max(2, self._share(UNLIKE_SHARE))
 
     def _equal(self, load: Load) -> list[TestCampaign]:
-        pairs = [equal_pair(target) for target in self.targets]
-        return [
-            TestCampaign(pair=pairs[index % len(pairs)], load=load, method=Method.TIME_SLICED)
-            for index in range(self.campaigns)
-        ]
+        each = [equal_arms(target, load, Method.TIME_SLICED) for target in self.targets]
+        return [each[index % len(each)] for index in range(self.campaigns)]
 
     def _single(self, load: Load) -> list[TestCampaign]:
-        single = TestCampaign(pair=equal_pair(self.ours), load=load, method=Method.SINGLE)
-        return [single] * self._share(SINGLE_SHARE)
+        return [equal_arms(self.ours, load, Method.SINGLE)] * self._share(SINGLE_SHARE)
 
     def _share(self, part: int) -> int:
         return max(1, self.campaigns // part)
@@ -347,15 +333,10 @@ def _busy_ns(found: Sequence[CampaignResult], effect: float) -> int:
     return round(effect * sum(costs) / len(costs))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SelfTestResult:
-    """The results of the campaigns by load; of an interrupted test, those of finished ones."""
-
-    series: tuple[SeriesResults, ...]
-    is_finished: bool
-
-
-def run_self_test(config: SelfTestConfig, listener: ProgressListener) -> SelfTestResult:
+def run_self_test(
+    config: SelfTestConfig, listener: ProgressListener
+) -> tuple[Sequence[SeriesResults], bool]:
+    """The results of the campaigns by load, and whether all are finished."""
     results = tuple(
         SeriesResults(load=load) for load in self_test_loads(config.levels, config.cores)
     )
@@ -373,22 +354,18 @@ def run_self_test(config: SelfTestConfig, listener: ProgressListener) -> SelfTes
         for result in results:
             plan.run(runner, result)
     except KeyboardInterrupt:
-        return SelfTestResult(series=results, is_finished=False)
-    return SelfTestResult(series=results, is_finished=True)
+        return results, False
+    return results, True
 
 
-def bound_checks(result: SelfTestResult) -> tuple[BoundCheck, ...]:
-    """The bounds of all series that were begun, and their results."""
-    return tuple(row for series in result.series for row in _rows(series))
-
-
-def measured_noise_floors(result: SelfTestResult, version: str) -> dict[Method, NoiseFloor]:
+def measured_noise_floors(
+    results: Sequence[SeriesResults], version: str
+) -> dict[Method, NoiseFloor]:
     """Each method's noise floor: the largest of all loads, so that it is valid at each."""
     found = {}
     for method in (Method.PAIRED, Method.TIME_SLICED):
         series = [
-            _comparisons(r.paired if method is Method.PAIRED else r.time_sliced)
-            for r in result.series
+            _comparisons(r.paired if method is Method.PAIRED else r.time_sliced) for r in results
         ]
         floors = [floor for one in series if (floor := bounds.noise_floor(one)) is not None]
         spread = bounds.pooled_sd([one for comparisons in series for one in comparisons])
@@ -444,7 +421,8 @@ def _targets(listener: ProgressListener) -> tuple[PreparedTarget, ...]:
     return tuple(ready)
 
 
-def _rows(result: SeriesResults) -> Iterator[BoundCheck]:
+def bound_checks(result: SeriesResults) -> Iterator[BoundCheck]:
+    """The bounds of the series at one load that were begun, and their results."""
     at = f"{result.load.level} load"
     paired, injected = _comparisons(result.paired), _comparisons(result.paired_injected)
     plain, slow = _comparisons(result.unlike), _comparisons(result.unlike_injected)
