@@ -56,7 +56,7 @@ class GatewayCount(StrEnum):
 def count_gateway(
     prepared: PreparedTarget, what: GatewayCount, transport: Transport, amount: int
 ) -> tuple[Counts, int]:
-    """The counts of so many requests of the idle race, or restarts; and connections to the server.
+    """The counts of N requests of the idle race, or restarts, and of connections to the server.
 
     The proxy is started before a counting server.
 
