@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from jissoku.conformance.applications import Answer, MismatchError, compare
+from jissoku.conformance.applications import MismatchError, compare
+from jissoku.conformance.messages import Response
 from tests.apps.app_cases import read_cases
 from tests.conftest import Run
 
@@ -39,7 +40,7 @@ def test_a_target_without_our_application_is_refused(run: Run, tmp_path: Path) -
     assert "--apps needs a recipe" in done.stderr
 
 
-def differs(expected: dict[str, Any], answer: Answer) -> str:
+def differs(expected: dict[str, Any], answer: Response) -> str:
     try:
         compare(expected, answer)
     except MismatchError as error:
@@ -48,7 +49,7 @@ def differs(expected: dict[str, Any], answer: Answer) -> str:
 
 
 def test_a_difference_is_named() -> None:
-    answer = Answer(200, "OK", {"date": "x"}, body=b'{"a": 1}')
+    answer = Response(version="1.1", status=200, fields=(("date", "x"),), body=b'{"a": 1}')
     assert not differs({"status": 200, "has": {"Date": "x"}, "json": {"a": 1}}, answer)
     assert differs({"status": 404}, answer) == "status 200 instead of 404"
     assert differs({"has": {"Date": "y"}}, answer) == "Date: 'x' instead of 'y'"

@@ -190,7 +190,7 @@ def test_an_invalid_handshake_is_refused(fields: tuple[str, ...], status: int, s
     connection = handshake(port_of(served), *fields)
     with connection.socket:
         answer = connection.answer("GET")
-        assert (answer.status, answer.fields["sec-websocket-version"]) == (status, "13")
+        assert (answer.status, answer.value("Sec-WebSocket-Version")) == (status, "13")
         assert connection.has_ended()
 
 

@@ -12,11 +12,14 @@ import socket
 import struct
 import tomllib
 import zlib
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from jissoku.conformance.messages import MalformedMessage, Response, ResponseReader
 from jissoku.errors import InputError
 from jissoku.system.address import Address
 
@@ -28,18 +31,26 @@ BUILTIN_CASES = Path(__file__).parent / "apps"
 PROBE = b"GET / HTTP/1.1\r\nHost: a\r\nCase: hello\r\nConnection: close\r\n\r\n"
 
 
-@dataclass
-class Answer:
-    status: int
-    reason: str
-    fields: dict[str, str]
-    trailers: dict[str, str] = field(default_factory=dict)
-    body: bytes = b""
-    is_whole: bool = True
+class _NextResponse(ResponseReader):
+    """Reads one response, and leaves what follows it in `rest`."""
+
+    @property
+    def rest(self) -> bytes:
+        return bytes(self._bytes)
+
+    def _framing(self, head: Response) -> int | str:
+        left = super()._framing(head)
+        self.is_tunnel = False  # Frames follow the response, and are not its bytes.
+        return left
+
+    def _step(self) -> bool:
+        return not self.answers and super()._step()
 
 
 @dataclass
 class Connection:
+    """A client's connection, and the bytes received that are not of a response taken."""
+
     socket: socket.socket
     buffer: bytes = b""
     is_ended: bool = field(default=False)
@@ -55,54 +66,34 @@ class Connection:
             raise EOFError
         self.buffer += data
 
-    def take_line(self) -> bytes:
-        while b"\r\n" not in self.buffer:
+    def take(self, size: int) -> bytes:
+        while len(self.buffer) < size:
             self.receive()
-        line, _, self.buffer = self.buffer.partition(b"\r\n")
-        return line
+        taken, self.buffer = self.buffer[:size], self.buffer[size:]
+        return taken
 
-    def take(self, size: int, into: bytearray) -> None:
-        """Reads this many bytes, or fewer if the connection ends."""
-        while size:
-            if not self.buffer:
+    def answer(self, method: str) -> Response:
+        """The next response, incomplete if the connection ends; interim ones are responses too."""
+        reader = _NextResponse([method])
+        try:
+            reader.feed(self.buffer)
+            while not reader.answers:
+                self.buffer = b""
                 self.receive()
-            part, self.buffer = self.buffer[:size], self.buffer[size:]
-            into += part
-            size -= len(part)
-
-    def answer(self, method: str) -> Answer:
-        """The next response; interim ones are responses too."""
-        version, status, reason = (self.take_line().decode("latin-1") + " ").split(" ", 2)
-        expect(version == "HTTP/1.1", f"the status line begins with {version!r}")
-        answer = Answer(int(status), reason.rstrip(), {})
-        while line := self.take_line().decode("latin-1"):
-            name, _, value = line.partition(":")
-            expect(name.lower() not in answer.fields, f"there are two fields {name}")
-            answer.fields[name.lower()] = value.strip()
-        has_body = method != "HEAD" and answer.status not in {100, 103, 204, 304}
-        if has_body:
-            body = bytearray()
-            try:
-                self._take_body(answer, body)
-            except EOFError:
-                answer.is_whole = not answer.fields.keys() & {"content-length", "transfer-encoding"}
-            answer.body = bytes(body)
+                reader.feed(self.buffer)
+        except MalformedMessage as error:
+            raise MismatchError(str(error)) from error
+        except EOFError:
+            if not reader.messages:
+                raise
+            with suppress(MalformedMessage):
+                reader.end()
+        self.buffer = reader.rest
+        (answer,) = reader.messages
+        expect(answer.version == "1.1", f"the version is {answer.version}")
+        for name, count in Counter(name.lower() for name, _ in answer.fields).items():
+            expect(count == 1, f"there are {count} fields {name}")
         return answer
-
-    def _take_body(self, answer: Answer, body: bytearray) -> None:
-        if answer.fields.get("transfer-encoding") == "chunked":
-            expect("content-length" not in answer.fields, "Content-Length beside chunked")
-            while size := int(self.take_line(), 16):
-                self.take(size, body)
-                expect(self.take_line() == b"", "no line end after a chunk")
-            while line := self.take_line().decode("latin-1"):
-                name, _, value = line.partition(":")
-                answer.trailers[name.lower()] = value.strip()
-        elif "content-length" in answer.fields:
-            self.take(int(answer.fields["content-length"]), body)
-        else:
-            while True:
-                self.take(1, body)
 
     def has_ended(self) -> bool:
         """Whether the connection ends without further bytes."""
@@ -167,26 +158,25 @@ def _check(case: dict[str, Any], connection: Connection, *, must_persist: bool) 
         connection.socket.sendall(case["then"].encode("latin-1"))
     # An interim response belongs to the request of the next one.
     final = iter(methods)
-    answers: list[Answer] = []
+    answers: list[Response] = []
     method = ""
     for expected in case["answers"]:
-        if not answers or answers[-1].status >= 200:
+        if not answers or not answers[-1].is_interim:
             method = next(final)
         answers.append(compare(expected, connection.answer(method)))
     ends = case.get("ends", "open")
-    is_announced = answers[-1].fields.get("connection", "").lower() == "close"
-    if ends == "open" and is_announced and not must_persist:
+    if ends == "open" and answers[-1].announces_end and not must_persist:
         ends = "closed"
     _check_end(ends, connection, answers[-1])
 
 
-def _check_end(ends: str, connection: Connection, last: Answer) -> None:
+def _check_end(ends: str, connection: Connection, last: Response) -> None:
     if ends == "truncated":
-        expect(not last.is_whole, "the end looks like that of a complete response")
+        expect(not last.is_complete, "the end looks like that of a complete response")
     elif ends == "closed":
         expect(connection.has_ended(), "the connection stays open")
     elif ends == "open":
-        expect(last.is_whole, "the response is incomplete")
+        expect(last.is_complete, "the response is incomplete")
         connection.socket.sendall(PROBE)
         try:
             body = connection.answer("GET").body
@@ -196,19 +186,20 @@ def _check_end(ends: str, connection: Connection, last: Answer) -> None:
         expect(connection.has_ended(), "the connection stays open after Connection: close")
 
 
-def compare(expected: dict[str, Any], answer: Answer) -> Answer:
+def compare(expected: dict[str, Any], answer: Response) -> Response:
     """Compares one response with the expectations of a case; MismatchError if they differ."""
     body = answer.body.decode("latin-1")
     for name, seen in (("status", answer.status), ("reason", answer.reason), ("body", body)):
         wanted = expected.get(name, seen)
         expect(seen == wanted, f"{name} {seen!r} instead of {wanted!r}")
     for name, value in expected.get("has", {}).items():
-        field_value = answer.fields.get(name.lower())
+        field_value = answer.value(name)
         expect(field_value == value, f"{name}: {field_value!r} instead of {value!r}")
-    trailers = {name.lower(): value for name, value in expected.get("trailers", {}).items()}
-    expect(answer.trailers == trailers, f"trailers {answer.trailers} instead of {trailers}")
+    trailers = {name.lower(): value for name, value in answer.trailers}
+    wanted = {name.lower(): value for name, value in expected.get("trailers", {}).items()}
+    expect(trailers == wanted, f"trailers {trailers} instead of {wanted}")
     for name in expected.get("lacks", []):
-        expect(name.lower() not in answer.fields, f"there is a field {name}")
+        expect(not answer.has(name), f"there is a field {name}")
     if "json" in expected:
         members = json.loads(answer.body)
         for key, value in expected["json"].items():
@@ -264,15 +255,15 @@ class Channel:
 
     def frame(self) -> tuple[int, bytes]:
         """The first byte of the next frame, and its payload."""
-        head = self._take(2)
+        head = self.connection.take(2)
         expect(not head[1] & 0x80, "a frame of the server is masked")
         size = head[1]
         if size >= 126:
-            extended = self._take(2 if size == 126 else 8)
+            extended = self.connection.take(2 if size == 126 else 8)
             least = size - 126
             size = int.from_bytes(extended)
             expect(size > (65_535 if least else 125), "a length is not of the fewest bytes")
-        return head[0], self._take(size)
+        return head[0], self.connection.take(size)
 
     def message(self) -> tuple[int, bytes]:
         """The opcode and the data of the next message or control frame."""
@@ -291,11 +282,6 @@ class Channel:
             self.inflater = zlib.decompressobj(-15)
         inflated: bytes = self.inflater.decompress(data + TAIL)
         return inflated
-
-    def _take(self, size: int) -> bytes:
-        taken = bytearray()
-        self.connection.take(size, taken)
-        return bytes(taken)
 
 
 def payload_of(item: dict[str, Any]) -> bytes:
@@ -383,9 +369,9 @@ def _opened(case: dict[str, Any], connection: Connection) -> Channel:
     connection.socket.sendall(head.encode())
     answer = connection.answer("HEAD")
     expect(answer.status == 101, f"status {answer.status} instead of 101")
-    accept = answer.fields.get("sec-websocket-accept")
+    accept = answer.value("Sec-WebSocket-Accept")
     expect(accept == ACCEPT, f"Sec-WebSocket-Accept: {accept!r}")
-    extensions = answer.fields.get("sec-websocket-extensions", "")
+    extensions = answer.value("Sec-WebSocket-Extensions")
     wanted = case.get("extension", "permessage-deflate" if offer else "")
     expect(extensions.startswith(wanted) if wanted else not extensions, f"extensions {extensions}")
     return Channel(connection, keeps_context="server_no_context_takeover" not in extensions)

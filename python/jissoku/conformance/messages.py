@@ -16,7 +16,7 @@ RESPONSE_HEAD_BYTES_MAX = 256 * 1024
 REQUEST_HEAD_BYTES_MAX = 1 << 20
 BODY_BYTES_MAX = 64 * 1024 * 1024
 
-STATUS_LINE = re.compile(rb"HTTP/(1\.[01]) ([1-9][0-9]{2}) [\t\x20-\x7e\x80-\xff]*")
+STATUS_LINE = re.compile(rb"HTTP/(1\.[01]) ([1-9][0-9]{2}) ([\t\x20-\x7e\x80-\xff]*)")
 REQUEST_LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([\x21-\x7e\x80-\xff]+) HTTP/(1\.[01])")
 FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\t\x20-\x7e\x80-\xff]*)")
 CHUNK = re.compile(rb"([0-9A-Fa-f]{1,16})(?:[ \t]*;[\t\x20-\x7e\x80-\xff]*)?")
@@ -56,6 +56,7 @@ class Message:
 @dataclass(slots=True, kw_only=True)
 class Response(Message):
     status: int
+    reason: str = ""
 
     @property
     def is_interim(self) -> bool:
@@ -215,8 +216,8 @@ def _response_head(data: bytes) -> tuple[Response, int] | None:
     head = _head(data, STATUS_LINE, "status", RESPONSE_HEAD_BYTES_MAX)
     if head is None:
         return None
-    (version, status), fields, size = head
-    return Response(version=version, status=int(status), fields=fields), size
+    (version, status, reason), fields, size = head
+    return Response(version=version, status=int(status), reason=reason, fields=fields), size
 
 
 def http_head(data: bytes) -> tuple[ReceivedRequest, int] | None:
