@@ -47,6 +47,16 @@ def test_a_wake_up_is_vain_only_if_its_first_attempt_is() -> None:
     assert trace.spurious_wakeups(seen()) == 1
 
 
+def test_who_waited_for_a_database_was_not_woken_for_a_connection() -> None:
+    lines = """\
+7 poll([{fd=9<socket:[24]>, events=POLLIN}], 1, 5000) = 1 ([{fd=9, revents=POLLIN}])
+7 recvfrom(9<socket:[24]>, "42", 8192, 0, NULL, NULL) = 2
+7 accept4(6<socket:[21]>, NULL, NULL, SOCK_CLOEXEC) = -1 EAGAIN (Resource temporarily unavailable)
+""".splitlines()
+    assert trace.spurious_wakeups(trace.calls(lines)) == 0
+    assert trace.spurious_wakeups(trace.calls([lines[0], lines[2]])) == 1
+
+
 def test_paths_are_those_that_were_there() -> None:
     assert trace.paths(seen(), trace.OPENS) == {"/srv/a (1) = b.html": 1}
     assert trace.paths(seen(), trace.PATH_QUERIES) == {"/srv/a": 1}

@@ -219,7 +219,11 @@ def empty_waits(found: Iterable[Call]) -> int:
 
 
 def spurious_wakeups(found: Iterable[Call]) -> int:
-    """Number of wake-ups after which the first accept failed with EAGAIN."""
+    """Number of wake-ups after which a thread did nothing but an accept that failed with EAGAIN.
+
+    A server that waits for its database and then looks for the next connection was not woken for
+    one.
+    """
     count = 0
     is_fresh: dict[int, bool] = {}
     for call in found:
@@ -227,6 +231,8 @@ def spurious_wakeups(found: Iterable[Call]) -> int:
             is_fresh[call.thread] = not call.has_failed and call.result != "0"
         elif call.name in ACCEPTS:
             count += call.is_eagain and is_fresh.get(call.thread, False)
+            is_fresh[call.thread] = False
+        elif call.name in RECEIVES:
             is_fresh[call.thread] = False
     return count
 
