@@ -39,7 +39,7 @@ const handlers = {
   },
   '/garbage': (response) => {
     kept.push(Array.from({ length: 2000 }, (_, id) => ({ id, name: `item ${id}` })))
-    if (kept.length > 300) kept.shift()
+    if (kept.length > 100) kept.shift()
     text(response, '42')
   },
 }
