@@ -54,7 +54,7 @@ def test_a_tuning_says_what_it_is_likely_to_take_and_what_its_campaigns_are_limi
     some = tuning_time(3, 3, 0, plan, pay=False)
     limits = (tuning(plan, 3), tuning(plan, 3), tuning(plan, 1))
     assert some.most_s == sum(one.seconds for one in limits), "alone, without each, and the proof"
-    assert some.text == "about 50 s, at most 3 min 20 s"
+    assert some.text == "about 55 s, at most 3 min 20 s"
     assert tuning_time(3, 3, 0, plan, pay=True).likely_s > some.likely_s, "more is left out of all"
     slow = tuning_time(3, 3, 0, updated(plan, paired_window_ns=4 * SECOND), pay=False)
     assert slow.likely_s > 2 * some.likely_s

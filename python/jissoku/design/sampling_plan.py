@@ -249,9 +249,11 @@ def tuning_time(
     """
     paying = likely if pay else min(likely, LEFT_OUT)
     together = together_time(paying if likely > 1 else 0, most if most > 1 else 0, plan)
-    is_costly, full = likely > 0, FULL_LOAD_S * (at_full_load + 1) * (at_full_load > 0)
+    is_costly = likely > 0
+    # In the first campaign and in that at full load each arm is measured in a closed loop, too.
+    full_s = FULL_LOAD_S * sum(arms + 1 for arms in (likely, at_full_load) if arms)
     return TuningTime(
-        _blocks_s(ALONE_BLOCKS * likely, plan) + together.likely_s * is_costly + full,
+        _blocks_s(ALONE_BLOCKS * likely, plan) + together.likely_s * is_costly + full_s,
         _most_s(plan, most) + together.most_s * is_costly + 2 * _most_s(plan, min(1, at_full_load)),
     )
 
