@@ -138,8 +138,8 @@ class _Refusals:
             here = running.address.socket or running.address.authority
             port = found[0].rpartition(":")[2]
             raise ListensElsewhere(
-                f"{running.name} listens on {' and '.join(found)}, and not on {here}: give its"
-                f" command the port as {{port}}, or start it and name it --url"
+                f"{running.name} listens on {' and '.join(found)}, and not on {here}: let it"
+                f" listen on {{port}}, or start it and name it --url"
                 f" {running.name}=http://127.0.0.1:{port}/",
                 stderr=running.output_tail(),
             )
