@@ -18,6 +18,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use jissoku_http::forward::ForwardError;
 use jissoku_os::clock;
 use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, SendBuffer};
 use jissoku_server::{
@@ -25,9 +26,8 @@ use jissoku_server::{
     RequestHead, Response, Service, Timers, UpstreamEvent, UpstreamEventKind, WorkerInfo,
 };
 
-use crate::client::{Client, ClientSide, ClientStep, Lost};
+use crate::client::{Client, ClientSide, Lost};
 use crate::config::{Forwarding, Gateway};
-use crate::diagnostics;
 use crate::exchange::Exchange;
 use crate::failure::Fault;
 use crate::gather::{GatherState, LostGathering};
@@ -73,8 +73,9 @@ pub struct GatewayHandler {
 }
 
 impl GatewayHandler {
-    fn new(service: Arc<Gateway>) -> Self {
-        let mut random = Random::new(RandomState::new().hash_one(()));
+    /// Its choices between servers depend on `seed`.
+    fn new(service: Arc<Gateway>, seed: u64) -> Self {
+        let mut random = Random::new(seed);
         let servers = service
             .upstreams
             .iter()
@@ -110,12 +111,22 @@ impl GatewayHandler {
     }
 }
 
+/// What was done when a response was wanted.
+#[derive(Debug)]
+struct Reply {
+    progress: Progress,
+    /// The exchange that is to be ended.
+    ended: Option<Key>,
+    /// Why the request is not forwarded.
+    refused: Option<ForwardError>,
+}
+
 impl Service for Gateway {
     type Handler = GatewayHandler;
 
     fn handler(self: &Arc<Self>, _worker: &WorkerInfo) -> io::Result<GatewayHandler> {
         self.start_helpers()?;
-        let mut handler = GatewayHandler::new(Arc::clone(self));
+        let mut handler = GatewayHandler::new(Arc::clone(self), RandomState::new().hash_one(()));
         handler.open_first_spares()?;
         Ok(handler)
     }
@@ -164,27 +175,11 @@ impl Handler for GatewayHandler {
         response: &mut Response<'_>,
     ) -> Progress {
         self.now_ns = response.now_ns();
-        let key = match self.step(client, request) {
-            ClientStep::Refuse(error, is_cut_off) => {
-                if is_cut_off {
-                    response.close_after();
-                }
-                let error_type = Some(error.error_type()).filter(|name| !name.is_empty());
-                let lines = || diagnostics::lines("", None, error_type, None);
-                let fields = request.is_diagnosed().then(lines).unwrap_or_default();
-                diagnostics::write_error(error.status(), &fields, response);
-                Self::log_refusal(error, response.log_record());
-                return Progress::Complete;
-            }
-            ClientStep::Wait => return Progress::Pending,
-            ClientStep::Forward(key, _) | ClientStep::Continue(key) => self.settle(key),
-        };
-        request.forward(key);
-        if let Some(progress) = self.abort(key, response) {
-            return progress;
+        let Reply { progress, ended, refused } = self.reply(client, request, response);
+        if let Some(error) = refused {
+            Self::log_refusal(error, response.log_record());
         }
-        let progress = self.write(key, response);
-        if matches!(progress, Progress::Complete | Progress::Reset) {
+        if let Some(key) = ended {
             self.log_exchange(key, response.log_record());
             self.end_exchange(key);
         }

@@ -22,7 +22,7 @@ pub(crate) struct Servers {
     set: Arc<ServerSet>,
     version: u64,
     chooser: Chooser,
-    pub(crate) queue: WaitQueue<Key>,
+    queue: WaitQueue<Key>,
 }
 
 impl Servers {
@@ -59,6 +59,31 @@ impl Servers {
         let endpoint = Arc::clone(&self.set.endpoints[lease.index()]);
         exchange.set_server(lease.index(), endpoint);
         Ok(lease)
+    }
+
+    /// Adds an exchange to the queue. Returns whether there was room.
+    pub(crate) fn enqueue(&mut self, exchange: Key, now_ns: u64) -> bool {
+        self.queue.push(exchange, now_ns).is_ok()
+    }
+
+    /// Whether an exchange waits for its turn.
+    pub(crate) fn has_waiting(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// The exchange whose turn is next, after those that waited too long were removed.
+    pub(crate) fn next_waiting(&self) -> Option<Key> {
+        self.queue.first().copied()
+    }
+
+    /// Removes an exchange that waited too long.
+    pub(crate) fn take_expired(&mut self, now_ns: u64) -> Option<Key> {
+        self.queue.expired(now_ns)
+    }
+
+    /// An exchange does not wait any more.
+    pub(crate) fn dequeue(&mut self, exchange: Key) {
+        self.queue.remove(&exchange);
     }
 
     /// The addresses of the servers that serve.

@@ -67,6 +67,14 @@ impl<T> Slab<T> {
         self.slots.iter().filter_map(|(_, value)| value.as_ref())
     }
 
+    #[cfg(test)]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
+        self.slots.iter().enumerate().filter_map(|(index, (generation, value))| {
+            let index = u32::try_from(index).expect("there are fewer than 2^32");
+            Some((Key { index, generation: *generation }, value.as_ref()?))
+        })
+    }
+
     pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
         let slot = self.slots.get_mut(key.index as usize)?;
         let value = slot.1.take_if(|_| slot.0 == key.generation)?;

@@ -428,6 +428,11 @@ impl UpstreamConnections {
     }
 
     #[cfg(test)]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key, &UpstreamConnection)> {
+        self.slab.iter()
+    }
+
+    #[cfg(test)]
     pub(crate) const fn timer_count(&self) -> usize {
         self.timers.count()
     }

@@ -228,6 +228,12 @@ impl SendBuffer {
         })
     }
 
+    /// The unsent bytes up to a file: what the next calls send.
+    #[must_use]
+    pub fn unsent_bytes(&self) -> Vec<u8> {
+        self.memory().flatten().copied().collect()
+    }
+
     /// Appends the content of `other`.
     pub fn append_all(&mut self, other: &mut Self) {
         let mut start = 0;

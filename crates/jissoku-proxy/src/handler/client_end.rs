@@ -2,7 +2,7 @@
 //! responses are received and dropped.
 
 use jissoku_os::driver::ConnectionId;
-use jissoku_server::{LogRecord, Progress, Response, UpstreamCounter};
+use jissoku_server::{LogRecord, UpstreamCounter};
 
 use super::GatewayHandler;
 use crate::client::ClientSide;
@@ -11,6 +11,7 @@ use crate::failure::CLIENT_GONE;
 use crate::gather::LostGathering;
 use crate::policy::rate::Permit;
 use crate::slab::Key;
+use crate::transfer::ResponseSink;
 
 impl GatewayHandler {
     /// The client of a request has shut down its side. Returns its connection, if that ends the
@@ -19,15 +20,14 @@ impl GatewayHandler {
         self.exchanges.get(request.exchange()?)?.note_client_end()
     }
 
-    /// Ends an exchange whose client has shut down its side, if its route says so.
-    pub(super) fn abort(&mut self, key: Key, response: &mut Response<'_>) -> Option<Progress> {
-        let exchange = self.exchanges.get(key)?;
-        let (status, body_size) = exchange.abort()?;
-        response.set_sent(status, body_size);
+    /// Ends an exchange whose client has shut down its side, if its route says so. Returns whether it
+    /// does.
+    pub(super) fn abort(&mut self, key: Key, sink: &mut impl ResponseSink) -> bool {
+        let Some(exchange) = self.exchanges.get(key) else { return false };
+        let Some((status, body_size)) = exchange.abort() else { return false };
+        sink.set_sent(status, body_size);
         self.service.upstreams[exchange.upstream()].count(UpstreamCounter::ClientsGone);
-        self.log_exchange(key, response.log_record());
-        self.end_exchange(key);
-        Some(Progress::Reset)
+        true
     }
 
     /// The client of a request is gone. `permit` counts the request at its route.

@@ -3,14 +3,44 @@
 use jissoku_http::date;
 use jissoku_server::{Progress, Response};
 
-use super::GatewayHandler;
-use crate::diagnostics::write_error;
+use super::{GatewayHandler, Reply};
+use crate::client::{Client, ClientSide, ClientStep};
+use crate::diagnostics;
 use crate::slab::Key;
 use crate::transfer::{ResponseSink, append_from};
 
 impl GatewayHandler {
-    /// Writes what there is of a response.
-    pub(super) fn write(&mut self, key: Key, sink: &mut impl ResponseSink) -> Progress {
+    /// A response is wanted: writes what there is of it.
+    pub(super) fn reply(
+        &mut self,
+        client: &Client,
+        request: &mut ClientSide,
+        sink: &mut impl ResponseSink,
+    ) -> Reply {
+        let key = match self.step(client, request) {
+            ClientStep::Refuse(error, is_cut_off) => {
+                if is_cut_off {
+                    sink.close_after();
+                }
+                let error_type = Some(error.error_type()).filter(|name| !name.is_empty());
+                let lines = || diagnostics::lines("", None, error_type, None);
+                let fields = request.is_diagnosed().then(lines).unwrap_or_default();
+                sink.write_error(error.status(), &fields);
+                return Reply { progress: Progress::Complete, ended: None, refused: Some(error) };
+            }
+            ClientStep::Wait => {
+                return Reply { progress: Progress::Pending, ended: None, refused: None };
+            }
+            ClientStep::Forward(key, _) | ClientStep::Continue(key) => self.settle(key),
+        };
+        request.forward(key);
+        let progress = if self.abort(key, sink) { Progress::Reset } else { self.write(key, sink) };
+        let is_over = matches!(progress, Progress::Complete | Progress::Reset);
+        Reply { progress, ended: is_over.then_some(key), refused: None }
+    }
+
+    /// Writes what there is of the response to an exchange.
+    fn write(&mut self, key: Key, sink: &mut impl ResponseSink) -> Progress {
         let Some(exchange) = self.exchanges.get(key) else {
             sink.close_after();
             return Progress::Complete;
@@ -55,6 +85,6 @@ impl ResponseSink for Response<'_> {
     }
 
     fn write_error(&mut self, status: u16, fields: &str) {
-        write_error(status, fields, self);
+        diagnostics::write_error(status, fields, self);
     }
 }

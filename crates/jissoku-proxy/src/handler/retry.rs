@@ -8,6 +8,7 @@ use crate::failure::{Fault, Verdict, decide};
 use crate::policy::balance::NoServer;
 use crate::policy::health::Outcome;
 use crate::policy::retry::{Cause, Retry};
+use crate::servers::Servers;
 use crate::slab::Key;
 use crate::upstream_connection::UpstreamConnection;
 
@@ -41,14 +42,14 @@ impl GatewayHandler {
         }
         let servers = &mut self.servers[upstream];
         // Who comes first is served first, unless it waits for another server.
-        let chosen = if is_first && !servers.queue.is_empty() {
+        let chosen = if is_first && servers.has_waiting() {
             Err(NoServer::Full)
         } else {
             servers.choose(exchange, self.now_ns)
         };
         let outcome = match chosen {
             Ok(lease) => Ok(Some(lease)),
-            Err(NoServer::Full) if servers.queue.push(key, self.now_ns).is_ok() => {
+            Err(NoServer::Full) if servers.enqueue(key, self.now_ns) => {
                 exchange.queue();
                 self.queues_due_ns.get_or_insert(self.now_ns + QUEUE_INTERVAL_NS);
                 Ok(None)
@@ -215,7 +216,7 @@ impl GatewayHandler {
         }
         let upstream = exchange.upstream();
         if exchange.is_queued() {
-            self.servers[upstream].queue.remove(&key);
+            self.servers[upstream].dequeue(key);
         }
         drop(exchange);
         self.serve_queue(upstream);
@@ -229,7 +230,7 @@ impl GatewayHandler {
         for upstream in 0..self.servers.len() {
             self.serve_queue(upstream);
         }
-        let is_waiting = self.servers.iter().any(|servers| !servers.queue.is_empty());
+        let is_waiting = self.servers.iter().any(Servers::has_waiting);
         self.queues_due_ns = is_waiting.then_some(self.now_ns + QUEUE_INTERVAL_NS);
     }
 
@@ -237,14 +238,14 @@ impl GatewayHandler {
     pub(super) fn serve_queue(&mut self, upstream: usize) {
         loop {
             let servers = &mut self.servers[upstream];
-            if let Some(late) = servers.queue.expired(self.now_ns) {
+            if let Some(late) = servers.take_expired(self.now_ns) {
                 self.refuse(late, FULL);
                 continue;
             }
-            let Some(&key) = servers.queue.first() else { return };
+            let Some(key) = servers.next_waiting() else { return };
             let exchange = self.exchanges.get(key);
             if exchange.as_ref().is_some_and(|exchange| exchange.is_late(self.now_ns)) {
-                servers.queue.remove(&key);
+                servers.dequeue(key);
                 self.refuse(key, LATE);
                 continue;
             }
@@ -252,15 +253,15 @@ impl GatewayHandler {
             match chosen {
                 Some(Err(NoServer::Full)) => return,
                 Some(Ok(lease)) => {
-                    servers.queue.remove(&key);
+                    servers.dequeue(key);
                     self.connect(key, lease, true);
                 }
                 Some(Err(NoServer::Unavailable)) => {
-                    servers.queue.remove(&key);
+                    servers.dequeue(key);
                     self.refuse(key, UNAVAILABLE);
                 }
                 None => {
-                    servers.queue.remove(&key);
+                    servers.dequeue(key);
                 }
             }
         }

@@ -1,10 +1,11 @@
 //! A handler between clients and servers that are not there: the test is the driver.
 
+mod random_events;
+
 use crate::policy::configuration::{Action, Configuration};
 use crate::policy::routes::{Decision, Subject};
 use jissoku_http::head::HeadReader;
 use jissoku_http::{Head, Limits};
-use proptest::prelude::*;
 
 use super::*;
 use crate::config::Timeouts;
@@ -40,7 +41,7 @@ fn head() -> Head {
 impl World {
     fn new(timeouts: Timeouts) -> Self {
         let target = "http://127.0.0.1:9".parse().expect("an address");
-        let handler = GatewayHandler::new(Arc::new(Gateway::new(target, timeouts, false)));
+        let handler = GatewayHandler::new(Arc::new(Gateway::new(target, timeouts, false)), 1);
         let (opened, established, requests) = (Vec::new(), Vec::new(), Vec::new());
         let now_ns = SECOND_NS;
         Self { handler, now_ns, opened, established, clients: 0, requests, wrong: None }
@@ -253,46 +254,4 @@ fn a_gathering_that_is_forgotten_keeps_no_connection_and_no_place() {
     world.run();
     assert_eq!((world.handler.exchanges.values().count(), world.in_flight()), (0, 0));
     assert_eq!(world.handler.upstreams.values().count(), 0);
-}
-
-proptest! {
-    /// Any order of events leaves one timer for each connection, ends nothing before its time, and
-    /// leaves nothing behind.
-    #[test]
-    fn states_end_by_their_own_time(
-        steps in prop::collection::vec((0..10_u8, 0..4_usize, 0..70_u32), 1..120),
-        idle_s in 1..70_u64,
-    ) {
-        let timeouts = Timeouts { idle_ns: idle_s * SECOND_NS, ..Timeouts::DEFAULT };
-        let mut world = World::new(timeouts);
-        for (step, place, number) in steps {
-            let (time, size) = (u64::from(number), number as usize);
-            match step {
-                0 | 1 => world.request(),
-                2 => world.connect(time == 0),
-                3 | 4 => world.receive(place, RESPONSE),
-                5 => world.receive(place, &RESPONSE[..=size % RESPONSE.len()]),
-                6 => {
-                    if let Some(&token) = world.established.get(place) {
-                        world.event(token, UpstreamEventKind::Eof);
-                    }
-                }
-                7 => world.end(place),
-                8 if place < world.requests.len() => drop(world.requests.remove(place)),
-                _ => world.now_ns += time * SECOND_NS / 4,
-            }
-            // Several things may have happened until the next wake-up.
-            if time % 3 > 0 {
-                world.run();
-                prop_assert_eq!(&world.wrong, &None);
-            }
-        }
-        world.requests.clear();
-        world.run();
-        prop_assert_eq!((&world.wrong, world.in_flight()), (&None, 0));
-        world.now_ns += 100 * SECOND_NS;
-        world.run();
-        prop_assert_eq!(world.handler.upstreams.timer_count(), 0);
-        prop_assert_eq!(world.opened.iter().flatten().count(), 0);
-    }
 }

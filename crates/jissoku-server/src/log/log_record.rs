@@ -5,7 +5,7 @@ use super::record::LogEntry;
 use crate::app_times::AppTimes;
 
 /// The record of a request in the access log, if there is one.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct LogRecord<'a>(Option<&'a mut LogEntry>);
 
 impl<'a> LogRecord<'a> {
