@@ -56,6 +56,7 @@ class CollectingListener(ProgressListener):
     def __init__(self, on_trial: Callable[[Trial], object] = lambda _: None) -> None:
         self.notes: list[str] = []
         self.trials: list[Trial] = []
+        self.totals: list[int] = []
         self.begun: list[str] = []
         self.valued: list[int] = []
         self._on_trial = on_trial
@@ -74,6 +75,7 @@ class CollectingListener(ProgressListener):
         assert done <= total
         assert seconds_left >= 0
         self.trials.append(trial)
+        self.totals.append(total)
         self._on_trial(trial)
 
 

@@ -49,6 +49,7 @@ class Raced:
 
     folder: Path
     delivered: tuple[Trial, ...]
+    totals: tuple[int, ...]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,7 @@ def raced(tmp_path_factory: pytest.TempPathFactory) -> Raced:
     listener = CollectingListener()
     assert compare(config, listener)
     assert processes_of(config.folder.parent) == []
-    return Raced(config.folder, tuple(listener.trials))
+    return Raced(config.folder, tuple(listener.trials), tuple(listener.totals))
 
 
 def test_two_servers_are_raced_and_recorded(raced: Raced) -> None:
@@ -80,6 +81,13 @@ def test_two_servers_are_raced_and_recorded(raced: Raced) -> None:
         assert measurement.response is not None
         assert measurement.response.body_bytes == 13
     assert run.baseline == "one"
+
+
+def test_progress_counts_the_trials_that_are_planned(raced: Raced) -> None:
+    ended = [trial for trial in raced.delivered if trial.attempt == 0]
+    # Cross-checks that do not agree are repeated in further blocks.
+    assert raced.totals[0] == sum(trial.block < BRIEF.blocks for trial in ended)
+    assert raced.totals[-1] == len(raced.delivered)
 
 
 def test_a_report_is_rebuilt_byte_for_byte(raced: Raced) -> None:

@@ -3,8 +3,8 @@ from collections import Counter
 import pytest
 
 from jissoku.design.schedule import PlannedStart
-from jissoku.measure.comparison_run import RepeatedChecks, measurements, repeated_checks
-from jissoku.model import Comparison, Load, Method, Run, Trial, TrialKind, Verdict
+from jissoku.measure.comparison_run import measurements, repeated_checks
+from jissoku.model import Comparison, Load, Method, Run, TrialKind, Verdict
 from jissoku.model.updated import updated
 from tests.inference import factories
 from tests.measure.conftest import BRIEF
@@ -17,20 +17,20 @@ def contradicted(load: Load) -> Comparison:
     return Comparison(arm="c", against="a", verdict=Verdict.DISPUTED, load=load)
 
 
-def repeats_of(run: Run, before: tuple[Trial, ...] = ()) -> RepeatedChecks:
-    return repeated_checks(run, PLAN, before, [contradicted(run.loads[0])], FIRST)
+def repeats_of(run: Run) -> list[PlannedStart]:
+    return repeated_checks(run, PLAN, [contradicted(run.loads[0])], FIRST)
 
 
-def of_kind(found: RepeatedChecks, kind: TrialKind) -> list[PlannedStart]:
-    return [start for start in found.starts if start.planned.kind is kind]
+def of_kind(found: list[PlannedStart], kind: TrialKind) -> list[PlannedStart]:
+    return [start for start in found if start.planned.kind is kind]
 
 
 @pytest.mark.parametrize("method", [Method.TIME_SLICED, Method.PAIRED])
 def test_further_blocks_have_the_arms_and_loads_that_are_contradicted(method: Method) -> None:
     run = factories.sliced(["a", "b", "c"], method=method)
     found = repeats_of(run)
-    assert {start.planned.block for start in found.starts} == {7, 8, 9}
-    assert {start.loads for start in found.starts} == {run.loads[:1]}
+    assert {start.planned.block for start in found} == {7, 8, 9}
+    assert {start.loads for start in found} == {run.loads[:1]}
     sliced, alone = of_kind(found, TrialKind.TIME_SLICED), of_kind(found, TrialKind.FIXED_RATE)
     assert [sorted(start.planned.arms) for start in sliced] == [["a", "c"]] * 3
     assert Counter(start.planned.arms for start in alone) == {("a",): 3, ("c",): 3}
@@ -48,16 +48,6 @@ def test_only_what_is_a_check_of_the_method_is_measured(method: Method, *, is_ch
 
 def test_nothing_is_repeated_where_nothing_is_contradicted() -> None:
     run = factories.sliced(["a", "b"])
-    assert repeated_checks(run, PLAN, (), (), FIRST).starts == ()
+    assert repeated_checks(run, PLAN, (), FIRST) == []
     none = updated(PLAN, repeated_check_blocks=0)
-    assert repeated_checks(run, none, (), [contradicted(run.loads[0])], FIRST).starts == ()
-
-
-def test_trials_left_are_those_of_the_further_blocks() -> None:
-    run = factories.sliced(["a", "b", "c"])
-    before = (factories.trial(TrialKind.FIXED_RATE, factories.arm_measurement("a")),)
-    found = repeats_of(run, before)
-    assert found.trials_left(before) == {TrialKind.TIME_SLICED: 3, TrialKind.FIXED_RATE: 6}
-    rerun = updated(before[0], attempt=1)
-    left = found.trials_left((*before, before[0], rerun))
-    assert left == {TrialKind.TIME_SLICED: 3, TrialKind.FIXED_RATE: 5}
+    assert repeated_checks(run, none, [contradicted(run.loads[0])], FIRST) == []

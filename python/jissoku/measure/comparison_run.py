@@ -6,9 +6,8 @@ a search for its capacity.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from jissoku import inference
 from jissoku.design import schedule
@@ -32,6 +31,7 @@ from jissoku.measure.trial import (
     started_servers,
 )
 from jissoku.model import (
+    FULL_LOAD,
     SINGLE_RATE_FACTOR,
     Comparison,
     Load,
@@ -63,24 +63,10 @@ ONE_LOAD_ROOM = 0.6
 PILOT_BLOCK = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RepeatedChecks:
-    """The starts of all further blocks, and how many trials there were before them."""
-
-    starts: tuple[PlannedStart, ...]
-    trials_before: int
-
-    def trials_left(self, trials: Sequence[Trial]) -> Mapping[TrialKind, int]:
-        """Of all trials of a run, those of these starts that are left, by kind, without reruns."""
-        asked = Counter(start.planned.kind for start in self.starts for _ in start.loads)
-        done = Counter(trial.kind for trial in trials[self.trials_before :] if trial.attempt == 0)
-        return {kind: max(0, count - done[kind]) for kind, count in asked.items()}
-
-
 def repeated_checks(
-    run: Run, plan: SamplingPlan, trials: Sequence[Trial], found: Sequence[Comparison], first: int
-) -> RepeatedChecks:
-    """Plans further blocks of every cross-check, from index `first` on, where one does not agree.
+    run: Run, plan: SamplingPlan, found: Sequence[Comparison], first: int
+) -> list[PlannedStart]:
+    """The starts of further blocks of every cross-check, from index `first` on.
 
     Of the arms and loads of the comparisons in `found` alone. A check has few blocks, and two that
     lie close together by chance contradict a right ratio: in 39 runs of one program with 2 % more
@@ -95,12 +81,11 @@ def repeated_checks(
     }
     only_checks = run.method is Method.TIME_SLICED
     blocks = range(first, first + plan.repeated_check_blocks) if arms and loads else ()
-    starts = tuple(
+    return [
         updated(start, only_checks=only_checks and start.planned.kind is TrialKind.TIME_SLICED)
         for index in blocks
         for start in schedule.block(index, loads, kinds, seed=run.seed)
-    )
-    return RepeatedChecks(starts, len(trials))
+    ]
 
 
 def measurements(start: PlannedStart) -> Iterator[PlannedMeasurement]:
@@ -138,7 +123,10 @@ class ComparisonRun:
         window_s = (config.plan.warmup_ns + config.plan.window_ns) / 1e9
         self.loop = TrialLoop(writer, listener, window_s, config.plan.seconds)
         self.trials = self.loop.trials
-        self.repeats: RepeatedChecks | None = None
+        # What is planned: of the start that is measured, of its block, and of the run.
+        self.parts: list[PlannedMeasurement] = []
+        self.steps: list[PlannedStart] = []
+        self.blocks_left = range(config.plan.blocks_max)
         self.external = external(config)
         # With looks after every block: the arms that a load still needs.
         self.wanted: dict[Load, frozenset[str]] = {}
@@ -160,8 +148,8 @@ class ComparisonRun:
     def run(self) -> None:
         self.pilot()
         for index in range(self.plan.blocks_max):
-            for step in self._block(index):
-                self.run_step(step)
+            self.blocks_left = range(index + 1, self.plan.blocks_max)
+            self.run_steps(self._block(index, self.header.loads))
         self.repeat_checks(self.plan.blocks_max)
 
     def pilot(self) -> None:
@@ -170,8 +158,7 @@ class ComparisonRun:
         loads = config.given_loads
         if self.plan.closed_loop_blocks > 0 or loads is None:
             kinds: Groups = {TrialKind.CLOSED_LOOP: self.alone}
-            for step in schedule.block(PILOT_BLOCK, (), kinds, seed=config.seed):
-                self.run_step(step)
+            self.run_steps(schedule.block(PILOT_BLOCK, (), kinds, seed=config.seed))
             self.add_capacities(schedule.capacities_of(self.trials))
         self.set_loads(loads)
 
@@ -213,28 +200,27 @@ class ComparisonRun:
     def repeat_checks(self, first: int) -> None:
         """Further blocks of cross-checks, from an index on, where one does not agree."""
         found = inference.contradicted(self.header, self.trials)
-        self.repeats = repeated_checks(self.header, self.plan, self.trials, found, first)
-        if self.repeats.starts:
+        starts = repeated_checks(self.header, self.plan, found, first)
+        if starts:
             pairs = sorted({f"{one.arm} / {one.against}" for one in found})
             blocks = self.plan.repeated_check_blocks
             self.progress.note(
                 f"A cross-check does not agree for {', '.join(pairs)}: measuring"
                 f" {blocks} more {plural(blocks, 'block')} of it."
             )
-        for step in self.repeats.starts:
-            self.run_step(step)
+        self.run_steps(starts)
 
-    def _block(self, index: int) -> Iterator[PlannedStart]:
+    def _block(self, index: int, loads: Sequence[Load]) -> Iterator[PlannedStart]:
         effort, alone = self.plan, self.alone
         kinds: Groups = dict(self.groups(index))
-        if index < effort.fixed_rate_blocks and any(load.rate_rps for load in self.header.loads):
+        if index < effort.fixed_rate_blocks and any(load.rate_rps for load in loads):
             kinds[TrialKind.FIXED_RATE] = alone
         if index < effort.capacity_blocks and self.config.objective is not None:
             kinds[TrialKind.CAPACITY] = [arm for arm in alone if arm[0] != self.config.floor]
         elif self._has_closed_loop(index):
             kinds[TrialKind.CLOSED_LOOP] = alone
         checks = self.is_sliced and index < effort.cross_check_blocks
-        return schedule.block(index, self.header.loads, kinds, seed=self.config.seed, checks=checks)
+        return schedule.block(index, loads, kinds, seed=self.config.seed, checks=checks)
 
     def _has_closed_loop(self, index: int) -> bool:
         """Whether arms are measured in the closed loop; the pilot was the first block's."""
@@ -254,13 +240,18 @@ class ComparisonRun:
             if index < self.plan.cross_check_blocks and not self.config.is_closed:
                 yield TrialKind.TIME_SLICED, [tuple(named)]
 
+    def run_steps(self, steps: Iterable[PlannedStart]) -> None:
+        self.steps = list(steps)
+        while self.steps:
+            self.run_step(self.steps.pop(0))
+
     def run_step(self, step: PlannedStart) -> None:
         """Starts the arms of a step and measures them at each load, with all arms that reach it."""
         planned = self.usable(step.planned)
         if planned is None:
             return
         workload = self.config.workload
-        left = list(self._parts(step))
+        self.parts = left = list(self._parts(step))
         # One start more than failures can need: after the one that finds busy arms.
         for _ in range(FAILURES_MAX + 2):
             self.progress.begins(f"starting {named(planned)}, block {planned.block + 1}")
@@ -359,32 +350,13 @@ class ComparisonRun:
         return False
 
     def trials_left(self) -> Mapping[TrialKind, int]:
-        """Trials left, by kind, without reruns."""
-        if self.repeats is not None:
-            return self.repeats.trials_left(self.trials)
-        config, plan, loads = self.config, self.plan, len(self.header.loads) or 1
-        names = sum(not self.is_gone(name) for name in config.names)
-        blocks = plan.blocks_max
-        checks = loads * min(plan.cross_check_blocks, blocks)
-        foreseen: dict[TrialKind, int] = {
-            TrialKind.CLOSED_LOOP: names * min(plan.closed_loop_blocks, blocks),
-            TrialKind.CAPACITY: names * min(plan.capacity_blocks, blocks),
-            TrialKind.FIXED_RATE: names * min(plan.fixed_rate_blocks, blocks) * loads,
-        }
-        if config.objective is None:
-            foreseen[TrialKind.CAPACITY] = 0
-        if not any(load.rate_rps for load in self.header.loads):
-            foreseen[TrialKind.FIXED_RATE] = 0
-        if self.is_sliced:
-            foreseen[TrialKind.TIME_SLICED] = loads * blocks + checks
-        elif self.header.method is Method.PAIRED:
-            pairs = (len(config.arms) - 1) * blocks
-            if config.aa_control:
-                pairs -= sum(not plan.has_control(block) for block in range(blocks))
-            foreseen[TrialKind.PAIRED] = pairs * loads
-            foreseen[TrialKind.TIME_SLICED] = checks
-        done = Counter(trial.kind for trial in self.trials if trial.attempt == 0)
-        return {kind: max(0, count - done[kind]) for kind, count in foreseen.items()}
+        """Trials that are planned, by kind, without reruns; at one load until they are known."""
+        loads = self.header.loads or (FULL_LOAD,)
+        later = (step for index in self.blocks_left for step in self._block(index, loads))
+        gone = {name for name in self.config.names if self.is_gone(name)}
+        steps = [step for step in (*self.steps, *later) if not gone.issuperset(step.planned.arms)]
+        parts = (part for step in steps for part in self._parts(step))
+        return Counter(part.kind for part in (*self.parts, *parts))
 
     def _trial(self, servers: Servers, planned: PlannedTrial, part: PlannedMeasurement) -> Trial:
         config, effort, load = self.config, self.plan, part.load
