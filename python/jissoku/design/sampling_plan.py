@@ -241,20 +241,23 @@ class TuningTime:
 
 
 def tuning_time(
-    likely: float, most: int, at_full_load: int, plan: SamplingPlan, *, pay: bool
+    likely: float, most: int, at_full_load: int, plan: SamplingPlan, *, pay: bool, counted: int = 0
 ) -> TuningTime:
-    """Of a tuning after counting, of which these knobs are judged by their cost.
+    """Of a tuning with this many knobs that are judged by their cost.
 
-    `at_full_load` are those that are judged by the rate. With `pay`, all are likely to pay.
+    `at_full_load` are those that are judged by the rate. With `pay`, all are likely to pay;
+    `counted` are those with which it is still counted what a request does.
     """
     paying = likely if pay else min(likely, LEFT_OUT)
     together = together_time(paying if likely > 1 else 0, most if most > 1 else 0, plan)
     is_costly = likely > 0
     # In the first campaign and in that at full load each arm is measured in a closed loop, too.
-    full_s = FULL_LOAD_S * sum(arms + 1 for arms in (likely, at_full_load) if arms)
+    arms_s = FULL_LOAD_S * sum(arms + 1 for arms in (likely, at_full_load) if arms)
+    beside_s = COUNTED_S * counted + together.likely_s * is_costly + arms_s
+    most_s = COUNTED_S * counted + together.most_s * is_costly
     return TuningTime(
-        _blocks_s(ALONE_BLOCKS * likely, plan) + together.likely_s * is_costly + full_s,
-        _most_s(plan, most) + together.most_s * is_costly + 2 * _most_s(plan, min(1, at_full_load)),
+        _blocks_s(ALONE_BLOCKS * likely, plan) + beside_s,
+        _most_s(plan, most) + most_s + 2 * _most_s(plan, min(1, at_full_load)),
     )
 
 

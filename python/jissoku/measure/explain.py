@@ -53,9 +53,14 @@ INTERRUPTED = "it was interrupted before"
 # The probes whose observations have another name.
 PROBE_FIELDS = {"functions": "profile"}
 
-NAMES = {"wire": "the wire", "syscalls": "system calls", "floor": "the floor"}
-NAMES |= {"waits": "what its threads wait for", "timers": "the cost of its timers"}
-NAMES |= {"memory": "the memory of idle connections"}
+NAMES = {
+    "wire": "the wire",
+    "syscalls": "system calls",
+    "floor": "the floor",
+    "waits": "what its threads wait for",
+    "timers": "the cost of its timers",
+    "memory": "the memory of idle connections",
+}
 
 # Two seconds of one busy core are two thousand samples.
 PROFILE_NS = 2_000_000_000
@@ -140,48 +145,41 @@ class _Observer:
 
     def until_interrupted(self) -> Observations:
         """What was observed, and what no probe had been done for."""
-        known = {PROBE_FIELDS.get(name, name): seen for name, seen in self._seen.items()}
         tried = {lost.probe for lost in self._lost}
         for name in PROBES:
             is_missing = name not in self._seen and NAMES.get(name, name) not in tried
             if is_missing and self._is_wanted(name):
                 self._record_failure(name, INTERRUPTED)
-        return Observations(**known, failures=tuple(self._lost))
+        return self._observed()
 
     def observe(self) -> Observations:
-        of_wire = self._probe("wire", lambda up: probes.observe_wire(self._request_target(up)))
-        of_calls = self._probe(
+        self._probe("wire", lambda up: probes.observe_wire(self._request_target(up)))
+        self._probe(
             "syscalls", lambda up: probes.observe_syscalls(self._request_target(up), _pids(up))
         )
-        of_load = self._probe("load", self._load)
-        of_waits = self._probe("waits", self._waits)
-        named = with_names(self._config.prepared)
-        of_profile = self._probe("functions", self._profile, prepared=named)
-        of_memory = self._probe(
+        self._probe("load", self._load)
+        self._probe("waits", self._waits)
+        self._probe("functions", self._profile, prepared=with_names(self._config.prepared))
+        self._probe(
             "memory",
             lambda up: probes.observe_memory(self._request_target(up), lambda: _pids(up)),
         )
-        of_timers = None
         if self._can_probe_timers():
-            of_timers = self._probe("timers", self._timers, on=self._one_core)
-        of_floor = self._floor()
+            self._probe("timers", self._timers, on=self._one_core)
+        floor = self._floor()
         costs = {}
         if self._is_wanted("syscalls"):
             self._note("Looking at what calls cost here.")
             costs = probes.syscall_costs()
-        return Observations(
-            wire=of_wire,
-            syscalls=of_calls,
-            load=of_load,
-            memory=of_memory,
-            profile=of_profile,
-            waits=of_waits,
-            timers=of_timers,
-            floor_cpu_ns=of_floor.cpu_ns_per_request if of_floor else None,
-            floor_total_cpu_ns=of_floor.total_cpu_ns_per_request if of_floor else None,
+        return self._observed(
+            floor_cpu_ns=floor.cpu_ns_per_request if floor else None,
+            floor_total_cpu_ns=floor.total_cpu_ns_per_request if floor else None,
             syscall_cost_ns=costs,
-            failures=tuple(self._lost),
         )
+
+    def _observed(self, **others: Any) -> Observations:
+        known = {PROBE_FIELDS.get(name, name): seen for name, seen in self._seen.items()}
+        return Observations(**known, **others, failures=tuple(self._lost))
 
     def _is_wanted(self, probe: str) -> bool:
         return not self._config.probes or probe in self._config.probes

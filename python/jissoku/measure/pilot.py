@@ -87,7 +87,8 @@ def pilot(
     )
     try:
         with launcher.verified(prepared, workload) as running:
-            found = _Pilot(running, workload, cores, seed, interruption).run()
+            closed = updated(workload, rate_rps=None)
+            found = _Pilot(running, closed, cores, seed, interruption).run()
     except TargetError:
         interruption.check()  # A signal is no failure of the target.
         raise
@@ -95,32 +96,26 @@ def pilot(
     return found
 
 
+@dataclass(frozen=True, slots=True)
 class _Pilot:
-    def __init__(
-        self,
-        running: RunningTarget,
-        workload: Workload,
-        cores: CoreAssignment,
-        seed: int,
-        interruption: Interruption,
-    ) -> None:
-        self._running = running
-        self._workload = updated(workload, rate_rps=None)
-        self._cores = cores
-        self._seed = seed
-        self._interruption = interruption
+    running: RunningTarget
+    workload: Workload
+    cores: CoreAssignment
+    seed: int
+    interruption: Interruption
 
     def run(self) -> Pilot:
         began = time.monotonic_ns()
-        self._status = send_request(self._running.address, self._workload).status
+        status = send_request(self.running.address, self.workload).status
         single_ns = time.monotonic_ns() - began
-        asked = connections = self._workload.connections
+        asked = connections = self.workload.connections
         first, window_ns = "", min(WINDOW_NS_MAX, max(WINDOW_NS, 4 * single_ns))
         while True:
-            measurement, why = self._tried(connections, window_ns)
+            measurement, why = self._tried(status, connections, window_ns)
             if measurement is not None and not why:
                 rate = measurement.requests / measurement.duration_ns * SECOND
-                _, why = self._tried(connections, window_ns, max(1, round(PACED_PART * rate)))
+                paced_rps = max(1, round(PACED_PART * rate))
+                _, why = self._tried(status, connections, window_ns, paced_rps)
             if not why:
                 break
             if connections == 1 and measurement is None and window_ns < WINDOW_NS_MAX:
@@ -128,8 +123,8 @@ class _Pilot:
                 continue
             if connections == 1:
                 raise TargetError(
-                    f"{self._running.name} cannot be measured: {why}",
-                    stderr=self._running.output_tail(),
+                    f"{self.running.name} cannot be measured: {why}",
+                    stderr=self.running.output_tail(),
                 )
             first = first or why
             connections = max(1, connections // FEWER)
@@ -139,7 +134,7 @@ class _Pilot:
         needed_ns = round(REQUESTS_MIN / (RATE_PART * rate) * SECOND)
         latency_ns = max(single_ns, measurement.latency_ns.p50)
         remark = (
-            f"{asked} connections are too many for {self._running.name}: {first};"
+            f"{asked} connections are too many for {self.running.name}: {first};"
             f" {connections} {plural(connections, 'is', 'are')} used."
         )
         return Pilot(
@@ -153,42 +148,42 @@ class _Pilot:
     def _wait_for_the_rest(self) -> None:
         """Until the target has worked off what the last try left in its queue, or for a while."""
         with suppress(OSError, http.client.HTTPException):
-            send_request(self._running.address, self._workload)
+            send_request(self.running.address, self.workload)
 
     def _tried(
-        self, connections: int, window_ns: int, rate_rps: int | None = None
+        self, status: int, connections: int, window_ns: int, rate_rps: int | None = None
     ) -> tuple[ArmMeasurement | None, str]:
         """Loads it with this many connections, at a rate or as fast as it answers; the objection.
 
         A server that serves a few connections to their end answers quickly in the closed loop of
         those, and shows at a rate that the requests on all others wait.
         """
-        running = self._running
-        workload = updated(self._workload, connections=connections, rate_rps=rate_rps)
+        running = self.running
+        workload = updated(self.workload, connections=connections, rate_rps=rate_rps)
         spec = LoadSpec(
             arms=(running.name,),
             urls=(running.address.url(workload.path),),
             roots=(running.root,),
             body=None,
-            status=self._status,
+            status=status,
             workload=workload,
             warmup_ns=WARMUP_NS,
             window_ns=window_ns,
-            seed=self._seed,
+            seed=self.seed,
             own_processes=tuple(running.upstream_pids()),
             grace_s=GRACE_S,
         )
         try:
-            (measurement,), seen = run_load(spec, self._cores, started=self._interruption.waits_for)
+            (measurement,), seen = run_load(spec, self.cores, started=self.interruption.waits_for)
         except LoadgenError as error:
-            self._interruption.check()
+            self.interruption.check()
             if not running.is_alive():
                 raise TargetError(
                     f"{running.name} {running.exit_description()} under load",
                     stderr=running.output_tail(),
                 ) from error
             return None, str(error).partition(";")[0]
-        self._interruption.check()
+        self.interruption.check()
         return measurement, objection(measurement, seen, connections)
 
 

@@ -14,9 +14,7 @@ from dataclasses import dataclass, field
 from jissoku import records
 from jissoku.design import variants
 from jissoku.design.sampling_plan import (
-    COUNTED_S,
     SamplingPlan,
-    TuningTime,
     together_time,
     tuning,
     tuning_time,
@@ -112,72 +110,60 @@ def tune_full_load(
             for knob in knobs
         )
         return updated(text, results=(*text.results, *alone))
-    return _FullLoadStage(target, config, listener).run(knobs, text)
+    names = tuple(knob.name for knob in knobs)
+    listener.note(f"At full load, on shared cores: {', '.join(names)}.")
+    config = _at_full_load(config)
+    combinations = variants.one_at_a_time(names)
+    finished, run, trials = _measured(config, "full-load", target, combinations, listener)
+    rates = ablation.rates_against_baseline(run, trials)
+    found = []
+    for knob in knobs:
+        arm = variants.name_alone(knob.name)
+        evidence = KnobEvidence(
+            knob=knob,
+            alone=rates[arm],
+            leave_one_out=None,
+            base=ablation.counters(trials, BASELINE),
+            switched=ablation.counters(trials, arm),
+            same_answers=ablation.same_answers(trials, (BASELINE, arm)),
+        )
+        found.append(evidence)
+    results = ablation.decide_knobs(found)
+    text = updated(text, results=(*text.results, *results), finished=finished)
+    accepted = tuple(r.knob.name for r in results if r.decision is Decision.ACCEPTED)
+    if not finished or not accepted:
+        return text
+    listener.note(f"Proving {', '.join(accepted)} at full load on fresh blocks.")
+    config = updated(config, seed=config.seed + 2)
+    combinations = variants.confirmation(accepted, text.kept)
+    finished, run, trials = _measured(config, "full-load-proof", target, combinations, listener)
+    bundle = ablation.rates_against_baseline(run, trials)[PROVEN]
+    same = ablation.same_answers(trials, (BASELINE, PROVEN))
+    kept = (*text.kept, *accepted) if same and ablation.is_confirmed(bundle) else text.kept
+    return updated(
+        text,
+        full_load=bundle,
+        kept=kept,
+        proven=bool(kept),
+        diff=target.diff(kept) if kept else "",
+        finished=finished,
+    )
 
 
-class _FullLoadStage:
-    def __init__(
-        self, target: TuningTarget, config: CompareConfig, listener: ProgressListener
-    ) -> None:
-        self.target = target
-        everything = available_cores()
-        blocks = max(FULL_LOAD_BLOCKS_MIN, config.plan.blocks_max)
-        self.config = updated(
-            config,
-            cores=CoreAssignment(server=everything, generator=everything, shared=True),
-            workload=updated(config.workload, rate_rps=None),
-            paired_trials=False,
-            closed_loop=True,
-            metric=Metric.TIME,
-            aim=Verdict.LOWER,
-            loads=(),
-            plan=tuning(updated(config.plan, blocks_max=blocks, closed_loop_blocks=blocks)),
-        )
-        self.progress = listener
-
-    def run(self, knobs: tuple[Knob, ...], text: TuningResult) -> TuningResult:
-        names = tuple(knob.name for knob in knobs)
-        self.progress.note(f"At full load, on shared cores: {', '.join(names)}.")
-        combinations = variants.one_at_a_time(names)
-        finished, run, trials = _measured(
-            self.config, "full-load", self.target, combinations, self.progress
-        )
-        rates = ablation.rates_against_baseline(run, trials)
-        found = []
-        for knob in knobs:
-            arm = variants.name_alone(knob.name)
-            evidence = KnobEvidence(
-                knob=knob,
-                alone=rates[arm],
-                leave_one_out=None,
-                base=ablation.counters(trials, BASELINE),
-                switched=ablation.counters(trials, arm),
-                same_answers=ablation.same_answers(trials, (BASELINE, arm)),
-            )
-            found.append(evidence)
-        results = ablation.decide_knobs(found)
-        text = updated(text, results=(*text.results, *results), finished=finished)
-        accepted = tuple(r.knob.name for r in results if r.decision is Decision.ACCEPTED)
-        return self._proven(text, accepted) if finished and accepted else text
-
-    def _proven(self, text: TuningResult, accepted: tuple[str, ...]) -> TuningResult:
-        self.progress.note(f"Proving {', '.join(accepted)} at full load on fresh blocks.")
-        config = updated(self.config, seed=self.config.seed + 2)
-        combinations = variants.confirmation(accepted, text.kept)
-        finished, run, trials = _measured(
-            config, "full-load-proof", self.target, combinations, self.progress
-        )
-        bundle = ablation.rates_against_baseline(run, trials)[PROVEN]
-        same = ablation.same_answers(trials, (BASELINE, PROVEN))
-        kept = (*text.kept, *accepted) if same and ablation.is_confirmed(bundle) else text.kept
-        return updated(
-            text,
-            full_load=bundle,
-            kept=kept,
-            proven=bool(kept),
-            diff=self.target.diff(kept) if kept else "",
-            finished=finished,
-        )
+def _at_full_load(config: CompareConfig) -> CompareConfig:
+    everything = available_cores()
+    blocks = max(FULL_LOAD_BLOCKS_MIN, config.plan.blocks_max)
+    return updated(
+        config,
+        cores=CoreAssignment(server=everything, generator=everything, shared=True),
+        workload=updated(config.workload, rate_rps=None),
+        paired_trials=False,
+        closed_loop=True,
+        metric=Metric.TIME,
+        aim=Verdict.LOWER,
+        loads=(),
+        plan=tuning(updated(config.plan, blocks_max=blocks, closed_loop_blocks=blocks)),
+    )
 
 
 def tune(target: TuningTarget, config: CompareConfig, listener: ProgressListener) -> TuningResult:
@@ -282,10 +268,10 @@ class _Tuner:
         is_suspected = isinstance(self.config.request, ExplanationRequest)
         part = 1.0 if is_suspected else STILL_OPEN
         likely = sum(1.0 if knob.counter in COUNTERS else part for knob in knobs)
-        first = tuning_time(likely, len(knobs), at_full_load, self.config.plan, pay=is_suspected)
-        counting_s = COUNTED_S * len(knobs)
-        first = TuningTime(first.likely_s + counting_s, first.most_s + counting_s)
-        count = len(self.target.knobs)
+        plan, count = self.config.plan, len(self.target.knobs)
+        first = tuning_time(
+            likely, len(knobs), at_full_load, plan, pay=is_suspected, counted=len(knobs)
+        )
         self.progress.note(f"{count} {plural(count, 'knob')} to test: {first.text}.")
         found = self._pilot()
         if knobs:
