@@ -233,19 +233,18 @@ class _Observer:
         return RequestTarget.of(running.address, asked)
 
     def _load(self, running: RunningTarget) -> LoadObservation:
-        spec = self._spec({running.name: running}, self._config.workload, WARMUP_NS, WINDOW_NS)
-        return probes.observe_load(spec, self._cores, started=self._interruption.waits_for)
+        spec, started = self._spec(running, WINDOW_NS), self._interruption.waits_for
+        return probes.observe_load(spec, self._cores, started=started)
 
     def _waits(self, running: RunningTarget) -> WaitObservation:
-        spec = self._spec({running.name: running}, self._config.workload, WARMUP_NS, WAITS_NS)
-        return probes.observe_waits(spec, self._cores, started=self._interruption.waits_for)
+        spec, started = self._spec(running, WAITS_NS), self._interruption.waits_for
+        return probes.observe_waits(spec, self._cores, started=started)
 
     def _profile(self, running: RunningTarget) -> ProfileObservation:
         """Samples the target under the same load, in a longer window for enough samples."""
-        spec = self._spec({running.name: running}, self._config.workload, WARMUP_NS, PROFILE_NS)
         try:
             measured, samples = profile_load(
-                spec,
+                self._spec(running, PROFILE_NS),
                 self._cores,
                 started=self._interruption.waits_for,
                 frequency=FREQUENCY_SHORT_HZ,
@@ -258,20 +257,9 @@ class _Observer:
             requests=measured.requests, cpu_ns=measured.cpu_ns or 0, samples=samples
         )
 
-    def _spec(
-        self, arms: dict[str, RunningTarget], workload: Workload, warmup_ns: int, window_ns: int
-    ) -> LoadSpec:
-        return LoadSpec(
-            arms=tuple(arms),
-            urls=tuple(running.address.url(workload.path) for running in arms.values()),
-            roots=tuple(running.root for running in arms.values()),
-            body=None,
-            status=200,
-            workload=workload,
-            warmup_ns=warmup_ns,
-            window_ns=window_ns,
-            seed=self._config.seed,
-        )
+    def _spec(self, running: RunningTarget, window_ns: int) -> LoadSpec:
+        config, arms = self._config, {running.name: running}
+        return LoadSpec.of(arms, config.workload, WARMUP_NS, window_ns, config.seed)
 
     def _can_probe_timers(self) -> bool:
         """Whether the target supports delays; recipes declare it, other targets are tested."""
@@ -303,7 +291,8 @@ class _Observer:
 
     def _cost(self, running: RunningTarget, copy: RunningTarget | None) -> probes.LoadCost:
         arms = {"target": running} | ({} if copy is None else {"copy": copy})
-        spec = self._spec(arms, SHORT_DELAYS, DELAYS_WARMUP_NS, DELAYS_WINDOW_NS)
+        seed = self._config.seed
+        spec = LoadSpec.of(arms, SHORT_DELAYS, DELAYS_WARMUP_NS, DELAYS_WINDOW_NS, seed)
         costs = probes.observe_costs(spec, self._cores, started=self._interruption.waits_for)
         return probes.LoadCost(target_ns=costs[0], control_ns=costs[-1] if copy else None)
 

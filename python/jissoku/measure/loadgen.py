@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import msgspec
@@ -36,6 +36,7 @@ from jissoku.model.wording import plural
 from jissoku.system import background, processes
 from jissoku.system.listen_queue import ListenQueue, listen_queues
 from jissoku.system.measurement_lock import load_window
+from jissoku.targets.process import RunningTarget
 
 # The schema of the output of `jissoku load --json`.
 Report = dict[str, Any]
@@ -124,6 +125,28 @@ class LoadSpec:
     warmup_rps: Mapping[str, float] = field(default_factory=dict)
     requests: int | None = None
     grace_s: int = GRACE_S
+
+    @classmethod
+    def of(
+        cls,
+        targets: Mapping[str, RunningTarget],
+        workload: Workload,
+        warmup_ns: int,
+        window_ns: int,
+        seed: int,
+    ) -> Self:
+        """Of running targets, by the names of their arms, that answer with 200."""
+        return cls(
+            arms=tuple(targets),
+            urls=tuple(running.address.url(workload.path) for running in targets.values()),
+            roots=tuple(running.root for running in targets.values()),
+            body=None,
+            status=200,
+            workload=workload,
+            warmup_ns=warmup_ns,
+            window_ns=window_ns,
+            seed=seed,
+        )
 
 
 class LoadgenError(JissokuError):

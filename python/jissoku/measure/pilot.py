@@ -160,16 +160,9 @@ class _Pilot:
         """
         running = self.running
         workload = updated(self.workload, connections=connections, rate_rps=rate_rps)
-        spec = LoadSpec(
-            arms=(running.name,),
-            urls=(running.address.url(workload.path),),
-            roots=(running.root,),
-            body=None,
+        spec = updated(
+            LoadSpec.of({running.name: running}, workload, WARMUP_NS, window_ns, self.seed),
             status=status,
-            workload=workload,
-            warmup_ns=WARMUP_NS,
-            window_ns=window_ns,
-            seed=self.seed,
             own_processes=tuple(running.upstream_pids()),
             grace_s=GRACE_S,
         )

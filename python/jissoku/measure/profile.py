@@ -139,7 +139,8 @@ class _Profiling:
         workload = updated(config.workload, rate_rps=rate)
         with self._started(arm) as running:
             self._warm_up(arm, running)
-            spec = self._spec(arm, running, workload, WARMUP_NS, config.window_ns)
+            arms = {arm.arm.name: running}
+            spec = LoadSpec.of(arms, workload, WARMUP_NS, config.window_ns, config.seed)
             try:
                 measured, samples = profiler.profile_load(
                     spec,
@@ -191,7 +192,7 @@ class _Profiling:
     def _warm_up(self, arm: PreparedArm, running: RunningTarget) -> float:
         """Runs a closed loop, and returns its rate in requests per second."""
         workload = updated(self._config.workload, rate_rps=None)
-        spec = self._spec(arm, running, workload, 0, PILOT_NS)
+        spec = LoadSpec.of({arm.arm.name: running}, workload, 0, PILOT_NS, self._config.seed)
         try:
             measurements, _ = loadgen.run_load(
                 spec, self._config.cores, started=self._interruption.waits_for
@@ -200,26 +201,6 @@ class _Profiling:
             raise self._failure(arm, running, error) from error
         self._interruption.check()
         return measurements[0].requests / (measurements[0].duration_ns / 1e9)
-
-    def _spec(
-        self,
-        arm: PreparedArm,
-        running: RunningTarget,
-        workload: Workload,
-        warmup_ns: int,
-        window_ns: int,
-    ) -> LoadSpec:
-        return LoadSpec(
-            arms=(arm.arm.name,),
-            urls=(running.address.url(workload.path),),
-            roots=(running.root,),
-            body=None,
-            status=200,
-            workload=workload,
-            warmup_ns=warmup_ns,
-            window_ns=window_ns,
-            seed=self._config.seed,
-        )
 
 
 def remove_perf_maps(running: RunningTarget) -> None:
