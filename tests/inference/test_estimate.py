@@ -10,7 +10,7 @@ from hypothesis import assume, given, strategies as st
 from scipy import special, stats  # type: ignore[import-untyped]
 
 from jissoku.inference import decision, estimate
-from jissoku.inference.estimate import Looks
+from jissoku.inference.estimate import Company, Looks, Spread
 
 LOGS = st.lists(st.floats(-1, 1, allow_nan=False), min_size=6, max_size=12)
 
@@ -259,7 +259,79 @@ def test_equality_is_shown_by_two_one_sided_tests() -> None:
 
 
 def test_an_interval_of_a_look_has_its_boundary() -> None:
-    found = Looks(9).interval(0.1, 0.02, 4, 0.95)
+    found = Looks(9).interval(0.1, Spread(0.02, 3), 4, 0.95)
     half = estimate.critical(4, 9, 0.05) * 0.02 / 2
     assert (found.low, found.high) == pytest.approx((0.1 - half, 0.1 + half))
-    assert math.isinf(Looks(9).interval(0.1, 0.02, 2).high)
+    assert math.isinf(Looks(9).interval(0.1, Spread(0.02, 1), 2).high)
+
+
+def company(arms: np.ndarray) -> tuple[dict[int, float], Company]:
+    """The logarithms of the first two of some arms (rows), and what the trials say beside."""
+    sums, others = arms[0] + arms[1], tuple(dict(enumerate(row)) for row in arms[2:])
+    return dict(enumerate(arms[0] - arms[1])), Company(dict(enumerate(sums)), others)
+
+
+def arms_of(seed: int, sds: list[float], blocks: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return np.array(sds)[:, None] * rng.standard_normal((len(sds), blocks))
+
+
+def test_what_a_block_changes_in_all_arms_is_no_spread() -> None:
+    arms = arms_of(1, [0.05] * 6, 5)
+    logs, known = company(arms)
+    _, beside = company(arms + np.array([0.0, 0.4, -0.2, 0.1, 0.9]))
+    first, second = (one.spread(logs, range(5)) for one in (known, beside))
+    assert (first.sd, first.freedom) == pytest.approx((second.sd, second.freedom))
+
+
+def test_two_arms_that_vary_alike_have_more_degrees_of_freedom_than_their_ratio() -> None:
+    found = [company(arms_of(seed, [0.05] * 7, 5)) for seed in range(200)]
+    spreads = [known.spread(logs, range(5)) for logs, known in found]
+    assert 5.5 < np.mean([one.freedom for one in spreads]) <= 7.2
+    # The median of the others has an error, too, which only widens.
+    assert 0.05**2 * 2 < np.mean([one.sd**2 for one in spreads]) < 0.05**2 * 3
+
+
+def test_one_arm_that_varies_alone_has_those_of_its_ratio() -> None:
+    logs, known = company(arms_of(3, [0.05, *[0.0] * 6], 5))
+    found, own = known.spread(logs, range(5)), estimate.own_spread(list(logs.values()))
+    assert (found.sd, found.freedom) == pytest.approx((own.sd, own.freedom))
+
+
+def test_too_few_other_arms_or_blocks_with_them_say_nothing() -> None:
+    logs, known = company(arms_of(4, [0.05] * 4, 5))
+    own = estimate.own_spread(list(logs.values()))
+    assert known.spread(logs, range(5)) == own
+    logs, known = company(arms_of(5, [0.05] * 6, 5))
+    own = estimate.own_spread(list(logs.values()))
+    early = tuple({block: one[block] for block in (0, 1)} for one in known.others)
+    assert Company(known.sums, early).spread(logs, range(5)) == own
+    later = tuple({block: one[block] for block in (0, 2, 4)} for one in known.others)
+    assert own.freedom < Company(known.sums, later).spread(logs, range(5)).freedom
+
+
+def test_other_arms_count_at_each_look_of_a_run_that_has_several() -> None:
+    logs, known = company(arms_of(6, [0.05] * 7, 12))
+    found = Looks(9).spreads(logs, known)
+    assert set(found) == set(range(3, 10))
+    assert found[4] == known.spread(logs, range(4))
+    assert Looks(9).spreads(logs, None) == Looks().spreads(logs, known) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sds", [[1.0] * 7, [4.0, 4.0, 4.0, 1.0, 1.0, 1.0, 1.0], [4.0] + [1.0] * 6])
+@pytest.mark.parametrize("pair", [(0, 1), (0, 6), (5, 6)])
+def test_equal_arms_in_company_are_called_different_no_more_often(
+    sds: list[float], pair: tuple[int, int]
+) -> None:
+    """Also where both arms, or one of them, vary four times as much as the others."""
+    order = [*pair, *(arm for arm in range(7) if arm not in pair)]
+    campaigns, alarms, off = 1500, 0, 0
+    for seed in range(campaigns):
+        logs, known = company(arms_of(seed, [sds[arm] for arm in order], 6))
+        values, spreads = tuple(logs.values()), Looks(6).spreads(logs, known)
+        alarms += Looks(6).p_value(values, spreads=spreads) <= 0.05
+        found = [Looks(6).interval(float(np.mean(values[:n])), spreads[n], n) for n in spreads]
+        off += any(not one.low <= 0 <= one.high for one in found)
+    for seen in (alarms, off):
+        assert seen <= stats.binom.isf(1e-3, campaigns, 0.05)

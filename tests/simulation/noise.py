@@ -24,6 +24,9 @@ OWN = {LIGHT: 0.07, MIDDLE: 0.04, HEAVY: 0.02}
 # Between fresh starts of one program.
 NATIVE, GO, NODE = 0.01, 0.025, 0.05
 
+# More than any program of the records: arms that vary two to seven times as much as the others.
+NOISY = 0.16
+
 # A twentieth of the trials took three times their usual deviation more, never less.
 SPIKES = 0.05
 SPIKE = 3.0

@@ -9,7 +9,7 @@ from scipy import stats  # type: ignore[import-untyped]
 from jissoku.model import Method, Mode
 from tests.simulation import events
 from tests.simulation.events import Simulate
-from tests.simulation.noise import GO, LIKE, NATIVE, NODE, QUIET, Drift, Noise, Shape
+from tests.simulation.noise import GO, LIKE, NATIVE, NODE, NOISY, QUIET, Drift, Noise, Shape
 
 # A share that lies in its bounds is called outside of them in one of a thousand checks.
 DOUBT = 1e-3
@@ -130,6 +130,17 @@ SCENARIOS = (
     _watched("two, linear drift, 9 blocks", events.equal_at_every_look(Noise(drift=Drift.LINEAR))),
     _watched("two, native, 40 blocks", events.equal_at_every_look(Noise(), blocks=40), long=40),
     _watched("ten, native, 9 blocks", events.equal_at_every_look(Noise(), arms=10), long=40),
+    _watched(
+        "seven, starts of three vary by 16 %, 9 blocks",
+        events.equal_at_every_look(Noise(starts=(*[NOISY] * 3, NATIVE)), arms=7),
+        brief=10,
+        long=100,
+    ),
+    _watched(
+        "seven, t with 3 df, 9 blocks",
+        events.equal_at_every_look(Noise(shape=Shape.HEAVY_TAILS), arms=7),
+        long=100,
+    ),
     Scenario(
         name="unlike arms, until decided",
         setting="native and Node, ratio 1.3",

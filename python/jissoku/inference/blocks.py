@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import compress
 
 from jissoku.inference.checks import STEAL_BUSY_MIN, STEP_NS
-from jissoku.inference.estimate import Looks
+from jissoku.inference.estimate import Company, Looks
 from jissoku.inference.reach import Unreached, unreached, unreached_text, without
 from jissoku.model import (
     FULL_LOAD,
@@ -318,6 +318,7 @@ class RatioSamples:
         is_calm: Whether they are of calm rotations alone.
         others: Those that were not chosen: of all rotations, or of the calm ones alone.
         calm_fraction: The part of all rotations that was calm; None where that is unknown.
+        company: What the same trials say of the spread of `logs`, in time slices.
     """
 
     logs: Mapping[int, float]
@@ -327,11 +328,13 @@ class RatioSamples:
     others: Mapping[int, float] = field(default_factory=dict)
     calm_fraction: float | None = None
     looks: Looks = field(default_factory=Looks)
+    company: Company | None = None
 
     @property
     def p_value(self) -> float:
         """Two-sided, of equal costs, at all looks so far."""
-        return self.looks.p_value(self.looks.used(self.logs))
+        spreads = self.looks.spreads(self.logs, self.company)
+        return self.looks.p_value(self.looks.used(self.logs), spreads=spreads)
 
 
 def select_ratio_source(readings: ValidTrials, arm: str, against: str) -> RatioSamples:
@@ -345,6 +348,21 @@ def select_ratio_source(readings: ValidTrials, arm: str, against: str) -> RatioS
         if logs:
             return _ratio_samples(logs, source, trials)
     return _two_paired(readings, arm, against) or fixed_rate_ratios(readings, arm, against)
+
+
+def _company(trials: Mapping[int, Trial], arm: str, against: str) -> Company:
+    """The costs of all arms of a pair's trials."""
+    pair = {arm, against}
+    sums: dict[int, float] = {}
+    others: dict[str, dict[int, float]] = {}
+    for block, trial in trials.items():
+        costs = {name: log_cost(trial, name) for name in trial.arms if trial.is_valid_for(name)}
+        known = {name: cost for name, cost in costs.items() if cost is not None}
+        if pair <= known.keys():
+            sums[block] = known[arm] + known[against]
+        for name in known.keys() - pair:
+            others.setdefault(name, {})[block] = known[name]
+    return Company(sums, tuple(others[name] for name in sorted(others)))
 
 
 def _two_paired(readings: ValidTrials, arm: str, against: str) -> RatioSamples | None:
@@ -465,6 +483,8 @@ class ComparisonInput:
         whole = updated(select_ratio_source(self.at(load), arm, against), looks=looks)
         trials = self.at(load).paired(TrialKind.TIME_SLICED, arm, against)
         is_sliced = whole.source is EvidenceSource.TIME_SLICED
+        if is_sliced:
+            whole = updated(whole, company=_company(trials, arm, against))
         if not is_sliced or not any(map(has_waits, trials.values())):
             return whole
         first = sorted(whole.logs)[: looks.first]
@@ -481,7 +501,8 @@ class ComparisonInput:
             found = updated(found, looks=updated(looks, estimates=2))
         if len(kept) < looks.first:
             return found
-        alone = updated(found, logs=kept, others=whole.logs, is_calm=True)
+        company = _company(calm, arm, against)
+        alone = updated(found, logs=kept, others=whole.logs, is_calm=True, company=company)
         if not has_both or (p_value := alone.p_value) <= ALPHA / self.comparisons:
             return alone
         return found if found.p_value < p_value else alone

@@ -273,7 +273,7 @@ def compare_cost(
         other_ratio=estimate.geometric_mean(list(pair.others.values())),
     )
     block_s = evidence.block_s(pair.source, load)
-    decided = decision.decide(blank, pair.logs, pair.looks, block_s=block_s)
+    decided = decision.decide(blank, pair.logs, pair.looks, block_s=block_s, company=pair.company)
     found = cross_checks(evidence, decided.found, pair, comparisons)
     return decision.with_checks(decided, found)
 

@@ -14,7 +14,7 @@ from itertools import combinations
 import numpy as np
 
 from jissoku.inference import estimate
-from jissoku.inference.estimate import VERDICT_BLOCKS_MIN, Interval, Looks
+from jissoku.inference.estimate import VERDICT_BLOCKS_MIN, Company, Interval, Looks, Spread
 from jissoku.model import (
     Comparison,
     Condition,
@@ -236,7 +236,7 @@ class Rule:
     def band(self) -> float:
         return math.log1p(self.minimum_effect)
 
-    def interval(self, mean: float, spread: float, blocks: int, confidence: float) -> Interval:
+    def interval(self, mean: float, spread: Spread, blocks: int, confidence: float) -> Interval:
         """By Student's t, with the resolution as a part of the error."""
         return self.widened(self.looks.interval(mean, spread, blocks, confidence))
 
@@ -271,8 +271,8 @@ def classify(wide: Interval, narrow: Interval, minimum_effect: float) -> Verdict
     return Verdict.INCONCLUSIVE
 
 
-def judge(logs: Sequence[float], rule: Rule) -> Judgement:
-    """The verdict on one log ratio per block.
+def judge(logs: Sequence[float], rule: Rule, spread: Spread | None = None) -> Judgement:
+    """The verdict on one log ratio per block, with their own spread if no other is given.
 
     Student's t decides. From six blocks on Hodges-Lehmann may object: where both see the same
     direction the weaker word stands, any other disagreement is inconclusive.
@@ -283,7 +283,8 @@ def judge(logs: Sequence[float], rule: Rule) -> Judgement:
             Verdict.INCONCLUSIVE,
             f"{too_few_blocks(len(logs))} for a verdict: at least {first} are needed",
         )
-    ours = _t_verdict(*estimate.mean_and_sd(logs), len(logs), rule)
+    mean, _ = estimate.mean_and_sd(logs)
+    ours = _t_verdict(mean, spread or estimate.own_spread(logs), len(logs), rule)
     if ours is Verdict.INCONCLUSIVE and rule.looks.horizon:
         return Judgement(ours)  # Of several looks no single one of another method decides.
     theirs = _robust_verdict(logs, rule)
@@ -307,7 +308,11 @@ _WEAKER = {
 
 
 def blocks_needed(
-    logs: Sequence[float], rule: Rule, alpha: float, alpha_equal: float | None = None
+    logs: Sequence[float],
+    rule: Rule,
+    alpha: float,
+    alpha_equal: float | None = None,
+    spread: Spread | None = None,
 ) -> int | None:
     """How many more blocks would decide if mean and spread stayed as they are; None: over 1000.
 
@@ -318,33 +323,38 @@ def blocks_needed(
     if len(logs) < 2:
         return rule.looks.first - len(logs)
     alphas = alpha, alpha if alpha_equal is None else alpha_equal
+    now = spread or estimate.own_spread(logs)
     low, high = max(rule.looks.first, len(logs) + 1), BLOCKS_NEEDED_MAX
-    if not _would_decide(logs, rule, alphas, high):
+
+    def would_decide(count: int) -> bool:
+        freedom = now.freedom * (count - 1) / (len(logs) - 1)
+        return _would_decide(logs, rule, alphas, count, Spread(now.sd, freedom))
+
+    if not would_decide(high):
         return None
-    blocks = range(low, high)
-    place = bisect_left(blocks, x=True, key=lambda count: _would_decide(logs, rule, alphas, count))
+    place = bisect_left(range(low, high), x=True, key=would_decide)
     return low + place - len(logs)
 
 
 def _would_decide(
-    logs: Sequence[float], rule: Rule, alphas: tuple[float, float], blocks: int
+    logs: Sequence[float], rule: Rule, alphas: tuple[float, float], blocks: int, spread: Spread
 ) -> bool:
-    mean, spread = estimate.mean_and_sd(logs)
+    mean, _ = estimate.mean_and_sd(logs)
     ours = _t_verdict(mean, spread, blocks, rule)
     if ours is Verdict.INCONCLUSIVE:
         return False
     robust = None if len(logs) < VERDICT_BLOCKS_MIN else _robust_verdict(logs, rule, blocks)
     if robust is not None and _weaker(ours, robust) is None:
         return False
-    error = spread / math.sqrt(blocks)
+    error = spread.sd / math.sqrt(blocks)
     away, sides, alpha = abs(mean) - rule.resolution, 1, alphas[0]
     if ours is Verdict.EQUAL:
         # Two one-sided tests.
         away, sides, alpha = rule.band - abs(mean) - rule.resolution, 2, alphas[1]
-    return error == 0 or rule.looks.p_of(away / error, blocks) / sides <= alpha
+    return error == 0 or rule.looks.p_of(away / error, blocks, spread.freedom) / sides <= alpha
 
 
-def _t_verdict(mean: float, spread: float, blocks: int, rule: Rule) -> Verdict:
+def _t_verdict(mean: float, spread: Spread, blocks: int, rule: Rule) -> Verdict:
     wide, narrow = (rule.interval(mean, spread, blocks, share) for share in (0.95, 0.90))
     return classify(wide, narrow, rule.minimum_effect)
 
@@ -387,6 +397,7 @@ class Decided:
 
     Attributes:
         values: ln(ratio) of each block.
+        spread: Of the values, where more than they are known of it.
         block_s: How long one more block takes, in seconds; None if unknown.
     """
 
@@ -394,6 +405,7 @@ class Decided:
     values: tuple[float, ...] = ()
     rule: Rule = field(default_factory=lambda: Rule(minimum_effect=0.0))
     block_s: float | None = None
+    spread: Spread | None = None
 
 
 def decide(
@@ -403,15 +415,17 @@ def decide(
     *,
     resolution: float = 0.0,
     block_s: float | None = None,
+    company: Company | None = None,
 ) -> Decided:
     """Computes the values of one pair that do not depend on other pairs, from ln(ratio) by block.
 
     `blank` has the minimum effect; by the resolution all logarithms may be off in one direction;
-    one more block takes `block_s` seconds.
+    one more block takes `block_s` seconds; `company` says more of the spread.
     """
-    values = looks.used(logs)
+    values, spreads = looks.used(logs), looks.spreads(logs, company)
+    spread = spreads.get(len(values))
     rule = Rule(minimum_effect=blank.minimum_effect, looks=looks, resolution=resolution)
-    judgement = judge(values, rule)
+    judgement = judge(values, rule, spread)
     known = updated(
         blank,
         verdict=judgement.verdict,
@@ -419,18 +433,20 @@ def decide(
     )
     if len(values) < (looks.first if looks.horizon else 2):
         return Decided(known, values, rule, block_s)
-    interval = rule.interval(*estimate.mean_and_sd(values), len(values), 0.95)
+    mean, _ = estimate.mean_and_sd(values)
+    used = spread or estimate.own_spread(values)
+    interval = rule.interval(mean, used, len(values), 0.95)
     robust = estimate.hodges_lehmann(values)
     whole = updated(
         known,
         ratio=estimate.as_ratio(interval, values),
         robust=None if robust is None else estimate.as_ratio(robust, values),
-        p_value=looks.p_value(values, resolution),
-        p_equal=looks.p_equal(values, rule.band - resolution) if rule.band else None,
+        p_value=looks.p_value(values, resolution, spreads),
+        p_equal=looks.p_equal(values, rule.band - resolution, spreads) if rule.band else None,
         p_sign_flip=estimate.sign_flip(values),
         remarks=(*known.remarks, *_notes(known, values)),
     )
-    return Decided(whole, values, rule, block_s)
+    return Decided(whole, values, rule, block_s, spread)
 
 
 def decide_bound(
@@ -487,7 +503,8 @@ def _settled(
     proven = found.verdict.is_difference and is_sure
     known = updated(found, p_holm=p_holm, p_equal_holm=p_equal, proven=proven)
     if not known.is_decided and known.verdict not in WITHOUT_FORECAST:
-        known = _with_forecast(known, decided, blocks_needed(decided.values, decided.rule, *alphas))
+        needed = blocks_needed(decided.values, decided.rule, *alphas, decided.spread)
+        known = _with_forecast(known, decided, needed)
     return updated(known, sentence=comparison_text(known))
 
 

@@ -6,9 +6,11 @@ of it. There is no bootstrap: below twenty blocks its intervals are too narrow.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +19,8 @@ from scipy import optimize, special, stats  # type: ignore[import-untyped]
 from jissoku.model import Estimate
 from jissoku.model.updated import updated
 from jissoku.model.wording import plural
+
+Numbers = npt.NDArray[np.float64]
 
 # Sign flips are counted exactly up to this number of blocks; half of them are enumerated at a time,
 # in 3 ms. With 40 blocks it took a quarter of a second for each pair.
@@ -43,7 +47,12 @@ class Spread:
     """A standard deviation, and the degrees of freedom from which it is estimated."""
 
     sd: float
-    freedom: int
+    freedom: float
+
+
+# The spread after each number of blocks at which a run is looked at.
+Spreads = Mapping[int, Spread]
+NO_SPREADS: Spreads = {}
 
 
 def t_interval(logs: Sequence[float], confidence: float = 0.95) -> Interval:
@@ -142,6 +151,73 @@ def trend(values: Sequence[float]) -> float:
     return float(stats.linregress(np.arange(len(values)), values).pvalue)
 
 
+# This many other arms of a trial say what all arms of a block have in common.
+OTHERS_MIN = 3
+
+# What the sum of a pair says counts as this many degrees of freedom: much in few blocks, which lack
+# them, and little in many.
+FREEDOM_OF_SUMS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Company:
+    """What the trials of a pair say of its spread beside the ratios, all by block.
+
+    Where two arms vary independently, the sum of their logarithms varies as their difference does,
+    once what the block changes in all arms is removed. The median of the other arms stands for
+    that. It has an error of its own, which can only add to the spread: since it is known without
+    the two arms, no choice of it makes the sum vary less than they do.
+
+    Attributes:
+        sums: Of the two logarithms of the pair.
+        others: The logarithms of each other arm.
+    """
+
+    sums: Mapping[int, float]
+    others: tuple[Mapping[int, float], ...]
+
+    def contrasts(self, blocks: Sequence[int]) -> dict[int, float]:
+        """The sums without what a block changes in all arms, where other arms are enough."""
+        centred = []
+        for one in self.others:
+            known = [block for block in blocks if block in one]
+            mean = sum(one[block] for block in known) / max(1, len(known))
+            if len(known) > 1:  # A single value would be its own mean.
+                centred.append({block: one[block] - mean for block in known})
+        found = {}
+        for block in blocks:
+            here = [one[block] for one in centred if block in one]
+            if len(here) >= OTHERS_MIN:
+                found[block] = self.sums[block] - 2 * statistics.median(here)
+        return found
+
+    def spread(self, logs: Mapping[int, float], blocks: Sequence[int]) -> Spread:
+        """Of a pair's differences in these blocks, with the degrees of freedom of both contrasts.
+
+        By Satterthwaite (1946), as if both varied equally: their own variances would count for
+        most where one is small by chance. If one arm varies more than the other, both contrasts
+        are mostly that arm, and their correlation takes the added degrees of freedom away again.
+        """
+        sums = self.contrasts(blocks)
+        own, added, weight = len(blocks) - 1, len(sums) - 1, FREEDOM_OF_SUMS
+        variance = float(np.var([logs[block] for block in blocks], ddof=1))
+        if added < 2:
+            return Spread(math.sqrt(variance), own)
+        beside = float(np.var(list(sums.values()), ddof=1))
+        first, second = (_centred(one[block] for block in sums) for one in (logs, sums))
+        product = float((first @ first) * (second @ second))
+        correlation = min(1.0, float(first @ second) ** 2 / product) if product > 0 else 1.0
+        pooled = (own * variance + weight * beside) / (own + weight)
+        freedom = (own + weight) ** 2 / (own + weight**2 / added + 2 * weight * correlation)
+        return Spread(math.sqrt(pooled), freedom)
+
+
+def _centred(values: Iterable[float]) -> Numbers:
+    found = np.array(list(values))
+    centred: Numbers = found - found.mean()
+    return centred
+
+
 def _two_sided(t: float, freedom: float) -> float:
     return float(2 * special.stdtr(freedom, -abs(t)))
 
@@ -170,7 +246,11 @@ def _signed_sums(values: np.ndarray) -> np.ndarray:
     return sums
 
 
-def mean_and_sd(logs: Sequence[float]) -> tuple[float, float]:
+def own_spread(logs: Sequence[float] | Numbers) -> Spread:
+    return Spread(mean_and_sd(logs)[1], len(logs) - 1)
+
+
+def mean_and_sd(logs: Sequence[float] | Numbers) -> tuple[float, float]:
     """Mean and standard deviation (n - 1); ValueError from fewer than two logarithms."""
     if len(logs) < 2:
         gives = plural(len(logs), "block gives", "blocks give")
@@ -227,8 +307,6 @@ def outliers(logs: Sequence[float]) -> tuple[int, ...]:
 # to look in bins; with w = tan(theta), u' = sqrt(1 + u^2) sin(theta + atan(u)), so that every step
 # has a closed form.
 
-Numbers = npt.NDArray[np.float64]
-
 # A standard deviation needs two blocks, and one of two says nearly nothing.
 FIRST_LOOK = 3
 
@@ -272,12 +350,15 @@ def compute_looks(horizon: int) -> None:
         boundaries(looks(horizon), horizon, alpha)
 
 
-def p_value(t: float, blocks: int, horizon: int) -> float:
-    """The smallest significance level at which a look after `blocks` blocks finds this |t|."""
+def p_value(t: float, blocks: int, horizon: int, freedom: float | None = None) -> float:
+    """The smallest significance level at which a look after `blocks` blocks finds this |t|.
+
+    With other degrees of freedom than those of the blocks |t| counts as the one that is as rare.
+    """
     if blocks < FIRST_LOOK:
         return 1.0
     blocks = min(blocks, horizon)
-    here = _two_sided(t, blocks - 1)
+    here = _two_sided(t, blocks - 1 if freedom is None else freedom)
     tails = [_two_sided(critical(blocks, horizon, alpha), blocks - 1) for alpha in ALPHAS]
     if here >= tails[0]:
         return 1.0
@@ -377,55 +458,80 @@ class Looks:
         values = tuple(logs[block] for block in sorted(logs))
         return values[: self.horizon] if self.horizon else values
 
+    def spreads(self, logs: Mapping[int, float], company: Company | None) -> Spreads:
+        """What the other arms say of the spread, at each look so far.
+
+        A run with one look has blocks enough for a spread of its own.
+        """
+        if not self.horizon or company is None:
+            return {}
+        blocks = sorted(logs)[: self.horizon]
+        every = range(self.first, len(blocks) + 1)
+        return {count: company.spread(logs, blocks[:count]) for count in every}
+
     def interval(
-        self, mean: float, spread: float, blocks: int, confidence: float = 0.95
+        self, mean: float, spread: Spread, blocks: int, confidence: float = 0.95
     ) -> Interval:
         """The interval of `blocks` blocks with this mean and deviation; confidence 0.95 or 0.90.
 
         With several looks it holds at all of them at once, and of several estimates for each.
         """
         if not self.horizon:
-            return t_interval_from(mean, spread, blocks, confidence)
+            return t_interval_from(mean, spread.sd, blocks, confidence)
         alpha = next(one for one in ALPHAS if abs(one - (1 - confidence)) < 1e-9)
         factor = critical(blocks, self.horizon, alpha / self.estimates)
-        half = factor * spread / math.sqrt(blocks) if spread else 0.0
+        if spread.freedom != blocks - 1 and math.isfinite(factor):
+            factor = -float(special.stdtrit(spread.freedom, special.stdtr(blocks - 1, -factor)))
+        half = factor * spread.sd / math.sqrt(blocks) if spread.sd else 0.0
         return Interval(mean, mean - half, mean + half)
 
-    def p_of(self, t: float, blocks: int) -> float:
+    def p_of(self, t: float, blocks: int, freedom: float) -> float:
         """Two-sided p-value of Student's t at the look after `blocks` blocks."""
         if self.horizon:
-            return min(1.0, self.estimates * p_value(t, blocks, self.horizon))
-        return _two_sided(t, blocks - 1)
+            return min(1.0, self.estimates * p_value(t, blocks, self.horizon, freedom))
+        return _two_sided(t, freedom)
 
-    def p_value(self, logs: Sequence[float], tolerance: float = 0.0) -> float:
+    def p_value(
+        self, logs: Sequence[float], tolerance: float = 0.0, spreads: Spreads = NO_SPREADS
+    ) -> float:
         """Two-sided p-value of a mean of at most `tolerance` on either side of zero."""
-        return min(self.p_of(t, n) for n, t in self._steps(logs, 0.0, tolerance))
+        return min(self.p_of(*look) for look in self._steps(logs, 0.0, tolerance, spreads))
 
-    def p_equal(self, logs: Sequence[float], band: float) -> float:
+    def p_equal(self, logs: Sequence[float], band: float, spreads: Spreads = NO_SPREADS) -> float:
         """P-value of a mean outside of +- `band`: the larger of two one-sided tests."""
-        return max(self._p_above(logs, band), self._p_above([-log for log in logs], band))
+        turned = [-log for log in logs]
+        return max(self._p_above(logs, band, spreads), self._p_above(turned, band, spreads))
 
-    def _p_above(self, logs: Sequence[float], band: float) -> float:
+    def _p_above(self, logs: Sequence[float], band: float, spreads: Spreads) -> float:
         """One-sided p-value of a mean of at most -`band`."""
-        steps = list(self._steps(logs, -band, 0.0))
-        return min(self.p_of(t, n) / 2 if t > 0 else 1 - self.p_of(t, n) / 2 for n, t in steps)
+        found = [(one.t > 0, self.p_of(*one) / 2) for one in self._steps(logs, -band, 0.0, spreads)]
+        return min(p_value if is_above else 1 - p_value for is_above, p_value in found)
 
     def _steps(
-        self, logs: Sequence[float], origin: float, tolerance: float
-    ) -> list[tuple[int, float]]:
-        """(blocks, t) of each look so far, against `origin`."""
-        if not self.horizon or len(logs) < self.first:
-            return [(len(logs), _t(*mean_and_sd(logs), len(logs), origin, tolerance))]
+        self, logs: Sequence[float], origin: float, tolerance: float, spreads: Spreads
+    ) -> list["_Look"]:
+        """Each look so far, against `origin`."""
+        is_early = not self.horizon or len(logs) < self.first
+        first = len(logs) if is_early else self.first
         values = np.asarray(logs, dtype=float)
         return [
-            (n, _t(float(values[:n].mean()), float(values[:n].std(ddof=1)), n, origin, tolerance))
-            for n in range(self.first, len(values) + 1)
+            _look(values[:count], spreads.get(count), origin, tolerance)
+            for count in range(first, len(values) + 1)
         ]
 
 
-def _t(mean: float, spread: float, blocks: int, origin: float, tolerance: float) -> float:
-    away = mean - origin
+class _Look(NamedTuple):
+    t: float
+    blocks: int
+    freedom: float
+
+
+def _look(values: Numbers, spread: Spread | None, origin: float, tolerance: float) -> _Look:
+    known = spread or own_spread(values)
+    away = float(values.mean()) - origin
     away = math.copysign(max(0.0, abs(away) - tolerance), away)
-    if spread == 0:
-        return 0.0 if away == 0 else math.copysign(math.inf, away)
-    return away / spread * math.sqrt(blocks)
+    if known.sd == 0:
+        t = 0.0 if away == 0 else math.copysign(math.inf, away)
+    else:
+        t = away / known.sd * math.sqrt(len(values))
+    return _Look(t, len(values), known.freedom)
