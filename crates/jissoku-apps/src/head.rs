@@ -3,6 +3,7 @@
 use std::fmt;
 
 use jissoku_http::Version;
+use jissoku_http::connection_fields::ConnectionField;
 use jissoku_http::response::ConnectionHeader;
 
 use crate::decimal;
@@ -284,18 +285,13 @@ pub(crate) fn belongs_to_connection(name: &[u8]) -> bool {
 }
 
 fn is_hop_by_hop(name: &[u8]) -> bool {
-    let names: &[&[u8]] = match name.len() {
-        2 => &[b"te"],
-        7 => &[b"trailer", b"upgrade"],
-        8 => &[b"trailers"],
-        10 => &[b"connection", b"keep-alive"],
-        16 => &[b"proxy-connection"],
-        17 => &[b"transfer-encoding"],
-        18 => &[b"proxy-authenticate"],
-        19 => &[b"proxy-authorization"],
-        _ => return false,
-    };
-    names.iter().any(|other| name.eq_ignore_ascii_case(other))
+    match ConnectionField::of(name) {
+        // They have no meaning in a response.
+        Some(ConnectionField::Http2Settings | ConnectionField::Proxy) => false,
+        Some(_) => true,
+        // As PEP 3333 and `wsgiref` spell it.
+        None => name.eq_ignore_ascii_case(b"trailers"),
+    }
 }
 
 fn lossy(bytes: &[u8]) -> String {

@@ -1,6 +1,6 @@
 //! Calls a WSGI application (PEP 3333) and writes its response.
 
-use jissoku_http::date;
+use jissoku_http::date::DateCache;
 use jissoku_os::clock;
 use jissoku_os::driver::SendBuffer;
 use pyo3::prelude::*;
@@ -13,8 +13,6 @@ use crate::response::Response;
 use crate::sink::Sink;
 use crate::start_response::Starter;
 
-const SECOND_NS: u64 = 1_000_000_000;
-
 /// The application as called by one worker.
 #[derive(Debug)]
 pub(crate) struct Wsgi {
@@ -22,23 +20,17 @@ pub(crate) struct Wsgi {
     pub(crate) environs: Environs,
     /// For the next response.
     starter: Option<Starter>,
-    date: [u8; date::SIZE],
-    /// When the date changes, on the monotonic clock.
-    date_valid_until_ns: u64,
+    date: DateCache,
 }
 
 impl Wsgi {
     pub(crate) fn new(app: Py<PyAny>, environs: Environs) -> Self {
-        Self { app, environs, starter: None, date: date::imf_fixdate(0), date_valid_until_ns: 0 }
+        Self { app, environs, starter: None, date: DateCache::default() }
     }
 
     /// Sets the time, on the monotonic clock.
     pub(crate) fn set_now(&mut self, now_ns: u64) {
-        if now_ns >= self.date_valid_until_ns {
-            let wall_ns = clock::wall_ns();
-            self.date_valid_until_ns = now_ns + SECOND_NS - wall_ns % SECOND_NS;
-            self.date = date::imf_fixdate(wall_ns / SECOND_NS);
-        }
+        self.date.refresh(now_ns, clock::wall_ns);
     }
 
     /// Calls the application, and writes the available part of its response to `sink`, which is
@@ -56,11 +48,11 @@ impl Wsgi {
             let starter = self.starter.take().map_or_else(|| Starter::new(python), Ok)?;
             let start = response.set_start(python, starter);
             self.set_hinted(python, &response);
-            response.set_sink(python, sink.take().unwrap_or_default(), &self.date);
+            response.set_sink(python, sink.take().unwrap_or_default(), self.date.text());
             let returned = self.app.bind(python).call1((environ.dict.bind(python), start));
             sink = response.take_sink(python);
             let output = sink.get_or_insert_default().output();
-            let outcome = response.begin(returned?, &self.date, output)?;
+            let outcome = response.begin(returned?, self.date.text(), output)?;
             self.environs.take_back(python, environ);
             Ok(outcome)
         });
@@ -77,7 +69,7 @@ impl Wsgi {
         output: &mut SendBuffer,
     ) -> WriteOutcome {
         self.set_hinted(python, response);
-        let outcome = response.pull(python, &self.date, output);
+        let outcome = response.pull(python, self.date.text(), output);
         self.complete(python, outcome, response, output)
     }
 
@@ -98,7 +90,7 @@ impl Wsgi {
         self.environs.hints.bind(python).borrow_mut().set_current(None);
         let outcome = outcome.unwrap_or_else(|error| {
             log::report(python, &error, "in the application");
-            response.fail(python, &self.date, output)
+            response.fail(python, self.date.text(), output)
         });
         if outcome != WriteOutcome::More {
             self.starter = response.take_start().and_then(|starter| starter.reset(python));

@@ -4,6 +4,8 @@
 /// Bytes of a formatted date.
 pub const SIZE: usize = 29;
 
+const SECOND_NS: u64 = 1_000_000_000;
+
 const DAYS: &[u8; 21] = b"ThuFriSatSunMonTueWed";
 const MONTHS: &[u8; 36] = b"MarAprMayJunJulAugSepOctNovDecJanFeb";
 
@@ -24,6 +26,47 @@ pub fn imf_fixdate(unix_s: u64) -> [u8; SIZE] {
     copy(&mut text, 20, &two(second / 60 % 60));
     copy(&mut text, 23, &two(second % 60));
     text
+}
+
+/// The current date as text, formatted at most once a second: at the cost of one comparison per
+/// refresh.
+#[derive(Clone, Copy, Debug)]
+pub struct DateCache {
+    text: [u8; SIZE],
+    /// When the text changes, on the monotonic clock.
+    valid_until_ns: u64,
+}
+
+impl Default for DateCache {
+    /// One that the first refresh changes.
+    fn default() -> Self {
+        Self { text: imf_fixdate(0), valid_until_ns: 0 }
+    }
+}
+
+impl DateCache {
+    /// It is `now_ns` on the monotonic clock. If the second is over, reads the time since 1970 from
+    /// `wall_ns`. Returns whether the text has changed.
+    #[inline]
+    pub fn refresh(&mut self, now_ns: u64, wall_ns: impl FnOnce() -> u64) -> bool {
+        let is_over = now_ns >= self.valid_until_ns;
+        if is_over {
+            self.renew(now_ns, wall_ns());
+        }
+        is_over
+    }
+
+    #[cold]
+    fn renew(&mut self, now_ns: u64, wall_ns: u64) {
+        self.valid_until_ns = now_ns + SECOND_NS - wall_ns % SECOND_NS;
+        self.text = imf_fixdate(wall_ns / SECOND_NS);
+    }
+
+    /// The value of Date.
+    #[must_use]
+    pub const fn text(&self) -> &[u8; SIZE] {
+        &self.text
+    }
 }
 
 /// Reads a date in any of the three formats, as seconds since 1970; `None` for what is no date or
@@ -160,6 +203,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_date_is_formatted_once_a_second() {
+        let mut cache = DateCache::default();
+        let mut refresh = |now_ns: u64, wall_ns: u64| {
+            let has_changed = cache.refresh(now_ns, || wall_ns);
+            (has_changed, String::from_utf8_lossy(&cache.text()[17..25]).into_owned())
+        };
+        let at = |has_changed, time: &str| (has_changed, time.to_owned());
+        assert_eq!(refresh(5, 9_400_000_000), at(true, "00:00:09"));
+        assert_eq!(refresh(600_000_004, 9_999_999_999), at(false, "00:00:09"));
+        assert_eq!(refresh(600_000_005, 10_000_000_000), at(true, "00:00:10"));
+    }
 
     fn check(unix_s: u64, expected: &str) {
         assert_eq!(String::from_utf8_lossy(&imf_fixdate(unix_s)), expected);

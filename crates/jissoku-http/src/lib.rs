@@ -6,6 +6,7 @@
 //! result never depends on how the bytes are split.
 
 pub mod chunked;
+pub mod connection_fields;
 pub mod content_coding;
 pub mod date;
 pub mod exchange;

@@ -22,7 +22,6 @@ mod flush;
 mod listener;
 mod origin;
 mod send_buffer;
-mod slab;
 mod sweep;
 mod uring;
 mod waker;
@@ -32,15 +31,22 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use crate::socket::Endpoint;
+use crate::slab::Key;
+use crate::socket::{self, Endpoint};
 
 pub use early::{SocketNumber, send_early};
 pub use listener::Listener;
 pub use send_buffer::SendBuffer;
-pub use slab::ConnectionId;
 pub use waker::Waker;
 
-use crate::socket;
+/// The kind of a [`ConnectionId`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnectionKind;
+
+/// Identifies a connection of one driver. A stale id is detected.
+pub type ConnectionId = Key<ConnectionKind>;
+
+type Slab<T> = crate::slab::Slab<T, ConnectionKind>;
 
 /// Output that may be unsent when the handler is called again after [`Next::Flush`].
 pub const UNSENT_MAX: usize = 64 * 1024;

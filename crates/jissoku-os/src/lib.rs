@@ -21,6 +21,7 @@ pub mod process;
 pub mod reexec;
 pub mod run_queue;
 pub mod signal;
+pub mod slab;
 pub mod socket;
 pub mod temporary_file;
 pub mod timer;

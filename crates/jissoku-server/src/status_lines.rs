@@ -3,11 +3,9 @@
 //! An origin server with a clock must send Date (RFC 9110 section 6.6.1). It is updated per
 //! wake-up, at the cost of one comparison, and not per request.
 
-use jissoku_http::date;
+use jissoku_http::date::{self, DateCache};
 use jissoku_http::response::StatusLine;
 use jissoku_os::clock;
-
-const SECOND_NS: u64 = 1_000_000_000;
 
 /// Statuses that are cached; others are formatted when needed.
 const CACHED: [u16; 7] = [200, 304, 206, 404, 301, 405, 503];
@@ -16,15 +14,13 @@ const CACHED: [u16; 7] = [200, 304, 206, 404, 301, 405, 503];
 #[derive(Debug)]
 pub(crate) struct StatusLineCache {
     cached: [StatusLine; CACHED.len()],
-    date: [u8; date::SIZE],
-    /// When the date changes, on the monotonic clock.
-    valid_until_ns: u64,
+    date: DateCache,
 }
 
 impl StatusLineCache {
     pub(crate) fn new(now_ns: u64) -> Self {
         let cached = CACHED.map(StatusLine::new);
-        let mut cache = Self { cached, date: date::imf_fixdate(0), valid_until_ns: 0 };
+        let mut cache = Self { cached, date: DateCache::default() };
         cache.refresh(now_ns);
         cache
     }
@@ -32,24 +28,16 @@ impl StatusLineCache {
     /// Updates the date, if its second is over.
     #[inline]
     pub(crate) fn refresh(&mut self, now_ns: u64) {
-        if now_ns >= self.valid_until_ns {
-            self.renew(now_ns);
-        }
-    }
-
-    #[cold]
-    fn renew(&mut self, now_ns: u64) {
-        let wall_ns = clock::wall_ns();
-        self.valid_until_ns = now_ns + SECOND_NS - wall_ns % SECOND_NS;
-        self.date = date::imf_fixdate(wall_ns / SECOND_NS);
-        for status_line in &mut self.cached {
-            status_line.set_date(&self.date);
+        if self.date.refresh(now_ns, clock::wall_ns) {
+            for status_line in &mut self.cached {
+                status_line.set_date(self.date.text());
+            }
         }
     }
 
     /// The value of Date.
     pub(crate) const fn date(&self) -> &[u8; date::SIZE] {
-        &self.date
+        self.date.text()
     }
 
     /// Calls `use_bytes` with the status line and Date for `status`.
@@ -59,7 +47,7 @@ impl StatusLineCache {
             return use_bytes(self.cached[index].bytes());
         }
         let mut status_line = StatusLine::new(status);
-        status_line.set_date(&self.date);
+        status_line.set_date(self.date.text());
         use_bytes(status_line.bytes())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use jissoku_http::date;
+use jissoku_http::date::{self, DateCache};
 use jissoku_os::clock;
 use jissoku_os::driver::{ConnectionId, SendBuffer};
 use pyo3::prelude::*;
@@ -23,8 +23,6 @@ const DROPPED_MAX: u32 = 10_000;
 
 /// Memory of a buffer that is kept for the next response.
 const SPARE_SIZE_MAX: usize = 4 * 1024;
-
-const SECOND_NS: u64 = 1_000_000_000;
 
 /// State that all requests of a worker share.
 #[derive(Debug)]
@@ -53,9 +51,7 @@ struct State {
     /// The memory of an earlier head.
     spare_head: ResponseHead,
     constants: ConstantHeaders,
-    date: [u8; date::SIZE],
-    /// When the date changes, on the monotonic clock.
-    date_valid_until_ns: u64,
+    date: DateCache,
     /// Requests whose task has not ended.
     running: usize,
     is_shutting_down: bool,
@@ -87,8 +83,7 @@ impl Shared {
                     spare: SendBuffer::default(),
                     spare_head: ResponseHead::default(),
                     constants: ConstantHeaders::default(),
-                    date: date::imf_fixdate(0),
-                    date_valid_until_ns: 0,
+                    date: DateCache::default(),
                     running: 0,
                     is_shutting_down: false,
                     deflate: None,
@@ -118,11 +113,7 @@ impl Shared {
     /// Sets the time, on the monotonic clock.
     pub(super) fn set_now(&self, now_ns: u64) {
         self.with(|state| {
-            if now_ns >= state.date_valid_until_ns {
-                let wall_ns = clock::wall_ns();
-                state.date_valid_until_ns = now_ns + SECOND_NS - wall_ns % SECOND_NS;
-                state.date = date::imf_fixdate(wall_ns / SECOND_NS);
-            }
+            state.date.refresh(now_ns, clock::wall_ns);
         });
     }
 
@@ -139,7 +130,7 @@ impl Shared {
     }
 
     pub(super) fn date(&self) -> [u8; date::SIZE] {
-        self.with(|state| state.date)
+        self.with(|state| *state.date.text())
     }
 
     /// Adds `change` to the number of running tasks.

@@ -2,6 +2,7 @@
 
 use super::connection_options::ConnectionOptions;
 use super::lines;
+use crate::connection_fields::ConnectionField;
 use crate::forwarded::{ForwardedFields, XForwarded};
 use crate::framing::Body;
 use crate::head::{Head, HeaderFlags, Method, Version, trim};
@@ -248,7 +249,7 @@ impl<'a> Received<'a> {
                 }
                 self.max_forwards.is_none()
             }
-            _ if is_hop_by_hop(name) || name.contains(&b'_') || options.has(name) => false,
+            _ if is_dropped(name) || name.contains(&b'_') || options.has(name) => false,
             9 if is(b"forwarded") => is_forwarded_trusted,
             15 if is(b"x-forwarded-for") => trusted.address,
             16 if is(b"x-forwarded-host") => {
@@ -313,20 +314,10 @@ fn write_own_fields(
     }
 }
 
-/// Fields of one connection, whether or not Connection names them, and `Proxy`, which some
-/// applications take for an environment variable. Trailers of requests are dropped, too.
-fn is_hop_by_hop(name: &[u8]) -> bool {
-    let is = |expected: &[u8]| name.eq_ignore_ascii_case(expected);
-    match name.len() {
-        5 => is(b"proxy"),
-        7 => is(b"trailer"),
-        10 => is(b"connection") || is(b"keep-alive"),
-        14 => is(b"http2-settings"),
-        16 => is(b"proxy-connection"),
-        17 => is(b"transfer-encoding"),
-        19 => is(b"proxy-authorization"),
-        _ => false,
-    }
+/// Whether a field is of the client's connection. Trailers of requests are dropped, too.
+fn is_dropped(name: &[u8]) -> bool {
+    let field = ConnectionField::of(name);
+    field.is_some_and(|field| field != ConnectionField::ProxyAuthenticate)
 }
 
 /// Whether a Via has the proxy of this name as a recipient.

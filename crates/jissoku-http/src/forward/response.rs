@@ -2,6 +2,7 @@
 
 use super::connection_options::ConnectionOptions;
 use super::lines;
+use crate::connection_fields::ConnectionField;
 use crate::head::Version;
 use crate::response_reader::{ResponseBody, ResponseHead};
 
@@ -20,13 +21,12 @@ pub enum ClientFraming {
     Upgraded,
 }
 
-/// Fields that must not be trailers (RFC 9110 section 6.5.1), besides those that begin with
-/// `content-` or `proxy-`: for framing, routing, authentication, control and modifiers.
-const NOT_IN_TRAILERS: [&[u8]; 28] = [
+/// Fields that must not be trailers (RFC 9110 section 6.5.1), besides those of a connection and those
+/// that begin with `content-` or `proxy-`: for framing, routing, authentication, control and modifiers.
+const NOT_IN_TRAILERS: [&[u8]; 22] = [
     b"age",
     b"authorization",
     b"cache-control",
-    b"connection",
     b"cookie",
     b"date",
     b"expect",
@@ -38,16 +38,11 @@ const NOT_IN_TRAILERS: [&[u8]; 28] = [
     b"if-none-match",
     b"if-range",
     b"if-unmodified-since",
-    b"keep-alive",
     b"location",
     b"max-forwards",
     b"range",
     b"retry-after",
     b"set-cookie",
-    b"te",
-    b"trailer",
-    b"transfer-encoding",
-    b"upgrade",
     b"vary",
     b"via",
     b"www-authenticate",
@@ -88,15 +83,17 @@ pub fn write_response_head(
     // 1xx and 204 must not have a Content-Length (RFC 9110 section 8.6).
     let drops_length = head.status < 200 || head.status == 204;
     let copied = lines::copy(head.fields.of(bytes), output, |name, _| {
-        let is = |expected: &[u8]| name.eq_ignore_ascii_case(expected);
-        Ok::<bool, std::convert::Infallible>(match name.len() {
-            7 if is(b"trailer") => framing == ClientFraming::ChunkedWithTrailers,
-            7 if is(b"upgrade") => false,
-            10 if is(b"connection") || is(b"keep-alive") => false,
-            14 if is(b"content-length") => !drops_length,
-            16 if is(b"proxy-connection") => false,
-            17 if is(b"transfer-encoding") => false,
-            18 if is(b"proxy-authenticate") => false,
+        Ok::<bool, std::convert::Infallible>(match ConnectionField::of(name) {
+            Some(ConnectionField::Trailer) => framing == ClientFraming::ChunkedWithTrailers,
+            Some(
+                ConnectionField::Connection
+                | ConnectionField::KeepAlive
+                | ConnectionField::ProxyAuthenticate
+                | ConnectionField::ProxyConnection
+                | ConnectionField::TransferEncoding
+                | ConnectionField::Upgrade,
+            ) => false,
+            _ if name.eq_ignore_ascii_case(b"content-length") => !drops_length,
             _ => !options.has(name),
         })
     });
@@ -125,6 +122,7 @@ pub fn write_trailers(lines: &[u8], output: &mut Vec<u8>) {
         let is_kept = !name.starts_with(b"content-")
             && !name.starts_with(b"proxy-")
             && !name.contains(&b'_')
+            && ConnectionField::of(&name).is_none()
             && !NOT_IN_TRAILERS.contains(&name.as_slice());
         Ok::<bool, std::convert::Infallible>(is_kept)
     });

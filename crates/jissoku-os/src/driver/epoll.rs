@@ -18,11 +18,10 @@ use std::time::Duration;
 
 use super::deadline_timer::{DeadlineTimer, NextWait};
 use super::origin::Origin;
-use super::slab::Slab;
 use super::sweep::{Sweep, SweepTimer};
 use super::{
     ConnectionId, EventHandler, Listener, NewConnection, Peer, PollOutcome, ResumeTarget,
-    SendBuffer, Settings, Waker,
+    SendBuffer, Settings, Slab, Waker,
 };
 use crate::clock;
 use crate::epoll::{Epoll, Event, Interest, no_event};
@@ -124,7 +123,7 @@ impl<H: EventHandler> Driver<H> {
             waker,
             timer,
             deadline_timer,
-            slab: Slab::new(),
+            slab: Slab::default(),
             opened_count: 0,
             queue: Vec::new(),
             last_queue: Vec::new(),
@@ -197,7 +196,7 @@ impl<H: EventHandler> Driver<H> {
         }
         self.last_queue = queue;
         if has_ticked {
-            self.sweep.start(self.slab.len());
+            self.sweep.start(self.slab.slot_count());
         }
         self.resume_ready(handler);
         self.step_sweep(handler);
@@ -211,7 +210,7 @@ impl<H: EventHandler> Driver<H> {
         while let Some(due) = handler.next_ready() {
             match due {
                 ResumeTarget::One(id) => self.resume(handler, id),
-                ResumeTarget::All => self.sweep.start(self.slab.len()),
+                ResumeTarget::All => self.sweep.start(self.slab.slot_count()),
                 ResumeTarget::Open(opening) => self.open(handler, opening),
             }
         }
@@ -256,8 +255,8 @@ impl<H: EventHandler> Driver<H> {
 
     /// Calls [`EventHandler::resume`] for the next batch of an active sweep.
     fn step_sweep(&mut self, handler: &mut H) {
-        for number in self.sweep.step(self.slab.len()) {
-            if let Some(id) = self.slab.id_at(number) {
+        for number in self.sweep.step(self.slab.slot_count()) {
+            if let Some(id) = self.slab.key_at(number) {
                 self.resume(handler, id);
             }
         }
@@ -323,7 +322,7 @@ impl<H: EventHandler> Driver<H> {
 
     fn register(&mut self, handler: &mut H, listener: usize, accepted: AcceptedSocket) {
         let AcceptedSocket { socket, peer, is_moved } = accepted;
-        let id = self.slab.next_id();
+        let id = self.slab.next_key();
         let arrival = NewConnection { id, listener, socket: socket.as_fd(), peer, is_moved };
         let connection = handler.on_open(&arrival);
         let slot = Slot::new(socket, connection, Origin::Accepted);

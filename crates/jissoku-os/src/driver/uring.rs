@@ -14,11 +14,10 @@ use std::io;
 use std::time::Duration;
 
 use super::origin::Origin;
-use super::slab::Slab;
 use super::sweep::{Sweep, SweepTimer};
 use super::{
     ConnectionId, EventHandler, Listener, NewConnection, Peer, PollOutcome, ResumeTarget, Settings,
-    Waker,
+    Slab, Waker,
 };
 use crate::clock;
 use crate::descriptors::is_resource_exhausted;
@@ -84,7 +83,7 @@ impl<H: EventHandler> Driver<H> {
             acceptor: Acceptor::new(listeners),
             waker,
             timer,
-            slab: Slab::new(),
+            slab: Slab::default(),
             opened_count: 0,
             send_queue: SendQueue::default(),
             queue: Vec::new(),
@@ -177,7 +176,7 @@ impl<H: EventHandler> Driver<H> {
         }
         self.last_queue = queue;
         if has_ticked {
-            self.sweep.start(self.slab.len());
+            self.sweep.start(self.slab.slot_count());
         }
         self.resume_ready(handler);
         self.step_sweep(handler);
@@ -191,7 +190,7 @@ impl<H: EventHandler> Driver<H> {
         while let Some(due) = handler.next_ready() {
             match due {
                 ResumeTarget::One(id) => self.resume(handler, id),
-                ResumeTarget::All => self.sweep.start(self.slab.len()),
+                ResumeTarget::All => self.sweep.start(self.slab.slot_count()),
                 ResumeTarget::Open(opening) => self.open(handler, opening),
             }
         }
@@ -226,8 +225,8 @@ impl<H: EventHandler> Driver<H> {
 
     /// Calls [`EventHandler::resume`] for the next batch of an active sweep.
     fn step_sweep(&mut self, handler: &mut H) {
-        for number in self.sweep.step(self.slab.len()) {
-            if let Some(id) = self.slab.id_at(number) {
+        for number in self.sweep.step(self.slab.slot_count()) {
+            if let Some(id) = self.slab.key_at(number) {
                 self.resume(handler, id);
             }
         }
@@ -314,7 +313,7 @@ impl<H: EventHandler> Driver<H> {
     }
 
     fn register(&mut self, handler: &mut H, (listener, socket): AcceptedSocket) {
-        let id = self.slab.next_id();
+        let id = self.slab.next_key();
         // A multishot accept returns no addresses.
         let peer = Peer::Unknown;
         let socket_fd = socket.as_fd();

@@ -19,7 +19,7 @@ impl<H: EventHandler> Driver<H> {
             Ok(socket) => socket,
             Err(error) => return handler.on_connect_error(token, error),
         };
-        let id = self.slab.next_id();
+        let id = self.slab.next_key();
         // A Unix socket is connected at once or not at all (`connect(2)`).
         let is_connecting = matches!(*endpoint, Endpoint::Tcp(_));
         if let Err(error) = self.epoll.add(&socket, id.token(), interest(is_connecting)) {

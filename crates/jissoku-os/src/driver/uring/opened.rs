@@ -18,7 +18,7 @@ impl<H: EventHandler> Driver<H> {
             Ok(socket) => socket,
             Err(error) => return handler.on_connect_error(token, error),
         };
-        let id = self.slab.next_id();
+        let id = self.slab.next_key();
         let Some(connection) = handler.on_connecting(token, id) else { return };
         self.slab.insert(Slot::new(socket, connection, Origin::Connecting));
         self.opened_count += 1;

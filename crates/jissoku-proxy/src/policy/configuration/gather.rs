@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use jissoku_http::connection_fields::is_reserved;
 use toml::de::DeValue;
 
 use super::problem::{Refusal, refuse};
@@ -41,7 +42,7 @@ pub(super) fn read(
 fn fields(route: &mut Table<'_, '_>) -> Result<Option<Vec<String>>, Refusal> {
     let Some(fields) = route.strings("fields")? else { return Ok(None) };
     for (name, at) in &fields {
-        if !is_field_name(name) || is_reserved(&name.to_ascii_lowercase()) {
+        if !is_field_name(name) || is_unfit(&name.to_ascii_lowercase()) {
             let why =
                 format!("fields are names such as \"X-User\" that parts can have, not {name:?}");
             return Err(refuse(at.clone(), &why));
@@ -50,26 +51,11 @@ fn fields(route: &mut Table<'_, '_>) -> Result<Option<Vec<String>>, Refusal> {
     Ok(Some(fields.into_iter().map(|(name, _)| name).collect()))
 }
 
-/// Fields that frame a message, concern one connection or name the client, and those for which a
-/// part would not be a whole response (RFC 9110 sections 7.6.1, 13.1 and 14.2).
-fn is_reserved(name: &str) -> bool {
-    const NAMES: [&str; 13] = [
-        "connection",
-        "content-length",
-        "expect",
-        "forwarded",
-        "host",
-        "http2-settings",
-        "keep-alive",
-        "range",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "via",
-    ];
+/// Reserved fields, and those for which a part would not be a whole response (RFC 9110 sections 13.1
+/// and 14.2).
+fn is_unfit(name: &str) -> bool {
     let is_group = ["if-", "proxy", "x-forwarded-"].iter().any(|prefix| name.starts_with(prefix));
-    is_group || NAMES.contains(&name)
+    is_group || name == "range" || is_reserved(name)
 }
 
 /// Reads the keys that do not depend on the parts.

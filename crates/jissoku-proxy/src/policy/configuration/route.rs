@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use jissoku_http::connection_fields::is_reserved;
 use toml::de::DeValue;
 
 use super::gather;
@@ -147,36 +148,13 @@ pub(super) fn read(
     Ok((route, rule))
 }
 
-/// Fields that a gateway, or the framing of messages, gives a meaning.
-const TAKEN_FIELDS: [&str; 22] = [
-    "authorization",
-    "connection",
-    "content-length",
-    "content-type",
-    "cookie",
-    "expect",
-    "forwarded",
-    "host",
-    "http2-settings",
-    "keep-alive",
-    "max-forwards",
-    "proxy",
-    "proxy-authorization",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "via",
-    "x-forwarded-for",
-    "x-forwarded-host",
-    "x-forwarded-proto",
-];
+/// Fields that have a meaning besides those that are reserved.
+const TAKEN_FIELDS: [&str; 4] = ["authorization", "content-type", "cookie", "max-forwards"];
 
 fn deadline_field(table: &mut Table<'_, '_>) -> Result<Option<String>, Refusal> {
     let Some((name, at)) = table.string("deadline-field")? else { return Ok(None) };
     let is_taken = TAKEN_FIELDS.iter().any(|taken| name.eq_ignore_ascii_case(taken));
-    if is_taken || !is_field_name(&name) {
+    if is_taken || is_reserved(&name) || !is_field_name(&name) {
         let why = format!("deadline-field is a field of its own, as X-Deadline-Ms, not {name:?}");
         return Err(refuse(at, &why));
     }
