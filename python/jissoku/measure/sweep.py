@@ -12,20 +12,8 @@ from jissoku.design.schedule import PlannedTrial
 from jissoku.errors import InputError, JissokuError
 from jissoku.measure.comparison import RunConfig
 from jissoku.measure.progress import ProgressListener, RecordedProgress
-from jissoku.measure.trial import (
-    FAILURES_MAX,
-    TrialLoop,
-    TrialRunner,
-    TrialTiming,
-    run_trial,
-)
-from jissoku.model import (
-    Axis,
-    Sweep,
-    Trial,
-    TrialKind,
-    Workload,
-)
+from jissoku.measure.trial import FAILURES_MAX, TrialLoop, TrialRunner, TrialTiming, run_trial
+from jissoku.model import Axis, Sweep, Trial, TrialKind, Workload
 from jissoku.model.updated import updated
 from jissoku.records import RunWriter, write_sweep
 from jissoku.records.run_folder import EventWriter
@@ -112,20 +100,13 @@ class _SweepRun:
         return TrialKind.FIXED_RATE if self.axis is Axis.RATE else TrialKind.CLOSED_LOOP
 
     def _piloted(self) -> tuple[int, ...]:
-        """Levels of rate: fractions of the slowest target's rate in a closed loop.
-
-        Disturbed trials are precise enough for this.
-        """
+        """Levels of rate: fractions of the slowest target's rate in a closed loop."""
         self.planned = len(self.config.names)
         for leveled in plan.level_block(
             PILOT_BLOCK, self.config.names, (0,), TrialKind.CLOSED_LOOP, seed=self.config.seed
         ):
             self._run(leveled.planned, None)
-        capacities = {
-            measurement.arm: measurement.requests / measurement.duration_ns * 1e9
-            for trial in self.trials
-            for measurement in trial.measurements
-        }
+        capacities = plan.capacities_of(self.trials)
         if not capacities:
             first = next((t.failure.reason for t in self.trials if t.failure), "no trial counts")
             raise JissokuError(f"no target could be measured in a closed loop: {first}")
@@ -155,14 +136,10 @@ class _SweepRun:
         return {kind: max(0, self.planned - len(self.trials))}
 
     def _workload(self, level: int | None) -> Workload:
-        work = self.config.workload
-        if level is None:
-            return updated(work, rate_rps=None)
-        if self.axis is Axis.CONNECTIONS:
-            return updated(work, connections=level, rate_rps=None)
-        if self.axis is Axis.RATE:
-            return updated(work, rate_rps=level)
-        return updated(work, rate_rps=None)
+        work = updated(self.config.workload, rate_rps=level if self.axis is Axis.RATE else None)
+        if level is not None and self.axis is Axis.CONNECTIONS:
+            return updated(work, connections=level)
+        return work
 
     def _bench(self, level: int | None) -> TrialRunner:
         """The trial runner, the same for all levels unless the level is a number of workers."""
