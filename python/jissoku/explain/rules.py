@@ -7,19 +7,8 @@ from collections.abc import Callable, Iterable
 from pathlib import PurePosixPath
 
 from jissoku.explain import started, waiting
-from jissoku.explain.causes import (
-    INSTEAD,
-    WORK,
-    finding,
-    format_saving,
-    format_time,
-)
-from jissoku.model.explanation import (
-    Finding,
-    LoadObservation,
-    Observations,
-    SyscallObservation,
-)
+from jissoku.explain.causes import INSTEAD, WORK, finding, format_saving, format_time
+from jissoku.model.explanation import Finding, LoadObservation, Observations, SyscallObservation
 from jissoku.model.wording import plural
 
 Rule = Callable[[Observations], Finding | None]

@@ -165,10 +165,7 @@ def _result(test: _BoundTest, found: Comparison, noise: float) -> BoundResult:
     blank = test.blank
     ratio = found.ratio and estimate.scaled(found.ratio, blank.bound)
     known = updated(
-        blank,
-        ratio=ratio,
-        blocks_needed=found.blocks_needed,
-        seconds_needed=found.seconds_needed,
+        blank, ratio=ratio, blocks_needed=found.blocks_needed, seconds_needed=found.seconds_needed
     )
     is_above = not found.verdict.is_lower
     reason = test.reason

@@ -165,10 +165,7 @@ def compare_commits(
     """
     request = question.request
     listener.note(f"Building {commit[:12]}.")
-    with (
-        checkout(question.good, request.build) as good,
-        checkout(commit, request.build) as other,
-    ):
+    with checkout(question.good, request.build) as good, checkout(commit, request.build) as other:
         places = {GOOD: good, CANDIDATE: other}
         arms = [_arm(f"{name}={request.cmd}", place.folder) for name, place in places.items()]
         arms_prepared, control = with_control(arms)

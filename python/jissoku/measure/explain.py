@@ -161,8 +161,7 @@ class _Observer:
         self._probe("waits", self._waits)
         self._probe("functions", self._profile, prepared=with_names(self._config.prepared))
         self._probe(
-            "memory",
-            lambda up: probes.observe_memory(self._request_target(up), lambda: _pids(up)),
+            "memory", lambda up: probes.observe_memory(self._request_target(up), lambda: _pids(up))
         )
         if self._can_probe_timers():
             self._probe("timers", self._timers, on=self._one_core)

@@ -81,9 +81,7 @@ def pilot(
         Interrupted: On request.
     """
     launcher = Launcher(
-        cores=cores.server,
-        rng=random.Random(f"{seed}/pilot"),
-        give_up=lambda: interruption.asked,
+        cores=cores.server, rng=random.Random(f"{seed}/pilot"), give_up=lambda: interruption.asked
     )
     try:
         with launcher.verified(prepared, workload) as running:

@@ -390,8 +390,7 @@ def _steady(asking: RequestTarget, pids: list[int]) -> tuple[list[strace.Call], 
         connections = sum(client.opened for client in clients) - before
     if not seen:
         raise ProbeError(
-            "strace traced no call",
-            result="look again, unless the kernel answers in its place",
+            "strace traced no call", result="look again, unless the kernel answers in its place"
         )
     return seen, len(clients) * rounds, connections, traced_ns / plain_ns
 
@@ -576,10 +575,7 @@ def _lateness_ns(asking: Callable[[int], RequestTarget]) -> int:
     delay_ns = ISOLATED_DELAY_MS * NS_PER_MS
     at_once, waited, slept = [], [], []
     try:
-        with (
-            Client(asking(0)) as prompt,
-            Client(asking(ISOLATED_DELAY_MS)) as delayed,
-        ):
+        with Client(asking(0)) as prompt, Client(asking(ISOLATED_DELAY_MS)) as delayed:
             for _ in range(ISOLATED_REQUESTS):
                 at_once.append(prompt.request_again().latency_ns)
                 waited.append(delayed.request_again().latency_ns)

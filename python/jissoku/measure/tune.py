@@ -13,12 +13,7 @@ from dataclasses import dataclass, field
 
 from jissoku import records
 from jissoku.design import variants
-from jissoku.design.sampling_plan import (
-    SamplingPlan,
-    together_time,
-    tuning,
-    tuning_time,
-)
+from jissoku.design.sampling_plan import SamplingPlan, together_time, tuning, tuning_time
 from jissoku.design.variants import BASELINE, PROVEN, Combination
 from jissoku.errors import TargetError
 from jissoku.inference import ablation

@@ -336,10 +336,7 @@ def usage_between(
 
 # Variables that start a program for finding errors, and what they are set to then.
 SHOWN_VARIABLES = frozenset(
-    (
-        *("FLASK_DEBUG", "NODE_ENV", "PYTHONASYNCIODEBUG", "PYTHONDEVMODE"),
-        "WERKZEUG_RUN_MAIN",
-    )
+    (*("FLASK_DEBUG", "NODE_ENV", "PYTHONASYNCIODEBUG", "PYTHONDEVMODE"), "WERKZEUG_RUN_MAIN")
 )
 
 
