@@ -1,10 +1,9 @@
 //! One connection: parses requests, writes responses, and enforces timeouts.
 
-mod moving;
 mod origin;
-mod phase;
 mod rejection;
 mod request;
+mod state;
 mod streaming;
 mod telemetry;
 #[cfg(test)]
@@ -19,14 +18,14 @@ use jissoku_os::driver::{ConnectionId, Next, SendBuffer};
 
 use crate::connection_limiter::Permit;
 use crate::context::WorkerContext;
-use crate::handler::{BodyFlow, Handler, Progress};
+use crate::handler::{BodyFlow, Handler};
 use crate::intermediary::Intermediary;
 use crate::limits::LINGERING_MAX;
 use crate::metrics::Counter;
 use crate::telemetry::LogSlot;
 
-use phase::{CallInfo, Intake, Linger, Phase, Request, StreamedBody, is_due};
 use rejection::{write_over_limit, write_rejection};
+use state::{CallInfo, Intake, Request, State};
 use write_stall::WriteStall;
 
 /// The state of a connection between two calls.
@@ -35,24 +34,17 @@ pub(crate) struct Connection<H: Handler> {
     id: ConnectionId,
     permit: Permit,
     exchange: Exchange,
-    phase: Phase,
-    /// When the current phase began.
-    since_ns: u64,
-    /// When the bytes that are being processed were received.
-    arrived_ns: u64,
+    state: State,
     /// The request whose body is being read or whose response is not complete.
     request: Option<Request<H::Request>>,
     /// Received bytes that could not be processed yet: the start of a head, or requests behind one
     /// without a complete response. Empty for an idle connection.
     input: Vec<u8>,
-    /// Whether other connections are served, and the output sent, before `input` is processed.
-    is_yielded: bool,
     /// Whether it is counted as one that discards input.
     is_lingering: bool,
     /// Progress of a client that does not read its responses.
     write_stall: WriteStall,
-    /// The state of the handler.
-    state: H::Connection,
+    handler_state: H::Connection,
     log_slot: LogSlot,
     /// `None` if the peer is a client, as far as is known.
     intermediary: Option<Box<Intermediary>>,
@@ -61,29 +53,64 @@ pub(crate) struct Connection<H: Handler> {
 }
 
 impl<H: Handler> Connection<H> {
-    pub(crate) fn new(id: ConnectionId, permit: Permit, state: H::Connection, now_ns: u64) -> Self {
+    pub(crate) fn new(
+        id: ConnectionId,
+        permit: Permit,
+        handler_state: H::Connection,
+        now_ns: u64,
+    ) -> Self {
         Self {
             id,
             permit,
             exchange: Exchange::new(),
-            phase: if permit.is_over_limit { Phase::OverLimit } else { Phase::AwaitingFirst },
-            since_ns: now_ns,
-            arrived_ns: now_ns,
+            state: State::new(permit.is_over_limit, now_ns),
             request: None,
             input: Vec::new(),
-            is_yielded: false,
             is_lingering: false,
             write_stall: WriteStall::default(),
-            state,
+            handler_state,
             log_slot: None,
             intermediary: None,
             is_movable: false,
         }
     }
 
+    /// A connection of plain text, which may be passed on to another worker.
+    pub(crate) fn with_moves(mut self) -> Self {
+        self.is_movable = self.intermediary.as_ref().is_none_or(|it| it.is_of_requests());
+        self
+    }
+
+    /// A connection that another worker has passed on while it was idle.
+    pub(crate) const fn after_move(mut self) -> Self {
+        self.state.after_move();
+        self
+    }
+
+    /// What the driver is to do next: to pass the connection on if another worker is to go on.
+    #[inline]
+    fn next_or_move(&self, context: &WorkerContext<H>) -> Next {
+        if self.state.is_idle() && self.input.is_empty() && self.moves(context) {
+            return Next::Move;
+        }
+        self.state.next()
+    }
+
+    /// Whether another worker serves the next request.
+    #[inline]
+    fn moves(&self, context: &WorkerContext<H>) -> bool {
+        self.is_movable && context.moves_connections()
+    }
+
     /// Its permit of the connection limiter.
     pub(crate) const fn permit(&self) -> Permit {
         self.permit
+    }
+
+    /// Panics unless its invariants hold.
+    #[cfg(test)]
+    pub(crate) fn check(&self) {
+        self.state.check(self.request.is_some());
     }
 
     /// Processes received bytes.
@@ -94,22 +121,16 @@ impl<H: Handler> Connection<H> {
         context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
     ) -> Next {
-        if self.phase == Phase::OverLimit {
+        if self.state.is_refusal_due() {
             self.reject_over_limit(context, output);
         }
-        self.arrived_ns = context.now_ns;
-        match self.intake() {
-            Intake::Parse if self.input.is_empty() => {
-                let used = self.read(bytes, context, output);
-                self.input.extend_from_slice(&bytes[used..]);
-            }
-            Intake::Parse => {
-                self.input.extend_from_slice(bytes);
-                self.read_input(context, output);
-            }
-            Intake::Keep => self.input.extend_from_slice(bytes),
-            Intake::PassOn => self.receive_upgraded(bytes, context, output),
-            Intake::Discard => self.discard(bytes.len(), context),
+        self.state.receive(context.now_ns);
+        if self.input.is_empty() {
+            let used = self.read(bytes, context, output);
+            self.input.extend_from_slice(&bytes[used..]);
+        } else {
+            self.input.extend_from_slice(bytes);
+            self.read_input(context, output);
         }
         self.next_or_move(context)
     }
@@ -122,23 +143,23 @@ impl<H: Handler> Connection<H> {
         output: &mut SendBuffer,
     ) -> Next {
         self.reject(Reject::TlsMissing, bytes, context, output);
-        self.next()
+        self.state.next()
     }
 
     /// Starts a lingering close after a TLS alert.
     pub(crate) fn linger(&mut self, context: &mut WorkerContext<H>) -> Next {
         self.input = Vec::new();
         self.abandon_request(context);
-        self.set_phase(Phase::Linger(Linger::NOTHING), context);
-        self.next()
+        self.discard_behind(0, context);
+        self.state.next()
     }
 
     /// The output is sent and the connection is to be closed, but bytes of the client are unread.
     pub(crate) fn on_unread(&mut self, context: &mut WorkerContext<H>) -> Next {
-        if !self.permit.is_over_limit && self.phase == Phase::Closing {
-            self.set_phase(Phase::Linger(Linger::NOTHING), context);
+        if !self.permit.is_over_limit && self.state.is_closed() {
+            self.discard_behind(0, context);
         }
-        self.next()
+        self.state.next()
     }
 
     /// The client has shut down its side. It may still wait for responses.
@@ -147,19 +168,23 @@ impl<H: Handler> Connection<H> {
         context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
     ) -> Next {
-        match self.phase {
-            Phase::Responding(_) | Phase::Resetting => {}
-            _ if self.is_yielded => {}
-            Phase::Streaming if self.is_upgraded() => self.end_upgraded(context, output),
-            _ => self.phase = Phase::Closing,
+        if self.state.is_tunnel() && !self.state.is_yielded() {
+            self.end_upgraded(context, output);
+        } else {
+            self.state.end_input();
         }
-        self.next()
+        self.state.next()
+    }
+
+    /// Nothing more is received: closes if that is awaited.
+    pub(crate) const fn end_input(&mut self) {
+        self.state.end_input();
     }
 
     /// The client has shut down its side, and nothing is received from it.
     pub(crate) fn on_hangup(&mut self, context: &mut WorkerContext<H>) {
         if let Some(request) = &mut self.request {
-            context.handler.on_hangup(&mut self.state, &mut request.state);
+            context.handler.on_hangup(&mut self.handler_state, &mut request.state);
         }
     }
 
@@ -173,73 +198,31 @@ impl<H: Handler> Connection<H> {
         let is_stalled = self.write_stall.is_too_long(unsent, context.now_ns, &context.limits);
         if is_stalled || self.is_out_of_time(unsent, context) {
             context.telemetry.count(Counter::WriteDeadline, u64::from(is_stalled));
-            self.phase = Phase::Closing;
+            self.state.close();
             // Unsent output is dropped.
             return Next::Abort;
         }
         let before = output.size();
-        match self.phase {
-            Phase::Responding(progress) if is_due(progress, unsent, context.now_ns) => {
+        if self.state.is_yielded() {
+            if unsent == 0 {
+                self.state.take_turn(context.now_ns);
+                self.read_input(context, output);
+            }
+        } else if self.state.is_refusal_due() {
+            self.reject_over_limit(context, output);
+        } else {
+            self.check_timeouts(context, output);
+            if self.state.is_due(unsent, context.now_ns) {
                 self.continue_response(unsent, context, output);
             }
-            _ if self.is_yielded && unsent > 0 => {}
-            _ if self.is_yielded => self.read_input(context, output),
-            Phase::Streaming => self.resume_streaming(unsent, context, output),
-            Phase::OverLimit => self.reject_over_limit(context, output),
-            _ => self.check_timeouts(context, output),
         }
         // Some may have been sent early.
         self.write_stall.add_unsent(output.size().saturating_sub(before));
         self.next_or_move(context)
     }
 
-    /// What the driver is to do next.
-    #[inline]
-    fn next(&self) -> Next {
-        match self.phase {
-            _ if self.is_yielded => Next::Yield,
-            Phase::Streaming => self.next_of_streaming(),
-            Phase::AwaitingFirst
-            | Phase::OverLimit
-            | Phase::Idle
-            | Phase::Head
-            | Phase::Body(_)
-            | Phase::Drain(_) => Next::Receive,
-            Phase::Responding(Progress::Sent) => Next::Yield,
-            Phase::Responding(Progress::Flush) => Next::Flush,
-            Phase::Responding(_) => Next::Suspend,
-            Phase::Linger(linger) if linger.is_awaited() => Next::Receive,
-            Phase::Linger(_) => Next::ShutdownWrite,
-            Phase::Closing => Next::Close,
-            Phase::Resetting => Next::Reset,
-        }
-    }
-
-    /// What becomes of received bytes. Each step of [`Connection::read`] checks it first, whether the
-    /// bytes are those of a receive, of a TLS record or kept input: nothing else leads to the parser.
-    #[inline]
-    fn intake(&self) -> Intake {
-        match self.phase {
-            _ if self.is_yielded => Intake::Keep,
-            Phase::AwaitingFirst | Phase::Idle | Phase::Head | Phase::Body(_) | Phase::Drain(_) => {
-                Intake::Parse
-            }
-            Phase::Streaming if self.is_upgraded() => Intake::PassOn,
-            // The rest of its body: at the end of that it is `Responding`.
-            Phase::Streaming => Intake::Parse,
-            Phase::Responding(_) => Intake::Keep,
-            Phase::OverLimit | Phase::Linger(_) | Phase::Closing | Phase::Resetting => {
-                Intake::Discard
-            }
-        }
-    }
-
-    /// Processes the input that was kept, if it is its turn.
+    /// Processes the input that was kept, as far as [`State::intake`] permits.
     fn read_input(&mut self, context: &mut WorkerContext<H>, output: &mut SendBuffer) {
-        if std::mem::take(&mut self.is_yielded) && matches!(self.phase, Phase::Body(_)) {
-            // The rate counts only from now on: until now nothing was received from the client.
-            self.set_phase(Phase::Body(0), context);
-        }
         let mut input = std::mem::take(&mut self.input);
         let used = self.read(&input, context, output);
         if used < input.len() {
@@ -252,8 +235,8 @@ impl<H: Handler> Connection<H> {
         }
     }
 
-    /// Parses and answers the requests in `bytes`, sets the phase, and returns the number of bytes
-    /// consumed.
+    /// Parses and answers the requests in `bytes`, and returns the number of bytes consumed.
+    /// [`State::intake`] is checked before each step.
     #[inline]
     fn read(
         &mut self,
@@ -263,7 +246,7 @@ impl<H: Handler> Connection<H> {
     ) -> usize {
         let mut used = 0;
         for steps in 0.. {
-            match self.intake() {
+            match self.state.intake() {
                 Intake::Parse => {}
                 Intake::Keep => return used,
                 Intake::PassOn => {
@@ -273,13 +256,13 @@ impl<H: Handler> Connection<H> {
                     return bytes.len();
                 }
                 Intake::Discard => {
-                    self.discard(bytes.len() - used, context);
+                    self.discard((bytes.len() - used) as u64, context);
                     return bytes.len();
                 }
             }
             let is_full = output.copied_size() >= context.limits.output_size_high;
             if steps > 0 && (is_full || steps >= context.limits.steps_per_turn_max) {
-                self.is_yielded = true;
+                self.state.yield_turn();
                 return used;
             }
             let step = match self.step(&bytes[used..], context) {
@@ -295,30 +278,23 @@ impl<H: Handler> Connection<H> {
             let call = CallInfo { is_last, unsent: 0 };
             match step.event {
                 Event::Head(head) => {
-                    debug_assert!(self.request.is_none(), "a request has its response first");
-                    let bytes = &bytes[start..];
-                    let request = self.begin(&head, bytes, context);
-                    match head.body {
-                        Body::Empty => self.respond(request, call, context, output),
-                        _ => self.await_body(request, &head, context, output),
+                    let request = self.begin(&head, &bytes[start..], context);
+                    if head.body == Body::Empty {
+                        self.state.begin_request();
+                        self.respond(request, call, context, output);
+                    } else {
+                        self.state.begin_body(context.now_ns);
+                        self.await_body(request, &head, context, output);
                     }
                 }
                 Event::Body(place) => self.take_body(&bytes[start..][place], context),
-                Event::End => match self.request.take() {
-                    Some(mut request) => {
-                        if request.body.is_some() {
-                            context.handler.on_end(&mut request.state);
-                        }
-                        self.respond(request, call, context, output);
-                    }
-                    None => self.set_phase(Phase::Idle, context),
-                },
+                Event::End => self.end_body(call, context, output),
                 Event::Partial => {
                     self.wait_for_more(is_last, context, output);
                     return used;
                 }
             }
-            if is_last && matches!(self.phase, Phase::Idle | Phase::Closing) {
+            if is_last && (self.state.is_idle() || self.state.is_closed()) {
                 return used;
             }
         }
@@ -340,7 +316,7 @@ impl<H: Handler> Connection<H> {
             self.reject(reject, &[], context, output);
             if head.expects_continue {
                 // It waits for this response before it sends the body.
-                self.set_phase(Phase::Linger(Linger::NOTHING), context);
+                self.discard_behind(0, context);
             }
             return;
         }
@@ -348,47 +324,51 @@ impl<H: Handler> Connection<H> {
             BodyFlow::Whole if head.expects_continue => output.append(response::CONTINUE),
             BodyFlow::Ignored if !head.expects_continue => {}
             BodyFlow::Whole => {}
-            _ => request.body = Some(Box::new(StreamedBody::new(head.expects_continue))),
+            _ => {
+                request.is_streamed = true;
+                request.awaits_continue = head.expects_continue;
+            }
         }
         self.request = Some(request);
-        self.set_phase(Phase::Body(0), context);
     }
 
     fn take_body(&mut self, bytes: &[u8], context: &mut WorkerContext<H>) {
         let size = bytes.len() as u64;
-        let Some(request) = &mut self.request else {
-            return self.drain(size, context);
-        };
+        let Some(request) = &mut self.request else { return self.discard(size, context) };
+        request.awaits_continue = false;
         context.handler.on_body(&mut request.state, bytes);
-        if let Some(body) = &mut request.body {
-            body.awaits_continue = false;
-            body.received += size;
-            return;
-        }
-        match &mut self.phase {
-            Phase::Body(received) => *received += size,
-            _ => self.set_phase(Phase::Body(size), context),
-        }
+        self.state.count_body(size);
     }
 
-    /// The timeout of a head is not restarted by further bytes.
+    /// The body has ended: of a request, or one that is discarded.
+    fn end_body(
+        &mut self,
+        call: CallInfo,
+        context: &mut WorkerContext<H>,
+        output: &mut SendBuffer,
+    ) {
+        let Some(mut request) = self.request.take() else {
+            self.state.finish(context.now_ns);
+            return self.count_discarding(context);
+        };
+        self.state.end_body();
+        if request.is_streamed {
+            context.handler.on_end(&mut request.state);
+        }
+        self.respond(request, call, context, output);
+    }
+
+    /// The input ends within a head or a body.
     fn wait_for_more(
         &mut self,
         is_all_used: bool,
         context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
     ) {
-        if let Some(request) = self.request.take_if(|request| request.body.is_some()) {
-            return self.respond_early(request, 0, context, output);
+        match self.request.take_if(|request| request.is_streamed) {
+            Some(request) => self.respond_early(request, 0, context, output),
+            None => self.state.await_head(!is_all_used, context.now_ns),
         }
-        let phase = match self.phase {
-            Phase::Body(_) | Phase::Head | Phase::Drain(_) => return,
-            _ if !self.exchange.is_in_head() && self.request.is_none() => Phase::Drain(0),
-            _ if !self.exchange.is_in_head() => Phase::Body(0),
-            _ if is_all_used => Phase::Idle,
-            _ => Phase::Head,
-        };
-        self.set_phase(phase, context);
     }
 
     #[cold]
@@ -416,14 +396,16 @@ impl<H: Handler> Connection<H> {
             let is_complete = self.request.is_none();
             self.input = Vec::new();
             self.abandon_request(context);
-            let linger = Phase::Linger(Linger::of(announced));
-            return self.set_phase(if is_complete { linger } else { Phase::Closing }, context);
+            if is_complete {
+                return self.discard_behind(announced, context);
+            }
+            return self.state.close();
         }
         let body_size = write_rejection(reject, is_head, &context.status_lines, output);
         self.abandon_request(context);
         self.record_rejection(reject.status(), body_size, bytes, context);
         self.input = Vec::new();
-        self.set_phase(Phase::Linger(Linger::of(announced)), context);
+        self.discard_behind(announced, context);
     }
 
     /// Writes a 503 for a connection over the limit, and lingers if few enough do.
@@ -431,41 +413,36 @@ impl<H: Handler> Connection<H> {
     fn reject_over_limit(&mut self, context: &mut WorkerContext<H>, output: &mut SendBuffer) {
         write_over_limit(&context.status_lines, output);
         context.telemetry.count(Counter::Refused, 1);
-        let phase = if context.may_linger_over_limit() {
-            Phase::Linger(Linger::NOTHING)
+        if context.may_linger_over_limit() {
+            self.discard_behind(0, context);
         } else {
-            Phase::Closing
-        };
-        self.set_phase(phase, context);
-    }
-
-    /// Discards bytes behind the last request that is answered. A close with unread input would
-    /// reset the connection, and could discard the response: it lingers.
-    fn discard(&mut self, size: usize, context: &mut WorkerContext<H>) {
-        if size > 0 && self.phase == Phase::Closing {
-            self.set_phase(Phase::Linger(Linger::NOTHING), context);
-        }
-        if let Phase::Linger(linger) = &mut self.phase {
-            linger.discarded += size as u64;
-            if linger.discarded > context.limits.linger_size_max {
-                self.phase = Phase::Closing;
-            }
+            self.state.close();
         }
     }
 
-    #[inline]
-    fn set_phase(&mut self, phase: Phase, context: &mut WorkerContext<H>) {
-        self.phase = phase;
-        self.since_ns = context.now_ns;
-        self.is_yielded = false;
-        if self.is_lingering != matches!(phase, Phase::Linger(_) | Phase::Drain(_)) {
-            self.count_lingering(context);
+    /// Discards a part of a body whose response is complete, or bytes behind the last request that is
+    /// answered. A close with unread input would reset the connection, and could discard the
+    /// response: it lingers.
+    fn discard(&mut self, size: u64, context: &mut WorkerContext<H>) {
+        if size > 0 && self.state.is_closed() {
+            self.discard_behind(0, context);
         }
+        self.state.discard(size, context.limits.linger_size_max);
+        self.count_discarding(context);
+    }
+
+    /// The last response is complete: discards input, at first the `announced` bytes.
+    fn discard_behind(&mut self, announced: u64, context: &mut WorkerContext<H>) {
+        self.state.linger(announced, context.now_ns);
+        self.count_discarding(context);
     }
 
     /// Counts the connection as one that discards input, or no longer.
-    #[cold]
-    fn count_lingering(&mut self, context: &mut WorkerContext<H>) {
+    #[inline]
+    fn count_discarding(&mut self, context: &mut WorkerContext<H>) {
+        if self.is_lingering == self.state.is_discarding() {
+            return;
+        }
         if self.is_lingering {
             context.lingering -= 1;
             self.is_lingering = false;
@@ -473,9 +450,9 @@ impl<H: Handler> Connection<H> {
             context.lingering += 1;
             self.is_lingering = true;
             // What was received long ago is no pause.
-            self.arrived_ns = context.now_ns;
+            self.state.receive(context.now_ns);
         } else {
-            self.phase = Phase::Closing;
+            self.state.close();
         }
     }
 }

@@ -289,7 +289,11 @@ impl<H: Handler> TlsSession<H> {
         }
         context.return_plain_buffer(plain);
         let next = match self.next {
-            Next::Receive if self.has_ended => Next::Close,
+            Next::Receive if self.has_ended => {
+                // Nothing may follow the close_notify, such as a 408 while the output is not sent.
+                self.connection.end_input();
+                Next::Close
+            }
             next => next,
         };
         if matches!(next, Next::Close | Next::ShutdownWrite) {

@@ -112,6 +112,16 @@ impl<H: Handler> Transport<H> {
         }
     }
 
+    /// As [`Connection::check`].
+    #[cfg(test)]
+    pub(crate) fn check(&mut self) {
+        match self {
+            Self::Plain(connection) => connection.check(),
+            Self::Tls(session) => session.connection().check(),
+            Self::Upstream(_) => {}
+        }
+    }
+
     /// The connection of a client inside, or the token of an opened one.
     pub(crate) fn into_connection(self) -> Result<Connection<H>, u64> {
         match self {

@@ -252,7 +252,7 @@ impl<H: Handler> Worker<H> {
     }
 
     /// From now on the time limits of a shutdown apply, unless they do already.
-    fn start_shutdown(&mut self, signal: u8) {
+    pub(crate) fn start_shutdown(&mut self, signal: u8) {
         let WorkerContext { shutdown, limits, now_ns, .. } = &mut self.context;
         if shutdown.is_none_or(|shutdown| shutdown.signal < signal) {
             *shutdown = Some(Shutdown::new(signal, limits, *now_ns));

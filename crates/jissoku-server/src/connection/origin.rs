@@ -5,7 +5,7 @@ use jissoku_http::{Head, Reject, Step};
 use jissoku_os::driver::{Next, SendBuffer};
 
 use super::Connection;
-use super::phase::{Phase, Request};
+use super::state::Request;
 use crate::context::WorkerContext;
 use crate::handler::Handler;
 use crate::intermediary::Intermediary;
@@ -31,17 +31,17 @@ impl<H: Handler> Connection<H> {
         context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
     ) -> Result<usize, Next> {
-        if self.phase != Phase::AwaitingFirst {
+        if !self.state.is_first() {
             // Over a limit, or refused.
             return Err(self.on_data(bytes, context, output));
         }
         let Some(intermediary) = &mut self.intermediary else { return Ok(0) };
         match intermediary.read_proxy_header(bytes) {
             Ok(Some(size)) => Ok(size),
-            Ok(None) => Err(self.next()),
+            Ok(None) => Err(self.state.next()),
             Err(reject) => {
                 self.reject(reject, bytes, context, output);
-                Err(self.next())
+                Err(self.state.next())
             }
         }
     }

@@ -4,7 +4,7 @@ use jissoku_http::Head;
 use jissoku_os::driver::SendBuffer;
 
 use super::Connection;
-use super::phase::{CallInfo, Intake, Phase, Request};
+use super::state::{CallInfo, Intake, Request};
 use crate::context::WorkerContext;
 use crate::handler::{Handler, Progress, RequestHead};
 use crate::log::LogRecord;
@@ -43,10 +43,10 @@ impl<H: Handler> Connection<H> {
         let rewritten = head.in_origin_form(bytes, &mut text);
         let (head, bytes) = rewritten.as_ref().map_or((head, bytes), |head| (head, &text));
         let request_head = RequestHead { head, bytes, now_ns: context.now_ns, origin };
-        let state = context.handler.on_head(&mut self.state, &request_head);
+        let state = context.handler.on_head(&mut self.handler_state, &request_head);
         let response = ResponseState::new(head);
         context.head_text = text;
-        Request { state, response, body: None }
+        Request { state, response, is_streamed: false, awaits_continue: false }
     }
 
     /// Has the handler write the response to a complete request, or the next part of it.
@@ -61,7 +61,11 @@ impl<H: Handler> Connection<H> {
         match self.call_handler(&mut request, call, context, output) {
             Progress::Complete => {
                 self.record_response(&request.response, context);
-                self.finish_response(request.response.keeps_alive, context);
+                if request.response.keeps_alive {
+                    self.state.finish(context.now_ns);
+                } else {
+                    self.state.close();
+                }
             }
             progress => self.await_handler(request, progress, context),
         }
@@ -79,21 +83,18 @@ impl<H: Handler> Connection<H> {
         {
             request.response.keeps_alive = false;
         }
-        let body_progress = request.body.as_ref().map(|body| body.progress);
-        if matches!(self.phase, Phase::Responding(Progress::Until(_)))
-            || matches!(body_progress, Some(Progress::Until(_)))
-        {
+        if self.state.has_timer() {
             // The timer dies with what it is for; the handler may ask for another one.
             context.timers.cancel(self.id);
         }
-        let times = RequestTimes { now_ns: context.now_ns, received_ns: self.arrived_ns };
+        let times = RequestTimes { now_ns: context.now_ns, received_ns: self.state.arrived_ns() };
         let WorkerContext { handler, status_lines, telemetry, early, .. } = context;
         let state = &mut request.response;
         let log_record = LogRecord::new(self.log_slot.as_deref_mut());
         let early = Some(early);
         let mut response =
             Response { output, status_lines, state, times, unsent, log_record, telemetry, early };
-        handler.respond(&mut self.state, &mut request.state, &mut response)
+        handler.respond(&mut self.handler_state, &mut request.state, &mut response)
     }
 
     /// Keeps a request whose response is not complete.
@@ -113,7 +114,7 @@ impl<H: Handler> Connection<H> {
             context.timers.set(due_ns, self.id);
         }
         self.request = Some(request);
-        self.phase = Phase::Responding(progress);
+        self.state.await_response(progress);
     }
 
     /// Continues a response, and after its end the requests behind it.
@@ -124,17 +125,17 @@ impl<H: Handler> Connection<H> {
         output: &mut SendBuffer,
     ) {
         let Some(request) = self.request.take() else { return };
-        if self.phase == Phase::Streaming {
-            self.respond_early(request, unsent, context, output);
-        } else {
+        if self.state.is_request_complete() {
             let call = CallInfo { is_last: self.input.is_empty(), unsent };
             self.respond(request, call, context, output);
+        } else {
+            self.respond_early(request, unsent, context, output);
         }
         if self.input.is_empty() {
             return;
         }
-        match self.intake() {
-            Intake::Parse => self.is_yielded = true,
+        match self.state.intake() {
+            Intake::Parse => self.state.yield_turn(),
             Intake::Keep => {}
             Intake::PassOn | Intake::Discard => self.read_input(context, output),
         }
@@ -144,12 +145,6 @@ impl<H: Handler> Connection<H> {
     #[cold]
     pub(super) fn reset(&mut self, request: &Request<H::Request>, context: &mut WorkerContext<H>) {
         self.record_response(&request.response, context);
-        self.set_phase(Phase::Resetting, context);
-    }
-
-    #[inline]
-    fn finish_response(&mut self, persists: bool, context: &WorkerContext<H>) {
-        self.phase = if persists { Phase::Idle } else { Phase::Closing };
-        self.since_ns = context.now_ns;
+        self.state.reset();
     }
 }

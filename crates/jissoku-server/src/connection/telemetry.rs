@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use jissoku_http::Head;
 
 use super::Connection;
-use super::phase::Request;
+use super::state::Request;
 use crate::context::WorkerContext;
 use crate::handler::{AbandonReason, Handler};
 use crate::log::{LogRecord, ResponseInfo};
@@ -20,13 +20,13 @@ impl<H: Handler> Connection<H> {
 
     /// Records that the connection was closed.
     pub(crate) fn end(self, context: &mut WorkerContext<H>) {
-        let Self { id, mut state, request, mut log_slot, is_lingering, .. } = self;
+        let Self { id, mut handler_state, request, mut log_slot, is_lingering, .. } = self;
         context.lingering -= usize::from(is_lingering);
         context.timers.cancel(id);
         if let Some(Request { state: request, response, .. }) = request {
             let mut log_record = LogRecord::new(log_slot.as_deref_mut());
             let reason = AbandonReason::Closed;
-            context.handler.on_abandon(&mut state, request, reason, &mut log_record);
+            context.handler.on_abandon(&mut handler_state, request, reason, &mut log_record);
             let ResponseState { status, body_size, .. } = response;
             let info = ResponseInfo { status, body_size, now_ns: context.now_ns };
             context.telemetry.abandon(&mut log_slot, info);
@@ -49,7 +49,7 @@ impl<H: Handler> Connection<H> {
         bytes: &[u8],
         context: &mut WorkerContext<H>,
     ) {
-        context.telemetry.begin(&mut self.log_slot, self.arrived_ns, head, bytes);
+        context.telemetry.begin(&mut self.log_slot, self.state.arrived_ns(), head, bytes);
     }
 
     /// Records its response.
@@ -86,7 +86,7 @@ impl<H: Handler> Connection<H> {
             context.timers.cancel(self.id);
             let mut log_record = LogRecord::new(self.log_slot.as_deref_mut());
             let reason = AbandonReason::Rejected;
-            context.handler.on_abandon(&mut self.state, state, reason, &mut log_record);
+            context.handler.on_abandon(&mut self.handler_state, state, reason, &mut log_record);
             if response.status != 0 {
                 self.record_response(&response, context);
             }

@@ -4,7 +4,7 @@ use jissoku_http::Reject;
 use jissoku_os::driver::SendBuffer;
 
 use super::Connection;
-use super::phase::Phase;
+use super::state::Reading;
 use crate::context::WorkerContext;
 use crate::handler::Handler;
 use crate::metrics::Counter;
@@ -18,35 +18,33 @@ impl<H: Handler> Connection<H> {
         output: &mut SendBuffer,
     ) {
         let limits = context.limits;
-        let elapsed_ns = context.now_ns - self.since_ns;
-        let pause_ns = self.pause_ns(context.now_ns);
-        self.forget_early_bytes(limits.counted_size_max(elapsed_ns));
-        match self.phase {
-            Phase::AwaitingFirst | Phase::Idle if context.may_close_idle(elapsed_ns) => {
-                self.phase = Phase::Closing;
+        let elapsed_ns = self.state.elapsed_ns(context.now_ns);
+        let pause_ns = self.state.pause_ns(context.now_ns);
+        self.state.forget_early_bytes(limits.counted_size_max(elapsed_ns));
+        let awaits_continue = self.request.as_ref().is_some_and(|request| request.awaits_continue);
+        match self.state.reading() {
+            Reading::First | Reading::Idle if context.may_close_idle(elapsed_ns) => {
+                self.state.close();
             }
-            Phase::AwaitingFirst if elapsed_ns > limits.head_ns_max => {
+            Reading::First if elapsed_ns > limits.head_ns_max => {
                 self.expire(Counter::HeadDeadline, context);
             }
-            Phase::Idle if elapsed_ns > limits.idle_ns_max => {
+            Reading::Idle if elapsed_ns > limits.idle_ns_max => {
                 self.expire(Counter::IdleDeadline, context);
             }
-            Phase::Head if elapsed_ns > limits.head_ns_max => {
+            Reading::Head if elapsed_ns > limits.head_ns_max => {
                 context.telemetry.count(Counter::HeadDeadline, 1);
                 let begun = std::mem::take(&mut self.input);
                 self.reject(Reject::Timeout, &begun, context, output);
             }
-            Phase::Body(size)
-                if pause_ns > limits.pause_ns_max || limits.is_too_slow(size, elapsed_ns) =>
+            Reading::Body(size)
+                if !awaits_continue
+                    && (pause_ns > limits.pause_ns_max || limits.is_too_slow(size, elapsed_ns)) =>
             {
                 context.telemetry.count(Counter::BodyDeadline, 1);
                 self.reject(Reject::Timeout, &[], context, output);
             }
-            Phase::Streaming if self.is_body_too_slow(context.now_ns, &limits) => {
-                context.telemetry.count(Counter::BodyDeadline, 1);
-                self.reject(Reject::Timeout, &[], context, output);
-            }
-            Phase::Drain(_) | Phase::Linger(_)
+            Reading::Drain(_) | Reading::Linger(_)
                 if elapsed_ns > limits.linger_ns_max || pause_ns > limits.linger_pause_ns_max =>
             {
                 self.expire(Counter::LingerDeadline, context);
@@ -66,18 +64,8 @@ impl<H: Handler> Connection<H> {
         }
     }
 
-    /// Bytes of a body that were received long ago do not count for its rate.
-    fn forget_early_bytes(&mut self, size_max: u64) {
-        if let Phase::Body(received) = &mut self.phase {
-            *received = size_max.min(*received);
-        }
-        if let Some(body) = self.request.as_mut().and_then(|request| request.body.as_mut()) {
-            body.received = size_max.min(body.received);
-        }
-    }
-
     fn expire(&mut self, kind: Counter, context: &mut WorkerContext<H>) {
         context.telemetry.count(kind, 1);
-        self.phase = Phase::Closing;
+        self.state.close();
     }
 }

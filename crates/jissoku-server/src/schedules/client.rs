@@ -3,8 +3,8 @@
 use super::plan::{End, Plan};
 
 /// Checks the bytes that the client of `plans` has received. `upgraded` is what it has sent behind
-/// the request that upgrades the connection, if there is one. `was_reset`: the end may be missing.
-/// Returns whether the connection persists.
+/// the request that upgrades the connection, if there is one. Returns whether the connection
+/// persists.
 ///
 /// # Errors
 /// What is wrong.
@@ -12,16 +12,22 @@ pub(super) fn check(
     plans: &[Plan],
     received: &[u8],
     upgraded: &[u8],
-    was_reset: bool,
+    ending: Ending,
 ) -> Result<bool, String> {
     let mut rest = received;
-    if was_reset && !plans.iter().any(|plan| plan.end == End::Reset) {
+    let (was_reset, was_hurried) = (ending != Ending::Whole, ending == Ending::Hurried);
+    if ending == Ending::Reset && !plans.iter().any(|plan| plan.end == End::Reset) {
         return Err(format!("a reset without a reason: {plans:?}"));
     }
     for plan in plans {
         let outcome = check_one(plan, &mut rest);
         match outcome {
             _ if was_reset && rest.is_empty() => return Ok(false),
+            // Its request took too long.
+            Err(what) if was_hurried && what == "status 408" => {
+                let _text = take_until(&mut rest, b"\n");
+                return if b"Request Timeout".starts_with(rest) { Ok(false) } else { end(rest) };
+            }
             Err(what) => {
                 let text = String::from_utf8_lossy(received);
                 return Err(format!("{what}: {plan:?}, in {text:?}"));
@@ -30,13 +36,25 @@ pub(super) fn check(
                 let is_echo = rest == upgraded || (was_reset && upgraded.starts_with(rest));
                 return if is_echo { Ok(false) } else { Err("an upgrade lacks bytes".to_owned()) };
             }
-            Ok(Last::Yes) if plan.may_close() => return end(rest),
+            Ok(Last::Yes) if plan.may_close() || was_hurried => return end(rest),
             Ok(Last::No) if plan.is_last() => return Err(format!("{} persists", plan.id)),
             Ok(Last::Yes) => return Err(format!("{} closes", plan.id)),
             Ok(Last::No) => {}
         }
     }
     end(rest).map(|_| true)
+}
+
+/// How a connection may have ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// Each request has its response.
+    Whole,
+    /// The last response may be incomplete, because of a handler that resets the connection.
+    Reset,
+    /// Any request may be the last one, with an incomplete response or without one: time has passed, a
+    /// shutdown has begun, or the client has gone.
+    Hurried,
 }
 
 /// Whether a response is the last one.
@@ -75,7 +93,10 @@ fn check_one(plan: &Plan, rest: &mut &[u8]) -> Result<Last, String> {
     }
     if plan.status() != 200 {
         // A short text with a length.
-        let _text = take_until(rest, b"\n").ok_or("no text")?;
+        if take_until(rest, b"\n").is_none() {
+            *rest = b"";
+            return Err("no text".to_owned());
+        }
         return Ok(last);
     }
     let text = dechunk(rest)?;

@@ -21,7 +21,8 @@ pub(super) struct Plan {
     /// How the handler receives the body: `w`hole, `r`eceive, `h`old first, or `a`wait first.
     flow: char,
     /// What the handler does before the end: `p`ending, `t`imer, `s` and `S`: a part of the
-    /// response and waits until it is sent, `d` and `D`: a part and pending.
+    /// response and waits until it is sent, `d` and `D`: a part and pending, `f` and `F`: a part and
+    /// flushes it.
     steps: String,
     pub(super) end: End,
 }
@@ -89,9 +90,9 @@ impl Plan {
         let flows = if end == End::TooLarge { 1 } else { 4 };
         let flow = ['w', 'r', 'h', 'a'][if has_body { choices.below(flows) } else { 0 }];
         let has_parts = method != Method::Head && end != End::Upgrade;
-        let kinds = if has_parts { 6 } else { 2 };
+        let kinds = if has_parts { 8 } else { 2 };
         let count = [0, 1, 1, 2, 4][choices.below(5)];
-        let kind = |_| ['p', 't', 's', 'd', 'S', 'D'][choices.below(kinds)];
+        let kind = |_| ['p', 't', 's', 'd', 'S', 'D', 'f', 'F'][choices.below(kinds)];
         let steps = (0..count).map(kind).collect();
         let expects = has_body && choices.rarely(4);
         let body = (b'a'..=b'z').cycle().skip(id).take(size).collect();
@@ -185,8 +186,8 @@ impl Plan {
 /// What a step adds to the response.
 pub(super) fn part(id: usize, step: char) -> String {
     match step {
-        's' | 'd' => format!("<part of {id}>"),
-        'S' | 'D' => format!("<part of {id}>").repeat(LARGE / 12),
+        's' | 'd' | 'f' => format!("<part of {id}>"),
+        'S' | 'D' | 'F' => format!("<part of {id}>").repeat(LARGE / 12),
         _ => String::new(),
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use jissoku_http::framing::Body;
-use jissoku_os::driver::{ConnectionId, NewConnection};
+use jissoku_os::driver::{ConnectionId, NewConnection, UNSENT_MAX};
 
 use super::plan::{BODY_SIZE_MAX, last_part, part, sum};
 use crate::handler::{
@@ -92,6 +92,7 @@ impl Scripted {
         match progress {
             Progress::Until(due_ns) => due_ns <= response.now_ns(),
             Progress::Sent => response.unsent() == 0,
+            Progress::Flush => response.unsent() <= UNSENT_MAX,
             _ => {
                 let place = self.awake.iter().position(|token| *token == exchange.token);
                 place.map(|place| self.awake.swap_remove(place)).is_some()
@@ -119,6 +120,7 @@ impl Scripted {
                 Progress::Until(due_ns)
             }
             's' | 'S' => Progress::Sent,
+            'f' | 'F' => Progress::Flush,
             _ => {
                 self.sleeping.push((due_ns, link.id, exchange.token));
                 Progress::Pending
@@ -240,12 +242,6 @@ impl Handler for Scripted {
 
     fn event_loop(&mut self) -> Option<&mut impl EventLoop> {
         Some(self)
-    }
-}
-
-impl Drop for Link {
-    fn drop(&mut self) {
-        assert!(self.token.is_none() || std::thread::panicking(), "its request was lost");
     }
 }
 

@@ -7,18 +7,19 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use jissoku_os::driver::{
-    ConnectionId, EventHandler, NewConnection, Next, Peer, ResumeTarget, SendBuffer,
+    ConnectionId, EventHandler, NewConnection, Next, Peer, ResumeTarget, SendBuffer, UNSENT_MAX,
 };
 use jissoku_os::socket::Endpoint;
 use rustls::ClientConnection;
 
 use super::choices::Choices;
-use super::client;
+use super::client::{self, Ending};
 use super::plan::{End, Plan};
 use super::scripted::Scripted;
 use crate::connection_limiter::ConnectionLimiter;
 use crate::listener_options::ListenerOptions;
 use crate::settings::Settings;
+use crate::shutdown::{RELOAD_DRAIN, STOP_DRAIN};
 use crate::telemetry::Telemetry;
 use crate::tls_session::tests::CertificateFiles;
 use crate::transport::Transport;
@@ -26,6 +27,9 @@ use crate::worker::Worker;
 
 /// The unit of time that passes.
 const TICK_NS: u64 = 50_000;
+
+/// How often a driver resumes every connection.
+const SWEEP_NS: u64 = 1_000_000_000;
 
 /// More actions than any case has.
 const ACTIONS_MAX: usize = 100_000;
@@ -50,8 +54,13 @@ pub(super) struct Simulation {
     wire: Wire,
     style: Style,
     certificate: CertificateFiles,
+    settings: Settings,
     socket: OwnedFd,
     worker: Worker<Scripted>,
+    /// Whether the worker drains.
+    is_stopping: bool,
+    /// Actions of all cases so far.
+    pub(super) actions: u64,
     now_ns: u64,
     ids: u64,
     /// Established and idle.
@@ -63,6 +72,9 @@ struct Line {
     id: ConnectionId,
     transport: Option<Transport<Scripted>>,
     tls: Option<Box<ClientConnection>>,
+    /// Whether the server has received the end of the handshake. Before it may close, and sends its
+    /// tickets nevertheless.
+    is_established: bool,
     /// On its way to the server, of which `arrived` bytes can be received.
     inbound: Vec<u8>,
     arrived: usize,
@@ -75,7 +87,7 @@ struct Line {
     unsent: Vec<u8>,
     next: Next,
     received: Vec<u8>,
-    was_reset: bool,
+    ending: Ending,
 }
 
 /// What may happen next.
@@ -91,6 +103,12 @@ enum Action {
     Tick,
     /// Every connection is resumed without a reason, as once a second.
     Sweep,
+    /// So much time passes that timeouts expire.
+    Wait,
+    /// The worker drains from now on.
+    Drain,
+    /// The client resets the connection.
+    Leave(usize),
 }
 
 impl Simulation {
@@ -106,17 +124,30 @@ impl Simulation {
                 TcpListener::bind(("127.0.0.1", 0)).expect("a free port").into()
             }
         };
-        let mut worker = worker(&settings);
-        let now_ns = jissoku_os::clock::monotonic_ns();
-        worker.on_tick(now_ns);
-        let (ids, spare) = (0, Vec::new());
-        Self { wire, style, certificate, socket, worker, now_ns, ids, spare }
+        let worker = worker(&settings);
+        let mut simulation = Self {
+            wire,
+            style,
+            certificate,
+            settings,
+            socket,
+            worker,
+            is_stopping: false,
+            actions: 0,
+            now_ns: jissoku_os::clock::monotonic_ns(),
+            ids: 0,
+            spare: Vec::new(),
+        };
+        simulation.renew();
+        simulation
     }
 
-    /// Starts anew after a failure.
+    /// Starts anew, after a failure or a shutdown.
     pub(super) fn renew(&mut self) {
-        let (wire, style) = (self.wire, self.style);
-        *self = Self::new(wire, style);
+        self.spare.clear();
+        self.worker = worker(&self.settings);
+        self.worker.on_tick(self.now_ns);
+        self.is_stopping = false;
     }
 
     /// Runs one case.
@@ -140,10 +171,13 @@ impl Simulation {
         }
         self.play(&mut lines, choices)?;
         for (line, (plans, behind)) in lines.into_iter().zip(&asked) {
-            let persists = client::check(plans, &line.received, behind, line.was_reset)?;
+            let persists = client::check(plans, &line.received, behind, line.ending)?;
             self.put_back(line, plans, persists)?;
         }
         let open = self.worker.context().handler.open;
+        if self.is_stopping {
+            self.renew();
+        }
         if open == 0 { Ok(()) } else { Err(format!("{open} requests were lost")) }
     }
 
@@ -162,6 +196,7 @@ impl Simulation {
             id,
             transport: Some(self.worker.on_open(&opened)),
             tls: None,
+            is_established: false,
             inbound: if listener == 1 {
                 b"PROXY TCP4 1.2.3.4 5.6.7.8 1 2\r\n".to_vec()
             } else {
@@ -174,24 +209,37 @@ impl Simulation {
             unsent: Vec::new(),
             next: Next::Receive,
             received: Vec::new(),
-            was_reset: false,
+            ending: Ending::Whole,
         };
         if self.wire == Wire::Tls {
             line.tls = Some(Box::new(self.certificate.client()));
+            line.is_established = choices.rarely(2);
             while line.tls.as_ref().is_some_and(|tls| tls.is_handshaking()) {
-                line.flush_tls();
-                line.arrived = line.inbound.len();
-                self.receive(&mut line, usize::MAX);
-                line.send_pending();
-                line.read(usize::MAX);
+                self.shake_hands(&mut line);
+            }
+            if line.is_established {
+                self.shake_hands(&mut line);
             }
         }
         line
     }
 
+    /// Passes what there is from client to server and back.
+    fn shake_hands(&mut self, line: &mut Line) {
+        line.flush_tls();
+        line.arrived = line.inbound.len();
+        self.receive(line, usize::MAX);
+        line.send_pending();
+        line.read(usize::MAX);
+    }
+
     /// Keeps a connection for another case, if it is as good as new.
     fn put_back(&mut self, line: Line, plans: &[Plan], persists: bool) -> Result<(), String> {
         let mut line = line;
+        if line.ending == Ending::Hurried {
+            self.close(&mut line);
+            return Ok(());
+        }
         let is_idle = line.transport.is_some() && line.next == Next::Receive;
         // The end of a chunked body that is discarded is not known.
         let may_linger =
@@ -216,7 +264,9 @@ impl Simulation {
 
     /// Lets everything happen, in an order that is chosen.
     fn play(&mut self, lines: &mut [Line], choices: &mut Choices<'_>) -> Result<(), String> {
+        let hurries = choices.rarely(3);
         for _ in 0..ACTIONS_MAX {
+            self.actions += 1;
             let mut actions: Vec<_> =
                 lines.iter().zip(0..).flat_map(|(line, index)| line.actions(index)).collect();
             if actions.is_empty() {
@@ -228,6 +278,10 @@ impl Simulation {
             }
             if !choices.is_used_up() {
                 actions.extend([Action::Tick, Action::Sweep]);
+            }
+            if hurries && !choices.is_used_up() {
+                let index = choices.below(lines.len());
+                actions.extend([Action::Wait, Action::Drain, Action::Leave(index)]);
             }
             match actions[choices.below(actions.len())] {
                 Action::Arrive(index) => {
@@ -255,9 +309,20 @@ impl Simulation {
                     self.tick(lines, now_ns);
                 }
                 Action::Sweep => lines.iter_mut().for_each(|line| self.resume(line)),
+                Action::Wait => self.wait(lines, 1 + choices.below(20)),
+                Action::Drain => {
+                    self.worker.start_shutdown([RELOAD_DRAIN, STOP_DRAIN][choices.below(2)]);
+                    self.is_stopping = true;
+                    hurry(lines);
+                }
+                Action::Leave(index) => {
+                    hurry(&mut lines[index..=index]);
+                    self.close(&mut lines[index]);
+                }
             }
             for line in &mut *lines {
                 self.close_if_over(line);
+                line.transport.iter_mut().for_each(Transport::check);
             }
             let context = self.worker.context();
             if context.timers.count() > context.handler.timed {
@@ -265,6 +330,17 @@ impl Simulation {
             }
         }
         Err("no end is in sight".to_owned())
+    }
+
+    /// Seconds pass, and a driver resumes every connection in each.
+    fn wait(&mut self, lines: &mut [Line], seconds: usize) {
+        hurry(lines);
+        for _ in 0..seconds {
+            self.tick(lines, self.now_ns + SWEEP_NS);
+            for line in &mut *lines {
+                self.resume(line);
+            }
+        }
     }
 
     fn tick(&mut self, lines: &mut [Line], now_ns: u64) {
@@ -309,10 +385,10 @@ impl Simulation {
         line.next = call(&mut self.worker, transport, line.unsent.len(), &mut line.pending);
         match line.next {
             Next::Abort | Next::Reset => {
-                line.was_reset = true;
+                line.reset();
                 self.close(line);
             }
-            Next::Suspend if line.has_end && line.inbound.is_empty() => {
+            Next::Suspend | Next::Flush if line.has_end && line.inbound.is_empty() => {
                 self.worker.on_hangup(transport);
             }
             _ => {}
@@ -330,7 +406,7 @@ impl Simulation {
                 line.next = self.worker.on_unread(transport);
                 if line.next == Next::Close {
                     // The kernel would reset it, and its client could lose a response.
-                    line.was_reset = true;
+                    line.reset();
                     self.close(line);
                 }
             }
@@ -354,6 +430,13 @@ impl Simulation {
 }
 
 impl Line {
+    /// The server resets the connection.
+    fn reset(&mut self) {
+        if self.ending == Ending::Whole {
+            self.ending = Ending::Reset;
+        }
+    }
+
     /// Sends requests, each in one or several records.
     fn send(&mut self, texts: &[Vec<u8>], choices: &mut Choices<'_>) {
         self.has_end = choices.rarely(4);
@@ -388,12 +471,14 @@ impl Line {
         let receives = matches!(self.next, Next::Receive | Next::ShutdownWrite);
         let wants = receives && self.unsent.is_empty();
         let is_sent = self.unsent.is_empty() && self.pending.is_empty();
+        let is_flushed = self.pending.is_empty() && self.unsent.len() <= UNSENT_MAX;
         let is_at_end = self.has_end && !self.end_is_delivered && self.inbound.is_empty();
         [
             (self.arrived < self.inbound.len(), Action::Arrive(index)),
             (wants && self.arrived > 0, Action::Receive(index)),
             (wants && is_at_end, Action::End(index)),
             (self.next == Next::Yield && is_sent, Action::Resume(index)),
+            (self.next == Next::Flush && is_flushed, Action::Resume(index)),
             (!self.pending.is_empty(), Action::Send(index)),
             (!self.unsent.is_empty(), Action::Read(index)),
         ]
@@ -413,13 +498,23 @@ impl Line {
         let Some(tls) = &mut self.tls else { return self.received.extend(bytes) };
         let mut rest = &bytes[..];
         while !rest.is_empty() {
-            tls.read_tls(&mut rest).expect("there is room");
+            if tls.read_tls(&mut rest).expect("there is room") == 0 {
+                assert!(!self.is_established, "bytes behind a close_notify");
+                break;
+            }
             let state = tls.process_new_packets().expect("the server is in order");
             let before = self.received.len();
             self.received.resize(before + state.plaintext_bytes_to_read(), 0);
             tls.reader().read_exact(&mut self.received[before..]).expect("so much is there");
         }
         self.flush_tls();
+    }
+}
+
+/// From now on any request of these may be the last one.
+fn hurry(lines: &mut [Line]) {
+    for line in lines {
+        line.ending = Ending::Hurried;
     }
 }
 

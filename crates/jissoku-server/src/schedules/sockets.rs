@@ -12,7 +12,7 @@ use proptest::test_runner::TestRunner;
 use rustls::ClientConnection;
 
 use super::choices::{Choices, config};
-use super::client;
+use super::client::{self, Ending};
 use super::plan::{End, Plan};
 use super::scripted::ScriptedService;
 use super::simulation::Wire;
@@ -68,7 +68,8 @@ fn run(
     let notifies = !plans.iter().any(|plan| matches!(plan.end, End::Close | End::Last));
     let outcome = exchange(address, tls, &texts, notifies, choices);
     let (received, was_reset) = outcome.map_err(|error| error.to_string())?;
-    client::check(&plans, &received, &behind, was_reset).map(drop)
+    let ending = if was_reset { Ending::Reset } else { Ending::Whole };
+    client::check(&plans, &received, &behind, ending).map(drop)
 }
 
 /// Sends everything in segments that are chosen, shuts down, with a `close_notify` if it
