@@ -6,6 +6,7 @@ is measured, and all levels are measured within one block.
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 
 from jissoku.design import schedule as plan
 from jissoku.design.schedule import PlannedTrial
@@ -77,23 +78,23 @@ class _SweepRun:
         window_s = (config.window.warmup_ns + config.window.window_ns) / 1e9
         self.loop = TrialLoop(store, listener, window_s)
         self.trials = self.loop.trials
-        self.planned = 0
+        # The trials that are planned, and their levels; None: a closed loop of the pilot.
+        self.steps: list[tuple[PlannedTrial, int | None]] = []
 
     def run(self) -> None:
         config = self.config
         levels = config.sweep.levels or self._piloted()
-        cells = len(config.names) * len(levels) * config.sweep.blocks
-        self.planned = len(self.trials) + cells
-        minutes = self.loop.seconds({self._kind: cells}) / 60
+        self.steps = [
+            (one.planned, one.level)
+            for index in range(config.sweep.blocks)
+            for one in plan.level_block(index, config.names, levels, self._kind, seed=config.seed)
+        ]
+        minutes = self.loop.seconds({self._kind: len(self.steps)}) / 60
         self.progress.note(
             f"{len(levels)} levels of {self.axis}, {', '.join(f'{n:,}' for n in levels)}, in"
             f" {config.sweep.blocks} blocks: about {max(1, round(minutes))} min."
         )
-        for index in range(config.sweep.blocks):
-            for leveled in plan.level_block(
-                index, config.names, levels, self._kind, seed=config.seed
-            ):
-                self._run(leveled.planned, leveled.level)
+        self._run_steps()
 
     @property
     def _kind(self) -> TrialKind:
@@ -101,30 +102,29 @@ class _SweepRun:
 
     def _piloted(self) -> tuple[int, ...]:
         """Levels of rate: fractions of the slowest target's rate in a closed loop."""
-        self.planned = len(self.config.names)
-        for leveled in plan.level_block(
-            PILOT_BLOCK, self.config.names, (0,), TrialKind.CLOSED_LOOP, seed=self.config.seed
-        ):
-            self._run(leveled.planned, None)
+        kind, seed = TrialKind.CLOSED_LOOP, self.config.seed
+        pilot = plan.level_block(PILOT_BLOCK, self.config.names, (0,), kind, seed=seed)
+        self.steps = [(one.planned, None) for one in pilot]
+        self._run_steps()
         capacities = plan.capacities_of(self.trials)
         if not capacities:
             first = next((t.failure.reason for t in self.trials if t.failure), "no trial counts")
             raise JissokuError(f"no target could be measured in a closed loop: {first}")
         return plan.rates_of(capacities)
 
-    def _run(self, planned: PlannedTrial, level: int | None) -> None:
-        """Runs one trial, repeated if disturbed, and records every attempt."""
-        name = planned.arms[0]
-        if self.failures[name, level] >= FAILURES_MAX:
-            self.planned -= 1
-            return
-        trial = self.loop.run(
-            planned.kind,
-            lambda: self._trial(planned, level),
-            lambda: self._trials_left(planned.kind),
-        )
-        if trial.failure is not None:
-            self.failures[name, level] += 1
+    def _run_steps(self) -> None:
+        """Runs each trial, repeated if disturbed, and records every attempt."""
+        while self.steps:
+            planned, level = self.steps.pop(0)
+            cell = planned.arms[0], level
+            if self.failures[cell] >= FAILURES_MAX:
+                continue
+            trial = self.loop.run(
+                planned.kind,
+                partial(self._trial, planned, level),
+                partial(self._trials_left, planned.kind),
+            )
+            self.failures[cell] += trial.failure is not None
 
     def _trial(self, planned: PlannedTrial, level: int | None) -> Trial:
         workload, window = self._workload(level), self.config.window
@@ -132,8 +132,7 @@ class _SweepRun:
         return updated(trial, level=level)
 
     def _trials_left(self, kind: TrialKind) -> dict[TrialKind, int]:
-        self.planned += self.trials[-1].attempt > 0
-        return {kind: max(0, self.planned - len(self.trials))}
+        return {kind: len(self.steps)}
 
     def _workload(self, level: int | None) -> Workload:
         work = updated(self.config.workload, rate_rps=level if self.axis is Axis.RATE else None)
