@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 
 from jissoku.explain import started, waiting
 from jissoku.explain.causes import INSTEAD, WORK, finding, format_saving, format_time
+from jissoku.model import ACHIEVED_MIN
 from jissoku.model.explanation import Finding, LoadObservation, Observations, SyscallObservation
 from jissoku.model.wording import plural
 
@@ -84,8 +85,6 @@ OF_FILES = frozenset(["fstat", "fcntl", "ioctl", "lseek", "mmap", "munmap"])
 SPURIOUS_MIN = 0.08
 
 CONNECTION_BYTES_MAX = 32 * 1024
-
-ACHIEVED_MIN = 0.99
 
 GENERATOR_BUSY_MIN = 0.9
 

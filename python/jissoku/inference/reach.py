@@ -8,11 +8,8 @@ import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from jissoku.model import ArmMeasurement, Load, Trial, TrialKind
+from jissoku.model import ACHIEVED_MIN, ArmMeasurement, Load, Trial, TrialKind
 from jissoku.model.updated import updated
-
-# The least part of the offered requests that is answered at a rate that is reached.
-ACHIEVED_MIN = 0.99
 
 # Below this a single trial is enough, if there is no other: a window is rarely disturbed that much.
 CLEARLY_LESS = 0.9

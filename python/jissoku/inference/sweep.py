@@ -20,9 +20,9 @@ from jissoku.inference.blocks import measured
 from jissoku.inference.checks import GENERATOR_BUSY_MAX
 from jissoku.inference.compare import arm_outcome
 from jissoku.inference.limits import OTHERS_MAX
-from jissoku.inference.reach import ACHIEVED_MIN
 from jissoku.inference.sentences import note, problem, warning
 from jissoku.model import (
+    ACHIEVED_MIN,
     Arm,
     ArmMeasurement,
     Axis,

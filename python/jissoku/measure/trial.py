@@ -19,11 +19,11 @@ from jissoku.design import schedule
 from jissoku.design.sampling_plan import SamplingPlan
 from jissoku.design.schedule import LOAD_MAX, PlannedTrial
 from jissoku.errors import InputError, TargetError
-from jissoku.inference.reach import ACHIEVED_MIN
 from jissoku.measure import loadgen
 from jissoku.measure.loadgen import LoadgenError, LoadSpec
 from jissoku.measure.progress import ProgressListener
 from jissoku.model import (
+    ACHIEVED_MIN,
     Arm,
     ArmMeasurement,
     Capacity,

@@ -71,6 +71,7 @@ from jissoku.model.summary import (
     more_blocks as more_blocks,
 )
 from jissoku.model.trial import (
+    ACHIEVED_MIN as ACHIEVED_MIN,
     SINGLE_RATE_FACTOR as SINGLE_RATE_FACTOR,
     ArmMeasurement as ArmMeasurement,
     Capacity as Capacity,

@@ -12,6 +12,9 @@ SCHEMA = "jissoku.trial/2"
 # depends on how often its core sleeps: alone, at one arm's rate, it would cost a third more.
 SINGLE_RATE_FACTOR = 2
 
+# The least part of the offered requests that is answered at a rate that is reached.
+ACHIEVED_MIN = 0.99
+
 
 class TrialKind(StrEnum):
     """The kind of a trial, and the metrics it gives."""
