@@ -25,12 +25,7 @@ from jissoku.conformance.case import (
 )
 from jissoku.conformance.judge import GATEWAY_VERDICTS, SERVER_VERDICTS, CaseVerdict
 from jissoku.errors import InputError
-from jissoku.measure.conformance import (
-    CaseResult,
-    run_app_cases,
-    run_cases,
-    run_gateway_cases,
-)
+from jissoku.measure.conformance import CaseResult, run_app_cases, run_cases, run_gateway_cases
 from jissoku.measure.gateway_counts import GatewayCount, count_gateway, count_mutations
 from jissoku.measure.selection import prepare_external, prepare_recipe
 from jissoku.model import Transport, UpstreamProtocol

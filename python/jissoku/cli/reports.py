@@ -24,12 +24,7 @@ from jissoku.report.experiment import brief_text as experiment_brief_text
 
 
 def write_report(
-    folder: Path,
-    *,
-    as_json: bool,
-    is_brief: bool = False,
-    is_finished: bool = True,
-    lost: str = "",
+    folder: Path, *, as_json: bool, is_brief: bool = False, is_finished: bool = True, lost: str = ""
 ) -> int:
     """Writes the four reports into the run's folder, prints one, and returns the exit code.
 

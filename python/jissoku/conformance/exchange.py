@@ -12,12 +12,7 @@ from dataclasses import dataclass
 from time import monotonic, sleep
 
 from jissoku.conformance.case import Await, Case, Do, End, Ends, GatewayCase, SplitMode
-from jissoku.conformance.messages import (
-    MalformedMessage,
-    ReceivedRequest,
-    Response,
-    ResponseReader,
-)
+from jissoku.conformance.messages import MalformedMessage, ReceivedRequest, Response, ResponseReader
 from jissoku.conformance.upstream import (
     CaseRecord,
     Upstream,
@@ -250,10 +245,7 @@ class _Client:
 
 
 def run_gateway_case(
-    case: GatewayCase,
-    connect: Connect,
-    upstream: Upstream,
-    splitting: SplitMode = SplitMode.WHOLE,
+    case: GatewayCase, connect: Connect, upstream: Upstream, splitting: SplitMode = SplitMode.WHOLE
 ) -> GatewayObservation:
     record = upstream.begin(case, splitting)
     with connect(GATEWAY_ANSWER_LIMIT_S) as connection:

@@ -23,14 +23,7 @@ from jissoku.measure.machine import machine, now_utc
 from jissoku.measure.progress import ProgressListener
 from jissoku.measure.selection import workload
 from jissoku.measure.trial import PreparedArm
-from jissoku.model import (
-    CoreAssignment,
-    CounterReadings,
-    Method,
-    Mode,
-    Recipe,
-    UnavailableTarget,
-)
+from jissoku.model import CoreAssignment, CounterReadings, Method, Mode, Recipe, UnavailableTarget
 from jissoku.model.experiment import (
     Experiment,
     ExperimentHeader,
@@ -303,9 +296,7 @@ def _compare_config(
         arms_prepared=arms,
         unavailable=unavailable,
         workload=updated(
-            workload(setting),
-            headers=tuple(setting.headers.items()),
-            body=b"x" * setting.body_size,
+            workload(setting), headers=tuple(setting.headers.items()), body=b"x" * setting.body_size
         ),
         mode=config.mode,
         plan=effort,

@@ -10,13 +10,7 @@ from jissoku.errors import InputError
 from jissoku.inference.expression import GrammarError, Quantity, parse, quantity
 from jissoku.measure.counting import SYSCALL_BENCHMARK
 from jissoku.model import Recipe
-from jissoku.model.experiment import (
-    Claim,
-    ConfigChange,
-    Experiment,
-    TargetSpec,
-    WorkloadSpec,
-)
+from jissoku.model.experiment import Claim, ConfigChange, Experiment, TargetSpec, WorkloadSpec
 from jissoku.system import toml_file
 from jissoku.system.toml_file import Keys
 

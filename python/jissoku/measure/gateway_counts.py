@@ -86,10 +86,7 @@ async def _count(
             try:
                 if is_race:
                     await in_rounds(
-                        clients,
-                        requests=amount,
-                        pause_s=lambda rng: rng.uniform(*PAUSE_S),
-                        seed=0,
+                        clients, requests=amount, pause_s=lambda rng: rng.uniform(*PAUSE_S), seed=0
                     )
                 else:
                     await _restart(amount, upstream, clients, interruption)

@@ -11,14 +11,7 @@ from jissoku.errors import InputError
 from jissoku.explain.settings import server_of_command
 from jissoku.measure.selection import build_paths
 from jissoku.measure.tune import TuningTarget
-from jissoku.model import (
-    ChangeKind,
-    ConfigFile,
-    Knob,
-    Recipe,
-    StartCommand,
-    UnavailableTarget,
-)
+from jissoku.model import ChangeKind, ConfigFile, Knob, Recipe, StartCommand, UnavailableTarget
 from jissoku.model.updated import updated
 from jissoku.system.cores import available_cores
 from jissoku.targets import haproxy_config, nginx_config, nginx_sandbox

@@ -110,10 +110,7 @@ class SeriesProgress(ProgressListener):
         pace = (time.monotonic() - self._started) / done_s
         beyond = max(0, total - self._campaign)  # Disturbed trials were repeated.
         self._listener.trial(
-            trial,
-            self._done + done,
-            self._trials + beyond,
-            max(0.0, self._seconds - done_s) * pace,
+            trial, self._done + done, self._trials + beyond, max(0.0, self._seconds - done_s) * pace
         )
 
 

@@ -12,14 +12,7 @@ from jissoku.model.summary import BoundResult, BoundStatus
 from jissoku.model.wording import time_text
 from jissoku.report import method, page, tables
 from jissoku.report.explanation import CALLS_MIN
-from jissoku.report.format import (
-    Table,
-    clean,
-    load_mark,
-    ratio,
-    rounded,
-    sanitized,
-)
+from jissoku.report.format import Table, clean, load_mark, ratio, rounded, sanitized
 from jissoku.report.profile import difference_cells
 
 # Rows of functions.

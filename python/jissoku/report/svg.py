@@ -50,8 +50,7 @@ def tag(name: str, *content: str, **attributes: str | float) -> Markup:
     """An element. Content that is no markup is escaped; empty attributes are left out."""
     given = NOTHING.join(
         Markup(' {}="{}"').format(
-            key.rstrip("_").replace("_", "-"),
-            value if isinstance(value, str) else number(value),
+            key.rstrip("_").replace("_", "-"), value if isinstance(value, str) else number(value)
         )
         for key, value in attributes.items()
         if value != ""

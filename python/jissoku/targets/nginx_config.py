@@ -280,9 +280,7 @@ CONDITIONS = frozenset({"if", "limit_except"})
 # default (ngx_http_upstream_module).
 
 
-def proxy_routes(
-    configuration: Configuration,
-) -> Iterator[tuple[tuple[Directive, ...], Directive]]:
+def proxy_routes(configuration: Configuration) -> Iterator[tuple[tuple[Directive, ...], Directive]]:
     """All proxy_pass directives that name an upstream, as the blocks around and the upstream."""
     upstreams = {
         directive.words[0]: directive

@@ -133,10 +133,7 @@ class Guard:
             return 0, ""
         session = _cookies(headers).get(self._access.cookie, "")
         if session not in self._access.form_keys:
-            return (
-                403,
-                "No session: `jissoku ui` in a terminal prints a link to these pages.",
-            )
+            return (403, "No session: `jissoku ui` in a terminal prints a link to these pages.")
         scope[SESSION] = session
         return 0, ""
 

@@ -97,11 +97,7 @@ def stream(_environ: Environ, start_response: Any) -> Iterator[bytes]:
     return iter([CHUNK] * CHUNKS)
 
 
-PAGES: dict[str, Application] = {
-    "/page": django_app,
-    "/blocking": flask_app,
-    "/stream": stream,
-}
+PAGES: dict[str, Application] = {"/page": django_app, "/blocking": flask_app, "/stream": stream}
 
 
 def app(environ: Environ, start_response: Any) -> Iterable[bytes]:
