@@ -43,6 +43,8 @@ use crate::upstream_connection::{Phase, Sending, UpstreamConnections};
 #[derive(Debug)]
 pub struct GatewayHandler {
     service: Arc<Gateway>,
+    /// The number of the worker.
+    worker: usize,
     exchanges: Slab<Exchange>,
     upstreams: UpstreamConnections,
     /// Of each upstream.
@@ -73,8 +75,8 @@ pub struct GatewayHandler {
 }
 
 impl GatewayHandler {
-    /// Its choices between servers depend on `seed`.
-    fn new(service: Arc<Gateway>, seed: u64) -> Self {
+    /// Of the worker of this number, whose choices between servers depend on `seed`.
+    fn new(service: Arc<Gateway>, worker: usize, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let servers = service
             .upstreams
@@ -89,6 +91,7 @@ impl GatewayHandler {
         let gather = GatherState::new(service.gather_memory);
         let hedge_delays = hedges.map(|hedge| HedgeDelay::new(hedge.after, now_ns)).collect();
         Self {
+            worker,
             servers,
             random,
             service,
@@ -124,9 +127,10 @@ struct Reply {
 impl Service for Gateway {
     type Handler = GatewayHandler;
 
-    fn handler(self: &Arc<Self>, _worker: &WorkerInfo) -> io::Result<GatewayHandler> {
+    fn handler(self: &Arc<Self>, worker: &WorkerInfo) -> io::Result<GatewayHandler> {
         self.start_helpers()?;
-        let mut handler = GatewayHandler::new(Arc::clone(self), RandomState::new().hash_one(()));
+        let mut handler =
+            GatewayHandler::new(Arc::clone(self), worker.index, RandomState::new().hash_one(()));
         handler.open_first_spares()?;
         Ok(handler)
     }

@@ -231,10 +231,10 @@ impl Upstream {
         counters.show(Arc::downgrade(&this));
     }
 
-    /// Counts something, if there are metrics.
-    pub(crate) fn count(&self, counter: UpstreamCounter) {
+    /// Counts something of the worker of this number, if there are metrics.
+    pub(crate) fn count(&self, counter: UpstreamCounter, worker: usize) {
         if let Some(counters) = self.counters.get() {
-            counters.count(counter);
+            counters.count(counter, worker);
         }
     }
 

@@ -7,10 +7,10 @@ use jissoku_os::socket::Endpoint;
 
 use crate::exchange::Exchange;
 use crate::policy::balance::{Chooser, NoServer};
-use crate::policy::fleet::Lease;
+use crate::policy::fleet::{Fleet, Lease};
 use crate::policy::health::{Admission, Outcome};
 use crate::policy::queue::{QueuePolicy, WaitQueue};
-use crate::server_set::{ServerSet, Upstream};
+use crate::server_set::Upstream;
 use crate::slab::Key;
 
 /// No request waits in this queue.
@@ -19,7 +19,9 @@ const NO_QUEUE: QueuePolicy = QueuePolicy { size_max: 0, time_ns: 0 };
 /// The servers of one upstream, connections to them, and requests that wait for them.
 #[derive(Debug)]
 pub(crate) struct Servers {
-    set: Arc<ServerSet>,
+    fleet: Fleet,
+    /// In the order of the fleet. Other workers do not use these values, nor count their uses.
+    endpoints: Vec<Arc<Endpoint>>,
     version: u64,
     chooser: Chooser,
     queue: WaitQueue<Key>,
@@ -29,8 +31,10 @@ impl Servers {
     /// Each worker has its own `seed`.
     pub(crate) fn new(upstream: &Upstream, seed: u64) -> Self {
         let version = upstream.version();
+        let set = upstream.servers();
         Self {
-            set: upstream.servers(),
+            fleet: set.fleet.for_worker(),
+            endpoints: own_endpoints(&set.endpoints, &[]),
             version,
             chooser: Chooser::new(upstream.options.balance, seed),
             queue: WaitQueue::new(upstream.options.queue.unwrap_or(NO_QUEUE)),
@@ -43,7 +47,9 @@ impl Servers {
         let has_changed = version != self.version;
         if has_changed {
             self.version = version;
-            self.set = upstream.servers();
+            let set = upstream.servers();
+            self.fleet = set.fleet.for_worker();
+            self.endpoints = own_endpoints(&set.endpoints, &self.endpoints);
         }
         has_changed
     }
@@ -55,8 +61,8 @@ impl Servers {
         now_ns: u64,
     ) -> Result<Lease, NoServer> {
         let selection = exchange.selection(self.version, now_ns);
-        let lease = self.chooser.choose(&self.set.fleet, selection)?;
-        let endpoint = Arc::clone(&self.set.endpoints[lease.index()]);
+        let lease = self.chooser.choose(&self.fleet, selection)?;
+        let endpoint = Arc::clone(&self.endpoints[lease.index()]);
         exchange.set_server(lease.index(), endpoint);
         Ok(lease)
     }
@@ -88,20 +94,20 @@ impl Servers {
 
     /// The addresses of the servers that serve.
     pub(crate) fn serving(&self, now_ns: u64) -> impl Iterator<Item = &Arc<Endpoint>> {
-        let all = self.set.fleet.servers().iter().zip(&self.set.endpoints);
+        let all = self.fleet.servers().iter().zip(&self.endpoints);
         all.filter(move |(server, _)| server.state().admission(now_ns) == Admission::Serving)
             .map(|(_, endpoint)| endpoint)
     }
 
     /// Whether a second copy of a request does not add to an outage.
     pub(crate) fn has_spare_capacity(&self, now_ns: u64) -> bool {
-        self.set.fleet.has_spare_capacity(now_ns)
+        self.fleet.has_spare_capacity(now_ns)
     }
 
     /// Whether another server than those that a request was sent to serves, and is not full.
     pub(crate) fn has_other(&self, exchange: &Exchange, now_ns: u64) -> bool {
         let present = exchange.endpoint();
-        let servers = self.set.fleet.servers().iter().zip(&self.set.endpoints);
+        let servers = self.fleet.servers().iter().zip(&self.endpoints);
         servers.enumerate().any(|(index, (server, endpoint))| {
             let is_present = present.is_some_and(|present| Arc::ptr_eq(present, endpoint));
             let is_other = !is_present && !exchange.has_tried(index, self.version);
@@ -112,21 +118,31 @@ impl Servers {
 
     /// Gives a request's place at its server back.
     pub(crate) fn release(&self, lease: Lease, outcome: Outcome, now_ns: u64) {
-        self.set.fleet.finish(lease, outcome, now_ns);
+        self.fleet.finish(lease, outcome, now_ns);
     }
 
     /// Whether an address is one of the present servers.
     pub(crate) fn has(&self, endpoint: &Arc<Endpoint>) -> bool {
-        self.set.endpoints.iter().any(|other| Arc::ptr_eq(other, endpoint))
+        self.endpoints.iter().any(|other| Arc::ptr_eq(other, endpoint))
     }
 
     /// An address as text, for the access log.
     pub(crate) fn address(&self, endpoint: &Arc<Endpoint>) -> Cow<'_, str> {
-        let place = self.set.endpoints.iter().position(|other| Arc::ptr_eq(other, endpoint));
+        let place = self.endpoints.iter().position(|other| Arc::ptr_eq(other, endpoint));
         match place {
-            Some(place) => self.set.fleet.servers()[place].endpoint().into(),
+            Some(place) => self.fleet.servers()[place].endpoint().into(),
             // It is not one of the present servers.
             None => endpoint.to_string().into(),
         }
     }
+}
+
+/// Values of a worker's own for these addresses. One that is in `known` is the same value again: by that,
+/// connections are recognised.
+fn own_endpoints(endpoints: &[Arc<Endpoint>], known: &[Arc<Endpoint>]) -> Vec<Arc<Endpoint>> {
+    let own = |endpoint: &Arc<Endpoint>| {
+        let same = known.iter().find(|other| *other == endpoint);
+        same.map_or_else(|| Arc::new(Endpoint::clone(endpoint)), Arc::clone)
+    };
+    endpoints.iter().map(own).collect()
 }

@@ -26,7 +26,8 @@ impl GatewayHandler {
         let Some(exchange) = self.exchanges.get(key) else { return false };
         let Some((status, body_size)) = exchange.abort() else { return false };
         sink.set_sent(status, body_size);
-        self.service.upstreams[exchange.upstream()].count(UpstreamCounter::ClientsGone);
+        self.service.upstreams[exchange.upstream()]
+            .count(UpstreamCounter::ClientsGone, self.worker);
         true
     }
 

@@ -25,10 +25,11 @@ impl GatewayHandler {
         let may_be_old = exchange.is_repeatable();
         let reused = if may_reuse { self.find_idle(upstream, &endpoint, may_be_old) } else { None };
         let Some(exchange) = self.exchanges.get(key) else { return };
-        self.service.upstreams[upstream].count(match reused {
+        let counter = match reused {
             Some(_) => UpstreamCounter::ReusedConnections,
             None => UpstreamCounter::NewConnections,
-        });
+        };
+        self.service.upstreams[upstream].count(counter, self.worker);
         match reused {
             None => {
                 let connect_until_ns = self.now_ns + self.service.timeouts.connect_ns;

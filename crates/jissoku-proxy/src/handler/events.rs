@@ -172,7 +172,7 @@ impl GatewayHandler {
         let upstream = &self.service.upstreams[exchange.upstream()];
         let is_failure = upstream.options.is_failure(exchange.status());
         if exchange.begin_response(is_failure, self.now_ns) {
-            upstream.count(UpstreamCounter::Early);
+            upstream.count(UpstreamCounter::Early, self.worker);
         }
         exchange.add_diagnostics(upstream.label(), self.now_ns);
         self.record_latency(exchange_key);

@@ -82,7 +82,8 @@ impl GatewayHandler {
             .and_then(|servers| servers.choose(&mut copy, self.now_ns).ok())
             .filter(|_| self.service.hedges[hedge].budget.try_spend(self.now_ns));
         let Some(lease) = lease else {
-            return self.service.upstreams[upstream].count(UpstreamCounter::RefusedHedges);
+            return self.service.upstreams[upstream]
+                .count(UpstreamCounter::RefusedHedges, self.worker);
         };
         let server = copy.server();
         let copy_key = self.exchanges.insert(copy);
@@ -119,7 +120,7 @@ impl GatewayHandler {
         let unused = self.exchanges.get_ref(unused_key).map(Exchange::share);
         if let Some(used) = self.exchanges.get(used_key) {
             used.win_over(unused, result);
-            self.service.upstreams[used.upstream()].count(counter);
+            self.service.upstreams[used.upstream()].count(counter, self.worker);
         }
         self.drop_unused(unused_key, delay_ns.unwrap_or_default());
         used_key

@@ -34,10 +34,10 @@ impl GatewayHandler {
         let shared = &self.service.upstreams[upstream];
         let is_first = exchange.begin(self.now_ns);
         if is_first {
-            shared.budget.count_request(self.now_ns);
-            shared.count(UpstreamCounter::Requests);
+            shared.budget.count_request(self.worker, self.now_ns);
+            shared.count(UpstreamCounter::Requests, self.worker);
             if let Some(hedge) = exchange.forwarding().hedge {
-                self.service.hedges[hedge].budget.count_request(self.now_ns);
+                self.service.hedges[hedge].budget.count_request(self.worker, self.now_ns);
             }
         }
         let servers = &mut self.servers[upstream];
@@ -105,14 +105,14 @@ impl GatewayHandler {
         }
         match verdict {
             Verdict::Fresh => {
-                shared.count(UpstreamCounter::FreshRetries);
+                shared.count(UpstreamCounter::FreshRetries, self.worker);
                 exchange.note_replacement();
                 return self.move_to_new(connection, key);
             }
             Verdict::Other { after_ns } => {
                 let failure = (fault.status(), fault.error_type());
                 exchange.wait_for_other(Some(failure), attempt.counts(fault));
-                shared.count(UpstreamCounter::OtherRetries);
+                shared.count(UpstreamCounter::OtherRetries, self.worker);
                 self.retries.set(now_ns + after_ns, key);
             }
             Verdict::Respond(status) => {
@@ -140,7 +140,7 @@ impl GatewayHandler {
         let shared = &self.service.upstreams[upstream];
         let fault = Fault::QueueFull;
         shared.count_failure(fault.error_type());
-        shared.count(UpstreamCounter::OtherRetries);
+        shared.count(UpstreamCounter::OtherRetries, self.worker);
         exchange.wait_for_other(Some((fault.status(), fault.error_type())), false);
         self.retries.set(retry_ns, key);
         self.give_back(connection, key, attempt.outcome(fault));
@@ -170,7 +170,7 @@ impl GatewayHandler {
     pub(super) fn replace(&mut self, connection: Key, key: Key) {
         let Some(exchange) = self.exchanges.get(key) else { return };
         let shared = &self.service.upstreams[exchange.upstream()];
-        shared.count(UpstreamCounter::FreshRetries);
+        shared.count(UpstreamCounter::FreshRetries, self.worker);
         self.upstreams.record_closing(connection, self.now_ns);
         self.move_to_new(connection, key);
     }

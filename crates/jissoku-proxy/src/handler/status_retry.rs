@@ -47,7 +47,8 @@ impl GatewayHandler {
         let Some(exchange) = self.exchanges.get(key) else { return false };
         // If no server is left after all, that is the reason of the failure.
         exchange.wait_for_other(None, true);
-        self.service.upstreams[exchange.upstream()].count(UpstreamCounter::StatusRetries);
+        self.service.upstreams[exchange.upstream()]
+            .count(UpstreamCounter::StatusRetries, self.worker);
         self.retries.set(retry_ns, key);
         true
     }

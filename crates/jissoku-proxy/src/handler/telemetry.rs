@@ -25,14 +25,15 @@ impl GatewayHandler {
     /// A connection on which nothing was asked has received bytes.
     pub(super) fn count_unsolicited(&self, connection: Key) {
         if let Some(upstream) = self.upstreams.get_ref(connection) {
-            self.service.upstreams[upstream.server().0].count(UpstreamCounter::Unsolicited);
+            self.service.upstreams[upstream.server().0]
+                .count(UpstreamCounter::Unsolicited, self.worker);
         }
     }
 
     /// Bytes have followed the response to an exchange, or not.
     pub(super) fn count_excess(&self, exchange: Key, has_excess: bool) {
         if has_excess && let Some(exchange) = self.exchanges.get_ref(exchange) {
-            self.service.upstreams[exchange.upstream()].count(UpstreamCounter::Excess);
+            self.service.upstreams[exchange.upstream()].count(UpstreamCounter::Excess, self.worker);
         }
     }
 
@@ -102,7 +103,7 @@ impl GatewayHandler {
         match error {
             // It was still being received.
             _ if !exchange.has_begun() => {}
-            CLIENT_GONE => upstream.count(UpstreamCounter::ClientsGone),
+            CLIENT_GONE => upstream.count(UpstreamCounter::ClientsGone, self.worker),
             error => upstream.count_failure(error),
         }
         self.log(key, ("", Some(error)), clock::monotonic_ns(), log);

@@ -41,7 +41,7 @@ fn head() -> Head {
 impl World {
     fn new(timeouts: Timeouts) -> Self {
         let target = "http://127.0.0.1:9".parse().expect("an address");
-        let handler = GatewayHandler::new(Arc::new(Gateway::new(target, timeouts, false)), 1);
+        let handler = GatewayHandler::new(Arc::new(Gateway::new(target, timeouts, false)), 0, 1);
         let (opened, established, requests) = (Vec::new(), Vec::new(), Vec::new());
         let now_ns = SECOND_NS;
         Self { handler, now_ns, opened, established, clients: 0, requests, wrong: None }
@@ -164,7 +164,8 @@ fn with_idle_connection() -> World {
 }
 
 fn endpoint(world: &World) -> Arc<jissoku_os::socket::Endpoint> {
-    Arc::clone(&world.handler.service.upstreams[0].servers().endpoints[0])
+    let mut serving = world.handler.servers[0].serving(world.now_ns);
+    Arc::clone(serving.next().expect("there is a server"))
 }
 
 #[test]
@@ -254,4 +255,26 @@ fn a_gathering_that_is_forgotten_keeps_no_connection_and_no_place() {
     world.run();
     assert_eq!((world.handler.exchanges.values().count(), world.in_flight()), (0, 0));
     assert_eq!(world.handler.upstreams.values().count(), 0);
+}
+
+#[test]
+fn a_request_writes_to_no_count_that_other_workers_write_to() {
+    let mut world = World::new(Timeouts::DEFAULT);
+    let set = world.handler.service.upstreams[0].servers();
+    let counts = |set: &Arc<crate::server_set::ServerSet>| {
+        let endpoints: Vec<usize> = set.endpoints.iter().map(Arc::strong_count).collect();
+        (Arc::strong_count(set), endpoints)
+    };
+    let before = counts(&set);
+    world.request();
+    world.run();
+    assert_eq!((counts(&set), world.in_flight()), (before.clone(), 1), "while it is opened");
+    world.connect(false);
+    assert_eq!(counts(&set), before, "while it is served");
+    world.receive(0, RESPONSE);
+    world.end(0);
+    world.run();
+    assert_eq!((counts(&set), world.in_flight()), (before, 0), "afterwards");
+    let shared = &set.endpoints[0];
+    assert!(!Arc::ptr_eq(shared, &endpoint(&world)) && **shared == *endpoint(&world));
 }

@@ -284,7 +284,7 @@ fn by_hash(candidates: Candidates<'_>) -> Option<usize> {
         u128::from(candidate.in_flight) * 4 * u128::from(weights) < bound
     };
     let score = |candidate: &Candidate<'_>| {
-        let hash = mix(candidates.selection.hash ^ candidate.server.hash);
+        let hash = mix(candidates.selection.hash ^ candidate.server.hash());
         if candidates.fleet.has_equal_weights() {
             hash
         } else {
@@ -292,8 +292,9 @@ fn by_hash(candidates: Candidates<'_>) -> Option<usize> {
         }
     };
     // Other workers change the numbers meanwhile; if none seems to have room, the bound is void.
-    let key =
-        |candidate: &Candidate<'_>| (has_room(candidate), score(candidate), candidate.server.hash);
+    let key = |candidate: &Candidate<'_>| {
+        (has_room(candidate), score(candidate), candidate.server.hash())
+    };
     candidates.iter().max_by_key(key).map(|candidate| candidate.index)
 }
 

@@ -17,13 +17,18 @@ pub struct ServerSpec {
     pub in_flight_max: u32,
 }
 
+/// The state of a server, which all workers share. Each worker has handles of its own: what requests
+/// count is that of their worker's handle, so that no other core writes there.
+#[derive(Debug)]
+struct StateHandle(Arc<ServerState>);
+
 /// One server of a fleet.
 #[derive(Debug, Clone)]
 pub struct Server {
     spec: ServerSpec,
     /// Of the endpoint: its place in every hash, whatever the order of servers.
-    pub(crate) hash: u64,
-    state: Arc<ServerState>,
+    hash: u64,
+    state: Arc<StateHandle>,
 }
 
 /// The servers of one upstream.
@@ -54,9 +59,20 @@ impl Fleet {
                     state.begin_slow_start(now_ns);
                     Arc::new(state)
                 },
-                |server| Arc::clone(&server.state),
+                |server| Arc::clone(&server.state.0),
             )
         })
+    }
+
+    /// The same servers, with the same state, for one worker.
+    #[must_use]
+    pub fn for_worker(&self) -> Self {
+        let handle = |server: &Server| {
+            let state = Arc::new(StateHandle(Arc::clone(&server.state.0)));
+            Server { spec: server.spec.clone(), hash: server.hash, state }
+        };
+        let cumulative_weights = self.cumulative_weights.clone();
+        Self { servers: self.servers.iter().map(handle).collect(), cumulative_weights, ..*self }
     }
 
     fn with(
@@ -68,7 +84,7 @@ impl Fleet {
             .into_iter()
             .map(|spec| Server {
                 hash: random::hash(spec.endpoint.as_bytes()),
-                state: state_of(&spec.endpoint),
+                state: Arc::new(StateHandle(state_of(&spec.endpoint))),
                 spec: ServerSpec { weight: spec.weight.max(1), ..spec },
             })
             .collect();
@@ -130,11 +146,11 @@ impl Fleet {
     /// A request's place at a server; `None` if the server is full, or the trial is taken.
     pub(crate) fn acquire(&self, index: usize, as_a: Admission, now_ns: u64) -> Option<Lease> {
         let server = self.servers.get(index)?;
-        if !server.state.begin(server.spec.in_flight_max) {
+        if !server.state().begin(server.spec.in_flight_max) {
             return None;
         }
-        if as_a == Admission::Trial && !server.state.claim_trial(now_ns, &self.policy) {
-            server.state.end();
+        if as_a == Admission::Trial && !server.state().claim_trial(now_ns, &self.policy) {
+            server.state().end();
             return None;
         }
         let proves = as_a != Admission::Serving;
@@ -148,15 +164,15 @@ impl Fleet {
         if outcome != Outcome::Neutral {
             lease.is_trial = false;
         }
-        lease.state.note(outcome, now_ns, &self.policy, (lease.proves, || self.may_eject()));
+        lease.state.0.note(outcome, now_ns, &self.policy, (lease.proves, || self.may_eject()));
     }
 
     /// Whether all servers serve, with at most 70 % of the requests in flight that they take: a
     /// second copy of a request does not add to an outage.
     pub fn has_spare_capacity(&self, now_ns: u64) -> bool {
         self.servers.iter().all(|server| {
-            let in_flight = u64::from(server.state.in_flight());
-            server.state.admission(now_ns) == Admission::Serving
+            let in_flight = u64::from(server.state().in_flight());
+            server.state().admission(now_ns) == Admission::Serving
                 && in_flight * 10 <= u64::from(server.spec.in_flight_max) * 7
         })
     }
@@ -164,7 +180,7 @@ impl Fleet {
     /// Whether one more ejection stays within the permitted share. Two workers that ask at once may
     /// exceed it by one; when none is left, ejected servers are used (`Chooser`).
     fn may_eject(&self) -> bool {
-        let is_ejected = |server: &&Server| server.state.passive().ejection != Ejection::Serving;
+        let is_ejected = |server: &&Server| server.state().passive().ejection != Ejection::Serving;
         let ejected = self.servers.iter().filter(is_ejected).count() + 1;
         let percent = usize::try_from(self.policy.ejected_percent_max).unwrap_or(100);
         ejected * 100 <= self.servers.len() * percent
@@ -177,6 +193,11 @@ impl Server {
         &self.spec.endpoint
     }
 
+    /// The hash of the endpoint: its place in every hash, whatever the order of servers.
+    pub(crate) const fn hash(&self) -> u64 {
+        self.hash
+    }
+
     /// Its configured weight.
     pub const fn weight(&self) -> u32 {
         self.spec.weight
@@ -184,12 +205,12 @@ impl Server {
 
     /// Whether as many requests are in flight as it takes.
     pub fn is_full(&self) -> bool {
-        self.state.in_flight() >= self.spec.in_flight_max
+        self.state().in_flight() >= self.spec.in_flight_max
     }
 
     /// What workers share about it.
     pub fn state(&self) -> &ServerState {
-        &self.state
+        &self.state.0
     }
 }
 
@@ -197,7 +218,7 @@ impl Server {
 #[derive(Debug)]
 pub struct Lease {
     index: usize,
-    state: Arc<ServerState>,
+    state: Arc<StateHandle>,
     proves: bool,
     is_trial: bool,
 }
@@ -210,15 +231,15 @@ impl Lease {
 
     /// Notes for [`crate::policy::balance::Balance::Ewma`] how long the server took.
     pub fn note_latency(&self, latency_ns: u64, now_ns: u64) {
-        self.state.note_latency(latency_ns, now_ns);
+        self.state.0.note_latency(latency_ns, now_ns);
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
         if self.is_trial {
-            self.state.release_trial();
+            self.state.0.release_trial();
         }
-        self.state.end();
+        self.state.0.end();
     }
 }

@@ -139,12 +139,20 @@ pub struct UpstreamServer {
     pub is_serving: bool,
 }
 
+/// Shards of counters; workers beyond this number share them.
+const SHARDS: usize = 32;
+
+/// The counters of some workers.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Shard([AtomicU64; COUNT]);
+
 /// The counters of one upstream, over all reloads.
 #[derive(Debug)]
-#[repr(align(128))]
 pub struct UpstreamCounters {
     name: Box<str>,
-    counts: [AtomicU64; COUNT],
+    /// By the number of the worker, so that no two write to the same cache line for each request.
+    counts: [Shard; SHARDS],
     failures: [AtomicU64; REASONS.len()],
     /// The upstreams of this name, the present one last.
     states: Mutex<Vec<Weak<dyn UpstreamState>>>,
@@ -160,9 +168,14 @@ impl UpstreamCounters {
         }
     }
 
-    /// Counts one more.
-    pub fn count(&self, counter: UpstreamCounter) {
-        self.counts[counter as usize].fetch_add(1, Ordering::Relaxed);
+    /// Counts one more, of the worker of this number.
+    pub fn count(&self, counter: UpstreamCounter, worker: usize) {
+        self.counts[worker % SHARDS].0[counter as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn value(&self, counter: UpstreamCounter) -> u64 {
+        let shards = self.counts.iter();
+        shards.map(|shard| shard.0[counter as usize].load(Ordering::Relaxed)).sum()
     }
 
     /// Counts a failure by its error type (RFC 9209 section 2.3). Returns whether it is known.
@@ -215,7 +228,7 @@ impl UpstreamRegistry {
             head(text, name, "counter", None, help);
             for upstream in &all {
                 for &(counter, labels) in *members {
-                    let value = upstream.counts[counter as usize].load(Ordering::Relaxed);
+                    let value = upstream.value(counter);
                     line(text, &format!("{name}_total"), &upstream.name, labels, value);
                 }
             }
@@ -287,8 +300,8 @@ mod tests {
     fn counters_stay_with_their_name() {
         let registry = UpstreamRegistry::default();
         assert_eq!(text(&registry), "");
-        registry.get("app").count(UpstreamCounter::Requests);
-        registry.get("app").count(UpstreamCounter::Requests);
+        registry.get("app").count(UpstreamCounter::Requests, 33);
+        registry.get("app").count(UpstreamCounter::Requests, 0);
         assert!(registry.get("a\"b").count_failure("connection_refused"));
         assert!(!registry.get("app").count_failure("no such reason"));
         let text = text(&registry);

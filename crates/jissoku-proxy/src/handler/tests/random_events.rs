@@ -91,7 +91,7 @@ impl Town {
         let gateway = Gateway::of(vec![upstream], TIMEOUTS, false).with_hedges(&[hedge]);
         // Long after all servers began.
         let now_ns = 1 << 60;
-        let mut handler = GatewayHandler::new(Arc::new(gateway), seed);
+        let mut handler = GatewayHandler::new(Arc::new(gateway), 0, seed);
         handler.spares_due_ns = Some(now_ns);
         Self {
             handler,

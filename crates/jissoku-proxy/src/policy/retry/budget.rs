@@ -12,6 +12,9 @@ const WINDOW_S: u64 = 10;
 /// Slots, by second modulo their number: more than the window, so that it never meets itself.
 const SLOTS: usize = 16;
 
+/// Counts of requests; workers beyond this number share them.
+const SHARDS: usize = 32;
+
 /// How many retries are permitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetPolicy {
@@ -31,24 +34,28 @@ impl Default for BudgetPolicy {
 #[derive(Debug)]
 pub struct Budget {
     policy: BudgetPolicy,
-    requests: Counts,
+    /// Of each worker, so that no two write to the same cache line for each request.
+    requests: [Counts; SHARDS],
     retries: Counts,
 }
 
 impl Budget {
     /// An unused budget.
     pub fn new(policy: BudgetPolicy) -> Self {
-        Self { policy, requests: Counts::default(), retries: Counts::default() }
+        Self { policy, requests: Default::default(), retries: Counts::default() }
     }
 
-    /// Notes a request of a client.
-    pub fn count_request(&self, now_ns: u64) {
-        self.requests.add(now_ns);
+    /// Notes a request of a client, of the worker of this number.
+    pub fn count_request(&self, worker: usize, now_ns: u64) {
+        if let Some(requests) = self.requests.get(worker % SHARDS) {
+            requests.add(now_ns);
+        }
     }
 
     /// Takes one retry, if there is one. Workers that ask at once may each take the last.
     pub fn try_spend(&self, now_ns: u64) -> bool {
-        let earned = self.requests.sum(now_ns) * u64::from(self.policy.percent) / 100;
+        let requests: u64 = self.requests.iter().map(|counts| counts.sum(now_ns)).sum();
+        let earned = requests * u64::from(self.policy.percent) / 100;
         let permitted = earned.max(u64::from(self.policy.per_second_min) * WINDOW_S);
         let is_within = self.retries.sum(now_ns) < permitted;
         if is_within {

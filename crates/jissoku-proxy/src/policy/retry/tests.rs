@@ -70,7 +70,7 @@ fn an_outage_of_every_server_adds_a_fifth_of_the_load() {
     // 1,000 requests a second for 60 s, all of which fail.
     for request in 0..60_000_u64 {
         let now_ns = request * SECOND / 1000;
-        budget.count_request(now_ns);
+        budget.count_request(0, now_ns);
         retries += u64::from(budget.try_spend(now_ns));
     }
     assert_eq!(retries, 12_000);
@@ -80,7 +80,7 @@ fn an_outage_of_every_server_adds_a_fifth_of_the_load() {
 fn a_short_failure_is_repeated_whole() {
     let budget = Budget::new(BudgetPolicy::default());
     for request in 0..10_000_u64 {
-        budget.count_request(request * SECOND / 1000);
+        budget.count_request(usize::try_from(request % 5).unwrap(), request * SECOND / 1000);
     }
     // 2 s of 10 fail.
     assert!((0..2000).all(|_| budget.try_spend(10 * SECOND - 1)));
