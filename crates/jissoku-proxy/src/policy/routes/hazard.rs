@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use jissoku_http::percent::escape;
+
 /// Why a path is refused with 400.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hazard {
@@ -68,7 +70,7 @@ pub(super) fn form(path: &[u8]) -> Result<Form, Hazard> {
     for (at, &byte) in path.iter().enumerate() {
         let found = match byte {
             b'%' => {
-                let decoded = decode(path.get(at..).unwrap_or_default());
+                let decoded = escape(path.get(at..).unwrap_or_default());
                 match decoded.ok_or(Hazard::InvalidEncoding)? {
                     b'.' | b'/' | b'\\' => Some(Hazard::EncodedDelimiter),
                     0..=0x1f | 0x7f => return Err(Hazard::EncodedControl),
@@ -109,28 +111,4 @@ fn is_dot_segment(segment: &[u8]) -> bool {
     // An encoded `;` ends the name, too, for a server that decodes first.
     let end = name.windows(3).position(|three| three.eq_ignore_ascii_case(b"%3b"));
     matches!(name.get(..end.unwrap_or(name.len())), Some(b"." | b".."))
-}
-
-/// The byte that `%` and two hexadecimal digits at the start of `text` stand for.
-pub(super) fn decode(text: &[u8]) -> Option<u8> {
-    let &[b'%', high, low, ..] = text else { return None };
-    let digit = |byte: u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        b'A'..=b'F' => Some(byte - b'A' + 10),
-        _ => None,
-    };
-    Some(digit(high)? << 4 | digit(low)?)
-}
-
-/// The bytes with `%XX` as the byte that it stands for.
-pub(super) fn decoded(text: &[u8]) -> impl Iterator<Item = u8> {
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        let rest = text.get(at..)?;
-        let plain = *rest.first()?;
-        let decoded = decode(rest);
-        at += if decoded.is_some() { 3 } else { 1 };
-        Some(decoded.unwrap_or(plain))
-    })
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::Range;
 
+use jissoku_http::percent;
+
 use super::hazard;
 
 /// Variables that one pattern may have: their places are kept without an allocation.
@@ -95,7 +97,7 @@ impl PathPattern {
             return Err(PatternError::PartialVariable);
         }
         hazard::of_path(format!("/{piece}").as_bytes()).map_or_else(
-            || Ok(Segment::Literal(hazard::decoded(piece.as_bytes()).collect())),
+            || Ok(Segment::Literal(percent::decoded(piece.as_bytes()).collect())),
             |hazard| Err(PatternError::Hazard(hazard)),
         )
     }
@@ -118,7 +120,7 @@ impl PathPattern {
             let length = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
             let found = rest.get(..length)?;
             match segment {
-                Segment::Literal(wanted) if hazard::decoded(found).eq(wanted.iter().copied()) => {}
+                Segment::Literal(wanted) if percent::decoded(found).eq(wanted.iter().copied()) => {}
                 Segment::Variable(_) if length > 0 => captures.push(&(start..start + length)),
                 Segment::Literal(_) | Segment::Variable(_) => return None,
             }

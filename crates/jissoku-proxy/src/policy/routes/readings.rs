@@ -5,7 +5,7 @@
 //! take a backslash for a slash, or cut off what follows a `;`. It does so in its own order. None of
 //! that matters as long as every result belongs to the same route.
 
-use super::hazard::{self, decode};
+use jissoku_http::percent::{self, escape};
 
 /// A path with more readings is refused.
 const READINGS_MAX: usize = 32;
@@ -51,7 +51,7 @@ pub(super) fn plain(path: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(path.len());
     let mut rest = path;
     while let Some((&first, tail)) = rest.split_first() {
-        match decode(rest) {
+        match escape(rest) {
             Some(b'/' | b'\\') => plain.push(b'/'),
             Some(b'.') => plain.push(b'.'),
             _ => {
@@ -81,7 +81,7 @@ fn cut_parameters(path: &[u8]) -> Vec<u8> {
 }
 
 fn decoded(path: &[u8]) -> Vec<u8> {
-    hazard::decoded(path).collect()
+    percent::decoded(path).collect()
 }
 
 /// With each backslash as a slash.

@@ -394,7 +394,7 @@ proptest! {
         let Decision::Take { index, .. } = routes.find(&get(&path)) else { return Ok(()) };
         // The route of what is left is found by decoding it once more.
         for _ in 0..decodings {
-            let bytes = hazard::decoded(path.as_bytes()).collect();
+            let bytes = jissoku_http::percent::decoded(path.as_bytes()).collect();
             let Ok(decoded) = String::from_utf8(bytes) else { return Ok(()) };
             path = decoded;
         }
