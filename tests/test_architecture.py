@@ -22,23 +22,17 @@ CRATE_MAY_USE = {
     "jissoku-os": set[str](),
     "jissoku-http": set[str](),
     "jissoku-server": {"jissoku-os", "jissoku-http"},
-    "jissoku-fixtures": {"jissoku-os", "jissoku-http", "jissoku-server"},
+    "jissoku-lab": {"jissoku-os", "jissoku-http", "jissoku-server"},
     "jissoku-proxy": {"jissoku-os", "jissoku-http", "jissoku-server"},
     "jissoku-load": {
         "jissoku-os"
     },  # never jissoku-http: the load generator shares nothing with a runner
-    "jissoku-floor": {"jissoku-os"},
-    "jissoku-oracle": {
-        "jissoku-os"
-    },  # no protocol code of the server, and none of the load generator
     "jissoku-profile": {"jissoku-os"},  # it depends on processes, and on no server
     "jissoku-cli": {
         "jissoku-os",
         "jissoku-server",
-        "jissoku-fixtures",
+        "jissoku-lab",
         "jissoku-load",
-        "jissoku-floor",
-        "jissoku-oracle",
         "jissoku-profile",
         "jissoku-proxy",
     },
@@ -211,6 +205,14 @@ def test_the_protocol_crate_has_no_dependencies() -> None:
         and path.name != "tests.rs"
     ]
     assert not touched, f"{touched} reach for the world: hand them the bytes instead"
+
+
+@pytest.mark.parametrize("module", ["floor", "oracle"])
+def test_a_reference_shares_no_code_with_what_is_held_against_it(module: str) -> None:
+    src = CRATES / "jissoku-lab" / "src"
+    texts = [path.read_text() for path in [src / f"{module}.rs", *(src / module).rglob("*.rs")]]
+    named = set(re.findall(r"\b(?:jissoku_\w+|crate::\w+)", "".join(texts)))
+    assert named <= {"jissoku_os", f"crate::{module}"}
 
 
 def test_the_decisions_of_the_proxy_are_pure() -> None:

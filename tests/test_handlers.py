@@ -13,7 +13,7 @@ INTERFACE = CRATES / "jissoku-server" / "src" / "handler.rs"
 METHOD = re.compile(r"^    fn (\w+)", re.MULTILINE)
 
 AROUND_ANOTHER = (
-    "jissoku-fixtures/src/faulty.rs",
+    "jissoku-lab/src/fixtures/faulty.rs",
     "jissoku-proxy/src/routed/handler.rs",
     "jissoku-server/src/mount.rs",
 )

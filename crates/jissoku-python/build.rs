@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs, io};
 
-/// What the floor is compiled from: its crate, and the modules of another that it uses.
+/// What the floor is compiled from: its modules, and those of another crate that it uses.
 const FLOOR: [&str; 3] =
-    ["../jissoku-floor/src", "../jissoku-os/src/epoll", "../jissoku-os/src/socket"];
+    ["../jissoku-lab/src/floor", "../jissoku-os/src/epoll", "../jissoku-os/src/socket"];
 
 fn main() -> io::Result<()> {
     let profile = env::var_os("PROFILE").unwrap_or_default();

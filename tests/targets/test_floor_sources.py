@@ -17,7 +17,7 @@ FLOORS = ("floor", "floor-gateway", "floor-uwsgi-gateway")
 def sources() -> dict[str, str]:
     """The text of each file that is hashed."""
     text = _native.floor_sources().decode()
-    parts = re.split(r"^(jissoku-(?:floor|os)/src/[\w/]+\.rs)$", text, flags=re.MULTILINE)
+    parts = re.split(r"^(jissoku-(?:lab/src/floor|os/src)[\w/]*\.rs)$", text, flags=re.MULTILINE)
     assert parts[0] == ""
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
@@ -25,7 +25,8 @@ def sources() -> dict[str, str]:
 def test_they_are_those_that_the_floor_is_compiled_from() -> None:
     found = sources()
     assert list(found) == sorted(found, key=lambda name: name.split("/"))
-    for path in (CRATES / "jissoku-floor" / "src").rglob("*.rs"):
+    src = CRATES / "jissoku-lab" / "src"
+    for path in [src / "floor.rs", *(src / "floor").rglob("*.rs")]:
         if path.stem != "tests":
             assert str(path.relative_to(CRATES)) in found
     for name, text in found.items():
@@ -38,7 +39,7 @@ def test_no_module_is_left_out() -> None:
     used = {"socket"}
     for name, text in found.items():
         production = re.sub("//.*", "", text.partition("#[cfg(test)]")[0])
-        prefix = "jissoku_os" if name.startswith("jissoku-floor/") else "crate"
+        prefix = "jissoku_os" if name.startswith("jissoku-lab/") else "crate"
         used |= set(re.findall(rf"\b{prefix}::(\w+)", production)) & all_modules()
     assert used == os_modules
 

@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
 
 use clap::Subcommand;
-use jissoku_floor::Bound;
+use jissoku_lab::floor::Bound;
 use jissoku_os::signal::{SIGINT, SIGTERM, Signals};
 use jissoku_os::socket::Endpoint;
 
@@ -94,7 +94,7 @@ impl Forward {
 
 /// Listens, and announces where.
 fn listen(endpoints: &[Endpoint], workers: u16) -> Result<(Bound, Signals), ExitError> {
-    let bound = jissoku_floor::bind(endpoints, usize::from(workers));
+    let bound = jissoku_lab::floor::bind(endpoints, usize::from(workers));
     let bound =
         bound.map_err(|(place, error)| (2, format!("cannot listen on {place}: {error}")))?;
     // Registered before the listeners are announced, so that no signal ends the process half-way.

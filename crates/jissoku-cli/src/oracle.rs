@@ -6,7 +6,7 @@ use std::os::fd::AsFd as _;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use jissoku_oracle::{Delay, Framing, Freeze, InjectedFault, Scenario, StallMonitor};
+use jissoku_lab::oracle::{Delay, Framing, Freeze, InjectedFault, Scenario, StallMonitor};
 use jissoku_os::signal::{SIGINT, SIGTERM, Signals};
 use jissoku_os::socket::Endpoint;
 use jissoku_os::{affinity, descriptors};
@@ -119,7 +119,7 @@ impl Oracle {
             pinned.map_err(|error| (2, format!("cannot use cores {cores:?}: {error}")))?;
         }
         let place = &self.listen;
-        let bound = jissoku_oracle::bind(place);
+        let bound = jissoku_lab::oracle::bind(place);
         let bound = bound.map_err(|error| (2, format!("cannot listen on {place}: {error}")))?;
         let log = self.log.as_ref().map(|path| {
             let file = File::create(path);

@@ -150,7 +150,7 @@ impl Serve {
                 ListenerSharing::default()
             },
         };
-        Ok(jissoku_fixtures::adjust(settings, self.content.injected_faults()))
+        Ok(jissoku_lab::fixtures::adjust(settings, self.content.injected_faults()))
     }
 
     /// The limits of the flags. A body that any route takes is received; the others have their limits

@@ -77,7 +77,8 @@ pub(super) fn run(plan_of_run: &Plan, signals: &Signals) -> Result<SelfTest, u8>
         layout_cores(&plan_of_run.cores, plan_of_run.threads, &allowed);
     let workers = floor.len().clamp(1, plan_of_run.threads);
     let anywhere = Endpoint::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-    let bound = jissoku_floor::bind(&[anywhere], workers).map_err(|(_, error)| broken(error))?;
+    let bound =
+        jissoku_lab::floor::bind(&[anywhere], workers).map_err(|(_, error)| broken(error))?;
     let url = format!("http://{}/", bound.endpoints()[0]);
     let (halt, halted) = UnixStream::pair().map_err(broken)?;
     let (all, single) = scope(|scope| -> Result<(Report, Report), u8> {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
-use jissoku_fixtures::{Contract, Echo, Faulty, FortyTwo, InjectedFault, SlowText};
+use jissoku_lab::fixtures::{Contract, Echo, Faulty, FortyTwo, InjectedFault, SlowText};
 use jissoku_server::{AnyService, Files, Fixed, Service};
 
 use super::failure::Failure;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use jissoku_fixtures::{Faulty, InjectedFault};
+use jissoku_lab::fixtures::{Faulty, InjectedFault};
 use jissoku_os::poll;
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{

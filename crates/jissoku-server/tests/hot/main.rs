@@ -10,7 +10,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use jissoku_fixtures::{Contract, Echo, FortyTwo};
+use jissoku_lab::fixtures::{Contract, Echo, FortyTwo};
 use jissoku_os::driver::Backend;
 use jissoku_os::socket::Endpoint;
 use jissoku_os::uring;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use jissoku_fixtures::Contract;
+use jissoku_lab::fixtures::Contract;
 use jissoku_os::epoll::{Epoll, Interest, no_event};
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{AnyService, RunningServer, Server, Settings};

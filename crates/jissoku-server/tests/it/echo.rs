@@ -1,6 +1,6 @@
 //! The echo returns the parsed request, and the contract of 42 has exact responses.
 
-use jissoku_fixtures::{Echo, FortyTwo};
+use jissoku_lab::fixtures::{Echo, FortyTwo};
 use jissoku_server::{Limits, Settings};
 
 use crate::client::{Answer, Target, free_port};

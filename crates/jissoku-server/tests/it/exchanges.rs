@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use jissoku_fixtures::{Contract, Echo, SlowText};
+use jissoku_lab::fixtures::{Contract, Echo, SlowText};
 use jissoku_os::clock;
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{Fixed, Settings};

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use jissoku_fixtures::SlowText;
+use jissoku_lab::fixtures::SlowText;
 use jissoku_os::inherited::Inherited;
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{Fixed, Limits, RunningServer, Server, Settings, Sockets};

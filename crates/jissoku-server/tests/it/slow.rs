@@ -3,7 +3,7 @@
 //! The timeouts are shorter than the driver's interval, so that a test takes one second. Their
 //! exact values are tested in `src/connection/tests.rs` with simulated time.
 
-use jissoku_fixtures::Echo;
+use jissoku_lab::fixtures::Echo;
 use jissoku_server::{AnyService, Fixed, Limits, Settings};
 
 use crate::client::{Client, Target, contract, free_port};

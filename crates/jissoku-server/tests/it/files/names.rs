@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use jissoku_fixtures::Contract;
+use jissoku_lab::fixtures::Contract;
 use jissoku_server::{Files, FilesError, FilesOptions};
 
 use super::{Dir, bodiless, get, get_with, large};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use jissoku_floor::bind;
+use jissoku_lab::floor::bind;
 use jissoku_os::socket::Endpoint;
 
 const REQUEST: &[u8] = b"GET /any HTTP/1.1\r\nHost: a\r\n\r\n";

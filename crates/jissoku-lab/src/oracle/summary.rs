@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use crate::log::{Entry, Log};
-use crate::scenario::InjectedFault;
-use crate::stall_monitor::Stalls;
+use crate::oracle::log::{Entry, Log};
+use crate::oracle::scenario::InjectedFault;
+use crate::oracle::stall_monitor::Stalls;
 
 /// Name and version of the JSON schema.
 const SCHEMA: &str = "jissoku.oracle/2";

@@ -6,9 +6,9 @@ use std::os::fd::OwnedFd;
 
 use jissoku_os::socket;
 
-use crate::request::Request;
-use crate::response::ResponseWriter;
-use crate::scenario::InjectedFault;
+use crate::oracle::request::Request;
+use crate::oracle::response::ResponseWriter;
+use crate::oracle::scenario::InjectedFault;
 
 /// A response that is not due yet.
 #[derive(Clone, Copy, Debug)]

@@ -7,7 +7,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::thread;
 
-use jissoku_floor::bind;
+use jissoku_lab::floor::bind;
 use jissoku_os::socket::Endpoint;
 
 /// More than the buffers of all sockets on the way.

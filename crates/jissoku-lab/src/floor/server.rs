@@ -8,9 +8,9 @@ use std::thread;
 use jissoku_os::epoll::{self, Epoll, Interest};
 use jissoku_os::socket::{self, Endpoint, Received, Sharing};
 
-use crate::forwarder;
-use crate::response::{RESPONSE, TerminatorMatcher};
-use crate::uwsgi_forwarder;
+use crate::floor::forwarder;
+use crate::floor::response::{RESPONSE, TerminatorMatcher};
+use crate::floor::uwsgi_forwarder;
 
 /// Responses sent in one piece; a deeper pipeline takes several sends.
 const RESPONSES_BATCH: usize = 1024;

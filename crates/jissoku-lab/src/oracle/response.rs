@@ -1,7 +1,7 @@
 //! Serialises responses, correct and faulty.
 
-use crate::request::Request;
-use crate::scenario::{Framing, InjectedFault};
+use crate::oracle::request::Request;
+use crate::oracle::scenario::{Framing, InjectedFault};
 
 /// Bodies repeat this; it contains every printable character, so that a shifted body differs.
 const PATTERN: std::ops::RangeInclusive<u8> = b' '..=b'~';

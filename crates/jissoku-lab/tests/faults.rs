@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use jissoku_fixtures::{Contract, Faulty, InjectedFault, adjust};
+use jissoku_lab::fixtures::{Contract, Faulty, InjectedFault, adjust};
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{Fixed, RunningServer, Server, Service, Settings};
 

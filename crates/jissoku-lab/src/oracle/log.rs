@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::service::NEVER;
+use crate::oracle::service::NEVER;
 
 /// Size of a written entry in bytes: three 32-bit numbers, 4 bytes of padding, three 64-bit
 /// numbers.

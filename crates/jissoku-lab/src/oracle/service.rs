@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::delay::{Delay, Rng};
-use crate::departure_slots::DepartureSlots;
-use crate::scenario::{Freeze, Scenario};
+use crate::oracle::delay::{Delay, Rng};
+use crate::oracle::departure_slots::DepartureSlots;
+use crate::oracle::scenario::{Freeze, Scenario};
 
 /// The due time of a response that is never sent.
 pub(crate) const NEVER: u64 = u64::MAX;

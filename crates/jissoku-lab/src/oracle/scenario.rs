@@ -1,6 +1,6 @@
 //! The configuration of the oracle.
 
-use crate::delay::Delay;
+use crate::oracle::delay::Delay;
 
 /// The behaviour of the oracle, including its random seed.
 #[derive(Clone, Debug)]

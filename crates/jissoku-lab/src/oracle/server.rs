@@ -12,14 +12,14 @@ use jissoku_os::epoll::{self, Epoll, Interest};
 use jissoku_os::socket::{self, Endpoint, Received, Sharing};
 use jissoku_os::timer;
 
-use crate::connection::{Connection, Next, Pending, SplitPlan};
-use crate::delay::Rng;
-use crate::log::{Entry, Log};
-use crate::request::{self, Request};
-use crate::response::ResponseWriter;
-use crate::scenario::{InjectedFault, Scenario};
-use crate::service::{NEVER, Service};
-use crate::summary::Summary;
+use crate::oracle::connection::{Connection, Next, Pending, SplitPlan};
+use crate::oracle::delay::Rng;
+use crate::oracle::log::{Entry, Log};
+use crate::oracle::request::{self, Request};
+use crate::oracle::response::ResponseWriter;
+use crate::oracle::scenario::{InjectedFault, Scenario};
+use crate::oracle::service::{NEVER, Service};
+use crate::oracle::summary::Summary;
 
 /// A wake-up takes up to some 50 us on a virtual machine, so the last 100 are spent spinning.
 const SPIN_NS: u64 = 100_000;

@@ -16,7 +16,7 @@ use jissoku_os::clock::monotonic_ns;
 use jissoku_os::{affinity, timer};
 use serde::Serialize;
 
-use crate::delay::Rng;
+use crate::oracle::delay::Rng;
 
 /// The name of the threads, by which they are found from outside.
 const NAME: &str = "stall-monitor";

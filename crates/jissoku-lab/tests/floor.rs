@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::thread;
 
-use jissoku_floor::bind;
+use jissoku_lab::floor::bind;
 use jissoku_os::socket::Endpoint;
 
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nServer: bare\r\nContent-Type: text/plain\r\n\

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use jissoku_oracle::{Delay, Entry, Framing, Freeze, InjectedFault, Scenario, Summary, bind};
+use jissoku_lab::oracle::{Delay, Entry, Framing, Freeze, InjectedFault, Scenario, Summary, bind};
 use jissoku_os::socket::Endpoint;
 
 const ASK: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
