@@ -298,14 +298,7 @@ def _counts(
             {
                 "upstream": transport,
                 "connections": connections,
-                "methods": {
-                    method: {
-                        "requests": count.requests,
-                        "errors": dict(count.errors),
-                        "doubled": count.doubled,
-                    }
-                    for method, count in sorted(counts.items())
-                },
+                "methods": msgspec.to_builtins(dict(sorted(counts.items()))),
             }
             for transport, (counts, connections) in results.items()
         ]
