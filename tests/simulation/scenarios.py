@@ -133,7 +133,7 @@ SCENARIOS = (
     _watched(
         "seven, starts of three vary by 16 %, 9 blocks",
         events.equal_at_every_look(Noise(starts=(*[NOISY] * 3, NATIVE)), arms=7),
-        brief=10,
+        brief=3,
         long=100,
     ),
     _watched(

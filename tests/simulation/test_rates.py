@@ -7,7 +7,7 @@ has to be detected.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 import pytest
@@ -80,11 +80,27 @@ def looks_for_free(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(estimate, "critical", critical)
 
 
+def known_spreads(patch: pytest.MonkeyPatch) -> None:
+    """As if the other arms told the spread of a pair exactly."""
+    spread = estimate.Company.spread
+
+    def exact(
+        self: estimate.Company, logs: Mapping[int, float], blocks: Sequence[int]
+    ) -> estimate.Spread:
+        return estimate.Spread(spread(self, logs, blocks).sd, 1000)
+
+    patch.setattr(estimate.Company, "spread", exact)
+
+
 # What is broken: (the scenario that has to see it, in how many campaigns).
 BROKEN: dict[Patch, tuple[str, int]] = {
     without_holm: ("ten equal arms, quick: 45 comparisons, native, Go and Node", 10),
     normal_quantiles: ("two equal arms, six blocks: native", 1200),
     looks_for_free: ("equal arms, a look after every block: two, native, 9 blocks", 60),
+    known_spreads: (
+        "equal arms, a look after every block: seven, starts of three vary by 16 %, 9 blocks",
+        12,
+    ),
     strict_checks: ("cross-checks of a right verdict: native, ratio 1.1", 30),
     lenient_checks: ("cross-checks of a wrong verdict: sd 1 %, ratio 1.1, alone 0.88", 10),
     point_estimates: ("four useless knobs: time slices, pair's sd 3 %", 10),
