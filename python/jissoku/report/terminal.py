@@ -161,9 +161,14 @@ def _live_capacity(summary: Summary, known: ArmSummary) -> LiveCell:
     found = known.capacity_rps
     if found is None:
         return LiveCell()
-    value = f"{fmt.rate_mark(float(f'{found.value:.2g}'))}{width(found)}"
+    value = _brief_rate(found)
     compared = tables.against_baseline(summary, known.arm.name, Metric.CAPACITY, None)
     return _marked(compared, value)
+
+
+def _brief_rate(found: Estimate) -> str:
+    """As in `90k±8%`, so that names of targets stay on one line in 80 columns."""
+    return f"{fmt.rate_mark(float(f'{found.value:.2g}'))}{width(found)}"
 
 
 def _marked(found: Comparison | None, value: str) -> LiveCell:
@@ -187,7 +192,8 @@ def _needs(found: Comparison) -> str:
 
 def with_width(ratio: Estimate) -> str:
     """The value, with the half-width of its interval in per cent: `1.31±4%`."""
-    return f"{ratio.value:.2f}{width(ratio)}"
+    digits = 2 if ratio.value < 9.995 else 1
+    return f"{ratio.value:.{digits}f}{width(ratio)}"
 
 
 def width(found: Estimate) -> str:
@@ -588,4 +594,4 @@ def _capacity(known: ArmSummary) -> str:
     if found is None:
         return fmt.NOTHING
     rank = "" if known.capacity_rank is None else f"{known.capacity_rank} "
-    return f"{rank}{fmt.significant(found.value, 2)}{width(found)}"
+    return f"{rank}{_brief_rate(found)}"
