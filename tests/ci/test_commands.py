@@ -158,13 +158,13 @@ def test_the_first_dearer_commit_is_named(
 def test_of_an_undecided_search_the_remaining_range_is_printed(
     tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The third of five commits costs as much more as the bound says."""
+    """The third of five commits costs as much more as the bound says; its neighbours do not."""
     repository = server_repository(tmp_path / "repository", [0, 0, 100, 500, 500])
     code, text, measurements = bisected(repository, run, monkeypatch, "main", "main~4")
-    first, stuck, last = (git(repository, "rev-parse", f"main~{back}") for back in (4, 2, 0))
-    assert (code, measurements) == (4, 3), text
+    first, stuck, last = (git(repository, "rev-parse", f"main~{back}") for back in (3, 2, 1))
+    assert (code, measurements) == (4, 5), text
     span = f"The first one is after {first[:12]}, and {last[:12]} at the latest."
-    assert f"Undecided at {stuck[:12]} number 2. {span} 3 measurements" in text
+    assert f"Undecided at {stuck[:12]} number 2. {span} 5 measurements" in text
 
 
 def test_a_last_commit_that_costs_the_same_is_said(
