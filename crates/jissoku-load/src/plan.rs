@@ -1,16 +1,26 @@
 //! The plan of a run; `plan_check.rs` validates it.
 
+pub(crate) mod address;
+pub(crate) mod connect_to;
+pub(crate) mod expect;
+pub(crate) mod options;
+pub(crate) mod pace;
+pub(crate) mod plan_check;
+pub(crate) mod request_spec;
+pub(crate) mod tls;
+pub(crate) mod trace;
+
 use std::net::IpAddr;
 
 use jissoku_os::socket::SocketOptions;
 
-use crate::address::Address;
-use crate::opening_handshake::OpeningHandshake;
-use crate::options::{ClockSource, Driver, Idle, Reuse, StopCondition, Think};
-use crate::pace::{Arrival, OnBusy, Pace};
-use crate::request_spec::RequestSpec;
-use crate::tls::Tls;
-use crate::trace::Trace;
+use crate::plan::address::Address;
+use crate::plan::options::{ClockSource, Driver, Idle, Reuse, StopCondition, Think};
+use crate::plan::pace::{Arrival, OnBusy, Pace};
+use crate::plan::request_spec::RequestSpec;
+use crate::plan::tls::Tls;
+use crate::plan::trace::Trace;
+use crate::protocol::opening_handshake::OpeningHandshake;
 
 /// One target and the requests sent to it.
 #[derive(Debug)]

@@ -1,5 +1,10 @@
 //! The report of a run: one JSON object, or text in several formats.
 
+pub(crate) mod kaplan_meier;
+pub(crate) mod percentiles;
+pub(crate) mod self_check;
+pub(crate) mod slo;
+
 mod accounting;
 mod format;
 pub mod hgrm;

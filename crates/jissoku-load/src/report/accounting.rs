@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::numbers;
-use crate::outcome::TargetOutcome;
+use crate::engine::outcome::TargetOutcome;
 
 /// `carried + sent = ok + http_errors + io_errors + timeouts + unanswered`; the rest was never
 /// sent. With a limit of requests, all outcomes add up to it.

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::str::FromStr;
 
 use super::summary::{Report, TargetReport};
-use crate::percentiles::Support;
-use crate::self_check::SelfCheck;
+use crate::report::percentiles::Support;
+use crate::report::self_check::SelfCheck;
 
 /// A format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

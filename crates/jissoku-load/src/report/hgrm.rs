@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::histogram::Histogram;
+use crate::engine::histogram::Histogram;
 
 /// Steps per halving of the remaining fraction.
 const STEPS: u64 = 5;

@@ -3,9 +3,9 @@
 
 use std::fmt::Write as _;
 
-use crate::histogram::Histogram;
-use crate::interval::Interval;
-use crate::outcome::Outcome;
+use crate::engine::histogram::Histogram;
+use crate::engine::interval::Interval;
+use crate::engine::outcome::Outcome;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -97,7 +97,7 @@ mod tests {
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
 
     use super::*;
-    use crate::outcome::TargetOutcome;
+    use crate::engine::outcome::TargetOutcome;
 
     fn second(target: usize, number: u64, value_ns: u64) -> Interval {
         let mut latency = Histogram::new();

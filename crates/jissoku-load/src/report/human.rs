@@ -3,8 +3,8 @@
 use std::fmt;
 
 use super::summary::{Report, TargetReport};
-use crate::percentiles::{Mean, Percentile, Support};
-use crate::self_check::SelfCheck;
+use crate::report::percentiles::{Mean, Percentile, Support};
+use crate::report::self_check::SelfCheck;
 
 /// A gap between responses of this many times the 99th percentile is a stall.
 const STALL: u64 = 10;

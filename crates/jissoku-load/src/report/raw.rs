@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use crate::outcome::Outcome;
-use crate::request_log::{RequestOutcome, RequestRecord};
+use crate::engine::outcome::Outcome;
+use crate::engine::request_log::{RequestOutcome, RequestRecord};
 
 /// The header.
 const HEAD: &str = "target,intended_ns,sent_ns,done_ns,status,outcome";

@@ -5,17 +5,17 @@ use serde::Serialize;
 use super::accounting::Accounting;
 use super::host::Host;
 use super::numbers::{float, rate, ratio, seconds};
-use crate::counters::Counters;
-use crate::error::ErrorCounts;
-use crate::histogram::Quantiles;
-use crate::options::{Driver, Idle};
-use crate::outcome::{Outcome, TargetOutcome};
-use crate::pace::{Arrival, Pace};
-use crate::percentiles::{Mean, Percentile, percentiles};
+use crate::engine::counters::Counters;
+use crate::engine::error::ErrorCounts;
+use crate::engine::histogram::Quantiles;
+use crate::engine::outcome::{Outcome, TargetOutcome};
+use crate::engine::slice_log::SliceUsage;
+use crate::plan::options::{Driver, Idle};
+use crate::plan::pace::{Arrival, Pace};
+use crate::plan::trace::Trace;
 use crate::plan::{Plan, TargetPlan};
-use crate::self_check::SelfCheck;
-use crate::slice_log::SliceUsage;
-use crate::trace::Trace;
+use crate::report::percentiles::{Mean, Percentile, percentiles};
+use crate::report::self_check::SelfCheck;
 
 /// Name and version of the JSON schema.
 const SCHEMA: &str = "jissoku.load/2";

@@ -9,9 +9,9 @@ use std::fmt::Write as _;
 use serde_json::json;
 
 use super::numbers;
-use crate::histogram::Histogram;
-use crate::interval::Interval;
-use crate::outcome::Outcome;
+use crate::engine::histogram::Histogram;
+use crate::engine::interval::Interval;
+use crate::engine::outcome::Outcome;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -138,9 +138,9 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::counters::Counters;
-    use crate::error::RequestError;
-    use crate::outcome::TargetOutcome;
+    use crate::engine::counters::Counters;
+    use crate::engine::error::RequestError;
+    use crate::engine::outcome::TargetOutcome;
 
     const LENGTH_NS: u64 = 100_000_000;
 
