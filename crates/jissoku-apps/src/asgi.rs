@@ -8,7 +8,6 @@
 //! `WebSocket`.
 
 mod awaitable;
-mod callables;
 mod deflate;
 mod event_loop;
 mod exchange;
@@ -19,7 +18,6 @@ mod handshake;
 mod message;
 mod response;
 mod scope;
-mod service;
 mod session;
 mod shared;
 mod tasks;
@@ -28,4 +26,4 @@ mod tests;
 mod unchanged;
 mod websocket;
 
-pub(crate) use service::AsgiService;
+pub(crate) use handler::AsgiService;

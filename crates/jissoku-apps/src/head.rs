@@ -6,7 +6,7 @@ use jissoku_http::Version;
 use jissoku_http::connection_fields::ConnectionField;
 use jissoku_http::response::ConnectionHeader;
 
-use crate::decimal;
+use crate::text::{read_decimal, write_decimal};
 
 /// Why a head is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,7 +156,7 @@ impl ResponseHead {
 
     fn add_content_length(&mut self, value: &[u8]) -> Result<(), HeadError> {
         let refusal = || HeadError::ContentLength(lossy(value));
-        let size = decimal::read(value).ok_or_else(refusal)?;
+        let size = read_decimal(value).ok_or_else(refusal)?;
         if self.content_length.is_some_and(|other| other != size) {
             return Err(refusal());
         }
@@ -199,7 +199,7 @@ impl ResponseHead {
             (Framing::Chunked, _) => append(b"Transfer-Encoding: chunked\r\n\r\n"),
             (_, Some(size)) => {
                 append(b"Content-Length: ");
-                decimal::write(size, &mut append);
+                write_decimal(size, &mut append);
                 append(b"\r\n\r\n");
             }
             (_, None) => append(b"\r\n"),

@@ -9,8 +9,6 @@ use pyo3::ffi::{self, PyThreadState};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
-use crate::log;
-
 /// Calls `wait`, which does not use the interpreter, while other threads may. Signals end the wait;
 /// the application's functions for them are called afterwards.
 pub(crate) fn release_while(wait: &mut dyn FnMut()) {
@@ -31,7 +29,7 @@ pub fn check_signals() {
 /// the server, as SIGTERM does.
 pub(crate) fn call_signal_handlers(python: Python<'_>) {
     let Err(error) = python.check_signals() else { return };
-    log::report(python, &error, "in a signal handler of the application");
+    report(python, &error, "in a signal handler of the application");
     let ends = error.is_instance_of::<PySystemExit>(python)
         || error.is_instance_of::<PyKeyboardInterrupt>(python);
     if ends {
@@ -95,4 +93,13 @@ pub(crate) fn decode_latin1<'py>(python: Python<'py>, bytes: &[u8]) -> Bound<'py
         let _exhausted = PyErr::take(python);
         PyString::new(python, "")
     })
+}
+
+/// Prints `error` and where it occurred.
+pub(crate) fn report(python: Python<'_>, error: &PyErr, place: &str) {
+    let line = format!("jissoku serve: error {place}\n");
+    let stderr = python.import("sys").and_then(|sys| sys.getattr("stderr"));
+    // The error is ignored: stderr may be closed, and the client gets a 500.
+    let _written = stderr.and_then(|stderr| stderr.call_method1("write", (line,)));
+    error.display(python);
 }

@@ -260,7 +260,7 @@ impl Response {
         let Some(iterable) = self.iterable.take() else { return };
         let close = iterable.bind(python).getattr_opt(pyo3::intern!(python, "close"));
         if let Err(error) = close.and_then(|close| close.map(|close| close.call0()).transpose()) {
-            crate::log::report(python, &error, "in close()");
+            crate::interpreter::report(python, &error, "in close()");
         }
     }
 }

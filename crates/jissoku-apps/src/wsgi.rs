@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use crate::body_writer::WriteOutcome;
 use crate::environ::{Environ, Environs};
 use crate::head::Expectation;
-use crate::log;
+use crate::interpreter;
 use crate::response::Response;
 use crate::sink::Sink;
 use crate::start_response::Starter;
@@ -89,7 +89,7 @@ impl Wsgi {
         // It would keep a reference to the response.
         self.environs.hints.bind(python).borrow_mut().set_current(None);
         let outcome = outcome.unwrap_or_else(|error| {
-            log::report(python, &error, "in the application");
+            interpreter::report(python, &error, "in the application");
             response.fail(python, self.date.text(), output)
         });
         if outcome != WriteOutcome::More {

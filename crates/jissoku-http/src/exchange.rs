@@ -4,8 +4,6 @@
 //! not decide when to close: [`Head::keeps_alive`] is the request of the client, and a [`Reject`]
 //! always ends the connection.
 
-mod last_head;
-
 use std::ops::Range;
 
 use crate::chunked::{Chunk, Decoder};
@@ -14,7 +12,8 @@ use crate::head::{Head, HeadReader};
 use crate::limits::Limits;
 use crate::reject::Reject;
 
-pub use last_head::LastHead;
+/// Maximum size of a head that is kept.
+const LAST_HEAD_SIZE_MAX: usize = 1024;
 
 /// A parsed element of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -186,6 +185,34 @@ impl Exchange {
     fn end(&mut self, used: usize) -> Step {
         self.reading = Reading::Head(HeadReader::default());
         Step { used, event: Event::End }
+    }
+}
+
+/// The head that was parsed last, on any of the connections that share it. Many clients repeat theirs,
+/// which need not be parsed again then.
+#[derive(Debug, Default)]
+pub struct LastHead {
+    bytes: Vec<u8>,
+    /// The result of parsing `bytes`.
+    head: Option<Head>,
+}
+
+impl LastHead {
+    /// The head at the start of `bytes`, if it is this one. Parsing depends on nothing but the bytes
+    /// of a head, up to its end, and the limits.
+    #[inline]
+    fn at_start_of(&self, bytes: &[u8]) -> Option<Head> {
+        self.head.filter(|_| bytes.starts_with(&self.bytes))
+    }
+
+    /// Keeps a head at the start of `bytes`.
+    #[inline]
+    fn set(&mut self, head: Head, bytes: &[u8]) {
+        let own = bytes.get(..head.size as usize).filter(|own| own.len() <= LAST_HEAD_SIZE_MAX);
+        let Some(own) = own else { return };
+        self.bytes.clear();
+        self.bytes.extend_from_slice(own);
+        self.head = Some(head);
     }
 }
 

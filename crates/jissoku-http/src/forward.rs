@@ -3,7 +3,6 @@
 //! Nothing is forwarded that was not parsed. Fields keep their order and their duplicates; each is
 //! one `name: value` line.
 
-mod connection_options;
 mod lines;
 mod request;
 mod response;

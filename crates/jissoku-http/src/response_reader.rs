@@ -4,7 +4,6 @@
 //! caller buffers the bytes, this type keeps the state. The result never depends on how the bytes
 //! are split.
 
-mod error;
 mod head;
 mod status_line;
 #[cfg(test)]
@@ -14,7 +13,7 @@ use std::ops::Range;
 
 use crate::chunked::{Chunk, Decoder};
 use crate::limits::Limits;
-pub use error::BadResponse;
+pub use crate::reject::BadResponse;
 use head::ResponseHeadReader;
 pub use head::{ResponseBody, ResponseHead};
 

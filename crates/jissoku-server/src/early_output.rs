@@ -6,7 +6,7 @@ use std::time::Duration;
 use jissoku_os::driver::{SendBuffer, SocketNumber, send_early};
 use rustls::ServerConnection;
 
-use crate::tls_records::{AHEAD_SIZE_MAX, encrypt};
+use crate::tls::{AHEAD_SIZE_MAX, encrypt};
 
 /// What a worker lends to the handler for a call.
 #[derive(Debug, Default)]

@@ -4,17 +4,14 @@
 //! workers, then on disk ([`load`]). An entry is valid for [`Options::revalidate`] after it was
 //! compared with the disk; within that time a request for a cached file needs no system call.
 
-mod byteranges;
 mod entry;
 mod escape;
 mod listing;
 mod load;
 mod mime;
 mod negotiate;
-mod options;
 mod path;
 mod representation;
-mod request;
 mod rule;
 mod shared_cache;
 mod worker_cache;
@@ -34,8 +31,8 @@ use crate::metrics::{Counter, Metrics, ShardHandle};
 use crate::response::{DynamicResponse, Response};
 use entry::{CacheEntry, CacheRef, EntryKind};
 use load::Loader;
-pub use options::Options;
-use request::{FileRequest, ResponseKind};
+pub use load::Options;
+use negotiate::{FileRequest, ResponseKind};
 pub use rule::Rule;
 use shared_cache::SharedCache;
 use worker_cache::WorkerCache;
@@ -317,4 +314,25 @@ enum CacheLookup {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_that_replaces_another_gets_its_share_of_the_cache() {
+        let files = Files::open(&std::env::temp_dir(), Options::default()).expect("it can be read");
+        let files = Arc::new(files);
+        let worker = || {
+            let info = WorkerInfo { index: 0, parent: None, counters: ShardHandle::default() };
+            files.handler(&info).expect("a handler")
+        };
+        let kept = worker();
+        let share = files.store.share_per_worker();
+        for _ in 0..10 {
+            let replaced = worker();
+            assert_eq!(files.store.share_per_worker(), share / 2);
+            drop(replaced);
+        }
+        assert_eq!(files.store.share_per_worker(), share);
+        drop(kept);
+    }
+}

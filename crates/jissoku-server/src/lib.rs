@@ -30,7 +30,6 @@ mod shutdown;
 mod status_lines;
 mod telemetry;
 mod tls;
-mod tls_records;
 mod tls_session;
 mod transport;
 mod trusted_proxies;

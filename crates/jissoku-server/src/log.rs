@@ -4,11 +4,9 @@
 //! them; empty batches are returned. A worker never waits: if the disk is full or the reader of a
 //! pipe is slow, records are dropped and counted.
 
-mod destination;
 mod escape;
 mod format;
 mod forwarded;
-mod log_record;
 mod record;
 mod recorder;
 mod writer;
@@ -21,14 +19,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use destination::Destination;
 pub use format::{LogFormat, LogFormatError};
 pub use forwarded::{Forwarded, ForwardedOutcome, HedgeResult, Notes as ForwardedNotes};
-pub use log_record::LogRecord;
 pub(crate) use record::LogEntry;
+pub use record::LogRecord;
 pub(crate) use recorder::{Recorder, ResponseInfo};
+use writer::{Destination, Message, Writer, WriterFlags};
 pub use writer::{DroppedRecords, ErrorReporter};
-use writer::{Message, Writer, WriterFlags};
 
 /// Capacity of the channel to the writer, in batches of all workers.
 const CHANNEL_SIZE: usize = 256;

@@ -2,7 +2,6 @@
 //!
 //! Each worker has its own counters; they are summed when the metrics are read.
 
-mod cache;
 mod counters;
 mod lines;
 mod routes;
@@ -14,10 +13,9 @@ use std::sync::Arc;
 use jissoku_os::clock;
 
 use crate::log::DroppedRecords;
-pub(crate) use cache::CacheGauge;
 pub(crate) use counters::COUNTERS;
 use counters::CounterShards;
-pub(crate) use counters::{Counter, ShardHandle, ShardOwner};
+pub(crate) use counters::{CacheGauge, Counter, ShardHandle, ShardOwner};
 use routes::RouteRegistry;
 pub use routes::{RouteCounter, RouteCounters};
 use upstreams::UpstreamRegistry;

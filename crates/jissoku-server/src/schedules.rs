@@ -7,7 +7,6 @@
 //! or as that over `io_uring`. `sockets` uses
 //! the real drivers. `PROPTEST_CASES` sets the number.
 
-mod choices;
 mod client;
 mod plan;
 mod scripted;
@@ -20,7 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-use choices::{Choices, config};
+use plan::{Choices, config};
 use simulation::{Simulation, Style, Wire};
 
 /// Cases of each transport, unless `PROPTEST_CASES` says otherwise: some seconds.

@@ -5,7 +5,6 @@
 //! signals and events.
 
 mod endpoints;
-mod reload_error;
 mod restart_budget;
 mod running;
 mod signals;
@@ -16,8 +15,7 @@ use std::io;
 use jissoku_os::inherited::Inherited;
 use jissoku_os::socket::Endpoint;
 
-pub use endpoints::ListenError;
-pub use reload_error::ReloadError;
+pub use endpoints::{ListenError, ReloadError};
 pub use running::RunningServer;
 pub use signals::{ServerEvent, SignalSet};
 

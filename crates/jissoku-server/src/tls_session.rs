@@ -14,7 +14,7 @@ use crate::early_output::TlsOutput;
 use crate::handler::Handler;
 use crate::metrics::Counter;
 use crate::tls::Tls;
-use crate::tls_records::{AHEAD_SIZE_MAX, encrypt, flush};
+use crate::tls::{AHEAD_SIZE_MAX, encrypt, flush};
 
 /// A TLS session and its connection.
 #[derive(Debug)]

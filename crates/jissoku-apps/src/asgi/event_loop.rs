@@ -139,7 +139,7 @@ impl AsyncioLoop {
         let served = served();
         ITERATION.set(None);
         if let Err(error) = served {
-            crate::log::report(python, &error, "in the event loop");
+            interpreter::report(python, &error, "in the event loop");
         }
     }
 
@@ -155,7 +155,7 @@ impl AsyncioLoop {
             self.module.bind(python).getattr("finish")?.call1(arguments)
         };
         if let Err(error) = finish() {
-            crate::log::report(python, &error, "in the shutdown of the application");
+            interpreter::report(python, &error, "in the shutdown of the application");
         }
     }
 }

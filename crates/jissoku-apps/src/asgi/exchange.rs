@@ -15,7 +15,7 @@ use super::message::{ClientDisconnected, Message, unexpected};
 use super::response::{Response, Stage};
 use super::shared::{Shared, resolve};
 use crate::head::Expectation;
-use crate::log;
+use crate::interpreter::{self, references};
 
 /// Bytes of a body that are received before the application calls `receive`, and bytes of a
 /// response that a client has not read before `send` waits.
@@ -282,10 +282,10 @@ impl Exchange {
         match error {
             // The application ended because of the disconnect.
             Some(error) if is_abandoned && is_disconnect(python, error) => {}
-            Some(error) => log::report(python, error, "in the application"),
+            Some(error) => interpreter::report(python, error, "in the application"),
             None if is_missing => {
                 let error = "the application has returned without a complete response";
-                log::report(python, &PyRuntimeError::new_err(error), "in the application");
+                interpreter::report(python, &PyRuntimeError::new_err(error), "in the application");
             }
             None => {}
         }
@@ -404,4 +404,43 @@ pub(super) fn is_disconnect(python: Python<'_>, error: &PyErr) -> bool {
         error = current.cause(python).or_else(|| context.map(PyErr::from_value));
     }
     false
+}
+
+/// An [`Exchange`] with its methods for the application, reused for successive requests.
+#[derive(Debug)]
+pub(super) struct Callables {
+    pub(super) exchange: Py<Exchange>,
+    pub(super) receive: Py<PyAny>,
+    pub(super) send: Py<PyAny>,
+}
+
+impl Callables {
+    pub(super) fn new(python: Python<'_>, exchange: Exchange) -> PyResult<Self> {
+        let exchange = Bound::new(python, exchange)?;
+        let receive = exchange.getattr(pyo3::intern!(python, "receive"))?.unbind();
+        let send = exchange.getattr(pyo3::intern!(python, "send"))?.unbind();
+        Ok(Self { exchange: exchange.unbind(), receive, send })
+    }
+
+    pub(super) fn restart(
+        self,
+        python: Python<'_>,
+        id: ConnectionId,
+        request: Expectation,
+        body: (bool, bool),
+    ) -> Self {
+        self.exchange.borrow_mut(python).restart(id, request, body);
+        self
+    }
+
+    /// Whether they can be used for another request: the task has ended, and the application has
+    /// kept no reference.
+    pub(super) fn are_unused(&self, python: Python<'_>) -> bool {
+        let exchange = self.exchange.bind(python);
+        // References: this one, and those of the two methods.
+        references(exchange) == 3
+            && references(self.receive.bind(python)) == 1
+            && references(self.send.bind(python)) == 1
+            && exchange.borrow().has_ended
+    }
 }

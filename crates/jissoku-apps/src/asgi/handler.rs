@@ -1,6 +1,7 @@
 //! The handler of a worker that serves an ASGI application.
 
 use std::cell::RefCell;
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -11,13 +12,12 @@ use jissoku_os::clock;
 use jissoku_os::driver::{ConnectionId, NewConnection};
 use jissoku_server::{
     Background, BodyFlow, DynamicResponse, EventLoop, ForeignLoop, Handler, Iteration, ParentPipe,
-    Progress, RequestHead, Response as Output, WorkerInfo,
+    Progress, RequestHead, Response as Output, Service, WorkerInfo,
 };
 use pyo3::prelude::*;
 
-use super::callables::Callables;
 use super::event_loop::{AsyncioLoop, Signals};
-use super::exchange::Exchange;
+use super::exchange::{Callables, Exchange};
 use super::handshake::Upgrade;
 use super::scope::{self, Scopes};
 use super::shared::{Shared, resolve};
@@ -341,6 +341,35 @@ impl Background for AsgiHandler {
     fn next_ready(&mut self, now_ns: u64) -> Option<ConnectionId> {
         self.shared.set_now(now_ns);
         self.shared.next_ready()
+    }
+}
+
+/// An ASGI application.
+#[derive(Debug)]
+pub(crate) struct AsgiService {
+    app: Py<PyAny>,
+    server: ServerInfo,
+}
+
+impl AsgiService {
+    pub(crate) fn new(app: &Bound<'_, PyAny>, server: ServerInfo) -> Self {
+        Self { app: app.clone().unbind(), server }
+    }
+}
+
+impl Service for AsgiService {
+    type Handler = AsgiHandler;
+
+    fn handler(self: &Arc<Self>, worker: &WorkerInfo) -> io::Result<AsgiHandler> {
+        Python::attach(|python| {
+            AsgiHandler::new(python, self.app.bind(python), &self.server, worker)
+                .map_err(|error| io::Error::other(error.value(python).to_string()))
+        })
+    }
+
+    fn run_worker(&self, worker: &mut dyn FnMut()) {
+        // Attached for as long as the worker lives, so that no request has to attach.
+        Python::attach(|_| worker());
     }
 }
 

@@ -109,7 +109,7 @@ impl Drop for Tasks {
             if add.is_some()
                 && let Err(error) = self.end_deferral.call0(python)
             {
-                crate::log::report(python, &error, "in the event loop");
+                crate::interpreter::report(python, &error, "in the event loop");
             }
         });
     }

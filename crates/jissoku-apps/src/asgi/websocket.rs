@@ -13,7 +13,7 @@ use super::handshake::Handshake;
 use super::message::{ClientDisconnected, Message};
 use super::session::{BUFFER_SIZE_MAX, Session, State};
 use super::shared::{Shared, resolve};
-use crate::log;
+use crate::interpreter;
 
 /// A `WebSocket`.
 #[pyclass(module = "jissoku")]
@@ -128,7 +128,7 @@ impl WebSocket {
         if let Some(error) = error
             && !(is_gone && is_disconnect(python, error))
         {
-            log::report(python, error, "in the application");
+            interpreter::report(python, error, "in the application");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Copies header lines. Neighbouring lines that are canonical already are copied with one call.
 
-use crate::head::trim;
+use crate::head::{Fields, trim};
 use crate::scan;
 
 /// Appends those of `lines`, the header lines of a valid head, for which `keeps` returns true to
@@ -44,4 +44,29 @@ pub(super) fn write(name: &[u8], value: &[u8], output: &mut Vec<u8>) {
     output.extend_from_slice(b": ");
     output.extend_from_slice(value);
     output.extend_from_slice(b"\r\n");
+}
+
+/// The values of all Connection fields of a head, if it has any.
+#[derive(Clone, Debug)]
+pub(super) struct ConnectionOptions<'a> {
+    fields: Option<Fields<'a>>,
+}
+
+impl<'a> ConnectionOptions<'a> {
+    /// Of `fields`, if `is_present`: so that heads without a Connection field are read once only.
+    pub(super) fn new(fields: Fields<'a>, is_present: bool) -> Self {
+        Self { fields: is_present.then_some(fields) }
+    }
+
+    /// All options.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let fields = self.fields.clone().into_iter().flatten();
+        let values = fields.filter(|(name, _)| name.eq_ignore_ascii_case(b"connection"));
+        values.flat_map(|(_, value)| value.split(|&byte| byte == b',').map(trim))
+    }
+
+    /// Whether `name` is one of them.
+    pub(super) fn has(&self, name: &[u8]) -> bool {
+        self.fields.is_some() && self.iter().any(|option| option.eq_ignore_ascii_case(name))
+    }
 }

@@ -1,7 +1,6 @@
 //! The head of a forwarded request.
 
-use super::connection_options::ConnectionOptions;
-use super::lines;
+use super::lines::{self, ConnectionOptions};
 use crate::connection_fields::ConnectionField;
 use crate::forwarded::{ForwardedFields, XForwarded};
 use crate::framing::Body;

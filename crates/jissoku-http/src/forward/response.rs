@@ -1,7 +1,6 @@
 //! The head of a forwarded response.
 
-use super::connection_options::ConnectionOptions;
-use super::lines;
+use super::lines::{self, ConnectionOptions};
 use crate::connection_fields::ConnectionField;
 use crate::head::Version;
 use crate::response_reader::{ResponseBody, ResponseHead};

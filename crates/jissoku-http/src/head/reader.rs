@@ -4,7 +4,6 @@
 //! of how the head is split. Limits are enforced by not reading beyond them.
 
 use super::field_line::{self, FieldLine, FieldStart};
-use super::fields;
 use super::header_flags::HeaderFlags;
 use super::request_head::Head;
 use super::request_line::{self, Method, RequestLine, Version, span};
@@ -116,7 +115,7 @@ impl HeadReader {
         };
         let window = &bytes[self.at..];
         let value = &window[name_size + 1..][..value_size];
-        self.record_header(&window[..name_size], fields::trim(value), line)?;
+        self.record_header(&window[..name_size], field_line::trim(value), line)?;
         self.fields_count += 1;
         self.at += name_size + 1 + value_size + 2;
         Ok(Line::Field)
@@ -156,7 +155,7 @@ impl HeadReader {
             }
             10 if name.eq_ignore_ascii_case(b"connection") => {
                 self.flags.set(HeaderFlags::CONNECTION);
-                for option in value.split(|&byte| byte == b',').map(fields::trim) {
+                for option in value.split(|&byte| byte == b',').map(field_line::trim) {
                     if option.eq_ignore_ascii_case(b"close") {
                         self.connection = ConnectionOption::Close;
                     } else if option.eq_ignore_ascii_case(b"keep-alive") {

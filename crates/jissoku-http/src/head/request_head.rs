@@ -1,6 +1,6 @@
 //! A parsed request head.
 
-use super::fields::Fields;
+use super::field_line::Fields;
 use super::header_flags::HeaderFlags;
 use super::request_line::{Method, Span, Version};
 use crate::framing::Body;

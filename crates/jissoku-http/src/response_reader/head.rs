@@ -1,12 +1,11 @@
 //! The head of a response.
 
-use super::error::BadResponse;
 use super::status_line::{self, ParsedStatusLine};
 use crate::framing::{Body, Framing};
 use crate::head::field_line::{self, FieldLine, FieldStart};
 use crate::head::{Fields, Span, Version, span, trim};
 use crate::limits::Limits;
-use crate::reject::Reject;
+use crate::reject::{BadResponse, Reject};
 
 /// How the body of a response is delimited (RFC 9112 section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

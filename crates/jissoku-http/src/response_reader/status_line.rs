@@ -1,7 +1,7 @@
 //! The status line: RFC 9112 section 4.
 
-use super::error::BadResponse;
 use crate::head::{Span, Version, span};
+use crate::reject::BadResponse;
 use crate::scan;
 
 /// A parsed status line and its size including CRLF.

@@ -8,10 +8,9 @@ use jissoku_http::range::{self, RangeOutcome};
 use jissoku_http::{HeaderFlags, Method};
 use jissoku_os::clock;
 
-use super::byteranges;
 use super::entry::{CacheRef, EntryKind, Variant, Variants};
-use super::representation::Representation;
-use super::request::{FileRequest, ResponseKind};
+use super::representation::{Representation, partial, unsatisfiable};
+use crate::handler::RequestHead;
 use crate::response::DynamicResponse;
 
 /// The response; `None` for a missing file.
@@ -80,10 +79,10 @@ fn select(variants: &Variants, request: &FileRequest<'_>) -> Selection {
             match requested_range(representation, request) {
                 RangeOutcome::Whole => {}
                 RangeOutcome::Parts(ranges) => {
-                    return Selection::Dynamic(byteranges::partial(representation, &ranges));
+                    return Selection::Dynamic(partial(representation, &ranges));
                 }
                 RangeOutcome::Unsatisfiable => {
-                    return Selection::Dynamic(byteranges::unsatisfiable(representation));
+                    return Selection::Dynamic(unsatisfiable(representation));
                 }
             }
         }
@@ -105,6 +104,27 @@ fn evaluate(representation: &Representation, request: &FileRequest<'_>) -> Preco
         Validators { etag: representation.etag.as_bytes(), modified_s: representation.modified_s };
     let now_s = clock::wall_ns() / 1_000_000_000;
     precondition::evaluate(request.head.fields(), &validators, now_s)
+}
+
+/// One request for a file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FileRequest<'a> {
+    pub(super) head: &'a RequestHead<'a>,
+    /// The raw path below the served prefix.
+    pub(super) path: &'a [u8],
+    /// The query with its question mark, or empty.
+    pub(super) query: &'a [u8],
+}
+
+/// The kind of a response.
+#[derive(Debug)]
+pub(super) enum ResponseKind {
+    /// A cached file, listing, redirect or error.
+    Cached(Arc<CacheRef>, Variant),
+    NotFound,
+    NotAllowed,
+    /// A response that was created for this request.
+    Dynamic(Box<DynamicResponse>),
 }
 
 /// The requested range of `representation`. A repeated Range field is ignored.

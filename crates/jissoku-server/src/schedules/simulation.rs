@@ -12,9 +12,8 @@ use jissoku_os::driver::{
 use jissoku_os::socket::Endpoint;
 use rustls::ClientConnection;
 
-use super::choices::Choices;
 use super::client::{self, Ending};
-use super::plan::{End, Plan};
+use super::plan::{Choices, End, Plan};
 use super::scripted::Scripted;
 use crate::connection_limiter::ConnectionLimiter;
 use crate::listener_options::ListenerOptions;

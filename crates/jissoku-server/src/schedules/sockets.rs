@@ -11,9 +11,8 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use rustls::ClientConnection;
 
-use super::choices::{Choices, config};
 use super::client::{self, Ending};
-use super::plan::{End, Plan};
+use super::plan::{Choices, End, Plan, config};
 use super::scripted::ScriptedService;
 use super::simulation::Wire;
 use crate::server::Server;

@@ -360,3 +360,23 @@ impl SocketFile {
         }
     }
 }
+
+/// Why a reload failed; the old pool stays in service.
+#[derive(Debug)]
+pub enum ReloadError {
+    /// An endpoint cannot be bound.
+    Listen(ListenError),
+    /// Workers cannot be started.
+    Work(io::Error),
+}
+
+impl fmt::Display for ReloadError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Listen(error) => error.fmt(formatter),
+            Self::Work(error) => write!(formatter, "cannot start new workers: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ReloadError {}
