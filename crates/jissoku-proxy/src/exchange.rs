@@ -21,9 +21,10 @@ use jissoku_server::{ForwardedNotes, HedgeResult};
 
 use crate::config::Forwarding;
 use crate::diagnostics::Phases;
-use crate::failure::Received;
+
 use crate::policy::configuration::{ClientEnd, Protocol};
 use crate::policy::rate::Permit;
+use crate::policy::retry::Received;
 use crate::slab::Key;
 use crate::transfer::{Output, Upload};
 

@@ -3,7 +3,7 @@
 use jissoku_http::response_reader::BadResponse;
 
 use crate::policy::health::Outcome;
-use crate::policy::retry::{self, Cause, Retry};
+use crate::policy::retry::{Attempt, Cause, Received, Retry};
 
 /// The error of a request whose client has closed its connection: no error type of RFC 9209.
 pub(crate) const CLIENT_GONE: &str = "client_gone";
@@ -63,86 +63,44 @@ impl Fault {
     }
 }
 
-/// How far a request has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
-pub(crate) struct Attempt {
-    /// The connection had served another request before.
-    pub(crate) is_reused: bool,
-    pub(crate) received: Received,
-    /// A part of a response was passed on, if only an interim one.
-    pub(crate) has_relayed: bool,
-    /// The request may be repeated (RFC 9110 section 9.2.2), and was not streamed.
-    pub(crate) is_repeatable: bool,
-    /// Tries before this one that were sent.
-    pub(crate) tries: u32,
-    /// A connection was reused before and replaced.
-    pub(crate) was_replaced: bool,
-    /// The time until the head of the response has to be there.
-    pub(crate) left_ns: u64,
-}
-
-impl Attempt {
-    /// How the try ended, for the decision about another; `None` if another would end likewise.
-    const fn cause(self, fault: Fault) -> Option<Cause> {
-        match (fault, self.received) {
-            (Fault::Refused | Fault::ConnectTimeout | Fault::QueueFull, _) => Some(Cause::Connect),
-            (Fault::Closed, Received::Nothing) if self.is_reused => Some(Cause::ReusedReset),
-            (Fault::Closed, Received::Nothing) => Some(Cause::Reset),
-            (Fault::HeadTimeout, Received::Nothing) => Some(Cause::Timeout),
+impl Fault {
+    /// How a try ended, for the decision about another; `None` if another would end likewise.
+    const fn cause(self, attempt: &Attempt) -> Option<Cause> {
+        match (self, attempt.received) {
+            (Self::Refused | Self::ConnectTimeout | Self::QueueFull, _) => Some(Cause::Connect),
+            (Self::Closed, Received::Nothing) if attempt.is_reused => Some(Cause::ReusedReset),
+            (Self::Closed, Received::Nothing) => Some(Cause::Reset),
+            (Self::HeadTimeout, Received::Nothing) => Some(Cause::Timeout),
             _ => None,
         }
     }
 
-    /// The try as the decision about another sees it.
-    pub(crate) fn ended(self, cause: Cause) -> retry::Attempt {
-        retry::Attempt {
-            cause,
-            is_repeatable: self.is_repeatable,
-            has_relayed: self.has_relayed,
-            tries: self.tries,
-            was_replaced: self.was_replaced,
-            left_ns: self.left_ns,
-        }
-    }
-
     /// Whether the server has closed a kept connection while the request was on its way.
-    pub(crate) const fn is_closing_race(self, fault: Fault) -> bool {
-        matches!(self.cause(fault), Some(Cause::ReusedReset))
+    pub(crate) const fn is_closing_race(self, attempt: &Attempt) -> bool {
+        matches!(self.cause(attempt), Some(Cause::ReusedReset))
     }
 
     /// Whether the try was sent, and counts.
-    pub(crate) const fn counts(self, fault: Fault) -> bool {
-        !matches!(self.cause(fault), Some(Cause::Connect | Cause::ReusedReset))
+    pub(crate) const fn counts(self, attempt: &Attempt) -> bool {
+        !matches!(self.cause(attempt), Some(Cause::Connect | Cause::ReusedReset))
     }
 
     /// What the end of the try says about the server.
-    pub(crate) const fn outcome(self, fault: Fault) -> Outcome {
-        match fault {
-            Fault::Refused => Outcome::Refused,
+    pub(crate) const fn outcome(self, attempt: &Attempt) -> Outcome {
+        match self {
+            Self::Refused => Outcome::Refused,
             // A kept connection may be closed at any time, and a malformed response is no outage.
-            Fault::Closed if self.is_closing_race(fault) => Outcome::Neutral,
-            Fault::BadResponse(BadResponse::Incomplete)
-            | Fault::Closed
-            | Fault::ConnectTimeout
-            | Fault::HeadTimeout
-            | Fault::BodyTimeout => Outcome::Failure,
-            Fault::QueueFull
-            | Fault::Shortage
-            | Fault::UnexpectedUpgrade
-            | Fault::BadResponse(_) => Outcome::Neutral,
+            Self::Closed if self.is_closing_race(attempt) => Outcome::Neutral,
+            Self::BadResponse(BadResponse::Incomplete)
+            | Self::Closed
+            | Self::ConnectTimeout
+            | Self::HeadTimeout
+            | Self::BodyTimeout => Outcome::Failure,
+            Self::QueueFull | Self::Shortage | Self::UnexpectedUpgrade | Self::BadResponse(_) => {
+                Outcome::Neutral
+            }
         }
     }
-}
-
-/// What was received of a response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Received {
-    Nothing,
-    /// Less than the head of the final response.
-    Part,
-    /// Its head, which was passed on.
-    Head,
 }
 
 /// What to do.
@@ -162,14 +120,14 @@ pub(crate) enum Verdict {
 /// is.
 pub(crate) fn decide(
     fault: Fault,
-    attempt: Attempt,
-    retry: impl FnOnce(&retry::Attempt) -> Retry,
+    attempt: &Attempt,
+    retry: impl FnOnce(Cause) -> Retry,
 ) -> Verdict {
     if matches!(attempt.received, Received::Head) {
         return Verdict::Truncate;
     }
-    let Some(cause) = attempt.cause(fault) else { return Verdict::Respond(fault.status()) };
-    match retry(&attempt.ended(cause)) {
+    let Some(cause) = fault.cause(attempt) else { return Verdict::Respond(fault.status()) };
+    match retry(cause) {
         Retry::Fresh => Verdict::Fresh,
         Retry::Other { after_ns } => Verdict::Other { after_ns },
         Retry::No => Verdict::Respond(fault.status()),
@@ -218,7 +176,7 @@ mod tests {
         let policy = RetryPolicy { tries_max: 3, on_timeout: true, ..RetryPolicy::default() };
         let budget = Budget::new(BudgetPolicy::default());
         let mut random = Random::new(1);
-        decide(fault, attempt, |tried| policy.decide(tried, &budget, 0, &mut random))
+        decide(fault, &attempt, |cause| policy.decide(cause, &attempt, &budget, 0, &mut random))
     }
 
     proptest! {
@@ -265,7 +223,7 @@ mod tests {
             left_ns: 1,
         };
         assert_eq!(decided(Fault::Closed, get), Verdict::Fresh);
-        assert_eq!(get.outcome(Fault::Closed), Outcome::Neutral);
+        assert_eq!(Fault::Closed.outcome(&get), Outcome::Neutral);
         let post = Attempt { is_repeatable: false, ..get };
         assert_eq!(decided(Fault::Closed, post), Verdict::Respond(502));
         assert_eq!(decided(Fault::Refused, post), Verdict::Other { after_ns: 0 });

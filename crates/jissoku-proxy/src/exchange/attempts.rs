@@ -8,9 +8,9 @@ use jissoku_server::HedgeResult;
 use super::{Assignment, ClientState, CopyStage, Ending, Exchange, OrphanStep, Record, Stage};
 use crate::config::Forwarding;
 use crate::diagnostics::Phases;
-use crate::failure::{Attempt, Received};
+
 use crate::policy::balance::Selection;
-use crate::policy::retry::RetryPolicy;
+use crate::policy::retry::{Attempt, Received, RetryPolicy};
 use crate::slab::Key;
 
 impl Exchange {

@@ -6,7 +6,8 @@ use jissoku_http::response_reader::ResponseHead;
 use jissoku_server::{ForwardedNotes, Progress};
 
 use super::{Ending, Exchange};
-use crate::failure::{CLIENT_GONE, Received};
+use crate::failure::CLIENT_GONE;
+use crate::policy::retry::Received;
 use crate::transfer::{ResponseSink, Upload, UploadFraming};
 
 /// The fields that a gathered response shows of a part.

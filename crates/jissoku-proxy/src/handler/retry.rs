@@ -88,17 +88,17 @@ impl GatewayHandler {
         exchange.leave_connection();
         let now_ns = self.now_ns;
         let attempt = exchange.attempt(now_ns);
-        if attempt.is_closing_race(fault) {
+        if fault.is_closing_race(&attempt) {
             self.upstreams.record_closing(connection, now_ns);
         }
         if exchange.is_unused() {
-            self.give_back(connection, key, attempt.outcome(fault));
+            self.give_back(connection, key, fault.outcome(&attempt));
             return self.end_exchange(key);
         }
         let (upstream, retry) = (exchange.upstream(), exchange.forwarding().retry);
         let shared = &self.service.upstreams[upstream];
-        let verdict = decide(fault, attempt, |tried| {
-            retry.decide(tried, &shared.budget, now_ns, &mut self.random)
+        let verdict = decide(fault, &attempt, |cause| {
+            retry.decide(cause, &attempt, &shared.budget, now_ns, &mut self.random)
         });
         if verdict != Verdict::Fresh {
             shared.count_failure(fault.error_type());
@@ -111,7 +111,7 @@ impl GatewayHandler {
             }
             Verdict::Other { after_ns } => {
                 let failure = (fault.status(), fault.error_type());
-                exchange.wait_for_other(Some(failure), attempt.counts(fault));
+                exchange.wait_for_other(Some(failure), fault.counts(&attempt));
                 shared.count(UpstreamCounter::OtherRetries, self.worker);
                 self.retries.set(now_ns + after_ns, key);
             }
@@ -124,7 +124,7 @@ impl GatewayHandler {
                 self.ready.wake(key, exchange);
             }
         }
-        self.give_back(connection, key, attempt.outcome(fault));
+        self.give_back(connection, key, fault.outcome(&attempt));
         self.serve_queue(upstream);
     }
 
@@ -143,7 +143,7 @@ impl GatewayHandler {
         shared.count(UpstreamCounter::OtherRetries, self.worker);
         exchange.wait_for_other(Some((fault.status(), fault.error_type())), false);
         self.retries.set(retry_ns, key);
-        self.give_back(connection, key, attempt.outcome(fault));
+        self.give_back(connection, key, fault.outcome(&attempt));
         self.serve_queue(upstream);
         true
     }
@@ -158,8 +158,7 @@ impl GatewayHandler {
             return None;
         }
         let budget = &self.service.upstreams[upstream].budget;
-        let ended = attempt.ended(cause);
-        match retry.decide(&ended, budget, now_ns, &mut self.random) {
+        match retry.decide(cause, &attempt, budget, now_ns, &mut self.random) {
             Retry::Other { after_ns } => Some(now_ns + after_ns),
             _ => None,
         }

@@ -55,14 +55,18 @@ pub enum Cause {
     Status,
 }
 
-/// A try that failed.
+/// How far a try has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Attempt {
-    /// How it ended.
-    pub cause: Cause,
-    /// Whether the whole request is still there, and repeating it has no further effect.
+    /// Whether its connection had served another request before.
+    pub is_reused: bool,
+    /// What was received of its response.
+    pub received: Received,
+    /// Whether the whole request is still there, and repeating it has no further effect (RFC 9110
+    /// section 9.2.2).
     pub is_repeatable: bool,
-    /// Whether the client has received a byte of a response.
+    /// Whether the client has received a byte of a response, if only of an interim one.
     pub has_relayed: bool,
     /// Tries before this one that count.
     pub tries: u32,
@@ -70,6 +74,17 @@ pub struct Attempt {
     pub was_replaced: bool,
     /// The time that the request has left.
     pub left_ns: u64,
+}
+
+/// What was received of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// No byte.
+    Nothing,
+    /// Less than the head of the final response.
+    Part,
+    /// Its head, which was passed on.
+    Head,
 }
 
 /// What follows.
@@ -96,18 +111,19 @@ impl RetryPolicy {
         on_status: false,
     };
 
-    /// Decides about one failed try, and spends the budget if it is repeated.
+    /// Decides about one try that ended with `cause`, and spends the budget if it is repeated.
     pub fn decide(
         self,
+        cause: Cause,
         attempt: &Attempt,
         budget: &Budget,
         now_ns: u64,
         random: &mut Random,
     ) -> Retry {
-        if !self.permits(attempt) {
+        if !self.permits(cause, attempt) {
             return Retry::No;
         }
-        if attempt.cause == Cause::ReusedReset {
+        if cause == Cause::ReusedReset {
             return Retry::Fresh;
         }
         let after_ns = match attempt.tries {
@@ -122,16 +138,16 @@ impl RetryPolicy {
     }
 
     /// Whether it may be repeated, if there is time and a budget for that.
-    fn permits(self, attempt: &Attempt) -> bool {
-        let is_wanted = match attempt.cause {
+    fn permits(self, cause: Cause, attempt: &Attempt) -> bool {
+        let is_wanted = match cause {
             Cause::Connect => self.on_connect,
             Cause::ReusedReset => !attempt.was_replaced,
             Cause::Reset => self.on_reset,
             Cause::Timeout => self.on_timeout,
             Cause::Status => self.on_status,
         };
-        let was_sent = attempt.cause != Cause::Connect;
-        let is_counted = was_sent && attempt.cause != Cause::ReusedReset;
+        let was_sent = cause != Cause::Connect;
+        let is_counted = was_sent && cause != Cause::ReusedReset;
         // Before a connection there is nothing that could be gone or have had an effect.
         let is_harmless = !was_sent || attempt.is_repeatable;
         let has_tries = !is_counted || attempt.tries + 1 < self.tries_max;

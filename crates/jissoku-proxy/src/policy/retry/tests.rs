@@ -5,7 +5,8 @@ use super::*;
 const SECOND: u64 = 1_000_000_000;
 
 const GET: Attempt = Attempt {
-    cause: Cause::Reset,
+    is_reused: false,
+    received: Received::Nothing,
     is_repeatable: true,
     has_relayed: false,
     tries: 0,
@@ -13,9 +14,9 @@ const GET: Attempt = Attempt {
     left_ns: SECOND,
 };
 
-fn decide(attempt: Attempt) -> Retry {
+fn decide(cause: Cause, attempt: Attempt) -> Retry {
     let budget = Budget::new(BudgetPolicy::default());
-    RetryPolicy::default().decide(&attempt, &budget, 0, &mut Random::new(1))
+    RetryPolicy::default().decide(cause, &attempt, &budget, 0, &mut Random::new(1))
 }
 
 const POST: Attempt = Attempt { is_repeatable: false, ..GET };
@@ -23,23 +24,23 @@ const POST: Attempt = Attempt { is_repeatable: false, ..GET };
 #[test]
 fn a_request_is_repeated_only_where_it_had_no_effect() {
     let other = Retry::Other { after_ns: 0 };
-    for (attempt, expected) in [
-        (GET, other),
-        (POST, Retry::No),
-        (Attempt { cause: Cause::Connect, ..POST }, other),
-        (Attempt { cause: Cause::Connect, tries: 0, ..GET }, other),
-        (Attempt { cause: Cause::ReusedReset, ..GET }, Retry::Fresh),
-        (Attempt { cause: Cause::ReusedReset, tries: 5, ..GET }, Retry::Fresh),
-        (Attempt { cause: Cause::ReusedReset, was_replaced: true, ..GET }, Retry::No),
-        (Attempt { cause: Cause::ReusedReset, ..POST }, Retry::No),
-        (Attempt { cause: Cause::Timeout, ..GET }, Retry::No),
-        (Attempt { cause: Cause::Status, ..GET }, other),
-        (Attempt { cause: Cause::Status, ..POST }, Retry::No),
-        (Attempt { tries: 1, ..GET }, Retry::No),
-        (Attempt { has_relayed: true, ..GET }, Retry::No),
-        (Attempt { left_ns: 0, ..GET }, Retry::No),
+    for (cause, attempt, expected) in [
+        (Cause::Reset, GET, other),
+        (Cause::Reset, POST, Retry::No),
+        (Cause::Connect, POST, other),
+        (Cause::Connect, GET, other),
+        (Cause::ReusedReset, GET, Retry::Fresh),
+        (Cause::ReusedReset, Attempt { tries: 5, ..GET }, Retry::Fresh),
+        (Cause::ReusedReset, Attempt { was_replaced: true, ..GET }, Retry::No),
+        (Cause::ReusedReset, POST, Retry::No),
+        (Cause::Timeout, GET, Retry::No),
+        (Cause::Status, GET, other),
+        (Cause::Status, POST, Retry::No),
+        (Cause::Reset, Attempt { tries: 1, ..GET }, Retry::No),
+        (Cause::Reset, Attempt { has_relayed: true, ..GET }, Retry::No),
+        (Cause::Reset, Attempt { left_ns: 0, ..GET }, Retry::No),
     ] {
-        assert_eq!(decide(attempt), expected, "{attempt:?}");
+        assert_eq!(decide(cause, attempt), expected, "{cause:?} {attempt:?}");
     }
 }
 
@@ -51,7 +52,7 @@ fn later_retries_wait_by_chance_within_a_time_that_doubles() {
     for tries in 1..=3 {
         let attempt = Attempt { tries, ..GET };
         let waits: Vec<u64> = (0..1000)
-            .map(|_| match policy.decide(&attempt, &budget, 0, &mut random) {
+            .map(|_| match policy.decide(Cause::Reset, &attempt, &budget, 0, &mut random) {
                 Retry::Other { after_ns } => after_ns,
                 other => panic!("{other:?}"),
             })
@@ -119,11 +120,11 @@ proptest! {
         (tries, left_ns) in (0..4_u32, 0..SECOND),
     ) {
         let [is_repeatable, has_relayed, was_replaced, on_timeout, on_reset, on_status] = flags;
-        let attempt = Attempt { cause, is_repeatable, has_relayed, tries, was_replaced, left_ns };
+        let attempt = Attempt { is_repeatable, has_relayed, tries, was_replaced, left_ns, ..GET };
         let policy =
             RetryPolicy { tries_max: 3, on_connect: true, on_reset, on_timeout, on_status };
         let budget = Budget::new(BudgetPolicy::default());
-        let found = policy.decide(&attempt, &budget, 0, &mut Random::new(left_ns));
+        let found = policy.decide(cause, &attempt, &budget, 0, &mut Random::new(left_ns));
         if !matches!(found, Retry::No) {
             prop_assert!(!has_relayed);
             prop_assert!(on_status || cause != Cause::Status);
