@@ -356,13 +356,16 @@ def test_a_worker_that_hangs_ends_with_its_parent(place: str, tmp_path: Path) ->
     if place == "import":
         (tmp_path / "hangs").touch()
     served = serve("there:app", "--stop-timeout", "1s", directory=tmp_path)
+    connections = []
     try:
         if place == "request":
-            connection = connect(port_of(served))
-            connection.request("GET", "/")
+            connections.append(connect(port_of(served)))
+            connections[0].request("GET", "/")
         wait_for_file(tmp_path / "busy")
         (worker,) = psutil.Process(served.process.pid).children()
         served.process.kill()
         assert has_ended(worker.pid)
     finally:
         served.end()
+        for connection in connections:
+            connection.close()
