@@ -18,7 +18,7 @@ use crate::{prober, resolver};
 /// Bytes of bodies of gathered responses that a worker holds at most, unless it is said otherwise.
 const GATHER_MEMORY: usize = 64 * 1024 * 1024;
 
-/// A reverse proxy.
+/// A reverse proxy. Handlers read its fields, which do not change once workers use it.
 #[derive(Debug)]
 pub struct Gateway {
     pub(crate) upstreams: Vec<Arc<Upstream>>,
@@ -63,7 +63,7 @@ pub struct Forwarding {
     pub deadline_field: Option<usize>,
 }
 
-/// When second copies of a route's requests are sent.
+/// When second copies of a route's requests are sent. Handlers read its fields, which do not change.
 #[derive(Debug)]
 pub(crate) struct Hedge {
     pub(crate) after: HedgeAfter,

@@ -25,7 +25,7 @@ use crate::policy::statuses::Statuses;
 use crate::target::Resolution;
 use crate::target::Target;
 
-/// Where requests are forwarded to.
+/// Where requests are forwarded to. Handlers read its fields; what changes has methods.
 #[derive(Debug)]
 pub struct Upstream {
     /// By which it is recognised at a reload.
@@ -93,7 +93,7 @@ struct Published {
     followers: Vec<Weak<Upstream>>,
 }
 
-/// Servers, and their state. It does not change; another set replaces it.
+/// Servers, and their state. Its fields are read, and do not change: another set replaces it.
 #[derive(Debug)]
 pub(crate) struct ServerSet {
     pub(crate) fleet: Fleet,

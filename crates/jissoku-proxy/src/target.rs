@@ -14,7 +14,7 @@ use crate::policy::configuration::Protocol;
 /// Addresses of one name that are used at most.
 const ADDRESSES_MAX: usize = 64;
 
-/// Where requests are forwarded to.
+/// Where requests are forwarded to, as it was parsed: a value whose fields are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Its addresses: several if the host is a name that has several. At least one.

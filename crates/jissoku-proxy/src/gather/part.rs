@@ -21,7 +21,7 @@ const PASSED: [&str; 7] = [
     "x-request-id",
 ];
 
-/// Which fields of the client parts receive.
+/// Which fields of the client parts receive: arguments with names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PassedFields<'a> {
     /// Those that the route lists, if it does.

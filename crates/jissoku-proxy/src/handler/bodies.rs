@@ -19,7 +19,7 @@ use crate::transfer::{Upload, UploadFraming};
 /// Memory for a body that is taken before it is received: a client may announce more than it sends.
 const RESERVED_SIZE_MAX: u64 = 64 * 1024;
 
-/// How the head of a request is forwarded.
+/// How the head of a request is forwarded: arguments with names.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HeadEdit {
     pub(super) upstream: usize,

@@ -27,7 +27,7 @@ pub enum Content {
     App,
 }
 
-/// What a request gets.
+/// What a request gets: a result with names.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) content: Content,
@@ -39,7 +39,7 @@ pub(super) struct Found {
     pub(super) body_size_max: u64,
 }
 
-/// Why a request gets no content.
+/// Why a request gets no content: a result with names.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) response: DynamicResponse,
