@@ -9,7 +9,6 @@ mod accounting;
 mod format;
 pub mod hgrm;
 pub mod hlog;
-mod host;
 mod human;
 mod numbers;
 mod openmetrics;
@@ -20,5 +19,6 @@ pub mod timeseries;
 
 pub use accounting::Accounting;
 pub use format::{Format, annotations};
-pub use host::Host;
-pub use summary::{Report, RequestSpecReport, SelfTest, TargetReport, TraceReport, WorkerReport};
+pub use summary::{
+    Host, Report, RequestSpecReport, SelfTest, TargetReport, TraceReport, WorkerReport,
+};

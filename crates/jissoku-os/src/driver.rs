@@ -20,7 +20,6 @@ mod early;
 mod epoll;
 mod flush;
 mod listener;
-mod origin;
 mod send_buffer;
 mod sweep;
 mod uring;

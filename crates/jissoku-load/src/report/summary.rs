@@ -1,9 +1,9 @@
 //! The figures of a run, as the fields of one JSON object.
 
+use jissoku_os::host_info::HostInfo;
 use serde::Serialize;
 
 use super::accounting::Accounting;
-use super::host::Host;
 use super::numbers::{float, rate, ratio, seconds};
 use crate::engine::counters::Counters;
 use crate::engine::error::ErrorCounts;
@@ -354,5 +354,23 @@ fn offered_rps(pace: &Pace, duration_ns: u64, target: &TargetOutcome) -> Option<
             let never_sent = target.counters.shed + target.unanswered - target.in_flight;
             Some(rate(target.counters.sent + never_sent, duration_ns))
         }
+    }
+}
+
+/// The machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the machine")]
+pub struct Host {
+    pub kernel: String,
+    pub cpu: String,
+    pub clocksource: String,
+    pub governor: String,
+    pub mitigations: Vec<String>,
+}
+
+impl Host {
+    pub(crate) fn ours() -> Self {
+        let HostInfo { kernel, cpu, clocksource, governor, mitigations } = HostInfo::current();
+        Self { kernel, cpu, clocksource, governor, mitigations }
     }
 }

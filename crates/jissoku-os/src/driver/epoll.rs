@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::deadline_timer::{DeadlineTimer, NextWait};
-use super::origin::Origin;
+use super::listener::Origin;
 use super::sweep::{Sweep, SweepTimer};
 use super::{
     ConnectionId, EventHandler, Listener, NewConnection, Peer, PollOutcome, ResumeTarget,

@@ -1,4 +1,4 @@
-//! Listeners of a driver.
+//! Listeners of a driver, and which side has opened a connection.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -38,4 +38,15 @@ impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd().as_fd()
     }
+}
+
+/// Which side has opened a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// The peer.
+    Accepted,
+    /// This side, and it is not established yet.
+    Connecting,
+    /// This side.
+    Opened,
 }

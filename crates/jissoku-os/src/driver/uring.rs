@@ -13,7 +13,7 @@ mod slot;
 use std::io;
 use std::time::Duration;
 
-use super::origin::Origin;
+use super::listener::Origin;
 use super::sweep::{Sweep, SweepTimer};
 use super::{
     ConnectionId, EventHandler, Listener, NewConnection, Peer, PollOutcome, ResumeTarget, Settings,

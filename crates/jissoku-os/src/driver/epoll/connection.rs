@@ -4,7 +4,7 @@ use std::io;
 
 use super::slot::{PeerState, ReadState, interest};
 use super::{Buffers, Driver, RECEIVE_OPENED_SIZE, RECEIVE_SIZE};
-use crate::driver::origin::Origin;
+use crate::driver::listener::Origin;
 use crate::driver::send_buffer::Sent;
 use crate::driver::{ConnectionId, EventHandler, Next};
 use crate::epoll::Interest;

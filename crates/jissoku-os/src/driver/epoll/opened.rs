@@ -6,7 +6,7 @@ use super::Driver;
 use super::acceptor::Acceptor;
 use super::slot::{ReadState, Slot, interest};
 use super::{TIMER, WAKER};
-use crate::driver::origin::Origin;
+use crate::driver::listener::Origin;
 use crate::driver::{ConnectionId, EventHandler, Opening};
 use crate::epoll::Interest;
 use crate::socket::{self, Endpoint};

@@ -4,7 +4,7 @@ use super::Driver;
 use super::send_queue::{PendingSend, SendQueue};
 use super::slot::{Eof, RecvState, Slot};
 use crate::driver::Slab;
-use crate::driver::origin::Origin;
+use crate::driver::listener::Origin;
 use crate::driver::send_buffer::Sent;
 use crate::driver::{ConnectionId, EventHandler, Next, SendBuffer};
 use crate::socket;

@@ -5,7 +5,7 @@ use std::io;
 use super::Driver;
 use super::connection::call;
 use super::slot::{Eof, Slot};
-use crate::driver::origin::Origin;
+use crate::driver::listener::Origin;
 use crate::driver::{ConnectionId, EventHandler, Opening};
 use crate::socket::{self, Endpoint};
 use crate::uring::Completion;

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use crate::driver::origin::Origin;
+use crate::driver::listener::Origin;
 use crate::driver::{EventHandler, Next, SendBuffer};
 
 /// The state of the multishot receive.
