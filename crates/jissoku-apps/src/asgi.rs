@@ -3,18 +3,18 @@
 //!
 //! `event_loop` starts and runs the loop, whose selector calls the worker, and `tasks` starts the
 //! tasks of requests; `scope` describes a
-//! request, `exchange` is its `receive` and `send`, `message` reads the application's messages, and
+//! request, `http_cycle` is its `receive` and `send`, `message` reads the application's messages, and
 //! `response` encodes them. `handshake`, `websocket`, `session`, `frames` and `deflate` implement a
 //! `WebSocket`.
 
 mod awaitable;
 mod deflate;
 mod event_loop;
-mod exchange;
 mod failure;
 mod frames;
 mod handler;
 mod handshake;
+mod http_cycle;
 mod message;
 mod response;
 mod scope;

@@ -4,7 +4,7 @@ mod exclusive_threads;
 mod reference;
 
 use jissoku_http::limits::Limits;
-use jissoku_http::{Event, Exchange, Head, Version, date};
+use jissoku_http::{Event, Head, RequestParser, Version, date};
 use jissoku_os::driver::SendBuffer;
 use jissoku_os::socket::Endpoint;
 use proptest::prelude::*;
@@ -37,7 +37,7 @@ fn clients(python: Python<'_>) -> [Client; 3] {
 }
 
 fn parsed(bytes: &[u8]) -> Head {
-    let step = Exchange::new().step(bytes, &Limits::default()).expect("a valid head");
+    let step = RequestParser::new().step(bytes, &Limits::default()).expect("a valid head");
     match step.event {
         Event::Head(head) => head,
         other => panic!("{other:?} of {:?}", String::from_utf8_lossy(bytes)),

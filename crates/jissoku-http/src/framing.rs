@@ -1,7 +1,7 @@
 //! Message body length: RFC 9112 section 6.
 //!
 //! Conflicting framing is treated as request smuggling, so every disagreement is rejected.
-//! `chunked.rs` and `exchange.rs` rely on the decision made here.
+//! `chunked.rs` and `request_parser.rs` rely on the decision made here.
 
 use crate::limits::Limits;
 use crate::reject::Reject;

@@ -13,7 +13,7 @@ mod write_stall;
 
 use jissoku_http::framing::Body;
 use jissoku_http::response;
-use jissoku_http::{Event, Exchange, Head, Reject};
+use jissoku_http::{Event, Head, Reject, RequestParser};
 use jissoku_os::driver::{ConnectionId, Next, SendBuffer};
 
 use crate::connection_limiter::Permit;
@@ -33,7 +33,7 @@ use write_stall::WriteStall;
 pub(crate) struct Connection<H: Handler> {
     id: ConnectionId,
     permit: Permit,
-    exchange: Exchange,
+    parser: RequestParser,
     state: State,
     /// The request whose body is being read or whose response is not complete.
     request: Option<Request<H::Request>>,
@@ -62,7 +62,7 @@ impl<H: Handler> Connection<H> {
         Self {
             id,
             permit,
-            exchange: Exchange::new(),
+            parser: RequestParser::new(),
             state: State::new(permit.is_over_limit, now_ns),
             request: None,
             input: Vec::new(),
@@ -310,7 +310,7 @@ impl<H: Handler> Connection<H> {
     ) {
         let mut request = request;
         let size_max = context.handler.body_size_max(&request.state);
-        let limited = size_max.map_or(Ok(()), |size_max| self.exchange.limit_body(size_max));
+        let limited = size_max.map_or(Ok(()), |size_max| self.parser.limit_body(size_max));
         if let Err(reject) = limited {
             self.request = Some(request);
             self.reject(reject, &[], context, output);
@@ -381,17 +381,17 @@ impl<H: Handler> Connection<H> {
     ) {
         let is_head = match &self.request {
             Some(request) => request.response.is_head,
-            None => self.exchange.is_head_request(bytes),
+            None => self.parser.is_head_request(bytes),
         };
         let has_response =
             self.request.as_ref().is_some_and(|request| request.response.status != 0);
         let announced = match reject {
             // The length that the head says is not known here.
-            Reject::BodyTooLong if self.exchange.is_in_head() => u64::MAX,
-            Reject::BodyTooLong => self.exchange.body_left(),
+            Reject::BodyTooLong if self.parser.is_in_head() => u64::MAX,
+            Reject::BodyTooLong => self.parser.body_left(),
             _ => 0,
         };
-        if has_response || (self.request.is_none() && !self.exchange.is_in_head()) {
+        if has_response || (self.request.is_none() && !self.parser.is_in_head()) {
             // The request has its response, or a part of it: another one would be read as its end.
             let is_complete = self.request.is_none();
             self.input = Vec::new();

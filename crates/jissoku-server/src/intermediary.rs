@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jissoku_http::forwarded::{ForwardedClient, ForwardedFields};
 use jissoku_http::head::Fields;
 use jissoku_http::uwsgi::{self, UwsgiHead};
-use jissoku_http::{Event, Exchange, Limits, Reject, Step, proxy_protocol};
+use jissoku_http::{Event, Limits, Reject, RequestParser, Step, proxy_protocol};
 
 use crate::origin::Origin;
 use crate::trusted_proxies::TrustedProxies;
@@ -109,28 +109,28 @@ impl Intermediary {
         Ok(Some(header.size.saturating_sub(before)))
     }
 
-    /// Parses the next element, as [`Exchange::step`] does.
+    /// Parses the next element, as [`RequestParser::step`] does.
     ///
     /// # Errors
     /// As there, and [`Reject::PeerUntrusted`].
     pub(crate) fn step(
         &mut self,
         bytes: &[u8],
-        exchange: &mut Exchange,
+        parser: &mut RequestParser,
         limits: &Limits,
     ) -> Result<Step, Reject> {
         if !self.is_allowed {
             return Err(Reject::PeerUntrusted);
         }
         if !self.awaits_packet {
-            return exchange.step(bytes, limits);
+            return parser.step(bytes, limits);
         }
         let Some(packet) = uwsgi::read(bytes, limits)? else {
             return Ok(Step { used: 0, event: Event::Partial });
         };
         let head = self.head.insert(packet.to_head(limits)?).head;
         self.awaits_packet = false;
-        *exchange = Exchange::behind_head(head.body);
+        *parser = RequestParser::behind_head(head.body);
         Ok(Step { used: packet.size, event: Event::Head(head) })
     }
 

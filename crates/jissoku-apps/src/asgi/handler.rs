@@ -17,8 +17,8 @@ use jissoku_server::{
 use pyo3::prelude::*;
 
 use super::event_loop::{AsyncioLoop, Signals};
-use super::exchange::{Callables, Exchange};
 use super::handshake::Upgrade;
+use super::http_cycle::{Callables, HttpCycle};
 use super::scope::{self, Scopes};
 use super::shared::{Shared, resolve};
 use super::tasks::Tasks;
@@ -82,10 +82,10 @@ impl AsgiHandler {
     fn call(
         &self,
         scope: &PyResult<Scope>,
-        (exchange, receive, send): (&Bound<'_, PyAny>, &Py<PyAny>, &Py<PyAny>),
+        (cycle, receive, send): (&Bound<'_, PyAny>, &Py<PyAny>, &Py<PyAny>),
         end_task: impl FnOnce(Option<&PyErr>),
     ) {
-        let python = exchange.py();
+        let python = cycle.py();
         let started = || -> PyResult<Started> {
             let scope = scope.as_ref().map_err(|error| error.clone_ref(python))?;
             let coroutine = self.app.bind(python).call1((&scope.dict, receive, send))?;
@@ -98,7 +98,7 @@ impl AsgiHandler {
             self.tasks.running.bind(python).add(&task)?;
             let discard = self.tasks.running.bind(python).getattr("discard")?;
             task.call_method1("add_done_callback", (discard,))?;
-            let on_done = exchange.getattr(pyo3::intern!(python, "on_task_done"))?;
+            let on_done = cycle.getattr(pyo3::intern!(python, "on_task_done"))?;
             self.shared.count_running(1);
             task.call_method1(pyo3::intern!(python, "add_done_callback"), (on_done,))?;
             Ok(Started::Running)
@@ -132,7 +132,7 @@ pub(crate) struct Connection {
 pub(crate) struct Request {
     /// Taken when the application is called.
     scope: RefCell<Option<PyResult<Scope>>>,
-    exchange: Protocol,
+    cycle: Protocol,
 }
 
 /// The object whose methods are `receive` and `send` of a request.
@@ -148,7 +148,7 @@ enum Protocol {
 
 impl Drop for Request {
     fn drop(&mut self) {
-        notify(self, Exchange::close, WebSocket::close);
+        notify(self, HttpCycle::close, WebSocket::close);
     }
 }
 
@@ -182,13 +182,13 @@ impl Handler for AsgiHandler {
                 Err(error) => (Upgrade::None, Err(error)),
             };
             let (shared, id) = (&self.shared, connection.id);
-            let exchange = match upgrade {
+            let cycle = match upgrade {
                 Upgrade::None => {
                     let callables = if let Some(unused) = self.unused.take() {
                         Ok(unused.restart(python, id, expectation, body))
                     } else {
-                        let exchange = Exchange::new(shared, id, expectation, body);
-                        Callables::new(python, exchange)
+                        let cycle = HttpCycle::new(shared, id, expectation, body);
+                        Callables::new(python, cycle)
                     };
                     callables.map(Protocol::Http)
                 }
@@ -199,15 +199,15 @@ impl Handler for AsgiHandler {
                 Upgrade::Invalid(status) => Ok(Protocol::Refused(status)),
             };
             // Objects can be created unless memory is exhausted.
-            let exchange = exchange.unwrap_or(Protocol::Refused(503));
-            Request { scope: RefCell::new(Some(scope)), exchange }
+            let cycle = cycle.unwrap_or(Protocol::Refused(503));
+            Request { scope: RefCell::new(Some(scope)), cycle }
         })
     }
 
     fn body_flow(&self, request: &Request) -> BodyFlow {
-        match &request.exchange {
+        match &request.cycle {
             Protocol::Http(callables) => {
-                Python::attach(|python| callables.exchange.borrow(python).body_flow())
+                Python::attach(|python| callables.cycle.borrow(python).body_flow())
             }
             Protocol::WebSocket(socket) => {
                 Python::attach(|python| socket.borrow(python).body_flow())
@@ -217,15 +217,15 @@ impl Handler for AsgiHandler {
     }
 
     fn on_body(&mut self, request: &mut Request, part: &[u8]) {
-        notify(request, |exchange| exchange.add_body(part), |socket| socket.add_bytes(part));
+        notify(request, |cycle| cycle.add_body(part), |socket| socket.add_bytes(part));
     }
 
     fn on_end(&mut self, request: &mut Request) {
-        notify(request, Exchange::end_body, WebSocket::hang_up);
+        notify(request, HttpCycle::end_body, WebSocket::hang_up);
     }
 
     fn on_hangup(&mut self, _connection: &mut Connection, request: &mut Request) {
-        notify(request, Exchange::hang_up, WebSocket::hang_up);
+        notify(request, HttpCycle::hang_up, WebSocket::hang_up);
     }
 
     fn respond(
@@ -235,26 +235,26 @@ impl Handler for AsgiHandler {
         writer: &mut Output<'_>,
     ) -> Progress {
         Python::attach(|python| {
-            let (progress, waiting) = match &request.exchange {
+            let (progress, waiting) = match &request.cycle {
                 Protocol::Http(callables) => {
-                    let exchange = callables.exchange.bind(python);
-                    exchange.borrow_mut().begin_call(writer.keeps_alive());
+                    let cycle = callables.cycle.bind(python);
+                    cycle.borrow_mut().begin_call(writer.keeps_alive());
                     if let Some(scope) = request.scope.take() {
                         if writer.is_timed() {
-                            exchange.borrow_mut().start_clock(writer.received_ns());
+                            cycle.borrow_mut().start_clock(writer.received_ns());
                         }
-                        let end_task = |error: Option<&PyErr>| Exchange::end_task(exchange, error);
+                        let end_task = |error: Option<&PyErr>| HttpCycle::end_task(cycle, error);
                         let Callables { receive, send, .. } = callables;
-                        self.call(&scope, (exchange.as_any(), receive, send), end_task);
+                        self.call(&scope, (cycle.as_any(), receive, send), end_task);
                         if let Ok(scope) = scope {
                             self.scopes.take_back(python, scope);
                         }
                     }
-                    let flushed = exchange.borrow_mut().flush(writer);
+                    let flushed = cycle.borrow_mut().flush(writer);
                     if flushed.0 == Progress::Complete
                         && callables.are_unused(python)
                         && let Protocol::Http(callables) =
-                            std::mem::replace(&mut request.exchange, Protocol::Ended)
+                            std::mem::replace(&mut request.cycle, Protocol::Ended)
                     {
                         self.unused = Some(callables);
                     }
@@ -376,12 +376,12 @@ impl Service for AsgiService {
 /// Changes a request, and resolves the futures that wait for the change.
 fn notify(
     request: &Request,
-    change_http: impl FnOnce(&mut Exchange) -> Vec<Py<PyAny>>,
+    change_http: impl FnOnce(&mut HttpCycle) -> Vec<Py<PyAny>>,
     change_websocket: impl FnOnce(&mut WebSocket) -> Vec<Py<PyAny>>,
 ) {
     Python::attach(|python| {
-        let waiting = match &request.exchange {
-            Protocol::Http(callables) => change_http(&mut callables.exchange.borrow_mut(python)),
+        let waiting = match &request.cycle {
+            Protocol::Http(callables) => change_http(&mut callables.cycle.borrow_mut(python)),
             Protocol::WebSocket(socket) => change_websocket(&mut socket.borrow_mut(python)),
             Protocol::Refused(_) | Protocol::Ended => return,
         };

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyDict, PyList, PyTuple};
 
 use jissoku_http::limits::Limits;
-use jissoku_http::{Event, Exchange, Head, Version};
+use jissoku_http::{Event, Head, RequestParser, Version};
 use jissoku_os::driver::ConnectionId;
 
 use super::message::Message;
@@ -141,7 +141,7 @@ fn change(object: &Bound<'_, PyAny>) {
 }
 
 fn parsed(bytes: &[u8]) -> Head {
-    match Exchange::new().step(bytes, &Limits::default()).expect("a valid head").event {
+    match RequestParser::new().step(bytes, &Limits::default()).expect("a valid head").event {
         Event::Head(head) => head,
         other => panic!("{other:?}"),
     }

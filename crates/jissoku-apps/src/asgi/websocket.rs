@@ -7,9 +7,9 @@ use jissoku_server::{BodyFlow, Progress, Response as Output};
 use pyo3::prelude::*;
 
 use super::awaitable::{Poll, Source, Waiting};
-use super::exchange::{error_of, is_disconnect};
 use super::failure::code;
 use super::handshake::Handshake;
+use super::http_cycle::{error_of, is_disconnect};
 use super::message::{ClientDisconnected, Message};
 use super::session::{BUFFER_SIZE_MAX, Session, State};
 use super::shared::{Shared, resolve};

@@ -1,7 +1,7 @@
-//! What an [`Exchange`] makes of some bytes, in a form that two readings can be compared in.
+//! What an [`RequestParser`] makes of some bytes, in a form that two readings can be compared in.
 
 use jissoku_http::framing::Body;
-use jissoku_http::{Event, Exchange, Limits, Reject, Version};
+use jissoku_http::{Event, Limits, Reject, RequestParser, Version};
 
 /// Everything that was understood, and how it ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub(crate) fn read_within(
             return reader.transcript;
         }
     }
-    reader.transcript.ends = match (reader.exchange.is_in_head(), reader.rest.is_empty()) {
+    reader.transcript.ends = match (reader.parser.is_in_head(), reader.rest.is_empty()) {
         (false, _) => Ends::Body,
         (true, false) => Ends::Head,
         (true, true) => Ends::Idle,
@@ -58,7 +58,7 @@ pub(crate) fn read_within(
 
 #[derive(Default)]
 struct Reader {
-    exchange: Exchange,
+    parser: RequestParser,
     rest: Vec<u8>,
     transcript: Transcript,
 }
@@ -67,11 +67,11 @@ impl Reader {
     fn take(&mut self, piece: &[u8], limits: &Limits) -> Result<(), Reject> {
         self.rest.extend_from_slice(piece);
         loop {
-            let step = self.exchange.step(&self.rest, limits)?;
+            let step = self.parser.step(&self.rest, limits)?;
             match step.event {
                 Event::Partial => {
                     self.rest.drain(..step.used);
-                    assert!(self.exchange.is_in_head() || self.rest.is_empty());
+                    assert!(self.parser.is_in_head() || self.rest.is_empty());
                     return Ok(());
                 }
                 Event::Head(head) => self.transcript.requests.push(Request {

@@ -55,8 +55,8 @@ impl<H: Handler> Connection<H> {
     ) -> Result<Step, Reject> {
         let limits = &context.limits.request;
         match &mut self.intermediary {
-            None => self.exchange.step_after(&mut context.last_head, bytes, limits),
-            Some(intermediary) => intermediary.step(bytes, &mut self.exchange, limits),
+            None => self.parser.step_after(&mut context.last_head, bytes, limits),
+            Some(intermediary) => intermediary.step(bytes, &mut self.parser, limits),
         }
     }
 

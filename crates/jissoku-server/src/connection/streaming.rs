@@ -67,7 +67,7 @@ impl<H: Handler> Connection<H> {
     fn finish_early(&mut self, request: &Request<H::Request>, context: &mut WorkerContext<H>) {
         self.record_response(&request.response, context);
         // Who waits for a 100 sends nothing after another response.
-        let announced = if request.awaits_continue { 0 } else { self.exchange.body_left() };
+        let announced = if request.awaits_continue { 0 } else { self.parser.body_left() };
         match request.response {
             _ if self.state.reading() == Reading::Tunnel(Tunnel::Ended) => self.state.close(),
             // A close with unread input would reset the connection, and the client might lose the

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use jissoku_http::{Event, Exchange, Limits};
+use jissoku_http::{Event, Limits, RequestParser};
 
 use super::*;
 
@@ -34,7 +34,7 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 fn silence(_: &str) {}
 
 fn record(recorder: &mut Recorder, now_ns: u64) {
-    let step = Exchange::new().step(REQUEST, &Limits::DEFAULT).expect("it is in order");
+    let step = RequestParser::new().step(REQUEST, &Limits::DEFAULT).expect("it is in order");
     let Event::Head(head) = step.event else { panic!("it is whole") };
     let mut entry = recorder.open(None);
     recorder.begin(&mut entry, now_ns, &head, REQUEST);

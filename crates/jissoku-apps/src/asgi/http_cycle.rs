@@ -32,7 +32,7 @@ enum Sent {
 /// A request and its response.
 #[pyclass(module = "jissoku")]
 #[derive(Debug)]
-pub(super) struct Exchange {
+pub(super) struct HttpCycle {
     shared: Arc<Shared>,
     id: ConnectionId,
     body: RequestBody,
@@ -79,7 +79,7 @@ enum Peer {
     Closed,
 }
 
-impl Exchange {
+impl HttpCycle {
     pub(super) fn new(
         shared: &Arc<Shared>,
         id: ConnectionId,
@@ -269,16 +269,16 @@ impl Exchange {
     /// The task of the application has ended with `error` or without one.
     pub(super) fn end_task(this: &Bound<'_, Self>, error: Option<&PyErr>) {
         let python = this.py();
-        let mut exchange = this.borrow_mut();
-        if std::mem::replace(&mut exchange.has_ended, true) {
+        let mut cycle = this.borrow_mut();
+        if std::mem::replace(&mut cycle.has_ended, true) {
             return;
         }
-        let is_abandoned = exchange.is_abandoned();
-        let is_incomplete = !exchange.response.has_ended();
+        let is_abandoned = cycle.is_abandoned();
+        let is_incomplete = !cycle.response.has_ended();
         let is_missing = is_incomplete && !is_abandoned && error.is_none();
-        exchange.response.fail();
-        exchange.wake();
-        drop(exchange);
+        cycle.response.fail();
+        cycle.wake();
+        drop(cycle);
         match error {
             // The application ended because of the disconnect.
             Some(error) if is_abandoned && is_disconnect(python, error) => {}
@@ -293,7 +293,7 @@ impl Exchange {
 }
 
 #[pymethods]
-impl Exchange {
+impl HttpCycle {
     fn receive(this: Py<Self>) -> Waiting {
         Waiting::new(Receiving(this))
     }
@@ -301,24 +301,24 @@ impl Exchange {
     #[pyo3(signature = (message, /))]
     fn send(this: &Bound<'_, Self>, message: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
         let message = Message::new(message)?;
-        let mut exchange = this.borrow_mut();
-        if exchange.write(&message)? == Sent::Dropped {
+        let mut cycle = this.borrow_mut();
+        if cycle.write(&message)? == Sent::Dropped {
             // An application that sends in a loop must not keep the others from running.
             let waiting = Waiting::new(Pause::default());
             return Ok(Py::new(this.py(), waiting)?.into_any());
         }
-        if exchange.is_full() {
-            drop(exchange);
+        if cycle.is_full() {
+            drop(cycle);
             let waiting = Waiting::new(Draining(this.clone().unbind()));
             return Ok(Py::new(this.py(), waiting)?.into_any());
         }
-        let receivers = if exchange.response.stage == Stage::Complete {
-            std::mem::take(&mut exchange.receivers)
+        let receivers = if cycle.response.stage == Stage::Complete {
+            std::mem::take(&mut cycle.receivers)
         } else {
             Vec::new()
         };
-        let done = exchange.shared.done.clone_ref(this.py()).into_any();
-        drop(exchange);
+        let done = cycle.shared.done.clone_ref(this.py()).into_any();
+        drop(cycle);
         resolve(this.py(), receivers);
         Ok(done)
     }
@@ -332,50 +332,50 @@ impl Exchange {
     }
 }
 
-struct Receiving(Py<Exchange>);
+struct Receiving(Py<HttpCycle>);
 
 impl Source for Receiving {
     fn poll(&self, python: Python<'_>) -> PyResult<Poll> {
-        let mut exchange = self.0.borrow_mut(python);
-        if let Some(message) = exchange.take_message(python)? {
+        let mut cycle = self.0.borrow_mut(python);
+        if let Some(message) = cycle.take_message(python)? {
             return Ok(Poll::Ready(message.into_any().unbind()));
         }
-        let future = exchange.shared.create_future(python)?;
-        exchange.receivers.push(future.clone().unbind());
+        let future = cycle.shared.create_future(python)?;
+        cycle.receivers.push(future.clone().unbind());
         Ok(Poll::Pending(future.unbind()))
     }
 
     fn forget(&self, python: Python<'_>, future: &Py<PyAny>) {
         // Without a borrow it is being closed, which has taken the futures.
-        if let Ok(mut exchange) = self.0.try_borrow_mut(python) {
-            exchange.receivers.retain(|other| !other.is(future));
+        if let Ok(mut cycle) = self.0.try_borrow_mut(python) {
+            cycle.receivers.retain(|other| !other.is(future));
         }
     }
 }
 
-struct Draining(Py<Exchange>);
+struct Draining(Py<HttpCycle>);
 
 impl Source for Draining {
     fn poll(&self, python: Python<'_>) -> PyResult<Poll> {
-        let mut exchange = self.0.borrow_mut(python);
-        if exchange.is_abandoned() && exchange.body.peer == Peer::Closed {
-            return exchange.shared.drop_message(0).map(|()| Poll::Ready(python.None()));
+        let mut cycle = self.0.borrow_mut(python);
+        if cycle.is_abandoned() && cycle.body.peer == Peer::Closed {
+            return cycle.shared.drop_message(0).map(|()| Poll::Ready(python.None()));
         }
-        if !exchange.is_full() {
+        if !cycle.is_full() {
             return Ok(Poll::Ready(python.None()));
         }
-        let future = exchange.shared.create_future(python)?;
-        if exchange.senders.is_empty() {
-            exchange.mark(AppClock::leave);
+        let future = cycle.shared.create_future(python)?;
+        if cycle.senders.is_empty() {
+            cycle.mark(AppClock::leave);
         }
-        exchange.senders.push(future.clone().unbind());
+        cycle.senders.push(future.clone().unbind());
         Ok(Poll::Pending(future.unbind()))
     }
 
     fn forget(&self, python: Python<'_>, future: &Py<PyAny>) {
         // Without a borrow it is being closed, which has taken the futures.
-        if let Ok(mut exchange) = self.0.try_borrow_mut(python) {
-            exchange.senders.retain(|other| !other.is(future));
+        if let Ok(mut cycle) = self.0.try_borrow_mut(python) {
+            cycle.senders.retain(|other| !other.is(future));
         }
     }
 }
@@ -406,20 +406,20 @@ pub(super) fn is_disconnect(python: Python<'_>, error: &PyErr) -> bool {
     false
 }
 
-/// An [`Exchange`] with its methods for the application, reused for successive requests.
+/// An [`HttpCycle`] with its methods for the application, reused for successive requests.
 #[derive(Debug)]
 pub(super) struct Callables {
-    pub(super) exchange: Py<Exchange>,
+    pub(super) cycle: Py<HttpCycle>,
     pub(super) receive: Py<PyAny>,
     pub(super) send: Py<PyAny>,
 }
 
 impl Callables {
-    pub(super) fn new(python: Python<'_>, exchange: Exchange) -> PyResult<Self> {
-        let exchange = Bound::new(python, exchange)?;
-        let receive = exchange.getattr(pyo3::intern!(python, "receive"))?.unbind();
-        let send = exchange.getattr(pyo3::intern!(python, "send"))?.unbind();
-        Ok(Self { exchange: exchange.unbind(), receive, send })
+    pub(super) fn new(python: Python<'_>, cycle: HttpCycle) -> PyResult<Self> {
+        let cycle = Bound::new(python, cycle)?;
+        let receive = cycle.getattr(pyo3::intern!(python, "receive"))?.unbind();
+        let send = cycle.getattr(pyo3::intern!(python, "send"))?.unbind();
+        Ok(Self { cycle: cycle.unbind(), receive, send })
     }
 
     pub(super) fn restart(
@@ -429,18 +429,18 @@ impl Callables {
         request: Expectation,
         body: (bool, bool),
     ) -> Self {
-        self.exchange.borrow_mut(python).restart(id, request, body);
+        self.cycle.borrow_mut(python).restart(id, request, body);
         self
     }
 
     /// Whether they can be used for another request: the task has ended, and the application has
     /// kept no reference.
     pub(super) fn are_unused(&self, python: Python<'_>) -> bool {
-        let exchange = self.exchange.bind(python);
+        let cycle = self.cycle.bind(python);
         // References: this one, and those of the two methods.
-        references(exchange) == 3
+        references(cycle) == 3
             && references(self.receive.bind(python)) == 1
             && references(self.send.bind(python)) == 1
-            && exchange.borrow().has_ended
+            && cycle.borrow().has_ended
     }
 }

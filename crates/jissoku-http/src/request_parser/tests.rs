@@ -2,45 +2,45 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn step(exchange: &mut Exchange, bytes: &[u8]) -> Step {
-    exchange.step(bytes, &Limits::DEFAULT).expect("the bytes are in order")
+fn step(parser: &mut RequestParser, bytes: &[u8]) -> Step {
+    parser.step(bytes, &Limits::DEFAULT).expect("the bytes are in order")
 }
 
 #[test]
 fn a_request_with_a_body_ends_of_its_own() {
-    let mut exchange = Exchange::new();
+    let mut parser = RequestParser::new();
     let bytes = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhiGET";
-    let head = step(&mut exchange, bytes);
+    let head = step(&mut parser, bytes);
     assert_eq!(head.used, bytes.len() - 5);
     assert!(matches!(head.event, Event::Head(_)));
-    assert!(!exchange.is_in_head());
-    assert_eq!(step(&mut exchange, b"h"), Step { used: 1, event: Event::Body(0..1) });
-    assert_eq!(step(&mut exchange, b""), Step { used: 0, event: Event::Partial });
-    assert_eq!(step(&mut exchange, b"iGET"), Step { used: 1, event: Event::Body(0..1) });
-    assert_eq!(step(&mut exchange, b"GET"), Step { used: 0, event: Event::End });
-    assert!(exchange.is_in_head());
-    assert_eq!(step(&mut exchange, b"GET"), Step { used: 0, event: Event::Partial });
+    assert!(!parser.is_in_head());
+    assert_eq!(step(&mut parser, b"h"), Step { used: 1, event: Event::Body(0..1) });
+    assert_eq!(step(&mut parser, b""), Step { used: 0, event: Event::Partial });
+    assert_eq!(step(&mut parser, b"iGET"), Step { used: 1, event: Event::Body(0..1) });
+    assert_eq!(step(&mut parser, b"GET"), Step { used: 0, event: Event::End });
+    assert!(parser.is_in_head());
+    assert_eq!(step(&mut parser, b"GET"), Step { used: 0, event: Event::Partial });
 }
 
 #[test]
 fn lines_that_were_read_are_not_read_again() {
-    let mut exchange = Exchange::new();
+    let mut parser = RequestParser::new();
     let first = b"GET /first HTTP/1.1\r\nHost: a\r\n";
-    assert_eq!(step(&mut exchange, first), Step { used: 0, event: Event::Partial });
+    assert_eq!(step(&mut parser, first), Step { used: 0, event: Event::Partial });
     // The caller must give the same bytes again; other ones show what is not looked at.
     let second = b"XXX /first HTTP/1.1\r\nYYYY: a\r\n\r\n";
-    assert!(matches!(step(&mut exchange, second).event, Event::Head(_)));
+    assert!(matches!(step(&mut parser, second).event, Event::Head(_)));
 }
 
 /// The body of a request with a limit of its own, whose pieces come one after the other.
 fn read_limited(size_max: u64, pieces: &[&[u8]]) -> Result<Vec<u8>, Reject> {
-    let (mut exchange, mut rest, mut body) = (Exchange::new(), Vec::new(), Vec::new());
+    let (mut parser, mut rest, mut body) = (RequestParser::new(), Vec::new(), Vec::new());
     for piece in pieces {
         rest.extend_from_slice(piece);
         loop {
-            let step = exchange.step(&rest, &Limits::DEFAULT)?;
+            let step = parser.step(&rest, &Limits::DEFAULT)?;
             match step.event {
-                Event::Head(_) => exchange.limit_body(size_max)?,
+                Event::Head(_) => parser.limit_body(size_max)?,
                 Event::Body(place) => body.extend_from_slice(&rest[place]),
                 Event::Partial | Event::End => {
                     rest.drain(..step.used);
@@ -78,38 +78,38 @@ fn a_body_has_a_limit_of_its_own_however_it_is_split() {
 
 #[test]
 fn the_limit_of_a_body_ends_with_it() {
-    let mut exchange = Exchange::new();
+    let mut parser = RequestParser::new();
     let bytes = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
     for size_max in [Some(1), None] {
-        assert!(matches!(step(&mut exchange, bytes).event, Event::Head(_)));
+        assert!(matches!(step(&mut parser, bytes).event, Event::Head(_)));
         if let Some(size_max) = size_max {
-            assert_eq!(exchange.limit_body(size_max), Ok(()));
-            assert_eq!(step(&mut exchange, b"0\r\n\r\n").event, Event::End);
+            assert_eq!(parser.limit_body(size_max), Ok(()));
+            assert_eq!(step(&mut parser, b"0\r\n\r\n").event, Event::End);
         }
     }
-    assert_eq!(step(&mut exchange, b"2\r\nhi").event, Event::Body(3..5));
+    assert_eq!(step(&mut parser, b"2\r\nhi").event, Event::Body(3..5));
 }
 
 #[test]
 fn it_is_small_enough_for_ten_thousand() {
-    assert!(size_of::<Exchange>() <= 160, "{} bytes", size_of::<Exchange>());
+    assert!(size_of::<RequestParser>() <= 160, "{} bytes", size_of::<RequestParser>());
 }
 
 /// All events of connections that share the last head, or of each alone. A connection is a list of
 /// pieces that arrive one after the other; the connections take turns.
 fn events(connections: &[Vec<Vec<u8>>], shares: bool) -> Vec<Result<Step, Reject>> {
     let mut last = LastHead::default();
-    let mut states = vec![(Exchange::new(), Vec::new(), true); connections.len()];
+    let mut states = vec![(RequestParser::new(), Vec::new(), true); connections.len()];
     let mut seen = Vec::new();
     let turns = connections.iter().map(Vec::len).max().unwrap_or_default();
     for turn in 0..turns {
-        for (pieces, (exchange, rest, is_open)) in connections.iter().zip(&mut states) {
+        for (pieces, (parser, rest, is_open)) in connections.iter().zip(&mut states) {
             rest.extend_from_slice(pieces.get(turn).map_or(&[], Vec::as_slice));
             while *is_open {
                 let step = if shares {
-                    exchange.step_after(&mut last, rest, &Limits::DEFAULT)
+                    parser.step_after(&mut last, rest, &Limits::DEFAULT)
                 } else {
-                    exchange.step(rest, &Limits::DEFAULT)
+                    parser.step(rest, &Limits::DEFAULT)
                 };
                 seen.push(step.clone());
                 let Ok(Step { used, event }) = step else {

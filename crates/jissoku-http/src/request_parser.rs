@@ -39,7 +39,7 @@ pub struct Step {
 
 /// The state of parsing the requests of one connection.
 #[derive(Clone, Copy, Debug)]
-pub struct Exchange {
+pub struct RequestParser {
     reading: Reading,
 }
 
@@ -61,13 +61,13 @@ impl Reading {
     }
 }
 
-impl Default for Exchange {
+impl Default for RequestParser {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Exchange {
+impl RequestParser {
     /// Starts before the first request.
     #[must_use]
     pub fn new() -> Self {
@@ -101,7 +101,7 @@ impl Exchange {
     ///
     /// # Errors
     /// [`Reject::BodyTooLong`], if its length is known and exceeds the limit. A chunked body is
-    /// rejected by [`Exchange::step`], before any of the excess is read.
+    /// rejected by [`RequestParser::step`], before any of the excess is read.
     pub const fn limit_body(&mut self, size_max: u64) -> Result<(), Reject> {
         match &mut self.reading {
             Reading::Length { left } if *left > size_max => Err(Reject::BodyTooLong),
@@ -157,11 +157,11 @@ impl Exchange {
         }
     }
 
-    /// As [`Exchange::step`], with the same result. A head with the bytes of `last`, which belongs to
+    /// As [`RequestParser::step`], with the same result. A head with the bytes of `last`, which belongs to
     /// the same limits, is not parsed again.
     ///
     /// # Errors
-    /// As [`Exchange::step`].
+    /// As [`RequestParser::step`].
     #[inline]
     pub fn step_after(
         &mut self,
