@@ -56,8 +56,9 @@ pub(super) struct Simulation {
     settings: Settings,
     socket: OwnedFd,
     worker: Worker<Scripted>,
-    /// Whether the worker drains.
-    is_stopping: bool,
+    /// Whether the worker drains, or time has passed that counts for idle connections: no other case
+    /// gets it.
+    is_spent: bool,
     /// Actions of all cases so far.
     pub(super) actions: u64,
     now_ns: u64,
@@ -131,7 +132,7 @@ impl Simulation {
             settings,
             socket,
             worker,
-            is_stopping: false,
+            is_spent: false,
             actions: 0,
             now_ns: jissoku_os::clock::monotonic_ns(),
             ids: 0,
@@ -146,7 +147,7 @@ impl Simulation {
         self.spare.clear();
         self.worker = worker(&self.settings);
         self.worker.on_tick(self.now_ns);
-        self.is_stopping = false;
+        self.is_spent = false;
     }
 
     /// Runs one case.
@@ -174,7 +175,7 @@ impl Simulation {
             self.put_back(line, plans, persists)?;
         }
         let open = self.worker.context().handler.open;
-        if self.is_stopping {
+        if self.is_spent {
             self.renew();
         }
         if open == 0 { Ok(()) } else { Err(format!("{open} requests were lost")) }
@@ -311,7 +312,7 @@ impl Simulation {
                 Action::Wait => self.wait(lines, 1 + choices.below(20)),
                 Action::Drain => {
                     self.worker.start_shutdown([RELOAD_DRAIN, STOP_DRAIN][choices.below(2)]);
-                    self.is_stopping = true;
+                    self.is_spent = true;
                     hurry(lines);
                 }
                 Action::Leave(index) => {
@@ -333,6 +334,7 @@ impl Simulation {
 
     /// Seconds pass, and a driver resumes every connection in each.
     fn wait(&mut self, lines: &mut [Line], seconds: usize) {
+        self.is_spent = true;
         hurry(lines);
         for _ in 0..seconds {
             self.tick(lines, self.now_ns + SWEEP_NS);
