@@ -31,10 +31,12 @@ class Served:
     readers: list[threading.Thread] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Listens to both streams, each line of which is an event."""
+        """Listens to the streams that are pipes, each line of which is an event."""
         streams = [self.process.stdout, self.process.stderr]
         self.readers = [
-            threading.Thread(target=self._read, args=[stream], daemon=True) for stream in streams
+            threading.Thread(target=self._read, args=[stream], daemon=True)
+            for stream in streams
+            if stream is not None
         ]
         for reader in self.readers:
             reader.start()
