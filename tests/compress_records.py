@@ -34,11 +34,14 @@ def compress(root: Path) -> Counter[str]:
         found["bytes before"] += len(data)
         if path.name == "trials.jsonl" and root.name in WITHOUT_HISTOGRAMS:
             data = b"".join(_without_histograms(line, found) for line in data.splitlines())
-        small = gzip.compress(data, 9, mtime=0)
-        path.with_name(f"{path.name}.gz").write_bytes(small)
-        path.unlink()
-        found["bytes after"] += len(small)
+        found["bytes after"] += replace_by_compressed(path, data)
     return found
+
+
+def replace_by_compressed(path: Path, data: bytes) -> int:
+    """Writes the compressed file of a record in place of the plain one; its size in bytes."""
+    path.unlink()
+    return path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(data, 9, mtime=0))
 
 
 def _without_histograms(line: bytes, found: Counter[str]) -> bytes:

@@ -1,6 +1,5 @@
 """Folders of runs are found; an earlier result is reused only for unchanged folders."""
 
-import gzip
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +9,7 @@ import pytest
 from jissoku.model.history import FolderEntry
 from jissoku.records import run_folder
 from jissoku.records.run_folder import find_runs, run_folders, run_key
+from tests.compress_records import replace_by_compressed
 
 Entries = dict[str, FolderEntry]
 
@@ -54,8 +54,7 @@ def test_runs_are_found_in_the_order_of_their_names(root: Path) -> None:
 def test_compressed_runs_are_found_under_the_same_keys(root: Path) -> None:
     known = find_runs(root)
     for path in [*root.rglob("*.json"), *root.rglob("*.jsonl")]:
-        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
-        path.unlink()
+        replace_by_compressed(path, path.read_bytes())
     age(root)
     again = find_runs(root, known)
     assert keys(again) == keys(find_runs(root)) == keys(known)

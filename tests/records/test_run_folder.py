@@ -1,4 +1,3 @@
-import gzip
 import json
 import resource
 import sys
@@ -35,6 +34,7 @@ from jissoku.model import (
 )
 from jissoku.model.updated import updated
 from jissoku.records.run_folder import (
+    RUN_FILE,
     TRIALS_FILE,
     UNFINISHED_FILE,
     RunWriter,
@@ -44,6 +44,7 @@ from jissoku.records.run_folder import (
     trials_sha256,
     unfinished_reason,
 )
+from tests.compress_records import replace_by_compressed
 
 ARM = Arm(name="a", target="a", origin=Origin.RECIPE, version="1", command=("a", "{port}"))
 MACHINE = Machine(
@@ -83,17 +84,12 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert read(tmp_path / "run") == (RUN, (TRIAL, second))
 
 
-def compress(folder: Path) -> None:
-    for path in [*folder.glob("*.json"), *folder.glob("*.jsonl")]:
-        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
-        path.unlink()
-
-
 def test_a_compressed_run_is_the_same_run(tmp_path: Path) -> None:
     with RunWriter(tmp_path, RUN) as store:
         store.add(TRIAL)
     key, digest = run_key(tmp_path), trials_sha256(tmp_path)
-    compress(tmp_path)
+    for path in [tmp_path / RUN_FILE, tmp_path / TRIALS_FILE]:
+        replace_by_compressed(path, path.read_bytes())
     assert read(tmp_path) == (RUN, (TRIAL,))
     assert (run_key(tmp_path), trials_sha256(tmp_path)) == (key, digest)
     assert unfinished_reason(tmp_path) == ""

@@ -77,7 +77,7 @@ impl Servers {
         !self.queue.is_empty()
     }
 
-    /// The exchange whose turn is next, after those that waited too long were removed.
+    /// The exchange that is served next. The caller removes those that waited too long first.
     pub(crate) fn next_waiting(&self) -> Option<Key> {
         self.queue.first().copied()
     }

@@ -21,7 +21,7 @@ from jissoku.measure.profile import profile
 from jissoku.measure.selection import arm_names, folder_for, prepare_targets, workload
 from jissoku.model.summary import BoundResult, BoundStatus
 from jissoku.model.updated import updated
-from jissoku.records.run_folder import RUN_FILE, check_new
+from jissoku.records.run_folder import check_new, holds_run
 from jissoku.report.bounds import FORMATS, bound_sentence
 from jissoku.report.history import Suspicion, difference_text, suspicion_text
 from jissoku.request import ComparisonRequest, to_argv
@@ -182,7 +182,7 @@ def _split_baseline(given: str | None) -> tuple[Path | None, str]:
     if given is None:
         return None, ""
     folder = Path(given)
-    if (folder / RUN_FILE).is_file():
+    if holds_run(folder):
         records.read(folder)
         return folder, ""
     ci.check_ref(given)

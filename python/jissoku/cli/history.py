@@ -17,7 +17,7 @@ from jissoku.measure.history import History, find_run, open_history, publish as 
 from jissoku.model.history import Series
 from jissoku.model.wording import plural
 from jissoku.records import files
-from jissoku.records.run_folder import RUN_FILE
+from jissoku.records.run_folder import holds_run
 from jissoku.report import history as texts
 from jissoku.request import asking
 from jissoku.request.options import option
@@ -159,7 +159,7 @@ def diff(runs: tuple[str, str], records: tuple[Path, ...]) -> int:
 
     Exit codes: 0 compared, 2 bad input, 4 not comparable.
     """
-    folders = [Path(name) for name in runs if files.stored(Path(name) / RUN_FILE).is_file()]
+    folders = [Path(name) for name in runs if holds_run(Path(name))]
     roots = records or ((Path("runs"),) if len(folders) < len(runs) else ())
     found = open_history((*roots, *folders), print_message)
     first, second = (find_run(found.headers(), name).row.run for name in runs)

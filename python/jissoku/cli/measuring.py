@@ -24,7 +24,7 @@ from jissoku.measure.trial import TrialTiming
 from jissoku.model import Axis, Mode, Recipe, Sweep
 from jissoku.model.summary import BoundStatus
 from jissoku.model.wording import plural
-from jissoku.records.run_folder import RUN_FILE, check_new
+from jissoku.records.run_folder import check_new, holds_run
 from jissoku.report.bounds import bound_sentence
 from jissoku.request import BisectionRequest, ExperimentRequest, SweepRequest
 from jissoku.request.shared import Out, Output, Quiet, output
@@ -107,8 +107,9 @@ def bisect(request: BisectionRequest, output: BisectionOutput) -> int:
         name = program.partition("=")[0]
         raise InputError(f"--cmd: bisect names its arms itself: leave out '{name}='")
     build_words(request.build)
-    for run in output.out.glob(f"*/{RUN_FILE}") if output.out else ():
-        check_new(run.parent)
+    for folder in output.out.glob("*/") if output.out else ():
+        if holds_run(folder):
+            check_new(folder)
     good = resolve(request.good)
     commits = commits_between(good, resolve(request.bad))
     if not commits:

@@ -17,8 +17,7 @@ from jissoku.model import MeasurementStatus, Summary, SweepSummary
 from jissoku.model.experiment import ClaimStatus
 from jissoku.model.profile import Profile
 from jissoku.model.trial import Event, EventKind
-from jissoku.records import files, run_folder as experiments
-from jissoku.records.run_folder import RUN_FILE
+from jissoku.records import run_folder as experiments
 from jissoku.report import brief, renderable, sweep_renderable, verdict
 from jissoku.report.experiment import brief_text as experiment_brief_text
 
@@ -140,7 +139,7 @@ def report(run: Path, *, as_json: bool) -> int:
         return publish_experiment(run, as_json=as_json)
     if not records.read_profiles(run):
         return write_report(run, as_json=as_json)
-    if not files.stored(run / RUN_FILE).exists():
+    if not experiments.holds_run(run):
         return write_profile_report(run, as_json=as_json)
     write_profile_report(run, as_json=False, quiet=as_json)
     return write_report(run, as_json=as_json)

@@ -261,8 +261,7 @@ def interpreter_lock(observed: Observations) -> Finding | None:
 
 def _uses_all_cores(load: LoadObservation) -> bool:
     """Whether all processes of the target leave too little for another thread at work."""
-    used_ns = (load.cpu_ns or 0) + (load.generator_cpu_cores or 0.0) * load.duration_ns
-    return used_ns > (load.cores - SPARE_CORES) * load.duration_ns
+    return load.cpu_cores + (load.generator_cpu_cores or 0.0) > load.cores - SPARE_CORES
 
 
 def _path_rule(

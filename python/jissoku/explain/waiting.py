@@ -154,14 +154,14 @@ def _busy(load: LoadObservation) -> float:
     """The larger of two: the share of all cores, and that of its core for the busiest thread."""
     busiest = max((thread.cpu_ns + thread.wait_ns for thread in load.threads), default=0)
     of_one = busiest / load.threads_ns if load.threads_ns else 0.0
-    return max(of_one, (load.cpu_ns or 0) / (load.duration_ns * load.cores))
+    return max(of_one, load.cpu_cores / load.cores)
 
 
 def _latencies(observed: Observations) -> tuple[str, ...]:
     load, lone = observed.load, lone_ns(observed)
     if load is None or lone is None:
         return ()
-    busy = (load.cpu_ns or 0) / (load.duration_ns * load.cores)
+    busy = load.cpu_cores / load.cores
     alone, together = format_time(lone), format_time(load.latency_ns_p50)
     many = f"with {load.connections} connections and {busy:.0%} of the cores in use"
     return (f"a lone answer takes {alone}, and {together} {many}",)

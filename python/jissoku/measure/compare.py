@@ -20,7 +20,7 @@ from jissoku.inference import ablation
 from jissoku.inference.bounds import bound_results, bounded_arms
 from jissoku.inference.checks import trial_checks
 from jissoku.inference.compare import Question
-from jissoku.inference.decision import WITHOUT_FORECAST
+from jissoku.inference.decision import METRIC_NAMES, WITHOUT_FORECAST
 from jissoku.inference.limits import server_limits
 from jissoku.measure.comparison import CompareConfig, run_header
 from jissoku.measure.comparison_run import ComparisonRun, Groups, named
@@ -51,9 +51,6 @@ FURTHER_LOAD = 0.6
 
 # The first start of all arms is given up after this many failures, and each arm is started alone.
 FIRST_STARTS_MAX = 4
-
-# What pairs are compared by, in the first table.
-TIMES = {Metric.COST: "CPU time per request", Metric.TIME: "time per answer"}
 
 # The trials that costs are compared by; without common trials those of each arm in the closed loop.
 COST_KINDS = {
@@ -336,8 +333,8 @@ class AnytimeRun(ComparisonRun):
         ]
         if ratios:
             self.progress.verdict(
-                f"After {FIRST_BLOCKS} blocks at {main.text}, multiples of the"
-                f" {TIMES[self.config.metric]} of {baseline}: {', '.join(ratios)}."
+                f"After {FIRST_BLOCKS} blocks at {main.text}, multiples of"
+                f" {METRIC_NAMES[self.config.metric]} of {baseline}: {', '.join(ratios)}."
             )
 
     def _measure_capacities(self) -> None:

@@ -210,6 +210,11 @@ class LoadObservation(msgspec.Struct, frozen=True, kw_only=True):
     def cpu_ns_per_request(self) -> float | None:
         return self.cpu_ns / self.requests if self.cpu_ns is not None and self.requests else None
 
+    @property
+    def cpu_cores(self) -> float:
+        """CPU time of the target, divided by the window; 0 if it is unknown."""
+        return (self.cpu_ns or 0) / self.duration_ns
+
 
 class TimerObservation(msgspec.Struct, frozen=True, kw_only=True):
     """Cost of waiting requests: the same load with many idle connections, and with waiting ones.

@@ -52,7 +52,7 @@ COMPRESSED = ".gz"
 
 
 def stored(path: Path) -> Path:
-    """Where a record is: the file itself, or else the compressed one beside it."""
+    """The path of a record's file, with the suffix of a compressed one if only that exists."""
     compressed = path.with_name(f"{path.name}{COMPRESSED}")
     return compressed if compressed.exists() and not path.exists() else path
 

@@ -47,10 +47,14 @@ def trials_sha256(folder: Path) -> str:
         return ""
 
 
+def holds_run(folder: Path) -> bool:
+    return files.stored(folder / RUN_FILE).is_file()
+
+
 def check_new(folder: Path) -> None:
     """Refuses a folder that holds a run or cannot be written, before anything is measured."""
     with files.writing(folder):
-        if files.stored(folder / RUN_FILE).exists():
+        if holds_run(folder):
             raise _holds_a_run(folder)
     check_writable(folder)
 
@@ -174,8 +178,7 @@ def unfinished_reason(folder: Path) -> str:
     try:
         return (folder / UNFINISHED_FILE).read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
-        holds_run = files.stored(folder / RUN_FILE).exists()
-        return _damage(folder / TRIALS_FILE) if holds_run else ""
+        return _damage(folder / TRIALS_FILE) if holds_run(folder) else ""
 
 
 def _damage(trials: Path) -> str:

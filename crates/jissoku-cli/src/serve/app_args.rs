@@ -46,8 +46,8 @@ pub struct AppRequest {
     pub threads: usize,
     /// The size up to which a request body for WSGI stays in memory, unless it is the default.
     pub body_memory_max: Option<u64>,
-    /// The routes, one of which names the application, or the directories beside it, unless it
-    /// serves all requests.
+    /// The route table, if the configuration has one or directories are served beside the
+    /// application; without it the application serves all requests.
     pub routes: Option<Arc<RouteContent>>,
     /// What is offered to it, if it is an ASGI application.
     pub asgi: AsgiRequest,
