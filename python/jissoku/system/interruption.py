@@ -6,8 +6,11 @@ the handler only sets a flag and wakes the current wait; the trial loop checks i
 
 import signal
 import subprocess
+from collections.abc import Callable
 from types import FrameType
 from typing import Self
+
+Handler = Callable[[int, FrameType | None], object] | int | None
 
 
 class Interrupted(Exception):  # noqa: N818 - not an error
@@ -15,14 +18,22 @@ class Interrupted(Exception):  # noqa: N818 - not an error
 
 
 class Interruption:
-    """Catches SIGINT and SIGTERM while it is entered."""
+    """Catches SIGINT and SIGTERM while it is entered.
+
+    Of nested ones, as of the campaigns of one tuning, each knows what any of them was told.
+    """
 
     def __init__(self) -> None:
         self.asked = False
         self._waiting_for: subprocess.Popen[str] | None = None
+        self._before: dict[signal.Signals, Handler] = {}
 
     def __enter__(self) -> Self:
         self._before = {s: signal.signal(s, self._note) for s in (signal.SIGINT, signal.SIGTERM)}
+        outer = getattr(self._before[signal.SIGINT], "__self__", None)
+        if isinstance(outer, Interruption):
+            # A signal may have come after the last check of the outer one, and before this line.
+            self.asked = self.asked or outer.asked
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -39,7 +50,10 @@ class Interruption:
         if self.asked:
             raise Interrupted
 
-    def _note(self, _number: int, _frame: FrameType | None) -> None:
+    def _note(self, number: int, frame: FrameType | None) -> None:
         self.asked = True
+        before = self._before.get(signal.Signals(number))
+        if isinstance(getattr(before, "__self__", None), Interruption) and callable(before):
+            before(number, frame)
         if self._waiting_for is not None and self._waiting_for.poll() is None:
             self._waiting_for.terminate()
