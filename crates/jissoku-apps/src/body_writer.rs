@@ -88,7 +88,7 @@ impl BodyWriter {
         *left -= size;
         self.body_size += size;
         if size > 0 {
-            output.file(file, range.start..range.start + size);
+            output.append_file(file, range.start..range.start + size);
         }
     }
 

@@ -9,7 +9,7 @@ use jissoku_os::clock;
 use jissoku_os::driver::{NewConnection, SocketNumber};
 use jissoku_proxy::RouteContent;
 use jissoku_server::{
-    AnyService, AppClock, Background, EventLoop, Handler, Progress, RequestHead,
+    AppClock, Background, DynService, EventLoop, Handler, Progress, RequestHead,
     Response as Output, Service, WorkerInfo,
 };
 use pyo3::prelude::*;
@@ -38,7 +38,7 @@ impl WsgiService {
     }
 
     /// The content of a server: with threads, if the server has threads for applications.
-    pub(crate) fn into_service(self, routes: Option<&Arc<RouteContent>>) -> AnyService {
+    pub(crate) fn into_service(self, routes: Option<&Arc<RouteContent>>) -> DynService {
         let Self { app, server } = self;
         match server.threads {
             0 => content_of(Self { app, server }, routes),
@@ -49,7 +49,7 @@ impl WsgiService {
 
 /// An application as the content of a server. It gets all requests, or those that `routes` leave to
 /// it.
-pub(crate) fn content_of(app: impl Service, routes: Option<&Arc<RouteContent>>) -> AnyService {
+pub(crate) fn content_of(app: impl Service, routes: Option<&Arc<RouteContent>>) -> DynService {
     match routes {
         Some(routes) => routes.with(app).into(),
         None => app.into(),
@@ -115,13 +115,13 @@ impl Handler for WsgiHandler {
     }
 
     fn on_head(&mut self, connection: &mut Connection, request: &RequestHead<'_>) -> Request {
-        let RequestHead { head, bytes, origin, .. } = *request;
+        let RequestHead { head, bytes, identity, .. } = *request;
         let Connection { listener, address, client, .. } = connection;
         let environ = Python::attach(|python| {
             let client = client.get_or_insert_with(|| Client::new(python, *listener, *address));
             let environ = self.wsgi.environs.build(python, (head, bytes), client)?;
             let dict = environ.dict.bind(python);
-            origin.map_or(Ok(()), |origin| overlay::set_origin(dict, origin))?;
+            identity.map_or(Ok(()), |identity| overlay::set_identity(dict, identity))?;
             Ok(environ)
         });
         Request {

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{IntoPyDict, PyDict, PyModule, PyString, PyTuple};
 
 use jissoku_proxy::RouteContent;
-use jissoku_server::AnyService;
+use jissoku_server::DynService;
 
 use crate::asgi::AsgiService;
 use crate::environ::ServerInfo;
@@ -54,7 +54,7 @@ pub fn load(
     interface: Option<Interface>,
     server: ServerInfo,
     routes: Option<&Arc<RouteContent>>,
-) -> Result<AnyService, LoadError> {
+) -> Result<DynService, LoadError> {
     Python::attach(|python| {
         let app = spec.load(python)?;
         // Objects created by the import live as long as the process: the collector need not scan
@@ -73,7 +73,7 @@ pub fn serve_object(
     interface: Option<Interface>,
     server: ServerInfo,
     routes: Option<&Arc<RouteContent>>,
-) -> Result<AnyService, LoadError> {
+) -> Result<DynService, LoadError> {
     check_callable(app, &"the application")?;
     service_of(app, interface, server, routes)
 }
@@ -83,7 +83,7 @@ fn service_of(
     interface: Option<Interface>,
     server: ServerInfo,
     routes: Option<&Arc<RouteContent>>,
-) -> Result<AnyService, LoadError> {
+) -> Result<DynService, LoadError> {
     let detected = || if is_asgi(app).unwrap_or(false) { Interface::Asgi } else { Interface::Wsgi };
     match interface.unwrap_or_else(detected) {
         Interface::Wsgi => Ok(WsgiService::new(app, server).into_service(routes)),

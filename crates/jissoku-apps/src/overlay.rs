@@ -1,29 +1,32 @@
 //! Applies the information of an intermediary (a trusted proxy) to an environ.
 
 use jissoku_http::uwsgi::Variables;
-use jissoku_server::Origin;
+use jissoku_server::ClientIdentity;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::text::latin1;
 
-/// Applies `origin` to an environ that was built from the head.
+/// Applies `identity` to an environ that was built from the head.
 #[cold]
-pub(crate) fn set_origin(environ: &Bound<'_, PyDict>, origin: &Origin<'_>) -> PyResult<()> {
-    if let Some(variables) = &origin.variables {
+pub(crate) fn set_identity(
+    environ: &Bound<'_, PyDict>,
+    identity: &ClientIdentity<'_>,
+) -> PyResult<()> {
+    if let Some(variables) = &identity.variables {
         set_variables(environ, variables)?;
     }
-    if let Some(client) = origin.client {
+    if let Some(client) = identity.client {
         environ.set_item("REMOTE_ADDR", client.ip().to_canonical().to_string())?;
         match client.port() {
             0 => remove(environ, "REMOTE_PORT")?,
             port => environ.set_item("REMOTE_PORT", port.to_string())?,
         }
     }
-    if let Some(host) = origin.host {
+    if let Some(host) = identity.host {
         environ.set_item("HTTP_HOST", latin1(environ.py(), host))?;
     }
-    match origin.is_secure {
+    match identity.is_secure {
         Some(true) => {
             environ.set_item("wsgi.url_scheme", "https")?;
             environ.set_item("HTTPS", "on")?;

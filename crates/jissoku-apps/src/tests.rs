@@ -269,7 +269,7 @@ fn environ_of(python: Python<'_>, call: &Call) -> Environ {
 
 fn taken(output: &mut SendBuffer) -> Vec<u8> {
     let mut bytes = vec![0; output.size()];
-    let size = output.read(&mut bytes).expect("there is no file");
+    let size = output.drain_into(&mut bytes).expect("there is no file");
     bytes.truncate(size);
     bytes
 }

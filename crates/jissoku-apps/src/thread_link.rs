@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use jissoku_http::Head;
 use jissoku_os::clock;
 use jissoku_os::driver::{SendBuffer, Waker};
-use jissoku_server::{AppClock, AppTimes, OwnedOrigin};
+use jissoku_server::{AppClock, AppTimes, OwnedIdentity};
 use pyo3::prelude::*;
 
 use crate::body::Body;
@@ -22,7 +22,7 @@ pub(crate) struct Task {
     pub(crate) bytes: Box<[u8]>,
     /// The listener and the address of the client.
     pub(crate) client: (usize, Option<SocketAddr>),
-    pub(crate) origin: Option<Box<OwnedOrigin>>,
+    pub(crate) identity: Option<Box<OwnedIdentity>>,
     pub(crate) body: Option<Body>,
     pub(crate) is_head: bool,
     pub(crate) persists: bool,

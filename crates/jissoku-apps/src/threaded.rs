@@ -213,14 +213,14 @@ impl Handler for ThreadedHandler {
     }
 
     fn on_head(&mut self, connection: &mut Connection, request: &RequestHead<'_>) -> Request {
-        let RequestHead { head, bytes, origin, .. } = *request;
+        let RequestHead { head, bytes, identity, .. } = *request;
         self.last_request += 1;
         let task = Task {
             request: self.last_request,
             head: *head,
             bytes: bytes.get(..head.size as usize).unwrap_or(bytes).into(),
             client: (connection.listener, connection.address),
-            origin: origin.map(|origin| Box::new(origin.into())),
+            identity: identity.map(|identity| Box::new(identity.into())),
             body: (head.body != Framing::Empty).then(Body::default),
             is_head: head.method == Method::Head,
             persists: false,

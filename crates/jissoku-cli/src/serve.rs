@@ -33,7 +33,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, Command, FromArgMatches};
 use jissoku_os::socket::Endpoint;
 use jissoku_proxy::RouteContent;
-use jissoku_server::{AnyService, Limits, ListenerSharing, Settings, TelemetryConfig};
+use jissoku_server::{DynService, Limits, ListenerSharing, Settings, TelemetryConfig};
 
 pub use app_args::{AppError, AppRequest, AsgiRequest, LoadApp};
 use app_name::AppName;
@@ -223,14 +223,14 @@ impl Serve {
         listeners: Vec<Endpoint>,
         worker: Option<usize>,
         previous: Option<&RouteContent>,
-    ) -> Result<(AnyService, Option<Arc<RouteContent>>), Failure> {
+    ) -> Result<(DynService, Option<Arc<RouteContent>>), Failure> {
         if let Some(app) = self.app() {
             let load = load.ok_or_else(|| {
                 Failure::of_input("this program has no Python: use the jissoku package")
             })?;
             if worker.is_none() && self.has_processes()? {
                 return Ok((
-                    AnyService::processes(self.supervision.processes(self.app.reloads())),
+                    DynService::processes(self.supervision.processes(self.app.reloads())),
                     None,
                 ));
             }

@@ -11,7 +11,7 @@ pub(crate) mod opening_handshake;
 pub(crate) mod progress;
 pub(crate) mod reader;
 pub(crate) mod request;
-pub(crate) mod request_cycle;
+pub(crate) mod request_sequence;
 pub(crate) mod request_template;
 pub(crate) mod response_matcher;
 pub(crate) mod response_reader;

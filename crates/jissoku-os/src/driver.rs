@@ -11,7 +11,7 @@
 //! - exhausted descriptors pause accepting, and nothing else;
 //! - of several events, those of connections that the handler opened come first;
 //! - a failed send to such a connection is reported after all bytes that can still be received;
-//! - the clock is read once per wake-up and per [`Next::Flush`], and passed to the handler.
+//! - the clock is read once per wake-up and per [`Action::Flush`], and passed to the handler.
 //!
 //! Timeouts are up to the handler, which is called for every connection once a second.
 
@@ -47,12 +47,12 @@ pub type ConnectionId = Key<ConnectionKind>;
 
 type Slab<T> = crate::slab::Slab<T, ConnectionKind>;
 
-/// Output that may be unsent when the handler is called again after [`Next::Flush`].
+/// Output that may be unsent when the handler is called again after [`Action::Flush`].
 pub const UNSENT_MAX: usize = 64 * 1024;
 
 /// What a handler requests for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum Action {
     /// Receive more bytes.
     Receive,
     /// Call [`EventHandler::resume`] once the output is sent, after other connections.
@@ -65,20 +65,20 @@ pub enum Next {
     Suspend,
     /// Shut down the write side once the output is sent; bytes are still received.
     ShutdownWrite,
-    /// As [`Next::Receive`], but by another driver, to which the connection is sent once the output
+    /// As [`Action::Receive`], but by another driver, to which the connection is sent once the output
     /// is ([`Driver::move_to`]).
     Move,
     /// Close once the output is sent.
     Close,
     /// Close now and discard unsent output.
     Abort,
-    /// As [`Next::Abort`], and let the peer know that something is missing, by a reset (TCP).
+    /// As [`Action::Abort`], and let the peer know that something is missing, by a reset (TCP).
     Reset,
 }
 
 /// For which connections [`EventHandler::resume`] is to be called, or what is to be opened.
 #[derive(Debug)]
-pub enum ResumeTarget {
+pub enum Wakeup {
     /// One connection, which may be closed already.
     One(ConnectionId),
     /// All connections.
@@ -118,7 +118,7 @@ pub struct NewConnection<'a> {
     pub socket: BorrowedFd<'a>,
     /// The address of the client, if the driver has received it with the connection.
     pub peer: Peer,
-    /// Whether another driver has served it before ([`Next::Move`]).
+    /// Whether another driver has served it before ([`Action::Move`]).
     pub is_moved: bool,
 }
 
@@ -158,25 +158,25 @@ pub trait EventHandler {
         connection: &mut Self::Connection,
         bytes: &[u8],
         output: &mut SendBuffer,
-    ) -> Next;
+    ) -> Action;
 
-    /// The peer has shut down its write side; it may still read. [`Next::Receive`] closes the
+    /// The peer has shut down its write side; it may still read. [`Action::Receive`] closes the
     /// connection.
-    fn on_eof(&mut self, connection: &mut Self::Connection, output: &mut SendBuffer) -> Next;
+    fn on_eof(&mut self, connection: &mut Self::Connection, output: &mut SendBuffer) -> Action;
 
-    /// An accepted connection with [`Next::Close`] has sent its output, and there may be bytes that
+    /// An accepted connection with [`Action::Close`] has sent its output, and there may be bytes that
     /// were not received: a close would reset it, and the peer could lose the output (RFC 9112
-    /// section 9.6). Returns what to do instead, or [`Next::Close`].
-    fn on_unread(&mut self, _connection: &mut Self::Connection) -> Next {
-        Next::Close
+    /// section 9.6). Returns what to do instead, or [`Action::Close`].
+    fn on_unread(&mut self, _connection: &mut Self::Connection) -> Action {
+        Action::Close
     }
 
-    /// The peer of a connection with [`Next::Suspend`], or with [`Next::Flush`] and no output, has
+    /// The peer of a connection with [`Action::Suspend`], or with [`Action::Flush`] and no output, has
     /// shut down its write side or is gone; bytes that it sent before may still be unread. Called for
     /// each of them, possibly repeatedly.
     fn on_hangup(&mut self, _connection: &mut Self::Connection) {}
 
-    /// Called after [`Next::Yield`], for a [`ResumeTarget`], once a second, and when output that had
+    /// Called after [`Action::Yield`], for a [`Wakeup`], once a second, and when output that had
     /// to wait is sent to an opened connection. `unsent` bytes of earlier output are still to be
     /// sent.
     fn resume(
@@ -184,7 +184,7 @@ pub trait EventHandler {
         connection: &mut Self::Connection,
         unsent: usize,
         output: &mut SendBuffer,
-    ) -> Next;
+    ) -> Action;
 
     /// A connection is being opened, as `token`; `None` closes it.
     fn on_connecting(&mut self, _token: u64, _id: ConnectionId) -> Option<Self::Connection> {
@@ -192,8 +192,8 @@ pub trait EventHandler {
     }
 
     /// An opened connection is established.
-    fn on_connected(&mut self, _connection: &mut Self::Connection, _: &mut SendBuffer) -> Next {
-        Next::Close
+    fn on_connected(&mut self, _connection: &mut Self::Connection, _: &mut SendBuffer) -> Action {
+        Action::Close
     }
 
     /// As [`EventHandler::on_data`], for an opened connection, which is also received from while
@@ -204,7 +204,7 @@ pub trait EventHandler {
         bytes: &[u8],
         _unsent: usize,
         output: &mut SendBuffer,
-    ) -> Next {
+    ) -> Action {
         self.on_data(connection, bytes, output)
     }
 
@@ -219,7 +219,7 @@ pub trait EventHandler {
     /// The connection was closed by either side.
     fn on_close(&mut self, connection: Self::Connection);
 
-    /// A connection with [`Next::Move`] could not be sent, and stays; `is_full` if the queue had no
+    /// A connection with [`Action::Move`] could not be sent, and stays; `is_full` if the queue had no
     /// room for it.
     fn on_move_failed(&mut self, _is_full: bool) {}
 
@@ -229,7 +229,7 @@ pub trait EventHandler {
     /// The driver woke up, at `now_ns` on the monotonic clock. The first call of every iteration.
     fn on_tick(&mut self, now_ns: u64);
 
-    /// As [`EventHandler::on_tick`], before a call that follows [`Next::Flush`]: the iteration goes
+    /// As [`EventHandler::on_tick`], before a call that follows [`Action::Flush`]: the iteration goes
     /// on, however long it takes.
     fn on_flush(&mut self, now_ns: u64) {
         self.on_tick(now_ns);
@@ -239,7 +239,7 @@ pub trait EventHandler {
     fn deadline_ns(&mut self) -> Option<u64>;
 
     /// The next target; called until it returns `None`.
-    fn next_ready(&mut self) -> Option<ResumeTarget>;
+    fn next_ready(&mut self) -> Option<Wakeup>;
 
     /// Calls `wait` once, which blocks the thread until events arrive. What a handler holds
     /// exclusively, such as a lock on an interpreter, it can release meanwhile.
@@ -314,7 +314,7 @@ impl<H: EventHandler> Driver<H> {
         }
     }
 
-    /// Sets the queue for [`Next::Move`] of the connections of each listener, by its index. The
+    /// Sets the queue for [`Action::Move`] of the connections of each listener, by its index. The
     /// io_uring driver has none: received bytes may be in its buffers.
     pub fn move_to(&mut self, queues: Vec<Option<Arc<OwnedFd>>>) {
         if let Self::Epoll(driver) = self {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use jissoku_os::clock;
 use jissoku_os::driver::{
-    Backend, Driver, EventHandler, Listener, NewConnection, Next, ResumeTarget, SendBuffer,
-    Settings, Waker,
+    Action, Backend, Driver, EventHandler, Listener, NewConnection, SendBuffer, Settings, Waker,
+    Wakeup,
 };
 use jissoku_os::socket::{self, Endpoint, Sharing};
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -20,17 +20,17 @@ impl EventHandler for Echo {
 
     fn on_open(&mut self, _: &NewConnection<'_>) {}
 
-    fn on_data(&mut self, (): &mut (), bytes: &[u8], output: &mut SendBuffer) -> Next {
+    fn on_data(&mut self, (): &mut (), bytes: &[u8], output: &mut SendBuffer) -> Action {
         output.append(bytes);
-        Next::Receive
+        Action::Receive
     }
 
-    fn on_eof(&mut self, (): &mut (), _: &mut SendBuffer) -> Next {
-        Next::Receive
+    fn on_eof(&mut self, (): &mut (), _: &mut SendBuffer) -> Action {
+        Action::Receive
     }
 
-    fn resume(&mut self, (): &mut (), _: usize, _: &mut SendBuffer) -> Next {
-        Next::Receive
+    fn resume(&mut self, (): &mut (), _: usize, _: &mut SendBuffer) -> Action {
+        Action::Receive
     }
 
     fn on_close(&mut self, (): ()) {}
@@ -41,7 +41,7 @@ impl EventHandler for Echo {
         None
     }
 
-    fn next_ready(&mut self) -> Option<ResumeTarget> {
+    fn next_ready(&mut self) -> Option<Wakeup> {
         None
     }
 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use jissoku_http::Head;
 use jissoku_http::forward::ForwardError;
 use jissoku_os::driver::{ConnectionId, NewConnection};
-use jissoku_server::{Origin, OwnedOrigin, RequestHead};
+use jissoku_server::{ClientIdentity, OwnedIdentity, RequestHead};
 
 use crate::slab::Key;
 
@@ -78,7 +78,7 @@ enum ClientPhase {
 pub(crate) struct ChunkedRequest {
     head: Head,
     head_bytes: Vec<u8>,
-    origin: Option<OwnedOrigin>,
+    identity: Option<OwnedIdentity>,
     body: Vec<u8>,
     is_complete: bool,
 }
@@ -110,14 +110,14 @@ impl ChunkedRequest {
         Self {
             head: *request.head,
             head_bytes: request.bytes[..request.head.size as usize].to_vec(),
-            origin: request.origin.map(Into::into),
+            identity: request.identity.map(Into::into),
             body: Vec::new(),
             is_complete: false,
         }
     }
 
-    pub(crate) fn head(&self) -> (&Head, &[u8], Option<Origin<'_>>) {
-        (&self.head, &self.head_bytes, self.origin.as_ref().map(OwnedOrigin::as_origin))
+    pub(crate) fn head(&self) -> (&Head, &[u8], Option<ClientIdentity<'_>>) {
+        (&self.head, &self.head_bytes, self.identity.as_ref().map(OwnedIdentity::as_identity))
     }
 
     /// What was received of the body.

@@ -11,7 +11,7 @@ use jissoku_server::TrustedProxies;
 
 use crate::policy::configuration::{self, ClientEnd};
 use crate::policy::retry::{Budget, HedgeAfter, RetryPolicy};
-use crate::server_set::{Upstream, UpstreamOptions};
+use crate::server_set::{UpstreamGroup, UpstreamOptions};
 use crate::target::Target;
 use crate::{prober, resolver};
 
@@ -21,7 +21,7 @@ const GATHER_MEMORY: usize = 64 * 1024 * 1024;
 /// A reverse proxy. Handlers read its fields, which do not change once workers use it.
 #[derive(Debug)]
 pub struct Gateway {
-    pub(crate) upstreams: Vec<Arc<Upstream>>,
+    pub(crate) upstreams: Vec<Arc<UpstreamGroup>>,
     pub(crate) timeouts: Timeouts,
     /// The name of this instance in Via.
     pub(crate) via_name: Box<str>,
@@ -126,12 +126,12 @@ impl Gateway {
     #[must_use]
     pub fn new(target: Target, timeouts: Timeouts, is_secure: bool) -> Self {
         let options = UpstreamOptions::new(timeouts.idle_ns);
-        Self::of(vec![Upstream::single(target, options)], timeouts, is_secure)
+        Self::of(vec![UpstreamGroup::single(target, options)], timeouts, is_secure)
     }
 
     /// Forwards to several upstreams, by the [`Forwarding`] of each request.
     #[must_use]
-    pub fn of(upstreams: Vec<Upstream>, timeouts: Timeouts, is_secure: bool) -> Self {
+    pub fn of(upstreams: Vec<UpstreamGroup>, timeouts: Timeouts, is_secure: bool) -> Self {
         let upstreams = upstreams.into_iter().map(Arc::new).collect();
         Self {
             upstreams,
@@ -212,7 +212,7 @@ impl Gateway {
 
     /// The upstream of this name.
     #[must_use]
-    pub fn upstream(&self, name: &str) -> Option<&Upstream> {
+    pub fn upstream(&self, name: &str) -> Option<&UpstreamGroup> {
         self.upstreams.iter().map(|upstream| &**upstream).find(|upstream| upstream.name() == name)
     }
 

@@ -12,12 +12,12 @@ mod response;
 
 use std::sync::Arc;
 
-use jissoku_http::forward::Offer;
+use jissoku_http::forward::ClientSupport;
 use jissoku_http::framing::Body;
 use jissoku_http::{Head, Method, Version};
 use jissoku_os::driver::ConnectionId;
 use jissoku_os::socket::Endpoint;
-use jissoku_server::{ForwardedNotes, HedgeResult};
+use jissoku_server::{ForwardedAnomalies, HedgeResult};
 
 use crate::config::Forwarding;
 use crate::diagnostics::Phases;
@@ -54,7 +54,7 @@ pub(crate) struct Exchange {
     head_size: usize,
     /// The body if it is not collected; after a switch of protocols, what the client sends.
     upload: Option<Box<Upload>>,
-    offer: Offer,
+    offer: ClientSupport,
 
     stage: Stage,
     assignment: Assignment,
@@ -132,7 +132,7 @@ struct Record {
     is_diagnosed: bool,
     /// Whether the response, although complete, is a failure of its server.
     is_failure: bool,
-    notes: ForwardedNotes,
+    notes: ForwardedAnomalies,
     /// The start of a response that is malformed.
     malformed: Option<Box<[u8]>>,
 }
@@ -234,7 +234,7 @@ impl Record {
             failure: None,
             is_diagnosed,
             is_failure: false,
-            notes: ForwardedNotes::NONE,
+            notes: ForwardedAnomalies::NONE,
             malformed: None,
         }
     }
@@ -272,7 +272,7 @@ impl Exchange {
             request: Vec::new(),
             head_size: 0,
             upload: None,
-            offer: Offer::default(),
+            offer: ClientSupport::default(),
             stage: Stage::None,
             assignment,
             received: Received::Nothing,
@@ -335,7 +335,7 @@ impl Exchange {
     // The client.
 
     /// The client has shut down its side. Returns its connection if that ends the exchange.
-    pub(crate) fn note_client_end(&mut self) -> Option<ConnectionId> {
+    pub(crate) fn record_client_end(&mut self) -> Option<ConnectionId> {
         self.client_state = ClientState::Ended;
         self.is_aborted().then_some(self.client)
     }

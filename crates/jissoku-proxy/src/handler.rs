@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use jissoku_http::forward::ForwardError;
 use jissoku_os::clock;
-use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, SendBuffer};
+use jissoku_os::driver::{Action, ConnectionId, NewConnection, Opening, SendBuffer};
 use jissoku_server::{
     AbandonReason, Background, BodyFlow, Handler, LogRecord, Metrics, Outbound, Progress,
     RequestHead, Response, Service, Timers, UpstreamEvent, UpstreamEventKind, WorkerInfo,
@@ -34,10 +34,10 @@ use crate::gather::{GatherState, LostGathering};
 use crate::policy::random::Random;
 use crate::policy::retry::HedgeDelay;
 use crate::pool::Pool;
-use crate::server_set::Upstream;
-use crate::servers::Servers;
+use crate::server_set::UpstreamGroup;
 use crate::slab::{Key, Slab};
 use crate::upstream_connection::{Phase, Sending, UpstreamConnections};
+use crate::worker_upstream::WorkerUpstream;
 
 /// Forwards the requests of one worker.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub struct GatewayHandler {
     exchanges: Slab<Exchange>,
     upstreams: UpstreamConnections,
     /// Of each upstream.
-    servers: Vec<Servers>,
+    servers: Vec<WorkerUpstream>,
     ready: Ready,
     /// How many exchanges have no client any more.
     orphans: usize,
@@ -81,9 +81,9 @@ impl GatewayHandler {
         let servers = service
             .upstreams
             .iter()
-            .map(|upstream| Servers::new(upstream, random.next()))
+            .map(|upstream| WorkerUpstream::new(upstream, random.next()))
             .collect();
-        let pool = |upstream: &Arc<Upstream>| Pool::new(upstream.options.idle_min);
+        let pool = |upstream: &Arc<UpstreamGroup>| Pool::new(upstream.options.idle_min);
         let pools = service.upstreams.iter().map(pool).collect();
         let now_ns = clock::monotonic_ns();
         let fields_max = service.fields_max;
@@ -168,7 +168,7 @@ impl Handler for GatewayHandler {
     }
 
     fn on_hangup(&mut self, _client: &mut Client, request: &mut ClientSide) {
-        let ended = self.note_hangup(request);
+        let ended = self.record_hangup(request);
         self.ready.extend(ended);
     }
 
@@ -263,7 +263,7 @@ impl Outbound for GatewayHandler {
         self.upstreams.set_id(Key::from_token(token), Some(id));
     }
 
-    fn on_event(&mut self, event: UpstreamEvent<'_>, output: &mut SendBuffer) -> Next {
+    fn on_event(&mut self, event: UpstreamEvent<'_>, output: &mut SendBuffer) -> Action {
         self.now_ns = event.now_ns;
         let key = Key::from_token(event.token);
         match event.kind {
@@ -288,7 +288,7 @@ impl Outbound for GatewayHandler {
             }
             (Phase::Finishing(exchange), _) => self.end_upload(key, exchange),
             (Phase::Idle, _) => self.upstreams.record_closing(key, now_ns),
-            (Phase::Reopening(_) | Phase::Spare | Phase::Ending | Phase::Closing, _) => {}
+            (Phase::Reopening(_) | Phase::Preconnect | Phase::Ending | Phase::Closing, _) => {}
         }
         self.upstreams.remove(key, now_ns);
     }

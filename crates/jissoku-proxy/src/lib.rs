@@ -27,14 +27,14 @@ mod prober;
 mod resolver;
 mod routed;
 mod server_set;
-mod servers;
 mod slab;
 mod target;
 mod transfer;
 mod upstream_connection;
+mod worker_upstream;
 
 pub use config::{Forwarding, Gateway, Timeouts};
 pub use gather::GatherRoute;
 pub use routed::{Content, NoApp, RouteContent, RouteLimits, Routed};
-pub use server_set::{ServerEntry, Upstream, UpstreamOptions};
+pub use server_set::{ServerEntry, UpstreamGroup, UpstreamOptions};
 pub use target::{Lookup, Resolution, Target, TargetError, resolve};

@@ -14,14 +14,14 @@ use jissoku_os::socket::{self, Endpoint};
 use crate::policy::configuration::HealthCheck;
 use crate::policy::health::Probe;
 use crate::policy::random::Random;
-use crate::server_set::{ServerSet, Upstream};
+use crate::server_set::{ServerSet, UpstreamGroup};
 
 /// A status line is not longer.
 const STATUS_LINE_SIZE_MAX: usize = 1024;
 
 /// Starts the checks of an upstream, if it has some. They end with the returned value, or when
 /// another upstream replaces this one.
-pub(crate) fn start(upstream: &Arc<Upstream>) -> io::Result<Option<Sender<()>>> {
+pub(crate) fn start(upstream: &Arc<UpstreamGroup>) -> io::Result<Option<Sender<()>>> {
     let Some(check) = upstream.options.health.clone() else { return Ok(None) };
     let (stop, stopped) = channel();
     let upstream = Arc::clone(upstream);
@@ -74,7 +74,7 @@ fn probe_all(set: &ServerSet, probes: &mut [Probe], (check, request): (&HealthCh
 }
 
 /// What servers are asked.
-fn request(check: &HealthCheck, upstream: &Upstream) -> Vec<u8> {
+fn request(check: &HealthCheck, upstream: &UpstreamGroup) -> Vec<u8> {
     let (path, host) = (&check.path, &upstream.host);
     let line = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: jissoku\r\n");
     if upstream.options.protocol.is_http() {

@@ -8,12 +8,12 @@ use std::sync::mpsc::{Sender, channel};
 use jissoku_os::socket::Endpoint;
 
 use crate::prober::is_stopped;
-use crate::server_set::{ServerEntry, Upstream};
+use crate::server_set::{ServerEntry, UpstreamGroup};
 use crate::target::{Lookup, endpoints_of};
 
 /// Starts to resolve the names of an upstream, if it has some. It ends with the returned value, or
 /// when another upstream replaces this one.
-pub(crate) fn start(upstream: &Arc<Upstream>) -> io::Result<Option<Sender<()>>> {
+pub(crate) fn start(upstream: &Arc<UpstreamGroup>) -> io::Result<Option<Sender<()>>> {
     if upstream.entries().iter().all(|entry| entry.target.name.is_none()) {
         return Ok(None);
     }

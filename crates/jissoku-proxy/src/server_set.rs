@@ -27,7 +27,7 @@ use crate::target::Target;
 
 /// Where requests are forwarded to. Handlers read its fields; what changes has methods.
 #[derive(Debug)]
-pub struct Upstream {
+pub struct UpstreamGroup {
     /// By which it is recognised at a reload.
     name: Box<str>,
     /// The Host of requests, if that is not the one of the client.
@@ -90,7 +90,7 @@ pub struct ServerEntry {
 struct Published {
     set: Arc<ServerSet>,
     /// Upstreams before a reload, whose last workers use these servers, too.
-    followers: Vec<Weak<Upstream>>,
+    followers: Vec<Weak<UpstreamGroup>>,
 }
 
 /// Servers, and their state. Its fields are read, and do not change: another set replaces it.
@@ -177,7 +177,7 @@ impl UpstreamOptions {
     }
 }
 
-impl Upstream {
+impl UpstreamGroup {
     /// One server, or all addresses of a name, without a limit on its requests.
     #[must_use]
     pub fn single(target: Target, options: UpstreamOptions) -> Self {
@@ -304,14 +304,14 @@ impl Upstream {
         Arc::clone(&self.published.read().unwrap_or_else(PoisonError::into_inner).set)
     }
 
-    /// Changes when [`Upstream::servers`] does.
+    /// Changes when [`UpstreamGroup::servers`] does.
     #[inline]
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
 }
 
-impl UpstreamState for Upstream {
+impl UpstreamState for UpstreamGroup {
     fn servers(&self) -> Vec<UpstreamServer> {
         let now_ns = clock::monotonic_ns();
         let servers = Self::servers(self);

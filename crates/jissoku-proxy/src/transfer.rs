@@ -74,7 +74,7 @@ impl Upload {
     }
 
     /// The server has asked for the body.
-    pub(crate) const fn note_continue(&mut self) {
+    pub(crate) const fn record_continue(&mut self) {
         self.awaits_continue = false;
     }
 

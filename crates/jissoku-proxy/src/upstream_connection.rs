@@ -57,7 +57,7 @@ pub(crate) enum Phase {
     /// It could not be opened for an exchange, and is soon tried again.
     Reopening(Key),
     /// It is being opened for the pool.
-    Spare,
+    Preconnect,
     /// It serves an exchange, whose request was handed to the driver or not.
     Busy(Key, Sending),
     /// The response of an exchange is complete, whose request is still being sent.
@@ -104,7 +104,7 @@ impl Phase {
             | Self::Reopening(exchange)
             | Self::Busy(exchange, _)
             | Self::Finishing(exchange) => Some(exchange),
-            Self::Spare | Self::Idle | Self::Ending | Self::Closing => None,
+            Self::Preconnect | Self::Idle | Self::Ending | Self::Closing => None,
         }
     }
 
@@ -113,7 +113,7 @@ impl Phase {
         match self {
             Self::Connecting(_)
             | Self::Reopening(_)
-            | Self::Spare
+            | Self::Preconnect
             | Self::Busy(..)
             | Self::Finishing(_) => Use::Busy,
             Self::Idle => Use::Idle,
@@ -220,7 +220,7 @@ impl UpstreamConnections {
         until_ns: u64,
         now_ns: u64,
     ) -> Key {
-        self.insert(Phase::Spare, server, until_ns, now_ns)
+        self.insert(Phase::Preconnect, server, until_ns, now_ns)
     }
 
     fn insert(
@@ -397,7 +397,7 @@ impl UpstreamConnections {
     /// How many connections to a server are idle, or are being opened to be idle.
     pub(crate) fn spare_count(&self, upstream: usize, endpoint: &Arc<Endpoint>) -> usize {
         let is_opening = |other: &&UpstreamConnection| {
-            other.phase == Phase::Spare && Arc::ptr_eq(&other.endpoint, endpoint)
+            other.phase == Phase::Preconnect && Arc::ptr_eq(&other.endpoint, endpoint)
         };
         self.pools[upstream].idle_count(endpoint) + self.values().filter(is_opening).count()
     }

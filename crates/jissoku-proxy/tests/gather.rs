@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use jissoku_os::driver::Backend;
 use jissoku_os::socket::set_linger_zero;
-use jissoku_proxy::policy::configuration::{Action, Configuration};
+use jissoku_proxy::policy::configuration::{Configuration, RouteAction};
 use jissoku_proxy::{
-    Content, Forwarding, Gateway, GatherRoute, RouteContent, Target, Timeouts, Upstream,
+    Content, Forwarding, Gateway, GatherRoute, RouteContent, Target, Timeouts, UpstreamGroup,
     UpstreamOptions,
 };
 use jissoku_server::{RunningServer, Server, Settings};
@@ -146,12 +146,12 @@ impl Scene {
             parts.join(", ")
         );
         let configuration = Configuration::parse(&text).expect("a right configuration");
-        let Action::Gather(plan) = &configuration.routes[0].action else {
+        let RouteAction::Gather(plan) = &configuration.routes[0].action else {
             unreachable!("the route gathers")
         };
         let target: Target = format!("http://{}", servers.address).parse().expect("an address");
         let gateway = Gateway::of(
-            vec![Upstream::single(target, UpstreamOptions::new(SECOND_NS))],
+            vec![UpstreamGroup::single(target, UpstreamOptions::new(SECOND_NS))],
             Timeouts::DEFAULT,
             false,
         )

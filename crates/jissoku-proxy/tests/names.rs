@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use jissoku_os::clock;
-use jissoku_proxy::{Gateway, Resolution, Target, Timeouts, Upstream, UpstreamOptions};
+use jissoku_proxy::{Gateway, Resolution, Target, Timeouts, UpstreamGroup, UpstreamOptions};
 use jissoku_server::{Metrics, RunningServer, Server, Service, Settings};
 
 /// Longer than anything here takes; it turns a hang into a failure.
@@ -100,7 +100,7 @@ fn respond(name: &str, stream: &mut TcpStream, hold: impl Fn()) -> io::Result<()
 fn proxy(resolution: Resolution) -> (RunningServer, String, Arc<Metrics>) {
     let target: Target = "http://localhost:9".parse().expect("every machine knows this name");
     let options = UpstreamOptions { resolution, ..UpstreamOptions::new(HOUR_NS) };
-    let upstream = Upstream::single(target, options);
+    let upstream = UpstreamGroup::single(target, options);
     let mut settings = Settings::new("127.0.0.1:0".parse().expect("an address"));
     settings.workers = 1;
     let server = Server::listen(settings).expect("a place to listen");

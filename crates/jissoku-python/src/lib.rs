@@ -5,7 +5,7 @@ mod thread_server;
 use jissoku_apps::{AppSpec, AsgiOptions, Interface, LoadError, ServerInfo};
 use jissoku_cli::flame_graph::{Interaction, draw};
 use jissoku_cli::{AppError, AppRequest, LoadApp};
-use jissoku_server::AnyService;
+use jissoku_server::DynService;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use thread_server::ThreadServer;
@@ -29,7 +29,7 @@ fn server_info(request: &AppRequest) -> ServerInfo {
 }
 
 /// Imports the application of `jissoku serve MODULE:APP`.
-fn load_app(request: &AppRequest) -> Result<AnyService, AppError> {
+fn load_app(request: &AppRequest) -> Result<DynService, AppError> {
     let AppRequest { module, attribute, arguments, directory, is_factory, .. } = request.clone();
     let spec = AppSpec { module, attribute, arguments, directory, is_factory };
     // Stacks on standard error after a crash, and when a worker hangs.

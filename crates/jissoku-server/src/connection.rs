@@ -1,6 +1,6 @@
 //! One connection: parses requests, writes responses, and enforces timeouts.
 
-mod origin;
+mod intermediary;
 mod rejection;
 mod request;
 mod state;
@@ -14,7 +14,7 @@ mod write_stall;
 use jissoku_http::framing::Body;
 use jissoku_http::response;
 use jissoku_http::{Event, Head, Reject, RequestParser};
-use jissoku_os::driver::{ConnectionId, Next, SendBuffer};
+use jissoku_os::driver::{Action, ConnectionId, SendBuffer};
 
 use crate::connection_limiter::Permit;
 use crate::context::WorkerContext;
@@ -89,9 +89,9 @@ impl<H: Handler> Connection<H> {
 
     /// What the driver is to do next: to pass the connection on if another worker is to go on.
     #[inline]
-    fn next_or_move(&self, context: &WorkerContext<H>) -> Next {
+    fn next_or_move(&self, context: &WorkerContext<H>) -> Action {
         if self.state.is_idle() && self.input.is_empty() && self.moves(context) {
-            return Next::Move;
+            return Action::Move;
         }
         self.state.next()
     }
@@ -120,7 +120,7 @@ impl<H: Handler> Connection<H> {
         bytes: &[u8],
         context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
-    ) -> Next {
+    ) -> Action {
         if self.state.is_refusal_due() {
             self.reject_over_limit(context, output);
         }
@@ -141,13 +141,13 @@ impl<H: Handler> Connection<H> {
         bytes: &[u8],
         context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
-    ) -> Next {
+    ) -> Action {
         self.reject(Reject::TlsMissing, bytes, context, output);
         self.state.next()
     }
 
     /// Starts a lingering close after a TLS alert.
-    pub(crate) fn linger(&mut self, context: &mut WorkerContext<H>) -> Next {
+    pub(crate) fn linger(&mut self, context: &mut WorkerContext<H>) -> Action {
         self.input = Vec::new();
         self.abandon_request(context);
         self.discard_behind(0, context);
@@ -155,7 +155,7 @@ impl<H: Handler> Connection<H> {
     }
 
     /// The output is sent and the connection is to be closed, but bytes of the client are unread.
-    pub(crate) fn on_unread(&mut self, context: &mut WorkerContext<H>) -> Next {
+    pub(crate) fn on_unread(&mut self, context: &mut WorkerContext<H>) -> Action {
         if !self.permit.is_over_limit && self.state.is_closed() {
             self.discard_behind(0, context);
         }
@@ -167,7 +167,7 @@ impl<H: Handler> Connection<H> {
         &mut self,
         context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
-    ) -> Next {
+    ) -> Action {
         if self.state.is_tunnel() && !self.state.is_yielded() {
             self.end_upgraded(context, output);
         } else {
@@ -194,13 +194,13 @@ impl<H: Handler> Connection<H> {
         unsent: usize,
         context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
-    ) -> Next {
+    ) -> Action {
         let is_stalled = self.write_stall.is_too_long(unsent, context.now_ns, &context.limits);
         if is_stalled || self.is_out_of_time(unsent, context) {
             context.telemetry.count(Counter::WriteDeadline, u64::from(is_stalled));
             self.state.close();
             // Unsent output is dropped.
-            return Next::Abort;
+            return Action::Abort;
         }
         let before = output.size();
         if self.state.is_yielded() {

@@ -173,7 +173,7 @@ impl Files {
 
     /// A valid entry for `path` at `now_ns`.
     fn entry(&self, path: &[u8], shard_handle: &ShardHandle, now_ns: u64) -> CacheLookup {
-        let Some(name) = path::resolve(path).filter(|name| self.loader.shows(name)) else {
+        let Some(name) = path::resolve(path).filter(|name| self.loader.is_visible(name)) else {
             return CacheLookup::Nothing;
         };
         let is_fresh = |entry: &Arc<CacheEntry>| entry.is_fresh(now_ns, self.revalidate_ns);

@@ -22,11 +22,11 @@ use std::sync::Arc;
 
 use jissoku_http::head::Fields;
 use jissoku_http::{Head, Method};
-use jissoku_os::driver::{ConnectionId, NewConnection, Next, Opening, SendBuffer};
+use jissoku_os::driver::{Action, ConnectionId, NewConnection, Opening, SendBuffer};
 
+use crate::client_identity::ClientIdentity;
 use crate::log::LogRecord;
 use crate::metrics::{Metrics, ShardHandle};
-use crate::origin::Origin;
 use crate::response::Response;
 use crate::worker_message::ParentPipe;
 
@@ -177,7 +177,7 @@ pub trait Outbound: Background {
 
     /// An event of such a connection: returns what the driver is to do next. Output is sent after
     /// this call.
-    fn on_event(&mut self, event: UpstreamEvent<'_>, output: &mut SendBuffer) -> Next;
+    fn on_event(&mut self, event: UpstreamEvent<'_>, output: &mut SendBuffer) -> Action;
 
     /// The connection of `token` is closed, or could not be opened. `error` is what has ended it,
     /// if not this side; `WouldBlock` if the queue of a Unix socket is full.
@@ -222,7 +222,7 @@ impl Outbound for Never {
         match *self {}
     }
 
-    fn on_event(&mut self, _: UpstreamEvent<'_>, _: &mut SendBuffer) -> Next {
+    fn on_event(&mut self, _: UpstreamEvent<'_>, _: &mut SendBuffer) -> Action {
         match *self {}
     }
 
@@ -332,8 +332,8 @@ pub struct RequestHead<'a> {
     pub bytes: &'a [u8],
     /// The time of this wake-up, on the monotonic clock.
     pub now_ns: u64,
-    /// The origin of the request, if a trusted intermediary has sent it.
-    pub origin: Option<&'a Origin<'a>>,
+    /// The client identity of the request, if a trusted intermediary has sent it.
+    pub identity: Option<&'a ClientIdentity<'a>>,
 }
 
 impl<'a> RequestHead<'a> {

@@ -8,7 +8,7 @@ use jissoku_http::head::Fields;
 use jissoku_http::uwsgi::{self, UwsgiHead};
 use jissoku_http::{Event, Limits, Reject, RequestParser, Step, proxy_protocol};
 
-use crate::origin::Origin;
+use crate::client_identity::ClientIdentity;
 use crate::trusted_proxies::TrustedProxies;
 
 /// Which peers are trusted, and with which fields.
@@ -139,16 +139,20 @@ impl Intermediary {
         self.head.take()
     }
 
-    /// The origin of a request with these fields; `packet` is that of a packet, if it was one.
-    pub(crate) fn origin<'a>(&self, packet: Option<Origin<'a>>, fields: Fields<'a>) -> Origin<'a> {
+    /// The client identity of a request with these fields; `packet` is that of a packet, if it was one.
+    pub(crate) fn identity<'a>(
+        &self,
+        packet: Option<ClientIdentity<'a>>,
+        fields: Fields<'a>,
+    ) -> ClientIdentity<'a> {
         // A packet without an address may be that of any client.
         let is_unnamed = packet.map_or(self.is_unnamed, |packet| packet.peer.is_none());
-        let origin = packet.unwrap_or(Origin::of_peer(self.peer));
+        let identity = packet.unwrap_or(ClientIdentity::of_peer(self.peer));
         let Trust { proxies, fields: kind, .. } = &*self.trust;
-        if is_unnamed || !proxies.trusts(origin.peer.map(|peer| peer.ip())) {
-            return origin;
+        if is_unnamed || !proxies.trusts(identity.peer.map(|peer| peer.ip())) {
+            return identity;
         }
         let said = ForwardedClient::new(fields, *kind, |address| proxies.trusts(Some(address)));
-        origin.with_fields(&said, *kind)
+        identity.with_fields(&said, *kind)
     }
 }

@@ -4,11 +4,12 @@
 //! `jissoku-http`), [`Handler`] (which writes the response), and back to the driver as bytes. The
 //! only state between two requests is the connection's.
 
-mod any_service;
 mod app_times;
+mod client_identity;
 mod connection;
 mod connection_limiter;
 mod context;
+mod dyn_service;
 mod early_output;
 mod files;
 mod fixed;
@@ -20,7 +21,6 @@ mod listener_options;
 mod log;
 mod metrics;
 mod metrics_page;
-mod origin;
 mod response;
 #[cfg(test)]
 mod schedules;
@@ -38,8 +38,9 @@ mod worker_message;
 mod worker_process;
 mod worker_thread;
 
-pub use any_service::{AnyService, RunThere};
 pub use app_times::{AppClock, AppTimes};
+pub use client_identity::{ClientIdentity, OwnedIdentity};
+pub use dyn_service::{DynService, RunThere};
 pub use early_output::EarlyOutput;
 pub use files::{FileResponse, Files, FilesError, FilesHandler, Options as FilesOptions, Rule};
 pub use fixed::Fixed;
@@ -53,7 +54,7 @@ pub use jissoku_os::timers::{TimerOwner, Timers};
 pub use limits::Limits;
 pub use listener_options::{ListenerOptions, Protocol};
 pub use log::{
-    AccessLog, DroppedRecords as LogDroppedRecords, ErrorReporter, Forwarded, ForwardedNotes,
+    AccessLog, DroppedRecords as LogDroppedRecords, ErrorReporter, Forwarded, ForwardedAnomalies,
     ForwardedOutcome, HedgeResult, LogEnd, LogError, LogFormat, LogFormatError, LogRecord, LogSink,
 };
 pub use metrics::{
@@ -61,7 +62,6 @@ pub use metrics::{
     UpstreamState,
 };
 pub use metrics_page::MetricsPage;
-pub use origin::{Origin, OwnedOrigin};
 pub use response::{BodyPart, DynamicResponse, Response};
 pub use server::{
     ListenError, ReloadError, RunningServer, Server, ServerEvent, SignalSet, Sockets,

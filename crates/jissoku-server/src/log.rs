@@ -20,7 +20,7 @@ use std::thread;
 use std::time::Duration;
 
 pub use format::{LogFormat, LogFormatError};
-pub use forwarded::{Forwarded, ForwardedOutcome, HedgeResult, Notes as ForwardedNotes};
+pub use forwarded::{Anomalies as ForwardedAnomalies, Forwarded, ForwardedOutcome, HedgeResult};
 pub(crate) use record::LogEntry;
 pub use record::LogRecord;
 pub(crate) use recorder::{Recorder, ResponseInfo};

@@ -166,7 +166,7 @@ impl Response<'_> {
         self.begin(status, body.len() as u64);
         self.output.append(head.head());
         if !self.state.is_head {
-            self.output.share(Arc::clone(body));
+            self.output.append_shared(Arc::clone(body));
         }
     }
 
@@ -176,7 +176,7 @@ impl Response<'_> {
         self.begin(status, size);
         self.output.append(head.head());
         if !self.state.is_head {
-            self.output.file(Arc::clone(file), 0..size);
+            self.output.append_file(Arc::clone(file), 0..size);
         }
     }
 
@@ -339,7 +339,7 @@ impl BodyPart {
         match self {
             Self::Bytes(bytes) => output.append(bytes),
             Self::Shared(bytes, range) => output.share_part(Arc::clone(bytes), range.clone()),
-            Self::File(file, range) => output.file(Arc::clone(file), range.clone()),
+            Self::File(file, range) => output.append_file(Arc::clone(file), range.clone()),
         }
     }
 }

@@ -19,7 +19,7 @@ pub use endpoints::{ListenError, ReloadError};
 pub use running::RunningServer;
 pub use signals::{ServerEvent, SignalSet};
 
-use crate::any_service::AnyService;
+use crate::dyn_service::DynService;
 use crate::settings::Settings;
 use endpoints::Endpoints;
 
@@ -100,7 +100,7 @@ impl Server {
     ///
     /// # Errors
     /// The error of creating a thread or its resources.
-    pub fn start(self, service: impl Into<AnyService>) -> io::Result<RunningServer> {
+    pub fn start(self, service: impl Into<DynService>) -> io::Result<RunningServer> {
         self.start_unless_stopped(service, None)
     }
 
@@ -111,7 +111,7 @@ impl Server {
     /// As [`Server::start`], or [`crate::StoppedBeforeReady`].
     pub fn start_unless_stopped(
         self,
-        service: impl Into<AnyService>,
+        service: impl Into<DynService>,
         signals: Option<&SignalSet>,
     ) -> io::Result<RunningServer> {
         let (endpoints, service) = (self.endpoints.clone(), service.into());

@@ -154,7 +154,7 @@ pub(crate) fn encrypt(
     flush(tls, output);
     let mut record = [0; RECORD_SIZE];
     while !plain.is_empty() && output.size() - before < ahead {
-        let size = plain.read(&mut record)?;
+        let size = plain.drain_into(&mut record)?;
         tls.writer().write_all(&record[..size])?;
         flush(tls, output);
     }

@@ -5,7 +5,7 @@
 
 use std::io::BufRead;
 
-use jissoku_os::driver::{Next, SendBuffer, UNSENT_MAX};
+use jissoku_os::driver::{Action, SendBuffer, UNSENT_MAX};
 use rustls::ServerConnection;
 
 use crate::connection::Connection;
@@ -24,7 +24,7 @@ pub(crate) struct TlsSession<H: Handler> {
     /// Plaintext that is not encrypted yet.
     pending: SendBuffer,
     /// What the connection requested, once it is sent.
-    next: Next,
+    next: Action,
     opened_ns: u64,
     /// The client has closed its side.
     has_ended: bool,
@@ -59,7 +59,7 @@ impl<H: Handler> TlsSession<H> {
             connection,
             state: TlsState::AwaitingHello(tls.clone()),
             pending: SendBuffer::default(),
-            next: Next::Receive,
+            next: Action::Receive,
             opened_ns: now_ns,
             has_ended: false,
         }
@@ -80,8 +80,8 @@ impl<H: Handler> TlsSession<H> {
     }
 
     /// Leaves TLS if a response was written before the handshake.
-    pub(crate) fn close_if(&mut self, next: Next) {
-        if next != Next::Receive {
+    pub(crate) fn close_if(&mut self, next: Action) {
+        if next != Action::Receive {
             self.state = TlsState::Closed;
         }
     }
@@ -92,7 +92,7 @@ impl<H: Handler> TlsSession<H> {
         bytes: &[u8],
         context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
-    ) -> Next {
+    ) -> Action {
         if matches!(self.state, TlsState::AwaitingHello(_)) {
             self.detect_protocol(bytes);
             if matches!(self.state, TlsState::Closed) {
@@ -115,7 +115,7 @@ impl<H: Handler> TlsSession<H> {
         &mut self,
         context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
-    ) -> Next {
+    ) -> Action {
         self.has_ended = true;
         if matches!(self.state, TlsState::Closed) {
             self.next = self.connection.on_eof(context, output);
@@ -129,7 +129,7 @@ impl<H: Handler> TlsSession<H> {
     }
 
     /// As [`Connection::on_unread`].
-    pub(crate) fn on_unread(&mut self, context: &mut WorkerContext<H>) -> Next {
+    pub(crate) fn on_unread(&mut self, context: &mut WorkerContext<H>) -> Action {
         self.next = self.connection.on_unread(context);
         self.next
     }
@@ -145,24 +145,24 @@ impl<H: Handler> TlsSession<H> {
         unsent: usize,
         context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
-    ) -> Next {
+    ) -> Action {
         if matches!(self.state, TlsState::Closed) {
             return self.connection.resume(unsent, context, output);
         }
         let is_open = matches!(self.state, TlsState::Established(_));
         if !is_open && context.now_ns - self.opened_ns > context.limits.head_ns_max {
             context.telemetry.count(Counter::HandshakeDeadline, 1);
-            return Next::Abort;
+            return Action::Abort;
         }
         let mut plain = self.take_pending(context);
         let waiting = unsent + plain.size();
         self.next = self.lend_tls(context, output, |connection, context| {
             connection.resume(waiting, context, &mut plain)
         });
-        if matches!(self.next, Next::Abort | Next::Reset) {
+        if matches!(self.next, Action::Abort | Action::Reset) {
             return self.next;
         }
-        let is_wanted = unsent == 0 || (self.next == Next::Flush && unsent <= UNSENT_MAX);
+        let is_wanted = unsent == 0 || (self.next == Action::Flush && unsent <= UNSENT_MAX);
         let ahead = if is_wanted { AHEAD_SIZE_MAX } else { 0 };
         self.encrypt_pending(plain, ahead, context, output)
     }
@@ -233,8 +233,8 @@ impl<H: Handler> TlsSession<H> {
         &mut self,
         context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
-        call: impl FnOnce(&mut Connection<H>, &mut WorkerContext<H>) -> Next,
-    ) -> Next {
+        call: impl FnOnce(&mut Connection<H>, &mut WorkerContext<H>) -> Action,
+    ) -> Action {
         let (tls, state): (_, fn(_) -> _) =
             match std::mem::replace(&mut self.state, TlsState::Closed) {
                 TlsState::Handshaking(tls) => (tls, TlsState::Handshaking),
@@ -270,10 +270,10 @@ impl<H: Handler> TlsSession<H> {
         ahead: usize,
         context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
-    ) -> Next {
+    ) -> Action {
         if !plain.is_empty() && !matches!(self.state, TlsState::Established(_)) {
             // The connection is over the limit, and the 503 cannot be encrypted yet.
-            return Next::Close;
+            return Action::Close;
         }
         let Some(tls) = self.state.tls() else {
             context.return_plain_buffer(plain);
@@ -281,22 +281,22 @@ impl<H: Handler> TlsSession<H> {
         };
         if encrypt(tls, &mut plain, ahead, output).is_err() {
             // A file has become shorter: the response cannot be completed.
-            return Next::Abort;
+            return Action::Abort;
         }
         if !plain.is_empty() {
             self.pending = plain;
-            return if self.next == Next::Flush { Next::Flush } else { Next::Yield };
+            return if self.next == Action::Flush { Action::Flush } else { Action::Yield };
         }
         context.return_plain_buffer(plain);
         let next = match self.next {
-            Next::Receive if self.has_ended => {
+            Action::Receive if self.has_ended => {
                 // Nothing may follow the close_notify, such as a 408 while the output is not sent.
                 self.connection.end_input();
-                Next::Close
+                Action::Close
             }
             next => next,
         };
-        if matches!(next, Next::Close | Next::ShutdownWrite) {
+        if matches!(next, Action::Close | Action::ShutdownWrite) {
             // rustls sends it once.
             tls.send_close_notify();
             flush(tls, output);
@@ -305,7 +305,7 @@ impl<H: Handler> TlsSession<H> {
     }
 
     /// Sends the alert and lingers.
-    fn fail(&mut self, context: &mut WorkerContext<H>, output: &mut SendBuffer) -> Next {
+    fn fail(&mut self, context: &mut WorkerContext<H>, output: &mut SendBuffer) -> Action {
         if !matches!(self.state, TlsState::Established(_)) {
             context.telemetry.count(Counter::HandshakesFailed, 1);
         }

@@ -1,6 +1,6 @@
 //! A connection over plain TCP or a Unix socket, or over TLS; or one that the handler has opened.
 
-use jissoku_os::driver::{Next, SendBuffer};
+use jissoku_os::driver::{Action, SendBuffer};
 
 use crate::connection::Connection;
 use crate::context::WorkerContext;
@@ -27,18 +27,18 @@ impl<H: Handler> Transport<H> {
         bytes: &[u8],
         context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
-    ) -> Next {
+    ) -> Action {
         match self {
             Self::Plain(connection) if connection.awaits_proxy_header() => {
                 match connection.read_proxy_header(bytes, context, output) {
-                    Ok(used) if used == bytes.len() => Next::Receive,
+                    Ok(used) if used == bytes.len() => Action::Receive,
                     Ok(used) => connection.on_data(&bytes[used..], context, output),
                     Err(next) => next,
                 }
             }
             Self::Tls(session) if session.awaits_proxy_header() => {
                 match session.connection().read_proxy_header(bytes, context, output) {
-                    Ok(used) if used == bytes.len() => Next::Receive,
+                    Ok(used) if used == bytes.len() => Action::Receive,
                     Ok(used) => session.on_data(&bytes[used..], context, output),
                     Err(next) => {
                         session.close_if(next);
@@ -59,7 +59,7 @@ impl<H: Handler> Transport<H> {
         &mut self,
         context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
-    ) -> Next {
+    ) -> Action {
         match self {
             Self::Plain(connection) => connection.on_eof(context, output),
             Self::Tls(session) => session.on_eof(context, output),
@@ -68,11 +68,11 @@ impl<H: Handler> Transport<H> {
     }
 
     /// As [`Connection::on_unread`]: TLS has said its end before.
-    pub(crate) fn on_unread(&mut self, context: &mut WorkerContext<H>) -> Next {
+    pub(crate) fn on_unread(&mut self, context: &mut WorkerContext<H>) -> Action {
         match self {
             Self::Plain(connection) => connection.on_unread(context),
             Self::Tls(session) => session.on_unread(context),
-            Self::Upstream(_) => Next::Close,
+            Self::Upstream(_) => Action::Close,
         }
     }
 
@@ -89,7 +89,7 @@ impl<H: Handler> Transport<H> {
         unsent: usize,
         context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
-    ) -> Next {
+    ) -> Action {
         match self {
             Self::Plain(connection) => connection.resume(unsent, context, output),
             Self::Tls(session) => session.resume(unsent, context, output),
@@ -105,10 +105,10 @@ impl<H: Handler> Transport<H> {
         kind: UpstreamEventKind<'_>,
         context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
-    ) -> Next {
+    ) -> Action {
         match self {
             Self::Upstream(token) => call_handler(*token, kind, context, output),
-            Self::Plain(_) | Self::Tls(_) => Next::Close,
+            Self::Plain(_) | Self::Tls(_) => Action::Close,
         }
     }
 
@@ -137,7 +137,7 @@ fn call_handler<H: Handler>(
     kind: UpstreamEventKind<'_>,
     context: &mut WorkerContext<H>,
     output: &mut SendBuffer,
-) -> Next {
+) -> Action {
     let event = UpstreamEvent { token, kind, now_ns: context.now_ns };
-    context.handler.outbound().map_or(Next::Close, |outbound| outbound.on_event(event, output))
+    context.handler.outbound().map_or(Action::Close, |outbound| outbound.on_event(event, output))
 }

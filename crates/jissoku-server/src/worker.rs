@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use jissoku_os::driver::{
-    ConnectionId, Driver, EventHandler, NewConnection, Next, PollOutcome, ResumeTarget, SendBuffer,
+    Action, ConnectionId, Driver, EventHandler, NewConnection, PollOutcome, SendBuffer, Wakeup,
 };
 use jissoku_os::socket;
 
@@ -292,7 +292,7 @@ impl<H: Handler> EventHandler for Worker<H> {
         transport: &mut Transport<H>,
         bytes: &[u8],
         output: &mut SendBuffer,
-    ) -> Next {
+    ) -> Action {
         let before = output.size();
         let next = transport.on_data(bytes, &mut self.context, output);
         self.context.telemetry.count(Counter::ReceivedBytes, bytes.len() as u64);
@@ -300,7 +300,7 @@ impl<H: Handler> EventHandler for Worker<H> {
         next
     }
 
-    fn on_eof(&mut self, transport: &mut Transport<H>, output: &mut SendBuffer) -> Next {
+    fn on_eof(&mut self, transport: &mut Transport<H>, output: &mut SendBuffer) -> Action {
         if let Transport::Upstream(_) = transport {
             return transport.on_eof(&mut self.context, output);
         }
@@ -315,7 +315,7 @@ impl<H: Handler> EventHandler for Worker<H> {
         transport: &mut Transport<H>,
         unsent: usize,
         output: &mut SendBuffer,
-    ) -> Next {
+    ) -> Action {
         if let Transport::Upstream(_) = transport {
             return transport.resume(unsent, &mut self.context, output);
         }
@@ -325,7 +325,7 @@ impl<H: Handler> EventHandler for Worker<H> {
         next
     }
 
-    fn on_unread(&mut self, transport: &mut Transport<H>) -> Next {
+    fn on_unread(&mut self, transport: &mut Transport<H>) -> Action {
         transport.on_unread(&mut self.context)
     }
 
@@ -353,7 +353,7 @@ impl<H: Handler> EventHandler for Worker<H> {
         Some(Transport::Upstream(token))
     }
 
-    fn on_connected(&mut self, transport: &mut Transport<H>, output: &mut SendBuffer) -> Next {
+    fn on_connected(&mut self, transport: &mut Transport<H>, output: &mut SendBuffer) -> Action {
         transport.on_upstream(UpstreamEventKind::Connected, &mut self.context, output)
     }
 
@@ -363,7 +363,7 @@ impl<H: Handler> EventHandler for Worker<H> {
         bytes: &[u8],
         unsent: usize,
         output: &mut SendBuffer,
-    ) -> Next {
+    ) -> Action {
         let kind = UpstreamEventKind::Data { bytes, unsent };
         transport.on_upstream(kind, &mut self.context, output)
     }
@@ -430,20 +430,20 @@ impl<H: Handler> EventHandler for Worker<H> {
     }
 
     #[inline]
-    fn next_ready(&mut self) -> Option<ResumeTarget> {
+    fn next_ready(&mut self) -> Option<Wakeup> {
         let now_ns = self.context.now_ns;
         if self.next_sweep_ns.is_some_and(|next_sweep_ns| next_sweep_ns <= now_ns) {
             // Otherwise the driver's interval timer would be up to a second late.
             self.next_sweep_ns =
                 self.context.shutdown.and_then(|shutdown| shutdown.next_end_ns(now_ns));
-            return Some(ResumeTarget::All);
+            return Some(Wakeup::All);
         }
         let WorkerContext { timers, handler, .. } = &mut self.context;
         let ready = self.over_limit.pop().or_else(|| timers.take_due(now_ns));
         let ready = ready.or_else(|| handler.outbound()?.next_ready(now_ns));
         if let Some(id) = ready.or_else(|| handler.event_loop()?.next_ready(now_ns)) {
-            return Some(ResumeTarget::One(id));
+            return Some(Wakeup::One(id));
         }
-        handler.outbound()?.next_opening().map(ResumeTarget::Open)
+        handler.outbound()?.next_opening().map(Wakeup::Open)
     }
 }

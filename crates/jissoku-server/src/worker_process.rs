@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 
 use jissoku_os::reexec::ReexecChild;
 
-use crate::any_service::{AnyService, RunWorker};
+use crate::dyn_service::{DynService, RunWorker};
 use crate::metrics::Metrics;
 use crate::worker_thread::{ExitNotifier, WorkerListeners, WorkerThread};
 pub(crate) use start::{MOVED_IN, MOVED_OUT};
@@ -31,7 +31,7 @@ pub(crate) struct WorkerProcesses {
     first_is_ready: OnceLock<bool>,
 }
 
-impl AnyService {
+impl DynService {
     /// Workers that are processes.
     #[must_use]
     pub fn processes(settings: ProcessSettings) -> Self {
@@ -87,7 +87,7 @@ impl RunWorker for WorkerProcesses {
         // From here on the worker is counted, so its exit has to be reported.
         let _notifier = ExitNotifier(thread.exit_tx, index);
         ready.send(Ok(()));
-        match thread.begins.recv() {
+        match thread.start_rx.recv() {
             Ok(()) => {
                 let process_settings = (self.settings, settings.limits);
                 let counters = settings.telemetry.metrics.as_ref().map(|it| it.shard_owner());

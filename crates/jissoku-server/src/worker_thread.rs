@@ -63,7 +63,7 @@ pub(crate) struct WorkerThread {
     /// Receives the result of the start.
     pub(crate) ready: ReadySender,
     /// Sends when connections are to be accepted; closed to cancel.
-    pub(crate) begins: Receiver<()>,
+    pub(crate) start_rx: Receiver<()>,
     /// Receives the index when the worker exits.
     pub(crate) exit_tx: UnixStream,
 }
@@ -87,7 +87,7 @@ impl WorkerThread {
         // From here on the worker is counted, so its exit has to be reported.
         let _notifier = ExitNotifier(self.exit_tx, self.index);
         self.ready.send(Ok(()));
-        match self.begins.recv() {
+        match self.start_rx.recv() {
             Ok(()) => worker.run(driver, &self.order),
             // The pool was cancelled.
             Err(_) => Ok(()),

@@ -162,7 +162,7 @@ impl Handler for AsgiHandler {
     }
 
     fn on_head(&mut self, connection: &mut Connection, request: &RequestHead<'_>) -> Request {
-        let RequestHead { head, bytes, now_ns, origin } = *request;
+        let RequestHead { head, bytes, now_ns, identity } = *request;
         self.shared.set_now(now_ns);
         let expectation = Expectation {
             version: head.version,
@@ -176,7 +176,7 @@ impl Handler for AsgiHandler {
             }
             let none = python.None();
             let client = connection.client.as_ref().unwrap_or(&none);
-            let place = (connection.listener, client, origin);
+            let place = (connection.listener, client, identity);
             let (upgrade, scope) = match self.scopes.build(python, (head, bytes), place) {
                 Ok((upgrade, scope)) => (upgrade, Ok(scope)),
                 Err(error) => (Upgrade::None, Err(error)),

@@ -158,7 +158,7 @@ impl Response {
                 if is_chunked {
                     response.output.append(format!("{size:x}\r\n").as_bytes());
                 }
-                response.output.file(Arc::new(file), 0..size);
+                response.output.append_file(Arc::new(file), 0..size);
                 if is_chunked {
                     response.output.append(b"\r\n");
                 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use jissoku_http::{Head, Version};
 use jissoku_os::socket::Endpoint;
-use jissoku_server::Origin;
+use jissoku_server::ClientIdentity;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
@@ -85,9 +85,9 @@ impl Scopes {
         &mut self,
         python: Python<'py>,
         (head, bytes): (&Head, &[u8]),
-        (listener, client, origin): (usize, &Py<PyAny>, Option<&Origin<'_>>),
+        (listener, client, identity): (usize, &Py<PyAny>, Option<&ClientIdentity<'_>>),
     ) -> PyResult<(Upgrade, Scope)> {
-        if origin.is_none()
+        if identity.is_none()
             && let Some(scope) = self.take_unused(python, (head, bytes), (listener, client))
         {
             return Ok((Upgrade::None, scope));
@@ -104,8 +104,8 @@ impl Scopes {
         set(pyo3::intern!(python, "asgi"), versions.clone().into_any())?;
         set_target(&scope, head, bytes)?;
         scope.set_item(pyo3::intern!(python, "client"), client)?;
-        if let Some(origin) = origin {
-            set_origin(&scope, origin)?;
+        if let Some(identity) = identity {
+            set_identity(&scope, identity)?;
         }
         let state = self.state.bind(python).copy()?;
         set(pyo3::intern!(python, "state"), state.clone().into_any())?;
@@ -135,14 +135,14 @@ impl Scopes {
                 offer(pyo3::intern!(python, "websocket.http.response"))?;
             }
         }
-        if let Some(host) = origin.and_then(|origin| origin.host) {
+        if let Some(host) = identity.and_then(|identity| identity.host) {
             set_host(&fields, host)?;
         }
         set(pyo3::intern!(python, "headers"), fields.clone().into_any())?;
         set(pyo3::intern!(python, "extensions"), extensions.into_any())?;
         let scope = Scope::new(scope);
         if let Some(known) = known
-            && origin.is_none()
+            && identity.is_none()
             && !has_upgrade
             && self.changes < CHANGES_MAX
         {
@@ -263,9 +263,9 @@ fn set_websocket(scope: &Bound<'_, PyDict>, head: &Head, bytes: &[u8]) -> PyResu
 
 /// Sets what an intermediary has said. The path is in the head.
 #[cold]
-fn set_origin(scope: &Bound<'_, PyDict>, origin: &Origin<'_>) -> PyResult<()> {
+fn set_identity(scope: &Bound<'_, PyDict>, identity: &ClientIdentity<'_>) -> PyResult<()> {
     let python = scope.py();
-    if let Some(variables) = &origin.variables {
+    if let Some(variables) = &identity.variables {
         let text = |name| variables.get(name).filter(|text| !text.is_empty());
         if let Some(version) = text(b"SERVER_PROTOCOL").and_then(|it| it.strip_prefix(b"HTTP/")) {
             // The specification has "2" for HTTP/2.
@@ -280,10 +280,10 @@ fn set_origin(scope: &Bound<'_, PyDict>, origin: &Origin<'_>) -> PyResult<()> {
         let (script, _) = variables.script_and_path();
         scope.set_item("root_path", String::from_utf8_lossy(script))?;
     }
-    if let Some(address) = origin.client {
+    if let Some(address) = identity.client {
         scope.set_item("client", client(python, Some(address))?)?;
     }
-    if let Some(is_secure) = origin.is_secure {
+    if let Some(is_secure) = identity.is_secure {
         scope.set_item("scheme", if is_secure { "https" } else { "http" })?;
     }
     Ok(())

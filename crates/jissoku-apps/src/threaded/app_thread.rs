@@ -139,12 +139,12 @@ fn call(
     task: Task,
     sink: Sink,
 ) -> (WriteOutcome, Response, Sink) {
-    let Task { head, bytes, client: (listener, address), origin, body, .. } = task;
+    let Task { head, bytes, client: (listener, address), identity, body, .. } = task;
     let Task { is_head, persists, .. } = task;
     let client = Client::new(python, listener, address);
     let environ = wsgi.environs.build(python, (&head, &bytes), &client).and_then(|environ| {
-        if let Some(origin) = origin {
-            overlay::set_origin(environ.dict.bind(python), &origin.as_origin())?;
+        if let Some(identity) = identity {
+            overlay::set_identity(environ.dict.bind(python), &identity.as_identity())?;
         }
         let dict = environ.dict.bind(python);
         body.map_or(Ok(()), |body| wsgi.environs.set_body(dict, body))?;

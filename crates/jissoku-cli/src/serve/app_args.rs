@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use clap::Args;
 use jissoku_os::socket::Endpoint;
 use jissoku_proxy::RouteContent;
-use jissoku_server::{AnyService, RunThere};
+use jissoku_server::{DynService, RunThere};
 
 use super::app_name::AppName;
 use super::failure::Failure;
@@ -71,7 +71,7 @@ pub enum AppError {
     Code(String),
 }
 
-type Load = dyn Fn(&AppRequest) -> Result<AnyService, AppError> + Send + Sync;
+type Load = dyn Fn(&AppRequest) -> Result<DynService, AppError> + Send + Sync;
 
 /// Loads an application. A program without Python has none.
 pub struct LoadApp {
@@ -86,7 +86,7 @@ impl LoadApp {
     /// Imports the application that is requested. `check_signals` is called on the main thread after
     /// it has waited.
     pub fn import(
-        load: fn(&AppRequest) -> Result<AnyService, AppError>,
+        load: fn(&AppRequest) -> Result<DynService, AppError>,
         check_signals: fn(),
     ) -> Self {
         Self { load: Arc::new(load), check_signals, is_given: false }
@@ -94,7 +94,7 @@ impl LoadApp {
 
     /// As [`LoadApp::import`], for an object of this process, whatever name is requested.
     pub fn given(
-        load: impl Fn(&AppRequest) -> Result<AnyService, AppError> + Send + Sync + 'static,
+        load: impl Fn(&AppRequest) -> Result<DynService, AppError> + Send + Sync + 'static,
         check_signals: fn(),
     ) -> Self {
         Self { load: Arc::new(load), check_signals, is_given: true }
@@ -219,7 +219,7 @@ impl AppArgs {
         load: &LoadApp,
         (listeners, is_secure, is_multiprocess): (Vec<Endpoint>, bool, bool),
         routes: Option<Arc<RouteContent>>,
-    ) -> Result<AnyService, Failure> {
+    ) -> Result<DynService, Failure> {
         let request = AppRequest {
             module: name.module,
             attribute: name.attribute,

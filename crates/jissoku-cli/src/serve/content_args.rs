@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use jissoku_lab::fixtures::{Contract, Echo, Faulty, FortyTwo, InjectedFault, SlowText};
-use jissoku_server::{AnyService, Files, Fixed, Service};
+use jissoku_server::{DynService, Files, Fixed, Service};
 
 use super::failure::Failure;
 use crate::units;
@@ -82,7 +82,7 @@ impl ContentArgs {
         folder: Option<&Path>,
         load: impl FnOnce() -> Result<Option<Files>, Failure>,
         workers: usize,
-    ) -> Result<AnyService, Failure> {
+    ) -> Result<DynService, Failure> {
         if self.is_forty_two(folder) {
             return Ok(self.with_faults(FortyTwo::new(), workers));
         }
@@ -104,7 +104,7 @@ impl ContentArgs {
         !self.delay.is_zero() || self.busy_ns > 0
     }
 
-    fn with_faults(&self, service: impl Service, workers: usize) -> AnyService {
+    fn with_faults(&self, service: impl Service, workers: usize) -> DynService {
         if self.cause.is_empty() {
             service.into()
         } else {

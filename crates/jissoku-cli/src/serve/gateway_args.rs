@@ -1,8 +1,8 @@
 //! Flags for a reverse proxy.
 
 use clap::{Args, value_parser};
-use jissoku_proxy::{Gateway, Resolution, Target, Timeouts, Upstream, UpstreamOptions};
-use jissoku_server::{AnyService, TrustedProxies};
+use jissoku_proxy::{Gateway, Resolution, Target, Timeouts, UpstreamGroup, UpstreamOptions};
+use jissoku_server::{DynService, TrustedProxies};
 
 use super::failure::{Failure, print_error};
 use super::instance;
@@ -60,7 +60,7 @@ pub(super) struct GatewayArgs {
 
 impl GatewayArgs {
     /// The reverse proxy, if `--to` is given. `is_secure`: clients over TCP use TLS.
-    pub(super) fn service(&self, is_secure: bool) -> Result<Option<AnyService>, Failure> {
+    pub(super) fn service(&self, is_secure: bool) -> Result<Option<DynService>, Failure> {
         let Some(to) = &self.to else { return Ok(None) };
         let words = to.split(',').map(str::trim).filter(|word| !word.is_empty());
         let targets: Vec<Target> = words
@@ -84,12 +84,12 @@ impl GatewayArgs {
             ..Resolution::DEFAULT
         };
         let options = UpstreamOptions { resolution, ..UpstreamOptions::new(timeouts.idle_ns) };
-        let upstream = Upstream::unnamed(targets, options);
+        let upstream = UpstreamGroup::unnamed(targets, options);
         Ok(Some(self.gateway(vec![upstream], is_secure).into()))
     }
 
     /// A reverse proxy with these flags.
-    pub(super) fn gateway(&self, upstreams: Vec<Upstream>, is_secure: bool) -> Gateway {
+    pub(super) fn gateway(&self, upstreams: Vec<UpstreamGroup>, is_secure: bool) -> Gateway {
         Gateway::of(upstreams, self.timeouts(), is_secure)
             .with_fields_max(self.response_fields_max)
             .with_via_name(self.via_name.as_deref().unwrap_or(instance::name()))

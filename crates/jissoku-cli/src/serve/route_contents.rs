@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jissoku_proxy::policy::configuration::{Action, Hedge, Route, Upstream};
+use jissoku_proxy::policy::configuration::{Hedge, Route, RouteAction, Upstream};
 use jissoku_proxy::policy::fan_out::Plan;
 use jissoku_proxy::{Content, Forwarding, GatherRoute};
 use jissoku_server::{Files, Fixed};
@@ -48,7 +48,7 @@ impl<'a> RouteContents<'a> {
         let head_ns = route.head_ns.unwrap_or(self.head_ns);
         let extras = Extras { hedge, deadline_field, head_ns };
         let content = match &route.action {
-            Action::Folder(folder) => {
+            RouteAction::Folder(folder) => {
                 if !self.opened.contains(&folder.as_str()) {
                     self.folders.push(Arc::new(open(folder)?));
                     self.opened.push(folder);
@@ -56,13 +56,15 @@ impl<'a> RouteContents<'a> {
                 let place = self.opened.iter().position(|other| other == folder);
                 Content::Folder(place.unwrap_or_default())
             }
-            Action::Fixed(text) => {
+            RouteAction::Fixed(text) => {
                 self.texts.push(Arc::new(Fixed::new(text)));
                 Content::Fixed(self.texts.len() - 1)
             }
-            Action::Forward(upstream) => Content::Forward(forwarding(route, *upstream, extras)),
-            Action::App(_) => Content::App,
-            Action::Gather(plan) => {
+            RouteAction::Forward(upstream) => {
+                Content::Forward(forwarding(route, *upstream, extras))
+            }
+            RouteAction::App(_) => Content::App,
+            RouteAction::Gather(plan) => {
                 let route = gather(plan, route, upstreams, extras);
                 self.gathers.push(Arc::new(route));
                 Content::Gather(self.gathers.len() - 1)

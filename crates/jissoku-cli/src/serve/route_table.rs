@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use jissoku_proxy::policy::configuration::{self, Action, Configuration, HostField, Route};
+use jissoku_proxy::policy::configuration::{self, Configuration, HostField, Route, RouteAction};
 use jissoku_proxy::{
-    Resolution, RouteContent, RouteLimits, ServerEntry, Target, Upstream, UpstreamOptions,
+    Resolution, RouteContent, RouteLimits, ServerEntry, Target, UpstreamGroup, UpstreamOptions,
 };
 
 use super::app_name::AppName;
@@ -47,7 +47,7 @@ impl RouteTable {
     pub(super) fn app(&self) -> Option<AppName> {
         let mut routes = self.configuration.routes.iter();
         routes.find_map(|route| match &route.action {
-            Action::App(name) => AppName::parse(Some(Path::new(name))),
+            RouteAction::App(name) => AppName::parse(Some(Path::new(name))),
             _ => None,
         })
     }
@@ -101,7 +101,7 @@ impl RouteTable {
             .with_deadline_fields(&deadline_fields);
         let size_max_of = |route: &Route| {
             route.body_size_max.unwrap_or(match route.action {
-                Action::App(_) => app_body_size_max,
+                RouteAction::App(_) => app_body_size_max,
                 _ => body_size_max,
             })
         };
@@ -121,7 +121,7 @@ impl RouteTable {
 
     fn folders(&self) -> impl Iterator<Item = &str> {
         self.configuration.routes.iter().filter_map(|route| match &route.action {
-            Action::Folder(folder) => Some(folder.as_str()),
+            RouteAction::Folder(folder) => Some(folder.as_str()),
             _ => None,
         })
     }
@@ -130,8 +130,8 @@ impl RouteTable {
         &self,
         upstream: &configuration::Upstream,
         flags: &GatewayArgs,
-        previous: Option<&Upstream>,
-    ) -> Result<Upstream, Failure> {
+        previous: Option<&UpstreamGroup>,
+    ) -> Result<UpstreamGroup, Failure> {
         let configuration::Upstream { name, line, servers, .. } = upstream;
         let host = match (&upstream.host, servers.first()) {
             (HostField::Name(name), _) => name,
@@ -164,12 +164,12 @@ impl RouteTable {
                 ..Resolution::DEFAULT
             },
         };
-        Ok(Upstream::new((name, host), targets, options, previous))
+        Ok(UpstreamGroup::new((name, host), targets, options, previous))
     }
 
     /// Rejects routes that are valid but not supported by the server.
     fn check(&self, route: &Route) -> Result<(), Failure> {
-        let Action::App(name) = &route.action else { return Ok(()) };
+        let RouteAction::App(name) = &route.action else { return Ok(()) };
         let Some(app) = AppName::parse(Some(Path::new(name))) else {
             return Err(self.refuse(route.line, &format!("app is MODULE:APP, not {name:?}")));
         };

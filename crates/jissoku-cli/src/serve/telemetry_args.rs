@@ -9,7 +9,7 @@ use jissoku_lab::fixtures::{Faulty, InjectedFault};
 use jissoku_os::poll;
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{
-    AccessLog, AnyService, LogDroppedRecords, LogEnd, LogFormat, LogSink, Metrics, MetricsPage,
+    AccessLog, DynService, LogDroppedRecords, LogEnd, LogFormat, LogSink, Metrics, MetricsPage,
     ParentPipe, RunningServer, Server, Settings, Sockets, TelemetryConfig, Tls,
 };
 
@@ -119,7 +119,7 @@ impl TelemetryArgs {
 fn metrics_server_at(
     endpoint: &Endpoint,
     sockets: &Sockets,
-    page: AnyService,
+    page: DynService,
 ) -> Result<MetricsServer, Failure> {
     let server = Server::listen_on(Settings::new(endpoint.clone()), sockets);
     let server = server.map_err(|error| Failure::of_input(&error))?;
@@ -127,7 +127,7 @@ fn metrics_server_at(
 }
 
 /// The page of `metrics`, with the faults that concern it.
-fn metrics_page(metrics: &Arc<Metrics>, injected_faults: &[InjectedFault]) -> AnyService {
+fn metrics_page(metrics: &Arc<Metrics>, injected_faults: &[InjectedFault]) -> DynService {
     let page = MetricsPage::new(Arc::clone(metrics));
     let of_page = |fault: &InjectedFault| match fault {
         InjectedFault::CrashMetrics(count) => Some(InjectedFault::Crash(*count)),
@@ -207,7 +207,7 @@ struct Retired {
 #[expect(clippy::large_enum_variant, reason = "there is one per process")]
 enum MetricsServer {
     Disabled,
-    Ready(Server, AnyService),
+    Ready(Server, DynService),
     Running(RunningServer),
 }
 

@@ -45,7 +45,7 @@ pub enum HopField {
 
 /// What a server may do in response to a forwarded request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Offer {
+pub struct ClientSupport {
     /// Send trailers: the client takes them (RFC 9110 section 6.5.1).
     pub takes_trailers: bool,
     /// Switch to WebSocket (RFC 9110 section 7.8).
@@ -128,7 +128,7 @@ struct Received<'a> {
     /// Max-Forwards of the forwarded request.
     max_forwards: Option<u64>,
     /// What the client takes.
-    offer: Offer,
+    offer: ClientSupport,
     has_forwarded_proto: bool,
     has_forwarded_host: bool,
 }
@@ -143,7 +143,7 @@ pub fn write_request_head(
     bytes: &[u8],
     edit: &RequestEdit<'_>,
     output: &mut Vec<u8>,
-) -> Result<Offer, ForwardError> {
+) -> Result<ClientSupport, ForwardError> {
     let has_options = head.flags.has(HeaderFlags::CONNECTION);
     let options = ConnectionOptions::new(head.fields(bytes), has_options);
     let is_essential =
@@ -172,7 +172,7 @@ pub fn write_request_head(
     }
     write_own_fields(head, edit, &received, output);
     output.extend_from_slice(b"\r\n");
-    Ok(Offer { upgrades, ..received.offer })
+    Ok(ClientSupport { upgrades, ..received.offer })
 }
 
 /// Appends a forwarded request to `output`, with one more field behind those of its head. That is at

@@ -11,7 +11,7 @@ use jissoku_os::socket;
 
 use crate::engine::connection::{Connection, ConnectionState, RequestTimes, compact_index};
 use crate::plan::tls::Tls;
-use crate::protocol::request_cycle::RequestCycle;
+use crate::protocol::request_sequence::RequestSequence;
 use crate::protocol::response_reader::ResponseReader;
 use crate::protocol::tls_session::TlsSession;
 use crate::protocol::upgrade::WebSocketStates;
@@ -178,14 +178,14 @@ impl Connections {
     pub(crate) fn send(
         &mut self,
         index: usize,
-        request_cycle: &RequestCycle<'_>,
+        request_sequence: &RequestSequence<'_>,
         sent: &mut u64,
     ) -> io::Result<()> {
         let connection = &mut self.slots[index];
         let Some(fd) = &connection.socket else { return Ok(()) };
         while connection.unsent > 0 {
             let session = self.tls_sessions.get(index).and_then(Option::as_ref);
-            let all = session.map_or_else(|| request_cycle.bytes(), |session| session.records());
+            let all = session.map_or_else(|| request_sequence.bytes(), |session| session.records());
             let mut bytes = &all[..connection.unsent_end];
             if connection.awaits_writable
                 && let Some(copy) = self.unsent_copies.get(&compact_index(index))
@@ -204,12 +204,12 @@ impl Connections {
     }
 
     /// Keeps a copy of unsent bytes whose template is overwritten before the kernel accepts them.
-    pub(crate) fn keep_unsent(&mut self, index: usize, request_cycle: &RequestCycle<'_>) {
+    pub(crate) fn keep_unsent(&mut self, index: usize, request_sequence: &RequestSequence<'_>) {
         let is_plain = self.session(index).is_none();
-        if is_plain && request_cycle.has_placeholders() {
+        if is_plain && request_sequence.has_placeholders() {
             let connection = &self.slots[index];
             let end = connection.unsent_end;
-            self.keep_copy(index, &request_cycle.bytes()[end - connection.unsent..end]);
+            self.keep_copy(index, &request_sequence.bytes()[end - connection.unsent..end]);
         }
     }
 
@@ -262,11 +262,11 @@ impl Connections {
     }
 
     /// Encrypts the requests that a connection is about to send, if it uses TLS.
-    pub(crate) fn encrypt(&mut self, index: usize, request_cycle: &RequestCycle<'_>) {
+    pub(crate) fn encrypt(&mut self, index: usize, request_sequence: &RequestSequence<'_>) {
         let Some(Some(session)) = self.tls_sessions.get_mut(index) else { return };
         let connection = &mut self.slots[index];
         let start = connection.unsent_end - connection.unsent;
-        session.encrypt(&request_cycle.bytes()[start..connection.unsent_end]);
+        session.encrypt(&request_sequence.bytes()[start..connection.unsent_end]);
         connection.unsent = session.records().len();
         connection.unsent_end = connection.unsent;
     }

@@ -13,7 +13,7 @@ use crate::engine::error::RequestError;
 use crate::engine::timers::TIMER;
 use crate::engine::transport::{Events, STOP, Transport, Wake};
 use crate::engine::worker::Worker;
-use crate::protocol::request_cycle::RequestCycle;
+use crate::protocol::request_sequence::RequestSequence;
 
 /// Events returned by one wait, at most.
 const EVENTS: usize = 512;
@@ -54,7 +54,7 @@ impl Transport for EpollTransport {
         }
     }
 
-    fn queue_send(&mut self, _: &Connections, _: &RequestCycle<'_>, _: usize, _: u64) {}
+    fn queue_send(&mut self, _: &Connections, _: &RequestSequence<'_>, _: usize, _: u64) {}
 
     fn queued(&self, _: &Connections) -> impl Iterator<Item = usize> {
         std::iter::empty()

@@ -129,9 +129,9 @@ impl<T: Transport> Worker<'_, T> {
     fn dispatch(&mut self, index: usize, ready_ns: u64) {
         if T::IS_QUEUED || self.connections.has_tls() {
             let number = usize::from(self.connections[index].target);
-            let request_cycle = &self.dispatcher.targets[number].request_cycle;
-            self.connections.encrypt(index, request_cycle);
-            self.transport.queue_send(&self.connections, request_cycle, index, ready_ns);
+            let request_sequence = &self.dispatcher.targets[number].request_sequence;
+            self.connections.encrypt(index, request_sequence);
+            self.transport.queue_send(&self.connections, request_sequence, index, ready_ns);
         }
         if !T::IS_QUEUED {
             self.flush(index);
@@ -142,9 +142,9 @@ impl<T: Transport> Worker<'_, T> {
     pub(crate) fn flush(&mut self, index: usize) {
         let connection = &self.connections[index];
         let (number, did_wait) = (usize::from(connection.target), connection.awaits_writable);
-        let request_cycle = &self.dispatcher.targets[number].request_cycle;
+        let request_sequence = &self.dispatcher.targets[number].request_sequence;
         let sent = &mut self.recorder.counters[number].bytes_sent;
-        if self.connections.send(index, request_cycle, sent).is_err() {
+        if self.connections.send(index, request_sequence, sent).is_err() {
             return self.fail_connection(index, RequestError::Write);
         }
         let connection = &mut self.connections[index];
@@ -157,7 +157,7 @@ impl<T: Transport> Worker<'_, T> {
             return self.fail_connection(index, RequestError::Write);
         }
         if waits && !did_wait {
-            self.connections.keep_unsent(index, request_cycle);
+            self.connections.keep_unsent(index, request_sequence);
         } else if !waits {
             self.connections.drop_copy(index);
             let now_ns = self.clock.now_ns();
@@ -205,12 +205,12 @@ impl<T: Transport> Worker<'_, T> {
         let number = usize::from(self.connections[index].target);
         let mut rest = bytes;
         while !rest.is_empty() {
-            let request_cycle = &mut self.dispatcher.targets[number].request_cycle;
+            let request_sequence = &mut self.dispatcher.targets[number].request_sequence;
             let is_idle = self.connections[index].outstanding == 0;
-            if is_idle && !self.connections.is_in_control_frame(index, request_cycle, rest[0]) {
+            if is_idle && !self.connections.is_in_control_frame(index, request_sequence, rest[0]) {
                 return self.end_idle(index, rest);
             }
-            match self.connections.read_response(index, request_cycle, rest) {
+            match self.connections.read_response(index, request_sequence, rest) {
                 Progress::Incomplete => return,
                 Progress::Control(ControlFrame::Close, _) => {
                     return self.fail_connection(index, RequestError::Closed);
@@ -264,7 +264,7 @@ impl<T: Transport> Worker<'_, T> {
         let (connection, times) = self.connections.end_request(index);
         let (number, spec) = (connection.target, connection.awaited_spec);
         let target = &mut self.dispatcher.targets[usize::from(number)];
-        connection.awaited_spec = target.request_cycle.spec_after(spec, 1);
+        connection.awaited_spec = target.request_sequence.spec_after(spec, 1);
         target.in_flight -= 1;
         self.recorder.record_response((number, spec), times, outcome, now_ns);
     }
@@ -288,7 +288,7 @@ impl<T: Transport> Worker<'_, T> {
         if connection.outstanding > 0 {
             let target = &self.dispatcher.targets[usize::from(connection.target)];
             let now_ns = self.clock.now_ns();
-            let outcome = match self.connections.end_response(index, &target.request_cycle) {
+            let outcome = match self.connections.end_response(index, &target.request_sequence) {
                 Ok(response) => (response.status, response.error),
                 Err(error) => (0, Some(error)),
             };

@@ -9,7 +9,7 @@ use crate::engine::schedule::Schedule;
 use crate::plan::Plan;
 use crate::plan::tls::Tls;
 use crate::protocol::opening_handshake::OpeningHandshake;
-use crate::protocol::request_cycle::{RequestCycle, WorkerIndex};
+use crate::protocol::request_sequence::{RequestSequence, WorkerIndex};
 
 /// A target, as seen by one worker.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Target<'a> {
     pub(crate) tls: Option<&'a Tls>,
     /// The WebSocket handshake; `None` for HTTP.
     pub(crate) handshake: Option<&'a OpeningHandshake>,
-    pub(crate) request_cycle: RequestCycle<'a>,
+    pub(crate) request_sequence: RequestSequence<'a>,
     /// Connections with capacity for a request; the one that has been free for longest is first.
     pub(crate) free: VecDeque<u32>,
     /// Requests that may still be sent.
@@ -48,7 +48,7 @@ impl<'a> Target<'a> {
             endpoint,
             tls: target.tls.as_ref(),
             handshake: target.handshake.as_ref(),
-            request_cycle: RequestCycle::new(target, plan.pipeline, worker_index),
+            request_sequence: RequestSequence::new(target, plan.pipeline, worker_index),
             free: VecDeque::new(),
             budget: u64::MAX,
             is_limited: false,
@@ -114,9 +114,9 @@ impl<'a> Target<'a> {
     /// Prepares the next `count` requests for `connection`.
     #[inline]
     pub(crate) fn prepare_requests(&mut self, count: u16, connection: &mut Connection) {
-        let range = self.request_cycle.prepare(usize::from(connection.next_spec), count);
+        let range = self.request_sequence.prepare(usize::from(connection.next_spec), count);
         (connection.unsent, connection.unsent_end) = (range.len(), range.end);
-        connection.next_spec = self.request_cycle.spec_after(connection.next_spec, count);
+        connection.next_spec = self.request_sequence.spec_after(connection.next_spec, count);
         connection.requests_left = connection.requests_left.saturating_sub(u32::from(count));
         let count = u64::from(count);
         self.budget -= count;

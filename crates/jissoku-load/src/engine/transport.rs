@@ -10,7 +10,7 @@ use jissoku_os::epoll::Epoll;
 
 use crate::engine::connection::Connection;
 use crate::engine::connections::Connections;
-use crate::protocol::request_cycle::RequestCycle;
+use crate::protocol::request_sequence::RequestSequence;
 
 /// Token of the descriptor that stops the worker.
 pub(crate) const STOP: u64 = u64::MAX;
@@ -45,7 +45,7 @@ pub(crate) trait Transport: Sized {
     fn queue_send(
         &mut self,
         connections: &Connections,
-        request_cycle: &RequestCycle<'_>,
+        request_sequence: &RequestSequence<'_>,
         index: usize,
         ready_ns: u64,
     );

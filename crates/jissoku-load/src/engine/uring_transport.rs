@@ -19,7 +19,7 @@ use crate::engine::connections::Connections;
 use crate::engine::error::RequestError;
 use crate::engine::transport::{Events, STOP, Transport, Wake};
 use crate::engine::worker::Worker;
-use crate::protocol::request_cycle::RequestCycle;
+use crate::protocol::request_sequence::RequestSequence;
 
 /// Identifies the epoll descriptor's events; connections have smaller ids.
 const EPOLL_ID: u64 = (1 << 61) - 1;
@@ -95,18 +95,19 @@ impl Transport for UringTransport {
     fn queue_send(
         &mut self,
         connections: &Connections,
-        request_cycle: &RequestCycle<'_>,
+        request_sequence: &RequestSequence<'_>,
         index: usize,
         ready_ns: u64,
     ) {
         let connection = &connections[index];
         let session = connections.session(index);
         let mut range = connection.unsent_end - connection.unsent..connection.unsent_end;
-        let is_copy = session.is_some() || request_cycle.has_placeholders();
+        let is_copy = session.is_some() || request_sequence.has_placeholders();
         let SendBatch { sends, scratch } = &mut self.batch;
         if is_copy {
             let start = scratch.len();
-            let bytes = session.map_or_else(|| request_cycle.bytes(), |session| session.records());
+            let bytes =
+                session.map_or_else(|| request_sequence.bytes(), |session| session.records());
             scratch.extend_from_slice(&bytes[range]);
             range = start..scratch.len();
         }
@@ -200,7 +201,7 @@ fn queued_sends<'w>(worker: &'w Worker<'_, UringTransport>) -> impl Iterator<Ite
     sends.iter().zip(0..).filter_map(move |(send, place)| {
         let connection = &worker.connections[send.index];
         let target = &worker.dispatcher.targets[usize::from(connection.target)];
-        let bytes = if send.is_copy { scratch } else { target.request_cycle.bytes() };
+        let bytes = if send.is_copy { scratch } else { target.request_sequence.bytes() };
         let socket = connection.socket.as_ref()?.as_fd();
         let is_same = connection.id(send.index) == send.id;
         is_same.then_some(RingSend { socket, bytes: &bytes[send.range.clone()], number: place })

@@ -30,7 +30,7 @@ use crate::engine::worker_result::WorkerResult;
 use crate::plan::Plan;
 use crate::plan::options::{ClockSource, Driver};
 use crate::plan::pace::OnBusy;
-use crate::protocol::request_cycle::WorkerIndex;
+use crate::protocol::request_sequence::WorkerIndex;
 
 /// From the last worker's being ready to the common start.
 const HEAD_START_NS: u64 = 2_000_000;

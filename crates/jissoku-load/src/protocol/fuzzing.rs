@@ -61,13 +61,13 @@ fn agree(bytes: &[u8], context: RequestContext<'_>, response: ResponseInfo, size
     let mut matchers = ResponseMatcher::default();
     matchers.update(&bytes[..size], response);
     if response.error.is_none() && size > 0 {
-        if let Some(found) = matchers.recognise(bytes) {
+        if let Some(found) = matchers.matches(bytes) {
             assert_eq!(found, (response, size));
             let later = one_later(&bytes[..size]);
-            assert_eq!(matchers.recognise(&later), Some((response, size)));
+            assert_eq!(matchers.matches(&later), Some((response, size)));
             assert_eq!(Reader::default().feed(&later, context), Progress::Complete(response, size));
         }
-        assert_eq!(matchers.recognise(&bytes[..size - 1]), None);
+        assert_eq!(matchers.matches(&bytes[..size - 1]), None);
     }
 }
 

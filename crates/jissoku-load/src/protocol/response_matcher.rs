@@ -30,11 +30,11 @@ struct Template {
 impl ResponseMatcher {
     /// The response at the front of `bytes` and its size, if it is a known one.
     #[inline]
-    pub(crate) fn recognise(&mut self, bytes: &[u8]) -> Option<(ResponseInfo, usize)> {
-        if let Some(found) = self.recent.recognise(bytes) {
+    pub(crate) fn matches(&mut self, bytes: &[u8]) -> Option<(ResponseInfo, usize)> {
+        if let Some(found) = self.recent.matches(bytes) {
             return Some(found);
         }
-        let found = self.other.recognise(bytes)?;
+        let found = self.other.matches(bytes)?;
         std::mem::swap(&mut self.recent, &mut self.other);
         Some(found)
     }
@@ -54,7 +54,7 @@ impl ResponseMatcher {
 
 impl Template {
     #[inline]
-    fn recognise(&self, bytes: &[u8]) -> Option<(ResponseInfo, usize)> {
+    fn matches(&self, bytes: &[u8]) -> Option<(ResponseInfo, usize)> {
         let size = self.bytes.len();
         let found = size > 0 && self.is_like(bytes.get(..size)?);
         let Self { status, keeps_alive, .. } = *self;

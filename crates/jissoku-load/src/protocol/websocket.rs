@@ -19,8 +19,9 @@ impl<T: Transport> Worker<'_, T> {
         connection.state = ConnectionState::Upgrading;
         connection.since_ns = now_ns;
         let number = usize::from(connection.target);
-        let request_cycle = &mut self.dispatcher.targets[number].request_cycle;
-        let upgrade = Upgrade::new(handshake, [request_cycle.random(), request_cycle.random()]);
+        let request_sequence = &mut self.dispatcher.targets[number].request_sequence;
+        let upgrade =
+            Upgrade::new(handshake, [request_sequence.random(), request_sequence.random()]);
         self.connections.websockets.upgrades.insert(compact_index(index), upgrade);
         self.upgrade(index);
     }
@@ -97,7 +98,7 @@ impl<T: Transport> Worker<'_, T> {
             && let Some(fd) = connection.readable()
         {
             // The error is ignored: the server may have closed the connection.
-            let _sent = socket::send(fd, &message::close(target.request_cycle.random()));
+            let _sent = socket::send(fd, &message::close(target.request_sequence.random()));
         }
     }
 }

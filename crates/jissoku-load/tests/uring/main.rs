@@ -12,10 +12,10 @@ mod honesty;
 mod open_loop;
 #[path = "../it/plans.rs"]
 mod plans;
-#[path = "../it/request_cycle.rs"]
-mod request_cycle;
 #[path = "../it/request_log.rs"]
 mod request_log;
+#[path = "../it/request_sequence.rs"]
+mod request_sequence;
 #[path = "../it/scripted.rs"]
 mod scripted;
 #[path = "../it/setting.rs"]

@@ -20,8 +20,8 @@ use super::deadline_timer::{DeadlineTimer, NextWait};
 use super::listener::Origin;
 use super::sweep::{Sweep, SweepTimer};
 use super::{
-    ConnectionId, EventHandler, Listener, NewConnection, Peer, PollOutcome, ResumeTarget,
-    SendBuffer, Settings, Slab, Waker,
+    ConnectionId, EventHandler, Listener, NewConnection, Peer, PollOutcome, SendBuffer, Settings,
+    Slab, Waker, Wakeup,
 };
 use crate::clock;
 use crate::epoll::{Epoll, Event, Interest, no_event};
@@ -209,9 +209,9 @@ impl<H: EventHandler> Driver<H> {
     pub(super) fn resume_ready(&mut self, handler: &mut H) {
         while let Some(due) = handler.next_ready() {
             match due {
-                ResumeTarget::One(id) => self.resume(handler, id),
-                ResumeTarget::All => self.sweep.start(self.slab.slot_count()),
-                ResumeTarget::Open(opening) => self.open(handler, opening),
+                Wakeup::One(id) => self.resume(handler, id),
+                Wakeup::All => self.sweep.start(self.slab.slot_count()),
+                Wakeup::Open(opening) => self.open(handler, opening),
             }
         }
     }

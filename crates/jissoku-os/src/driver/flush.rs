@@ -1,4 +1,4 @@
-//! Sends of [`Next::Flush`](super::Next::Flush): output in the middle of a response, while the thread
+//! Sends of [`Action::Flush`](super::Action::Flush): output in the middle of a response, while the thread
 //! belongs to its connection.
 
 use std::io;

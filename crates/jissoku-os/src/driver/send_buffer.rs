@@ -62,7 +62,7 @@ impl SendBuffer {
     }
 
     /// Appends `bytes` without a copy.
-    pub fn share(&mut self, bytes: Arc<[u8]>) {
+    pub fn append_shared(&mut self, bytes: Arc<[u8]>) {
         let range = 0..bytes.len();
         self.share_part(bytes, range);
     }
@@ -75,7 +75,7 @@ impl SendBuffer {
     /// Appends the bytes in `range` of `file` without a copy. A file may grow, and its mode, name
     /// and links may change, while it is sent; if it has become shorter than `range`, the
     /// connection is closed.
-    pub fn file(&mut self, file: Arc<File>, range: Range<u64>) {
+    pub fn append_file(&mut self, file: Arc<File>, range: Range<u64>) {
         self.push(Segment::File(file, range));
     }
 

@@ -107,7 +107,7 @@ impl Exchange {
     }
 
     /// Its connection, which was used before, has ended, and it gets a new one to the same server.
-    pub(crate) const fn note_replacement(&mut self) {
+    pub(crate) const fn record_replacement(&mut self) {
         self.assignment.was_replaced = true;
     }
 

@@ -1,6 +1,6 @@
 //! What the access log, the metrics and the response say of an exchange.
 
-use jissoku_server::{Forwarded, ForwardedNotes, ForwardedOutcome, HedgeResult};
+use jissoku_server::{Forwarded, ForwardedAnomalies, ForwardedOutcome, HedgeResult};
 
 use super::{Ending, Exchange};
 use crate::diagnostics;
@@ -8,12 +8,12 @@ use crate::policy::health::Outcome;
 
 impl Exchange {
     /// It is beyond the rate of its route, which is a dry run.
-    pub(crate) const fn note_rate(&mut self) {
-        self.record.notes.add(ForwardedNotes::OVER_RATE);
+    pub(crate) const fn record_rate(&mut self) {
+        self.record.notes.add(ForwardedAnomalies::OVER_RATE);
     }
 
     /// Its response, although it may be complete, is a failure of its server, or not.
-    pub(crate) const fn note_failure(&mut self, is_failure: bool) {
+    pub(crate) const fn record_failure(&mut self, is_failure: bool) {
         self.record.is_failure |= is_failure;
     }
 
@@ -31,7 +31,7 @@ impl Exchange {
     pub(crate) fn begin_response(&mut self, is_failure: bool, now_ns: u64) -> bool {
         self.record.phases.receive_head(now_ns);
         self.record.is_failure |= is_failure;
-        self.record.notes.has(ForwardedNotes::EARLY)
+        self.record.notes.has(ForwardedAnomalies::EARLY)
     }
 
     /// Says in the head of the response, which was just written, how the request was forwarded, if its

@@ -1,6 +1,6 @@
 //! The request of an exchange, on its way to a server.
 
-use jissoku_http::forward::{Offer, add_field};
+use jissoku_http::forward::{ClientSupport, add_field};
 use jissoku_http::uwsgi;
 use jissoku_os::driver::SendBuffer;
 use jissoku_server::BodyFlow;
@@ -14,7 +14,7 @@ const CHUNKED_SIZE_MAX: u64 = 1024 * 1024;
 
 impl Exchange {
     /// The forwarded head is there, and what it offers to the server.
-    pub(crate) fn set_head(&mut self, head: Vec<u8>, offer: Offer) {
+    pub(crate) fn set_head(&mut self, head: Vec<u8>, offer: ClientSupport) {
         self.head_size = head.len();
         self.request = head;
         self.offer = offer;

@@ -3,7 +3,7 @@
 use jissoku_http::Version;
 use jissoku_http::forward::ClientFraming;
 use jissoku_http::response_reader::ResponseHead;
-use jissoku_server::{ForwardedNotes, Progress};
+use jissoku_server::{ForwardedAnomalies, Progress};
 
 use super::{Ending, Exchange};
 use crate::failure::CLIENT_GONE;
@@ -32,16 +32,16 @@ impl Exchange {
     // From the server.
 
     /// Bytes of a response were received.
-    pub(crate) fn note_bytes(&mut self) {
+    pub(crate) fn record_bytes(&mut self) {
         if self.received == Received::Nothing {
             self.received = Received::Part;
         }
     }
 
     /// The final response begins. `is_sent`: the request has gone out as a whole.
-    pub(crate) const fn note_early(&mut self, is_sent: bool) {
+    pub(crate) const fn record_early(&mut self, is_sent: bool) {
         if !is_sent {
-            self.record.notes.add(ForwardedNotes::EARLY);
+            self.record.notes.add(ForwardedAnomalies::EARLY);
         }
     }
 
@@ -50,7 +50,7 @@ impl Exchange {
         if head.status == 100 {
             // This side asks the client for its body, and has done so for one that is collected.
             if let Some(upload) = &mut self.upload {
-                upload.note_continue();
+                upload.record_continue();
             }
         } else if self.part.is_none() && self.version == Version::Http11 {
             self.output.write_interim(head, bytes);
@@ -119,8 +119,8 @@ impl Exchange {
     }
 
     /// Bytes have followed the response.
-    pub(crate) const fn note_excess(&mut self) {
-        self.record.notes.add(ForwardedNotes::EXCESS);
+    pub(crate) const fn record_excess(&mut self) {
+        self.record.notes.add(ForwardedAnomalies::EXCESS);
     }
 
     /// Whether a connection on which nothing unusual was received of this exchange can be used again.

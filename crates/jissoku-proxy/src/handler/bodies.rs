@@ -2,11 +2,12 @@
 
 use jissoku_http::Head;
 use jissoku_http::forward::{
-    ClientFields, ForwardError, ForwardedHost, HopField, Offer, RequestEdit, write_request_head,
+    ClientFields, ClientSupport, ForwardError, ForwardedHost, HopField, RequestEdit,
+    write_request_head,
 };
 use jissoku_http::framing::Body;
 use jissoku_http::uwsgi::{self, PacketOrigin, PacketTooLarge};
-use jissoku_server::{BodyFlow, ForwardedFields, Origin, RequestHead};
+use jissoku_server::{BodyFlow, ClientIdentity, ForwardedFields, RequestHead};
 
 use super::GatewayHandler;
 use crate::client::{ChunkedRequest, Client, ClientSide, ClientStep};
@@ -31,10 +32,10 @@ pub(super) struct HeadEdit {
 
 /// The address that is appended to X-Forwarded-For: of the peer, which is behind those that it has
 /// sent itself; or of the client, if it has named that in another field.
-fn forwarded_address(origin: &Origin<'_>) -> Option<Box<str>> {
-    let address = match origin.trusted_fields {
-        Some(ForwardedFields::Forwarded) => origin.client,
-        Some(ForwardedFields::XForwarded(_)) | None => origin.peer,
+fn forwarded_address(identity: &ClientIdentity<'_>) -> Option<Box<str>> {
+    let address = match identity.trusted_fields {
+        Some(ForwardedFields::Forwarded) => identity.client,
+        Some(ForwardedFields::XForwarded(_)) | None => identity.peer,
     };
     address.map(|address| address.ip().to_canonical().to_string().into())
 }
@@ -51,9 +52,9 @@ impl GatewayHandler {
         request: &RequestHead<'_>,
         forwarding: Forwarding,
     ) -> ClientSide {
-        let RequestHead { head, bytes, now_ns, origin } = *request;
+        let RequestHead { head, bytes, now_ns, identity } = *request;
         self.now_ns = now_ns;
-        let address = origin.map_or(client.peer(), |origin| origin.client);
+        let address = identity.map_or(client.peer(), |identity| identity.client);
         let options = &self.service.upstreams[forwarding.upstream].options;
         let hash = options.hash_of((head, bytes), address);
         let protocol = options.protocol;
@@ -84,7 +85,7 @@ impl GatewayHandler {
         };
         let reserved_size = usize::try_from(body_size).unwrap_or(0);
         let mut output = Vec::with_capacity(head.size as usize + ADDED_SIZE + reserved_size);
-        match self.write_head(client, (head, bytes, origin), edit, &mut output) {
+        match self.write_head(client, (head, bytes, identity), edit, &mut output) {
             Ok(offer) => exchange.set_head(output, offer),
             Err(error) => {
                 self.count_refusal(upstream, error);
@@ -103,25 +104,25 @@ impl GatewayHandler {
     }
 
     /// Whether the client uses TLS.
-    pub(super) fn is_secure(&self, client: &Client, origin: Option<&Origin<'_>>) -> bool {
+    pub(super) fn is_secure(&self, client: &Client, identity: Option<&ClientIdentity<'_>>) -> bool {
         let is_secure = self.service.is_secure && client.address().is_some();
-        origin.and_then(|origin| origin.is_secure).unwrap_or(is_secure)
+        identity.and_then(|identity| identity.is_secure).unwrap_or(is_secure)
     }
 
     pub(super) fn write_head(
         &self,
         client: &Client,
-        (head, bytes, origin): (&Head, &[u8], Option<&Origin<'_>>),
+        (head, bytes, identity): (&Head, &[u8], Option<&ClientIdentity<'_>>),
         head_edit: HeadEdit,
         output: &mut Vec<u8>,
-    ) -> Result<Offer, ForwardError> {
-        let is_secure = self.is_secure(client, origin);
-        let said = origin.map(forwarded_address);
+    ) -> Result<ClientSupport, ForwardError> {
+        let is_secure = self.is_secure(client, identity);
+        let said = identity.map(forwarded_address);
         let upstream = &self.service.upstreams[head_edit.upstream];
         let edit = RequestEdit {
             via: upstream.options.has_via.then_some(&*self.service.via_name),
-            client_fields: origin
-                .and_then(|origin| origin.trusted_fields)
+            client_fields: identity
+                .and_then(|identity| identity.trusted_fields)
                 .map_or(ClientFields::Drop, ClientFields::Append),
             client: match &said {
                 Some(address) => address.as_deref(),
@@ -144,7 +145,7 @@ impl GatewayHandler {
         }
         let mut text = Vec::with_capacity(head.size as usize + ADDED_SIZE);
         let offer = write_request_head(head, bytes, &edit, &mut text)?;
-        let client = origin.map_or(client.peer(), |origin| origin.client);
+        let client = identity.map_or(client.peer(), |identity| identity.client);
         uwsgi::write(&text, PacketOrigin { client, is_secure }, output)
             .map_err(|PacketTooLarge| ForwardError::TooLarge)?;
         if let Some(name) = edit.own_field {
@@ -220,8 +221,8 @@ impl GatewayHandler {
         key: Key,
         chunked: &ChunkedRequest,
     ) -> Result<(), ForwardError> {
-        let ((head, head_bytes, origin), body) = (chunked.head(), chunked.body());
-        let (head, is_complete) = ((head, head_bytes, origin.as_ref()), chunked.is_complete());
+        let ((head, head_bytes, identity), body) = (chunked.head(), chunked.body());
+        let (head, is_complete) = ((head, head_bytes, identity.as_ref()), chunked.is_complete());
         let collected_size = is_complete.then_some(body.len() as u64);
         let mut bytes = Vec::with_capacity(head_bytes.len() + body.len() + ADDED_SIZE);
         let Some(exchange) = self.exchanges.get(key) else { return Ok(()) };

@@ -16,8 +16,8 @@ use crate::transfer::ResponseSink;
 impl GatewayHandler {
     /// The client of a request has shut down its side. Returns its connection, if that ends the
     /// request.
-    pub(super) fn note_hangup(&mut self, request: &ClientSide) -> Option<ConnectionId> {
-        self.exchanges.get(request.exchange()?)?.note_client_end()
+    pub(super) fn record_hangup(&mut self, request: &ClientSide) -> Option<ConnectionId> {
+        self.exchanges.get(request.exchange()?)?.record_client_end()
     }
 
     /// Ends an exchange whose client has shut down its side, if its route says so. Returns whether it
@@ -40,7 +40,7 @@ impl GatewayHandler {
     ) {
         self.record_end(request, CLIENT_GONE, log);
         let Some(key) = request.exchange() else { return };
-        let key = self.settle(key);
+        let key = self.resolve_hedge(key);
         let Some(exchange) = self.exchanges.get(key).filter(|exchange| exchange.is_finishable())
         else {
             return self.end_exchange(key);

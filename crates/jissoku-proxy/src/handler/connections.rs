@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use jissoku_os::driver::Next;
+use jissoku_os::driver::Action;
 use jissoku_os::socket::Endpoint;
 use jissoku_server::UpstreamCounter;
 
@@ -92,7 +92,7 @@ impl GatewayHandler {
                 self.end_upload(key, exchange);
                 self.close(key);
             }
-            Phase::Idle | Phase::Spare | Phase::Ending => self.close(key),
+            Phase::Idle | Phase::Preconnect | Phase::Ending => self.close(key),
             Phase::Closing => {}
         }
     }
@@ -121,8 +121,8 @@ impl GatewayHandler {
     }
 
     /// A connection becomes idle, unless its server is not one of its upstream any more.
-    pub(super) fn keep(&mut self, key: Key) -> Next {
-        let Some(connection) = self.upstreams.get_ref(key) else { return Next::Close };
+    pub(super) fn keep(&mut self, key: Key) -> Action {
+        let Some(connection) = self.upstreams.get_ref(key) else { return Action::Close };
         let (upstream, endpoint) = connection.server();
         let endpoint = Arc::clone(endpoint);
         if !self.servers[upstream].has(&endpoint) || self.is_retired {
@@ -131,24 +131,24 @@ impl GatewayHandler {
         let idle_ns = self.service.upstreams[upstream].options.idle_ns;
         self.upstreams.keep(key, idle_ns, self.now_ns);
         self.trim(upstream, &endpoint);
-        Next::Receive
+        Action::Receive
     }
 
     /// A connection closes after flushing.
-    pub(super) fn close_flushed(&mut self, key: Key) -> Next {
+    pub(super) fn close_flushed(&mut self, key: Key) -> Action {
         let until_ns = self.now_ns + self.service.timeouts.read_ns;
         self.upstreams.enter(key, Phase::Ending, until_ns, self.now_ns);
-        Next::Close
+        Action::Close
     }
 
     /// A connection closes at once, with an event of its own: what was not sent is dropped. An idle one
     /// was ended by its server.
-    pub(super) fn abort_connection(&mut self, key: Key) -> Next {
+    pub(super) fn abort_connection(&mut self, key: Key) -> Action {
         if self.upstreams.get_ref(key).is_some_and(|one| one.phase() == Phase::Idle) {
             self.upstreams.record_closing(key, self.now_ns);
         }
         self.upstreams.enter_closing(key, self.now_ns);
-        Next::Abort
+        Action::Abort
     }
 
     /// Has the driver close a connection.

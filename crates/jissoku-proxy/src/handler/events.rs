@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use jissoku_os::descriptors::is_resource_exhausted;
-use jissoku_os::driver::{Next, SendBuffer};
+use jissoku_os::driver::{Action, SendBuffer};
 use jissoku_server::UpstreamCounter;
 
 use super::GatewayHandler;
@@ -16,10 +16,10 @@ use crate::upstream_connection::{Outcome, Phase, Sending, UpstreamConnection};
 
 impl GatewayHandler {
     /// Sends the request of a connection that is established.
-    pub(super) fn send(&mut self, key: Key, output: &mut SendBuffer) -> Next {
-        let Some(upstream) = self.upstreams.get(key) else { return Next::Close };
-        let Phase::Busy(exchange_key, _) = upstream.phase() else { return Next::Close };
-        let Some(exchange) = self.exchanges.get(exchange_key) else { return Next::Close };
+    pub(super) fn send(&mut self, key: Key, output: &mut SendBuffer) -> Action {
+        let Some(upstream) = self.upstreams.get(key) else { return Action::Close };
+        let Phase::Busy(exchange_key, _) = upstream.phase() else { return Action::Close };
+        let Some(exchange) = self.exchanges.get(exchange_key) else { return Action::Close };
         let field = exchange.forwarding().deadline_field;
         let field = field.map(|field| &*self.service.deadline_fields[field]);
         if exchange.send(field, self.now_ns, output) {
@@ -28,7 +28,7 @@ impl GatewayHandler {
         let deadline_ns = exchange.head_deadline_ns(self.now_ns);
         let phase = Phase::Busy(exchange_key, Sending::Done);
         self.upstreams.enter(key, phase, deadline_ns, self.now_ns);
-        Next::Receive
+        Action::Receive
     }
 
     /// Sends what has been received of a request, of which the start was sent.
@@ -44,33 +44,38 @@ impl GatewayHandler {
         self.upstreams.extend(key, self.now_ns + limit_ns);
     }
 
-    pub(super) fn on_connected(&mut self, key: Key, output: &mut SendBuffer) -> Next {
-        let Some(upstream) = self.upstreams.get(key) else { return Next::Close };
+    pub(super) fn on_connected(&mut self, key: Key, output: &mut SendBuffer) -> Action {
+        let Some(upstream) = self.upstreams.get(key) else { return Action::Close };
         let exchange_key = match upstream.phase() {
             Phase::Connecting(exchange_key) => exchange_key,
-            Phase::Spare => return self.keep(key),
-            _ => return Next::Close,
+            Phase::Preconnect => return self.keep(key),
+            _ => return Action::Close,
         };
-        let Some(exchange) = self.exchanges.get(exchange_key) else { return Next::Close };
+        let Some(exchange) = self.exchanges.get(exchange_key) else { return Action::Close };
         let times_ns = (exchange.head_deadline_ns(self.now_ns), self.now_ns);
         self.upstreams.begin(key, exchange_key, exchange.is_head(), times_ns);
         self.send(key, output)
     }
 
-    pub(super) fn on_resumed(&mut self, key: Key, unsent: usize, output: &mut SendBuffer) -> Next {
-        let Some(upstream) = self.upstreams.get(key) else { return Next::Close };
+    pub(super) fn on_resumed(
+        &mut self,
+        key: Key,
+        unsent: usize,
+        output: &mut SendBuffer,
+    ) -> Action {
+        let Some(upstream) = self.upstreams.get(key) else { return Action::Close };
         match upstream.phase() {
-            Phase::Connecting(_) | Phase::Reopening(_) | Phase::Spare => Next::Receive,
+            Phase::Connecting(_) | Phase::Reopening(_) | Phase::Preconnect => Action::Receive,
             Phase::Idle => {
                 // A second has passed.
                 let (upstream, endpoint) = upstream.server();
                 let endpoint = Arc::clone(endpoint);
                 self.trim(upstream, &endpoint);
-                Next::Receive
+                Action::Receive
             }
-            Phase::Ending => Next::Close,
+            Phase::Ending => Action::Close,
             // What was not sent is of no use any more.
-            Phase::Closing => Next::Abort,
+            Phase::Closing => Action::Abort,
             Phase::Busy(_, Sending::Pending) => self.send(key, output),
             Phase::Busy(exchange_key, Sending::Done) => {
                 if unsent == 0 {
@@ -80,18 +85,18 @@ impl GatewayHandler {
                     Some(exchange) if exchange.is_tunnel() => {
                         self.next_of_tunnel(key, exchange_key)
                     }
-                    Some(exchange) if exchange.is_held() => Next::Suspend,
-                    Some(_) => Next::Receive,
-                    None => Next::Abort,
+                    Some(exchange) if exchange.is_held() => Action::Suspend,
+                    Some(_) => Action::Receive,
+                    None => Action::Abort,
                 }
             }
             Phase::Finishing(exchange_key) => {
                 if unsent == 0 {
                     self.send_more(key, exchange_key, output);
                 }
-                let Some(exchange) = self.exchanges.get(exchange_key) else { return Next::Abort };
+                let Some(exchange) = self.exchanges.get(exchange_key) else { return Action::Abort };
                 if !exchange.is_handed_over() {
-                    return Next::Receive;
+                    return Action::Receive;
                 }
                 self.end_upload(key, exchange_key);
                 self.close_flushed(key)
@@ -100,18 +105,18 @@ impl GatewayHandler {
     }
 
     /// What is next for the connection of a tunnel.
-    fn next_of_tunnel(&mut self, key: Key, exchange_key: Key) -> Next {
-        let Some(exchange) = self.exchanges.get(exchange_key) else { return Next::Abort };
+    fn next_of_tunnel(&mut self, key: Key, exchange_key: Key) -> Action {
+        let Some(exchange) = self.exchanges.get(exchange_key) else { return Action::Abort };
         match (exchange.server_has_ended(), exchange.is_handed_over()) {
             (true, true) => {
                 exchange.end_tunnel();
                 self.end_upload(key, exchange_key);
                 self.close_flushed(key)
             }
-            (true, false) => Next::Suspend,
-            (false, _) if exchange.is_held() => Next::Suspend,
-            (false, true) => Next::ShutdownWrite,
-            (false, false) => Next::Receive,
+            (true, false) => Action::Suspend,
+            (false, _) if exchange.is_held() => Action::Suspend,
+            (false, true) => Action::ShutdownWrite,
+            (false, false) => Action::Receive,
         }
     }
 
@@ -126,19 +131,19 @@ impl GatewayHandler {
         }
     }
 
-    pub(super) fn on_data(&mut self, key: Key, bytes: &[u8], unsent: usize) -> Next {
-        let Some(upstream) = self.upstreams.get(key) else { return Next::Close };
+    pub(super) fn on_data(&mut self, key: Key, bytes: &[u8], unsent: usize) -> Action {
+        let Some(upstream) = self.upstreams.get(key) else { return Action::Close };
         let exchange_key = match upstream.phase() {
             Phase::Busy(exchange_key, Sending::Done) => exchange_key,
             // Bytes that were not asked for: they must not become the next response.
             Phase::Busy(exchange_key, Sending::Pending) => {
                 self.count_unsolicited(key);
                 self.replace(key, exchange_key);
-                return Next::Abort;
+                return Action::Abort;
             }
             Phase::Finishing(exchange_key) => {
                 if let Some(exchange) = self.exchanges.get(exchange_key) {
-                    exchange.note_excess();
+                    exchange.record_excess();
                 }
                 self.count_excess(exchange_key, true);
                 self.end_upload(key, exchange_key);
@@ -150,7 +155,7 @@ impl GatewayHandler {
             }
             Phase::Connecting(_)
             | Phase::Reopening(_)
-            | Phase::Spare
+            | Phase::Preconnect
             | Phase::Ending
             | Phase::Closing => return self.abort_connection(key),
         };
@@ -178,8 +183,8 @@ impl GatewayHandler {
         self.record_latency(exchange_key);
     }
 
-    pub(super) fn on_eof(&mut self, key: Key) -> Next {
-        let Some(upstream) = self.upstreams.get(key) else { return Next::Close };
+    pub(super) fn on_eof(&mut self, key: Key) -> Action {
+        let Some(upstream) = self.upstreams.get(key) else { return Action::Close };
         let Some(exchange_key) = upstream.exchange() else { return self.abort_connection(key) };
         match upstream.phase() {
             Phase::Finishing(_) => {
@@ -188,7 +193,7 @@ impl GatewayHandler {
             }
             Phase::Busy(_, Sending::Pending) => {
                 self.replace(key, exchange_key);
-                return Next::Abort;
+                return Action::Abort;
             }
             _ => {}
         }
@@ -209,7 +214,7 @@ impl GatewayHandler {
     }
 
     /// Applies the outcome of received bytes.
-    pub(super) fn conclude(&mut self, key: Key, exchange_key: Key, outcome: Outcome) -> Next {
+    pub(super) fn conclude(&mut self, key: Key, exchange_key: Key, outcome: Outcome) -> Action {
         let Some(exchange) = self.exchanges.get(exchange_key) else {
             return self.abort_connection(key);
         };
@@ -233,7 +238,7 @@ impl GatewayHandler {
                 if is_orphan {
                     self.limit_orphan(key, exchange_key);
                 }
-                if is_held { Next::Suspend } else { Next::Receive }
+                if is_held { Action::Suspend } else { Action::Receive }
             }
             Outcome::Complete { is_reusable, has_excess } => {
                 self.count_excess(exchange_key, has_excess);
@@ -247,7 +252,7 @@ impl GatewayHandler {
                     let phase = Phase::Finishing(exchange_key);
                     self.upstreams.enter(key, phase, until_ns, self.now_ns);
                     self.resume(key);
-                    return Next::Receive;
+                    return Action::Receive;
                 }
                 exchange.leave_connection();
                 let upstream = exchange.upstream();
@@ -259,7 +264,7 @@ impl GatewayHandler {
             }
             Outcome::Undecided { status, is_sent } => {
                 let options = &self.service.upstreams[exchange.upstream()].options;
-                exchange.note_failure(options.is_failure(status));
+                exchange.record_failure(options.is_failure(status));
                 self.decide_status(key, exchange_key, is_sent)
             }
             Outcome::Failed(fault) => {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jissoku_http::forward::ForwardError;
 use jissoku_http::{Method, Version};
-use jissoku_server::{DynamicResponse, Origin, Progress, RequestHead, Response};
+use jissoku_server::{ClientIdentity, DynamicResponse, Progress, RequestHead, Response};
 
 use super::GatewayHandler;
 use super::bodies::HeadEdit;
@@ -43,7 +43,7 @@ impl GatewayHandler {
             let head = target.and_then(|target| part_request(request, &target, passed));
             let head = head.ok_or_else(|| refusal(400, "", "Bad Request\n"))?;
             let exchange = self
-                .part_exchange(client, *forwarding, &head, request.origin)
+                .part_exchange(client, *forwarding, &head, request.identity)
                 .map_err(cannot_be_forwarded)?;
             parts.push(exchange);
         }
@@ -66,10 +66,10 @@ impl GatewayHandler {
         client: &Client,
         forwarding: Forwarding,
         (head, bytes): &PartRequest,
-        origin: Option<&Origin<'_>>,
+        identity: Option<&ClientIdentity<'_>>,
     ) -> Result<Exchange, ForwardError> {
         let upstream = &self.service.upstreams[forwarding.upstream];
-        let address = origin.map_or(client.peer(), |origin| origin.client);
+        let address = identity.map_or(client.peer(), |identity| identity.client);
         let (hash, protocol) =
             (upstream.options.hash_of((head, bytes), address), upstream.options.protocol);
         let mut exchange = Exchange::new(client.id(), head, (forwarding, protocol, hash), false);
@@ -77,7 +77,7 @@ impl GatewayHandler {
         let Forwarding { upstream, deadline_field, .. } = forwarding;
         let edit = HeadEdit { upstream, collected_size: None, passes: None, deadline_field };
         let mut output = Vec::new();
-        let offer = self.write_head(client, (head, bytes, origin), edit, &mut output)?;
+        let offer = self.write_head(client, (head, bytes, identity), edit, &mut output)?;
         exchange.set_head(output, offer);
         Ok(exchange)
     }
@@ -96,7 +96,7 @@ impl GatewayHandler {
         let held = gathering.held();
         let running: Vec<_> = gathering.running().collect();
         for (part, key) in running {
-            let key = self.settle(key);
+            let key = self.resolve_hedge(key);
             gathering.set_running(part, key);
             let room = self.gather.room(held);
             self.collect(gathering, (part, key, room), response);

@@ -37,11 +37,11 @@ impl GatewayHandler {
         if let Some(hedge) = exchange.forwarding().hedge {
             self.hedge_delays[hedge].record(exchange.latency_ns(self.now_ns), self.now_ns);
         }
-        self.note_latency(key);
+        self.record_server_latency(key);
     }
 
-    /// Notes how long a server took, if that decides which server is chosen.
-    pub(super) fn note_latency(&self, key: Key) {
+    /// Records how long a server took, if that decides which server is chosen.
+    pub(super) fn record_server_latency(&self, key: Key) {
         let Some(exchange) = self.exchanges.get_ref(key) else { return };
         let balance = self.service.upstreams[exchange.upstream()].options.balance;
         if balance == Balance::Ewma
@@ -49,7 +49,7 @@ impl GatewayHandler {
             && let Some(connection) = exchange.connection()
             && let Some(lease) = self.upstreams.get_ref(connection).and_then(|one| one.lease())
         {
-            lease.note_latency(exchange.latency_ns(self.now_ns), self.now_ns);
+            lease.record_latency(exchange.latency_ns(self.now_ns), self.now_ns);
         }
     }
 
@@ -95,7 +95,7 @@ impl GatewayHandler {
 
     /// Decides whose response a client gets, if two copies of its request were sent: the first one,
     /// or else the one that may yet come. Returns the exchange that is the client's from now on.
-    pub(super) fn settle(&mut self, key: Key) -> Key {
+    pub(super) fn resolve_hedge(&mut self, key: Key) -> Key {
         let Some(copy_key) = self.exchanges.get(key).and_then(|exchange| exchange.copy()) else {
             return key;
         };

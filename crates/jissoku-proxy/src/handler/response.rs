@@ -31,7 +31,7 @@ impl GatewayHandler {
             ClientStep::Wait => {
                 return Reply { progress: Progress::Pending, ended: None, refused: None };
             }
-            ClientStep::Forward(key, _) | ClientStep::Continue(key) => self.settle(key),
+            ClientStep::Forward(key, _) | ClientStep::Continue(key) => self.resolve_hedge(key),
         };
         request.forward(key);
         let progress = if self.abort(key, sink) { Progress::Reset } else { self.write(key, sink) };

@@ -8,9 +8,9 @@ use crate::failure::{Fault, Verdict, decide};
 use crate::policy::balance::NoServer;
 use crate::policy::health::Outcome;
 use crate::policy::retry::{Cause, Retry};
-use crate::servers::Servers;
 use crate::slab::Key;
 use crate::upstream_connection::UpstreamConnection;
+use crate::worker_upstream::WorkerUpstream;
 
 /// How often queues are looked at, since places become free at other workers, too.
 const QUEUE_INTERVAL_NS: u64 = 5_000_000;
@@ -79,7 +79,7 @@ impl GatewayHandler {
         let Some(key) = upstream.and_then(UpstreamConnection::exchange) else { return };
         if matches!(fault, Fault::ConnectTimeout | Fault::HeadTimeout) {
             // It took this long at least.
-            self.note_latency(key);
+            self.record_server_latency(key);
         }
         let Some(exchange) = self.exchanges.get(key) else { return };
         if exchange.is_over() {
@@ -106,7 +106,7 @@ impl GatewayHandler {
         match verdict {
             Verdict::Fresh => {
                 shared.count(UpstreamCounter::FreshRetries, self.worker);
-                exchange.note_replacement();
+                exchange.record_replacement();
                 return self.move_to_new(connection, key);
             }
             Verdict::Other { after_ns } => {
@@ -133,7 +133,7 @@ impl GatewayHandler {
     pub(super) fn leave_full_queue(&mut self, connection: Key) -> bool {
         let upstream = self.upstreams.get_ref(connection);
         let Some(key) = upstream.and_then(UpstreamConnection::exchange) else { return false };
-        let Some(retry_ns) = self.permit_other(key, Cause::Connect) else { return false };
+        let Some(retry_ns) = self.retry_elsewhere(key, Cause::Connect) else { return false };
         let Some(exchange) = self.exchanges.get(key) else { return false };
         let attempt = exchange.attempt(self.now_ns);
         let upstream = exchange.upstream();
@@ -150,7 +150,7 @@ impl GatewayHandler {
 
     /// When an exchange that ended with `cause` is sent to another server; `None` if it is not, since
     /// no other one serves or a repetition is not permitted. Spends one of the retry budget.
-    pub(super) fn permit_other(&mut self, key: Key, cause: Cause) -> Option<u64> {
+    pub(super) fn retry_elsewhere(&mut self, key: Key, cause: Cause) -> Option<u64> {
         let exchange = self.exchanges.get(key)?;
         let (now_ns, attempt) = (self.now_ns, exchange.attempt(self.now_ns));
         let (upstream, retry) = (exchange.upstream(), exchange.forwarding().retry);
@@ -229,7 +229,7 @@ impl GatewayHandler {
         for upstream in 0..self.servers.len() {
             self.serve_queue(upstream);
         }
-        let is_waiting = self.servers.iter().any(Servers::has_waiting);
+        let is_waiting = self.servers.iter().any(WorkerUpstream::has_waiting);
         self.queues_due_ns = is_waiting.then_some(self.now_ns + QUEUE_INTERVAL_NS);
     }
 

@@ -1,7 +1,7 @@
 //! Responses with a status for which an upstream asks to retry: the request is sent to another
 //! server, or the response is passed on.
 
-use jissoku_os::driver::Next;
+use jissoku_os::driver::Action;
 use jissoku_server::UpstreamCounter;
 
 use super::GatewayHandler;
@@ -13,9 +13,9 @@ use crate::upstream_connection::Outcome;
 impl GatewayHandler {
     /// The head of a response has such a status, and nothing of the response was passed on.
     /// `is_sent`: the request has gone out as a whole.
-    pub(super) fn decide_status(&mut self, key: Key, exchange_key: Key, is_sent: bool) -> Next {
+    pub(super) fn decide_status(&mut self, key: Key, exchange_key: Key, is_sent: bool) -> Action {
         let is_retried = self.retry_status(exchange_key);
-        let Some(upstream) = self.upstreams.get(key) else { return Next::Close };
+        let Some(upstream) = self.upstreams.get(key) else { return Action::Close };
         let Some(exchange) = self.exchanges.get(exchange_key) else {
             return self.abort_connection(key);
         };
@@ -43,7 +43,7 @@ impl GatewayHandler {
     /// Has a request sent to another server, if that does no harm and another one serves. Returns
     /// whether it is.
     fn retry_status(&mut self, key: Key) -> bool {
-        let Some(retry_ns) = self.permit_other(key, Cause::Status) else { return false };
+        let Some(retry_ns) = self.retry_elsewhere(key, Cause::Status) else { return false };
         let Some(exchange) = self.exchanges.get(key) else { return false };
         // If no server is left after all, that is the reason of the failure.
         exchange.wait_for_other(None, true);

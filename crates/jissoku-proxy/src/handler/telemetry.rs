@@ -13,11 +13,11 @@ use crate::slab::Key;
 impl GatewayHandler {
     /// A request is beyond the rate of its route, which is a dry run. Returns whether that will be in
     /// the access log: not if the request is refused.
-    pub(crate) fn note_rate(&mut self, request: &ClientSide) -> bool {
+    pub(crate) fn record_rate(&mut self, request: &ClientSide) -> bool {
         let exchange = request.exchange().and_then(|key| self.exchanges.get(key));
         let is_there = exchange.is_some();
         if let Some(exchange) = exchange {
-            exchange.note_rate();
+            exchange.record_rate();
         }
         is_there
     }

@@ -2,7 +2,7 @@
 
 mod random_events;
 
-use crate::policy::configuration::{Action, Configuration};
+use crate::policy::configuration::{Configuration, RouteAction};
 use crate::policy::routes::{Decision, Subject};
 use jissoku_http::head::HeadReader;
 use jissoku_http::{Head, Limits};
@@ -54,7 +54,7 @@ impl World {
         let mut client = Client::local(id);
         let head = head();
         let now_ns = self.now_ns;
-        let request = RequestHead { head: &head, bytes: REQUEST, now_ns, origin: None };
+        let request = RequestHead { head: &head, bytes: REQUEST, now_ns, identity: None };
         let mut request = self.handler.on_head(&mut client, &request);
         self.handler.step(&client, &mut request);
         self.requests.push(request);
@@ -81,7 +81,7 @@ impl World {
     fn event(&mut self, token: u64, kind: UpstreamEventKind<'_>) {
         let event = UpstreamEvent { token, kind, now_ns: self.now_ns };
         let next = self.handler.on_event(event, &mut SendBuffer::default());
-        if matches!(next, Next::Close | Next::Abort) {
+        if matches!(next, Action::Close | Action::Abort) {
             self.close(token, None);
         }
     }
@@ -233,14 +233,14 @@ fn a_gathering_that_is_forgotten_keeps_no_connection_and_no_place() {
     let text = "[upstream.a]\nservers = ['h:1']\n[[route]]\npath = '/'\n\
         gather = { one = 'a:/1', two = 'a:/2' }\n";
     let configuration = Configuration::parse(text).expect("a right configuration");
-    let Action::Gather(plan) = &configuration.routes[0].action else {
+    let RouteAction::Gather(plan) = &configuration.routes[0].action else {
         panic!("the route gathers");
     };
     let forwarding = Forwarding::new(0, SECOND_NS);
     let route = Arc::new(GatherRoute::new((**plan).clone(), vec![forwarding; 2]));
     let mut world = World::new(Timeouts::DEFAULT);
     let (head, now_ns) = (head(), world.now_ns);
-    let request = RequestHead { head: &head, bytes: REQUEST, now_ns, origin: None };
+    let request = RequestHead { head: &head, bytes: REQUEST, now_ns, identity: None };
     let client = Client::local(ConnectionId::from_token(1));
     let subject = Subject { method: b"GET", host: None, path: b"/" };
     let Decision::Take { captures, .. } = configuration.rules.find(&subject) else {

@@ -22,7 +22,7 @@ use crate::policy::routes::Routes;
 pub use explanation::Explanation;
 pub use limits::{Concurrency, Rate, RateKey};
 pub use problem::Problem;
-pub use route::{Action, COLLECT_SIZE, ClientEnd, Hedge, Route};
+pub use route::{COLLECT_SIZE, ClientEnd, Hedge, Route, RouteAction};
 pub use spelling::instead_of;
 pub use upstream::{HashKey, HealthCheck, HostField, IDLE_MIN_MAX, Protocol, Upstream};
 

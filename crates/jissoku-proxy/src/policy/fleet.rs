@@ -230,8 +230,8 @@ impl Lease {
     }
 
     /// Notes for [`crate::policy::balance::Balance::Ewma`] how long the server took.
-    pub fn note_latency(&self, latency_ns: u64, now_ns: u64) {
-        self.state.0.note_latency(latency_ns, now_ns);
+    pub fn record_latency(&self, latency_ns: u64, now_ns: u64) {
+        self.state.0.record_latency(latency_ns, now_ns);
     }
 }
 

@@ -4,15 +4,15 @@
 //! as it came. A rule for `/admin/**` must not be circumvented by another spelling: if a server behind
 //! us may read the path as one of another route (`readings.rs`), it is refused.
 
-mod hazard;
+mod ambiguous_path;
 mod host;
 mod path;
 mod readings;
 mod rule;
 
-use hazard::Form;
+use ambiguous_path::Form;
 
-pub use hazard::{Hazard, of_path as hazard_of};
+pub use ambiguous_path::{AmbiguousPath, of_path as ambiguity_of};
 pub use host::HostPattern;
 pub use path::{Captures, PATH_VARIABLES_MAX, PathPattern, PatternError};
 pub use rule::{Encoded, Mismatch, Rule};
@@ -51,7 +51,7 @@ pub enum Decision {
     /// No rule fits: 404.
     NotFound,
     /// The path has more than one reading: 400.
-    Refuse(Hazard),
+    Refuse(AmbiguousPath),
 }
 
 impl Routes {
@@ -72,16 +72,16 @@ impl Routes {
 
     /// Decides about one request. No allocation, unless the path has several readings.
     pub fn find(&self, subject: &Subject<'_>) -> Decision {
-        let special = match hazard::form(subject.path) {
+        let special = match ambiguous_path::form(subject.path) {
             Ok(Form::Plain) => return self.first_fit(subject),
-            Ok(Form::Special(hazard)) => hazard,
-            Err(hazard) => return Decision::Refuse(hazard),
+            Ok(Form::Special(ambiguity)) => ambiguity,
+            Err(ambiguity) => return Decision::Refuse(ambiguity),
         };
         let decision = self.first_fit(subject);
         let rule = decision.index().and_then(|index| self.rules.get(index));
         match rule.map_or_else(Encoded::default, Rule::encoded) {
             Encoded::Pass => decision,
-            Encoded::Refuse if special != Hazard::OtherRoute => Decision::Refuse(special),
+            Encoded::Refuse if special != AmbiguousPath::OtherRoute => Decision::Refuse(special),
             Encoded::Safe | Encoded::Refuse => self.unless_ambiguous(subject, decision),
             Encoded::Decode => {
                 let (subject_path, plain) = (subject.path, readings::plain(subject.path));
@@ -92,7 +92,7 @@ impl Routes {
                         let path = (plain != subject_path).then_some(plain);
                         Decision::Take { index: other, captures, path }
                     }
-                    _ => Decision::Refuse(Hazard::OtherRoute),
+                    _ => Decision::Refuse(AmbiguousPath::OtherRoute),
                 }
             }
         }
@@ -105,7 +105,7 @@ impl Routes {
         };
         match readings::of_path(subject.path) {
             Some(readings) if readings.iter().all(is_same) => decision,
-            _ => Decision::Refuse(Hazard::OtherRoute),
+            _ => Decision::Refuse(AmbiguousPath::OtherRoute),
         }
     }
 

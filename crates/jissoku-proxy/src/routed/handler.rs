@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jissoku_os::driver::NewConnection;
 use jissoku_server::{
     AbandonReason, BodyFlow, DynamicResponse, EventLoop, FileResponse, FilesHandler, Forwarded,
-    ForwardedNotes, ForwardedOutcome, Handler, LogRecord, Outbound, Progress, RequestHead,
+    ForwardedAnomalies, ForwardedOutcome, Handler, LogRecord, Outbound, Progress, RequestHead,
     Response, Service, WorkerInfo,
 };
 
@@ -62,9 +62,10 @@ impl Excess {
     fn log(&mut self, log: &mut LogRecord<'_>) {
         let outcome = match std::mem::take(self) {
             Self::No => return,
-            Self::Permitted => {
-                ForwardedOutcome { notes: ForwardedNotes::OVER_RATE, ..ForwardedOutcome::default() }
-            }
+            Self::Permitted => ForwardedOutcome {
+                notes: ForwardedAnomalies::OVER_RATE,
+                ..ForwardedOutcome::default()
+            },
             Self::Refused => {
                 let error = Some("http_request_denied");
                 ForwardedOutcome { error, ..ForwardedOutcome::default() }
@@ -169,7 +170,7 @@ impl<H: Handler> Handler for RoutedHandler<H> {
                 let Admitted { permit, is_over_rate } = admitted;
                 let work = self.begin_with_path(connection, head, (content, &captures), path);
                 let is_noted = is_over_rate
-                    && matches!(&work, Work::Forwarded(request) if self.gateway.note_rate(request));
+                    && matches!(&work, Work::Forwarded(request) if self.gateway.record_rate(request));
                 let is_unnoted = is_over_rate && !is_noted;
                 let excess = if is_unnoted { Excess::Permitted } else { Excess::No };
                 Request { work, body_size_max, excess, permit }
@@ -283,5 +284,5 @@ impl<H: Handler> Handler for RoutedHandler<H> {
 /// The address of the client of a request, on a connection from this address. A trusted proxy names
 /// the client.
 fn address_of(request: &RequestHead<'_>, peer: Option<IpAddr>) -> Option<IpAddr> {
-    request.origin.map_or(peer, |origin| origin.client.map(|client| client.ip()))
+    request.identity.map_or(peer, |identity| identity.client.map(|client| client.ip()))
 }

@@ -22,7 +22,7 @@ impl UpstreamConnection {
             exchange.write_body(bytes);
             return Outcome::Partial;
         }
-        exchange.note_bytes();
+        exchange.record_bytes();
         if self.input.is_empty() {
             let (used, outcome) = self.parse(bytes, is_sent, exchange, retried);
             self.input.extend_from_slice(&bytes[used..]);
@@ -40,7 +40,7 @@ impl UpstreamConnection {
     pub(crate) fn pass_on(&mut self, is_sent: bool, exchange: &mut Exchange) -> Outcome {
         let Some(head) = self.undecided.take() else { return Outcome::Partial };
         let mut input = std::mem::take(&mut self.input);
-        self.note_persistence(&head);
+        self.record_persistence(&head);
         exchange.write_head(&head, &input);
         let size = head.size as usize;
         let (used, outcome) = self.parse(&input[size..], is_sent, exchange, &Statuses::NONE);
@@ -54,7 +54,7 @@ impl UpstreamConnection {
     pub(crate) fn discard(&mut self, is_sent: bool, exchange: &mut Exchange) -> Outcome {
         let Some(head) = self.undecided.take() else { return Outcome::Partial };
         let input = std::mem::take(&mut self.input);
-        self.note_persistence(&head);
+        self.record_persistence(&head);
         let mut used = head.size as usize;
         loop {
             let Ok(step) = self.reader.step(&input[used..]) else { return Outcome::Partial };
@@ -68,7 +68,7 @@ impl UpstreamConnection {
     }
 
     /// Notes whether and for how long the server keeps the connection.
-    fn note_persistence(&mut self, head: &ResponseHead) {
+    fn record_persistence(&mut self, head: &ResponseHead) {
         self.kept_ns = head.keep_alive_s.map(announced_ns);
         self.is_kept = head.keeps_alive && self.kept_ns != Some(0);
     }
@@ -76,7 +76,7 @@ impl UpstreamConnection {
     /// A response is complete. What follows it was not asked for.
     fn complete(&self, has_excess: bool, is_sent: bool, exchange: &mut Exchange) -> Outcome {
         if has_excess {
-            exchange.note_excess();
+            exchange.record_excess();
         }
         let is_reusable = !has_excess && is_sent && self.is_kept && exchange.permits_reuse();
         Outcome::Complete { is_reusable, has_excess }
@@ -117,13 +117,13 @@ impl UpstreamConnection {
                     return (bytes.len(), Outcome::Partial);
                 }
                 ResponseEvent::Head(head) if retried.contains(head.status) => {
-                    exchange.note_early(is_sent);
+                    exchange.record_early(is_sent);
                     self.undecided = Some(head);
                     return (start, Outcome::Undecided { status: head.status, is_sent });
                 }
                 ResponseEvent::Head(head) => {
-                    exchange.note_early(is_sent);
-                    self.note_persistence(&head);
+                    exchange.record_early(is_sent);
+                    self.record_persistence(&head);
                     exchange.write_head(&head, &bytes[start..]);
                 }
                 ResponseEvent::Body(place) => exchange.write_body(&bytes[start..][place]),

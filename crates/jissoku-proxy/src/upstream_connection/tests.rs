@@ -11,7 +11,7 @@ use crate::exchange::Exchange;
 use crate::failure::Fault;
 use crate::policy::statuses::Statuses;
 use crate::slab::Slab;
-use jissoku_server::ForwardedNotes;
+use jissoku_server::ForwardedAnomalies;
 
 /// What became of a response, whatever its split.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -22,7 +22,7 @@ struct Seen {
     /// Bytes behind the response, or later on the unused connection.
     has_surplus: bool,
     fault: Option<Fault>,
-    notes: ForwardedNotes,
+    notes: ForwardedAnomalies,
     malformed: Option<Vec<u8>>,
 }
 
@@ -66,7 +66,7 @@ fn read(request: &str, is_sent: bool, pieces: &[&[u8]]) -> Seen {
                 is_complete = true;
                 (seen.is_reusable, seen.has_surplus) = (is_reusable, has_excess);
                 let notes = exchange.logged(None, None, 0).outcome.notes;
-                assert_eq!(notes.has(ForwardedNotes::EXCESS), has_excess);
+                assert_eq!(notes.has(ForwardedAnomalies::EXCESS), has_excess);
             }
             Outcome::Failed(fault) => {
                 seen.fault = Some(fault);
@@ -77,8 +77,11 @@ fn read(request: &str, is_sent: bool, pieces: &[&[u8]]) -> Seen {
     }
     let logged = exchange.logged(None, None, 0);
     let notes = logged.outcome.notes;
-    seen.notes =
-        if notes.has(ForwardedNotes::EARLY) { ForwardedNotes::EARLY } else { ForwardedNotes::NONE };
+    seen.notes = if notes.has(ForwardedAnomalies::EARLY) {
+        ForwardedAnomalies::EARLY
+    } else {
+        ForwardedAnomalies::NONE
+    };
     seen.malformed = Some(logged.response.to_vec()).filter(|start| !start.is_empty());
     (seen.status, seen.body_size) = (exchange.status(), exchange.body_size());
     seen
@@ -164,13 +167,13 @@ fn bytes_behind_a_response_end_its_connection_however_they_come() {
 #[test]
 fn a_final_response_before_the_whole_request_is_early() {
     let response = b"HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
-    for (is_sent, notes) in [(true, ForwardedNotes::NONE), (false, ForwardedNotes::EARLY)] {
+    for (is_sent, notes) in [(true, ForwardedAnomalies::NONE), (false, ForwardedAnomalies::EARLY)] {
         let seen = at_every_split(GET, is_sent, response);
         assert_eq!((seen.notes, seen.is_reusable), (notes, is_sent));
     }
     // An interim one is not.
     let seen = at_every_split(GET, false, b"HTTP/1.1 103 Early\r\n\r\n");
-    assert_eq!(seen.notes, ForwardedNotes::NONE);
+    assert_eq!(seen.notes, ForwardedAnomalies::NONE);
 }
 
 #[test]
@@ -189,7 +192,7 @@ fn a_response_without_an_end_needs_a_reader_unless_it_is_finished() {
         let mut upstream = busy(key, Arc::new(Endpoint::Unix("none".into())), false);
         let outcome = upstream.read(response, true, &mut exchange, &Statuses::NONE);
         assert_eq!((outcome, exchange.abort()), (Outcome::Partial, None));
-        let ends = exchange.note_client_end().is_some();
+        let ends = exchange.record_client_end().is_some();
         assert_eq!(ends, on_client_end == ClientEnd::Abort);
         assert!(!exchange.is_without_reader(999_999_999));
         assert_eq!(exchange.is_without_reader(1_000_000_000), is_cancelled, "{on_client_end:?}");

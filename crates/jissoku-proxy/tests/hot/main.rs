@@ -15,10 +15,10 @@ use std::time::Duration;
 use jissoku_os::driver::Backend;
 use jissoku_proxy::policy::routes::{PathPattern, Routes, Rule};
 use jissoku_proxy::{
-    Content, Forwarding, Gateway, RouteContent, ServerEntry, Target, Timeouts, Upstream,
+    Content, Forwarding, Gateway, RouteContent, ServerEntry, Target, Timeouts, UpstreamGroup,
     UpstreamOptions,
 };
-use jissoku_server::{AnyService, Server, Settings};
+use jissoku_server::{DynService, Server, Settings};
 
 /// A limit that no test reaches; it turns a hang into a failure.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -46,7 +46,7 @@ fn serve(listener: &TcpListener) {
 }
 
 /// Allocations of all rounds.
-fn count(backend: Backend, service: impl FnOnce(Target) -> AnyService) -> u64 {
+fn count(backend: Backend, service: impl FnOnce(Target) -> DynService) -> u64 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = listener.local_addr().expect("it has an address");
     let server = std::thread::spawn(move || serve(&listener));
@@ -83,10 +83,10 @@ fn count(backend: Backend, service: impl FnOnce(Target) -> AnyService) -> u64 {
 }
 
 /// The routes of a file: all requests are forwarded.
-fn routed(target: Target) -> AnyService {
+fn routed(target: Target) -> DynService {
     let entry = ServerEntry { target, weight: 1, in_flight_max: 1024 };
     let options = UpstreamOptions::new(Timeouts::DEFAULT.idle_ns);
-    let upstream = Upstream::new(("app", "h"), vec![entry], options, None);
+    let upstream = UpstreamGroup::new(("app", "h"), vec![entry], options, None);
     let rule = Rule::new(PathPattern::parse("/**").expect("a path"));
     let content = RouteContent {
         rules: Routes::new(vec![rule]).expect("one route"),
@@ -103,7 +103,7 @@ fn routed(target: Target) -> AnyService {
     Arc::new(content).without_app().into()
 }
 
-fn unrouted(target: Target) -> AnyService {
+fn unrouted(target: Target) -> DynService {
     Gateway::new(target, Timeouts::DEFAULT, false).into()
 }
 

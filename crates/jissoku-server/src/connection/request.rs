@@ -5,10 +5,10 @@ use jissoku_os::driver::SendBuffer;
 
 use super::Connection;
 use super::state::{CallInfo, Intake, Request};
+use crate::client_identity::ClientIdentity;
 use crate::context::WorkerContext;
 use crate::handler::{Handler, Progress, RequestHead};
 use crate::log::LogRecord;
-use crate::origin::Origin;
 use crate::response::{RequestTimes, Response, ResponseState};
 
 impl<H: Handler> Connection<H> {
@@ -23,26 +23,26 @@ impl<H: Handler> Connection<H> {
         if self.intermediary.is_some() {
             return self.begin_of_intermediary(head, bytes, context);
         }
-        self.begin_with_origin(head, bytes, None, context)
+        self.begin_with_identity(head, bytes, None, context)
     }
 
     /// As [`Connection::begin`]; `bytes` are those that `head` was parsed from.
     #[inline]
-    pub(super) fn begin_with_origin(
+    pub(super) fn begin_with_identity(
         &mut self,
         head: &Head,
         bytes: &[u8],
-        origin: Option<&Origin<'_>>,
+        identity: Option<&ClientIdentity<'_>>,
         context: &mut WorkerContext<H>,
     ) -> Request<H::Request> {
-        if let Some(origin) = origin {
-            self.record_client(origin.client);
+        if let Some(identity) = identity {
+            self.record_client(identity.client);
         }
         self.record_head(head, bytes, context);
         let mut text = std::mem::take(&mut context.head_text);
         let rewritten = head.in_origin_form(bytes, &mut text);
         let (head, bytes) = rewritten.as_ref().map_or((head, bytes), |head| (head, &text));
-        let request_head = RequestHead { head, bytes, now_ns: context.now_ns, origin };
+        let request_head = RequestHead { head, bytes, now_ns: context.now_ns, identity };
         let state = context.handler.on_head(&mut self.handler_state, &request_head);
         let response = ResponseState::new(head);
         context.head_text = text;

@@ -1,6 +1,6 @@
 //! What a connection reads and what it writes: two axes, and which bytes are parsed.
 
-use jissoku_os::driver::{Next, UNSENT_MAX};
+use jissoku_os::driver::{Action, UNSENT_MAX};
 
 use crate::handler::Progress;
 use crate::response::ResponseState;
@@ -225,25 +225,25 @@ impl State {
 
     /// What the driver is to do next.
     #[inline]
-    pub(super) fn next(&self) -> Next {
+    pub(super) fn next(&self) -> Action {
         if self.is_yielded {
-            return Next::Yield;
+            return Action::Yield;
         }
         match (self.writing, self.reading) {
-            (Writing::Idle | Writing::Refusal, _) => Next::Receive,
-            (Writing::Response(Progress::Sent), _) => Next::Yield,
-            (Writing::Response(Progress::Flush), _) => Next::Flush,
+            (Writing::Idle | Writing::Refusal, _) => Action::Receive,
+            (Writing::Response(Progress::Sent), _) => Action::Yield,
+            (Writing::Response(Progress::Flush), _) => Action::Flush,
             (Writing::Response(progress), Reading::Body(_) | Reading::Tunnel(Tunnel::Open)) => {
                 match progress {
-                    Progress::ShutdownWrite => Next::ShutdownWrite,
-                    _ => Next::Receive,
+                    Progress::ShutdownWrite => Action::ShutdownWrite,
+                    _ => Action::Receive,
                 }
             }
-            (Writing::Response(_), _) => Next::Suspend,
-            (Writing::Closed, Reading::Linger(linger)) if linger.is_awaited() => Next::Receive,
-            (Writing::Closed, Reading::Linger(_)) => Next::ShutdownWrite,
-            (Writing::Closed, _) => Next::Close,
-            (Writing::Reset, _) => Next::Reset,
+            (Writing::Response(_), _) => Action::Suspend,
+            (Writing::Closed, Reading::Linger(linger)) if linger.is_awaited() => Action::Receive,
+            (Writing::Closed, Reading::Linger(_)) => Action::ShutdownWrite,
+            (Writing::Closed, _) => Action::Close,
+            (Writing::Reset, _) => Action::Reset,
         }
     }
 

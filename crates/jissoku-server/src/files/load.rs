@@ -104,8 +104,8 @@ impl Loader {
     }
 
     /// Whether `name` may be served.
-    pub(super) fn shows(&self, name: &[u8]) -> bool {
-        shows(&self.options, name)
+    pub(super) fn is_visible(&self, name: &[u8]) -> bool {
+        is_visible(&self.options, name)
     }
 
     /// The directory, looked up again: it may have been replaced, as a whole or by another link.
@@ -318,7 +318,7 @@ impl Folder<'_> {
     /// A listed entry of the directory `name`; `None` if it would not be served.
     fn follow(&self, name: &[u8], entry: listing::DirEntry) -> Option<listing::DirEntry> {
         let full_name = [name, entry.name.as_bytes()].concat();
-        if !shows(self.options, &full_name) {
+        if !is_visible(self.options, &full_name) {
             return None;
         }
         match entry.kind {
@@ -335,7 +335,7 @@ fn file_name(name: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// Whether `name` may be served: it has no hidden segment.
-fn shows(options: &Options, name: &[u8]) -> bool {
+fn is_visible(options: &Options, name: &[u8]) -> bool {
     let mut segments = name.split(|&byte| byte == b'/').skip(1).enumerate();
     let is_hidden = |(at, segment): (usize, &[u8])| {
         segment.starts_with(b".") && (at, segment) != (0, b".well-known")

@@ -35,16 +35,16 @@ pub struct ForwardedOutcome {
     /// What became of the second copy of the request, if one was sent.
     pub hedge: Option<HedgeResult>,
     /// What else was unusual.
-    pub notes: Notes,
+    pub notes: Anomalies,
     /// The error type (RFC 9209 section 2.3) if the response is not complete.
     pub error: Option<&'static str>,
 }
 
 /// What was unusual about a request to another server, without being an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Notes(u8);
+pub struct Anomalies(u8);
 
-impl Notes {
+impl Anomalies {
     /// Nothing.
     pub const NONE: Self = Self(0);
     /// The final response began before the whole request was sent.
@@ -143,7 +143,7 @@ pub(super) fn write_json(lines: &mut Vec<u8>, forwarded: &Forwarded<'_>) {
     for (place, name) in notes.names().enumerate() {
         put(lines, format_args!("{}\"{name}\"", if place == 0 { ",\"notes\":[" } else { "," }));
     }
-    if notes != Notes::NONE {
+    if notes != Anomalies::NONE {
         lines.push(b']');
     }
     if let Some(error) = error {
@@ -167,7 +167,7 @@ mod tests {
             is_reused: true,
             phases_ns: [1_000, 0, 12_999, 7_000],
             hedge: Some(HedgeResult::Won),
-            notes: Notes::default(),
+            notes: Anomalies::default(),
             error: None,
         };
         let server = "127.0.0.1:9001";
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn what_was_unusual_is_described() {
-        let mut notes = Notes::EXCESS;
+        let mut notes = Anomalies::EXCESS;
         let error = Some("http_protocol_error");
         let of = |notes| ForwardedOutcome { notes, error, ..ForwardedOutcome::default() };
         let described = |outcome, response: &[u8]| {
@@ -224,7 +224,7 @@ mod tests {
         let [text, json] = described(of(notes), b"");
         assert!(text.ends_with(" note=excess error=http_protocol_error"), "{text}");
         assert!(json.contains(r#","notes":["excess"],"error""#), "{json}");
-        notes.add(Notes::EARLY);
+        notes.add(Anomalies::EARLY);
         let [text, json] = described(of(notes), b"HTTP/2 \"\r\n\xff");
         let end =
             r#" note=early,excess error=http_protocol_error response="HTTP/2 \x22\x0D\x0A\xFF""#;

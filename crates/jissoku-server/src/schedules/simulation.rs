@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use jissoku_os::driver::{
-    ConnectionId, EventHandler, NewConnection, Next, Peer, ResumeTarget, SendBuffer, UNSENT_MAX,
+    Action, ConnectionId, EventHandler, NewConnection, Peer, SendBuffer, UNSENT_MAX, Wakeup,
 };
 use jissoku_os::socket::Endpoint;
 use rustls::ClientConnection;
@@ -85,14 +85,14 @@ struct Line {
     pending: SendBuffer,
     /// Sent, and not read by the client.
     unsent: Vec<u8>,
-    next: Next,
+    next: Action,
     received: Vec<u8>,
     ending: Ending,
 }
 
 /// What may happen next.
 #[derive(Clone, Copy, Debug)]
-enum Action {
+enum Step {
     Arrive(usize),
     Receive(usize),
     End(usize),
@@ -207,7 +207,7 @@ impl Simulation {
             end_is_delivered: false,
             pending: SendBuffer::default(),
             unsent: Vec::new(),
-            next: Next::Receive,
+            next: Action::Receive,
             received: Vec::new(),
             ending: Ending::Whole,
         };
@@ -240,7 +240,7 @@ impl Simulation {
             self.close(&mut line);
             return Ok(());
         }
-        let is_idle = line.transport.is_some() && line.next == Next::Receive;
+        let is_idle = line.transport.is_some() && line.next == Action::Receive;
         // The end of a chunked body that is discarded is not known.
         let may_linger =
             plans.iter().any(|plan| matches!(plan.end, End::Upgrade | End::TooLarge | End::Early));
@@ -277,45 +277,45 @@ impl Simulation {
                 continue;
             }
             if !choices.is_used_up() {
-                actions.extend([Action::Tick, Action::Sweep]);
+                actions.extend([Step::Tick, Step::Sweep]);
             }
             if hurries && !choices.is_used_up() {
                 let index = choices.below(lines.len());
-                actions.extend([Action::Wait, Action::Drain, Action::Leave(index)]);
+                actions.extend([Step::Wait, Step::Drain, Step::Leave(index)]);
             }
             match actions[choices.below(actions.len())] {
-                Action::Arrive(index) => {
+                Step::Arrive(index) => {
                     let line = &mut lines[index];
                     line.arrived += choices.size(line.inbound.len() - line.arrived);
                 }
-                Action::Receive(index) => {
+                Step::Receive(index) => {
                     let size_max = choices.size(lines[index].arrived);
                     self.receive(&mut lines[index], size_max);
                 }
-                Action::End(index) => {
+                Step::End(index) => {
                     lines[index].end_is_delivered = true;
                     self.call(&mut lines[index], |worker, transport, _, output| {
                         worker.on_eof(transport, output)
                     });
                 }
-                Action::Resume(index) => self.resume(&mut lines[index]),
-                Action::Send(index) => lines[index].send_pending(),
-                Action::Read(index) => {
+                Step::Resume(index) => self.resume(&mut lines[index]),
+                Step::Send(index) => lines[index].send_pending(),
+                Step::Read(index) => {
                     let size = choices.size(lines[index].unsent.len());
                     lines[index].read(size);
                 }
-                Action::Tick => {
+                Step::Tick => {
                     let now_ns = self.now_ns + TICK_NS * choices.below(16) as u64;
                     self.tick(lines, now_ns);
                 }
-                Action::Sweep => lines.iter_mut().for_each(|line| self.resume(line)),
-                Action::Wait => self.wait(lines, 1 + choices.below(20)),
-                Action::Drain => {
+                Step::Sweep => lines.iter_mut().for_each(|line| self.resume(line)),
+                Step::Wait => self.wait(lines, 1 + choices.below(20)),
+                Step::Drain => {
                     self.worker.start_shutdown([RELOAD_DRAIN, STOP_DRAIN][choices.below(2)]);
                     self.is_spent = true;
                     hurry(lines);
                 }
-                Action::Leave(index) => {
+                Step::Leave(index) => {
                     hurry(&mut lines[index..=index]);
                     self.close(&mut lines[index]);
                 }
@@ -348,7 +348,7 @@ impl Simulation {
         self.now_ns = now_ns;
         self.worker.on_tick(now_ns);
         while let Some(target) = self.worker.next_ready() {
-            if let ResumeTarget::One(id) = target
+            if let Wakeup::One(id) = target
                 && let Some(line) = lines.iter_mut().find(|line| line.id == id)
             {
                 self.resume(line);
@@ -380,16 +380,16 @@ impl Simulation {
             &mut Transport<Scripted>,
             usize,
             &mut SendBuffer,
-        ) -> Next,
+        ) -> Action,
     ) {
         let Some(transport) = &mut line.transport else { return };
         line.next = call(&mut self.worker, transport, line.unsent.len(), &mut line.pending);
         match line.next {
-            Next::Abort | Next::Reset => {
+            Action::Abort | Action::Reset => {
                 line.reset();
                 self.close(line);
             }
-            Next::Suspend | Next::Flush if line.has_end && line.inbound.is_empty() => {
+            Action::Suspend | Action::Flush if line.has_end && line.inbound.is_empty() => {
                 self.worker.on_hangup(transport);
             }
             _ => {}
@@ -402,17 +402,17 @@ impl Simulation {
     fn close_if_over(&mut self, line: &mut Line) {
         let is_sent = line.unsent.is_empty() && line.pending.is_empty();
         match line.next {
-            Next::Close if is_sent && line.arrived > 0 => {
+            Action::Close if is_sent && line.arrived > 0 => {
                 let Some(transport) = &mut line.transport else { return };
                 line.next = self.worker.on_unread(transport);
-                if line.next == Next::Close {
+                if line.next == Action::Close {
                     // The kernel would reset it, and its client could lose a response.
                     line.reset();
                     self.close(line);
                 }
             }
-            Next::Close if is_sent => self.close(line),
-            Next::Receive | Next::ShutdownWrite if is_sent && line.end_is_delivered => {
+            Action::Close if is_sent => self.close(line),
+            Action::Receive | Action::ShutdownWrite if is_sent && line.end_is_delivered => {
                 self.close(line);
             }
             _ => {}
@@ -467,21 +467,21 @@ impl Line {
     }
 
     /// What may happen to it.
-    fn actions(&self, index: usize) -> impl Iterator<Item = Action> {
+    fn actions(&self, index: usize) -> impl Iterator<Item = Step> {
         let is_open = self.transport.is_some();
-        let receives = matches!(self.next, Next::Receive | Next::ShutdownWrite);
+        let receives = matches!(self.next, Action::Receive | Action::ShutdownWrite);
         let wants = receives && self.unsent.is_empty();
         let is_sent = self.unsent.is_empty() && self.pending.is_empty();
         let is_flushed = self.pending.is_empty() && self.unsent.len() <= UNSENT_MAX;
         let is_at_end = self.has_end && !self.end_is_delivered && self.inbound.is_empty();
         [
-            (self.arrived < self.inbound.len(), Action::Arrive(index)),
-            (wants && self.arrived > 0, Action::Receive(index)),
-            (wants && is_at_end, Action::End(index)),
-            (self.next == Next::Yield && is_sent, Action::Resume(index)),
-            (self.next == Next::Flush && is_flushed, Action::Resume(index)),
-            (!self.pending.is_empty(), Action::Send(index)),
-            (!self.unsent.is_empty(), Action::Read(index)),
+            (self.arrived < self.inbound.len(), Step::Arrive(index)),
+            (wants && self.arrived > 0, Step::Receive(index)),
+            (wants && is_at_end, Step::End(index)),
+            (self.next == Action::Yield && is_sent, Step::Resume(index)),
+            (self.next == Action::Flush && is_flushed, Step::Resume(index)),
+            (!self.pending.is_empty(), Step::Send(index)),
+            (!self.unsent.is_empty(), Step::Read(index)),
         ]
         .into_iter()
         .filter_map(move |(is_possible, action)| (is_open && is_possible).then_some(action))
@@ -490,7 +490,7 @@ impl Line {
     fn send_pending(&mut self) {
         let before = self.unsent.len();
         self.unsent.resize(before + self.pending.size(), 0);
-        self.pending.read(&mut self.unsent[before..]).expect("it is all in memory");
+        self.pending.drain_into(&mut self.unsent[before..]).expect("it is all in memory");
     }
 
     /// The client reads.

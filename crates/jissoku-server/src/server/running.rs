@@ -15,8 +15,8 @@ use super::endpoints::{Endpoints, ReloadError};
 use super::restart_budget::{DescriptorReserve, RestartBudget};
 use super::signals::{ServerEvent, SignalSet};
 use super::worker_pool::{SharedState, WorkerPool};
-use crate::any_service::AnyService;
 use crate::connection_limiter::ConnectionLimiter;
+use crate::dyn_service::DynService;
 use crate::settings::Settings;
 use crate::worker_process::StoppedBeforeReady;
 
@@ -58,7 +58,7 @@ impl RunningServer {
     pub(super) fn start(
         settings: &Settings,
         endpoints: Endpoints,
-        service: AnyService,
+        service: DynService,
         signals: Option<&SignalSet>,
     ) -> io::Result<Self> {
         let assigned = endpoints.assign(settings)?;
@@ -116,7 +116,7 @@ impl RunningServer {
     pub fn reload(
         &mut self,
         settings: &Settings,
-        service: impl Into<AnyService>,
+        service: impl Into<DynService>,
         signals: Option<&SignalSet>,
     ) -> Result<(), ReloadError> {
         self.reserve.release();
@@ -146,7 +146,7 @@ impl RunningServer {
         &mut self,
         settings: &Settings,
         endpoints: &Endpoints,
-        (service, signals): (AnyService, Option<&SignalSet>),
+        (service, signals): (DynService, Option<&SignalSet>),
     ) -> Result<(WorkerPool, SharedState), ReloadError> {
         let assigned = endpoints.assign(settings).map_err(ReloadError::Work)?;
         let limiter = match &self.shared.limiter {
@@ -400,7 +400,7 @@ mod tests {
         let (sender, queue) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
         let program = thread::spawn(move || queue.into_iter().for_each(|work| work()));
         let run_there = Arc::new(move |work| sender.send(work).expect("the program runs"));
-        let service = AnyService::from(Fixed::new("")).on_thread(run_there);
+        let service = DynService::from(Fixed::new("")).on_thread(run_there);
         let settings = Settings::new("127.0.0.1:0".parse().expect("an address"));
         let server = Server::listen(Settings { workers: 1, ..settings }).expect("a listener");
         drop(server.start(service).expect("it starts"));

@@ -12,8 +12,8 @@ use jissoku_os::driver::Waker;
 use jissoku_os::poll;
 
 use super::signals::SignalSet;
-use crate::any_service::AnyService;
 use crate::connection_limiter::ConnectionLimiter;
+use crate::dyn_service::DynService;
 use crate::settings::Settings;
 use crate::shutdown::ShutdownSignal;
 use crate::worker_thread::{ReadySender, WorkerListeners, WorkerThread};
@@ -21,7 +21,7 @@ use crate::worker_thread::{ReadySender, WorkerListeners, WorkerThread};
 /// What the workers of a pool share.
 #[derive(Clone, Debug)]
 pub(super) struct SharedState {
-    pub(super) service: AnyService,
+    pub(super) service: DynService,
     /// Counts the connections of all pools.
     pub(super) limiter: Arc<ConnectionLimiter>,
 }
@@ -200,7 +200,7 @@ impl WorkerPool {
         (listeners, ready): (WorkerListeners, ReadySender),
     ) -> io::Result<SpawnedWorker> {
         let waker = Waker::new()?;
-        let (start_signal, begins) = mpsc::channel();
+        let (start_signal, start_rx) = mpsc::channel();
         let worker = WorkerThread {
             index: u16::try_from(index).map_err(io::Error::other)?,
             settings: settings.clone(),
@@ -210,7 +210,7 @@ impl WorkerPool {
             waker: waker.clone(),
             accepting: self.accepting.as_ref().map(UnixStream::try_clone).transpose()?,
             ready,
-            begins,
+            start_rx,
             exit_tx: self.exit_tx.try_clone()?,
         };
         let service = shared.service.clone();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use base64::Engine;
-use jissoku_os::driver::{ConnectionId, Next, SendBuffer};
+use jissoku_os::driver::{Action, ConnectionId, SendBuffer};
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::version::TLS13;
@@ -83,7 +83,7 @@ fn context(text: &str) -> WorkerContext<Arc<Fixed>> {
 /// Reads all output, as a socket does.
 fn drain(output: &mut SendBuffer) -> Vec<u8> {
     let mut bytes = vec![0; output.size()];
-    assert_eq!(output.read(&mut bytes).expect("it is all in memory"), bytes.len());
+    assert_eq!(output.drain_into(&mut bytes).expect("it is all in memory"), bytes.len());
     bytes
 }
 
@@ -127,7 +127,7 @@ fn log_slot(
         sent += flight.len();
         let mut output = SendBuffer::default();
         for piece in cut(&flight).into_iter().filter(|piece| !piece.is_empty()) {
-            assert_eq!(session.on_data(piece, context, &mut output), Next::Receive);
+            assert_eq!(session.on_data(piece, context, &mut output), Action::Receive);
         }
         plain.extend(incoming(&mut client, &drain(&mut output)));
     }
@@ -169,17 +169,17 @@ fn a_slow_client_has_little_encrypted_ahead() {
     let mut next = session.on_data(&outgoing(&mut client), context, &mut output);
     let mut plain = Vec::new();
     let mut turns = 0;
-    while next == Next::Yield {
+    while next == Action::Yield {
         // A tick without sent bytes adds nothing.
         let waiting = output.size();
         assert!(waiting <= 256 * 1024 + 17 * 1024, "{waiting} bytes");
-        assert_eq!(session.resume(waiting, context, &mut SendBuffer::default()), Next::Yield);
+        assert_eq!(session.resume(waiting, context, &mut SendBuffer::default()), Action::Yield);
         plain.extend(incoming(&mut client, &drain(&mut output)));
         next = session.resume(0, context, &mut output);
         turns += 1;
     }
     plain.extend(incoming(&mut client, &drain(&mut output)));
-    assert_eq!(next, Next::Receive);
+    assert_eq!(next, Action::Receive);
     assert_eq!(turns, text.len() / (256 * 1024));
     assert!(plain.ends_with(text.as_bytes()));
 }
@@ -199,7 +199,7 @@ fn a_close_notify_is_answered_by_one() {
     incoming(&mut client, &drain(&mut output));
     client.writer().write_all(REQUEST).expect("it is encrypted at once");
     client.send_close_notify();
-    assert_eq!(session.on_data(&outgoing(&mut client), context, &mut output), Next::Close);
+    assert_eq!(session.on_data(&outgoing(&mut client), context, &mut output), Action::Close);
     assert!(incoming(&mut client, &drain(&mut output)).ends_with(b"Hello"));
     assert_eq!(client.reader().read(&mut [0]).expect("the end is an end"), 0);
 }
@@ -216,12 +216,12 @@ fn invalid_input_is_answered_with_an_alert_and_discarded() {
     let mut output = SendBuffer::default();
     assert_eq!(
         session.on_data(b"\x16\x03\x01\xff\xff!", context, &mut output),
-        Next::ShutdownWrite
+        Action::ShutdownWrite
     );
     assert_eq!(drain(&mut output)[0], 21, "an alert");
     assert_eq!(
         session.on_data(b"GET / HTTP/1.1\r\n\r\n", context, &mut output),
-        Next::ShutdownWrite
+        Action::ShutdownWrite
     );
     assert!(output.is_empty());
 }

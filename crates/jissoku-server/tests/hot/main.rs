@@ -15,7 +15,7 @@ use jissoku_os::driver::Backend;
 use jissoku_os::socket::Endpoint;
 use jissoku_os::uring;
 use jissoku_server::{
-    AccessLog, AnyService, Files, FilesOptions, Fixed, LogFormat, Metrics, RunningServer, Server,
+    AccessLog, DynService, Files, FilesOptions, Fixed, LogFormat, Metrics, RunningServer, Server,
     Settings, TelemetryConfig,
 };
 
@@ -47,12 +47,12 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(service: impl Into<AnyService>, backend: Backend) -> Self {
+    fn new(service: impl Into<DynService>, backend: Backend) -> Self {
         Self::observed(service, backend, TelemetryConfig::default())
     }
 
     fn observed(
-        service: impl Into<AnyService>,
+        service: impl Into<DynService>,
         backend: Backend,
         telemetry: TelemetryConfig,
     ) -> Self {
@@ -146,7 +146,7 @@ fn count(scene: &mut Scene, request: &[u8]) -> u64 {
     counting::allocations() - before
 }
 
-fn check(what: &str, service: impl Into<AnyService>, backend: Backend, paths: &[&str]) {
+fn check(what: &str, service: impl Into<DynService>, backend: Backend, paths: &[&str]) {
     let mut scene = Scene::new(service, backend);
     for request in requests(paths) {
         let count = count(&mut scene, &request);
@@ -178,7 +178,7 @@ fn check_observed(backend: Backend) {
 
 /// Sends requests from clients that do not read, until the server receives no more: returns the
 /// bytes that it holds for each.
-fn hold(service: impl Into<AnyService>, backend: Backend) -> u64 {
+fn hold(service: impl Into<DynService>, backend: Backend) -> u64 {
     let scene = Scene::new(service, backend);
     // After a response, the buffers of the worker itself are allocated.
     scene.measure(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");

@@ -11,7 +11,7 @@ use std::time::Duration;
 use jissoku_lab::fixtures::Contract;
 use jissoku_os::epoll::{Epoll, Interest, no_event};
 use jissoku_os::socket::Endpoint;
-use jissoku_server::{AnyService, RunningServer, Server, Settings};
+use jissoku_server::{DynService, RunningServer, Server, Settings};
 
 /// A limit that no test reaches; it turns a hang into a failure.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -63,7 +63,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    pub(crate) fn start(mut settings: Settings, service: impl Into<AnyService>) -> Self {
+    pub(crate) fn start(mut settings: Settings, service: impl Into<DynService>) -> Self {
         settings.driver.backend = crate::driver();
         let server = Server::listen(settings).expect("the address is free");
         let endpoint = server.endpoints()[0].clone();
@@ -71,7 +71,7 @@ impl Target {
     }
 
     /// One worker on a free port.
-    pub(crate) fn serve(service: impl Into<AnyService>) -> Self {
+    pub(crate) fn serve(service: impl Into<DynService>) -> Self {
         Self::start(Settings::new(free_port()), service)
     }
 

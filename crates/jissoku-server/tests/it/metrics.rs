@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jissoku_server::{
-    AnyService, Files, FilesOptions, Limits, Metrics, MetricsPage, Settings, TelemetryConfig,
+    DynService, Files, FilesOptions, Limits, Metrics, MetricsPage, Settings, TelemetryConfig,
 };
 
 use crate::client::{Target, contract, free_port, fresh_path, wait_until};
@@ -26,7 +26,7 @@ impl Pair {
         Self::serve(contract(), limits, 2)
     }
 
-    fn serve(service: impl Into<AnyService>, limits: Limits, workers: usize) -> Self {
+    fn serve(service: impl Into<DynService>, limits: Limits, workers: usize) -> Self {
         let metrics = Metrics::new(None);
         let telemetry = TelemetryConfig { log: None, metrics: Some(Arc::clone(&metrics)) };
         let settings = Settings { telemetry, workers, limits, ..Settings::new(free_port()) };

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::{fs, io};
 
 use jissoku_os::reexec::ExecSpec;
-use jissoku_server::{AnyService, ProcessSettings, Server, Settings};
+use jissoku_server::{DynService, ProcessSettings, Server, Settings};
 
 use crate::client::{free_port, wait_until};
 
@@ -42,7 +42,7 @@ fn a_replacement_that_cannot_start_is_tried_again() {
     let processes =
         ProcessSettings { program, report: |_| {}, memory_max: None, start_timeout: None };
     let server = Server::listen(Settings::new(free_port())).expect("a listener");
-    let started = server.start(AnyService::processes(processes));
+    let started = server.start(DynService::processes(processes));
     let mut running = started.expect("the first process is ready");
     let count = || fs::read(starts()).map_or(0, |lines| lines.len());
     wait_until("a third process is started", || count() == 3);

@@ -4,7 +4,7 @@
 //! exact values are tested in `src/connection/tests.rs` with simulated time.
 
 use jissoku_lab::fixtures::Echo;
-use jissoku_server::{AnyService, Fixed, Limits, Settings};
+use jissoku_server::{DynService, Fixed, Limits, Settings};
 
 use crate::client::{Client, Target, contract, free_port};
 
@@ -24,7 +24,7 @@ pub(crate) fn impatient() -> Limits {
     }
 }
 
-fn serve(limits: Limits, service: impl Into<AnyService>) -> Target {
+fn serve(limits: Limits, service: impl Into<DynService>) -> Target {
     Target::start(Settings { limits, ..Settings::new(free_port()) }, service)
 }
 

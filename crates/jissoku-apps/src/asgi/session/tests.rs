@@ -29,7 +29,7 @@ fn sent_at(session: &mut Session, now_ns: u64) -> Vec<u8> {
     session.keep_alive(now_ns);
     let mut output = std::mem::take(&mut session.output);
     let mut bytes = vec![0; output.size()];
-    let size = output.read(&mut bytes).expect("there is no file");
+    let size = output.drain_into(&mut bytes).expect("there is no file");
     bytes.truncate(size);
     bytes
 }

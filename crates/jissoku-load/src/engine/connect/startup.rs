@@ -29,7 +29,7 @@ impl<T: Transport> Worker<'_, T> {
         let mut wanted = VecDeque::new();
         for (number, target) in (0..).zip(&mut self.dispatcher.targets) {
             let first = self.connections.len();
-            self.connections.add_slots(number, target.request_cycle.len(), max, target.tls);
+            self.connections.add_slots(number, target.request_sequence.len(), max, target.tls);
             wanted.extend(first..first + count);
             let spare_slots = first + count..self.connections.len();
             target.spare_slots = spare_slots.rev().map(compact_index).collect();

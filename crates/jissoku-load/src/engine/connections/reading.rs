@@ -3,7 +3,7 @@
 use super::Connections;
 use crate::engine::error::RequestError;
 use crate::protocol::progress::{ControlFrame, Progress, ResponseInfo};
-use crate::protocol::request_cycle::RequestCycle;
+use crate::protocol::request_sequence::RequestSequence;
 use crate::protocol::response_reader::ResponseReader;
 
 impl Connections {
@@ -12,17 +12,17 @@ impl Connections {
     pub(crate) fn read_response(
         &mut self,
         index: usize,
-        request_cycle: &mut RequestCycle<'_>,
+        request_sequence: &mut RequestSequence<'_>,
         bytes: &[u8],
     ) -> Progress {
         let connection = &mut self.slots[index];
         let spec = usize::from(connection.awaited_spec);
         if connection.reader.is_none()
-            && let Some((response, size)) = request_cycle.matchers[spec].recognise(bytes)
+            && let Some((response, size)) = request_sequence.matchers[spec].matches(bytes)
         {
             return Progress::Complete(response, size);
         }
-        let context = request_cycle.context(spec);
+        let context = request_sequence.context(spec);
         let reader = connection
             .reader
             .take()
@@ -36,11 +36,11 @@ impl Connections {
                 return progress;
             }
             Progress::Complete(response, size) if starts => {
-                request_cycle.matchers[spec].update(&bytes[..size], response);
+                request_sequence.matchers[spec].update(&bytes[..size], response);
             }
             Progress::Control(frame, _) => {
                 if frame == ControlFrame::Ping {
-                    let key = request_cycle.random();
+                    let key = request_sequence.random();
                     self.websockets.add_pong(index, reader.control_payload(), key);
                 }
                 if !reader.is_fresh() {
@@ -60,11 +60,11 @@ impl Connections {
     pub(crate) fn is_in_control_frame(
         &self,
         index: usize,
-        request_cycle: &RequestCycle<'_>,
+        request_sequence: &RequestSequence<'_>,
         next: u8,
     ) -> bool {
         let connection = &self.slots[index];
-        let framing = request_cycle.context(usize::from(connection.awaited_spec)).framing;
+        let framing = request_sequence.context(usize::from(connection.awaited_spec)).framing;
         match &connection.reader {
             Some(reader) => reader.is_in_control_frame(next),
             None => ResponseReader::new(framing).is_in_control_frame(next),
@@ -75,10 +75,10 @@ impl Connections {
     pub(crate) fn end_response(
         &mut self,
         index: usize,
-        request_cycle: &RequestCycle<'_>,
+        request_sequence: &RequestSequence<'_>,
     ) -> Result<ResponseInfo, RequestError> {
         let connection = &mut self.slots[index];
-        let context = request_cycle.context(usize::from(connection.awaited_spec));
+        let context = request_sequence.context(usize::from(connection.awaited_spec));
         let reader = connection.reader.take();
         let mut reader = reader.unwrap_or_else(|| Box::new(ResponseReader::new(context.framing)));
         let response = reader.end(context)?;

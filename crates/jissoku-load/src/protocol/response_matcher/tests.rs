@@ -26,14 +26,14 @@ fn the_same_bytes_are_recognised_and_others_are_not() {
     let mut matchers = learned(WIRE, &expected);
     let twice = WIRE.repeat(2);
     let response = ResponseInfo { status: 200, error: None, keeps_alive: true };
-    assert_eq!(matchers.recognise(WIRE), Some((response, WIRE.len())));
-    assert_eq!(matchers.recognise(&twice), Some((response, WIRE.len())));
-    assert_eq!(matchers.recognise(&WIRE[..WIRE.len() - 1]), None);
+    assert_eq!(matchers.matches(WIRE), Some((response, WIRE.len())));
+    assert_eq!(matchers.matches(&twice), Some((response, WIRE.len())));
+    assert_eq!(matchers.matches(&WIRE[..WIRE.len() - 1]), None);
     for place in 0..WIRE.len() {
         let mut other = WIRE.to_vec();
         // A control character in place of a digit.
         other[place] ^= 0x20;
-        assert_eq!(matchers.recognise(&other), None, "byte {place}");
+        assert_eq!(matchers.matches(&other), None, "byte {place}");
     }
 }
 
@@ -47,9 +47,9 @@ fn a_date_may_have_other_digits_and_nothing_else_may() {
         text.replace(from, to).into_bytes()
     };
     for other in ["Sat, 22 Nov 2026", "Sat, 21 Nov 2027"] {
-        assert!(matchers.recognise(&with("Sat, 21 Nov 2026", other)).is_some(), "{other}");
+        assert!(matchers.matches(&with("Sat, 21 Nov 2026", other)).is_some(), "{other}");
     }
-    assert!(matchers.recognise(&with("01:02:03", "23:59:58")).is_some());
+    assert!(matchers.matches(&with("01:02:03", "23:59:58")).is_some());
     for (from, to) in [
         ("Sat", "Sun"),
         ("Nov", "Dec"),
@@ -60,13 +60,13 @@ fn a_date_may_have_other_digits_and_nothing_else_may() {
         ("Hello", "Hullo"),
     ] {
         let wire = with(from, to);
-        assert_eq!(matchers.recognise(&wire), None, "{to}");
+        assert_eq!(matchers.matches(&wire), None, "{to}");
         // It is read completely, and if it is correct it is known from then on.
         if let Progress::Complete(response @ ResponseInfo { error: None, .. }, size) =
             strictly(&wire, &expected)
         {
             matchers.update(&wire[..size], response);
-            assert_eq!(matchers.recognise(&wire), Some((response, size)), "{to}");
+            assert_eq!(matchers.matches(&wire), Some((response, size)), "{to}");
             matchers = learned(WIRE, &expected);
         }
     }
@@ -79,8 +79,8 @@ fn digits_outside_a_date_are_compared() {
     let mut matchers = learned(wire, &expected);
     let mut other = wire.to_vec();
     other[32] = b'4';
-    assert!(matchers.recognise(wire).is_some());
-    assert_eq!(matchers.recognise(&other), None);
+    assert!(matchers.matches(wire).is_some());
+    assert_eq!(matchers.matches(&other), None);
 }
 
 #[test]
@@ -95,21 +95,21 @@ fn two_responses_are_stored_and_the_older_one_is_replaced() {
     let mut matchers = learned(&at(1), &expected);
     let response = ResponseInfo { status: 200, error: None, keeps_alive: true };
     matchers.update(&at(2), response);
-    assert!(matchers.recognise(&at(1)).is_some());
-    assert!(matchers.recognise(&at(2)).is_some());
-    assert!(matchers.recognise(&at(1)).is_some());
+    assert!(matchers.matches(&at(1)).is_some());
+    assert!(matchers.matches(&at(2)).is_some());
+    assert!(matchers.matches(&at(1)).is_some());
     matchers.update(&at(3), response);
-    assert!(matchers.recognise(&at(1)).is_some(), "it was used last");
-    assert!(matchers.recognise(&at(2)).is_none());
-    assert!(matchers.recognise(&at(3)).is_some());
+    assert!(matchers.matches(&at(1)).is_some(), "it was used last");
+    assert!(matchers.matches(&at(2)).is_none());
+    assert!(matchers.matches(&at(3)).is_some());
 }
 
 #[test]
 fn an_incorrect_response_is_not_stored() {
     let expected = Expected::new(Verify::All, Vec::new(), Some(b"Other".to_vec()));
-    assert_eq!(learned(WIRE, &expected).recognise(WIRE), None);
-    assert_eq!(ResponseMatcher::default().recognise(WIRE), None);
-    assert_eq!(ResponseMatcher::default().recognise(b""), None);
+    assert_eq!(learned(WIRE, &expected).matches(WIRE), None);
+    assert_eq!(ResponseMatcher::default().matches(WIRE), None);
+    assert_eq!(ResponseMatcher::default().matches(b""), None);
 }
 
 /// The rule, written a second time: bytes 23 to 51 are the date.
@@ -135,7 +135,7 @@ proptest! {
             wire[place] = byte;
         }
         wire.extend(more);
-        if let Some((response, size)) = matchers.recognise(&wire) {
+        if let Some((response, size)) = matchers.matches(&wire) {
             prop_assert_eq!(strictly(&wire, &expected), Progress::Complete(response, size));
         } else {
             prop_assert_ne!(&wire[..WIRE.len()], WIRE);

@@ -6,7 +6,7 @@ use super::slot::{PeerState, ReadState, interest};
 use super::{Buffers, Driver, RECEIVE_OPENED_SIZE, RECEIVE_SIZE};
 use crate::driver::listener::Origin;
 use crate::driver::send_buffer::Sent;
-use crate::driver::{ConnectionId, EventHandler, Next};
+use crate::driver::{Action, ConnectionId, EventHandler};
 use crate::epoll::Interest;
 use crate::socket::{self, Received};
 
@@ -45,7 +45,7 @@ impl<H: EventHandler> Driver<H> {
             return;
         }
         slot.read_state = ReadState::Ready;
-        let is_wanted = matches!(slot.next, Next::Receive | Next::ShutdownWrite);
+        let is_wanted = matches!(slot.next, Action::Receive | Action::ShutdownWrite);
         if !is_wanted || slot.is_blocked() {
             slot.report_hangup(handler);
             return;
@@ -99,23 +99,23 @@ impl<H: EventHandler> Driver<H> {
         match slot.next {
             // It continues when the output is flushed.
             _ if slot.is_blocked() => {}
-            Next::Yield | Next::Flush => self.resume(handler, id),
-            Next::Receive | Next::ShutdownWrite if slot.read_state == ReadState::Ready => {
+            Action::Yield | Action::Flush => self.resume(handler, id),
+            Action::Receive | Action::ShutdownWrite if slot.read_state == ReadState::Ready => {
                 self.receive(handler, id, true);
             }
-            Next::Receive
-            | Next::ShutdownWrite
-            | Next::Suspend
-            | Next::Move
-            | Next::Close
-            | Next::Abort
-            | Next::Reset => {}
+            Action::Receive
+            | Action::ShutdownWrite
+            | Action::Suspend
+            | Action::Move
+            | Action::Close
+            | Action::Abort
+            | Action::Reset => {}
         }
     }
 
-    /// Sends the output of a handler call and applies its `Next`.
-    pub(super) fn apply_next(&mut self, handler: &mut H, id: ConnectionId, next: Next) {
-        let next = if next == Next::Flush {
+    /// Sends the output of a handler call and applies its `Action`.
+    pub(super) fn apply_next(&mut self, handler: &mut H, id: ConnectionId, next: Action) {
+        let next = if next == Action::Flush {
             let Some(next) = self.flush_and_resume(handler, id) else { return };
             next
         } else {
@@ -124,9 +124,9 @@ impl<H: EventHandler> Driver<H> {
         let Some(slot) = self.slab.get(id) else { return };
         slot.next = next;
         let output = &mut self.buffers.output;
-        if matches!(next, Next::Abort | Next::Reset) {
+        if matches!(next, Action::Abort | Action::Reset) {
             output.clear();
-            if slot.unsent.is_some() || next == Next::Reset {
+            if slot.unsent.is_some() || next == Action::Reset {
                 // Otherwise the kernel would keep the unsent data, possibly megabytes, for a peer
                 // that does not read.
                 let _gone = socket::set_linger_zero(&slot.socket);
@@ -192,22 +192,22 @@ impl<H: EventHandler> Driver<H> {
             return;
         }
         let is_due = match slot.next {
-            Next::Suspend => {
+            Action::Suspend => {
                 slot.report_hangup(handler);
                 false
             }
-            Next::Yield | Next::Flush => true,
-            Next::Move if slot.read_state != ReadState::Eof => {
+            Action::Yield | Action::Flush => true,
+            Action::Move if slot.read_state != ReadState::Eof => {
                 return self.move_connection(handler, id);
             }
-            Next::Close | Next::Abort | Next::Reset | Next::Move => {
+            Action::Close | Action::Abort | Action::Reset | Action::Move => {
                 return self.close_or_linger(handler, id);
             }
-            Next::Receive | Next::ShutdownWrite if slot.read_state == ReadState::Eof => {
+            Action::Receive | Action::ShutdownWrite if slot.read_state == ReadState::Eof => {
                 return self.close(handler, id);
             }
-            Next::Receive => slot.read_state == ReadState::Ready,
-            Next::ShutdownWrite => {
+            Action::Receive => slot.read_state == ReadState::Ready,
+            Action::ShutdownWrite => {
                 // A reset connection is detected by the next receive.
                 let is_sent = slot.unsent.is_none();
                 if is_sent && !std::mem::replace(&mut slot.write_is_shut, true) {
@@ -251,10 +251,10 @@ impl<H: EventHandler> Driver<H> {
     /// Closes a connection, unless that would reset it and the handler lets it linger.
     fn close_or_linger(&mut self, handler: &mut H, id: ConnectionId) {
         let Some(slot) = self.slab.get(id) else { return };
-        let may_have_more = slot.read_state == ReadState::Ready && slot.next == Next::Close;
+        let may_have_more = slot.read_state == ReadState::Ready && slot.next == Action::Close;
         if may_have_more && slot.origin == Origin::Accepted && socket::has_unread(&slot.socket) {
             slot.next = handler.on_unread(&mut slot.connection);
-            if slot.next != Next::Close {
+            if slot.next != Action::Close {
                 return self.schedule(handler, id);
             }
         }
@@ -263,7 +263,7 @@ impl<H: EventHandler> Driver<H> {
 
     fn receive_here(&mut self, handler: &mut H, id: ConnectionId) {
         let Some(slot) = self.slab.get(id) else { return };
-        slot.next = Next::Receive;
+        slot.next = Action::Receive;
         self.schedule(handler, id);
     }
 

@@ -1,19 +1,19 @@
-//! Calls of the handler for one connection before any other ([`Next::Flush`]).
+//! Calls of the handler for one connection before any other ([`Action::Flush`]).
 
 use super::slot::interest;
 use super::{Buffers, Driver};
 use crate::clock;
 use crate::driver::flush::{PeerSide, flush};
-use crate::driver::{ConnectionId, EventHandler, Next};
+use crate::driver::{Action, ConnectionId, EventHandler};
 use rustix::fd::AsFd;
 
 impl<H: EventHandler> Driver<H> {
     /// Sends the output and calls the handler until it requests something else, which is returned;
     /// `None` if the connection is closed.
-    pub(super) fn flush_and_resume(&mut self, handler: &mut H, id: ConnectionId) -> Option<Next> {
+    pub(super) fn flush_and_resume(&mut self, handler: &mut H, id: ConnectionId) -> Option<Action> {
         let is_watched = self.slab.get(id)?.unsent.is_some();
-        let mut next = Next::Flush;
-        while next == Next::Flush {
+        let mut next = Action::Flush;
+        while next == Action::Flush {
             next = self.flush_once(handler, id)?;
         }
         let slot = self.slab.get(id)?;
@@ -29,7 +29,7 @@ impl<H: EventHandler> Driver<H> {
         Some(next)
     }
 
-    fn flush_once(&mut self, handler: &mut H, id: ConnectionId) -> Option<Next> {
+    fn flush_once(&mut self, handler: &mut H, id: ConnectionId) -> Option<Action> {
         let slot = self.slab.get(id)?;
         let Buffers { output, .. } = &mut self.buffers;
         let flushed = match &mut slot.unsent {

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use crate::driver::listener::Origin;
-use crate::driver::{EventHandler, Next, SendBuffer};
+use crate::driver::{Action, EventHandler, SendBuffer};
 use crate::epoll::Interest;
 
 /// Whether a socket is readable.
@@ -33,7 +33,7 @@ pub(super) struct Slot<C> {
     pub(super) connection: C,
     /// Output that is not sent yet.
     pub(super) unsent: Option<Box<SendBuffer>>,
-    pub(super) next: Next,
+    pub(super) next: Action,
     pub(super) read_state: ReadState,
     /// The write side was shut down.
     pub(super) write_is_shut: bool,
@@ -56,7 +56,7 @@ impl<C> Slot<C> {
             socket,
             connection,
             unsent: None,
-            next: Next::Receive,
+            next: Action::Receive,
             read_state: ReadState::Ready,
             write_is_shut: false,
             peer: PeerState::Connected,
@@ -70,20 +70,20 @@ impl<C> Slot<C> {
 
     /// Whether unsent output has to go first.
     pub(super) fn is_blocked(&self) -> bool {
-        let receives = matches!(self.next, Next::Receive | Next::ShutdownWrite);
+        let receives = matches!(self.next, Action::Receive | Action::ShutdownWrite);
         self.unsent.is_some() && (self.origin == Origin::Accepted || !receives)
     }
 
     /// Whether the handler gets an event when delayed output has been sent.
     pub(super) fn is_awaiting_room(&self) -> bool {
-        self.origin == Origin::Opened && matches!(self.next, Next::Receive | Next::Suspend)
+        self.origin == Origin::Opened && matches!(self.next, Action::Receive | Action::Suspend)
     }
 }
 
 impl<C> Slot<C> {
     /// Notifies the handler of a suspended connection that its peer is gone.
     pub(super) fn report_hangup<H: EventHandler<Connection = C>>(&mut self, handler: &mut H) {
-        if self.peer == PeerState::HungUp && self.next == Next::Suspend {
+        if self.peer == PeerState::HungUp && self.next == Action::Suspend {
             handler.on_hangup(&mut self.connection);
         }
     }

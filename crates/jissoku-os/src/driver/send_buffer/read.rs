@@ -10,7 +10,7 @@ impl SendBuffer {
     ///
     /// # Errors
     /// The error of `pread(2)`, or `UnexpectedEof` for a file that has become shorter.
-    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+    pub fn drain_into(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut taken = 0;
         for segment_ref in self.unsent() {
             let room = &mut buffer[taken..];
@@ -52,27 +52,27 @@ mod tests {
         for room in 1..12 {
             let mut output = SendBuffer::default();
             output.append(b"01");
-            output.share(Arc::from(*b"23"));
-            output.file(Arc::clone(&file), 2..5);
+            output.append_shared(Arc::from(*b"23"));
+            output.append_file(Arc::clone(&file), 2..5);
             output.append(b"789");
             let (mut all, mut buffer) = (Vec::new(), vec![0; room]);
             while !output.is_empty() {
-                let size = output.read(&mut buffer).expect("the file is as it was");
+                let size = output.drain_into(&mut buffer).expect("the file is as it was");
                 assert_eq!(size, room.min(10 - all.len()));
                 all.extend_from_slice(&buffer[..size]);
             }
             assert_eq!(all, b"0123456789");
-            assert_eq!((output.read(&mut buffer).ok(), output.copied_size()), (Some(0), 0));
+            assert_eq!((output.drain_into(&mut buffer).ok(), output.copied_size()), (Some(0), 0));
         }
         let mut output = SendBuffer::default();
-        output.file(file, 2..5);
+        output.append_file(file, 2..5);
         std::fs::write(&path, b"..456.. and more").expect("a file can be written");
         let mut buffer = [0; 9];
-        assert_eq!(output.read(&mut buffer).expect("its bytes are there"), 3);
+        assert_eq!(output.drain_into(&mut buffer).expect("its bytes are there"), 3);
         assert_eq!(&buffer[..3], b"456");
-        output.file(Arc::new(File::open(&path).expect("it is there")), 2..5);
+        output.append_file(Arc::new(File::open(&path).expect("it is there")), 2..5);
         std::fs::write(&path, b"..4").expect("a file can be written");
-        let error = output.read(&mut [0; 9]).expect_err("the file is too short");
+        let error = output.drain_into(&mut [0; 9]).expect_err("the file is too short");
         assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
         std::fs::remove_file(&path).expect("it was made here");
     }

@@ -30,7 +30,7 @@ impl Stroke {
             Self::Share(bytes, range) => {
                 output.share_part(Arc::from(bytes.as_slice()), range.clone());
             }
-            Self::File(range) => output.file(Arc::clone(&PAPER.file), range.clone()),
+            Self::File(range) => output.append_file(Arc::clone(&PAPER.file), range.clone()),
         }
     }
 
@@ -128,7 +128,7 @@ fn one_send_of_a_large_file_is_bounded() {
     let large = vec![b'l'; 2 * SEND_SIZE_MAX + 1];
     let sink = std::fs::File::create("/dev/null").expect("it takes everything");
     let mut output = SendBuffer::default();
-    output.file(Paper::new(&large).file, 0..large.len() as u64);
+    output.append_file(Paper::new(&large).file, 0..large.len() as u64);
     let mut outcomes = Vec::new();
     for _ in 0..3 {
         outcomes.push(output.send(&sink).expect("it can be written to"));
@@ -143,7 +143,7 @@ fn a_file_that_is_too_short_ends_the_output() {
     let (near, far) = UnixStream::pair().expect("a pair can be had");
     let mut output = SendBuffer::default();
     output.append(b"head");
-    output.file(paper.file, 0..3);
+    output.append_file(paper.file, 0..3);
     let error = output.send(&near).expect_err("the file is too short");
     assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     drop(near);
@@ -159,7 +159,7 @@ fn a_file_that_was_sent_in_part_is_no_sign_of_a_full_socket() {
     let (reader, writer) =
         rustix::pipe::pipe_with(rustix::pipe::PipeFlags::NONBLOCK).expect("a pipe");
     let mut output = SendBuffer::default();
-    output.file(Paper::new(&bytes).file, 0..bytes.len() as u64);
+    output.append_file(Paper::new(&bytes).file, 0..bytes.len() as u64);
     assert_eq!(output.send(&writer).expect("the peer reads"), Sent::BudgetSpent);
     assert!((1..bytes.len()).contains(&output.size()), "{} bytes are left", output.size());
     assert_eq!(output.send(&writer).expect("the peer reads"), Sent::WouldBlock);

@@ -1,4 +1,4 @@
-//! Parts of a response that follow each other at once ([`Next::Flush`]).
+//! Parts of a response that follow each other at once ([`Action::Flush`]).
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};

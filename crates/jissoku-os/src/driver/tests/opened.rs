@@ -37,18 +37,18 @@ impl EventHandler for Opener {
 
     fn on_open(&mut self, _: &NewConnection<'_>) {}
 
-    fn on_data(&mut self, (): &mut (), _: &[u8], _: &mut SendBuffer) -> Next {
+    fn on_data(&mut self, (): &mut (), _: &[u8], _: &mut SendBuffer) -> Action {
         self.seen.push(Seen::Request);
-        Next::Receive
+        Action::Receive
     }
 
-    fn on_eof(&mut self, (): &mut (), _: &mut SendBuffer) -> Next {
+    fn on_eof(&mut self, (): &mut (), _: &mut SendBuffer) -> Action {
         self.seen.push(Seen::Eof);
-        Next::Close
+        Action::Close
     }
 
-    fn resume(&mut self, (): &mut (), _: usize, _: &mut SendBuffer) -> Next {
-        Next::Receive
+    fn resume(&mut self, (): &mut (), _: usize, _: &mut SendBuffer) -> Action {
+        Action::Receive
     }
 
     fn on_connecting(&mut self, token: u64, _: ConnectionId) -> Option<()> {
@@ -56,15 +56,21 @@ impl EventHandler for Opener {
         Some(())
     }
 
-    fn on_connected(&mut self, (): &mut (), output: &mut SendBuffer) -> Next {
+    fn on_connected(&mut self, (): &mut (), output: &mut SendBuffer) -> Action {
         self.seen.push(Seen::Connected);
         output.append(&self.request);
-        Next::Receive
+        Action::Receive
     }
 
-    fn on_opened_data(&mut self, (): &mut (), bytes: &[u8], _: usize, _: &mut SendBuffer) -> Next {
+    fn on_opened_data(
+        &mut self,
+        (): &mut (),
+        bytes: &[u8],
+        _: usize,
+        _: &mut SendBuffer,
+    ) -> Action {
         self.seen.push(Seen::Reply(bytes.to_vec()));
-        Next::Receive
+        Action::Receive
     }
 
     fn on_connect_error(&mut self, token: u64, error: io::Error) {
@@ -87,8 +93,8 @@ impl EventHandler for Opener {
         Some(clock::monotonic_ns() + 1_000_000)
     }
 
-    fn next_ready(&mut self) -> Option<ResumeTarget> {
-        self.openings.pop().map(ResumeTarget::Open)
+    fn next_ready(&mut self) -> Option<Wakeup> {
+        self.openings.pop().map(Wakeup::Open)
     }
 }
 

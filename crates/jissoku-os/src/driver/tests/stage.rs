@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::super::{
-    Backend, ConnectionId, Driver, EventHandler, Listener, NewConnection, Next, ResumeTarget,
-    SendBuffer, Settings, UNSENT_MAX, Waker,
+    Action, Backend, ConnectionId, Driver, EventHandler, Listener, NewConnection, SendBuffer,
+    Settings, UNSENT_MAX, Waker, Wakeup,
 };
 use super::Paper;
 use crate::clock;
@@ -56,7 +56,7 @@ pub(super) struct Puppet {
 
 pub(super) struct Strings {
     id: ConnectionId,
-    next: Next,
+    next: Action,
     /// The parts of `n`, `N` and `e` that are to follow at once, and their size.
     parts_left: usize,
     part_size: usize,
@@ -71,33 +71,41 @@ impl EventHandler for Puppet {
 
     fn on_open(&mut self, arrival: &NewConnection<'_>) -> Strings {
         self.opened += 1;
-        Strings { id: arrival.id, next: Next::Receive, parts_left: 0, part_size: 0 }
+        Strings { id: arrival.id, next: Action::Receive, parts_left: 0, part_size: 0 }
     }
 
-    fn on_data(&mut self, connection: &mut Strings, bytes: &[u8], output: &mut SendBuffer) -> Next {
-        assert!(matches!(connection.next, Next::Receive | Next::ShutdownWrite), "receives unasked");
+    fn on_data(
+        &mut self,
+        connection: &mut Strings,
+        bytes: &[u8],
+        output: &mut SendBuffer,
+    ) -> Action {
+        assert!(
+            matches!(connection.next, Action::Receive | Action::ShutdownWrite),
+            "receives unasked"
+        );
         assert_eq!(self.flushed, None, "another connection is called");
         self.largest = self.largest.max(bytes.len());
         self.received += bytes.len();
         for byte in bytes {
             match byte {
-                b'L' => output.share(Arc::from(vec![b'l'; LARGE])),
+                b'L' => output.append_shared(Arc::from(vec![b'l'; LARGE])),
                 b'F' | b'S' => {
                     let paper = self.paper.as_ref().expect("the scene has a file");
                     let size = if *byte == b'S' { 1 } else { paper.size() };
-                    output.file(Arc::clone(&paper.file), 0..size);
+                    output.append_file(Arc::clone(&paper.file), 0..size);
                 }
                 b'v' => self.send_a_visitor(),
-                b'p' => connection.next = Next::Yield,
+                b'p' => connection.next = Action::Yield,
                 b'n' => self.start_parts(connection, PARTS, 1),
                 b'N' => self.start_parts(connection, PARTS, PART_SIZE),
                 b'e' => self.start_parts(connection, usize::MAX, 0),
-                b'c' => connection.next = Next::Close,
-                b'a' => connection.next = Next::Abort,
-                b'f' => connection.next = Next::ShutdownWrite,
+                b'c' => connection.next = Action::Close,
+                b'a' => connection.next = Action::Abort,
+                b'f' => connection.next = Action::ShutdownWrite,
                 b'h' => {
                     self.held.push(connection.id);
-                    connection.next = Next::Suspend;
+                    connection.next = Action::Suspend;
                 }
                 _ => {}
             }
@@ -106,34 +114,39 @@ impl EventHandler for Puppet {
         connection.next
     }
 
-    fn on_eof(&mut self, connection: &mut Strings, output: &mut SendBuffer) -> Next {
+    fn on_eof(&mut self, connection: &mut Strings, output: &mut SendBuffer) -> Action {
         output.append(b"E");
         connection.next
     }
 
-    fn resume(&mut self, connection: &mut Strings, unsent: usize, output: &mut SendBuffer) -> Next {
+    fn resume(
+        &mut self,
+        connection: &mut Strings,
+        unsent: usize,
+        output: &mut SendBuffer,
+    ) -> Action {
         assert!(self.flushed.is_none_or(|id| id == connection.id), "another connection is called");
         match connection.next {
-            Next::Flush if unsent > UNSENT_MAX => self.waited += 1,
-            Next::Flush => {
+            Action::Flush if unsent > UNSENT_MAX => self.waited += 1,
+            Action::Flush => {
                 self.unsent_max = self.unsent_max.max(unsent);
                 output.append(&vec![b'.'; connection.part_size]);
                 connection.parts_left -= 1;
                 if connection.parts_left == 0 {
                     self.flushed = None;
-                    connection.next = Next::Receive;
+                    connection.next = Action::Receive;
                 }
             }
-            Next::Yield => {
+            Action::Yield => {
                 output.append(b"P");
-                connection.next = Next::Receive;
+                connection.next = Action::Receive;
             }
-            Next::Suspend if self.released => {
+            Action::Suspend if self.released => {
                 if let Some(paper) = &self.paper {
-                    output.file(Arc::clone(&paper.file), 0..paper.size());
+                    output.append_file(Arc::clone(&paper.file), 0..paper.size());
                 }
                 output.append(b"H");
-                connection.next = Next::Receive;
+                connection.next = Action::Receive;
             }
             _ => {}
         }
@@ -141,9 +154,9 @@ impl EventHandler for Puppet {
     }
 
     fn on_hangup(&mut self, connection: &mut Strings) {
-        assert!(matches!(connection.next, Next::Suspend | Next::Flush));
+        assert!(matches!(connection.next, Action::Suspend | Action::Flush));
         self.hung_up += 1;
-        if connection.next == Next::Flush {
+        if connection.next == Action::Flush {
             connection.parts_left = 1;
         }
     }
@@ -167,8 +180,8 @@ impl EventHandler for Puppet {
         Some(clock::monotonic_ns() + 1_000_000)
     }
 
-    fn next_ready(&mut self) -> Option<ResumeTarget> {
-        if self.released { self.held.pop().map(ResumeTarget::One) } else { None }
+    fn next_ready(&mut self) -> Option<Wakeup> {
+        if self.released { self.held.pop().map(Wakeup::One) } else { None }
     }
 }
 
@@ -176,7 +189,7 @@ impl Puppet {
     fn start_parts(&mut self, connection: &mut Strings, count: usize, size: usize) {
         self.flushed = Some(connection.id);
         (connection.parts_left, connection.part_size) = (count, size);
-        connection.next = Next::Flush;
+        connection.next = Action::Flush;
     }
 
     /// Connects a client that wants the same, if it is let in.

@@ -6,7 +6,7 @@ use super::slot::{Eof, RecvState, Slot};
 use crate::driver::Slab;
 use crate::driver::listener::Origin;
 use crate::driver::send_buffer::Sent;
-use crate::driver::{ConnectionId, EventHandler, Next, SendBuffer};
+use crate::driver::{Action, ConnectionId, EventHandler, SendBuffer};
 use crate::socket;
 use crate::uring::{BufferLease, Received, SendData};
 
@@ -91,8 +91,8 @@ impl<H: EventHandler> Driver<H> {
         match slot.next {
             // It continues when the output is sent.
             _ if slot.is_blocked() || slot.send.is_some() => {}
-            Next::Yield | Next::Flush => self.resume(handler, id),
-            Next::Receive | Next::ShutdownWrite if !slot.pending_input.is_empty() => {
+            Action::Yield | Action::Flush => self.resume(handler, id),
+            Action::Receive | Action::ShutdownWrite if !slot.pending_input.is_empty() => {
                 let bytes = std::mem::take(&mut slot.pending_input);
                 let send_queue = &mut self.send_queue;
                 let origin = slot.origin;
@@ -101,36 +101,36 @@ impl<H: EventHandler> Driver<H> {
                 });
                 self.apply_next(handler, id, next);
             }
-            Next::Receive | Next::ShutdownWrite if slot.eof == Eof::Pending => {
+            Action::Receive | Action::ShutdownWrite if slot.eof == Eof::Pending => {
                 self.deliver_eof(handler, id);
             }
-            Next::Receive
-            | Next::ShutdownWrite
-            | Next::Suspend
-            | Next::Move
-            | Next::Close
-            | Next::Abort
-            | Next::Reset => {}
+            Action::Receive
+            | Action::ShutdownWrite
+            | Action::Suspend
+            | Action::Move
+            | Action::Close
+            | Action::Abort
+            | Action::Reset => {}
         }
     }
 
-    /// Queues the output of a handler call and applies its `Next`.
+    /// Queues the output of a handler call and applies its `Action`.
     #[inline]
-    pub(super) fn apply_next(&mut self, handler: &mut H, id: ConnectionId, next: Option<Next>) {
+    pub(super) fn apply_next(&mut self, handler: &mut H, id: ConnectionId, next: Option<Action>) {
         let next = match next {
-            Some(Next::Flush) => self.flush_and_resume(handler, id),
+            Some(Action::Flush) => self.flush_and_resume(handler, id),
             next => next,
         };
         let (Some(slot), Some(next)) = (self.slab.get(id), next) else { return };
         slot.next = next;
-        if next == Next::Move {
+        if next == Action::Move {
             handler.on_move_failed(false);
-            slot.next = Next::Receive;
+            slot.next = Action::Receive;
         }
         let send_queue = &mut self.send_queue;
-        if matches!(next, Next::Abort | Next::Reset) {
+        if matches!(next, Action::Abort | Action::Reset) {
             send_queue.scratch.clear();
-            if slot.unsent.is_some() || next == Next::Reset {
+            if slot.unsent.is_some() || next == Action::Reset {
                 // Otherwise the kernel would keep the unsent data, possibly megabytes, for a peer
                 // that does not read.
                 let _gone = socket::set_linger_zero(&slot.socket);
@@ -240,24 +240,24 @@ impl<H: EventHandler> Driver<H> {
             return;
         }
         let is_due = match slot.next {
-            Next::Suspend => {
+            Action::Suspend => {
                 slot.report_hangup(handler);
                 false
             }
-            Next::Yield | Next::Flush => true,
-            Next::Close if slot.origin == Origin::Accepted && !slot.pending_input.is_empty() => {
+            Action::Yield | Action::Flush => true,
+            Action::Close if slot.origin == Origin::Accepted && !slot.pending_input.is_empty() => {
                 slot.next = handler.on_unread(&mut slot.connection);
-                if slot.next == Next::Close {
+                if slot.next == Action::Close {
                     return self.close(handler, id);
                 }
                 return self.schedule(handler, id);
             }
-            Next::Close | Next::Abort | Next::Reset => return self.close(handler, id),
-            Next::Receive | Next::ShutdownWrite if slot.eof == Eof::Delivered => {
+            Action::Close | Action::Abort | Action::Reset => return self.close(handler, id),
+            Action::Receive | Action::ShutdownWrite if slot.eof == Eof::Delivered => {
                 return self.close(handler, id);
             }
-            Next::Receive | Next::Move => slot.has_more(),
-            Next::ShutdownWrite => {
+            Action::Receive | Action::Move => slot.has_more(),
+            Action::ShutdownWrite => {
                 // A reset connection is detected by the next receive.
                 let is_sent = slot.unsent.is_none() && slot.send.is_none();
                 if is_sent && !std::mem::replace(&mut slot.write_is_shut, true) {
@@ -315,7 +315,7 @@ fn pass<H: EventHandler>(
     (connection, bytes): (&mut H::Connection, &[u8]),
     unsent: usize,
     output: &mut SendBuffer,
-) -> Next {
+) -> Action {
     match origin {
         Origin::Accepted => handler.on_data(connection, bytes, output),
         _ => handler.on_opened_data(connection, bytes, unsent + output.size(), output),
@@ -328,8 +328,8 @@ pub(super) fn call<C>(
     slots: &mut Slab<Slot<C>>,
     send_queue: &mut SendQueue,
     id: ConnectionId,
-    call: impl FnOnce(&mut C, usize, &mut SendBuffer) -> Next,
-) -> Option<Next> {
+    call: impl FnOnce(&mut C, usize, &mut SendBuffer) -> Action,
+) -> Option<Action> {
     let slot = slots.get(id)?;
     let unsent = slot.unsent.as_ref().map_or(0, |unsent| unsent.size());
     Some(call(&mut slot.connection, unsent, send_queue.output(slot.send)))

@@ -1,24 +1,24 @@
-//! Calls of the handler for one connection before any other ([`Next::Flush`]).
+//! Calls of the handler for one connection before any other ([`Action::Flush`]).
 
 use super::Driver;
 use crate::clock;
 use crate::driver::flush::{PeerSide, flush};
-use crate::driver::{ConnectionId, EventHandler, Next};
+use crate::driver::{Action, ConnectionId, EventHandler};
 use rustix::fd::AsFd;
 
 impl<H: EventHandler> Driver<H> {
     /// Sends the output and calls the handler until it requests something else, which is returned;
     /// `None` if the connection is closed. These sends are not those of the ring, which are submitted
     /// with the next wait only.
-    pub(super) fn flush_and_resume(&mut self, handler: &mut H, id: ConnectionId) -> Option<Next> {
-        let mut next = Next::Flush;
-        while next == Next::Flush {
+    pub(super) fn flush_and_resume(&mut self, handler: &mut H, id: ConnectionId) -> Option<Action> {
+        let mut next = Action::Flush;
+        while next == Action::Flush {
             next = self.flush_once(handler, id)?;
         }
         Some(next)
     }
 
-    fn flush_once(&mut self, handler: &mut H, id: ConnectionId) -> Option<Next> {
+    fn flush_once(&mut self, handler: &mut H, id: ConnectionId) -> Option<Action> {
         let Self { slab, send_queue, .. } = self;
         let slot = slab.get(id)?;
         if slot.unsent.is_none() && slot.send.is_none() && !send_queue.scratch.is_empty() {

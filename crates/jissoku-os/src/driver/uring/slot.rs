@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use crate::driver::listener::Origin;
-use crate::driver::{EventHandler, Next, SendBuffer};
+use crate::driver::{Action, EventHandler, SendBuffer};
 
 /// The state of the multishot receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(super) struct Slot<C> {
     pub(super) send: Option<usize>,
     /// Output that is not sent yet; a poll for writability is active.
     pub(super) unsent: Option<Box<SendBuffer>>,
-    pub(super) next: Next,
+    pub(super) next: Action,
     pub(super) recv_state: RecvState,
     /// Bytes that were received while the handler did not want any: at most those of one iteration.
     pub(super) pending_input: Vec<u8>,
@@ -57,7 +57,7 @@ impl<C> Slot<C> {
             connection,
             send: None,
             unsent: None,
-            next: Next::Receive,
+            next: Action::Receive,
             recv_state: RecvState::Off,
             pending_input: Vec::new(),
             eof: Eof::No,
@@ -71,23 +71,23 @@ impl<C> Slot<C> {
     /// Whether the handler wants bytes or end of file now. Queued output does not matter: further
     /// output is sent with it.
     pub(super) fn wants_bytes(&self) -> bool {
-        matches!(self.next, Next::Receive | Next::ShutdownWrite) && !self.is_blocked()
+        matches!(self.next, Action::Receive | Action::ShutdownWrite) && !self.is_blocked()
     }
 
     /// Whether unsent output has to go first.
     pub(super) fn is_blocked(&self) -> bool {
-        let receives = matches!(self.next, Next::Receive | Next::ShutdownWrite);
+        let receives = matches!(self.next, Action::Receive | Action::ShutdownWrite);
         self.unsent.is_some() && (self.origin == Origin::Accepted || !receives)
     }
 
     /// Whether the handler gets an event when delayed output has been sent.
     pub(super) fn is_awaiting_room(&self) -> bool {
-        self.origin == Origin::Opened && matches!(self.next, Next::Receive | Next::Suspend)
+        self.origin == Origin::Opened && matches!(self.next, Action::Receive | Action::Suspend)
     }
 
     /// Notifies the handler of a suspended connection that its peer is gone.
     pub(super) fn report_hangup<H: EventHandler<Connection = C>>(&mut self, handler: &mut H) {
-        if self.eof != Eof::No && self.next == Next::Suspend {
+        if self.eof != Eof::No && self.next == Action::Suspend {
             handler.on_hangup(&mut self.connection);
         }
     }
@@ -99,7 +99,7 @@ impl<C> Slot<C> {
 
     /// Whether the connection has to continue after its output is sent, without an event.
     pub(super) fn has_followup(&self) -> bool {
-        !matches!(self.next, Next::Receive | Next::Suspend)
+        !matches!(self.next, Action::Receive | Action::Suspend)
             || !self.pending_input.is_empty()
             || self.eof != Eof::No
     }

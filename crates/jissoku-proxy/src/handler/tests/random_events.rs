@@ -85,7 +85,7 @@ impl Town {
         options.queue = Some(QueuePolicy { size_max: 3, time_ns: SECOND_NS / 2 });
         options.retry_statuses.insert(503..=503);
         options.idle_min = u32::from(seed.is_multiple_of(4));
-        let upstream = Upstream::new(("app", "app"), entries(&[1, 2]), options, None);
+        let upstream = UpstreamGroup::new(("app", "app"), entries(&[1, 2]), options, None);
         let budget = BudgetPolicy { percent: 50, per_second_min: 100 };
         let hedge = Hedge { after: HedgeAfter::Time(50 * MS), budget };
         let gateway = Gateway::of(vec![upstream], TIMEOUTS, false).with_hedges(&[hedge]);

@@ -320,7 +320,7 @@ fn with_latencies(
     for ms in 0..until_ms {
         let ended: Vec<_> = under_way.extract_if(.., |(end_ms, _, _)| *end_ms <= ms).collect();
         for (end_ms, start_ms, lease) in ended {
-            lease.note_latency((end_ms - start_ms) * MS, end_ms * MS);
+            lease.record_latency((end_ms - start_ms) * MS, end_ms * MS);
             fleet.finish(lease, Outcome::Success, end_ms * MS);
         }
         let chooser = &mut choosers[usize::try_from(ms % workers).unwrap()];
@@ -359,14 +359,14 @@ fn a_server_of_which_nothing_is_known_is_asked_once_before_it_is_known() {
     let (first, second) = (choose(), choose());
     assert_ne!(first.index(), second.index());
     let (fast, slow) = (first.index(), second.index());
-    first.note_latency(MS, 0);
+    first.record_latency(MS, 0);
     drop(first);
     for _ in 0..100 {
         let lease = choose();
         assert_eq!(lease.index(), fast);
-        lease.note_latency(MS, 0);
+        lease.record_latency(MS, 0);
     }
-    second.note_latency(30 * MS, 0);
+    second.record_latency(30 * MS, 0);
     drop(second);
     assert_eq!(choose().index(), fast);
     // Requests in flight count, too.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::route::{Action, Route};
+use super::route::{Route, RouteAction};
 use super::upstream::Upstream;
 use crate::policy::routes::{Captures, Decision, Routes, Rule, Subject};
 
@@ -43,7 +43,7 @@ impl Tables<'_> {
                 format!("405: {path} is for {}\n", self.rules.allow(&subject).join(", "))
             }
             Decision::NotFound => "404: no route takes it\n".to_owned(),
-            Decision::Refuse(hazard) => format!("400: {hazard}\n"),
+            Decision::Refuse(ambiguity) => format!("400: {ambiguity}\n"),
         };
         if !matches!(decision, Decision::Refuse(_)) {
             for (route, mismatch) in self.routes.iter().zip(self.rules.mismatches(&subject)) {
@@ -61,7 +61,7 @@ impl Tables<'_> {
         let mut text = format!("line {}, {}: {}", route.line, route.path, self.does(route));
         add_variables(&mut text, rule, captures, path);
         text.push('\n');
-        if let Action::Gather(plan) = &route.action {
+        if let RouteAction::Gather(plan) = &route.action {
             for part in &plan.parts {
                 let target = part.template.target(path.as_bytes(), captures).unwrap_or_default();
                 let target = String::from_utf8_lossy(&target);
@@ -78,11 +78,11 @@ impl Tables<'_> {
 
     fn does(self, route: &Route) -> String {
         match &route.action {
-            Action::Forward(upstream) => format!("to upstream {}", self.upstream(*upstream)),
-            Action::Folder(folder) => format!("files of {folder}"),
-            Action::Fixed(_) => "a fixed response".to_owned(),
-            Action::App(name) => format!("the application {name}"),
-            Action::Gather(plan) => format!("gathers {} parts", plan.parts.len()),
+            RouteAction::Forward(upstream) => format!("to upstream {}", self.upstream(*upstream)),
+            RouteAction::Folder(folder) => format!("files of {folder}"),
+            RouteAction::Fixed(_) => "a fixed response".to_owned(),
+            RouteAction::App(name) => format!("the application {name}"),
+            RouteAction::Gather(plan) => format!("gathers {} parts", plan.parts.len()),
         }
     }
 }

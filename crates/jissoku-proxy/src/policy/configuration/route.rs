@@ -33,7 +33,7 @@ pub struct Route {
     /// The path as it was written.
     pub path: String,
     /// What answers.
-    pub action: Action,
+    pub action: RouteAction,
     /// The time for the head of a response; `None`: that of the server.
     pub head_ns: Option<u64>,
     /// The time for each try; retries after it.
@@ -58,7 +58,7 @@ pub struct Route {
 
 /// What answers a route's requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Action {
+pub enum RouteAction {
     /// The upstream of this index.
     Forward(usize),
     /// Files below this folder.
@@ -116,7 +116,7 @@ pub(super) fn read(
     let try_ns = table.duration("try-time")?;
     let action = action(&mut table, &pattern, upstreams)?;
     let to = match action {
-        Action::Forward(index) => upstreams.get(index),
+        RouteAction::Forward(index) => upstreams.get(index),
         _ => None,
     };
     let retry = retry(table.table("retry")?, try_ns, to)?;
@@ -136,11 +136,11 @@ pub(super) fn read(
         rate: table.table("rate")?.map(limits::rate).transpose()?,
         concurrency: table.table("concurrency")?.map(limits::concurrency).transpose()?,
     };
-    let forwards = matches!(route.action, Action::Forward(_));
+    let forwards = matches!(route.action, RouteAction::Forward(_));
     for key in ["collect", "on-client-end"] {
         only(&mut table, key, forwards, "routes with to")?;
     }
-    let asks = forwards || matches!(route.action, Action::Gather(_));
+    let asks = forwards || matches!(route.action, RouteAction::Gather(_));
     for key in ["deadline-field", "head-time", "try-time", "hedge", "retry"] {
         only(&mut table, key, asks, "routes with to or gather")?;
     }
@@ -195,24 +195,24 @@ fn action(
     table: &mut Table<'_, '_>,
     path: &PathPattern,
     upstreams: &[Upstream],
-) -> Result<Action, Refusal> {
+) -> Result<RouteAction, Refusal> {
     let mut found = Vec::new();
     if let Some((name, at)) = table.string("to")? {
         let index = upstreams.iter().position(|upstream| upstream.name == name);
         let index = index.ok_or_else(|| gather::unknown_upstream(&name, upstreams, &at))?;
-        found.push(Action::Forward(index));
+        found.push(RouteAction::Forward(index));
     }
-    found.extend(table.string("folder")?.map(|(folder, _)| Action::Folder(folder)));
-    found.extend(table.string("fixed")?.map(|(text, _)| Action::Fixed(text)));
+    found.extend(table.string("folder")?.map(|(folder, _)| RouteAction::Folder(folder)));
+    found.extend(table.string("fixed")?.map(|(text, _)| RouteAction::Fixed(text)));
     if let Some((name, at)) = table.string("app")? {
         if !name.contains(':') {
             return Err(refuse(at, &format!("app is MODULE:APP, not {name:?}")));
         }
-        found.push(Action::App(name));
+        found.push(RouteAction::App(name));
     }
     if let Some(parts) = table.table("gather")? {
         let plan = gather::read(table, &parts, path, upstreams)?;
-        found.push(Action::Gather(Box::new(plan)));
+        found.push(RouteAction::Gather(Box::new(plan)));
     }
     match (found.pop(), found.is_empty()) {
         (Some(action), true) => Ok(action),

@@ -51,19 +51,21 @@ fn the_example_is_read_whole() {
     assert_eq!((ads.balance, ads.protocol), (Balance::Hash, Protocol::Uwsgi));
 
     let api = &read.routes[0];
-    assert!(matches!(&api.action, Action::Forward(index) if read.upstreams[*index].name == "app"));
+    assert!(
+        matches!(&api.action, RouteAction::Forward(index) if read.upstreams[*index].name == "app")
+    );
     assert_eq!((api.head_ns, api.retry.tries_max), (Some(10_000_000_000), 3));
     let hedge = api.hedge.unwrap();
     assert_eq!((hedge.after, hedge.budget.percent), (HedgeAfter::Percentile(95), 5));
     assert_eq!(api.rate.as_ref().unwrap().policy.burst, 200);
 
-    let Action::Gather(plan) = &read.routes[1].action else { panic!("no plan") };
+    let RouteAction::Gather(plan) = &read.routes[1].action else { panic!("no plan") };
     let parts: Vec<_> =
         plan.parts.iter().map(|part| (part.id.as_str(), part.is_required)).collect();
     assert_eq!(parts, [("users", true), ("ads", false)]);
     assert_eq!((plan.deadline_ns, plan.quorum), (200_000_000, Quorum::Percent(50)));
 
-    assert_eq!(read.routes[2].action, Action::Folder("site".to_owned()));
+    assert_eq!(read.routes[2].action, RouteAction::Folder("site".to_owned()));
     let subject = Subject { method: b"GET", host: None, path: b"/home/7" };
     assert_eq!(read.rules.find(&subject).index(), Some(1));
 }
@@ -189,7 +191,7 @@ fn parts_receive_the_fields_of_a_list_if_they_can_have_them() {
     let listed = |names: &str| {
         let text = EXAMPLE.replacen("quorum = \"50%\"", &format!("fields = {names}"), 1);
         match Configuration::parse(&text).unwrap().routes.remove(1).action {
-            Action::Gather(plan) => plan.fields,
+            RouteAction::Gather(plan) => plan.fields,
             _ => panic!("no plan"),
         }
     };

@@ -91,7 +91,7 @@ impl PartTemplate {
             .collect();
         let path = example.split('?').next().unwrap_or_default();
         let is_target = example.bytes().all(|byte| byte > 0x20 && byte != 0x7f && byte != b'#');
-        let is_path = crate::policy::routes::hazard_of(path.as_bytes()).is_none()
+        let is_path = crate::policy::routes::ambiguity_of(path.as_bytes()).is_none()
             && !path.contains(['{', '}']);
         if is_target && is_path { Ok(()) } else { Err(TemplateError::Path) }
     }
@@ -114,6 +114,6 @@ impl PartTemplate {
             }
         }
         let path = target.split(|&byte| byte == b'?').next().unwrap_or_default();
-        crate::policy::routes::hazard_of(path).is_none().then_some(target)
+        crate::policy::routes::ambiguity_of(path).is_none().then_some(target)
     }
 }

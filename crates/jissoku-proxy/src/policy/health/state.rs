@@ -87,7 +87,7 @@ impl ServerState {
     }
 
     /// Notes the latency of a request.
-    pub(crate) fn note_latency(&self, latency_ns: u64, now_ns: u64) {
+    pub(crate) fn record_latency(&self, latency_ns: u64, now_ns: u64) {
         let observe = |word| Some(Latency::unpack(word).observed(latency_ns, now_ns).pack());
         // Never refused, so there is no result.
         let _before = self.latency.fetch_update(Relaxed, Relaxed, observe);

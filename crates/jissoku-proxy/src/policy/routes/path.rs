@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use jissoku_http::percent;
 
-use super::hazard;
+use super::ambiguous_path;
 
 /// Variables that one pattern may have: their places are kept without an allocation.
 pub const PATH_VARIABLES_MAX: usize = 8;
@@ -96,9 +96,9 @@ impl PathPattern {
         if piece.contains(['{', '}']) {
             return Err(PatternError::PartialVariable);
         }
-        hazard::of_path(format!("/{piece}").as_bytes()).map_or_else(
+        ambiguous_path::of_path(format!("/{piece}").as_bytes()).map_or_else(
             || Ok(Segment::Literal(percent::decoded(piece.as_bytes()).collect())),
-            |hazard| Err(PatternError::Hazard(hazard)),
+            |ambiguity| Err(PatternError::AmbiguousPath(ambiguity)),
         )
     }
 
@@ -189,7 +189,7 @@ pub enum PatternError {
     /// A variable that is a part of a segment.
     PartialVariable,
     /// A path that is refused.
-    Hazard(hazard::Hazard),
+    AmbiguousPath(ambiguous_path::AmbiguousPath),
     /// Not a host, `*.host` or `host:port`.
     Host,
     /// Not a method, or none.
@@ -207,7 +207,7 @@ impl fmt::Display for PatternError {
             Self::RepeatedVariable => "two variables have the same name",
             Self::TooManyVariables => "a path has at most 8 variables",
             Self::PartialVariable => "a variable is a whole segment, as in `/home/{id}`",
-            Self::Hazard(hazard) => return hazard.fmt(f),
+            Self::AmbiguousPath(ambiguity) => return ambiguity.fmt(f),
             Self::Host => "a host is a name, `*.name` or an address, with or without a port",
             Self::Method => "methods are a list of names, such as [\"GET\", \"POST\"]",
         })

@@ -78,7 +78,11 @@ fn a_path_is_refused_if_a_reading_of_it_belongs_to_another_route() {
         "/admin/../x",
         "/admin/..%2fx",
     ] {
-        assert_eq!(routes.find(&get(path)), Decision::Refuse(Hazard::OtherRoute), "{path:?}");
+        assert_eq!(
+            routes.find(&get(path)),
+            Decision::Refuse(AmbiguousPath::OtherRoute),
+            "{path:?}"
+        );
     }
     for (path, index) in [
         ("/a//b", 1),
@@ -103,17 +107,17 @@ fn a_path_is_refused_if_a_reading_of_it_belongs_to_another_route() {
 fn what_no_path_has_is_refused_whatever_the_routes() {
     for encoded in [Encoded::Safe, Encoded::Pass, Encoded::Refuse, Encoded::Decode] {
         let routes = Routes::new(vec![rule("/**").with_encoded(encoded)]).unwrap();
-        for (path, hazard) in [
-            ("/a#x", Hazard::InvalidByte),
-            ("/a\tb", Hazard::InvalidByte),
-            ("/a%00b", Hazard::EncodedControl),
-            ("/a%0d%0ab", Hazard::EncodedControl),
-            ("/a%zz", Hazard::InvalidEncoding),
-            ("/a%2", Hazard::InvalidEncoding),
-            ("*", Hazard::NotAbsolute),
-            ("", Hazard::NotAbsolute),
+        for (path, ambiguity) in [
+            ("/a#x", AmbiguousPath::InvalidByte),
+            ("/a\tb", AmbiguousPath::InvalidByte),
+            ("/a%00b", AmbiguousPath::EncodedControl),
+            ("/a%0d%0ab", AmbiguousPath::EncodedControl),
+            ("/a%zz", AmbiguousPath::InvalidEncoding),
+            ("/a%2", AmbiguousPath::InvalidEncoding),
+            ("*", AmbiguousPath::NotAbsolute),
+            ("", AmbiguousPath::NotAbsolute),
         ] {
-            assert_eq!(routes.find(&get(path)), Decision::Refuse(hazard), "{path:?}");
+            assert_eq!(routes.find(&get(path)), Decision::Refuse(ambiguity), "{path:?}");
         }
     }
 }
@@ -125,21 +129,21 @@ fn a_route_passes_refuses_or_decodes_what_has_several_readings() {
         let deep = rule("/deep/**").with_encoded(encoded);
         Routes::new(vec![projects, deep, rule("/**")]).unwrap().find(&get(path))
     };
-    let other = Decision::Refuse(Hazard::OtherRoute);
+    let other = Decision::Refuse(AmbiguousPath::OtherRoute);
     let path = "/projects/group%2Fproject";
     assert_eq!(found(Encoded::Safe, path), other);
     assert_eq!(found(Encoded::Decode, path), other);
-    assert_eq!(found(Encoded::Refuse, path), Decision::Refuse(Hazard::EncodedDelimiter));
+    assert_eq!(found(Encoded::Refuse, path), Decision::Refuse(AmbiguousPath::EncodedDelimiter));
     let Decision::Take { index: 0, captures, path: None } = found(Encoded::Pass, path) else {
         panic!("it is passed as it came");
     };
     assert_eq!(captures.span(0).map(|span| &path[span]), Some("group%2Fproject"));
     // What belongs to one route whatever its reading.
-    for (path, plain, hazard) in [
-        ("/deep/a%2Fb%20c", "/deep/a/b%20c", Hazard::EncodedDelimiter),
-        ("/deep/a%5Cb", "/deep/a/b", Hazard::EncodedDelimiter),
-        ("/deep/a/./b", "/deep/a/b", Hazard::DotSegment),
-        ("/deep/a\\b", "/deep/a/b", Hazard::Backslash),
+    for (path, plain, ambiguity) in [
+        ("/deep/a%2Fb%20c", "/deep/a/b%20c", AmbiguousPath::EncodedDelimiter),
+        ("/deep/a%5Cb", "/deep/a/b", AmbiguousPath::EncodedDelimiter),
+        ("/deep/a/./b", "/deep/a/b", AmbiguousPath::DotSegment),
+        ("/deep/a\\b", "/deep/a/b", AmbiguousPath::Backslash),
     ] {
         for encoded in [Encoded::Safe, Encoded::Pass] {
             assert!(
@@ -147,7 +151,7 @@ fn a_route_passes_refuses_or_decodes_what_has_several_readings() {
                 "{path}"
             );
         }
-        assert_eq!(found(Encoded::Refuse, path), Decision::Refuse(hazard));
+        assert_eq!(found(Encoded::Refuse, path), Decision::Refuse(ambiguity));
         let Decision::Take { index: 1, path: Some(decoded), .. } = found(Encoded::Decode, path)
         else {
             panic!("{path} is decoded");
@@ -230,8 +234,8 @@ fn patterns_without_a_meaning_are_refused() {
         ("/{a}/{a}", PatternError::RepeatedVariable),
         ("/x{a}", PatternError::PartialVariable),
         ("/{a}{b}", PatternError::VariableName),
-        ("/a/../b", PatternError::Hazard(Hazard::DotSegment)),
-        ("/a%2Fb", PatternError::Hazard(Hazard::EncodedDelimiter)),
+        ("/a/../b", PatternError::AmbiguousPath(AmbiguousPath::DotSegment)),
+        ("/a%2Fb", PatternError::AmbiguousPath(AmbiguousPath::EncodedDelimiter)),
         ("/{a}/{b}/{c}/{d}/{e}/{f}/{g}/{h}/{i}", PatternError::TooManyVariables),
     ] {
         assert_eq!(PathPattern::parse(text), Err(error), "{text}");

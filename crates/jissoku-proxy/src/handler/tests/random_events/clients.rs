@@ -111,7 +111,7 @@ impl Town {
         }
         let client = Client::local(ConnectionId::from_token(number));
         let (forwarding, now_ns) = (self.forwarding(), self.now_ns);
-        let request = RequestHead { head: &head, bytes: text.as_bytes(), now_ns, origin: None };
+        let request = RequestHead { head: &head, bytes: text.as_bytes(), now_ns, identity: None };
         let side = self.handler.begin(&client, &request, forwarding);
         self.customers.push(Customer {
             number,

@@ -65,8 +65,8 @@ impl Town {
             self.serve(place, &bytes)?;
         }
         match next {
-            Next::Close | Next::Abort => self.close(place, None),
-            other => self.lines[place].is_suspended = other == Next::Suspend,
+            Action::Close | Action::Abort => self.close(place, None),
+            other => self.lines[place].is_suspended = other == Action::Suspend,
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The origin of a request, if the peer of its connection is not its client.
+//! The client identity of a request, if the peer of its connection is not its client.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,7 +7,7 @@ use jissoku_http::uwsgi::Variables;
 
 /// The information of a trusted intermediary about the client of a request.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Origin<'a> {
+pub struct ClientIdentity<'a> {
     /// The address of the client; `None` if it is on a Unix socket or unknown. Port 0 is an unknown
     /// one.
     pub client: Option<SocketAddr>,
@@ -24,8 +24,8 @@ pub struct Origin<'a> {
     pub trusted_fields: Option<ForwardedFields>,
 }
 
-impl<'a> Origin<'a> {
-    /// The origin of a request from `peer`, without trusted fields.
+impl<'a> ClientIdentity<'a> {
+    /// The client identity of a request from `peer`, without trusted fields.
     pub(crate) const fn of_peer(peer: Option<SocketAddr>) -> Self {
         Self {
             client: peer,
@@ -37,7 +37,7 @@ impl<'a> Origin<'a> {
         }
     }
 
-    /// The origin of a packet of the uwsgi protocol.
+    /// The client identity of a packet of the uwsgi protocol.
     pub(crate) fn of_packet(variables: Variables<'a>) -> Self {
         let text = |name| str::from_utf8(variables.get(name)?).ok();
         let address = text(b"REMOTE_ADDR").and_then(|text| text.parse::<IpAddr>().ok());
@@ -61,33 +61,33 @@ impl<'a> Origin<'a> {
     }
 }
 
-/// An [`Origin`] that owns its data.
+/// A [`ClientIdentity`] that owns its data.
 #[derive(Clone, Debug)]
-pub struct OwnedOrigin {
+pub struct OwnedIdentity {
     /// The fields that borrow nothing.
-    origin: Origin<'static>,
+    identity: ClientIdentity<'static>,
     host: Option<Box<[u8]>>,
     variables: Option<Box<[u8]>>,
 }
 
-impl From<&Origin<'_>> for OwnedOrigin {
-    fn from(origin: &Origin<'_>) -> Self {
+impl From<&ClientIdentity<'_>> for OwnedIdentity {
+    fn from(identity: &ClientIdentity<'_>) -> Self {
         Self {
-            host: origin.host.map(Into::into),
-            variables: origin.variables.map(|variables| variables.bytes().into()),
-            origin: Origin { host: None, variables: None, ..*origin },
+            host: identity.host.map(Into::into),
+            variables: identity.variables.map(|variables| variables.bytes().into()),
+            identity: ClientIdentity { host: None, variables: None, ..*identity },
         }
     }
 }
 
-impl OwnedOrigin {
-    /// The origin.
+impl OwnedIdentity {
+    /// The same, borrowed.
     #[must_use]
-    pub fn as_origin(&self) -> Origin<'_> {
-        Origin {
+    pub fn as_identity(&self) -> ClientIdentity<'_> {
+        ClientIdentity {
             host: self.host.as_deref(),
             variables: self.variables.as_deref().map(Variables::new),
-            ..self.origin
+            ..self.identity
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::policy::balance::{Chooser, NoServer};
 use crate::policy::fleet::{Fleet, Lease};
 use crate::policy::health::{Admission, Outcome};
 use crate::policy::queue::{QueuePolicy, WaitQueue};
-use crate::server_set::Upstream;
+use crate::server_set::UpstreamGroup;
 use crate::slab::Key;
 
 /// No request waits in this queue.
@@ -18,7 +18,7 @@ const NO_QUEUE: QueuePolicy = QueuePolicy { size_max: 0, time_ns: 0 };
 
 /// The servers of one upstream, connections to them, and requests that wait for them.
 #[derive(Debug)]
-pub(crate) struct Servers {
+pub(crate) struct WorkerUpstream {
     fleet: Fleet,
     /// In the order of the fleet. Other workers do not use these values, nor count their uses.
     endpoints: Vec<Arc<Endpoint>>,
@@ -27,9 +27,9 @@ pub(crate) struct Servers {
     queue: WaitQueue<Key>,
 }
 
-impl Servers {
+impl WorkerUpstream {
     /// Each worker has its own `seed`.
-    pub(crate) fn new(upstream: &Upstream, seed: u64) -> Self {
+    pub(crate) fn new(upstream: &UpstreamGroup, seed: u64) -> Self {
         let version = upstream.version();
         let set = upstream.servers();
         Self {
@@ -42,7 +42,7 @@ impl Servers {
     }
 
     /// Uses the present servers from now on. Returns whether these are others than before.
-    pub(crate) fn renew(&mut self, upstream: &Upstream) -> bool {
+    pub(crate) fn renew(&mut self, upstream: &UpstreamGroup) -> bool {
         let version = upstream.version();
         let has_changed = version != self.version;
         if has_changed {

@@ -14,7 +14,7 @@ use crate::protocol::response_reader::ResponseContext;
 /// Their bytes are contiguous and repeated past the end, so that a full pipeline is one contiguous
 /// range wherever it begins.
 #[derive(Debug)]
-pub(crate) struct RequestCycle<'a> {
+pub(crate) struct RequestSequence<'a> {
     specs: &'a [RequestSpec],
     /// The known responses, by request.
     pub(crate) matchers: Vec<ResponseMatcher>,
@@ -27,7 +27,7 @@ pub(crate) struct RequestCycle<'a> {
     threads: u64,
 }
 
-impl<'a> RequestCycle<'a> {
+impl<'a> RequestSequence<'a> {
     pub(crate) fn new(plan: &'a TargetPlan, pipeline: u16, worker_index: WorkerIndex) -> Self {
         let specs = &plan.specs[..];
         let (mut template, mut ends) = (RequestTemplate::default(), Vec::new());
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn a_run_is_one_piece_wherever_it_begins() {
         let plan = plan(&["a", "bb", "ccc"]);
-        let mut request_cycle = RequestCycle::new(&plan, 4, ALONE);
+        let mut request_sequence = RequestSequence::new(&plan, 4, ALONE);
         for (first, runs) in [
             ["a", "abb", "abbccc", "abbccca"],
             ["bb", "bbccc", "bbccca", "bbcccabb"],
@@ -161,8 +161,8 @@ mod tests {
         .enumerate()
         {
             for (count, run) in (1..).zip(runs) {
-                let range = request_cycle.prepare(first, count);
-                assert_eq!(&request_cycle.bytes()[range], run.as_bytes());
+                let range = request_sequence.prepare(first, count);
+                assert_eq!(&request_sequence.bytes()[range], run.as_bytes());
             }
         }
     }
@@ -170,10 +170,10 @@ mod tests {
     #[test]
     fn all_parts_of_a_request_have_its_number() {
         let plan = plan(&["{SEQ:2}/{SEQ:3}", "-", "{SEQ:1}"]);
-        let mut request_cycle = RequestCycle::new(&plan, 4, ALONE);
+        let mut request_sequence = RequestSequence::new(&plan, 4, ALONE);
         let mut next = |spec, count| {
-            let range = request_cycle.prepare(spec, count);
-            String::from_utf8(request_cycle.bytes()[range].to_vec()).expect("all ASCII")
+            let range = request_sequence.prepare(spec, count);
+            String::from_utf8(request_sequence.bytes()[range].to_vec()).expect("all ASCII")
         };
         assert_eq!([next(0, 4), next(1, 2), next(0, 1)], ["00/000-102/002", "-3", "04/004"]);
     }
@@ -182,11 +182,11 @@ mod tests {
     fn threads_never_give_the_same_number() {
         let plan = plan(&["{SEQ:2}"]);
         let of = |thread| {
-            let mut request_cycle =
-                RequestCycle::new(&plan, 1, WorkerIndex { thread, threads: 2, seed: 1 });
+            let mut request_sequence =
+                RequestSequence::new(&plan, 1, WorkerIndex { thread, threads: 2, seed: 1 });
             let mut next = || {
-                let range = request_cycle.prepare(0, 1);
-                request_cycle.bytes()[range].to_vec()
+                let range = request_sequence.prepare(0, 1);
+                request_sequence.bytes()[range].to_vec()
             };
             [next(), next()]
         };

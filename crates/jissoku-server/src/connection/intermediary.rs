@@ -2,14 +2,14 @@
 
 use jissoku_http::uwsgi::{self, UwsgiHead};
 use jissoku_http::{Head, Reject, Step};
-use jissoku_os::driver::{Next, SendBuffer};
+use jissoku_os::driver::{Action, SendBuffer};
 
 use super::Connection;
 use super::state::Request;
+use crate::client_identity::ClientIdentity;
 use crate::context::WorkerContext;
 use crate::handler::Handler;
 use crate::intermediary::Intermediary;
-use crate::origin::Origin;
 
 impl<H: Handler> Connection<H> {
     /// Adds the state of an intermediary's connection.
@@ -30,7 +30,7 @@ impl<H: Handler> Connection<H> {
         bytes: &[u8],
         context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
-    ) -> Result<usize, Next> {
+    ) -> Result<usize, Action> {
         if !self.state.is_first() {
             // Over a limit, or refused.
             return Err(self.on_data(bytes, context, output));
@@ -70,15 +70,15 @@ impl<H: Handler> Connection<H> {
         context: &mut WorkerContext<H>,
     ) -> Request<H::Request> {
         let Some(intermediary) = &mut self.intermediary else {
-            return self.begin_with_origin(head, bytes, None, context);
+            return self.begin_with_identity(head, bytes, None, context);
         };
         let Some(UwsgiHead { text, .. }) = intermediary.take_head() else {
-            let origin = intermediary.origin(None, head.fields(bytes));
-            return self.begin_with_origin(head, bytes, Some(&origin), context);
+            let identity = intermediary.identity(None, head.fields(bytes));
+            return self.begin_with_identity(head, bytes, Some(&identity), context);
         };
         let packet = uwsgi::read(bytes, &context.limits.request).ok().flatten();
-        let packet = packet.map(|packet| Origin::of_packet(packet.variables));
-        let origin = intermediary.origin(packet, head.fields(&text));
-        self.begin_with_origin(head, &text, Some(&origin), context)
+        let packet = packet.map(|packet| ClientIdentity::of_packet(packet.variables));
+        let identity = intermediary.identity(packet, head.fields(&text));
+        self.begin_with_identity(head, &text, Some(&identity), context)
     }
 }

@@ -6,7 +6,7 @@ use jissoku_http::percent::escape;
 
 /// Why a path is refused with 400.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hazard {
+pub enum AmbiguousPath {
     /// It does not begin with `/`.
     NotAbsolute,
     /// A segment `.` or `..`, also before `;` (which some servers cut off first).
@@ -25,7 +25,7 @@ pub enum Hazard {
     OtherRoute,
 }
 
-impl fmt::Display for Hazard {
+impl fmt::Display for AmbiguousPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NotAbsolute => "the path does not begin with a slash",
@@ -47,23 +47,23 @@ impl fmt::Display for Hazard {
 pub(super) enum Form {
     Plain,
     /// For this reason.
-    Special(Hazard),
+    Special(AmbiguousPath),
 }
 
 /// The first reason to refuse a path that has more than one reading, in the order of its bytes; dot
 /// segments last.
-pub fn of_path(path: &[u8]) -> Option<Hazard> {
+pub fn of_path(path: &[u8]) -> Option<AmbiguousPath> {
     match form(path) {
         // Other servers merge slashes and cut parameters, which no path of ours has to be without.
-        Ok(Form::Plain | Form::Special(Hazard::OtherRoute)) => None,
-        Ok(Form::Special(hazard)) | Err(hazard) => Some(hazard),
+        Ok(Form::Plain | Form::Special(AmbiguousPath::OtherRoute)) => None,
+        Ok(Form::Special(ambiguity)) | Err(ambiguity) => Some(ambiguity),
     }
 }
 
 /// The form of a path; or why it is refused, whatever the routes.
-pub(super) fn form(path: &[u8]) -> Result<Form, Hazard> {
+pub(super) fn form(path: &[u8]) -> Result<Form, AmbiguousPath> {
     if path.first() != Some(&b'/') {
-        return Err(Hazard::NotAbsolute);
+        return Err(AmbiguousPath::NotAbsolute);
     }
     let mut special = None;
     let (mut has_dot, mut has_variants, mut last) = (false, false, 0);
@@ -71,17 +71,17 @@ pub(super) fn form(path: &[u8]) -> Result<Form, Hazard> {
         let found = match byte {
             b'%' => {
                 let decoded = escape(path.get(at..).unwrap_or_default());
-                match decoded.ok_or(Hazard::InvalidEncoding)? {
-                    b'.' | b'/' | b'\\' => Some(Hazard::EncodedDelimiter),
-                    0..=0x1f | 0x7f => return Err(Hazard::EncodedControl),
+                match decoded.ok_or(AmbiguousPath::InvalidEncoding)? {
+                    b'.' | b'/' | b'\\' => Some(AmbiguousPath::EncodedDelimiter),
+                    0..=0x1f | 0x7f => return Err(AmbiguousPath::EncodedControl),
                     decoded => {
                         has_variants |= matches!(decoded, b'%' | b';');
                         None
                     }
                 }
             }
-            b'\\' => Some(Hazard::Backslash),
-            b'#' | 0..=0x20 | 0x7f => return Err(Hazard::InvalidByte),
+            b'\\' => Some(AmbiguousPath::Backslash),
+            b'#' | 0..=0x20 | 0x7f => return Err(AmbiguousPath::InvalidByte),
             b'.' => {
                 has_dot = true;
                 None
@@ -101,8 +101,8 @@ pub(super) fn form(path: &[u8]) -> Result<Form, Hazard> {
     }
     let has_dots = has_dot && path.split(|&byte| byte == b'/').any(is_dot_segment);
     let special = special
-        .or_else(|| has_dots.then_some(Hazard::DotSegment))
-        .or_else(|| has_variants.then_some(Hazard::OtherRoute));
+        .or_else(|| has_dots.then_some(AmbiguousPath::DotSegment))
+        .or_else(|| has_variants.then_some(AmbiguousPath::OtherRoute));
     Ok(special.map_or(Form::Plain, Form::Special))
 }
 

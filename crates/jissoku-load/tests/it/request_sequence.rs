@@ -6,7 +6,7 @@ use crate::scripted::{Act, Server};
 use crate::{measure, plan};
 
 /// A cycle of GET requests, one for each of `request_targets`, with responses learned.
-fn request_cycle(url: &str, request_targets: &[&str]) -> TargetPlan {
+fn request_sequence(url: &str, request_targets: &[&str]) -> TargetPlan {
     let address: Address = url.parse().expect("it is a URL");
     let spec = |request_target: &&str| {
         let text = format!("GET {request_target} HTTP/1.1\r\nHost: {{HOST}}\r\n\r\n");
@@ -20,7 +20,7 @@ fn request_cycle(url: &str, request_targets: &[&str]) -> TargetPlan {
 
 fn rotating(server: &Server, request_targets: &[&str], requests: u64) -> Plan {
     let mut plan = plan(&[server.url()], requests);
-    plan.targets = vec![request_cycle(&server.url(), request_targets)];
+    plan.targets = vec![request_sequence(&server.url(), request_targets)];
     plan
 }
 
@@ -101,8 +101,8 @@ fn both_targets_cycle_through_their_requests() {
     let (one, other) = (Server::new(|_| Act::Echo), Server::new(|_| Act::Echo));
     let mut plan = plan(&[one.url(), other.url()], 200);
     plan.targets = vec![
-        request_cycle(&one.url(), &REQUEST_TARGETS),
-        request_cycle(&other.url(), &REQUEST_TARGETS),
+        request_sequence(&one.url(), &REQUEST_TARGETS),
+        request_sequence(&other.url(), &REQUEST_TARGETS),
     ];
     plan.pace = Pace::Constant { rate_rps: 50_000 };
     let outcome = measure(&plan);

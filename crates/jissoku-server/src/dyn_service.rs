@@ -13,7 +13,7 @@ use crate::worker_thread::WorkerThread;
 
 /// A service of any type.
 #[derive(Clone, Debug)]
-pub struct AnyService(Arc<dyn RunWorker>);
+pub struct DynService(Arc<dyn RunWorker>);
 
 pub(crate) trait RunWorker: Debug + Send + Sync {
     fn report_to(&self, metrics: &Metrics);
@@ -40,13 +40,13 @@ impl<S: Service> RunWorker for S {
     }
 }
 
-impl<S: Service> From<S> for AnyService {
+impl<S: Service> From<S> for DynService {
     fn from(service: S) -> Self {
         Self(Arc::new(service))
     }
 }
 
-impl AnyService {
+impl DynService {
     /// The same content, whose workers run on the thread that calls what `run_there` gets, one after
     /// the other. The thread of each worker waits for that meanwhile.
     #[must_use]
@@ -79,7 +79,7 @@ pub type RunThere = Arc<dyn Fn(Box<dyn FnOnce() + Send>) + Send + Sync>;
 
 /// A service whose workers run on a thread that exists already, such as the main thread.
 struct OnThread {
-    inner: AnyService,
+    inner: DynService,
     run_there: RunThere,
 }
 
