@@ -16,7 +16,7 @@ def send(number: int) -> None:
 
 
 @SIGNALS
-def test_what_the_outer_one_was_told_before_the_inner_one_knows(number: int) -> None:
+def test_a_signal_before_the_inner_one_is_entered_reaches_it(number: int) -> None:
     with Interruption() as outer:
         send(number)
         with Interruption() as inner:
@@ -26,7 +26,7 @@ def test_what_the_outer_one_was_told_before_the_inner_one_knows(number: int) -> 
 
 
 @SIGNALS
-def test_what_the_inner_one_is_told_the_outer_ones_know(number: int) -> None:
+def test_a_signal_to_the_inner_one_reaches_the_outer_ones(number: int) -> None:
     with Interruption() as first, Interruption() as second:
         with Interruption() as third:
             send(number)
@@ -35,7 +35,7 @@ def test_what_the_inner_one_is_told_the_outer_ones_know(number: int) -> None:
         assert (first.asked, third.asked) == (True, True)
 
 
-def test_one_that_has_ended_is_told_nothing() -> None:
+def test_a_signal_after_its_end_does_not_reach_it() -> None:
     with Interruption() as outer:
         with Interruption() as inner:
             pass
