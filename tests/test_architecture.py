@@ -7,11 +7,13 @@ says what to do instead.
 import ast
 import re
 import tomllib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+
+from tests.architecture_drawing import PICTURE, imported, picture
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "python" / "jissoku"
@@ -103,16 +105,6 @@ def is_place(name: str) -> bool:
     """Whether the package has a module or a stage of this name; `jissoku.__version__` is
     neither."""
     return any((PACKAGE / f"{name}{suffix}").exists() for suffix in ("", ".py", ".pyi"))
-
-
-def imported(path: Path) -> Iterator[str]:
-    """Full names of what a module imports, wherever in the file it does so."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
@@ -231,12 +223,30 @@ def test_the_decisions_of_the_proxy_are_pure() -> None:
     assert not found, "pass the value as an argument"
 
 
-def test_every_place_named_on_the_map_exists() -> None:
+def test_the_drawing_is_that_of_the_sources() -> None:
+    drawn = picture()
+    assert PICTURE.read_text() == drawn, "run `python -m tests.architecture_drawing`"
+    for name in ["jissoku-proxy", "inference"]:
+        assert f">{name}</text>" in drawn
+
+
+def test_every_name_of_a_file_on_the_map_is_one() -> None:
+    """Short names (`reject.rs`) are those of a file beside one named in full, or below its row's
+    crate; full paths are checked with those of all documents."""
     text = (ROOT / "ARCHITECTURE.md").read_text()
-    named = set(re.findall(r"`((?:crates|python|docs|tests|conformance)/[^`]*)`", text))
-    gone = [place for place in sorted(named) if not (ROOT / place).exists()]
-    assert named, "the map names places"
-    assert not gone, f"ARCHITECTURE.md names {gone}, which do not exist"
+    full = {ROOT / place for place in re.findall(r"`((?:crates|python|docs|tests)/[^`]*)`", text)}
+    assert len(full) > 60
+    assert [place for place in sorted(full) if not place.exists()] == []
+    near = {path.parent for path in full} | {crate / "src" for crate in CRATES.iterdir()}
+    near |= {PACKAGE, CRATES / "jissoku-http" / "src"}
+    short = set(re.findall(r"`([\w]+\.(?:rs|py))`", text))
+    folders = set(re.findall(r"`([\w]+/)`", text)) - {"crates/", "tests/"}
+    lost = [
+        name
+        for name in sorted(short | folders)
+        if not any((at / name).exists() for at in near | {ROOT})
+    ]
+    assert lost == []
 
 
 def test_files_are_about_one_thing() -> None:

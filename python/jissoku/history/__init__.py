@@ -1,1 +1,1 @@
-"""The index of runs: a cache made from their records, which may be deleted at any time."""
+"""The index of runs: a cache of what their records hold."""

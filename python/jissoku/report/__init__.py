@@ -1,4 +1,4 @@
-"""Renders a summary: terminal, JSON, HTML. Nothing is computed or read here."""
+"""From verdicts to text, JSON and HTML. Nothing is computed or read here."""
 
 from jissoku.report.explanation import (
     tuning_to_json as tuning_to_json,

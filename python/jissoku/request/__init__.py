@@ -1,6 +1,7 @@
-"""What is asked: one frozen value per question, made by commands, pages, history and files.
+"""What is asked: one frozen value per question.
 
-The header of a run stores it, so that the run can be measured again as it was asked for. No I/O.
+It is made by commands, pages, the history and files. The header of a run stores it, so that the run
+can be measured again as it was asked for. No I/O.
 """
 
 from collections.abc import Sequence

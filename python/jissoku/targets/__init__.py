@@ -1,1 +1,1 @@
-"""Targets: recipes, building, starting, verifying and stopping."""
+"""Recipes; building, starting, verifying and stopping of targets."""
