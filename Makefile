@@ -23,7 +23,7 @@ $(VENV)/.packages: pyproject.toml
 
 $(VENV)/.built: $(VENV)/.packages $(RUST_SOURCES)
 	@echo 'Building jissoku: some minutes the first time.'
-	@CARGO_TERM_QUIET=true PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --quiet
+	@CARGO_TERM_QUIET=true PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(VENV)/bin/maturin develop --release --extras lab --quiet
 	@touch $@
 
 .PHONY: setup

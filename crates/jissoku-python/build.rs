@@ -1,9 +1,8 @@
-//! Writes into the extension from what it was built, so that every record can say so: the commit, and
-//! the sources of the floor, which stay the same from one build to another. Gathers the sources that a
-//! wheel brings along for the target `parsers`.
+//! Writes the sources of the floor into the extension: every record says from which of them it was
+//! compiled, and they stay the same from one commit to another. Gathers the sources that a wheel brings
+//! along for the target `parsers`.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::{env, fs, io};
 
 /// What the floor is compiled from: its modules, and those of another crate that it uses.
@@ -11,16 +10,6 @@ const FLOOR: [&str; 3] =
     ["../jissoku-lab/src/floor", "../jissoku-os/src/epoll", "../jissoku-os/src/socket"];
 
 fn main() -> io::Result<()> {
-    let profile = env::var_os("PROFILE").unwrap_or_default();
-    let revision =
-        git(&["rev-parse", "--short=10", "HEAD"]).unwrap_or_else(|| "no revision".into());
-    let dirty =
-        git(&["status", "--porcelain", "--untracked-files=no", "--", "crates", "Cargo.toml"])
-            .is_some_and(|changes| !changes.is_empty());
-    let state = if dirty { ", dirty" } else { "" };
-    println!("cargo::rustc-env=JISSOKU_BUILD={}, {revision}{state}", profile.display());
-    println!("cargo::rerun-if-changed=../../.git/HEAD");
-    println!("cargo::rerun-if-changed=../../.git/index");
     println!("cargo::rerun-if-changed=../");
     let output = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
     fs::write(output.join("floor-sources"), floor_sources()?)?;
@@ -81,9 +70,4 @@ fn copy_sources(from: &Path, to: &Path) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-fn git(arguments: &[&str]) -> Option<String> {
-    let output = Command::new("git").args(arguments).current_dir("../..").output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

@@ -1,12 +1,14 @@
-"""The wheel, installed where there is no Rust and no other package."""
+"""The wheel, installed where there is no Rust, and of other packages only what it requires."""
 
 import os
 import re
 import subprocess
 import sys
 import zipfile
+from email import message_from_bytes
 from pathlib import Path
 
+import click
 import pytest
 
 from jissoku import _native
@@ -40,11 +42,18 @@ def test_an_installed_wheel_serves_an_application(tmp_path: Path) -> None:
     assert re.fullmatch(rf"jissoku-[\d.]+-{version}-{version}-[\w.]+\.whl", wheel.name)
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
+        (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+        requires = message_from_bytes(archive.read(metadata)).get_all("Requires-Dist", [])
     assert any(name.startswith("jissoku/_native.") for name in names)
+    assert [line for line in requires if "extra ==" not in line] == ["click>=8.1"]
     run(sys.executable, "-m", "venv", "new", folder=tmp_path)
     programs = tmp_path / "new" / "bin"
     install = ["install", "--quiet", "--no-index", "--no-deps", str(wheel)]
     run(programs / "pip", *install, folder=tmp_path)
+    (packages,) = (tmp_path / "new" / "lib").glob("python*/site-packages")
+    (packages / "click").symlink_to(Path(click.__file__).parent)
+    for arguments in (["--version"], ["--help"], ["load", "--help"]):
+        run(programs / "jissoku", *arguments, folder=tmp_path)
     (tmp_path / "there.py").write_text(SOURCE)
     process = subprocess.Popen(
         [programs / "jissoku", "serve", "there:app", "--listen", "127.0.0.1:0"],

@@ -18,8 +18,13 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 pub use jissoku_profile::flame_graph;
 
+/// Profile and commit of this build, as in `release, 1a2b3c4d5e`.
+pub const BUILD: &str = env!("JISSOKU_BUILD");
+
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("JISSOKU_BUILD"), ")");
+
 #[derive(Debug, Parser)]
-#[command(name = "jissoku", version, about = "The native verbs of jissoku")]
+#[command(name = "jissoku", version = VERSION, about = "The native verbs of jissoku")]
 struct Arguments {
     #[command(subcommand)]
     verb: Verb,

@@ -81,7 +81,7 @@ fn floor_sources() -> &'static [u8] {
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    module.add("__build__", env!("JISSOKU_BUILD"))?;
+    module.add("__build__", jissoku_cli::BUILD)?;
     module.add_function(wrap_pyfunction!(flame_graph, module)?)?;
     module.add_function(wrap_pyfunction!(floor_sources, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Column, Table
 
-from jissoku.cli.frame import ExitCode, exit_code, verb, version_line
+from jissoku.cli.frame import ExitCode, exit_code, version_line
 from jissoku.cli.progress import lock_machine
 from jissoku.errors import InputError
 from jissoku.measure import calibration
@@ -30,7 +30,7 @@ from jissoku.model.calibration import (
 )
 from jissoku.model.wording import time_text
 from jissoku.report.page import evidence, totals
-from jissoku.request.options import option
+from jissoku.request.options import option, verb
 from jissoku.request.shared import AsJson, Quiet
 from jissoku.system.cores import core_assignment
 from jissoku.targets.placeholders import default_cache

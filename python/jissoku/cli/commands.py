@@ -47,6 +47,19 @@ MODULES = {
     "targets": "doctor",
 }
 
+# The libraries of the extra `lab` of pyproject.toml; the native commands need none of them.
+LAB_LIBRARIES = {
+    "crossplane",
+    "hdrh",
+    "jinja2",
+    "msgspec",
+    "numpy",
+    "psutil",
+    "rich",
+    "scipy",
+    "starlette",
+}
+
 # Full disk, quota, limit on the size of files, read-only file system.
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 
@@ -109,14 +122,17 @@ class CommandGroup(click.Group):
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.version_option(version_line(), message="%(version)s")
+@click.option("--version", is_flag=True, help="Show version, build profile and commit, and exit.")
 @click.pass_context
-def jissoku(ctx: click.Context) -> None:
+def jissoku(ctx: click.Context, *, version: bool) -> None:
     """A laboratory for the speed of HTTP servers, with its own server and load generator.
 
     Exit codes: 0 success, 1 failure, 2 bad input, 3 a stated bound is exceeded,
     4 undecided or invalid, 130 interrupted.
     """
+    if version:
+        click.echo(version_line())
+        ctx.exit()
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 
@@ -132,6 +148,11 @@ def run() -> None:
         sys.exit(ExitCode.INTERRUPTED)
     except InputError as error:
         print_message(str(error))
+        sys.exit(ExitCode.BAD_INPUT)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in LAB_LIBRARIES:
+            raise
+        print_message(f"the laboratory needs {error.name}: pip install 'jissoku[lab]'")
         sys.exit(ExitCode.BAD_INPUT)
     except JissokuError as error:
         stderr = error.stderr if isinstance(error, TargetError) else ""

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from jissoku import records
-from jissoku.cli.frame import ExitCode, exit_code, print_message, verb, version_line
+from jissoku.cli.frame import ExitCode, exit_code, print_message, version_line
 from jissoku.cli.progress import ProgressDisplay, lock_machine
 from jissoku.cli.reports import measured, write_profile_report, write_report
 from jissoku.errors import InputError, JissokuError
@@ -25,7 +25,7 @@ from jissoku.records.run_folder import check_new, holds_run
 from jissoku.report.bounds import FORMATS, bound_sentence
 from jissoku.report.history import Suspicion, difference_text, suspicion_text
 from jissoku.request import ComparisonRequest, to_argv
-from jissoku.request.options import option
+from jissoku.request.options import option, verb
 from jissoku.request.param_types import Written
 from jissoku.request.shared import AsJson, Out, Quiet
 from jissoku.system.cores import core_assignment

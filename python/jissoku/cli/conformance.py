@@ -13,7 +13,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Column, Table
 
-from jissoku.cli.frame import exit_code, verb
+from jissoku.cli.frame import exit_code
 from jissoku.conformance.case import (
     BUILTIN_CASES,
     BUILTIN_GATEWAY_CASES,
@@ -31,7 +31,7 @@ from jissoku.measure.selection import prepare_external, prepare_recipe
 from jissoku.model import Transport, UpstreamProtocol
 from jissoku.model.wording import plural
 from jissoku.request import shared
-from jissoku.request.options import option
+from jissoku.request.options import option, verb
 from jissoku.targets.prepare import PreparedTarget
 
 COUNTS = [str(what) for what in GatewayCount]

@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from jissoku import report
-from jissoku.cli.frame import ExitCode, exit_code, print_message, print_text, verb, version_line
+from jissoku.cli.frame import ExitCode, exit_code, print_message, print_text, version_line
 from jissoku.cli.progress import ProgressDisplay, lock_machine
 from jissoku.cli.reports import write_profile_report
 from jissoku.design.sampling_plan import SAMPLING_PLANS
@@ -34,6 +34,7 @@ from jissoku.model.wording import join_names
 from jissoku.records import write_profiles
 from jissoku.report.explanation import causes_text, explanation_to_json, explanation_to_text
 from jissoku.request import ExplanationRequest, ProfileRequest, TuningRequest
+from jissoku.request.options import verb
 from jissoku.request.shared import AsJson, Out, Output, output
 from jissoku.system.cores import core_assignment
 from jissoku.targets import catalogue

@@ -1,18 +1,11 @@
-"""The frame of all commands: options as values of their structs, exit codes, messages."""
+"""The frame of all commands: exit codes and messages. Needs none of the laboratory's libraries."""
 
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable
 from enum import IntEnum
-from functools import wraps
-from typing import Any
 
 import click
-import msgspec
-
-from jissoku import _native
-from jissoku.request.options import asking, rows
 
 
 class ExitCode(IntEnum):
@@ -43,28 +36,10 @@ def exit_code(
     return ExitCode.UNDECIDED if is_undecided else ExitCode.OK
 
 
-def verb(*kinds: type[msgspec.Struct]) -> Callable[[Callable[..., int]], click.Command]:
-    """A command with the options of some structs, whose function gets a value of each."""
-
-    def decorated(function: Callable[..., int]) -> click.Command:
-        @wraps(function)
-        def called(**given: Any) -> int:
-            def value(kind: type[msgspec.Struct]) -> msgspec.Struct:
-                return kind(**{field.name: given[field.name] for field, _ in rows(kind)})
-
-            return function(*map(value, kinds))
-
-        asked: Any = called
-        for kind in reversed(kinds):
-            asked = asking(kind)(asked)
-        command: click.Command = click.command(asked)
-        return command
-
-    return decorated
-
-
 def version_line() -> str:
     """For example `jissoku 0.1.0 (release, 1a2b3c4)`; `dirty` when the tree had changes."""
+    from jissoku import _native  # noqa: PLC0415 - `jissoku --help` is shown without it
+
     return f"jissoku {_native.__version__} ({_native.__build__})"
 
 

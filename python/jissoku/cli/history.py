@@ -9,7 +9,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from jissoku.cli.frame import ExitCode, print_message, verb
+from jissoku.cli.frame import ExitCode, print_message
 from jissoku.errors import InputError
 from jissoku.history import queries
 from jissoku.inference.series import machine_ratios
@@ -20,7 +20,7 @@ from jissoku.records import files
 from jissoku.records.run_folder import holds_run
 from jissoku.report import history as texts
 from jissoku.request import asking
-from jissoku.request.options import option
+from jissoku.request.options import option, verb
 from jissoku.request.shared import Records
 
 

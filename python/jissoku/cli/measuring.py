@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from jissoku.cli.frame import ExitCode, verb, version_line
+from jissoku.cli.frame import ExitCode, version_line
 from jissoku.cli.progress import ProgressDisplay, lock_machine
 from jissoku.cli.reports import measured, publish_experiment, write_report
 from jissoku.design import schedule as scale
@@ -27,6 +27,7 @@ from jissoku.model.wording import plural
 from jissoku.records.run_folder import check_new, holds_run
 from jissoku.report.bounds import bound_sentence
 from jissoku.request import BisectionRequest, ExperimentRequest, SweepRequest
+from jissoku.request.options import verb
 from jissoku.request.shared import Out, Output, Quiet, output
 from jissoku.system.cores import core_assignment
 from jissoku.system.interruption import Interrupted

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from jissoku.cli.doctor import print_health
-from jissoku.cli.frame import ExitCode, exit_code, verb, version_line
+from jissoku.cli.frame import ExitCode, exit_code, version_line
 from jissoku.cli.progress import ProgressDisplay, lock_machine
 from jissoku.inference import self_test as bounds
 from jissoku.inference.self_test import BoundCheck, BoundState
@@ -20,7 +20,7 @@ from jissoku.measure.self_test import OWN_TARGET, SelfTestConfig, SeriesResults
 from jissoku.model import LoadLevel, Method
 from jissoku.model.run import NoiseFloor
 from jissoku.records import files
-from jissoku.request.options import option
+from jissoku.request.options import option, verb
 from jissoku.request.param_types import Written
 from jissoku.system.cores import core_assignment
 

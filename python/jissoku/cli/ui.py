@@ -9,10 +9,10 @@ import click
 import msgspec
 
 from jissoku._native import flame_graph
-from jissoku.cli.frame import ExitCode, verb
+from jissoku.cli.frame import ExitCode
 from jissoku.errors import InputError
 from jissoku.model.updated import updated
-from jissoku.request.options import option
+from jissoku.request.options import option, verb
 from jissoku.ui.server import UiConfig, check_roots, link_of_running, serve_pages
 
 

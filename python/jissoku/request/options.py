@@ -11,6 +11,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import wraps
 from typing import Any, TypeVar, get_args
 
 import click
@@ -113,6 +114,26 @@ def asking(kind: type[msgspec.Struct]) -> Decorator:
     def decorated(command: Any) -> Any:
         for field, row in reversed(list(rows(kind))):
             command = row.decorator(field.name, field.default)(command)
+        return command
+
+    return decorated
+
+
+def verb(*kinds: type[msgspec.Struct]) -> Callable[[Callable[..., int]], click.Command]:
+    """A command with the options of some structs, whose function gets a value of each."""
+
+    def decorated(function: Callable[..., int]) -> click.Command:
+        @wraps(function)
+        def called(**given: Any) -> int:
+            def value(kind: type[msgspec.Struct]) -> msgspec.Struct:
+                return kind(**{field.name: given[field.name] for field, _ in rows(kind)})
+
+            return function(*map(value, kinds))
+
+        asked: Any = called
+        for kind in reversed(kinds):
+            asked = asking(kind)(asked)
+        command: click.Command = click.command(asked)
         return command
 
     return decorated
