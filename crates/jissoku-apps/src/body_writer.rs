@@ -7,7 +7,7 @@ use jissoku_http::date;
 use jissoku_os::driver::SendBuffer;
 use jissoku_os::file::File;
 
-use crate::head::{BodySize, Expectation, Framing, ResponseHead};
+use crate::response_head::{BodySize, Expectation, Framing, ResponseHead};
 
 /// The state of a response after a part of it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

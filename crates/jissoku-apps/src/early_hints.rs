@@ -8,7 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
-use crate::head::{belongs_to_connection, write_field};
+use crate::response_head::{belongs_to_connection, write_field};
 use crate::start_response::{StartResponse, send_early};
 use crate::text::to_latin1;
 

@@ -1,10 +1,10 @@
 //! Python applications on the engine of the server.
 //!
 //! `handler` and `asgi` implement the handler interface for WSGI and ASGI. For WSGI, `environ`
-//! builds the environ of a request, `wsgi` calls the application, `start_response` and `head`
-//! receive and validate the head of its response, and `response` sends the body in parts. Unless
-//! `threaded` calls the application, all of it runs on a worker's thread, which is attached to the
-//! interpreter except while it waits for events.
+//! builds the environ of a request, `wsgi` calls the application, `start_response` receives the head
+//! of its response, `response_head` checks and encodes it, and `response` sends the body in parts.
+//! Unless `threaded` calls the application, all of it runs on a worker's thread, which is attached
+//! to the interpreter except while it waits for events.
 
 mod asgi;
 mod body;
@@ -16,7 +16,6 @@ mod environ;
 mod file_wrapper;
 mod handler;
 mod hash;
-mod head;
 mod input;
 mod interpreter;
 mod load;
@@ -25,6 +24,7 @@ mod overlay;
 pub mod python_thread;
 mod recent_heads;
 mod response;
+mod response_head;
 mod sink;
 mod start_response;
 #[cfg(test)]

@@ -10,7 +10,7 @@ use pyo3::types::{PyBytes, PyIterator, PyList, PyTuple};
 use crate::body_writer::{BodyWriter, WriteOutcome};
 use crate::empty_parts::{AfterEmpty, EmptyParts};
 use crate::file_wrapper::FileWrapper;
-use crate::head::{BodySize, Expectation, Framing, ResponseHead};
+use crate::response_head::{BodySize, Expectation, Framing, ResponseHead};
 use crate::sink::{LiveResponse, Sink};
 use crate::start_response::{StartResponse, Starter};
 use crate::text::class_name;

@@ -7,8 +7,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString, PyTuple, PyType};
 
 use crate::constant_headers::ConstantHeaders;
-use crate::head::{BodySize, HeadError, ResponseHead};
 use crate::interpreter::references;
+use crate::response_head::{BodySize, HeadError, ResponseHead};
 use crate::sink::LiveResponse;
 use crate::text::{class_name, to_latin1};
 

@@ -13,7 +13,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::body_writer::WriteOutcome;
 use crate::environ::{Client, Environ, Environs, ServerInfo};
-use crate::head::{BodySize, Expectation, ResponseHead};
+use crate::response_head::{BodySize, Expectation, ResponseHead};
 use crate::sink::Sink;
 use crate::wsgi::Wsgi;
 
@@ -239,7 +239,7 @@ fn expected_output(call: &Call) -> Option<Vec<u8>> {
     let mut sent = Vec::new();
     head.write(plan, &date::imf_fixdate(0), |part| sent.extend_from_slice(part));
     let size = match plan.framing {
-        crate::head::Framing::Length(size) => usize::try_from(size).expect("a small size"),
+        crate::response_head::Framing::Length(size) => usize::try_from(size).expect("a small size"),
         _ => 0,
     };
     sent.extend_from_slice(&body[..body.len().min(size)]);

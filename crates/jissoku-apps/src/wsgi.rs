@@ -7,9 +7,9 @@ use pyo3::prelude::*;
 
 use crate::body_writer::WriteOutcome;
 use crate::environ::{Environ, Environs};
-use crate::head::Expectation;
 use crate::interpreter;
 use crate::response::Response;
+use crate::response_head::Expectation;
 use crate::sink::Sink;
 use crate::start_response::Starter;
 

@@ -1,4 +1,8 @@
 //! What becomes of a request when something fails: a pure function.
+//!
+//! A kept connection that its server closes while a request is on its way arrives as `on_eof` or
+//! `on_close` of the handler: before the request was handed to the driver, `replace` gives it a new
+//! connection; after that, `fail_exchange` asks [`decide`], to which it is a closing race.
 
 use jissoku_http::response_reader::BadResponse;
 
@@ -68,21 +72,21 @@ impl Fault {
     const fn cause(self, attempt: &Attempt) -> Option<Cause> {
         match (self, attempt.received) {
             (Self::Refused | Self::ConnectTimeout | Self::QueueFull, _) => Some(Cause::Connect),
-            (Self::Closed, Received::Nothing) if attempt.is_reused => Some(Cause::ReusedReset),
+            (Self::Closed, Received::Nothing) if attempt.is_reused => Some(Cause::ClosingRace),
             (Self::Closed, Received::Nothing) => Some(Cause::Reset),
             (Self::HeadTimeout, Received::Nothing) => Some(Cause::Timeout),
             _ => None,
         }
     }
 
-    /// Whether the server has closed a kept connection while the request was on its way.
+    /// Whether the server has closed a kept connection as idle while the request was on its way.
     pub(crate) const fn is_closing_race(self, attempt: &Attempt) -> bool {
-        matches!(self.cause(attempt), Some(Cause::ReusedReset))
+        matches!(self.cause(attempt), Some(Cause::ClosingRace))
     }
 
     /// Whether the try was sent, and counts.
     pub(crate) const fn counts(self, attempt: &Attempt) -> bool {
-        !matches!(self.cause(attempt), Some(Cause::Connect | Cause::ReusedReset))
+        !matches!(self.cause(attempt), Some(Cause::Connect | Cause::ClosingRace))
     }
 
     /// What the end of the try says about the server.

@@ -73,6 +73,7 @@ pub(crate) enum Phase {
 /// Whether a request was handed to the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sending {
+    /// No byte of it was: it can be sent on another connection, whatever its method.
     Pending,
     Done,
 }

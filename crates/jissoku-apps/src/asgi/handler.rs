@@ -25,8 +25,8 @@ use super::tasks::Tasks;
 use super::unchanged::Scope;
 use super::websocket::WebSocket;
 use crate::environ::ServerInfo;
-use crate::head::Expectation;
 use crate::interpreter;
+use crate::response_head::Expectation;
 
 /// How often a shutdown checks whether tasks have ended.
 const SHUTDOWN_CHECK_NS: u64 = 50_000_000;

@@ -14,8 +14,8 @@ use super::awaitable::{Pause, Poll, Source, Waiting};
 use super::message::{ClientDisconnected, Message, unexpected};
 use super::response::{Response, Stage};
 use super::shared::{Shared, resolve};
-use crate::head::Expectation;
 use crate::interpreter::{self, references};
+use crate::response_head::Expectation;
 
 /// Bytes of a body that are received before the application calls `receive`, and bytes of a
 /// response that a client has not read before `send` waits.

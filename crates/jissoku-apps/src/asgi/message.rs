@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::constant_headers::ConstantHeaders;
-use crate::head::{HeadError, ResponseHead};
+use crate::response_head::{HeadError, ResponseHead};
 use crate::text::class_name;
 
 create_exception!(jissoku, ClientDisconnected, PyOSError, "The client has disconnected.");

@@ -12,7 +12,7 @@ use pyo3::types::PyBytes;
 
 use super::message::{Message, refused, unexpected};
 use super::shared::Shared;
-use crate::head::{BodySize, Expectation, Framing, ResponseHead, write_field};
+use crate::response_head::{BodySize, Expectation, Framing, ResponseHead, write_field};
 
 const ERROR_TEXT: &[u8] = b"Internal Server Error\n";
 

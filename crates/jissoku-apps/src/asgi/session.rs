@@ -15,7 +15,7 @@ use super::frames::{self, Decoder, Event};
 use super::handshake::Handshake;
 use super::message::{ClientDisconnected, Message, refused, unexpected};
 use super::shared::Shared;
-use crate::head::{BodySize, Expectation, ResponseHead, write_field};
+use crate::response_head::{BodySize, Expectation, ResponseHead, write_field};
 
 /// Bytes of messages that are received before the application calls `receive`, and bytes that a
 /// client has not read before `send` waits.

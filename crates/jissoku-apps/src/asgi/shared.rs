@@ -12,7 +12,7 @@ use super::deflate::Deflate;
 use super::message::{ClientDisconnected, read_exact_types};
 use crate::constant_headers::ConstantHeaders;
 use crate::environ::AsgiOptions;
-use crate::head::ResponseHead;
+use crate::response_head::ResponseHead;
 
 /// The default of uvicorn.
 const MESSAGE_SIZE_MAX: usize = 16 * 1024 * 1024;

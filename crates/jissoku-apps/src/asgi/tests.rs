@@ -14,7 +14,7 @@ use super::message::Message;
 use super::scope::{Scopes, client};
 use super::shared::Shared;
 use crate::environ::{AsgiOptions, ServerInfo};
-use crate::head::{BodySize, Expectation, ResponseHead};
+use crate::response_head::{BodySize, Expectation, ResponseHead};
 
 /// A header of a response, and the types of its objects.
 #[derive(Clone, Debug)]

@@ -11,10 +11,10 @@ use pyo3::prelude::*;
 
 use crate::body_writer::WriteOutcome;
 use crate::environ::{Client, Environs, ServerInfo};
-use crate::head::Expectation;
 use crate::overlay;
 use crate::python_thread;
 use crate::response::Response;
+use crate::response_head::Expectation;
 use crate::sink::Sink;
 use crate::thread_link::{Event, Link, Message, Reports, Task, ThreadOutput};
 use crate::wsgi::Wsgi;

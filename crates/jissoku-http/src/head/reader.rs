@@ -115,20 +115,15 @@ impl HeadReader {
         };
         let window = &bytes[self.at..];
         let value = &window[name_size + 1..][..value_size];
-        self.record_header(&window[..name_size], field_line::trim(value), line)?;
+        self.check_field(&window[..name_size], field_line::trim(value), line)?;
         self.fields_count += 1;
         self.at += name_size + 1 + value_size + 2;
         Ok(Line::Field)
     }
 
-    /// Records a header field that concerns the connection or the framing.
+    /// Checks a header field that concerns the connection or the framing, and records what it says.
     #[inline]
-    fn record_header(
-        &mut self,
-        name: &[u8],
-        value: &[u8],
-        line: &RequestLine,
-    ) -> Result<(), Reject> {
+    fn check_field(&mut self, name: &[u8], value: &[u8], line: &RequestLine) -> Result<(), Reject> {
         let version = line.version;
         match name.len() {
             4 if is_host(name) => {

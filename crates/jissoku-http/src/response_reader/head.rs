@@ -113,7 +113,7 @@ impl ResponseHeadReader {
                 FieldLine::Empty => return self.finish(&line).map(Some),
                 FieldLine::Field { name_size, value_size } => {
                     let (name, rest) = bytes[self.at..].split_at(name_size);
-                    self.record_header(name, trim(&rest[1..][..value_size]), line.version)?;
+                    self.check_field(name, trim(&rest[1..][..value_size]), line.version)?;
                     self.fields_count += 1;
                     self.at += name_size + 1 + value_size + 2;
                 }
@@ -121,8 +121,8 @@ impl ResponseHeadReader {
         }
     }
 
-    /// Records a header field that concerns the connection or the framing.
-    fn record_header(
+    /// Checks a header field that concerns the connection or the framing, and records what it says.
+    fn check_field(
         &mut self,
         name: &[u8],
         value: &[u8],

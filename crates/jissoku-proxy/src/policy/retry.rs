@@ -45,9 +45,10 @@ impl Default for RetryPolicy {
 pub enum Cause {
     /// No connection: refused, timed out, or the server's backlog is full. Nothing was sent.
     Connect,
-    /// A connection that was used before ended before the first byte of the response.
-    ReusedReset,
-    /// A new connection did.
+    /// A kept connection ended before the first byte of the response: its server closed it as idle
+    /// while the request was on its way (RFC 9112 section 9.3.1).
+    ClosingRace,
+    /// A new connection ended before the first byte of the response.
     Reset,
     /// No response within the time for a try.
     Timeout,
@@ -123,7 +124,7 @@ impl RetryPolicy {
         if !self.permits(cause, attempt) {
             return Retry::No;
         }
-        if cause == Cause::ReusedReset {
+        if cause == Cause::ClosingRace {
             return Retry::Fresh;
         }
         let after_ns = match attempt.tries {
@@ -141,13 +142,13 @@ impl RetryPolicy {
     fn permits(self, cause: Cause, attempt: &Attempt) -> bool {
         let is_wanted = match cause {
             Cause::Connect => self.on_connect,
-            Cause::ReusedReset => !attempt.was_replaced,
+            Cause::ClosingRace => !attempt.was_replaced,
             Cause::Reset => self.on_reset,
             Cause::Timeout => self.on_timeout,
             Cause::Status => self.on_status,
         };
         let was_sent = cause != Cause::Connect;
-        let is_counted = was_sent && cause != Cause::ReusedReset;
+        let is_counted = was_sent && cause != Cause::ClosingRace;
         // Before a connection there is nothing that could be gone or have had an effect.
         let is_harmless = !was_sent || attempt.is_repeatable;
         let has_tries = !is_counted || attempt.tries + 1 < self.tries_max;

@@ -6,7 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::app_times::AppTimes;
 
-/// A counter. The order is that of `text::FAMILIES`, which has one row for each.
+/// A counter of the metrics.
+///
+/// To add one: a variant here, its row in `FAMILIES` of `text.rs` at the same place of the order,
+/// `Telemetry::count` where it happens, and `docs/serve.md`. Counters of upstreams are in
+/// `upstreams.rs`, those of routes in `routes.rs`; a gauge is a line of `write` in `text.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counter {
     Status1,
@@ -30,6 +34,7 @@ pub(crate) enum Counter {
     CacheHits,
     CacheConfirmed,
     CacheMisses,
+    /// The last one: see [`Counter::COUNT`].
     CacheEvictions,
 }
 

@@ -1,4 +1,4 @@
-//! The counters of upstreams: servers that requests are forwarded to. All workers share them.
+//! The counters of upstreams, the servers that requests are forwarded to; sharded by worker.
 
 #![expect(
     clippy::disallowed_types,

@@ -29,10 +29,10 @@ fn a_request_is_repeated_only_where_it_had_no_effect() {
         (Cause::Reset, POST, Retry::No),
         (Cause::Connect, POST, other),
         (Cause::Connect, GET, other),
-        (Cause::ReusedReset, GET, Retry::Fresh),
-        (Cause::ReusedReset, Attempt { tries: 5, ..GET }, Retry::Fresh),
-        (Cause::ReusedReset, Attempt { was_replaced: true, ..GET }, Retry::No),
-        (Cause::ReusedReset, POST, Retry::No),
+        (Cause::ClosingRace, GET, Retry::Fresh),
+        (Cause::ClosingRace, Attempt { tries: 5, ..GET }, Retry::Fresh),
+        (Cause::ClosingRace, Attempt { was_replaced: true, ..GET }, Retry::No),
+        (Cause::ClosingRace, POST, Retry::No),
         (Cause::Timeout, GET, Retry::No),
         (Cause::Status, GET, other),
         (Cause::Status, POST, Retry::No),
@@ -114,7 +114,7 @@ proptest! {
     #[test]
     fn what_may_have_had_an_effect_or_an_answer_is_never_repeated(
         cause in proptest::sample::select(vec![
-            Cause::Connect, Cause::ReusedReset, Cause::Reset, Cause::Timeout, Cause::Status,
+            Cause::Connect, Cause::ClosingRace, Cause::Reset, Cause::Timeout, Cause::Status,
         ]),
         flags in any::<[bool; 6]>(),
         (tries, left_ns) in (0..4_u32, 0..SECOND),

@@ -1,4 +1,5 @@
-//! The head of a response: what an application passed to `start_response`, validated and encoded.
+//! The head of an application's response: checked, so that no field can split the response or change
+//! its framing, and encoded.
 
 use std::fmt;
 
@@ -112,18 +113,13 @@ impl ResponseHead {
         Self { bytes: lines.to_vec(), status: 500, ..Self::default() }
     }
 
-    /// Adds a header. Fields that belong to the connection are not the application's to send
+    /// Checks a header field and adds it. Fields that belong to the connection are not the application's to send
     /// (PEP 3333, "Other HTTP Features"): they are omitted, but `Connection: close` has its effect.
     pub(crate) fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), HeadError> {
         if name.eq_ignore_ascii_case(b"content-length") && is_text(value) {
             return self.add_content_length(value.trim_ascii());
         }
-        if name.is_empty() || !name.iter().all(|&byte| TOKENS[usize::from(byte)]) {
-            return Err(HeadError::Name(lossy(name)));
-        }
-        if !is_text(value) {
-            return Err(HeadError::Value(lossy(name)));
-        }
+        check_field(name, value)?;
         let value = value.trim_ascii();
         if is_hop_by_hop(name) {
             let is_connection = name.eq_ignore_ascii_case(b"connection");
@@ -252,14 +248,22 @@ static TOKENS: [bool; 256] = {
         byte += 1;
     }
 };
-/// Appends a header line to `lines`.
-pub(crate) fn write_field(name: &[u8], value: &[u8], lines: &mut Vec<u8>) -> Result<(), HeadError> {
-    if name.is_empty() || !name.iter().copied().all(is_token) {
+
+/// Checks the syntax of a header field (RFC 9110 sections 5.1 and 5.5).
+fn check_field(name: &[u8], value: &[u8]) -> Result<(), HeadError> {
+    if name.is_empty() || !name.iter().all(|&byte| TOKENS[usize::from(byte)]) {
         return Err(HeadError::Name(lossy(name)));
     }
     if !is_text(value) {
         return Err(HeadError::Value(lossy(name)));
     }
+    Ok(())
+}
+
+/// Checks a header field, and appends its line to `lines`: those of a 103, of trailers and of a
+/// handshake, which have no [`ResponseHead`].
+pub(crate) fn write_field(name: &[u8], value: &[u8], lines: &mut Vec<u8>) -> Result<(), HeadError> {
+    check_field(name, value)?;
     for part in [name, b": ", value.trim_ascii(), b"\r\n"] {
         lines.extend_from_slice(part);
     }
