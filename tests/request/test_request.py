@@ -115,7 +115,9 @@ def test_a_line_names_what_differs_from_the_defaults() -> None:
     assert command_line(SweepRequest(arms=("-go",), levels=(1, 2))) == (
         "jissoku sweep --levels 1,2 -- -go"
     )
-    assert compare.make_context("compare", ["go", "--for", "2m"]).params["time_limit"] == 120
+    for text, seconds in [("2m", 120), ("90", 90), ("1m30s", 90), ("1h0.5m", 3630), ("2min", 120)]:
+        context = compare.make_context("compare", ["go", "--for", text])
+        assert context.params["time_limit"] == seconds
 
 
 def test_a_record_names_no_host_and_no_path_of_the_machine() -> None:

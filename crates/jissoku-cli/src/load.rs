@@ -23,7 +23,7 @@ use std::mem;
 use std::path::PathBuf;
 
 use jissoku_load::report::Format;
-use jissoku_load::{Address, Slo, Think};
+use jissoku_load::{Address, Rate, Slo, Think};
 
 use crate::units;
 use arrival::ArrivalChoice;
@@ -60,16 +60,16 @@ pub(crate) struct Load {
     /// Worker threads; auto is one for each of --cores, or half the available cores
     #[arg(short, long, value_name = "N|auto", value_parser = units::threads, default_value = "1")]
     threads: Threads,
-    /// Length of the measurement window, such as 10s or 300ms [default: 10s]
+    /// Length of the measurement window, such as 300ms, 10s or 1m30s [default: 10s]
     #[arg(short, visible_short_alias = 'z', long, value_parser = units::duration_ns, allow_hyphen_values = true)]
     duration: Option<u64>,
     /// Total number of requests for each URL [default: unlimited]
     #[arg(short = 'n', long, value_parser = units::count, allow_hyphen_values = true)]
     requests: Option<u64>,
-    /// Requests per second for each URL (open loop), or A:B to change linearly from A to B
-    /// [default: closed loop]
+    /// Requests per second for each URL (open loop), such as 20k, 0.2 or 30/m, or A:B to change
+    /// linearly from A to B [default: closed loop]
     #[arg(short = 'R', long, value_parser = units::rates, allow_hyphen_values = true)]
-    rate: Option<(u64, u64)>,
+    rate: Option<(Rate, Rate)>,
     /// Arrival process of the open loop: evenly spaced, Poisson, or from a file without -R: one
     /// time per line, in seconds since the start
     #[arg(long, value_name = "constant|poisson|trace:FILE", value_parser = arrival::arrival,
@@ -274,8 +274,9 @@ impl Load {
     fn search(&mut self) -> Option<Search> {
         let text = self.search.take()?;
         let slo = text.parse().ok()?;
-        let first_rps = self.rate.map(|(from_rps, _)| from_rps);
-        self.rate.get_or_insert((1, 1));
+        // A search takes whole numbers of requests per second.
+        let first_rps = self.rate.map(|(from, _)| units::whole(from.rps().ceil()));
+        self.rate.get_or_insert((Rate::per_second(1), Rate::per_second(1)));
         self.duration.get_or_insert(SEARCH_STEP_NS);
         Some(Search::new(slo, text, first_rps, self.step))
     }

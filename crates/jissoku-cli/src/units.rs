@@ -1,16 +1,14 @@
 //! Parsers for durations, counts and other option values.
 
-use jissoku_load::Think;
+use jissoku_load::{Rate, Think};
+use jissoku_os::quantity::{self, scaled};
 
-const UNITS_NS: [(&str, u64); 7] = [
-    ("ns", 1),
-    ("us", 1_000),
-    ("ms", 1_000_000),
-    ("s", 1_000_000_000),
-    ("m", 60_000_000_000),
-    ("h", 3_600_000_000_000),
-    ("", 1_000_000_000),
-];
+const SECOND_NS: u64 = 1_000_000_000;
+
+const MILLION: u64 = 1_000_000;
+
+const PERIODS_NS: [(&str, u64); 3] =
+    [("s", SECOND_NS), ("m", 60 * SECOND_NS), ("h", 3600 * SECOND_NS)];
 
 const MULTIPLES: [(&str, u64); 6] =
     [("k", 1_000), ("K", 1_000), ("M", 1_000_000), ("m", 1_000_000), ("G", 1_000_000_000), ("", 1)];
@@ -28,9 +26,12 @@ const SIZES: [(&str, u64); 10] = [
     ("", 1),
 ];
 
-/// `10s`, `300ms`, `1.5m`, or seconds without a unit; returns nanoseconds.
+/// `10s`, `300ms`, `1m30s`, or seconds without a unit; returns nanoseconds.
 pub(crate) fn duration_ns(text: &str) -> Result<u64, String> {
-    scaled(text, &UNITS_NS).ok_or_else(|| "write a duration such as 10s, 300ms or 2m".to_owned())
+    let seconds = || scaled(text, &[("", SECOND_NS)]);
+    quantity::duration_ns(text)
+        .or_else(seconds)
+        .ok_or_else(|| "write a duration such as 10s, 300ms or 1m30s".to_owned())
 }
 
 /// `20000`, `20k`, `1.5M`.
@@ -43,13 +44,20 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
     scaled(text, &SIZES).ok_or_else(|| "write a size such as 4096, 64KiB or 1G".to_owned())
 }
 
-/// A rate, or a pair of rates: `20k`, `1k:50k`.
-pub(crate) fn rates(text: &str) -> Result<(u64, u64), String> {
+/// A rate, or a pair of rates: `20k`, `0.2`, `30/m`, `1k:50k`.
+pub(crate) fn rates(text: &str) -> Result<(Rate, Rate), String> {
     let (from, to) = text.split_once(':').unwrap_or((text, text));
-    match (count(from), count(to)) {
-        (Ok(from), Ok(to)) => Ok((from, to)),
-        _ => Err("write a rate such as 500 or 20k, or one that changes, such as 1k:50k".to_owned()),
-    }
+    rate(from).zip(rate(to)).ok_or_else(|| {
+        "write a rate such as 500, 20k, 0.2 or 30/m, or one that changes, such as 1k:50k".to_owned()
+    })
+}
+
+/// Requests per second, or per minute or hour with `/m` and `/h`; six decimal places.
+fn rate(text: &str) -> Option<Rate> {
+    let (number, period) = text.split_once('/').unwrap_or((text, "s"));
+    let (_, period_ns) = PERIODS_NS.iter().find(|(name, _)| *name == period)?;
+    let millionths = MULTIPLES.map(|(name, scale)| (name, scale * MILLION));
+    Some(Rate::new(scaled(number, &millionths)?, period_ns * MILLION))
 }
 
 /// Think time: constant `5ms`, or exponential with mean `exp:5ms`.
@@ -99,27 +107,6 @@ pub(crate) fn cores(text: &str) -> Result<Vec<usize>, String> {
     Ok(cores)
 }
 
-/// A decimal number with a unit, in the smallest unit; `None` if it is not a whole number of that.
-fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
-    let end = text.find(|sign: char| !sign.is_ascii_digit() && sign != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    let (_, scale) = units.iter().find(|(name, _)| *name == unit)?;
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if whole.is_empty() || (number.contains('.') && fraction.is_empty()) {
-        return None;
-    }
-    let mut sum = whole.parse::<u64>().ok()?.checked_mul(*scale)?;
-    let mut place = *scale;
-    for digit in fraction.chars() {
-        if place % 10 != 0 {
-            return None;
-        }
-        place /= 10;
-        sum = sum.checked_add(u64::from(digit.to_digit(10)?) * place)?;
-    }
-    Some(sum)
-}
-
 #[expect(clippy::cast_precision_loss, reason = "rates and counts stay below 2^53")]
 pub(crate) fn float(value: u64) -> f64 {
     value as f64
@@ -139,12 +126,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_have_units() {
-        assert_eq!(duration_ns("10s"), Ok(10_000_000_000));
-        assert_eq!(duration_ns("10"), Ok(10_000_000_000));
-        assert_eq!(duration_ns("0.5ms"), Ok(500_000));
-        assert_eq!(duration_ns("1.5m"), Ok(90_000_000_000));
-        for text in ["", "s", "-1s", "1x", "1.s", ".5s", "1.5ns", "1 s", "99999999999h"] {
+    fn durations_have_units_or_are_in_seconds() {
+        assert_eq!(duration_ns("10"), Ok(10 * SECOND_NS));
+        assert_eq!(duration_ns("0.5"), Ok(SECOND_NS / 2));
+        assert_eq!(duration_ns("1m30s"), Ok(90 * SECOND_NS));
+        for text in ["", "s", "-1s", "1m30", "1.", "1e3"] {
             assert!(duration_ns(text).is_err(), "{text:?}");
         }
     }
@@ -169,9 +155,16 @@ mod tests {
 
     #[test]
     fn rates_may_change() {
-        assert_eq!(rates("20k"), Ok((20_000, 20_000)));
-        assert_eq!(rates("1k:50k"), Ok((1_000, 50_000)));
-        for text in ["", ":", "1k:", "1:2:3", "fast"] {
+        let per_second = Rate::per_second;
+        assert_eq!(rates("20k"), Ok((per_second(20_000), per_second(20_000))));
+        assert_eq!(rates("1k:50k"), Ok((per_second(1_000), per_second(50_000))));
+        for (text, requests, per_s) in
+            [("0.2", 1, 5), ("30/m", 1, 2), ("1.5/s", 3, 2), ("1k/h", 5, 18), ("0.5/h", 1, 7200)]
+        {
+            let rate = Rate::new(requests, per_s * SECOND_NS);
+            assert_eq!(rates(text), Ok((rate, rate)), "{text}");
+        }
+        for text in ["", ":", "1k:", "1:2:3", "fast", "1/", "1/d", "/m", "0.0000001", "-1"] {
             assert!(rates(text).is_err(), "{text:?}");
         }
     }

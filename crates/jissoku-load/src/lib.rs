@@ -24,7 +24,7 @@ pub use plan::address::{Address, AddressError};
 pub use plan::connect_to::ConnectTo;
 pub use plan::expect::{Expected, Verify};
 pub use plan::options::{ClockSource, Driver, Idle, Reuse, StopCondition, Think};
-pub use plan::pace::{Arrival, OnBusy, Pace};
+pub use plan::pace::{Arrival, OnBusy, Pace, Rate};
 pub use plan::plan_check::PlanError;
 pub use plan::request_spec::RequestSpec;
 pub use plan::tls::{SessionReuse, Tls, TlsError, Trust};

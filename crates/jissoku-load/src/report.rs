@@ -19,6 +19,7 @@ pub mod timeseries;
 
 pub use accounting::Accounting;
 pub use format::{Format, annotations};
+pub use numbers::rate_text;
 pub use summary::{
     Host, Report, RequestSpecReport, SelfTest, TargetReport, TraceReport, WorkerReport,
 };

@@ -18,6 +18,7 @@ pub mod perf;
 pub mod poll;
 pub mod privilege;
 pub mod process;
+pub mod quantity;
 pub mod reexec;
 pub mod run_queue;
 pub mod signal;

@@ -10,7 +10,6 @@ import click
 TCHARS = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 
 SCALES = {"": 1, "k": 1000, "m": 1_000_000}
-SECONDS = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 
 LEVELS_MAX = 64
 
@@ -53,10 +52,14 @@ def _rate(word: str) -> int:
 
 
 def _seconds(word: str) -> float:
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|min|h)?", word)
-    seconds = float(found[1]) * SECONDS[found[2] or ""] if found else 0.0
+    number = r"(\d+(?:\.\d+)?)"
+    if re.fullmatch(number, word):
+        word = f"{word}s"
+    found = re.fullmatch(f"(?:{number}h)?(?:{number}m(?:in)?)?(?:{number}s)?", word)
+    parts = zip(found.groups("0"), (3600, 60, 1), strict=True) if found else ()
+    seconds = sum(float(part) * scale for part, scale in parts)
     if seconds <= 0:
-        raise ValueError(f"{word!r} is not a time: write 90s or 2m")
+        raise ValueError(f"{word!r} is not a time: write 90s, 2m or 1m30s")
     return seconds
 
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use jissoku_load::{Arrival, Pace, Trace};
+use jissoku_load::{Arrival, Pace, Rate, Trace};
 
 /// The parsed option.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl ArrivalChoice {
     }
 
     /// Pace and arrival process at the given rate.
-    pub(super) fn at(self, rate: Option<(u64, u64)>) -> Result<(Pace, Arrival), String> {
+    pub(super) fn at(self, rate: Option<(Rate, Rate)>) -> Result<(Pace, Arrival), String> {
         let arrival = match self {
             Self::Constant => Arrival::Constant,
             Self::Poisson => Arrival::Poisson,
@@ -48,8 +48,8 @@ impl ArrivalChoice {
         };
         let pace = match rate {
             None => Pace::Closed,
-            Some((rate_rps, to_rps)) if rate_rps == to_rps => Pace::Constant { rate_rps },
-            Some((from_rps, to_rps)) => Pace::Ramp { from_rps, to_rps },
+            Some((rate, to)) if rate == to => Pace::Constant { rate },
+            Some((from, to)) => Pace::Ramp { from, to },
         };
         Ok((pace, arrival))
     }
@@ -64,7 +64,11 @@ mod tests {
         let trace = Trace::read("arrivals", b"0\n1\n").expect("it makes sense");
         let choice = ArrivalChoice::Trace(trace.clone());
         assert_eq!(choice.clone().at(None), Ok((Pace::Trace(trace), Arrival::Constant)));
-        assert!(choice.at(Some((1, 1))).is_err_and(|refusal| refusal.contains("-R")));
+        assert!(
+            choice
+                .at(Some((Rate::per_second(1), Rate::per_second(1))))
+                .is_err_and(|refusal| refusal.contains("-R"))
+        );
         for text in ["", "trace", "trace:", "even", "trace:/nowhere/at/all"] {
             assert!(arrival(text).is_err(), "{text:?}");
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use jissoku_load::{
     Address, ClockSource, Driver, Expected, Idle, MessageType, OnBusy, OpeningHandshake, Plan,
-    Request, RequestSpec, ResponseFraming, Reuse, StopCondition, TargetPlan, Think, Verify,
+    Rate, Request, RequestSpec, ResponseFraming, Reuse, StopCondition, TargetPlan, Think, Verify,
     Version,
 };
 use jissoku_os::{affinity, clock, uring};
@@ -114,8 +114,9 @@ impl Load {
         self.threads.unwrap_or_else(|| cores.clamp(1, fewest.max(1)))
     }
 
-    fn rates(&self) -> Option<(u64, u64)> {
-        self.rate.or_else(|| self.series.first_rps().map(|rate_rps| (rate_rps, rate_rps)))
+    fn rates(&self) -> Option<(Rate, Rate)> {
+        let first = || self.series.first_rps().map(Rate::per_second);
+        self.rate.or_else(|| first().map(|rate| (rate, rate)))
     }
 
     fn on_busy(&self) -> Result<OnBusy, String> {

@@ -90,7 +90,7 @@ pub(super) fn run_search(
 ) -> Result<u8, u8> {
     let mut end = None;
     while let Some(rate_rps) = search.next_rps() {
-        plan.pace = Pace::Constant { rate_rps };
+        plan.pace = Pace::constant(rate_rps);
         let report = match run_plan(&plan, signals, ProgressOptions::default()) {
             Ok(Measurement { outcome, .. }) if outcome.interrupted => {
                 end = Some(INTERRUPTED);

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use jissoku_load::report::{Format, Report};
+use jissoku_load::report::{Format, Report, rate_text};
 use jissoku_load::{Pace, Plan, Support};
 use serde_json::json;
 
@@ -71,7 +71,7 @@ impl Point {
     pub(super) fn set(self, plan: &mut Plan) {
         plan.connections = self.connections;
         if let Some(rate_rps) = self.rate_rps {
-            plan.pace = Pace::Constant { rate_rps };
+            plan.pace = Pace::constant(rate_rps);
         }
     }
 }
@@ -132,8 +132,7 @@ fn table(results: &[(Point, Report)]) -> String {
     );
     for (point, report) in results {
         for target in &report.targets {
-            let offered =
-                target.rate_rps_offered.map_or("-".to_owned(), |rate| format!("{rate:.0}"));
+            let offered = target.rate_rps_offered.map_or("-".to_owned(), rate_text);
             let cell = |name: &str| {
                 let percentile =
                     target.percentiles.iter().find(|percentile| percentile.name == name);

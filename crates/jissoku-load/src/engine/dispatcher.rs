@@ -45,14 +45,14 @@ impl<'a> Dispatcher<'a> {
                 target.set_schedule(Schedule::Trace(replay));
             }
         }
-        let Some((from_rps, to_rps)) = plan.pace.rates().filter(|_| plan.slice_ns.is_none()) else {
+        let Some((from, to)) = plan.pace.rates().filter(|_| plan.slice_ns.is_none()) else {
             return;
         };
         let profile = RateProfile {
             origin_ns: timing.start_ns,
             flat_ns: timing.open_ns - timing.start_ns,
-            from_rps,
-            to_rps,
+            from,
+            to,
             ramp_ns: timing.duration_ns,
         };
         for (number, target) in self.targets.iter_mut().enumerate() {

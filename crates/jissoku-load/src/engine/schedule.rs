@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use crate::engine::random::Random;
+use crate::plan::pace::Rate;
 use crate::plan::trace::TraceSchedule;
 
 const SECOND_NS: f64 = 1e9;
@@ -13,8 +14,8 @@ pub(crate) struct RateProfile {
     pub(crate) origin_ns: u64,
     /// The first rate holds for this time.
     pub(crate) flat_ns: u64,
-    pub(crate) from_rps: u64,
-    pub(crate) to_rps: u64,
+    pub(crate) from: Rate,
+    pub(crate) to: Rate,
     /// Then the rate changes linearly for this time, and the second rate holds.
     pub(crate) ramp_ns: u64,
 }
@@ -70,11 +71,8 @@ impl Schedule<'_> {
 impl RateProfile {
     /// When `slot` is due, with `targets` slots per request.
     fn due_ns(&self, slot: u64, targets: usize) -> u64 {
-        let after_ns = if self.from_rps == self.to_rps {
-            // In integers, so that it never drifts.
-            let slots_per_second = u128::from(self.from_rps) * targets as u128;
-            let after_ns = u128::from(slot) * 1_000_000_000 / slots_per_second;
-            u64::try_from(after_ns).unwrap_or(u64::MAX)
+        let after_ns = if self.from == self.to {
+            self.from.time_ns(slot, targets as u64)
         } else {
             self.after_ns(float(slot) / float(targets as u64))
         };
@@ -83,7 +81,7 @@ impl RateProfile {
 
     /// The time at which `count` requests are due: the rate's integral, solved for time.
     fn after_ns(&self, count: f64) -> u64 {
-        let (from, to) = (float(self.from_rps), float(self.to_rps));
+        let (from, to) = (self.from.rps(), self.to.rps());
         let (flat_s, ramp_s) = (float(self.flat_ns) / SECOND_NS, float(self.ramp_ns) / SECOND_NS);
         let flat = from * flat_s;
         let ramp = f64::midpoint(from, to) * ramp_s;
@@ -193,7 +191,7 @@ impl ConstantSchedule {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SliceSchedule {
     pub(crate) began_ns: u64,
-    pub(crate) rate_rps: u64,
+    pub(crate) rate: Rate,
     pub(crate) count: u64,
     /// Requests taken from the schedule.
     pub(crate) taken: u64,
@@ -202,7 +200,7 @@ pub(crate) struct SliceSchedule {
 impl SliceSchedule {
     /// When request `index` of the slice is due; `u64::MAX` after its end.
     pub(crate) fn due_ns(&self, index: u64) -> u64 {
-        if index < self.count { self.began_ns + spacing_ns(index, self.rate_rps) } else { u64::MAX }
+        if index < self.count { self.began_ns + self.rate.time_ns(index, 1) } else { u64::MAX }
     }
 
     /// Removes and returns the next due time.
@@ -214,14 +212,8 @@ impl SliceSchedule {
 
     /// When the slice ends, if its last response has come by then.
     pub(crate) fn ends_ns(&self) -> u64 {
-        self.began_ns + spacing_ns(self.count, self.rate_rps)
+        self.began_ns + self.rate.time_ns(self.count, 1)
     }
-}
-
-/// Duration of `count` evenly spaced requests.
-fn spacing_ns(count: u64, rate_rps: u64) -> u64 {
-    let after_ns = u128::from(count) * 1_000_000_000 / u128::from(rate_rps.max(1));
-    u64::try_from(after_ns).unwrap_or(u64::MAX)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts and times stay below 2^53")]

@@ -25,13 +25,12 @@ use crate::engine::schedule::{Schedule, SliceSchedule};
 use crate::engine::slice_log::{SliceUsage, WaitMonitor, Waits};
 use crate::engine::target::Target;
 use crate::plan::Plan;
-
-const SECOND_NS: u64 = 1_000_000_000;
+use crate::plan::pace::Rate;
 
 /// Number of requests due in `length_ns`, at least one.
-fn count_of(rate_rps: u64, length_ns: u64) -> u64 {
-    let count = u128::from(rate_rps) * u128::from(length_ns) + u128::from(SECOND_NS / 2);
-    u64::try_from(count / u128::from(SECOND_NS)).unwrap_or(u64::MAX).max(1)
+fn count_of(rate: Rate, length_ns: u64) -> u64 {
+    let count = u128::from(rate.requests) * u128::from(length_ns) + u128::from(rate.period_ns / 2);
+    u64::try_from(count / u128::from(rate.period_ns)).unwrap_or(u64::MAX).max(1)
 }
 
 /// Totals of one target's slices in the window.
@@ -50,7 +49,7 @@ pub struct SliceTotals {
 /// Schedules the slices and sums them up.
 #[derive(Debug)]
 pub(crate) struct TimeSlicer {
-    rate_rps: u64,
+    rate: Rate,
     count: u64,
     /// Settling requests of each slice.
     settling: u64,
@@ -99,11 +98,11 @@ pub(crate) enum CycleEvent {
 }
 
 impl TimeSlicer {
-    pub(crate) fn new(plan: &Plan, rate_rps: u64, length_ns: u64) -> Self {
+    pub(crate) fn new(plan: &Plan, rate: Rate, length_ns: u64) -> Self {
         let targets = plan.targets.len();
-        let count = count_of(rate_rps, length_ns);
+        let count = count_of(rate, length_ns);
         Self {
-            rate_rps,
+            rate,
             count: count.saturating_sub(plan.settling_requests).max(1),
             settling: plan.settling_requests,
             warmup_requests: plan.warmup_requests,
@@ -115,7 +114,7 @@ impl TimeSlicer {
                 .iter()
                 .map(|target| Counters::new(target.specs.len()))
                 .collect(),
-            slice: SliceSchedule { began_ns: 0, rate_rps, count: 0, taken: 0 },
+            slice: SliceSchedule { began_ns: 0, rate, count: 0, taken: 0 },
             target: 0,
             cpu_ns: None,
             requests: 0,
@@ -162,7 +161,7 @@ impl TimeSlicer {
             self.swap_counters(counters);
         }
         self.requests = counters[self.target].requests;
-        self.slice = SliceSchedule { began_ns: now_ns, rate_rps: self.rate_rps, count, taken: 0 };
+        self.slice = SliceSchedule { began_ns: now_ns, rate: self.rate, count, taken: 0 };
         targets[self.target].set_schedule(Schedule::Slice(self.slice));
     }
 
@@ -330,8 +329,8 @@ mod tests {
 
     #[test]
     fn a_slice_has_as_many_requests_as_fit_and_at_least_one() {
-        assert_eq!(count_of(20_000, 100_000_000), 2_000);
-        assert_eq!(count_of(1_000, 5_000_000), 5);
-        assert_eq!(count_of(1, 1_000_000), 1);
+        assert_eq!(count_of(Rate::per_second(20_000), 100_000_000), 2_000);
+        assert_eq!(count_of(Rate::per_second(1_000), 5_000_000), 5);
+        assert_eq!(count_of(Rate::per_second(1), 1_000_000), 1);
     }
 }

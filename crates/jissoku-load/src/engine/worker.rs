@@ -51,7 +51,7 @@ impl<'a, T: Transport> Worker<'a, T> {
         let slicer = plan
             .slice_ns
             .zip(plan.pace.rates())
-            .map(|(slice_ns, (rate_rps, _))| TimeSlicer::new(plan, rate_rps, slice_ns));
+            .map(|(slice_ns, (rate, _))| TimeSlicer::new(plan, rate, slice_ns));
         let connections = Connections::new(plan.pipeline);
         Ok(Self { plan, clock, transport, connections, dispatcher, timers, recorder, slicer })
     }

@@ -10,15 +10,15 @@ pub enum Pace {
     Closed,
     /// A constant rate.
     Constant {
-        /// Requests per second on each target.
-        rate_rps: u64,
+        /// The rate on each target.
+        rate: Rate,
     },
     /// A rate that changes linearly over the window; before it, the first rate.
     Ramp {
-        /// Requests per second on each target when the window opens.
-        from_rps: u64,
-        /// Requests per second on each target when it closes.
-        to_rps: u64,
+        /// The rate on each target when the window opens.
+        from: Rate,
+        /// The rate on each target when it closes.
+        to: Rate,
     },
     /// The times of a trace, on one target; the run ends with the trace.
     Trace(Trace),
@@ -47,20 +47,68 @@ pub enum OnBusy {
     Drop,
 }
 
+/// Requests per time, as a fraction in lowest terms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// This many requests,
+    pub(crate) requests: u64,
+    /// in this time.
+    pub(crate) period_ns: u64,
+}
+
+impl Rate {
+    /// `requests` requests in each `period_ns`.
+    #[must_use]
+    pub const fn new(requests: u64, period_ns: u64) -> Self {
+        let (mut divisor, mut rest) = (requests, period_ns);
+        while rest > 0 {
+            (divisor, rest) = (rest, divisor % rest);
+        }
+        let divisor = if divisor == 0 { 1 } else { divisor };
+        Self { requests: requests / divisor, period_ns: period_ns / divisor }
+    }
+
+    /// A whole number of requests per second.
+    #[must_use]
+    pub const fn per_second(requests: u64) -> Self {
+        Self::new(requests, 1_000_000_000)
+    }
+
+    /// Requests per second.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "rates are used to a few digits")]
+    pub fn rps(self) -> f64 {
+        self.requests as f64 / self.period_ns as f64 * 1e9
+    }
+
+    /// The time of `count` parts of requests, with `parts` to a request; `u64::MAX` at most. In
+    /// integers, so that it never drifts.
+    pub(crate) fn time_ns(self, count: u64, parts: u64) -> u64 {
+        let requests = u128::from(self.requests.max(1)) * u128::from(parts);
+        let time_ns = u128::from(count) * u128::from(self.period_ns) / requests;
+        u64::try_from(time_ns).unwrap_or(u64::MAX)
+    }
+}
+
 impl Pace {
+    /// A constant number of requests per second on each target.
+    #[must_use]
+    pub const fn constant(rate_rps: u64) -> Self {
+        Self::Constant { rate: Rate::per_second(rate_rps) }
+    }
+
     /// Whether this is the closed loop.
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         matches!(self, Self::Closed)
     }
 
-    /// Requests per second on each target when the window opens and when it closes; `None` without
-    /// a rate.
-    pub(crate) fn rates(&self) -> Option<(u64, u64)> {
+    /// The rates on each target when the window opens and when it closes, if there are any.
+    pub(crate) fn rates(&self) -> Option<(Rate, Rate)> {
         match *self {
             Self::Closed | Self::Trace(_) => None,
-            Self::Constant { rate_rps } => Some((rate_rps, rate_rps)),
-            Self::Ramp { from_rps, to_rps } => Some((from_rps, to_rps)),
+            Self::Constant { rate } => Some((rate, rate)),
+            Self::Ramp { from, to } => Some((from, to)),
         }
     }
 

@@ -15,7 +15,7 @@ const TARGETS_MAX: usize = 64;
 const REQUEST_SPECS_MAX: usize = 1024;
 
 /// Limit of the rate of Poisson arrivals, which are drawn one by one.
-const POISSON_RPS_MAX: u64 = 10_000_000;
+const POISSON_RPS_MAX: f64 = 1e7;
 
 /// Limit of the pipeline depth; a deeper one would mostly measure socket buffers.
 const PIPELINE_MAX: u16 = 4096;
@@ -161,7 +161,7 @@ impl Plan {
             self.check_trace()?;
             return self.check_busy();
         }
-        let Some((from_rps, to_rps)) = self.pace.rates() else {
+        let Some((from, to)) = self.pace.rates() else {
             if self.idle == Idle::Hybrid {
                 return no("--idle hybrid requires -R: a closed loop has no due times");
             }
@@ -175,13 +175,13 @@ impl Plan {
             }
             return Ok(());
         };
-        if from_rps == 0 || to_rps == 0 {
-            return no("a rate of zero: give -R at least 1");
+        if from.requests == 0 || to.requests == 0 {
+            return no("a rate of zero: give -R more than zero");
         }
-        if from_rps != to_rps && self.stop.duration_ns.is_none() {
+        if from != to && self.stop.duration_ns.is_none() {
             return no("a changing rate requires a window of fixed length: give -d");
         }
-        if self.arrival == Arrival::Poisson && from_rps.max(to_rps) > POISSON_RPS_MAX {
+        if self.arrival == Arrival::Poisson && from.rps().max(to.rps()) > POISSON_RPS_MAX {
             return no("the rate of Poisson arrivals is limited: give -R at most 10M");
         }
         self.check_busy()

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::numbers::rate_text;
 use super::summary::{Report, TargetReport};
 use crate::report::percentiles::{Mean, Percentile, Support};
 use crate::report::self_check::SelfCheck;
@@ -105,7 +106,8 @@ impl Report {
             let (p99, max) = (duration(p99), duration(max));
             writeln!(
                 out,
-                "  Offered: {offered:.0} requests/s; send delay {p99} (p99), {max} (max)"
+                "  Offered: {} requests/s; send delay {p99} (p99), {max} (max)",
+                rate_text(offered)
             )?;
             if let Some(trace) = &self.trace {
                 let (file, requests, length_s) = (&trace.file, trace.requests, trace.length_s);

@@ -4,7 +4,7 @@ use jissoku_os::host_info::HostInfo;
 use serde::Serialize;
 
 use super::accounting::Accounting;
-use super::numbers::{float, rate, ratio, seconds};
+use super::numbers::{rate, ratio, seconds};
 use crate::engine::counters::Counters;
 use crate::engine::error::ErrorCounts;
 use crate::engine::histogram::Quantiles;
@@ -348,8 +348,8 @@ impl TargetReport {
 fn offered_rps(pace: &Pace, duration_ns: u64, target: &TargetOutcome) -> Option<f64> {
     match *pace {
         Pace::Closed => None,
-        Pace::Constant { rate_rps } => Some(float(rate_rps)),
-        Pace::Ramp { from_rps, to_rps } => Some(f64::midpoint(float(from_rps), float(to_rps))),
+        Pace::Constant { rate } => Some(rate.rps()),
+        Pace::Ramp { from, to } => Some(f64::midpoint(from.rps(), to.rps())),
         Pace::Trace(_) => {
             let never_sent = target.counters.shed + target.unanswered - target.in_flight;
             Some(rate(target.counters.sent + never_sent, duration_ns))

@@ -188,7 +188,7 @@ fn costs_nothing(driver: Driver) {
     let changes: [(&str, &str, Change); 5] = [
         ("closed", &requests, |_| {}),
         ("pipelined", &requests, |plan| plan.pipeline = 16),
-        ("open", &requests, |plan| plan.pace = Pace::Constant { rate_rps: 20_000 }),
+        ("open", &requests, |plan| plan.pace = Pace::constant(20_000)),
         ("traced", &requests, |plan| plan.pace = Pace::Trace(trace())),
         ("messages", &messages, send_messages),
     ];

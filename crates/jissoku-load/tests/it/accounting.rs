@@ -26,10 +26,7 @@ fn act(kind: u8) -> Act {
 }
 
 fn pace() -> impl Strategy<Value = Pace> {
-    prop_oneof![
-        Just(Pace::Closed),
-        (500..20_000_u64).prop_map(|rate_rps| Pace::Constant { rate_rps })
-    ]
+    prop_oneof![Just(Pace::Closed), (500..20_000_u64).prop_map(Pace::constant)]
 }
 
 proptest! {

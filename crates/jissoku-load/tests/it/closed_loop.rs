@@ -18,8 +18,8 @@ fn a_connection_is_replaced_after_its_share_of_requests() {
     for (pipeline, pace) in [
         (1, Pace::Closed),
         (3, Pace::Closed),
-        (1, Pace::Constant { rate_rps: 1_000_000 }),
-        (3, Pace::Constant { rate_rps: 1_000_000 }),
+        (1, Pace::constant(1_000_000)),
+        (3, Pace::constant(1_000_000)),
     ] {
         let server = polite();
         let mut plan = plan(&[server.url()], 100);

@@ -56,7 +56,7 @@ fn one_connection_for_each_request_means_just_that() {
 
 #[test]
 fn every_answer_of_a_pipeline_is_counted() {
-    for pace in [Pace::Closed, Pace::Constant { rate_rps: 1_000_000 }] {
+    for pace in [Pace::Closed, Pace::constant(1_000_000)] {
         let server = polite();
         let mut plan = plan(&[server.url()], 1003);
         (plan.pipeline, plan.pace) = (8, pace);
@@ -79,8 +79,8 @@ fn answers_that_come_byte_by_byte_are_answers() {
 fn both_targets_of_a_paired_trial_are_counted() {
     for (pace, idle) in [
         (Pace::Closed, Idle::Block),
-        (Pace::Constant { rate_rps: 20_000 }, Idle::Block),
-        (Pace::Constant { rate_rps: 20_000 }, Idle::Spin),
+        (Pace::constant(20_000), Idle::Block),
+        (Pace::constant(20_000), Idle::Spin),
     ] {
         let (one, other) = (polite(), polite());
         let mut plan = plan(&[one.url(), other.url()], 200);
@@ -99,7 +99,7 @@ fn a_rate_beyond_the_servers_means_counts_the_waiting_too() {
     let server = polite();
     let mut plan = plan(&[server.url()], 500);
     // All requests are due at once on one connection: each waits for all before it.
-    (plan.pace, plan.connections) = (Pace::Constant { rate_rps: 1_000_000_000 }, 1);
+    (plan.pace, plan.connections) = (Pace::constant(1_000_000_000), 1);
     let counters = &measure(&plan).targets[0].counters;
     let percentiles =
         |histogram: &jissoku_load::Histogram| histogram.quantiles().expect("500 came");
@@ -156,7 +156,7 @@ fn an_answer_larger_than_the_buffer_is_looked_at_to_the_end() {
 #[test]
 fn an_answer_before_the_request_has_left_does_not_cut_the_request_short() {
     const BODY_SIZE: usize = 8 << 20;
-    for pace in [Pace::Closed, Pace::Constant { rate_rps: 1_000_000 }] {
+    for pace in [Pace::Closed, Pace::constant(1_000_000)] {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         let url = format!("http://{}/", listener.local_addr().expect("it is bound"));
         let server = spawn(move || {

@@ -34,7 +34,7 @@ fn requests_without_an_answer_are_lower_bounds() {
     let server = stalls();
     let mut plan = plan(&[server.url()], 1);
     // The 40 responses take a fifth of the window, and on a busy machine not much more than half.
-    plan.pace = Pace::Constant { rate_rps: 200 };
+    plan.pace = Pace::constant(200);
     plan.stop = StopCondition { duration_ns: Some(1_000 * MILLISECOND_NS), requests: None };
     let report = report(&plan);
     let (target, account) = (&report.targets[0], report.targets[0].accounting);
@@ -114,9 +114,7 @@ fn check_formats(report: &Report) {
 #[test]
 fn requests_in_flight_at_the_opening_are_accounted_for() {
     let server = Server::new(|_| Act::Say(HELLO.to_owned()));
-    for (pipeline, pace) in
-        [(1, Pace::Closed), (5, Pace::Closed), (3, Pace::Constant { rate_rps: 20_000 })]
-    {
+    for (pipeline, pace) in [(1, Pace::Closed), (5, Pace::Closed), (3, Pace::constant(20_000))] {
         let mut plan = plan(&[server.url()], 1);
         (plan.pipeline, plan.pace) = (pipeline, pace);
         plan.warmup_ns = 20 * MILLISECOND_NS;

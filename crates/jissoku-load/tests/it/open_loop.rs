@@ -1,6 +1,8 @@
 //! The open loop: a due request is sent, waits, gets a new connection, or is dropped.
 
-use jissoku_load::{Arrival, ErrorCounts, Idle, OnBusy, Outcome, Pace, Plan, StopCondition, Trace};
+use jissoku_load::{
+    Arrival, ErrorCounts, Idle, OnBusy, Outcome, Pace, Plan, Rate, StopCondition, Trace,
+};
 
 use crate::scripted::{Act, HELLO, Server};
 use crate::{measure, plan, summarise};
@@ -10,7 +12,7 @@ const MILLISECOND_NS: u64 = 1_000_000;
 /// 100 requests at a rate that cannot be reached, on one connection.
 fn flood(server: &Server, change: impl Fn(&mut Plan)) -> Outcome {
     let mut plan = plan(&[server.url()], 100);
-    (plan.connections, plan.pace) = (1, Pace::Constant { rate_rps: 1_000_000_000 });
+    (plan.connections, plan.pace) = (1, Pace::constant(1_000_000_000));
     change(&mut plan);
     measure(&plan)
 }
@@ -29,7 +31,7 @@ fn requests_without_a_free_connection_are_dropped() {
 fn hybrid_idling_sends_everything_that_is_due() {
     let server = Server::new(|_| Act::Say(HELLO.to_owned()));
     let mut plan = plan(&[server.url()], 100);
-    (plan.pace, plan.idle) = (Pace::Constant { rate_rps: 2_000 }, Idle::Hybrid);
+    (plan.pace, plan.idle) = (Pace::constant(2_000), Idle::Hybrid);
     let counters = &measure(&plan).targets[0].counters;
     assert_eq!((counters.requests, server.requests(), counters.lag.count()), (100, 100, 100));
 }
@@ -52,7 +54,7 @@ fn connections_are_added_while_all_are_busy_and_never_too_many() {
         // There are no responses: every connection keeps its request.
         let server = Server::new(|_| Act::Ignore);
         let mut plan = plan(&[server.url()], 1);
-        (plan.connections, plan.pace) = (1, Pace::Constant { rate_rps: 1_000 });
+        (plan.connections, plan.pace) = (1, Pace::constant(1_000));
         plan.on_busy = OnBusy::Open { connections_max };
         plan.stop = StopCondition { duration_ns: Some(500 * MILLISECOND_NS), requests: None };
         let outcome = measure(&plan);
@@ -77,10 +79,18 @@ fn added_connections_are_used_for_due_requests() {
 #[test]
 fn every_kind_of_schedule_sends_what_was_asked_for() {
     for (arrival, pace, threads) in [
-        (Arrival::Poisson, Pace::Constant { rate_rps: 20_000 }, 1),
-        (Arrival::Poisson, Pace::Constant { rate_rps: 20_000 }, 2),
-        (Arrival::Constant, Pace::Ramp { from_rps: 1_000, to_rps: 50_000 }, 2),
-        (Arrival::Poisson, Pace::Ramp { from_rps: 50_000, to_rps: 1_000 }, 1),
+        (Arrival::Poisson, Pace::constant(20_000), 1),
+        (Arrival::Poisson, Pace::constant(20_000), 2),
+        (
+            Arrival::Constant,
+            Pace::Ramp { from: Rate::per_second(1_000), to: Rate::per_second(50_000) },
+            2,
+        ),
+        (
+            Arrival::Poisson,
+            Pace::Ramp { from: Rate::per_second(50_000), to: Rate::per_second(1_000) },
+            1,
+        ),
     ] {
         let server = Server::new(|_| Act::Say(HELLO.to_owned()));
         let mut plan = plan(&[server.url(), server.url()], 200);

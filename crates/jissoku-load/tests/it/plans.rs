@@ -1,7 +1,8 @@
 //! Invalid plans are rejected before the run.
 
 use jissoku_load::{
-    Arrival, Idle, OnBusy, Pace, Plan, Request, Reuse, StopCondition, TargetPlan, Think, Trace,
+    Arrival, Idle, OnBusy, Pace, Plan, Rate, Request, Reuse, StopCondition, TargetPlan, Think,
+    Trace,
 };
 
 use crate::{plan, target};
@@ -22,7 +23,7 @@ fn each_message_says_what_is_invalid() {
     assert!(refusal(|plan| plan.connections = usize::MAX).contains("too many"));
     assert!(refusal(|plan| plan.pipeline = 0).contains("pipeline"));
     assert!(refusal(|plan| plan.pipeline = 5000).contains("at most 4096"));
-    assert!(refusal(|plan| plan.pace = Pace::Constant { rate_rps: 0 }).contains("rate"));
+    assert!(refusal(|plan| plan.pace = Pace::constant(0)).contains("rate"));
     assert!(refusal(|plan| plan.stop = StopCondition::default()).contains("-d or -n"));
     assert!(refusal(|plan| plan.warmup_ns = 1).contains("--warmup"));
     assert!(refusal(|plan| plan.timeout_ns = 0).contains("timeout"));
@@ -32,14 +33,14 @@ fn each_message_says_what_is_invalid() {
     assert!(refusal(|plan| plan.reuse = Reuse::Requests(0)).contains("-r"));
     assert!(refusal(|plan| plan.idle = Idle::Hybrid).contains("--idle hybrid requires -R"));
     let pause = |plan: &mut Plan| {
-        plan.pace = Pace::Constant { rate_rps: 1 };
+        plan.pace = Pace::constant(1);
         plan.ramp_up_ns = 1;
     };
     assert!(refusal(pause).contains("--ramp-up"));
-    let ramp = Pace::Ramp { from_rps: 1, to_rps: 2 };
+    let ramp = Pace::Ramp { from: Rate::per_second(1), to: Rate::per_second(2) };
     assert!(refusal(|plan| plan.pace = ramp.clone()).contains("give -d"));
     let few = |plan: &mut Plan| {
-        plan.pace = Pace::Constant { rate_rps: 1 };
+        plan.pace = Pace::constant(1);
         plan.on_busy = OnBusy::Open { connections_max: 3 };
     };
     assert!(refusal(few).contains("--max-connections"));

@@ -15,7 +15,7 @@ fn latencies(outcome: &Outcome) -> Vec<u64> {
 
 #[test]
 fn histograms_are_those_of_the_entries() {
-    for pace in [Pace::Closed, Pace::Constant { rate_rps: 20_000 }] {
+    for pace in [Pace::Closed, Pace::constant(20_000)] {
         let server = Server::new(|_| Act::Say(HELLO.to_owned()));
         let mut plan = plan(&[server.url()], 2_000);
         (plan.pace, plan.keeps_records, plan.threads) = (pace, true, 2);

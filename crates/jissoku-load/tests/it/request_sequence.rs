@@ -41,8 +41,8 @@ fn each_connection_sends_one_after_the_other() {
         (Pace::Closed, 1),
         (Pace::Closed, 2),
         (Pace::Closed, 7),
-        (Pace::Constant { rate_rps: 1_000_000 }, 1),
-        (Pace::Constant { rate_rps: 1_000_000 }, 8),
+        (Pace::constant(1_000_000), 1),
+        (Pace::constant(1_000_000), 8),
     ] {
         let server = Server::new(|_| Act::Echo);
         let mut plan = rotating(&server, &REQUEST_TARGETS, 602);
@@ -104,7 +104,7 @@ fn both_targets_cycle_through_their_requests() {
         request_sequence(&one.url(), &REQUEST_TARGETS),
         request_sequence(&other.url(), &REQUEST_TARGETS),
     ];
-    plan.pace = Pace::Constant { rate_rps: 50_000 };
+    plan.pace = Pace::constant(50_000);
     let outcome = measure(&plan);
     for (target, server) in outcome.targets.iter().zip([&one, &other]) {
         assert_eq!(
@@ -122,7 +122,7 @@ fn both_targets_cycle_through_their_requests() {
 
 #[test]
 fn every_number_of_a_sequence_is_sent_once() {
-    for (pipeline, pace) in [(1, Pace::Closed), (4, Pace::Constant { rate_rps: 1_000_000 })] {
+    for (pipeline, pace) in [(1, Pace::Closed), (4, Pace::constant(1_000_000))] {
         let server = Server::new(|_| Act::Echo);
         let mut plan = rotating(&server, &["/{SEQ:6}", "/x/{SEQ:6}/{RAND:4}"], 500);
         (plan.threads, plan.pipeline, plan.pace) = (2, pipeline, pace);

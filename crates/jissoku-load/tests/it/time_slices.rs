@@ -15,7 +15,7 @@ const MILLISECOND_NS: u64 = 1_000_000;
 fn in_turns(servers: &[&Server], change: impl Fn(&mut Plan)) -> Outcome {
     let urls: Vec<String> = servers.iter().map(|server| server.url()).collect();
     let mut plan = plan(&urls, 0);
-    (plan.pace, plan.idle) = (Pace::Constant { rate_rps: 1_000 }, Idle::Spin);
+    (plan.pace, plan.idle) = (Pace::constant(1_000), Idle::Spin);
     plan.slice_ns = Some(10 * MILLISECOND_NS);
     plan.stop = StopCondition { duration_ns: Some(MILLISECOND_NS), requests: None };
     change(&mut plan);
@@ -140,7 +140,7 @@ fn slices_require_a_rate_one_thread_and_spinning() {
     let url = "http://127.0.0.1:1/".to_owned();
     let refusal = |change: &dyn Fn(&mut Plan)| {
         let mut plan = plan(std::slice::from_ref(&url), 0);
-        (plan.pace, plan.idle) = (Pace::Constant { rate_rps: 1_000 }, Idle::Spin);
+        (plan.pace, plan.idle) = (Pace::constant(1_000), Idle::Spin);
         plan.slice_ns = Some(10 * MILLISECOND_NS);
         plan.stop = StopCondition { duration_ns: Some(MILLISECOND_NS), requests: None };
         change(&mut plan);

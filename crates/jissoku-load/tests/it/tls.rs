@@ -57,8 +57,8 @@ fn requests_go_through_tls_in_both_loops() {
     for (pipeline, pace) in [
         (1, Pace::Closed),
         (3, Pace::Closed),
-        (1, Pace::Constant { rate_rps: 1_000_000 }),
-        (3, Pace::Constant { rate_rps: 1_000_000 }),
+        (1, Pace::constant(1_000_000)),
+        (3, Pace::constant(1_000_000)),
     ] {
         let server = Server::secure(&papers.config, |_| Act::Say(HELLO.to_owned()));
         let mut plan = secure_plan(&server, 100, &papers.trust, SessionReuse::Full);

@@ -63,7 +63,7 @@ fn each_message_is_masked_anew_and_its_echo_verified() {
 fn messages_have_due_times_too() {
     let server = WebSocketServer::new(echo);
     let mut plan = plan_of(&[server.url()], 100);
-    plan.pace = Pace::Constant { rate_rps: 2_000 };
+    plan.pace = Pace::constant(2_000);
     let counters = &measure(&plan).targets[0].counters;
     assert_eq!((counters.requests, counters.errors), (100, ErrorCounts::default()));
     assert_eq!((counters.lag.count(), counters.latency.count()), (100, 100));
@@ -73,7 +73,7 @@ fn messages_have_due_times_too() {
 fn two_servers_are_loaded_as_a_pair() {
     let servers = [WebSocketServer::new(echo), WebSocketServer::new(echo)];
     let mut plan = plan_of(&servers.each_ref().map(WebSocketServer::url), 60);
-    plan.pace = Pace::Constant { rate_rps: 2_000 };
+    plan.pace = Pace::constant(2_000);
     for (target, server) in measure(&plan).targets.iter().zip(servers) {
         assert_eq!((target.counters.requests, target.counters.errors.total()), (60, 0));
         assert_eq!(messages(server).len(), 60);

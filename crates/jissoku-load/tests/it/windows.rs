@@ -69,7 +69,7 @@ fn an_interrupt_keeps_what_was_counted() {
         }
         Act::Say(HELLO.to_owned())
     });
-    for pace in [Pace::Closed, Pace::Constant { rate_rps: 50_000 }] {
+    for pace in [Pace::Closed, Pace::constant(50_000)] {
         let mut plan = plan(&[server.url()], 1);
         plan.pace = pace.clone();
         plan.stop = StopCondition { duration_ns: Some(3_600_000 * MILLISECOND_NS), requests: None };

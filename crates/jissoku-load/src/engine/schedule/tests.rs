@@ -1,8 +1,13 @@
 use super::*;
 use crate::plan::trace::Trace;
 
-const OFFER: RateProfile =
-    RateProfile { origin_ns: 1_000, flat_ns: 0, from_rps: 1_000, to_rps: 1_000, ramp_ns: 0 };
+const OFFER: RateProfile = RateProfile {
+    origin_ns: 1_000,
+    flat_ns: 0,
+    from: Rate::per_second(1_000),
+    to: Rate::per_second(1_000),
+    ramp_ns: 0,
+};
 
 const ONE: ConstantSchedule = ConstantSchedule {
     profile: OFFER,
@@ -19,8 +24,10 @@ fn one_target_is_evenly_spaced_and_never_drifts() {
     for index in [0, 1, 2, 1_000_000_007] {
         assert_eq!(ONE.due_ns(index), 1_000 + index * 1_000_000);
     }
-    let thirds =
-        ConstantSchedule { profile: RateProfile { from_rps: 3, to_rps: 3, ..OFFER }, ..ONE };
+    let thirds = ConstantSchedule {
+        profile: RateProfile { from: Rate::per_second(3), to: Rate::per_second(3), ..OFFER },
+        ..ONE
+    };
     assert_eq!(thirds.due_ns(3_000_000), 1_000 + 1_000_000 * 1_000_000_000);
 }
 
@@ -74,8 +81,8 @@ fn a_ramp_is_the_integral_of_its_rate() {
     let profile = RateProfile {
         origin_ns: 0,
         flat_ns: 1_000_000_000,
-        from_rps: 100,
-        to_rps: 300,
+        from: Rate::per_second(100),
+        to: Rate::per_second(300),
         ramp_ns: 2_000_000_000,
     };
     let ramp = ConstantSchedule { profile, ..ONE };
@@ -86,8 +93,10 @@ fn a_ramp_is_the_integral_of_its_rate() {
         assert!(ramp.due_ns(index).abs_diff(wanted_ns) < 10, "{index}");
     }
     assert!(ramp.due_ns(800).abs_diff(4_000_000_000) < 10);
-    let down =
-        ConstantSchedule { profile: RateProfile { from_rps: 300, to_rps: 100, ..profile }, ..ONE };
+    let down = ConstantSchedule {
+        profile: RateProfile { from: Rate::per_second(300), to: Rate::per_second(100), ..profile },
+        ..ONE
+    };
     assert!(down.due_ns(300 + 400).abs_diff(3_000_000_000) < 10);
     assert!((0..900).all(|index| down.due_ns(index) < down.due_ns(index + 1)));
 }
@@ -116,7 +125,11 @@ fn every_overdue_request_is_reported_once() {
 #[test]
 fn very_many_overdue_requests_are_reported_in_groups() {
     let fast = ConstantSchedule {
-        profile: RateProfile { from_rps: 1_000_000_000, to_rps: 1_000_000_000, ..OFFER },
+        profile: RateProfile {
+            from: Rate::per_second(1_000_000_000),
+            to: Rate::per_second(1_000_000_000),
+            ..OFFER
+        },
         ..ONE
     };
     let (mut calls, mut count) = (0_u64, 0);
@@ -151,8 +164,21 @@ fn drawn_gaps_are_exponential_and_threads_add_up() {
 
 #[test]
 fn requests_of_a_slice_are_evenly_spaced() {
-    let mut slice = SliceSchedule { began_ns: 7, rate_rps: 1_000, count: 3, taken: 0 };
+    let mut slice =
+        SliceSchedule { began_ns: 7, rate: Rate::per_second(1_000), count: 3, taken: 0 };
     let due_ns: Vec<u64> = (0..5).map(|_| slice.pop()).collect();
     assert_eq!(due_ns, [7, 1_000_007, 2_000_007, u64::MAX, u64::MAX]);
     assert_eq!(slice.ends_ns(), 3_000_007);
+}
+
+#[test]
+fn a_rate_may_be_a_fraction() {
+    let every_three_s = Rate::new(2, 6_000_000_000);
+    let profile = RateProfile { from: every_three_s, to: every_three_s, ..OFFER };
+    let rare = ConstantSchedule { profile, ..ONE };
+    for index in [0, 1, 1_000_001] {
+        assert_eq!(rare.due_ns(index), 1_000 + index * 3_000_000_000);
+    }
+    let per_hour = Rate::new(7, 3_600_000_000_000);
+    assert_eq!(per_hour.time_ns(7_000_000, 1), 3_600_000_000_000 * 1_000_000);
 }

@@ -8,7 +8,9 @@ use toml::de::DeValue;
 use super::gather;
 use super::limits::{self, Concurrency, Rate};
 use super::problem::{Refusal, refuse};
-use super::table::{Placed, Table, duration_ns, is_field_name, word, wrong};
+use jissoku_os::quantity;
+
+use super::table::{Placed, Table, is_field_name, word, wrong};
 use super::upstream::Upstream;
 use crate::policy::fan_out::Plan;
 use crate::policy::retry::{BudgetPolicy, HedgeAfter, RetryPolicy};
@@ -279,7 +281,7 @@ fn hedge(mut table: Table<'_, '_>) -> Result<Hedge, Refusal> {
 fn hedge_after((text, at): &Placed<String>) -> Result<HedgeAfter, Refusal> {
     let percentile = text.strip_prefix('p').and_then(|digits| digits.parse::<u8>().ok());
     let percentile = percentile.filter(|percentile| (50..=99).contains(percentile));
-    let time = || duration_ns(text).filter(|ns| *ns > 0).map(HedgeAfter::Time);
+    let time = || quantity::duration_ns(text).filter(|ns| *ns > 0).map(HedgeAfter::Time);
     percentile.map(HedgeAfter::Percentile).or_else(time).ok_or_else(|| {
         let why = format!("after is a percentile, p50 to p99, or a time, not {text:?}");
         refuse(at.clone(), &why)

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::ops::{Range, RangeInclusive};
 
+use jissoku_os::quantity;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -98,7 +99,7 @@ impl<'t, 'a> Table<'t, 'a> {
     pub(super) fn duration(&mut self, key: &'static str) -> Result<Option<u64>, Refusal> {
         let quoted = "a time in quotes, such as \"5s\"";
         let Some((text, at)) = self.string_as(key, quoted)? else { return Ok(None) };
-        let ns = duration_ns(&text).filter(|ns| *ns > 0);
+        let ns = quantity::duration_ns(&text).filter(|ns| *ns > 0);
         ns.map(Some).ok_or_else(|| {
             refuse(at, &format!("{key} is a time, such as \"500ms\" or \"2s\", not {text:?}"))
         })
@@ -234,18 +235,4 @@ fn text_of_size(bytes: u64) -> String {
     } else {
         format!("{} MiB", bytes / MIB)
     }
-}
-
-pub(super) fn duration_ns(text: &str) -> Option<u64> {
-    let split = text.find(|sign: char| !sign.is_ascii_digit())?;
-    let (digits, unit) = text.split_at_checked(split)?;
-    let factor = match unit {
-        "us" => 1_000,
-        "ms" => 1_000_000,
-        "s" => 1_000_000_000,
-        "m" => 60_000_000_000,
-        "h" => 3_600_000_000_000,
-        _ => return None,
-    };
-    digits.parse::<u64>().ok()?.checked_mul(factor)
 }
