@@ -45,7 +45,7 @@ def leftovers(folder: Path) -> list[str]:
             words = path.read_bytes().decode(errors="replace").replace("\0", " ")
         except OSError:
             continue
-        if str(folder) in words or "jissoku serve --contract" in words:
+        if str(folder) in words or "jissoku lab serve --contract" in words:
             found.append(words)
     return found
 

@@ -10,7 +10,7 @@ from tests.conftest import JISSOKU, Done
 
 # Starts our server with a busy loop of as many nanoseconds as the file says.
 START = f"""#!/bin/sh
-exec {sys.executable} -m jissoku serve --fixed hello --workers 1 --listen "127.0.0.1:$1" \\
+exec {sys.executable} -m jissoku lab serve --fixed hello --workers 1 --listen "127.0.0.1:$1" \\
   --busy-ns "$(cat work)"
 """
 COMMAND = "sh start.sh {port}"

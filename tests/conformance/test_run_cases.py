@@ -12,7 +12,7 @@ from tests.conftest import Done, Run
 # Each starts an interpreter or two, and a machine may be busy.
 pytestmark = pytest.mark.timeout(240)
 
-OURS = f"{shlex.quote(sys.executable)} -m jissoku serve --listen 127.0.0.1:{{port}} --workers 1"
+OURS = f"{shlex.quote(sys.executable)} -m jissoku lab serve --listen 127.0.0.1:{{port}} --workers 1"
 
 # Answers each head it finds; `sys.argv[2]` selects its fault.
 ERRING = """

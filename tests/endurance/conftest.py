@@ -75,9 +75,9 @@ class Server:
 
 @contextmanager
 def serving(*warnings: str, files: int | None = None) -> Iterator[Server]:
-    """Starts `jissoku serve` and ends it; `files` is the limit of its open descriptors."""
+    """Starts `jissoku lab serve` and ends it; `files` is the limit of its open descriptors."""
 
-    command = [*JISSOKU, "serve", *warnings, "--listen", "127.0.0.1:0"]
+    command = [*JISSOKU, "lab", "serve", *warnings, "--listen", "127.0.0.1:0"]
     if files is not None:
         command = ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", *command]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

@@ -34,7 +34,7 @@ def expected(group: tuple[str, ...]) -> tuple[set[str], set[str]]:
 
 def causes(folder: Path, *warnings: str, seed: int = 1) -> set[str]:
     """The names of the findings about the server, without those about how it was started."""
-    words = [sys.executable, "-m", "jissoku", "serve", "--contract", *warnings]
+    words = [sys.executable, "-m", "jissoku", "lab", "serve", "--contract", *warnings]
     command = shlex.join(words) + " --workers {workers} --listen 127.0.0.1:{port}"
     arguments = ["explain", "--cmd", f"ours={command}", "--json", "--seed", str(seed)]
     done = subprocess.run(

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import IO, Self
 PATIENCE_S = 60.0
 
 COMMAND = [sys.executable, "-m", "jissoku", "serve"]
+LAB_COMMAND = [*COMMAND[:-1], "lab", "serve"]
 
 
 @dataclass
@@ -88,10 +89,10 @@ class Served:
 Start = Callable[..., Served]
 
 
-def spawn(*arguments: str, **variables: str) -> Served:
-    """Starts `jissoku serve` with these arguments and variables."""
+def spawn(*arguments: str, command: Sequence[str] = COMMAND, **variables: str) -> Served:
+    """Starts `jissoku serve`, or another command, with these arguments and variables."""
     process = subprocess.Popen(
-        [*COMMAND, *arguments],
+        [*command, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

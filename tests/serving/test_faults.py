@@ -19,7 +19,7 @@ def expect_no_response(port: int) -> None:
 
 @pytest.mark.parametrize("driver", ["epoll", "uring"])
 def test_a_worker_that_fails_is_replaced_and_its_clients_are_counted_out(
-    driver: str, start: Start
+    driver: str, start_in_lab: Start
 ) -> None:
     warnings = [
         "--workers",
@@ -32,7 +32,7 @@ def test_a_worker_that_fails_is_replaced_and_its_clients_are_counted_out(
         "crash=3",
     ]
     where = ["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"]
-    served = start("--fixed", "x", *where, *warnings)
+    served = start_in_lab("--fixed", "x", *where, *warnings)
     port = int(served.wait_for(r"listening on http://127\.0\.0\.1:([0-9]+)/")[1])
     metrics = int(served.wait_for(r"metrics on http://127\.0\.0\.1:([0-9]+)/metrics")[1])
     idle = connect(port)
@@ -56,9 +56,9 @@ def test_a_worker_that_fails_is_replaced_and_its_clients_are_counted_out(
     assert served.process.wait(PATIENCE_S) == 0
 
 
-def test_a_worker_that_fails_again_and_again_ends_the_server_with_1(start: Start) -> None:
+def test_a_worker_that_fails_again_and_again_ends_the_server_with_1(start_in_lab: Start) -> None:
     warnings = ["--listen", "127.0.0.1:0", "--workers", "1", "--cause", "crash=1"]
-    served = start("--fixed", "x", *warnings)
+    served = start_in_lab("--fixed", "x", *warnings)
     port = int(served.wait_for(r"listening on http://127\.0\.0\.1:([0-9]+)/")[1])
     for _ in range(5):
         expect_no_response(port)
@@ -68,9 +68,9 @@ def test_a_worker_that_fails_again_and_again_ends_the_server_with_1(start: Start
     assert served.process.wait(PATIENCE_S) == 1
 
 
-def test_the_worker_that_serves_the_metrics_is_replaced_too(start: Start) -> None:
+def test_the_worker_that_serves_the_metrics_is_replaced_too(start_in_lab: Start) -> None:
     where = ["--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--workers", "1"]
-    served = start("--fixed", "x", *where, "--cause", "crash-metrics=2")
+    served = start_in_lab("--fixed", "x", *where, "--cause", "crash-metrics=2")
     port = int(served.wait_for(r"listening on http://127\.0\.0\.1:([0-9]+)/")[1])
     metrics = int(served.wait_for(r"metrics on http://127\.0\.0\.1:([0-9]+)/metrics")[1])
     for _ in range(5):

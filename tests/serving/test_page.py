@@ -22,10 +22,10 @@ LIMITS = (
 @cache
 def defaults() -> dict[str, str]:
     """The default of each flag in its help; empty if that gives none."""
-    shown = subprocess.run([*COMMAND, "--help"], capture_output=True, text=True, check=True)
+    shown = subprocess.run([*COMMAND, "--help-all"], capture_output=True, text=True, check=True)
     parts = re.split(r"^ {1,6}(?:-\w, )?(--[a-z][a-z-]*)", shown.stdout, flags=re.MULTILINE)[1:]
     helps = dict(zip(parts[::2], (" ".join(part.split()) for part in parts[1::2]), strict=True))
-    del helps["--help"]
+    del helps["--help"], helps["--help-all"]
     found = {flag: re.search(r"\[default: (.*?)\]", text) for flag, text in helps.items()}
     return {flag: match[1] if match else "" for flag, match in found.items()}
 

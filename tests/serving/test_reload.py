@@ -195,8 +195,8 @@ def test_a_successor_that_hangs_ends_with_the_server(site: Site) -> None:
     assert not site.socket.exists()
 
 
-def test_a_second_interrupt_means_at_once(start: Start) -> None:
-    served = start("--contract", "--listen", "127.0.0.1:0", "--stop-timeout", "1h")
+def test_a_second_interrupt_means_at_once(start_in_lab: Start) -> None:
+    served = start_in_lab("--contract", "--listen", "127.0.0.1:0", "--stop-timeout", "1h")
     port = int(served.wait_for(r"http://127\.0\.0\.1:([0-9]+)/")[1])
     waiting = connect(port)
     waiting.request("GET", "/delay?ms=60000")
@@ -219,8 +219,8 @@ def listens(port: int) -> bool:
     return True
 
 
-def test_requests_in_flight_are_answered_while_stopping(start: Start) -> None:
-    served = start("--contract", "--listen", "127.0.0.1:0", "--workers", "2")
+def test_requests_in_flight_are_answered_while_stopping(start_in_lab: Start) -> None:
+    served = start_in_lab("--contract", "--listen", "127.0.0.1:0", "--workers", "2")
     port = int(served.wait_for(r"http://127\.0\.0\.1:([0-9]+)/")[1])
     waiting = [connect(port) for _ in range(8)]
     for connection in waiting:

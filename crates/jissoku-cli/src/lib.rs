@@ -2,6 +2,7 @@
 //! `wrk`. One definition, used by the binary and, through `jissoku-python`, by the installed command.
 
 mod floor;
+mod help;
 mod load;
 mod oracle;
 mod routes;
@@ -15,7 +16,7 @@ pub use serve::{AppError, AppRequest, AsgiRequest, LoadApp};
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 pub use jissoku_profile::flame_graph;
 
 /// Profile and commit of this build, as in `release, 1a2b3c4d5e`.
@@ -33,12 +34,35 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Serve(Box<serve::Serve>),
+    Lab(Lab),
     Load(Box<load::Load>),
     Floor(floor::Floor),
     Oracle(oracle::Oracle),
     Routes(routes::Routes),
     Sample(sample::Sample),
     Wrk(wrk::Wrk),
+}
+
+/// What only the laboratory needs
+#[derive(Debug, clap::Args)]
+struct Lab {
+    #[command(subcommand)]
+    verb: LabVerb,
+}
+
+#[derive(Debug, Subcommand)]
+enum LabVerb {
+    Serve(Box<serve::Serve>),
+}
+
+/// All verbs, with the help that they print.
+fn command() -> Command {
+    Arguments::command()
+        .mut_subcommand("serve", |_| serve::Serve::command("serve"))
+        .mut_subcommand("lab", |lab| {
+            lab.mut_subcommand("serve", |_| serve::Serve::command(serve::LAB_VERB))
+        })
+        .mut_subcommand("load", |load| help::in_groups(load, &load::help_groups::GROUPS))
 }
 
 /// Runs `jissoku VERB …` and returns the exit code: 0 fine, 1 the work failed, 2 bad input,
@@ -56,13 +80,21 @@ pub fn run_with(arguments: impl IntoIterator<Item = String>, load: Option<&LoadA
     if arguments.get(1).is_some_and(|verb| verb == "serve") {
         return serve::run(&arguments[1..], load);
     }
-    let verb = match Arguments::try_parse_from(&arguments) {
+    if let [_, lab, serve, rest @ ..] = &*arguments
+        && (&**lab, &**serve) == ("lab", "serve")
+    {
+        let verb = serve::LAB_VERB.to_owned();
+        return serve::run(&[&[verb], rest].concat(), load);
+    }
+    let parsed = command().try_get_matches_from(&arguments);
+    let verb = match parsed.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(Arguments { verb }) => verb,
         // Help and version arrive here too, with exit code 0.
         Err(refusal) => return usage::print(&program(&arguments), &refusal),
     };
     match verb {
-        Verb::Serve(_) => serve::run(&arguments[1..], load),
+        // Handled above, in all forms.
+        Verb::Serve(_) | Verb::Lab(_) => 2,
         Verb::Load(load) => load.run(),
         Verb::Floor(floor) => floor.run(),
         Verb::Oracle(oracle) => oracle.run(),
@@ -74,7 +106,7 @@ pub fn run_with(arguments: impl IntoIterator<Item = String>, load: Option<&LoadA
 
 /// What the user has called: a verb, unless there is no such verb.
 fn program(arguments: &[String]) -> String {
-    let command = Arguments::command();
+    let command = command();
     let verb = arguments.get(1).filter(|verb| command.find_subcommand(verb).is_some());
     verb.map_or_else(|| "jissoku".to_owned(), |verb| format!("jissoku {verb}"))
 }

@@ -4,6 +4,7 @@ mod arrival;
 mod choices;
 mod connect;
 pub(crate) mod error;
+pub(crate) mod help_groups;
 mod judge;
 pub(crate) mod measure;
 mod output;

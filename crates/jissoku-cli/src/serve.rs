@@ -12,6 +12,7 @@ mod end_watch;
 mod failure;
 mod files;
 mod gateway_args;
+mod help_groups;
 mod init;
 mod instance;
 mod limits;
@@ -30,11 +31,13 @@ mod worker_args;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{ArgGroup, Args, Command, FromArgMatches};
+use clap::parser::ValueSource;
+use clap::{ArgGroup, Args, Command, FromArgMatches, Id};
 use jissoku_os::socket::Endpoint;
 use jissoku_proxy::RouteContent;
 use jissoku_server::{DynService, Limits, ListenerSharing, Settings, TelemetryConfig};
 
+use crate::help;
 pub use app_args::{AppError, AppRequest, AsgiRequest, LoadApp};
 use app_name::AppName;
 use failure::{Failure, SUCCESS};
@@ -42,36 +45,39 @@ use failure::{Failure, SUCCESS};
 /// The group of flags that choose the content.
 const CONTENT_GROUP: &str = "what";
 
-/// Serve a directory, a Python application, another server, a fixed text, the benchmark contract or
-/// an echo.
+/// The verb with the flags that only the laboratory needs.
+pub(crate) const LAB_VERB: &str = "lab serve";
+
+/// Serve a directory, a Python application, another server or a fixed text
+///
+/// Its groups of flags are in the order of their headings in the help.
 #[derive(Debug, Args)]
-#[command(group(
-    ArgGroup::new(CONTENT_GROUP).args(["folder", "fixed", "contract", "echo", "to"]).required(true).multiple(true)
+#[command(long_about = None, group(
+    ArgGroup::new(CONTENT_GROUP).args(["folder", "fixed", "contract", "echo", "to"]).multiple(true)
 ))]
 pub(crate) struct Serve {
     #[command(flatten)]
     files: files::FileArgs,
     #[command(flatten)]
-    app: app_args::AppArgs,
-    #[command(flatten)]
     content: content_args::ContentArgs,
     #[command(flatten)]
     gateway: gateway_args::GatewayArgs,
     #[command(flatten)]
+    config: config::Config,
+    #[command(flatten)]
     listen: listen::Listen,
     #[command(flatten)]
-    telemetry: telemetry_args::TelemetryArgs,
-    #[command(flatten)]
     workers: worker_args::WorkerArgs,
+    #[command(flatten)]
+    app: app_args::AppArgs,
+    #[command(flatten)]
+    limits: limits::LimitArgs,
+    #[command(flatten)]
+    telemetry: telemetry_args::TelemetryArgs,
     #[command(flatten)]
     supervision: supervision_args::SupervisionArgs,
     #[command(flatten)]
     process: process_args::ProcessArgs,
-    #[command(flatten)]
-    config: config::Config,
-    // Last, because its help heading applies to all following flags.
-    #[command(flatten)]
-    limits: limits::LimitArgs,
     /// Whether the application is a Python object of this process, rather than to be imported.
     #[arg(skip)]
     app_is_given: bool,
@@ -92,13 +98,34 @@ pub(crate) fn run(arguments: &[String], load: Option<&LoadApp>) -> u8 {
 }
 
 impl Serve {
+    /// The flags, as their help shows them. `verb` is `serve` or [`LAB_VERB`].
+    pub(crate) fn command(verb: &str) -> Command {
+        let command = Self::augment_args(Command::new("serve").bin_name(format!("jissoku {verb}")));
+        help::in_groups(command, &help_groups::GROUPS).mut_args(|arg| {
+            let is_of_lab = content_args::LAB_IDS.contains(&arg.get_id().as_str());
+            arg.hide(is_of_lab && verb != LAB_VERB)
+        })
+    }
+
     /// Parses the arguments, at start-up and at every reload.
     fn read(arguments: &[String], load: Option<&LoadApp>) -> Result<Self, Failure> {
-        let command = Self::augment_args(Command::new("serve").bin_name("jissoku serve"));
+        let verb = arguments.first().map_or("", |verb| verb);
+        let command = Self::command(verb);
         let (arguments, routes) =
             config::merge(&command, arguments, &|name| std::env::var_os(name))?;
-        let command = command.mut_group(CONTENT_GROUP, |what| what.required(routes.is_none()));
         let matches = command.try_get_matches_from(arguments).map_err(Failure::Usage)?;
+        let is_given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
+        if let Some(id) = content_args::LAB_IDS.into_iter().find(is_given)
+            && verb != LAB_VERB
+        {
+            return Err(content_args::only_in_lab(&format!("--{}", id.replace('_', "-"))));
+        }
+        if routes.is_none() && matches.get_one::<Id>(CONTENT_GROUP).is_none() {
+            return Err(Failure::of_input(
+                "nothing to serve: name a directory, an application (MODULE:APP), --to URL, --fixed \
+                 TEXT, or --config FILE with one of these; see jissoku serve --help",
+            ));
+        }
         if let Some(why) = worker_args::refusal_of_times(&matches) {
             return Err(Failure::of_input(&format!("--{why}")));
         }
@@ -265,7 +292,7 @@ mod tests {
     use super::failure::BAD_INPUT;
 
     fn check_refused(arguments: &[&str]) {
-        let all = ["jissoku", "serve"].iter().chain(arguments).map(ToString::to_string);
+        let all = ["jissoku", "lab", "serve"].iter().chain(arguments).map(ToString::to_string);
         assert_eq!(crate::run(all), BAD_INPUT, "{arguments:?}");
     }
 

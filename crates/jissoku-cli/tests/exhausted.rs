@@ -31,7 +31,7 @@ struct Server {
 
 impl Server {
     fn start() -> Self {
-        let serve = "serve --contract --workers 2 --listen 127.0.0.1:0 --access-log /dev/null";
+        let serve = "lab serve --contract --workers 2 --listen 127.0.0.1:0 --access-log /dev/null";
         let line = format!("ulimit -n {DESCRIPTORS}; exec \"$0\" {serve} 2>&1");
         let mut process = Command::new("sh")
             .args(["-c", &line, env!("CARGO_BIN_EXE_jissoku")])

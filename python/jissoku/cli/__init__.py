@@ -1,13 +1,13 @@
 """The command line. The only place that prints.
 
-`serve`, `load`, `floor`, `oracle`, `sample` and `routes` are native: they run without importing the
-lab, so that it affects neither memory nor start-up time of a server.
+`serve`, `lab`, `load`, `floor`, `oracle`, `sample` and `routes` are native: they run without
+importing the lab, so that it affects neither memory nor start-up time of a server.
 """
 
 import signal
 import sys
 
-NATIVE = {"serve", "load", "floor", "oracle", "sample", "wrk", "routes"}
+NATIVE = {"serve", "lab", "load", "floor", "oracle", "sample", "wrk", "routes"}
 
 
 def main() -> None:

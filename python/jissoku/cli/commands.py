@@ -74,6 +74,7 @@ NATIVE_COMMANDS = {
         "routes": "Explain which route of a configuration file takes a request.",
     },
     "The lab itself": {
+        "lab": "`lab serve`: the server with the benchmark contract and injected faults.",
         "floor": "A minimal server and forwarder: the lower bound of cost.",
         "oracle": "A server with known, logged behaviour, for calibration.",
         "sample": "Sample the CPU time of running processes by function.",

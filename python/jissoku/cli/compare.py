@@ -10,6 +10,7 @@ import msgspec
 
 from jissoku import records
 from jissoku.cli.frame import ExitCode, exit_code, print_message, version_line
+from jissoku.cli.help_groups import Grouped
 from jissoku.cli.progress import ProgressDisplay, lock_machine
 from jissoku.cli.reports import measured, write_profile_report, write_report
 from jissoku.errors import InputError, JissokuError
@@ -76,7 +77,32 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
     quiet: Quiet = False
 
 
-@verb(ComparisonRequest, Output)
+# The options of the help: the common ones of each group, and the others.
+GROUPS = {
+    "What is compared": (
+        ("cmd", "url", "baseline"),
+        ("group", "recipes", "build", "label", "profile"),
+    ),
+    "Load": (
+        ("path", "header", "connections", "rate"),
+        (
+            *("method", "body", "raw", "match", "websocket", "closed_loop", "pipeline"),
+            *("keepalive", "unix", "upstream", "objective"),
+        ),
+    ),
+    "How long": (
+        ("quick", "time_limit", "precision"),
+        ("until", "blocks", "check_blocks", "pairing", "seed", "server_cores", "generator_cores"),
+    ),
+    "Bounds": (("fail_if",), ("confirm", "undecided")),
+    "Output": (
+        ("out", "as_json", "quiet"),
+        ("verbose", "comment", "step_summary", "export_as"),
+    ),
+}
+
+
+@verb(ComparisonRequest, Output, cls=Grouped, groups=GROUPS)
 def compare(request: ComparisonRequest, output: Output) -> int:
     """Compare targets: same workload, randomised blocks, verdicts with intervals.
 

@@ -119,8 +119,13 @@ def asking(kind: type[msgspec.Struct]) -> Decorator:
     return decorated
 
 
-def verb(*kinds: type[msgspec.Struct]) -> Callable[[Callable[..., int]], click.Command]:
-    """A command with the options of some structs, whose function gets a value of each."""
+def verb(
+    *kinds: type[msgspec.Struct], **attributes: Any
+) -> Callable[[Callable[..., int]], click.Command]:
+    """A command with the options of some structs, whose function gets a value of each.
+
+    `attributes` are those of `click.command`, such as `cls`.
+    """
 
     def decorated(function: Callable[..., int]) -> click.Command:
         @wraps(function)
@@ -133,7 +138,7 @@ def verb(*kinds: type[msgspec.Struct]) -> Callable[[Callable[..., int]], click.C
         asked: Any = called
         for kind in reversed(kinds):
             asked = asking(kind)(asked)
-        command: click.Command = click.command(asked)
+        command: click.Command = click.command(**attributes)(asked)
         return command
 
     return decorated

@@ -21,6 +21,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::CONTENT_GROUP;
 use super::app_name::AppName;
+use super::content_args::only_in_lab;
 use super::failure::Failure;
 use super::route_table::RouteTable;
 use super::worker_args::refusal_of_times;
@@ -44,21 +45,19 @@ pub(super) fn merge(
     arguments: &[String],
     variable: &dyn Fn(&str) -> Option<OsString>,
 ) -> Result<(Vec<OsString>, Option<RouteTable>), Failure> {
-    // A required flag may be in the file.
-    let lenient = command.clone().mut_group(CONTENT_GROUP, |what| what.required(false));
-    let given = lenient.clone().try_get_matches_from(arguments).map_err(Failure::Usage)?;
+    let given = command.clone().try_get_matches_from(arguments).map_err(Failure::Usage)?;
     let mut merged: Vec<OsString> = arguments.iter().map(OsString::from).collect();
-    merged.splice(1..1, environment::arguments(&lenient, &given, variable)?);
-    let given = lenient.clone().try_get_matches_from(&merged).map_err(Failure::Usage)?;
+    merged.splice(1..1, environment::arguments(command, &given, variable)?);
+    let given = command.clone().try_get_matches_from(&merged).map_err(Failure::Usage)?;
     let Some(path) = given.get_one::<PathBuf>("config") else { return Ok((merged, None)) };
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::of_input(&format!("cannot read {}: {error}", path.display())))?;
-    let file = File { path, text: &text, command: lenient };
+    let file = File { path, text: &text, command };
     merged.splice(1..1, file.arguments(&given)?);
     file.check_times(&merged)?;
     file.check_together(&merged)?;
     let routes = RouteTable::read(path, &text)?;
-    let has_content = content_ids(&file.command).any(|id| is_given(&given, id));
+    let has_content = content_ids(file.command).any(|id| is_given(&given, id));
     Ok((merged, routes.filter(|_| !has_content)))
 }
 
@@ -66,7 +65,7 @@ pub(super) fn merge(
 struct File<'a> {
     path: &'a Path,
     text: &'a str,
-    command: Command,
+    command: &'a Command,
 }
 
 impl File<'_> {
@@ -83,10 +82,13 @@ impl File<'_> {
             if KEYS.contains(&name) {
                 continue;
             }
-            let Some(arg) = find(&self.command, name) else {
+            let Some(arg) = find(self.command, name) else {
                 return Err(self.refuse(&key.span(), &self.unknown(name)));
             };
-            if has_routes && content_ids(&self.command).any(|id| id == arg.get_id().as_str()) {
+            if arg.is_hide_set() {
+                return Err(self.refuse(&key.span(), &only_in_lab(name).to_string()));
+            }
+            if has_routes && content_ids(self.command).any(|id| id == arg.get_id().as_str()) {
                 let why = format!(
                     "{name} and [[route]] both say what is served: write it as the last route, \
                      with path = \"/**\""
@@ -97,7 +99,7 @@ impl File<'_> {
             for argument in &found {
                 self.check(argument, &value.span())?;
             }
-            if !is_overridden(&self.command, arg, given) {
+            if !is_overridden(self.command, arg, given) {
                 arguments.extend(found);
             }
         }
@@ -105,7 +107,8 @@ impl File<'_> {
     }
 
     fn unknown(&self, name: &str) -> String {
-        let names = self.command.get_arguments().filter_map(name_of).chain(KEYS);
+        let shown = self.command.get_arguments().filter(|arg| !arg.is_hide_set());
+        let names = shown.filter_map(name_of).chain(KEYS);
         let instead = instead_of(name, &names.collect::<Vec<_>>());
         format!("there is no key {name:?}; {instead}")
     }
@@ -239,7 +242,7 @@ fn content_ids(command: &Command) -> impl Iterator<Item = &str> {
 /// The key of a flag: its long name, or `folder` for the positional argument.
 fn name_of(arg: &Arg) -> Option<&str> {
     let name = arg.get_long().unwrap_or_else(|| arg.get_id().as_str());
-    Some(name).filter(|name| !["config", "help", "version"].contains(name))
+    Some(name).filter(|name| !["config", "help", "help-all", "version"].contains(name))
 }
 
 #[cfg(test)]

@@ -16,6 +16,14 @@ const DELAY_MAX: Duration = Duration::from_hours(1);
 /// Upper limit of `--busy-ns`: one second per request.
 const BUSY_NS_MAX: u64 = 1_000_000_000;
 
+/// The flags that only the laboratory needs.
+pub(super) const LAB_IDS: [&str; 5] = ["contract", "echo", "delay", "busy_ns", "cause"];
+
+/// The refusal of one of them, by its flag or its key.
+pub(super) fn only_in_lab(name: &str) -> Failure {
+    Failure::of_input(&format!("{name} is for the laboratory: write jissoku lab serve"))
+}
+
 /// Flags that choose the responses.
 #[derive(Debug, Args)]
 pub(super) struct ContentArgs {
@@ -46,7 +54,7 @@ pub(super) struct ContentArgs {
     /// each wake-up. herd: wake all workers for each connection. log: write an unbuffered log line
     /// per request. crash=N: panic in a worker at its Nth request. crash-metrics=N: the same in the
     /// worker of --metrics
-    #[arg(long, value_name = "NAME[=N]", hide_short_help = true)]
+    #[arg(long, value_name = "NAME[=N]")]
     cause: Vec<InjectedFault>,
 }
 

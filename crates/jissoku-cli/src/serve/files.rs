@@ -16,7 +16,7 @@ use crate::units;
 /// Flags for static files.
 #[derive(Debug, Args)]
 pub(super) struct FileArgs {
-    /// Directory to serve, under /files/ with --contract; or a Python application as MODULE:APP
+    /// Directory to serve, or a Python application as MODULE:APP
     #[arg(value_name = "DIR|MODULE:APP", conflicts_with = "fixed")]
     folder: Option<PathBuf>,
     /// Serve the files of DIR at paths below PREFIX, beside an application; may be repeated

@@ -16,45 +16,38 @@ pub(super) struct GatewayArgs {
     #[arg(long, value_name = "URL", conflicts_with_all = ["folder", "fixed", "contract", "echo"])]
     to: Option<String>,
     /// Timeout for connecting to that server
-    #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "1s",
-        hide_short_help = true)]
+    #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "1s")]
     connect_time_max: u64,
     /// Timeout from the end of a request to the head of its response
-    #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "60s",
-        hide_short_help = true)]
+    #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "60s")]
     pub(super) response_time_max: u64,
     /// Timeout between two parts of a response
-    #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "60s",
-        hide_short_help = true)]
+    #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "60s")]
     read_time_max: u64,
     /// Time that an idle connection to that server is kept; choose less than the server's own
     /// timeout
-    #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "4s",
-        hide_short_help = true)]
+    #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "4s")]
     pub(super) upstream_idle_time: u64,
     /// Time between two lookups of the name of that server
-    #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "30s",
-        hide_short_help = true)]
+    #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "30s")]
     pub(super) upstream_resolve_every: u64,
     /// Idle timeout of a tunnel (WebSocket)
-    #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "1h",
-        hide_short_help = true)]
+    #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "1h")]
     tunnel_idle_time: u64,
     /// Size of the bodies of gathered responses that a worker holds at most; beyond it 503
-    #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "64MiB",
-        hide_short_help = true)]
+    #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "64MiB")]
     gather_memory: u64,
     /// Number of header fields of a response of a server; beyond it 502
     #[arg(long, value_name = "COUNT", default_value = "100",
-        value_parser = value_parser!(u32).range(1..=10_000), hide_short_help = true)]
+        value_parser = value_parser!(u32).range(1..=10_000))]
     response_fields_max: u32,
     /// Name of this instance in Via, by which forwarding loops are noticed; a random one unless it is
     /// given
-    #[arg(long, value_name = "NAME", value_parser = instance::parse, hide_short_help = true)]
+    #[arg(long, value_name = "NAME", value_parser = instance::parse)]
     via_name: Option<String>,
     /// Clients whose responses have Proxy-Status (RFC 9209) and Server-Timing: ADDRESS[/PREFIX] and
     /// unix, separated by commas
-    #[arg(long, value_name = "CLIENTS", hide_short_help = true)]
+    #[arg(long, value_name = "CLIENTS")]
     diagnostics_for: Option<TrustedProxies>,
 }
 

@@ -5,28 +5,26 @@ use jissoku_server::Limits;
 
 use crate::units;
 
-/// Flags for limits. `-h` shows the common ones, `--help` all of them.
+/// Flags for limits.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Limits")]
 pub(super) struct LimitArgs {
     /// Size of a request body; beyond it 413 [default: 1MiB, and 1GiB for an application]
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
     body_size_max: Option<u64>,
     /// Size of the request line; beyond it 414 [default: 8KiB, and 16KiB for an application]
-    #[arg(long, value_name = "SIZE", value_parser = size_u32, hide_short_help = true)]
+    #[arg(long, value_name = "SIZE", value_parser = size_u32)]
     request_line_size_max: Option<u32>,
     /// Size of one header field; beyond it 431 [default: 8KiB, and 64KiB for an application]
-    #[arg(long, value_name = "SIZE", value_parser = size_u32, hide_short_help = true)]
+    #[arg(long, value_name = "SIZE", value_parser = size_u32)]
     field_size_max: Option<u32>,
     /// Total size of the header fields; beyond it 431 [default: 32KiB, and 64KiB for an application]
-    #[arg(long, value_name = "SIZE", value_parser = size_u32, hide_short_help = true)]
+    #[arg(long, value_name = "SIZE", value_parser = size_u32)]
     fields_size_max: Option<u32>,
     /// Number of header fields; beyond it 431
-    #[arg(long, value_name = "N", default_value = "100", hide_short_help = true)]
+    #[arg(long, value_name = "N", default_value = "100")]
     fields_count_max: u32,
     /// Size of all chunk extensions of one body; beyond it 400
-    #[arg(long, value_name = "SIZE", value_parser = size_u32, default_value = "4KiB",
-        hide_short_help = true)]
+    #[arg(long, value_name = "SIZE", value_parser = size_u32, default_value = "4KiB")]
     extensions_size_max: u32,
     /// Number of open connections; beyond it 503
     #[arg(long, value_name = "N", value_parser = connections, default_value = "65536",
@@ -49,32 +47,29 @@ pub(super) struct LimitArgs {
     pause_max: u64,
     /// Time before --pace-min applies
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "5s",
-        allow_hyphen_values = true, hide_short_help = true)]
+        allow_hyphen_values = true)]
     pace_grace: u64,
     /// Minimum rate of a body or a response in bytes per second, against clients that are slow on
     /// purpose; 0 for none
-    #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "0",
-        hide_short_help = true)]
+    #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "0")]
     pace_min: u64,
     /// Time in which a client may go on to send after the last response, such as a 413
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "30s",
-        allow_hyphen_values = true, hide_short_help = true)]
+        allow_hyphen_values = true)]
     linger_time_max: u64,
     /// Time without bytes meanwhile
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "5s",
-        allow_hyphen_values = true, hide_short_help = true)]
+        allow_hyphen_values = true)]
     linger_pause_max: u64,
     /// Bytes read and discarded meanwhile
-    #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "1GiB",
-        hide_short_help = true)]
+    #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "1GiB")]
     linger_size_max: u64,
     /// Requests and body parts of one connection processed before other connections
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..),
-        default_value = "1000", hide_short_help = true)]
+        default_value = "1000")]
     steps_per_turn_max: u32,
     /// Bytes of buffered responses after which the next request of a connection waits
-    #[arg(long, value_name = "SIZE", value_parser = size_u32, default_value = "16KiB",
-        hide_short_help = true)]
+    #[arg(long, value_name = "SIZE", value_parser = size_u32, default_value = "16KiB")]
     output_size_high: u32,
 }
 

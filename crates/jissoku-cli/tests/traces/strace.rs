@@ -42,7 +42,7 @@ pub(crate) fn is_here() -> bool {
     is_here
 }
 
-/// Runs `jissoku serve` with `arguments` under strace, has `play` talk to it, and returns what its workers
+/// Runs `jissoku lab serve` with `arguments` under strace, has `play` talk to it, and returns what its workers
 /// did in answer, in order.
 pub(crate) fn trace(arguments: &[&str], play: impl FnOnce(SocketAddr)) -> Vec<Call> {
     let log = Log::new();
@@ -50,7 +50,7 @@ pub(crate) fn trace(arguments: &[&str], play: impl FnOnce(SocketAddr)) -> Vec<Ca
         .args(["-f", "-qq", "-s", "64", "-o"])
         .arg(&log.0)
         .arg(env!("CARGO_BIN_EXE_jissoku"))
-        .args(["serve", "--driver", "epoll", "--listen", "127.0.0.1:0"])
+        .args(["lab", "serve", "--driver", "epoll", "--listen", "127.0.0.1:0"])
         .args(arguments)
         .stdout(Stdio::piped())
         .spawn();

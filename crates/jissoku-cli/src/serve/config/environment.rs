@@ -82,13 +82,11 @@ fn check(command: &Command, argument: &OsStr, name: &str) -> Result<(), Failure>
 
 #[cfg(test)]
 mod tests {
-    use clap::Args;
-
     use super::*;
     use crate::serve::{Serve, config};
 
     fn merged(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Vec<OsString>, String> {
-        let command = Serve::augment_args(Command::new("serve"));
+        let command = Serve::command("serve");
         let arguments: Vec<String> =
             ["serve"].iter().chain(arguments).map(ToString::to_string).collect();
         let variable = |name: &str| {
@@ -129,7 +127,7 @@ mod tests {
 
     #[test]
     fn every_flag_has_a_variable_of_its_own() {
-        let command = Serve::augment_args(Command::new("serve"));
+        let command = Serve::command("serve");
         let mut names: Vec<String> =
             command.get_arguments().filter_map(key_of).map(variable_of).collect();
         let count = names.len();

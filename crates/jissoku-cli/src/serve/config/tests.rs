@@ -19,7 +19,8 @@ impl Folder {
 
     fn read(&self, flags: &[&str]) -> Result<Serve, String> {
         let file = self.0.join("serve.toml").display().to_string();
-        let all = ["serve", "--config", &file].into_iter().chain(flags.iter().copied());
+        let all =
+            [crate::serve::LAB_VERB, "--config", &file].into_iter().chain(flags.iter().copied());
         let all: Vec<String> = all.map(str::to_owned).collect();
         Serve::read(&all, None).map_err(|failure| failure.to_string())
     }
@@ -133,7 +134,7 @@ fn errors_name_their_line() {
         ("contract = \n", "line 1: "),
         ("contract = true\ncontract = true\n", "line 2: "),
         ("config = 'other.toml'\n", "line 1: there is no key \"config\""),
-        ("workers = 1\n", "the following required arguments were not provided"),
+        ("workers = 1\n", "nothing to serve"),
         ("contract = true\nworkers = 'auto'\n", "or leave it out for one per physical core"),
         (
             "contract = true\nfixed = 'x'\n",
