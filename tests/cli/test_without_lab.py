@@ -41,6 +41,7 @@ def run(installed: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         (["--version"], "jissoku "),
         (["serve", "--help"], "--listen"),
         (["load", "--help"], "--connections"),
+        (["completions", "bash"], "compare"),
     ],
 )
 def test_what_works_without_it(installed: Path, arguments: list[str], expected: str) -> None:

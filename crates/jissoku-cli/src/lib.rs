@@ -1,6 +1,7 @@
-//! The command line of the native verbs: `serve`, `load`, `floor`, `oracle`, `routes`, `sample` and
-//! `wrk`. One definition, used by the binary and, through `jissoku-python`, by the installed command.
+//! The command line of the native verbs: `serve`, `load`, `floor`, `oracle`, `routes`, `sample`, `wrk`,
+//! `completions` and `man`. One definition, used by the binary and, through `jissoku-python`, by the installed command.
 
+mod completions;
 mod floor;
 mod help;
 mod load;
@@ -41,6 +42,8 @@ enum Verb {
     Routes(routes::Routes),
     Sample(sample::Sample),
     Wrk(wrk::Wrk),
+    Completions(completions::Completions),
+    Man(completions::Man),
 }
 
 /// What only the laboratory needs
@@ -101,6 +104,8 @@ pub fn run_with(arguments: impl IntoIterator<Item = String>, load: Option<&LoadA
         Verb::Routes(routes) => routes.run(),
         Verb::Sample(sample) => sample.run(),
         Verb::Wrk(wrk) => wrk.run(),
+        Verb::Completions(completions) => completions.run(Arguments::command()),
+        Verb::Man(man) => man.run(Arguments::command()),
     }
 }
 

@@ -14,6 +14,10 @@ def main() -> None:
     """Runs `jissoku VERB ...` and exits with its code."""
     if len(sys.argv) > 1 and sys.argv[1] in NATIVE:
         _native()
+    if len(sys.argv) > 1 and sys.argv[1] in {"completions", "man"}:
+        from jissoku.cli import completions  # noqa: PLC0415 - imports the lab
+
+        completions.main()
     from jissoku.cli.commands import run  # noqa: PLC0415 - the lab's imports take a second
 
     run()

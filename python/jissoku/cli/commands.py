@@ -78,10 +78,17 @@ NATIVE_COMMANDS = {
         "floor": "A minimal server and forwarder: the lower bound of cost.",
         "oracle": "A server with known, logged behaviour, for calibration.",
         "sample": "Sample the CPU time of running processes by function.",
+        "completions": "Print what bash, zsh or fish needs to complete the command line.",
+        "man": "Write the manual pages into a folder.",
     },
 }
 
 HEADINGS = ("Measure", "Understand", "Serve", "The lab itself")
+
+
+def is_of_lab(error: ModuleNotFoundError) -> bool:
+    """Whether a library of the extra `lab` is missing."""
+    return (error.name or "").partition(".")[0] in LAB_LIBRARIES
 
 
 def commands_below(heading: str) -> dict[str, str]:
@@ -151,7 +158,7 @@ def run() -> None:
         print_message(str(error))
         sys.exit(ExitCode.BAD_INPUT)
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in LAB_LIBRARIES:
+        if not is_of_lab(error):
             raise
         print_message(f"the laboratory needs {error.name}: pip install 'jissoku[lab]'")
         sys.exit(ExitCode.BAD_INPUT)

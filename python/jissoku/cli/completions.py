@@ -1,0 +1,49 @@
+"""The verbs of the laboratory for `jissoku completions` and `jissoku man`, which are native.
+
+Both make their texts from the definitions of all verbs: a shell then completes without starting
+Python, and importing the laboratory would take it a second.
+"""
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from jissoku import _native
+from jissoku.cli.commands import LAB_COMMANDS, is_of_lab, jissoku
+
+
+def main() -> None:
+    """Runs `jissoku completions SHELL` or `jissoku man FOLDER`, and exits."""
+    more = json.dumps([_verb(*row) for rows in LAB_COMMANDS.values() for row in rows.items()])
+    sys.exit(_native.run(["jissoku", *sys.argv[1:], "--more", more]))
+
+
+def _verb(name: str, about: str) -> dict[str, Any]:
+    try:
+        command = jissoku.get_command(click.Context(jissoku), name)
+    except ModuleNotFoundError as error:
+        # Without the extra `lab`, a verb is completed and its options are not.
+        if not is_of_lab(error):
+            raise
+        command = None
+    parameters = command.params if command else []
+    return {"name": name, "about": about, "parameters": [*map(_parameter, parameters)]}
+
+
+def _parameter(parameter: click.Parameter) -> dict[str, Any]:
+    is_option = isinstance(parameter, click.Option)
+    kind = parameter.type
+    # The second words of a switch, as in --pin/--no-pin, are its opposite.
+    words = [*parameter.opts, *parameter.secondary_opts] if is_option else []
+    return {
+        "name": parameter.name,
+        "words": words,
+        "help": getattr(parameter, "help", None) or "",
+        "metavar": parameter.metavar or (parameter.name or "").upper(),
+        "choices": [*map(str, kind.choices)] if isinstance(kind, click.Choice) else [],
+        "takes_value": not (is_option and getattr(parameter, "is_flag", False)),
+        "is_repeated": getattr(parameter, "multiple", False) or parameter.nargs == -1,
+        "is_path": isinstance(kind, click.Path | click.File) or kind.name in {"path", "file"},
+    }
