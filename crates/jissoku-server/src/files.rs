@@ -16,15 +16,17 @@ mod rule;
 mod shared_cache;
 mod worker_cache;
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jissoku_http::Method;
 use jissoku_http::response::StaticResponse;
 use jissoku_os::driver::NewConnection;
-use jissoku_os::file::RootPath;
+use jissoku_os::file::{LookupResult, RootPath, SymlinkPolicy};
 
 use crate::handler::{BodyFlow, Handler, Progress, RequestHead, Service, WorkerInfo};
 use crate::metrics::{Counter, Metrics, ShardHandle};
@@ -33,7 +35,7 @@ use entry::{CacheEntry, CacheRef, EntryKind};
 use load::Loader;
 pub use load::Options;
 use negotiate::{FileRequest, ResponseKind};
-pub use rule::Rule;
+pub use rule::{FieldRule, Rule};
 use shared_cache::SharedCache;
 use worker_cache::WorkerCache;
 
@@ -45,6 +47,8 @@ pub struct Files {
     revalidate_ns: u64,
     /// The path of the 404 page.
     not_found_path: Option<Vec<u8>>,
+    /// Whether responses other than of files have fields by name.
+    has_fields: bool,
     not_found: StaticResponse,
     not_allowed: StaticResponse,
 }
@@ -67,6 +71,8 @@ pub enum FilesError {
     Unreadable(PathBuf, io::Error),
     /// The 404 page does not exist.
     NoSuchPage(String),
+    /// There is no page to serve for paths that name no file.
+    NoIndex(PathBuf),
 }
 
 impl fmt::Display for FilesError {
@@ -78,6 +84,9 @@ impl fmt::Display for FilesError {
             Self::NoSuchPage(name) => {
                 write!(formatter, "the page for --not-found does not exist: {name}")
             }
+            Self::NoIndex(path) => {
+                write!(formatter, "--spa needs {}", path.join("index.html").display())
+            }
         }
     }
 }
@@ -88,29 +97,41 @@ impl std::error::Error for FilesError {}
 /// is used.
 const LOOKUPS_MAX: usize = 3;
 
+/// The path of the page that is served for paths that name no file.
+const SPA_PATH: &[u8] = b"/";
+
 const ALLOW: &str = "Allow: GET, HEAD, OPTIONS\r\n";
 
 impl Files {
-    /// Opens `root` for serving.
+    /// Opens `root` for serving: a directory, or a file, which is served at `/` and by its name.
     ///
     /// # Errors
-    /// The directory cannot be read, or the 404 page does not exist.
+    /// It cannot be read, or the 404 page or that of an application does not exist.
     pub fn open(root: &Path, options: Options) -> Result<Self, FilesError> {
-        let folder =
-            RootPath::open(root).map_err(|error| FilesError::Unreadable(root.to_owned(), error))?;
+        let unreadable = |error| FilesError::Unreadable(root.to_owned(), error);
+        let (folder, file) = open_root(root, options.links).map_err(unreadable)?;
+        let is_spa = options.is_spa;
         let files = Self {
             store: SharedCache::new(options.cache_size),
             revalidate_ns: u64::try_from(options.revalidate.as_nanos()).unwrap_or(u64::MAX),
             not_found_path: options.not_found.as_deref().map(escape::path),
-            not_found: StaticResponse::new("Content-Type: text/plain\r\n", b"Not Found\n"),
+            has_fields: !options.fields.is_empty(),
+            not_found: StaticResponse::new(
+                &format!("{}Content-Type: text/plain\r\n", vary(is_spa)),
+                b"Not Found\n",
+            ),
             not_allowed: StaticResponse::new(
                 &format!("{ALLOW}Content-Type: text/plain\r\n"),
                 b"Method Not Allowed\n",
             ),
-            loader: Loader::new(folder, options),
+            loader: Loader::new(folder, file, options),
         };
+        let has_page = |path| files.page_entry(path, &ShardHandle::default(), 0).is_some();
+        if is_spa && !has_page(SPA_PATH) {
+            return Err(FilesError::NoIndex(root.to_owned()));
+        }
         match &files.not_found_path {
-            Some(path) if files.not_found_entry(path, &ShardHandle::default(), 0).is_none() => {
+            Some(path) if !has_page(path) => {
                 Err(FilesError::NoSuchPage(String::from_utf8_lossy(path).into_owned()))
             }
             _ => Ok(files),
@@ -122,7 +143,13 @@ impl Files {
         match request.head.method() {
             Method::Get | Method::Head => self.get(cache, request),
             Method::Options => {
-                ResponseKind::Dynamic(Box::new(DynamicResponse::without_body(204, ALLOW)))
+                let fields = format!("{ALLOW}{}", self.fields_of_error(request.path));
+                ResponseKind::Dynamic(Box::new(DynamicResponse::without_body(204, &fields)))
+            }
+            _ if self.has_fields => {
+                let fields = format!("{ALLOW}{}", self.fields_of_error(request.path));
+                let body = b"Method Not Allowed\n";
+                ResponseKind::Dynamic(Box::new(DynamicResponse::text(405, &fields, body)))
             }
             _ => ResponseKind::NotAllowed,
         }
@@ -149,8 +176,28 @@ impl Files {
     ) -> ResponseKind {
         match negotiate::response(cached, request) {
             Some(response) => response,
-            None => self.not_found_kind(cache, request.head.now_ns),
+            None => self.missing(cache, request),
         }
+    }
+
+    /// The response for a path that names no file.
+    #[cold]
+    fn missing(&self, cache: &mut WorkerCache, request: &FileRequest<'_>) -> ResponseKind {
+        if self.loader.is_spa() && negotiate::takes_page(request) {
+            let page = self.cached_page(SPA_PATH, cache, request.head.now_ns);
+            if let Some(response) = page.and_then(|page| negotiate::response(page, request)) {
+                return response;
+            }
+        }
+        self.not_found_kind(cache, request)
+    }
+
+    /// The header lines of an error for `path`.
+    fn fields_of_error(&self, path: &[u8]) -> String {
+        if !self.has_fields {
+            return String::new();
+        }
+        self.loader.fields_of_error(&path::resolve(path).unwrap_or_else(|| path.into()))
     }
 
     /// The response for a path that is not in the worker cache, or no longer valid.
@@ -161,7 +208,8 @@ impl Files {
                 let cached = cache.keep(request.path, entry, self.store.share_per_worker());
                 self.show(cached, cache, request)
             }
-            CacheLookup::Nothing => self.not_found_kind(cache, request.head.now_ns),
+            CacheLookup::Nothing if self.loader.lacks(request.path) => self.missing(cache, request),
+            CacheLookup::Nothing => self.not_found_kind(cache, request),
             // The file changes faster than it can be read, or resources are exhausted.
             CacheLookup::Busy => ResponseKind::Dynamic(Box::new(DynamicResponse::text(
                 503,
@@ -173,7 +221,7 @@ impl Files {
 
     /// A valid entry for `path` at `now_ns`.
     fn entry(&self, path: &[u8], shard_handle: &ShardHandle, now_ns: u64) -> CacheLookup {
-        let Some(name) = path::resolve(path).filter(|name| self.loader.is_visible(name)) else {
+        let Some(name) = path::resolve(path).and_then(|name| self.loader.visible(name)) else {
             return CacheLookup::Nothing;
         };
         let is_fresh = |entry: &Arc<CacheEntry>| entry.is_fresh(now_ns, self.revalidate_ns);
@@ -198,25 +246,39 @@ impl Files {
 
     /// The 404 response.
     #[cold]
-    fn not_found_kind(&self, cache: &mut WorkerCache, now_ns: u64) -> ResponseKind {
-        let Some(path) = &self.not_found_path else { return ResponseKind::NotFound };
-        let cached = cache.find(path, now_ns, self.revalidate_ns).or_else(|| {
-            let entry = self.not_found_entry(path, &cache.shard_handle, now_ns)?;
-            Some(cache.keep(path, entry, self.store.share_per_worker()))
-        });
-        match cached.as_ref().map(|cached| &cached.entry().what) {
+    fn not_found_kind(&self, cache: &mut WorkerCache, request: &FileRequest<'_>) -> ResponseKind {
+        let fields =
+            format!("{}{}", vary(self.loader.is_spa()), self.fields_of_error(request.path));
+        let page = self.not_found_path.as_deref();
+        let cached = page.and_then(|path| self.cached_page(path, cache, request.head.now_ns));
+        let response = match cached.as_ref().map(|cached| &cached.entry().what) {
             Some(EntryKind::Variants(variants)) => {
                 let representation = &variants.plain;
-                let fields = representation.content_fields();
+                let fields = format!("{}{fields}", representation.content_fields());
                 let body = vec![representation.part(0..representation.size)];
-                ResponseKind::Dynamic(Box::new(DynamicResponse::new(404, &fields, body)))
+                DynamicResponse::new(404, &fields, body)
             }
-            // The 404 page has been removed.
-            _ => ResponseKind::NotFound,
-        }
+            // There is no 404 page, or it has been removed.
+            _ if self.has_fields => DynamicResponse::text(404, &fields, b"Not Found\n"),
+            _ => return ResponseKind::NotFound,
+        };
+        ResponseKind::Dynamic(Box::new(response))
     }
 
-    fn not_found_entry(
+    /// A page that is served for other paths than its own; `None` if it has been removed.
+    fn cached_page(
+        &self,
+        path: &[u8],
+        cache: &mut WorkerCache,
+        now_ns: u64,
+    ) -> Option<Arc<CacheRef>> {
+        cache.find(path, now_ns, self.revalidate_ns).or_else(|| {
+            let entry = self.page_entry(path, &cache.shard_handle, now_ns)?;
+            Some(cache.keep(path, entry, self.store.share_per_worker()))
+        })
+    }
+
+    fn page_entry(
         &self,
         path: &[u8],
         shard_handle: &ShardHandle,
@@ -302,6 +364,38 @@ impl Handler for FilesHandler {
         self.write(request, response);
         Progress::Complete
     }
+}
+
+/// The directory to serve, and the only file of it if `root` is a file. A link to a file elsewhere is
+/// followed at the start.
+fn open_root(root: &Path, links: SymlinkPolicy) -> io::Result<(RootPath, Option<Vec<u8>>)> {
+    if !root.is_file() {
+        return Ok((RootPath::open(root)?, None));
+    }
+    let parts = |path: &Path| -> io::Result<(RootPath, Vec<u8>)> {
+        let path = std::path::absolute(path)?;
+        let (folder, name) = (path.parent(), path.file_name());
+        let folder = RootPath::open(folder.unwrap_or_else(|| Path::new("/")))?;
+        Ok((folder, name.unwrap_or_default().as_bytes().to_vec()))
+    };
+    let (mut folder, mut name) = parts(root)?;
+    let found = match folder.root()? {
+        Some(above) => above.lookup(Path::new(OsStr::from_bytes(&name)), links)?,
+        None => LookupResult::Nothing,
+    };
+    match found {
+        LookupResult::File(_) => {}
+        LookupResult::Forbidden => return Err(io::ErrorKind::PermissionDenied.into()),
+        LookupResult::Dir(_) | LookupResult::Nothing => {
+            (folder, name) = parts(&root.canonicalize()?)?;
+        }
+    }
+    Ok((folder, Some([b"/", &*name].concat())))
+}
+
+/// Vary of a 404 of an application's directory.
+const fn vary(is_spa: bool) -> &'static str {
+    if is_spa { "Vary: Accept\r\n" } else { "" }
 }
 
 /// The result of a lookup.

@@ -42,7 +42,9 @@ pub use app_times::{AppClock, AppTimes};
 pub use client_identity::{ClientIdentity, OwnedIdentity};
 pub use dyn_service::{DynService, RunThere};
 pub use early_output::EarlyOutput;
-pub use files::{FileResponse, Files, FilesError, FilesHandler, Options as FilesOptions, Rule};
+pub use files::{
+    FieldRule, FileResponse, Files, FilesError, FilesHandler, Options as FilesOptions, Rule,
+};
 pub use fixed::Fixed;
 pub use handler::{
     AbandonReason, Background, BodyFlow, EventLoop, ForeignLoop, Handler, Iteration, Outbound,

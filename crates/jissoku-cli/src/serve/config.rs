@@ -219,7 +219,9 @@ impl File<'_> {
 /// The flag of a key.
 fn find<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
     let name = if name == APP_KEY { "folder" } else { name };
-    command.get_arguments().find(|arg| name_of(arg) == Some(name))
+    let is_alias = |arg: &&Arg| arg.get_visible_aliases().is_some_and(|it| it.contains(&name));
+    let mut all = command.get_arguments();
+    all.find(|arg| name_of(arg) == Some(name)).or_else(|| command.get_arguments().find(is_alias))
 }
 
 /// A flag of the content group that is given overrides all keys of that group.

@@ -1,13 +1,14 @@
 //! Flags for the served directory.
 
 use std::collections::HashSet;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use jissoku_os::file::SymlinkPolicy;
-use jissoku_server::{Files, FilesError, FilesOptions, Rule};
+use jissoku_server::{FieldRule, Files, FilesError, FilesOptions, Rule};
 
 use super::app_name::AppName;
 use super::failure::Failure;
@@ -15,13 +16,21 @@ use crate::units;
 
 /// Flags for static files.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(super) struct FileArgs {
-    /// Directory to serve, or a Python application as MODULE:APP
-    #[arg(value_name = "DIR|MODULE:APP", conflicts_with = "fixed")]
+    /// Directory or file to serve, or a Python application as MODULE:APP
+    #[arg(value_name = "DIR|FILE|MODULE:APP", conflicts_with = "fixed")]
     folder: Option<PathBuf>,
     /// Serve the files of DIR at paths below PREFIX, beside an application; may be repeated
     #[arg(long, value_name = "/PREFIX=DIR", value_parser = mount)]
     r#static: Vec<(String, PathBuf)>,
+    /// For applications with routes in the browser: index.html, with 200, for paths that name no
+    /// file; with a file extension only for what a browser opens
+    #[arg(long, conflicts_with = "listing")]
+    spa: bool,
+    /// Serve /NAME from NAME.html, and redirect /NAME.html to /NAME
+    #[arg(long)]
+    clean_urls: bool,
     /// List directories that have no index.html
     #[arg(long)]
     listing: bool,
@@ -38,13 +47,17 @@ pub(super) struct FileArgs {
     /// File to send with 404, relative to the directory
     #[arg(long, value_name = "FILE")]
     not_found: Option<String>,
+    /// Field of responses for matching names, or for all ('*.js=X-Robots-Tag: noindex',
+    /// 'Access-Control-Allow-Origin: *'); may be repeated, the first match of each NAME wins
+    #[arg(long, value_name = "[PATTERN=]NAME: VALUE", value_parser = FieldRule::parse)]
+    response_field: Vec<FieldRule>,
     /// Cache-Control for matching names ('*.css=max-age=3600'); may be repeated, the first match
     /// wins
     #[arg(long, value_name = "PATTERN=VALUE", value_parser = Rule::parse)]
     cache_control: Vec<Rule>,
-    /// Content-Type for matching names ('*.log=text/plain; charset=utf-8'); may be repeated, the
-    /// first match wins
-    #[arg(long, value_name = "PATTERN=TYPE", value_parser = content_type)]
+    /// Content-Type by extension or for matching names (log=text/plain,
+    /// 'logs/**=text/plain; charset=utf-8'); may be repeated, the first match wins
+    #[arg(long, visible_alias = "mime", value_name = "PATTERN=TYPE", value_parser = content_type)]
     content_type: Vec<Rule>,
     /// Time after which a cached file is compared with the disk again
     #[arg(long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true, default_value = "50ms")]
@@ -86,13 +99,18 @@ impl FileArgs {
         self.r#static.iter().map(open).collect()
     }
 
-    /// Rejects `--static` without an application.
+    /// Rejects options for files that are not served.
     pub(super) fn check(&self, is_app: bool, has_routes: bool) -> Result<(), Failure> {
         if !self.r#static.is_empty() && has_routes {
             return Err(Failure::of_input("--static cannot be used with [[route]]: add a route"));
         }
         if !self.r#static.is_empty() && !is_app {
             return Err(Failure::of_input("--static needs an application, MODULE:APP"));
+        }
+        if !self.response_field.is_empty() && is_app && self.r#static.is_empty() && !has_routes {
+            let why =
+                "--response-field is for files; the application sets the fields of its responses";
+            return Err(Failure::of_input(why));
         }
         let mut seen = HashSet::new();
         for (prefix, _) in &self.r#static {
@@ -105,7 +123,14 @@ impl FileArgs {
 
     /// Opens the directory, if one is given.
     pub(super) fn load(&self) -> Result<Option<Files>, Failure> {
-        let open = |folder: &PathBuf| Files::open(folder, self.options());
+        let open = |folder: &PathBuf| {
+            // The code of an application is not to be published by mistake.
+            if folder.extension().is_some_and(|it| it == "py") && folder.is_file() {
+                let error = io::ErrorKind::NotADirectory.into();
+                return Err(FilesError::Unreadable(folder.clone(), error));
+            }
+            Files::open(folder, self.options())
+        };
         self.folder.as_ref().map(open).transpose().map_err(|error| {
             let suggestion = self.folder().and_then(AppName::suggestion);
             Failure::of_input(&match suggestion {
@@ -115,11 +140,19 @@ impl FileArgs {
         })
     }
 
-    /// Opens the directory of a route, one of `count` that share the memory for cached files.
+    /// Opens the directory of a route, one of `count` that share the memory for cached files. One
+    /// without an index is that of no application in the browser.
     pub(super) fn open(&self, folder: &Path, count: u64) -> Result<Files, FilesError> {
         let options = self.options();
         let cache_size = options.cache_size / count.max(1);
-        Files::open(folder, FilesOptions { cache_size, ..options })
+        let is_spa = options.is_spa && (folder.is_file() || folder.join("index.html").is_file());
+        Files::open(folder, FilesOptions { cache_size, is_spa, ..options })
+    }
+
+    /// The rules of --cache-control, and of --response-field.
+    fn fields(&self) -> Vec<FieldRule> {
+        let of_caches = self.cache_control.iter().cloned().map(FieldRule::cache_control);
+        of_caches.chain(self.response_field.iter().cloned()).collect()
     }
 
     fn options(&self) -> FilesOptions {
@@ -134,7 +167,9 @@ impl FileArgs {
             lists_folders: self.listing,
             uses_coded: matches!(self.precompressed, Precompressed::Beside),
             not_found: self.not_found.clone(),
-            cache_control: self.cache_control.clone(),
+            is_spa: self.spa,
+            has_clean_urls: self.clean_urls,
+            fields: self.fields(),
             content_type: self.content_type.clone(),
         }
     }
@@ -167,7 +202,7 @@ fn content_type(text: &str) -> Result<Rule, String> {
     };
     match essence.split_once('/') {
         Some((kind, subtype)) if is_token(kind) && is_token(subtype) => Rule::parse(text),
-        _ => Err("write PATTERN=TYPE, such as '*.log=text/plain; charset=utf-8'".to_owned()),
+        _ => Err("write PATTERN=TYPE, such as 'log=text/plain; charset=utf-8'".to_owned()),
     }
 }
 
@@ -201,6 +236,10 @@ mod tests {
             ["--content-type", "*.log"],
             ["--content-type", "*.log=text"],
             ["--content-type", "*.log=/plain"],
+            ["--mime", "log=text"],
+            ["--response-field", "Content-Length: 1"],
+            ["--response-field", "*.js=A: b\r\nC: d"],
+            ["--spa", "--listing"],
             ["--revalidate", "-1s"],
             ["--cache-size", "much"],
             ["--symlinks", "always"],

@@ -12,6 +12,9 @@ pub(super) static GROUPS: [Group; 13] = [
         heading: "Files",
         common: &[],
         others: &[
+            "spa",
+            "clean_urls",
+            "response_field",
             "listing",
             "dotfiles",
             "symlinks",

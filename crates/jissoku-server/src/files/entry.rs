@@ -37,8 +37,9 @@ pub(super) struct CacheEntry {
 pub(super) enum EntryKind {
     /// A file or a directory listing.
     Variants(Box<Variants>),
-    /// A redirect to a directory with a trailing slash.
-    Moved { location: String, answer: StaticResponse },
+    /// A redirect to a directory with a trailing slash, or to a page without its suffix, and the
+    /// other header lines of it.
+    Moved { location: String, fields: String, answer: StaticResponse },
     /// A file without read permission.
     Forbidden(StaticResponse),
     /// No such file.
@@ -147,7 +148,9 @@ impl CacheEntry {
     pub(super) fn weight(&self) -> u64 {
         let bytes = match &self.what {
             EntryKind::Variants(variants) => variants.all().map(Representation::weight).sum(),
-            EntryKind::Moved { location, answer } => (location.len() + answer.bytes().len()) as u64,
+            EntryKind::Moved { location, fields, answer } => {
+                (location.len() + fields.len() + answer.bytes().len()) as u64
+            }
             EntryKind::Forbidden(answer) => answer.bytes().len() as u64,
             EntryKind::Missing => 0,
         };

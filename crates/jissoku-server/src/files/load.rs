@@ -15,12 +15,15 @@ use jissoku_os::file::{Dir, File, FileStamp, Kind, LookupResult, Root, RootPath,
 
 use super::entry::{CacheEntry, EntryKind, Variants};
 use super::representation::{Metadata, Representation, is_final};
-use super::rule::Rule;
-use super::{escape, listing, mime, rule};
+use super::rule::{FieldRule, Fields, Rule};
+use super::{escape, listing, mime, path, rule};
 use crate::limits::MEMORY_SIZE_MAX;
 
 /// The index file of a directory.
 const INDEX: &[u8] = b"index.html";
+
+/// The suffix that clean URLs leave out.
+const PAGE_SUFFIX: &[u8] = b".html";
 
 /// How often reading a file is retried that changes meanwhile, before a 503 is sent.
 const READ_TRIES: usize = 8;
@@ -33,6 +36,7 @@ const TEXT_SIZE_MAX: u64 = 1 << 20;
 
 /// Options for serving a directory.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 pub struct Options {
     /// How long a cached entry is valid before it is compared with the disk.
     pub revalidate: Duration,
@@ -48,8 +52,12 @@ pub struct Options {
     pub uses_coded: bool,
     /// The file that is sent with a 404, relative to the root.
     pub not_found: Option<String>,
-    /// Rules for Cache-Control; the first match applies.
-    pub cache_control: Vec<Rule>,
+    /// Whether the index of the root is served for paths that name no file.
+    pub is_spa: bool,
+    /// Whether `name` is served from `name.html`, and `name.html` leads to it.
+    pub has_clean_urls: bool,
+    /// Rules for fields of responses; for each field the first match applies.
+    pub fields: Vec<FieldRule>,
     /// Rules for Content-Type; without a match it is chosen by the extension.
     pub content_type: Vec<Rule>,
 }
@@ -64,7 +72,9 @@ impl Default for Options {
             lists_folders: false,
             uses_coded: true,
             not_found: None,
-            cache_control: Vec::new(),
+            is_spa: false,
+            has_clean_urls: false,
+            fields: Vec::new(),
             content_type: Vec::new(),
         }
     }
@@ -75,6 +85,8 @@ impl Default for Options {
 pub(super) struct Loader {
     root: RootPath,
     options: Options,
+    /// The only file that is served, with a slash in front.
+    file: Option<Vec<u8>>,
 }
 
 /// The directory during one lookup.
@@ -87,11 +99,12 @@ struct Folder<'a> {
 /// The result of looking up a name on disk.
 enum DiskLookup {
     Files {
+        name: Vec<u8>,
         plain: File,
         coded: Vec<(ContentCoding, File)>,
     },
-    /// A directory whose slash is missing in the request.
-    Moved,
+    /// A directory whose slash is missing in the request, or a page that has a shorter path.
+    Moved(String),
     /// A directory to list.
     Listing(Dir),
     Forbidden,
@@ -99,13 +112,33 @@ enum DiskLookup {
 }
 
 impl Loader {
-    pub(super) const fn new(root: RootPath, options: Options) -> Self {
-        Self { root, options }
+    /// Loads the files below `root`, or only `file`, which begins with a slash.
+    pub(super) const fn new(root: RootPath, file: Option<Vec<u8>>, options: Options) -> Self {
+        Self { root, options, file }
     }
 
-    /// Whether `name` may be served.
-    pub(super) fn is_visible(&self, name: &[u8]) -> bool {
-        is_visible(&self.options, name)
+    /// The name that is served for `name`, if one may be.
+    pub(super) fn visible<'a>(&'a self, name: Cow<'a, [u8]>) -> Option<Cow<'a, [u8]>> {
+        match &self.file {
+            Some(file) => (*name == *b"/" || *name == **file).then_some(file.into()),
+            None => Some(name).filter(|name| is_visible(&self.options, name)),
+        }
+    }
+
+    /// Whether `path` would be served, and is not that of the only file.
+    pub(super) fn lacks(&self, path: &[u8]) -> bool {
+        let name = path::resolve(path);
+        self.file.is_some() && name.is_some_and(|name| is_visible(&self.options, &name))
+    }
+
+    /// Whether the index of the root is served for paths that name no file.
+    pub(super) const fn is_spa(&self) -> bool {
+        self.options.is_spa
+    }
+
+    /// The header lines of an error for `name`.
+    pub(super) fn fields_of_error(&self, name: &[u8]) -> String {
+        rule::fields(&self.options.fields, &[name]).of_errors
     }
 
     /// The directory, looked up again: it may have been replaced, as a whole or by another link.
@@ -167,31 +200,37 @@ impl Loader {
         let wall_ns = clock::wall_ns();
         let is_mtime_stable = sources.iter().all(|(_, stamp)| is_final(stamp, wall_ns));
         let what = match found {
-            DiskLookup::Files { plain, coded } => {
-                match self.variants(name, plain, coded, wall_ns)? {
+            DiskLookup::Files { name: file_name, plain, coded } => {
+                match self.variants(&[&file_name, name], plain, coded, wall_ns)? {
                     Some(variants) => EntryKind::Variants(Box::new(variants)),
                     None => return Ok(None),
                 }
             }
-            DiskLookup::Moved => {
-                let location = escape::folder(name);
-                let fields = format!("Location: {location}\r\nContent-Type: text/plain\r\n");
-                EntryKind::Moved {
-                    location,
-                    answer: StaticResponse::new(&fields, b"Moved Permanently\n"),
-                }
+            DiskLookup::Moved(location) => {
+                let fields = self.fields_of_error(name);
+                let answer = StaticResponse::new(
+                    &format!("Location: {location}\r\n{fields}Content-Type: text/plain\r\n"),
+                    b"Moved Permanently\n",
+                );
+                EntryKind::Moved { location, fields, answer }
             }
             DiskLookup::Listing(listed) => {
                 let page = listing::page(name, &listed, |entry| folder.follow(name, entry))?;
                 let plain = Representation::in_memory(
                     page,
                     None,
-                    &self.metadata(&[name], listing::TYPE, wall_ns),
+                    &Metadata {
+                        content_type: listing::TYPE,
+                        coding: None,
+                        varies: false,
+                        fields: &rule::fields(&self.options.fields, &[name]),
+                        now_ns: wall_ns,
+                    },
                 );
                 EntryKind::Variants(Box::new(Variants { plain, coded: Vec::new() }))
             }
             DiskLookup::Forbidden => EntryKind::Forbidden(StaticResponse::new(
-                "Content-Type: text/plain\r\n",
+                &format!("{}Content-Type: text/plain\r\n", self.fields_of_error(name)),
                 b"Forbidden\n",
             )),
             DiskLookup::Nothing => EntryKind::Missing,
@@ -199,21 +238,24 @@ impl Loader {
         Ok(Some(CacheEntry::new(what, sources, is_mtime_stable, now_ns)))
     }
 
+    /// `names` are that of the file, and that of the request.
     fn variants(
         &self,
-        name: &[u8],
+        names: &[&[u8]; 2],
         plain: File,
         coded: Vec<(ContentCoding, File)>,
         wall_ns: u64,
     ) -> io::Result<Option<Variants>> {
-        let file_name = file_name(name);
+        let file_name = names[0];
         let Some(bytes) = Bytes::read(&plain)? else { return Ok(None) };
-        let content_type = self.content_type(&file_name, &bytes, &plain)?;
-        let is_svgz = mime::is_compressed_svg(&file_name, bytes.beginning());
+        let content_type = self.content_type(file_name, &bytes, &plain)?;
+        let is_svgz = mime::is_compressed_svg(file_name, bytes.beginning());
         let metadata = Metadata {
+            content_type: &content_type,
             coding: is_svgz.then_some(ContentCoding::Gzip),
             varies: !coded.is_empty(),
-            ..self.metadata(&[&file_name, name], &content_type, wall_ns)
+            fields: &self.fields(names),
+            now_ns: wall_ns,
         };
         let mut variants =
             Variants { plain: bytes.representation(plain, &metadata), coded: Vec::new() };
@@ -243,10 +285,18 @@ impl Loader {
         Ok(format!("{media_type}{}", if is_utf8 { "; charset=utf-8" } else { "" }))
     }
 
-    /// `names` are that of the request, and that of the file if it is another.
-    fn metadata<'a>(&'a self, names: &[&[u8]], content_type: &'a str, now_ns: u64) -> Metadata<'a> {
-        let cache_control = rule::first(&self.options.cache_control, names);
-        Metadata { content_type, coding: None, varies: false, cache_control, now_ns }
+    /// The header lines for a file. The page of an application names files of its build, so caches
+    /// ask for it each time; and whether it is sent may depend on Accept.
+    fn fields(&self, names: &[&[u8]; 2]) -> Fields {
+        let mut fields = rule::fields(&self.options.fields, names);
+        let page = self.file.as_deref().unwrap_or(b"/index.html");
+        if self.options.is_spa && names[0] == page {
+            fields.all.push_str("Vary: Accept\r\n");
+            if !fields.has_cache_control {
+                fields.all.push_str("Cache-Control: no-cache\r\n");
+            }
+        }
+        fields
     }
 }
 
@@ -259,25 +309,82 @@ impl Folder<'_> {
     ) -> io::Result<DiskLookup> {
         let is_folder = name.ends_with(b"/");
         let file_name = file_name(name);
-        Ok(match self.found(&file_name)? {
+        let found = self.found(&file_name)?;
+        let is_dir = matches!(found, LookupResult::Dir(_));
+        match found {
             LookupResult::File(plain) => {
-                let coded = self.coded(&file_name, &plain, wants)?;
-                DiskLookup::Files { plain, coded }
+                return Ok(match self.shorter(name)? {
+                    Some(location) => DiskLookup::Moved(location),
+                    None => self.files(file_name.into_owned(), plain, wants)?,
+                });
             }
-            LookupResult::Dir(_) if !is_folder => DiskLookup::Moved,
-            // An index.html that is a directory is no index.
-            LookupResult::Dir(_) | LookupResult::Nothing
-                if is_folder && self.options.lists_folders =>
-            {
-                match self.found(name)? {
-                    LookupResult::Dir(folder) => DiskLookup::Listing(folder),
-                    LookupResult::Forbidden => DiskLookup::Forbidden,
-                    LookupResult::File(_) | LookupResult::Nothing => DiskLookup::Nothing,
+            LookupResult::Forbidden => return Ok(DiskLookup::Forbidden),
+            LookupResult::Dir(_) | LookupResult::Nothing => {}
+        }
+        // An index.html that is a directory is no index.
+        if is_folder && self.options.lists_folders {
+            match self.found(name)? {
+                LookupResult::Dir(folder) => return Ok(DiskLookup::Listing(folder)),
+                LookupResult::Forbidden => return Ok(DiskLookup::Forbidden),
+                LookupResult::File(_) | LookupResult::Nothing => {}
+            }
+        }
+        if let Some(page) = self.page(name)? {
+            return Ok(match page.1 {
+                LookupResult::File(_) if is_folder => {
+                    let stem = name.strip_suffix(b"/").unwrap_or(name);
+                    DiskLookup::Moved(format!(".{}", escape::segment(last_segment(stem))))
                 }
-            }
-            LookupResult::Dir(_) | LookupResult::Nothing => DiskLookup::Nothing,
-            LookupResult::Forbidden => DiskLookup::Forbidden,
+                LookupResult::File(plain) => self.files(page.0, plain, wants)?,
+                _ => DiskLookup::Forbidden,
+            });
+        }
+        let is_moved = !is_folder && is_dir && (!self.options.is_spa || self.has_index(name)?);
+        Ok(if is_moved { DiskLookup::Moved(escape::folder(name)) } else { DiskLookup::Nothing })
+    }
+
+    fn files(
+        &self,
+        name: Vec<u8>,
+        plain: File,
+        wants: &dyn Fn(ContentCoding) -> bool,
+    ) -> io::Result<DiskLookup> {
+        let coded = self.coded(&name, &plain, wants)?;
+        Ok(DiskLookup::Files { name, plain, coded })
+    }
+
+    /// With clean URLs, the page `name.html`, and its name; `None` if there is none.
+    fn page(&self, name: &[u8]) -> io::Result<Option<(Vec<u8>, LookupResult)>> {
+        let stem = name.strip_suffix(b"/").unwrap_or(name);
+        if !self.options.has_clean_urls || stem.is_empty() {
+            return Ok(None);
+        }
+        let page = [stem, PAGE_SUFFIX].concat();
+        Ok(match self.found(&page)? {
+            LookupResult::Dir(_) | LookupResult::Nothing => None,
+            found => Some((page, found)),
         })
+    }
+
+    /// With clean URLs, the reference from the page `name`, a file, to its path without the suffix:
+    /// unless a file has that, or it is no path of its own, such as `/..html`.
+    fn shorter(&self, name: &[u8]) -> io::Result<Option<String>> {
+        if !self.options.has_clean_urls {
+            return Ok(None);
+        }
+        let Some(stem) = name.strip_suffix(PAGE_SUFFIX) else { return Ok(None) };
+        Ok(match last_segment(stem) {
+            b"index" => Some("./".to_owned()),
+            b"" | [b'.', ..] => None,
+            last => match self.found(stem)? {
+                LookupResult::File(_) => None,
+                _ => Some(escape::segment(last)),
+            },
+        })
+    }
+
+    fn has_index(&self, folder: &[u8]) -> io::Result<bool> {
+        Ok(matches!(self.found(&[folder, b"/", INDEX].concat())?, LookupResult::File(_)))
     }
 
     fn found(&self, name: &[u8]) -> io::Result<LookupResult> {
@@ -327,6 +434,10 @@ impl Folder<'_> {
             Kind::Other => None,
         }
     }
+}
+
+fn last_segment(name: &[u8]) -> &[u8] {
+    name.rsplit(|&byte| byte == b'/').next().unwrap_or(name)
 }
 
 /// The file that is sent for `name`: the index of a directory.
@@ -380,9 +491,9 @@ impl Bytes {
 impl DiskLookup {
     fn sources(&self) -> Vec<(Option<ContentCoding>, FileStamp)> {
         let (plain, coded) = match self {
-            Self::Files { plain, coded } => (plain, coded),
+            Self::Files { plain, coded, .. } => (plain, coded),
             Self::Listing(folder) => return vec![(None, *folder.stamp())],
-            Self::Moved | Self::Forbidden | Self::Nothing => return Vec::new(),
+            Self::Moved(_) | Self::Forbidden | Self::Nothing => return Vec::new(),
         };
         let coded = coded.iter().map(|(coding, file)| (Some(*coding), *file.stamp()));
         std::iter::once((None, *plain.stamp())).chain(coded).collect()
@@ -396,9 +507,10 @@ impl DiskLookup {
                 !is_search && self.sources() == kept.sources
             }
             (Self::Files { .. }, EntryKind::Variants(_)) => self.sources() == kept.sources,
-            (Self::Moved, EntryKind::Moved { .. })
-            | (Self::Forbidden, EntryKind::Forbidden(_))
-            | (Self::Nothing, EntryKind::Missing) => true,
+            (Self::Moved(here), EntryKind::Moved { location, .. }) => here == location,
+            (Self::Forbidden, EntryKind::Forbidden(_)) | (Self::Nothing, EntryKind::Missing) => {
+                true
+            }
             _ => false,
         }
     }

@@ -9,6 +9,7 @@ use jissoku_http::{HeaderFlags, Method};
 use jissoku_os::clock;
 
 use super::entry::{CacheRef, EntryKind, Variant, Variants};
+use super::path;
 use super::representation::{Representation, partial, unsatisfiable};
 use crate::handler::RequestHead;
 use crate::response::DynamicResponse;
@@ -24,9 +25,9 @@ pub(super) fn response(cached: Arc<CacheRef>, request: &FileRequest<'_>) -> Opti
             Selection::Kept(choice) => Some(ResponseKind::Cached(cached, choice)),
             Selection::Dynamic(made) => Some(ResponseKind::Dynamic(Box::new(made))),
         },
-        EntryKind::Moved { location, .. } if !request.query.is_empty() => {
+        EntryKind::Moved { location, fields, .. } if !request.query.is_empty() => {
             let query = String::from_utf8_lossy(request.query);
-            let fields = format!("Location: {location}{query}\r\n");
+            let fields = format!("Location: {location}{query}\r\n{fields}");
             Some(ResponseKind::Dynamic(Box::new(DynamicResponse::text(
                 301,
                 &fields,
@@ -69,7 +70,11 @@ fn select(variants: &Variants, request: &FileRequest<'_>) -> Selection {
     };
     match outcome {
         Precondition::Failed => {
-            return Selection::Dynamic(DynamicResponse::text(412, "", b"Precondition Failed\n"));
+            return Selection::Dynamic(DynamicResponse::text(
+                412,
+                &representation.fields_of_errors,
+                b"Precondition Failed\n",
+            ));
         }
         Precondition::NotModified => return Selection::Kept(Variant::NotModified(coding)),
         // Range is defined for GET only (RFC 9110 section 14.2).
@@ -89,6 +94,19 @@ fn select(variants: &Variants, request: &FileRequest<'_>) -> Selection {
         Precondition::Pass | Precondition::PassIgnoringRange => {}
     }
     Selection::Kept(Variant::Whole(coding))
+}
+
+/// Whether the page of an application is sent for a path that names no file: one without a file
+/// extension, or one that a browser opens, rather than a script or an image of a page.
+pub(super) fn takes_page(request: &FileRequest<'_>) -> bool {
+    let name = path::resolve(request.path).unwrap_or_default();
+    let last = name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    let is_html = |item: &[u8]| {
+        let media_type = item.split(|&byte| byte == b';').next().unwrap_or_default();
+        media_type.trim_ascii().eq_ignore_ascii_case(b"text/html")
+    };
+    !last.contains(&b'.')
+        || values(request, b"accept").any(|value| value.split(|&byte| byte == b',').any(is_html))
 }
 
 fn negotiate(variants: &Variants, request: &FileRequest<'_>) -> Option<ContentCoding> {

@@ -11,6 +11,7 @@ use jissoku_http::response::StaticResponse;
 use jissoku_os::file::{File, FileStamp};
 use ring::digest::{Context, SHA256};
 
+use super::rule::Fields;
 use crate::limits::SHARED_SIZE_MIN;
 use crate::response::{BodyPart, DynamicResponse, Response};
 
@@ -28,6 +29,8 @@ pub(super) struct Representation {
     coding: Option<ContentCoding>,
     /// The header lines of every 200 and 206 response, except Content-Type.
     pub(super) fields: String,
+    /// The header lines of other responses for this name.
+    pub(super) fields_of_errors: String,
     pub(super) size: u64,
     body: Storage,
     whole: StaticResponse,
@@ -52,7 +55,7 @@ pub(super) struct Metadata<'a> {
     pub(super) coding: Option<ContentCoding>,
     /// Whether there are other variants (Vary).
     pub(super) varies: bool,
-    pub(super) cache_control: Option<&'a str>,
+    pub(super) fields: &'a Fields,
     /// On the wall clock.
     pub(super) now_ns: u64,
 }
@@ -120,9 +123,8 @@ impl Representation {
             let date = date::imf_fixdate(mtime_s.min(now_s));
             format!("Last-Modified: {}\r\n", String::from_utf8_lossy(&date))
         });
-        let rule = metadata.cache_control.map(|value| format!("Cache-Control: {value}\r\n"));
         let vary = if metadata.varies { "Vary: Accept-Encoding\r\n" } else { "" };
-        let known = format!("ETag: {etag}\r\n{}{vary}", rule.unwrap_or_default());
+        let known = format!("ETag: {etag}\r\n{}{vary}", metadata.fields.all);
         let fields = format!(
             "{known}{}Accept-Ranges: bytes\r\nX-Content-Type-Options: nosniff\r\n",
             modified.unwrap_or_default()
@@ -133,6 +135,7 @@ impl Representation {
             content_type: metadata.content_type.to_owned(),
             coding: metadata.coding,
             fields,
+            fields_of_errors: metadata.fields.of_errors.clone(),
             size,
             body: Storage::Inline,
             whole: StaticResponse::without_body(""),
@@ -277,7 +280,8 @@ pub(super) fn partial(representation: &Representation, ranges: &[Range<u64>]) ->
 
 /// 416 with the actual size.
 pub(super) fn unsatisfiable(representation: &Representation) -> DynamicResponse {
-    let fields = format!("Content-Range: bytes */{}\r\n", representation.size);
+    let Representation { size, fields_of_errors, .. } = representation;
+    let fields = format!("Content-Range: bytes */{size}\r\n{fields_of_errors}");
     DynamicResponse::text(416, &fields, b"Range Not Satisfiable\n")
 }
 
@@ -304,7 +308,7 @@ mod tests {
             content_type: "text/plain",
             coding: Some(ContentCoding::Gzip),
             varies: true,
-            cache_control: None,
+            fields: &Fields::default(),
             now_ns: 0,
         };
         // The first half of SHA-256 of "abc" (FIPS 180-4).

@@ -19,7 +19,8 @@ pub(super) fn arguments(
     let mut arguments = Vec::new();
     for arg in command.get_arguments() {
         let Some(name) = key_of(arg) else { continue };
-        let names = [name].into_iter().chain(arg.is_positional().then_some(APP_KEY));
+        let aliases = arg.get_visible_aliases().unwrap_or_default();
+        let names = [name].into_iter().chain(arg.is_positional().then_some(APP_KEY)).chain(aliases);
         for key in names {
             let name = variable_of(key);
             let Some(value) = variable(&name).filter(|value| !value.is_empty()) else { continue };

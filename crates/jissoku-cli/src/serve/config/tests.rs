@@ -44,6 +44,13 @@ fn check(text: &str, flags: &[&str], expected: &[&str]) {
 }
 
 #[test]
+fn an_alias_is_a_key() {
+    let text = "folder = '.'\nmime = ['log=text/plain', '*.x=a/b']\nspa = true\n\
+                response-field = '*.js=A: 1'";
+    check(text, &[], &["text/plain", "a/b", "spa: true", "name: \"A\""]);
+}
+
+#[test]
 fn keys_are_flags() {
     let text = "contract = true\nworkers = 3\ndrain-window = '2s'\n\
                 listen = ['127.0.0.1:1', '127.0.0.1:2']\npin = false\nsocket-mode = 660\n";

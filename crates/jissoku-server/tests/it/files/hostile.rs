@@ -24,7 +24,12 @@ fn check(target: &Target, paths: impl Strategy<Value = String>, cases: u32) {
         prop_assert!(matches!(answer.status, 200 | 301 | 404), "{} for {path:?}", answer.status);
         prop_assert!(answer.body != b"secret" && answer.body != b"hidden", "{path:?}");
         let location = answer.field("Location").unwrap_or("./");
-        prop_assert!(location.starts_with("./"), "{path:?} leads to {location:?}");
+        let segment = location.strip_prefix("./").or(location.strip_prefix("../"));
+        let segment = segment.map(|segment| segment.strip_suffix('/').unwrap_or(segment));
+        prop_assert!(
+            segment.is_some_and(|segment| !segment.contains('/') && !segment.contains(':')),
+            "{path:?} leads to {location:?}"
+        );
         Ok(())
     });
     outcome.expect("no path leaves the root, and none is a server error");
@@ -39,8 +44,15 @@ fn no_path_leaves_the_root_or_is_a_server_error() {
 }
 
 #[test]
-fn listings_and_the_404_page_do_not_leave_the_root() {
+fn listings_and_pages_do_not_leave_the_root() {
     let folder = Dir::new();
+    folder.link("../../secret.txt", "sub dir/out.html");
+    for is_spa in [false, true] {
+        let options = FilesOptions { is_spa, has_clean_urls: true, ..FilesOptions::default() };
+        let target = folder.serve_as(options);
+        check(&target, PIECES, 500);
+        target.end();
+    }
     let options = FilesOptions {
         lists_folders: true,
         not_found: Some("home.html".to_owned()),

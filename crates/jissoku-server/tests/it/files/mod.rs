@@ -5,6 +5,7 @@ mod coherence;
 mod conditions;
 mod hostile;
 mod names;
+mod pages;
 mod parts;
 mod policies;
 

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use jissoku_os::file::SymlinkPolicy;
-use jissoku_server::{Files, FilesError, FilesOptions, Rule};
+use jissoku_server::{FieldRule, Files, FilesError, FilesOptions, Rule};
 
 use super::{Dir, bodiless, get, get_with};
 
@@ -160,12 +160,15 @@ fn a_404_page_is_sent_for_missing_files() {
     }
 }
 
+fn cached(rule: &str) -> FieldRule {
+    FieldRule::cache_control(Rule::parse(rule).expect("a rule"))
+}
+
 #[test]
 fn cache_control_is_that_of_the_first_matching_rule() {
     let folder = Dir::new();
-    let rules = ["*.css=max-age=60", "sub dir/**=no-store", "/*=no-cache"].map(Rule::parse);
-    let rules = rules.into_iter().collect::<Result<_, _>>().expect("rules");
-    let target = folder.serve_as(FilesOptions { cache_control: rules, ..FilesOptions::default() });
+    let rules = ["*.css=max-age=60", "sub dir/**=no-store", "/*=no-cache"].map(cached);
+    let target = folder.serve_as(FilesOptions { fields: rules.into(), ..FilesOptions::default() });
     let value = |path: &str, lines: &str| {
         let mut client = target.connect();
         client.send(&format!("GET {path} HTTP/1.1\r\nHost: a\r\n{lines}\r\n"));
@@ -178,9 +181,8 @@ fn cache_control_is_that_of_the_first_matching_rule() {
     assert_eq!(value("/", "").as_deref(), Some("no-cache"));
     assert_eq!(value("/nothing", ""), None);
     target.end();
-    let rules = ["*.html=no-cache", "*=max-age=60"].map(Rule::parse);
-    let rules = rules.into_iter().collect::<Result<_, _>>().expect("rules");
-    let target = folder.serve_as(FilesOptions { cache_control: rules, ..FilesOptions::default() });
+    let rules = ["*.html=no-cache", "*=max-age=60"].map(cached);
+    let target = folder.serve_as(FilesOptions { fields: rules.into(), ..FilesOptions::default() });
     for path in ["/", "/index.html", "/sub%20dir/", "/sub%20dir/index.html"] {
         let answer = get(&target, path);
         assert_eq!(answer.field("Cache-Control"), Some("no-cache"), "{path}");
@@ -249,9 +251,10 @@ fn special_files_are_not_served() {
 }
 
 #[test]
-fn a_root_that_is_not_a_directory_is_refused() {
+fn a_root_that_is_no_directory_or_file_is_refused() {
     let folder = Dir::new();
-    for path in [folder.public().join("index.html"), Path::new("/nowhere").to_owned()] {
+    let _socket = UnixListener::bind(folder.public().join("socket")).expect("a socket");
+    for path in [folder.public().join("socket"), Path::new("/nowhere").to_owned()] {
         let outcome = Files::open(&path, FilesOptions::default());
         assert!(matches!(outcome, Err(FilesError::Unreadable(..))), "{}", path.display());
     }
