@@ -75,7 +75,7 @@ fn a_report_has_the_used_share_of_its_ceiling() {
     assert!((used - rate_of(&report) / rate_of(&report["self_test"])).abs() < 1e-9);
     let page = String::from_utf8_lossy(&output.stdout);
     assert!(
-        page.contains("Limit of the load generator here: ") && page.contains(" % of it"),
+        page.contains("Limit of the load generator here: ") && page.contains(" used"),
         "{page}"
     );
     assert!(report["requests"] == 100 && page.contains("Offered: 500 requests/s"), "{page}");

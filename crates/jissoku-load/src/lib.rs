@@ -12,7 +12,7 @@ pub mod report;
 pub use engine::control::{Control, IntervalObserver, RunError, WindowEvent};
 pub use engine::counters::Counters;
 pub use engine::cpu_monitor::CpuUsage;
-pub use engine::error::{ErrorCounts, RequestError};
+pub use engine::error::{ErrorCounts, ErrorExample, RequestError};
 pub use engine::histogram::{Histogram, Quantiles};
 pub use engine::interval::Interval;
 pub use engine::outcome::{Outcome, TargetOutcome, WorkerOutcome};

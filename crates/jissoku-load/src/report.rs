@@ -21,5 +21,6 @@ pub use accounting::Accounting;
 pub use format::{Format, annotations};
 pub use numbers::rate_text;
 pub use summary::{
-    Host, Report, RequestSpecReport, SelfTest, TargetReport, TraceReport, WorkerReport,
+    ErrorExampleReport, Host, Report, RequestSpecReport, SelfTest, TargetReport, TraceReport,
+    WorkerReport,
 };

@@ -145,6 +145,8 @@ impl<T: Transport> Worker<'_, T> {
         let number = usize::from(connection.target);
         let target = &mut self.dispatcher.targets[number];
         target.release(connection);
+        let (request, now_ns) = ((connection.target, None), self.clock.now_ns());
+        self.recorder.add_example(request, RequestError::Connect, now_ns, || error.to_string());
         target.last_error = Some(error);
         // With a request limit, a failed attempt uses up one request, so that the run ends.
         let gives_up = self.dispatcher.has_started && target.is_limited && target.budget > 0;
@@ -152,7 +154,7 @@ impl<T: Transport> Worker<'_, T> {
             target.budget -= 1;
         }
         self.recorder.record_refused(number, gives_up);
-        let at_ns = self.clock.now_ns() + RETRY_NS;
+        let at_ns = now_ns + RETRY_NS;
         self.timers.set(connection, index, TimerKind::Retry, at_ns);
     }
 

@@ -26,6 +26,8 @@ pub(crate) struct Connections {
     depth: u16,
     /// TLS state by connection; empty if no target uses TLS.
     tls_sessions: Vec<Option<Box<TlsSession>>>,
+    /// When the first part of a response came that comes in several, by connection.
+    first_read_ns: Vec<u64>,
     /// Scratch buffer for decrypted bytes.
     pub(crate) plaintext: Vec<u8>,
     /// Unsent bytes of requests with placeholders, by connection.
@@ -59,6 +61,7 @@ impl Connections {
             request_times: Vec::new(),
             depth,
             tls_sessions: Vec::new(),
+            first_read_ns: Vec::new(),
             plaintext: Vec::new(),
             unsent_copies: HashMap::new(),
             spare_reader: None,
@@ -73,6 +76,7 @@ impl Connections {
         self.slots.extend(specs.cycle().take(count).map(|spec| Connection::new(target, spec)));
         let depth = usize::from(self.depth);
         self.request_times.resize(depth * self.slots.len(), RequestTimes::default());
+        self.first_read_ns.resize(self.slots.len(), 0);
         if tls.is_some() || self.has_tls() {
             self.tls_sessions.resize_with(self.slots.len(), || None);
         }
@@ -122,6 +126,11 @@ impl Connections {
         (connection, times)
     }
 
+    /// The times of the oldest request.
+    pub(crate) fn oldest_request(&self, index: usize) -> RequestTimes {
+        self.request_times[index * usize::from(self.depth) + usize::from(self.slots[index].oldest)]
+    }
+
     /// Sets the send time of a connection's queued requests. Returns the due time of the last one,
     /// and how long they have been queued.
     ///
@@ -167,10 +176,7 @@ impl Connections {
             | ConnectionState::Upgrading
             | ConnectionState::AwaitingClose => Some(connection.since_ns),
             ConnectionState::Open if connection.outstanding == 0 => None,
-            ConnectionState::Open => {
-                let first = index * usize::from(self.depth);
-                Some(self.request_times[first + usize::from(connection.oldest)].sent_ns)
-            }
+            ConnectionState::Open => Some(self.oldest_request(index).sent_ns),
         }
     }
 

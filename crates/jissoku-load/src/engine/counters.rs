@@ -1,7 +1,10 @@
 //! Counters of one target.
 
-use crate::engine::error::{ErrorCounts, RequestError};
+use crate::engine::error::{ErrorCounts, ErrorExample, RequestError};
 use crate::engine::histogram::Histogram;
+
+/// Statuses are below this number.
+const STATUSES: usize = 600;
 
 /// Counts of one target in one window, of one worker or of all.
 #[derive(Clone, Debug, Default)]
@@ -12,11 +15,22 @@ pub struct Counters {
     pub per_spec: Vec<u64>,
     /// Errors, by kind.
     pub errors: ErrorCounts,
+    /// The first error of each kind.
+    pub examples: Vec<ErrorExample>,
+    /// Ended requests by the status of their response; at 0 those without one.
+    pub statuses: Vec<u64>,
+    /// Failed requests, by request of the cycle.
+    pub errors_per_spec: Vec<u64>,
     /// Latency of correct responses, from the intended send time to the last byte. In the closed
     /// loop it is equal to `service`.
     pub latency: Histogram,
     /// Service time of correct responses: from the actual send time to the last byte.
     pub service: Histogram,
+    /// Of correct responses that came in several reads: from the actual send time to the first of
+    /// these. The first byte of all others came with the last.
+    pub(crate) first_read: Histogram,
+    /// Service time of these responses.
+    pub(crate) first_read_service: Histogram,
     /// From the intended to the actual send time; empty in the closed loop.
     pub lag: Histogram,
     /// How long requests without a correct, timely response were waited for, from their intended
@@ -55,7 +69,8 @@ pub struct Counters {
 impl Counters {
     /// Empty counters, for a cycle of `specs` requests.
     pub(crate) fn new(specs: usize) -> Self {
-        Self { per_spec: vec![0; specs], ..Self::default() }
+        let (per_spec, errors_per_spec) = (vec![0; specs], vec![0; specs]);
+        Self { per_spec, errors_per_spec, statuses: vec![0; STATUSES], ..Self::default() }
     }
 
     /// Counts a correct response.
@@ -67,6 +82,22 @@ impl Counters {
         }
         self.latency.record(latency_ns);
         self.service.record(service_ns);
+    }
+
+    /// Time from the sending of a request to the first byte of its response, of correct responses.
+    #[must_use]
+    pub fn first_byte(&self) -> Histogram {
+        self.service.with_replaced(&self.first_read_service, &self.first_read)
+    }
+
+    /// Keeps what has happened, if it is the first error of its kind.
+    #[cold]
+    pub(crate) fn add_example(&mut self, example: ErrorExample) {
+        match self.examples.iter_mut().find(|known| known.error == example.error) {
+            Some(known) if known.at_ns <= example.at_ns => {}
+            Some(known) => *known = example,
+            None => self.examples.push(example),
+        }
     }
 
     /// Counts a request without a correct, timely response.
@@ -110,7 +141,12 @@ impl Counters {
         self.last_end_ns = self.last_end_ns.max(other.last_end_ns);
         self.carried_ns += other.carried_ns;
         self.queued_ns += other.queued_ns;
+        other.examples.iter().for_each(|example| self.add_example(example.clone()));
+        self.first_read.add(&other.first_read);
+        self.first_read_service.add(&other.first_read_service);
+        add_each(&mut self.statuses, &other.statuses);
         add_each(&mut self.per_spec, &other.per_spec);
+        add_each(&mut self.errors_per_spec, &other.errors_per_spec);
         add_each(&mut self.per_second, &other.per_second);
         self.bytes_received += other.bytes_received;
         self.bytes_sent += other.bytes_sent;

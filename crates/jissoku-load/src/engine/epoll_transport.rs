@@ -163,7 +163,7 @@ fn receive(
             }
             Ok(Received::NotYet) => return,
             Ok(Received::End) => return worker.on_eof(index),
-            Err(_) => return worker.fail_connection(index, RequestError::Read),
+            Err(error) => return worker.fail_io(index, RequestError::Read, &error),
         }
     }
 }

@@ -26,6 +26,22 @@ pub enum RequestError {
 }
 
 impl RequestError {
+    /// What has happened, where nothing more is known.
+    #[must_use]
+    pub(crate) const fn description(self) -> &'static str {
+        match self {
+            Self::Connect => "connecting failed",
+            Self::Read => "receiving failed",
+            Self::Write => "sending failed",
+            Self::Timeout => "no complete response within the timeout",
+            Self::Status => "unexpected status",
+            Self::Length => "the connection ended within the body",
+            Self::Body => "unexpected content",
+            Self::Malformed => "malformed response",
+            Self::Closed => "the server closed the connection without a response",
+        }
+    }
+
     /// The name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -41,6 +57,19 @@ impl RequestError {
             Self::Closed => "closed",
         }
     }
+}
+
+/// The first error of its kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorExample {
+    /// The kind.
+    pub error: RequestError,
+    /// When it happened, from the window's opening.
+    pub at_ns: u64,
+    /// The request of the cycle; `None` if it belongs to none.
+    pub spec: Option<u16>,
+    /// What happened.
+    pub message: String,
 }
 
 /// Numbers of errors by kind.
@@ -89,6 +118,12 @@ impl ErrorCounts {
             ("malformed", self.malformed),
             ("closed", self.closed),
         ]
+    }
+
+    /// The number of errors of the kind with this name.
+    #[must_use]
+    pub fn of(&self, name: &str) -> u64 {
+        self.by_name().iter().find(|(known, _)| *known == name).map_or(0, |(_, count)| *count)
     }
 
     /// The sum over all kinds.

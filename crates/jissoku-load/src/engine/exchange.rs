@@ -1,6 +1,6 @@
 //! The life of a request: sending it, reading its response, counting both.
 
-use std::mem;
+use std::{io, mem};
 
 use crate::engine::connection::{ConnectionState, RequestTimes, TimerKind};
 use crate::engine::error::RequestError;
@@ -9,6 +9,7 @@ use crate::engine::worker::Worker;
 use crate::plan::options::Idle;
 use crate::plan::pace::OnBusy;
 use crate::protocol::progress::{ControlFrame, Progress, ResponseInfo};
+use crate::protocol::reader;
 
 /// Time for a server to close a connection as it announced: most do in the same moment.
 const CLOSE_NS: u64 = 20_000_000;
@@ -144,8 +145,8 @@ impl<T: Transport> Worker<'_, T> {
         let (number, did_wait) = (usize::from(connection.target), connection.awaits_writable);
         let request_sequence = &self.dispatcher.targets[number].request_sequence;
         let sent = &mut self.recorder.counters[number].bytes_sent;
-        if self.connections.send(index, request_sequence, sent).is_err() {
-            return self.fail_connection(index, RequestError::Write);
+        if let Err(error) = self.connections.send(index, request_sequence, sent) {
+            return self.fail_io(index, RequestError::Write, &error);
         }
         let connection = &mut self.connections[index];
         let waits = connection.unsent > 0;
@@ -153,8 +154,8 @@ impl<T: Transport> Worker<'_, T> {
             return;
         }
         connection.awaits_writable = waits;
-        if self.transport.await_writable(connection, index, did_wait).is_err() {
-            return self.fail_connection(index, RequestError::Write);
+        if let Err(error) = self.transport.await_writable(connection, index, did_wait) {
+            return self.fail_io(index, RequestError::Write, &error);
         }
         if waits && !did_wait {
             self.connections.keep_unsent(index, request_sequence);
@@ -192,8 +193,8 @@ impl<T: Transport> Worker<'_, T> {
         self.connections.plaintext = plain;
         // Handling them may have replaced the connection.
         if self.connections[index].id(index) == id {
-            if decrypted.is_err() {
-                self.fail_connection(index, RequestError::Read);
+            if let Err(error) = decrypted {
+                self.fail_io(index, RequestError::Read, &error);
             } else if has_ended {
                 self.on_eof(index);
             }
@@ -210,7 +211,8 @@ impl<T: Transport> Worker<'_, T> {
             if is_idle && !self.connections.is_in_control_frame(index, request_sequence, rest[0]) {
                 return self.end_idle(index, rest);
             }
-            match self.connections.read_response(index, request_sequence, rest) {
+            let is_continued = self.connections[index].reader.is_some();
+            match self.connections.read_response(index, request_sequence, rest, now_ns) {
                 Progress::Incomplete => return,
                 Progress::Control(ControlFrame::Close, _) => {
                     return self.fail_connection(index, RequestError::Closed);
@@ -218,12 +220,17 @@ impl<T: Transport> Worker<'_, T> {
                 Progress::Control(ControlFrame::Ping | ControlFrame::Pong, size) => {
                     rest = &rest[size..];
                 }
-                Progress::Invalid if is_idle => return self.fail_unsolicited(index),
+                Progress::Invalid if is_idle => return self.fail_unsolicited(index, rest),
                 Progress::Invalid => {
+                    let error = RequestError::Malformed;
+                    self.add_example(index, error, now_ns, || reader::excerpt(rest));
                     self.end_request(index, (0, Some(RequestError::Malformed)), now_ns);
                     return self.fail_connection(index, RequestError::Closed);
                 }
                 Progress::Complete(response, size) => {
+                    if is_continued || response.error.is_some() {
+                        self.note_response(index, response, is_continued, now_ns);
+                    }
                     self.end_request(index, (response.status, response.error), now_ns);
                     rest = &rest[size..];
                     let connection = &self.connections[index];
@@ -245,17 +252,63 @@ impl<T: Transport> Worker<'_, T> {
         if begins(b"HTTP/1.1 408 ") || begins(b"HTTP/1.0 408 ") {
             self.replace(index);
         } else {
-            self.fail_unsolicited(index);
+            self.fail_unsolicited(index, bytes);
         }
     }
 
     /// Counts bytes that belong to no request, and replaces the connection.
     #[cold]
-    fn fail_unsolicited(&mut self, index: usize) {
-        let counters = &mut self.recorder.counters[usize::from(self.connections[index].target)];
+    fn fail_unsolicited(&mut self, index: usize, bytes: &[u8]) {
+        let (target, now_ns) = (self.connections[index].target, self.clock.now_ns());
+        self.recorder.add_example((target, None), RequestError::Malformed, now_ns, || {
+            format!("unsolicited: {}", reader::excerpt(bytes))
+        });
+        let counters = &mut self.recorder.counters[usize::from(target)];
         counters.record_error(RequestError::Malformed, 1);
         counters.unsolicited += 1;
         self.fail_connection(index, RequestError::Closed);
+    }
+
+    /// Records of a complete response what only few have: several parts, or an error.
+    #[cold]
+    fn note_response(
+        &mut self,
+        index: usize,
+        response: ResponseInfo,
+        is_continued: bool,
+        now_ns: u64,
+    ) {
+        let connection = &self.connections[index];
+        match response.error {
+            Some(error) => {
+                let sequence =
+                    &self.dispatcher.targets[usize::from(connection.target)].request_sequence;
+                if let Some(message) = self.connections.describe(index, sequence, response) {
+                    self.add_example(index, error, now_ns, || message);
+                }
+            }
+            None if is_continued => {
+                let (target, read_ns) = (connection.target, self.connections.first_read_ns(index));
+                let sent_ns = self.connections.oldest_request(index).sent_ns;
+                self.recorder.record_first_read(target, sent_ns, read_ns, now_ns);
+            }
+            None => {}
+        }
+    }
+
+    /// Keeps what has happened with a connection's oldest request, if it has one.
+    fn add_example(
+        &mut self,
+        index: usize,
+        error: RequestError,
+        now_ns: u64,
+        message: impl FnOnce() -> String,
+    ) {
+        let connection = &self.connections[index];
+        if connection.outstanding > 0 {
+            let request = (connection.target, Some(connection.awaited_spec));
+            self.recorder.add_example(request, error, now_ns, message);
+        }
     }
 
     /// Counts the outcome of a connection's oldest request.
@@ -289,12 +342,23 @@ impl<T: Transport> Worker<'_, T> {
             let target = &self.dispatcher.targets[usize::from(connection.target)];
             let now_ns = self.clock.now_ns();
             let outcome = match self.connections.end_response(index, &target.request_sequence) {
-                Ok(response) => (response.status, response.error),
+                Ok(response) => {
+                    self.note_response(index, response, true, now_ns);
+                    (response.status, response.error)
+                }
                 Err(error) => (0, Some(error)),
             };
             self.end_request(index, outcome, now_ns);
         }
         self.fail_connection(index, RequestError::Closed);
+    }
+
+    /// As `fail_connection`, with the error of a system call.
+    #[cold]
+    pub(crate) fn fail_io(&mut self, index: usize, error: RequestError, cause: &io::Error) {
+        let now_ns = self.clock.now_ns();
+        self.add_example(index, error, now_ns, || cause.to_string());
+        self.fail_connection(index, error);
     }
 
     /// Closes a connection, fails all requests on it, and opens a new one in its slot.

@@ -111,6 +111,26 @@ impl Histogram {
         self.max = self.max.max(other.max);
     }
 
+    /// The same durations, but those of `old`, which are among them, replaced by those of `new`,
+    /// which are as many and each at most as long.
+    pub(crate) fn with_replaced(&self, old: &Self, new: &Self) -> Self {
+        let mut all = self.clone();
+        if old.count == 0 {
+            return all;
+        }
+        for ((bin, old), new) in all.bins.iter_mut().zip(&old.bins).zip(&new.bins) {
+            *bin = *bin + new - old;
+        }
+        all.sum = all.sum - old.sum + new.sum;
+        all.min = all.min.min(new.min);
+        if old.max == self.max {
+            // The longest of the others is known by its bin.
+            let last = all.bins.iter().rposition(|count| *count > 0).unwrap_or_default();
+            all.max = upper_bound(last).min(self.max);
+        }
+        all
+    }
+
     /// The sum of all durations.
     #[must_use]
     pub fn sum_ns(&self) -> u64 {

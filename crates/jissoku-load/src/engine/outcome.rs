@@ -37,6 +37,8 @@ pub struct Outcome {
 pub struct TargetOutcome {
     /// The counters of all workers.
     pub counters: Counters,
+    /// The server's address.
+    pub address: String,
     /// Length of the window for this target; a limit of requests ends it with the last of them.
     pub duration_ns: u64,
     /// Requests that were sent or due and had no response when the window closed.

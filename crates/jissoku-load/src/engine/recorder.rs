@@ -6,7 +6,7 @@ use crate::engine::connection::RequestTimes;
 use crate::engine::control::WindowEvent;
 use crate::engine::counters::Counters;
 use crate::engine::cpu_monitor::{CpuMonitor, CpuSnapshot};
-use crate::engine::error::RequestError;
+use crate::engine::error::{ErrorExample, RequestError};
 use crate::engine::interval::IntervalReporter;
 use crate::engine::receive_clock::ReceiveClock;
 use crate::engine::request_log::{RequestLog, RequestOutcome};
@@ -83,15 +83,57 @@ impl<'a> Recorder<'a> {
             request_log.note(target, times, now_ns, (status, kind));
         }
         let counters = &mut self.counters[usize::from(target)];
+        if let Some(count) = counters.statuses.get_mut(usize::from(status)) {
+            *count += 1;
+        }
         match error {
             None => counters.record_success(spec, latency_ns, service_ns),
             Some(error) => {
                 counters.record_error(error, 1);
                 counters.record_unanswered(latency_ns, service_ns);
+                if let Some(count) = counters.errors_per_spec.get_mut(usize::from(spec)) {
+                    *count += 1;
+                }
+                self.add_example((target, Some(spec)), error, now_ns, || match status {
+                    0 => error.description().to_owned(),
+                    _ => format!("a response with status {status}, after the timeout"),
+                });
             }
         }
+        let counters = &mut self.counters[usize::from(target)];
         counters.last_end_ns = now_ns;
         self.window.note_response(now_ns);
+    }
+
+    /// Records when the first part of a correct response came that ended at `now_ns`.
+    pub(crate) fn record_first_read(
+        &mut self,
+        target: u16,
+        sent_ns: u64,
+        read_ns: u64,
+        now_ns: u64,
+    ) {
+        let service_ns = now_ns.saturating_sub(sent_ns);
+        if service_ns <= self.timeout_ns {
+            let counters = &mut self.counters[usize::from(target)];
+            counters.first_read.record(read_ns.saturating_sub(sent_ns).min(service_ns));
+            counters.first_read_service.record(service_ns);
+        }
+    }
+
+    /// Keeps what has happened with a request, if it is the first error of its kind.
+    pub(crate) fn add_example(
+        &mut self,
+        (target, spec): (u16, Option<u16>),
+        error: RequestError,
+        now_ns: u64,
+        message: impl FnOnce() -> String,
+    ) {
+        let counters = &mut self.counters[usize::from(target)];
+        if counters.examples.iter().all(|known| known.error != error) {
+            let at_ns = now_ns.saturating_sub(self.window.opened_ns.unwrap_or(now_ns));
+            counters.add_example(ErrorExample { error, at_ns, spec, message: message() });
+        }
     }
 
     /// Counts a failed connection attempt, and whether a request was given up because of it.

@@ -271,7 +271,7 @@ fn on_ring_event(
         RingEvent::Short { number, outcome } => {
             let place = usize::try_from(number).ok();
             if let Some(send) = place.and_then(|place| batch.sends.get(place)) {
-                on_short_send(worker, send, &batch.scratch, outcome.ok());
+                on_short_send(worker, send, &batch.scratch, outcome);
             }
         }
         RingEvent::Ready { number: EPOLL_ID, more } => return drain_epoll(worker, more),
@@ -289,13 +289,16 @@ fn on_short_send(
     worker: &mut Worker<'_, UringTransport>,
     send: &QueuedSend,
     scratch: &[u8],
-    sent: Option<usize>,
+    outcome: io::Result<usize>,
 ) {
     let index = send.index;
     if worker.connections[index].id(index) != send.id {
         return;
     }
-    let Some(sent) = sent else { return worker.fail_connection(index, RequestError::Write) };
+    let sent = match outcome {
+        Ok(sent) => sent,
+        Err(error) => return worker.fail_io(index, RequestError::Write, &error),
+    };
     let left = send.range.len() - sent;
     let connection = &mut worker.connections[index];
     (connection.unsent, connection.awaits_writable) = (left, true);

@@ -323,6 +323,10 @@ pub fn run(plan: &Plan, control: Control<'_>) -> Result<Outcome, RunError> {
             WindowHooks { monitor: &monitor, on_window_event: control.on_window_event },
             (clock, control.observer.map_or(&[], |observer| observer.lengths_ns)),
         )?;
-        worker_set.measure(&monitor, control)
+        let mut outcome = worker_set.measure(&monitor, control)?;
+        for (target, endpoint) in outcome.targets.iter_mut().zip(&endpoints) {
+            target.address = endpoint.to_string();
+        }
+        Ok(outcome)
     })
 }

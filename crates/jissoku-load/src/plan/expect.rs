@@ -59,7 +59,7 @@ impl Expected {
         self.length.get().copied()
     }
 
-    fn accepts(&self, status: u16) -> bool {
+    pub(crate) fn accepts(&self, status: u16) -> bool {
         if self.statuses.is_empty() {
             (200..400).contains(&status)
         } else {
@@ -82,6 +82,11 @@ impl Body {
     pub(crate) fn begin(expected: &Expected) -> Self {
         let unknown = expected.verify == Verify::All && expected.body.get().is_none();
         Self { seen: 0, differs: false, learned: unknown.then(Vec::new) }
+    }
+
+    /// The number of bytes so far.
+    pub(crate) fn size(&self) -> u64 {
+        self.seen
     }
 
     /// Handles the next bytes.

@@ -19,6 +19,16 @@ pub(crate) const FIELDS_USUAL: usize = 100;
 /// Limit of the number of header fields.
 pub(crate) const FIELDS_MAX: usize = 4096;
 
+/// Limit of what is shown of a response.
+const EXCERPT_SIZE_MAX: usize = 256;
+
+/// The beginning of a response in one line of visible characters.
+pub(crate) fn excerpt(bytes: &[u8]) -> String {
+    let part = bytes[..bytes.len().min(EXCERPT_SIZE_MAX)].trim_ascii_end();
+    let text = part.escape_ascii().to_string().replace(r"\r\n", "; ").replace(r"\'", "'");
+    text.replace(r#"\""#, "\"")
+}
+
 /// What of the request determines the meaning of the response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestContext<'a> {
@@ -33,6 +43,10 @@ pub(crate) struct Reader {
     /// The bytes of an incomplete head.
     head: Vec<u8>,
     partial: Option<PartialResponse>,
+    /// The beginning of the last head whose status was not an expected one.
+    refused: Vec<u8>,
+    /// The size of the last body.
+    body_size: u64,
 }
 
 /// A response whose head has been read.
@@ -79,7 +93,7 @@ impl Reader {
             ChunkProgress::Incomplete => Progress::Incomplete,
             ChunkProgress::Invalid => Progress::Invalid,
             ChunkProgress::Complete(count) => match self.partial.take() {
-                Some(partial) => Progress::Complete(partial.verify(context.expected), used + count),
+                Some(partial) => Progress::Complete(self.verify(partial, context), used + count),
                 None => Progress::Invalid,
             },
         }
@@ -92,10 +106,32 @@ impl Reader {
     ) -> Result<ResponseInfo, RequestError> {
         match self.partial.take() {
             Some(partial) if matches!(partial.framing, Framing::Close) => {
-                Ok(partial.verify(context.expected))
+                Ok(self.verify(partial, context))
             }
             Some(_) => Err(RequestError::Length),
             None => Err(RequestError::Closed),
+        }
+    }
+
+    fn verify(&mut self, partial: PartialResponse, context: RequestContext<'_>) -> ResponseInfo {
+        self.body_size = partial.body.size();
+        let error = partial.body.verify(partial.status, context.expected);
+        ResponseInfo { status: partial.status, error, keeps_alive: partial.keeps_alive }
+    }
+
+    /// What is wrong with the last response.
+    pub(crate) fn describe(&self, response: ResponseInfo, expected: &Expected) -> Option<String> {
+        let (size, status) = (self.body_size, response.status);
+        match response.error? {
+            RequestError::Status => Some(excerpt(&self.refused)),
+            RequestError::Length => {
+                let length = expected.length().filter(|length| *length != size)?;
+                Some(format!("status {status}, a body of {size} bytes in place of {length}"))
+            }
+            RequestError::Body => {
+                Some(format!("status {status}, a body of {size} bytes with other content"))
+            }
+            _ => None,
         }
     }
 
@@ -115,6 +151,11 @@ impl Reader {
         };
         match parsed {
             Parsed::Complete(size, head) => {
+                if head.as_ref().is_some_and(|head| !context.expected.accepts(head.status)) {
+                    let all = if before == 0 { bytes } else { &self.head };
+                    self.refused.clear();
+                    self.refused.extend_from_slice(&all[..size.min(EXCERPT_SIZE_MAX)]);
+                }
                 self.head.clear();
                 Parsed::Complete(size - before, head)
             }
@@ -145,13 +186,6 @@ impl Reader {
                 ChunkProgress::Incomplete
             }
         }
-    }
-}
-
-impl PartialResponse {
-    fn verify(self, expected: &Expected) -> ResponseInfo {
-        let error = self.body.verify(self.status, expected);
-        ResponseInfo { status: self.status, error, keeps_alive: self.keeps_alive }
     }
 }
 

@@ -90,6 +90,14 @@ impl ResponseReader {
         }
     }
 
+    /// What is wrong with the last response.
+    pub(crate) fn describe(&self, response: ResponseInfo, expected: &Expected) -> Option<String> {
+        match self {
+            Self::Http(reader) => reader.describe(response, expected),
+            Self::Messages(_) => None,
+        }
+    }
+
     /// Whether the next byte belongs to a control frame, which needs no request.
     pub(crate) fn is_in_control_frame(&self, next: u8) -> bool {
         match self {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::str::FromStr;
 
 use super::summary::{Report, TargetReport};
+use crate::engine::histogram::Quantiles;
 use crate::report::percentiles::Support;
 use crate::report::self_check::SelfCheck;
 
@@ -75,6 +76,17 @@ fn csv(report: &Report) -> String {
         let _infallible = writeln!(out, "{url},rate_rps,{:.3},,,,,,", target.rate_rps);
         for (outcome, count) in target.accounting.by_outcome() {
             let _infallible = writeln!(out, "{url},requests_{outcome},{count},,,,,,");
+        }
+        for (status, count) in &target.statuses {
+            let _infallible = writeln!(out, "{url},status_{status},{count},,,,,,");
+        }
+        for (kind, count) in target.errors.by_name().into_iter().filter(|(_, count)| *count > 0) {
+            let _infallible = writeln!(out, "{url},errors_{kind},{count},,,,,,");
+        }
+        if let Some(Quantiles { p50, p90, p99, max, .. }) = target.first_byte_ns {
+            for (name, value) in [("p50", p50), ("p90", p90), ("p99", p99), ("max", max)] {
+                let _infallible = writeln!(out, "{url},first_byte_{name}_ns,{value},,,,,,");
+            }
         }
         let attempts = target.accounting.connect_errors;
         let _infallible = writeln!(out, "{url},connect_errors,{attempts},,,,,,");
@@ -172,6 +184,12 @@ fn github(report: &Report) -> String {
             cell("p99.9"),
             target.accounting.error_fraction() * 100.0
         );
+    }
+    for target in &report.targets {
+        for example in &target.error_examples {
+            let count = target.errors.of(example.kind);
+            let _infallible = write!(out, "\n* {count} x {}", example.line().replace('|', "\\|"));
+        }
     }
     let failed = report.checks.iter().filter(|check| check.passed == Some(false));
     for check in failed {

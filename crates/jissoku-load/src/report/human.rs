@@ -1,11 +1,14 @@
 //! The report as text: first the layout familiar from wrk, then notes.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use super::numbers::rate_text;
-use super::summary::{Report, TargetReport};
+use super::summary::{ErrorExampleReport, Report, TargetReport};
 use crate::report::percentiles::{Mean, Percentile, Support};
 use crate::report::self_check::SelfCheck;
+
+/// Width of the text.
+const COLUMNS: usize = 80;
 
 /// A gap between responses of this many times the 99th percentile is a stall.
 const STALL: u64 = 10;
@@ -15,6 +18,14 @@ const STALL_NS_MIN: u64 = 10_000_000;
 
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut page = String::new();
+        self.write(&mut page)?;
+        out.write_str(&wrapped(&page))
+    }
+}
+
+impl Report {
+    fn write(&self, out: &mut String) -> fmt::Result {
         for target in &self.targets {
             self.write_target(out, target)?;
         }
@@ -48,10 +59,8 @@ impl fmt::Display for Report {
         }
         Ok(())
     }
-}
 
-impl Report {
-    fn write_target(&self, out: &mut fmt::Formatter<'_>, target: &TargetReport) -> fmt::Result {
+    fn write_target(&self, out: &mut String, target: &TargetReport) -> fmt::Result {
         writeln!(out, "{} for {:.2} s", target.url, self.duration_s)?;
         writeln!(
             out,
@@ -71,6 +80,10 @@ impl Report {
         )?;
         write_handshakes(out, target)?;
         write_latency(out, target)?;
+        if let Some(first) = target.first_byte_ns {
+            let [p50, p99, max] = [first.p50, first.p99, first.max].map(duration);
+            writeln!(out, "  First byte {p50} (50 %), {p99} (99 %), {max} (max)")?;
+        }
         writeln!(
             out,
             "  {} requests, {} received, {} sent",
@@ -78,16 +91,7 @@ impl Report {
             bytes(target.bytes_received),
             bytes(target.bytes_sent)
         )?;
-        if target.request_specs.len() > 1 {
-            let counts =
-                target.request_specs.iter().map(|spec| format!("{} {}", spec.name, spec.requests));
-            writeln!(out, "  By request: {}", counts.collect::<Vec<_>>().join(", "))?;
-        }
-        let errors = target.errors.by_name().into_iter().filter(|(_, count)| *count > 0);
-        let errors: Vec<String> = errors.map(|(kind, count)| format!("{kind} {count}")).collect();
-        if !errors.is_empty() {
-            writeln!(out, "  Errors: {}{}", errors.join(", "), target.errors.remedy())?;
-        }
+        write_outcomes(out, target)?;
         let account = target.accounting;
         if account.never_sent + account.shed > 0 {
             writeln!(
@@ -117,7 +121,7 @@ impl Report {
         writeln!(out, "Requests/sec: {:10.2}", target.rate_rps)
     }
 
-    fn write_checks(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write_checks(&self, out: &mut String) -> fmt::Result {
         let applicable = self.checks.iter().filter(|check| check.passed.is_some()).count();
         let failed: Vec<&SelfCheck> =
             self.checks.iter().filter(|check| check.passed == Some(false)).collect();
@@ -130,7 +134,7 @@ impl Report {
         Ok(())
     }
 
-    fn write_loop(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write_loop(&self, out: &mut String) -> fmt::Result {
         if self.targets.iter().any(|target| target.rate_rps_offered.is_some()) {
             return writeln!(
                 out,
@@ -155,7 +159,69 @@ impl Report {
     }
 }
 
-fn write_handshakes(out: &mut fmt::Formatter<'_>, target: &TargetReport) -> fmt::Result {
+/// Requests and responses, errors, and an example of each.
+fn write_outcomes(out: &mut String, target: &TargetReport) -> fmt::Result {
+    if target.request_specs.len() > 1 {
+        let counts =
+            target.request_specs.iter().map(|spec| format!("{} {}", spec.name, spec.requests));
+        writeln!(out, "  By request: {}", counts.collect::<Vec<_>>().join(", "))?;
+    }
+    let errors = target.errors.by_name().into_iter().filter(|(_, count)| *count > 0);
+    let errors: Vec<String> = errors.map(|(kind, count)| format!("{kind} {count}")).collect();
+    let statuses = target.statuses.iter().map(|(status, count)| format!("{status} {count}"));
+    let statuses: Vec<String> = statuses.collect();
+    if !statuses.is_empty() {
+        writeln!(out, "  Statuses: {}", statuses.join(", "))?;
+    }
+    if !errors.is_empty() {
+        writeln!(out, "  Errors: {}{}", errors.join(", "), target.errors.remedy())?;
+    }
+    for example in &target.error_examples {
+        let (kind, after_s) = (example.kind, count(example.at_ns) / 1e9);
+        let mut place = String::new();
+        if !target.url.contains(&example.address) {
+            place.extend([" at ", &example.address]);
+        }
+        if let Some(request) = example.request.as_ref().filter(|_| target.request_specs.len() > 1) {
+            place.extend([", ", request]);
+        }
+        writeln!(out, "    {kind} after {after_s:.3} s{place}: {}", example.message)?;
+    }
+    Ok(())
+}
+
+/// Breaks lines that are too long, between words.
+fn wrapped(text: &str) -> String {
+    let mut page = String::with_capacity(text.len());
+    for line in text.lines() {
+        let indent = line.len() - line.trim_start().len() + 2;
+        let mut rest = line;
+        while rest.chars().count() > COLUMNS {
+            let fits = rest.char_indices().nth(COLUMNS + 1).map_or(rest.len(), |(at, _)| at);
+            let start = rest.len() - rest.trim_start().len();
+            let Some(space) = rest[start..fits].rfind(' ').map(|space| start + space) else {
+                break;
+            };
+            page.extend([&rest[..space], "\n"]);
+            page.extend([" "].repeat(indent));
+            rest = &rest[space + 1..];
+        }
+        page.extend([rest, "\n"]);
+    }
+    page
+}
+
+impl ErrorExampleReport {
+    /// What happened, when and where.
+    pub(super) fn line(&self) -> String {
+        let Self { kind, at_ns, address, request, message } = self;
+        let after_s = count(*at_ns) / 1e9;
+        let request = request.as_ref().map(|request| format!(", {request}")).unwrap_or_default();
+        format!("{kind} after {after_s:.3} s at {address}{request}: {message}")
+    }
+}
+
+fn write_handshakes(out: &mut String, target: &TargetReport) -> fmt::Result {
     let Some(handshake) = target.handshake_ns else { return Ok(()) };
     let (p50, p99) = (duration(handshake.p50), duration(handshake.p99));
     let max = duration(handshake.max);
@@ -168,7 +234,7 @@ fn write_handshakes(out: &mut fmt::Formatter<'_>, target: &TargetReport) -> fmt:
 }
 
 /// Percentiles with their confidence intervals; in the open loop, latency and service time.
-fn write_latency(out: &mut fmt::Formatter<'_>, target: &TargetReport) -> fmt::Result {
+fn write_latency(out: &mut String, target: &TargetReport) -> fmt::Result {
     let (Some(latency), Some(service)) = (target.latency_ns, target.service_ns) else {
         return Ok(());
     };
@@ -285,4 +351,24 @@ fn bytes(size: u64) -> String {
 #[expect(clippy::cast_precision_loss, reason = "shown to three digits")]
 fn count(value: u64) -> f64 {
     value as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrapped;
+
+    #[test]
+    fn long_lines_are_broken_between_words() {
+        let word = "x".repeat(39);
+        for (line, expected) in [
+            (format!("{word} {word}"), format!("{word} {word}\n")),
+            (format!("{word} {word} a b"), format!("{word} {word}\n  a b\n")),
+            (format!("  {word} {word}"), format!("  {word}\n    {word}\n")),
+            ("y".repeat(90), "y".repeat(90) + "\n"),
+            (format!("{word} {word}é ü"), format!("{word} {word}é\n  ü\n")),
+        ] {
+            assert_eq!(wrapped(&line), expected);
+        }
+        assert_eq!(wrapped("a\n\n  b\n"), "a\n\n  b\n");
+    }
 }

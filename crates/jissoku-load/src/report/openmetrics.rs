@@ -20,7 +20,7 @@ struct Times {
     of: fn(&TargetReport) -> Distribution<'_>,
 }
 
-const TIMES: [Times; 3] = [
+const TIMES: [Times; 4] = [
     Times {
         name: "jissoku_latency_seconds",
         help: "Correct responses: from the intended sending to the last byte. Other requests are in \
@@ -31,6 +31,11 @@ const TIMES: [Times; 3] = [
         name: "jissoku_service_seconds",
         help: "Correct responses: from the sending to the last byte.",
         of: |target| Distribution(&target.service_bins, target.service_sum_ns),
+    },
+    Times {
+        name: "jissoku_first_byte_seconds",
+        help: "Correct responses: from the sending to the first byte.",
+        of: |target| Distribution(&target.first_byte_bins, target.first_byte_sum_ns),
     },
     Times {
         name: "jissoku_waited_seconds",
@@ -64,6 +69,26 @@ pub(super) fn write(report: &Report) -> String {
     for target in &report.targets {
         let (url, count) = (escaped(&target.url), target.accounting.connect_errors);
         let _infallible = writeln!(out, "jissoku_connect_errors_total{{url=\"{url}\"}} {count}");
+    }
+    out.push_str(
+        "# TYPE jissoku_responses counter\n# HELP jissoku_responses Responses by status.\n",
+    );
+    for target in &report.targets {
+        let url = escaped(&target.url);
+        for (status, count) in &target.statuses {
+            let _infallible = writeln!(
+                out,
+                "jissoku_responses_total{{url=\"{url}\",status=\"{status}\"}} {count}"
+            );
+        }
+    }
+    out.push_str("# TYPE jissoku_errors counter\n# HELP jissoku_errors Errors by kind.\n");
+    for target in &report.targets {
+        let url = escaped(&target.url);
+        for (kind, count) in target.errors.by_name() {
+            let _infallible =
+                writeln!(out, "jissoku_errors_total{{url=\"{url}\",kind=\"{kind}\"}} {count}");
+        }
     }
     out.push_str("# EOF\n");
     out

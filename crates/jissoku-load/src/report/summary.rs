@@ -1,17 +1,20 @@
 //! The figures of a run, as the fields of one JSON object.
 
+use std::collections::BTreeMap;
+
 use jissoku_os::host_info::HostInfo;
 use serde::Serialize;
 
 use super::accounting::Accounting;
 use super::numbers::{rate, ratio, seconds};
 use crate::engine::counters::Counters;
-use crate::engine::error::ErrorCounts;
-use crate::engine::histogram::Quantiles;
+use crate::engine::error::{ErrorCounts, ErrorExample};
+use crate::engine::histogram::{Histogram, Quantiles};
 use crate::engine::outcome::{Outcome, TargetOutcome};
 use crate::engine::slice_log::SliceUsage;
 use crate::plan::options::{Driver, Idle};
 use crate::plan::pace::{Arrival, Pace};
+use crate::plan::request_spec::RequestSpec;
 use crate::plan::trace::Trace;
 use crate::plan::{Plan, TargetPlan};
 use crate::report::percentiles::{Mean, Percentile, percentiles};
@@ -29,6 +32,8 @@ pub struct Report {
     /// Correct responses in the window.
     pub requests: u64,
     pub errors: ErrorCounts,
+    /// Ended requests with a response, by its status.
+    pub statuses: BTreeMap<u16, u64>,
     pub duration_s: f64,
     pub rate_rps: f64,
     pub latency_ns: Option<Quantiles>,
@@ -89,6 +94,21 @@ impl TraceReport {
 pub struct RequestSpecReport {
     pub name: String,
     pub requests: u64,
+    pub errors: u64,
+}
+
+/// The first error of its kind.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "the fields are named as in the JSON, and units end their names")]
+pub struct ErrorExampleReport {
+    pub kind: &'static str,
+    /// From the window's opening.
+    pub at_ns: u64,
+    /// The server's address.
+    pub address: String,
+    /// The request, if the error is that of one.
+    pub request: Option<String>,
+    pub message: String,
 }
 
 /// One target.
@@ -102,6 +122,10 @@ pub struct TargetReport {
     /// Correct responses, by request of the cycle.
     pub request_specs: Vec<RequestSpecReport>,
     pub errors: ErrorCounts,
+    /// The first error of each kind.
+    pub error_examples: Vec<ErrorExampleReport>,
+    /// Ended requests with a response, by its status: also those that were wrong or late.
+    pub statuses: BTreeMap<u16, u64>,
     pub duration_ns: u64,
     pub rate_rps: f64,
     pub rate_rps_offered: Option<f64>,
@@ -109,6 +133,8 @@ pub struct TargetReport {
     pub latency_ns: Option<Quantiles>,
     /// From the actual send time to the last byte, of correct responses.
     pub service_ns: Option<Quantiles>,
+    /// From the actual send time to the first byte of the response, of correct responses.
+    pub first_byte_ns: Option<Quantiles>,
     /// The mean latency from the intended send time, including requests without a timely response.
     pub mean: Option<Mean>,
     /// The same from the actual send time.
@@ -135,6 +161,10 @@ pub struct TargetReport {
     pub latency_bins: Vec<(u64, u64)>,
     #[serde(skip)]
     pub service_bins: Vec<(u64, u64)>,
+    #[serde(skip)]
+    pub first_byte_bins: Vec<(u64, u64)>,
+    #[serde(skip)]
+    pub first_byte_sum_ns: u64,
     /// As the former, of requests without a correct, timely response: how long they were waited for.
     #[serde(skip)]
     pub waited_bins: Vec<(u64, u64)>,
@@ -216,6 +246,7 @@ impl Report {
             schema: SCHEMA,
             requests: all.requests,
             errors: all.errors,
+            statuses: by_status(&all),
             duration_s: seconds(outcome.duration_ns),
             rate_rps: rate(all.requests, outcome.duration_ns),
             latency_ns: all.latency.quantiles(),
@@ -276,28 +307,28 @@ impl TargetReport {
     fn new(planned: &TargetPlan, pace: &Pace, target: &TargetOutcome) -> Self {
         let (counters, duration_ns) = (&target.counters, target.duration_ns);
         let slices = target.slices.as_ref();
+        let loaded_ns = slices.map_or(duration_ns, |slices| slices.duration_ns);
         let (lag, lateness) = (counters.lag.quantiles(), counters.lateness.quantiles());
         let known = percentiles(&counters.latency, &counters.waited);
         let known_service = percentiles(&counters.service, &counters.waited_service);
         let accounting = Accounting::of(target);
         let failed = accounting.failed();
-        let specs = planned.specs.iter().zip(&counters.per_spec);
-        let specs =
-            specs.map(|(spec, &requests)| RequestSpecReport { name: spec.name.clone(), requests });
+        let is_websocket = planned.handshake.is_some();
+        let first_byte = if is_websocket { Histogram::new() } else { counters.first_byte() };
         Self {
             url: planned.address.to_string(),
-            is_websocket: planned.handshake.is_some(),
+            is_websocket,
             requests: counters.requests,
-            request_specs: specs.collect(),
+            request_specs: spec_reports(planned, counters),
             errors: counters.errors,
+            error_examples: error_examples(planned, target),
+            statuses: by_status(counters),
             duration_ns,
-            rate_rps: rate(
-                counters.requests,
-                slices.map_or(duration_ns, |slices| slices.duration_ns),
-            ),
+            rate_rps: rate(counters.requests, loaded_ns),
             rate_rps_offered: offered_rps(pace, duration_ns, target),
             latency_ns: counters.latency.quantiles(),
             service_ns: counters.service.quantiles(),
+            first_byte_ns: first_byte.quantiles(),
             mean: Mean::of(&counters.latency, &counters.waited, &known, failed),
             service_mean: Mean::of(
                 &counters.service,
@@ -318,6 +349,8 @@ impl TargetReport {
             histogram: counters.latency.export(),
             latency_bins: counters.latency.bins().collect(),
             service_bins: counters.service.bins().collect(),
+            first_byte_bins: first_byte.bins().collect(),
+            first_byte_sum_ns: first_byte.sum_ns(),
             waited_bins: counters.waited.bins().collect(),
             waited_sum_ns: counters.waited.sum_ns(),
             latency_sum_ns: counters.latency.sum_ns(),
@@ -342,6 +375,33 @@ impl TargetReport {
             idle_cpu_ns_per_s: target.idle_cpu_ns_per_s,
         }
     }
+}
+
+fn by_status(counters: &Counters) -> BTreeMap<u16, u64> {
+    let counts = (0..).zip(&counters.statuses).skip(1);
+    counts.filter(|(_, count)| **count > 0).map(|(status, &count)| (status, count)).collect()
+}
+
+fn spec_reports(planned: &TargetPlan, counters: &Counters) -> Vec<RequestSpecReport> {
+    let counts = counters.per_spec.iter().zip(&counters.errors_per_spec);
+    let specs = planned.specs.iter().zip(counts);
+    let report = |(spec, (&requests, &errors)): (&RequestSpec, _)| RequestSpecReport {
+        name: spec.name.clone(),
+        requests,
+        errors,
+    };
+    specs.map(report).collect()
+}
+
+fn error_examples(planned: &TargetPlan, target: &TargetOutcome) -> Vec<ErrorExampleReport> {
+    let example = |example: &ErrorExample| ErrorExampleReport {
+        kind: example.error.name(),
+        at_ns: example.at_ns,
+        address: target.address.clone(),
+        request: example.spec.map(|spec| planned.specs[usize::from(spec)].name.clone()),
+        message: example.message.clone(),
+    };
+    target.counters.examples.iter().map(example).collect()
 }
 
 /// The offered rate in requests per second; of a trace, that of the requests due in the window.

@@ -64,15 +64,29 @@ proptest! {
         prop_assume!(!matches!(outcome, Err(RunError::Unreachable { .. })));
         let outcome = outcome.expect("it can be measured");
         let report = summarise(&plan, &outcome);
-        for (target, account) in
-            outcome.targets.iter().zip(report.targets.iter().map(|target| target.accounting))
-        {
+        for (target, report) in outcome.targets.iter().zip(&report.targets) {
+            let account = report.accounting;
             let answered = account.ok + account.http_errors + account.io_errors + account.timeouts;
             prop_assert_eq!(account.carried + account.sent, answered + account.unanswered);
             let counters = &target.counters;
             let due = account.sent + account.never_sent + account.shed;
             prop_assert_eq!(counters.latency.count() + counters.waited.count(), due);
             prop_assert_eq!(counters.latency.count(), account.ok);
+            // Every request that ended has one status (0: none), each error an example.
+            let errors = counters.errors;
+            prop_assert_eq!(counters.statuses.iter().sum::<u64>(), answered);
+            let (ok, failed) = (&counters.per_spec, &counters.errors_per_spec);
+            prop_assert_eq!((ok[0], failed[0]), (account.ok, answered - account.ok));
+            let responses = report.statuses.values().sum::<u64>();
+            prop_assert!(responses <= answered && responses >= account.ok + errors.status + errors.body);
+            let kinds: Vec<&str> =
+                counters.examples.iter().map(|example| example.error.name()).collect();
+            for (kind, count) in errors.by_name() {
+                let examples = kinds.iter().filter(|known| **known == kind).count();
+                prop_assert_eq!(examples, usize::from(count > 0), "{}", kind);
+            }
+            prop_assert_eq!(counters.first_byte().count(), account.ok);
+            prop_assert!(counters.first_byte().sum_ns() <= counters.service.sum_ns());
             if by_count {
                 let outcomes: u64 = account.by_outcome().iter().map(|(_, count)| count).sum();
                 prop_assert_eq!(outcomes, 60);

@@ -101,7 +101,7 @@ fn check_formats(report: &Report) {
         (Format::OpenMetrics, "jissoku_waited_seconds_count{".to_owned()),
         (Format::Json, format!("\"mean\":{{\"value_ns\":{ours},\"is_lower_bound\":true}}")),
         (Format::Human, "mean     >= ".to_owned()),
-        (Format::Human, "4 requests had no correct, timely response, and count with".to_owned()),
+        (Format::Human, "4 requests had no correct, timely response, and count".to_owned()),
     ] {
         let page = text(format);
         assert!(page.contains(&expected), "{expected:?} in {page}");

@@ -3,6 +3,7 @@
 mod accounting;
 mod closed_loop;
 mod counts;
+mod error_examples;
 mod errors;
 mod honesty;
 mod open_loop;

@@ -4,6 +4,8 @@
 mod closed_loop;
 #[path = "../it/counts.rs"]
 mod counts;
+#[path = "../it/error_examples.rs"]
+mod error_examples;
 #[path = "../it/errors.rs"]
 mod errors;
 #[path = "../it/honesty.rs"]

@@ -14,6 +14,7 @@ impl Connections {
         index: usize,
         request_sequence: &mut RequestSequence<'_>,
         bytes: &[u8],
+        now_ns: u64,
     ) -> Progress {
         let connection = &mut self.slots[index];
         let spec = usize::from(connection.awaited_spec);
@@ -32,6 +33,9 @@ impl Connections {
         let progress = reader.feed(bytes, context);
         match progress {
             Progress::Incomplete => {
+                if starts {
+                    self.first_read_ns[index] = now_ns;
+                }
                 connection.reader = Some(reader);
                 return progress;
             }
@@ -54,6 +58,22 @@ impl Connections {
             self.spare_reader = Some(reader);
         }
         progress
+    }
+
+    /// When the first part of the response came that is complete now and came in several.
+    pub(crate) fn first_read_ns(&self, index: usize) -> u64 {
+        self.first_read_ns[index]
+    }
+
+    /// What is wrong with the response that was read last.
+    pub(crate) fn describe(
+        &self,
+        index: usize,
+        request_sequence: &RequestSequence<'_>,
+        response: ResponseInfo,
+    ) -> Option<String> {
+        let spec = usize::from(self.slots[index].awaited_spec);
+        self.spare_reader.as_ref()?.describe(response, request_sequence.context(spec).expected)
     }
 
     /// Whether the next byte belongs to a control frame of a WebSocket, which needs no request.
@@ -82,6 +102,7 @@ impl Connections {
         let reader = connection.reader.take();
         let mut reader = reader.unwrap_or_else(|| Box::new(ResponseReader::new(context.framing)));
         let response = reader.end(context)?;
+        self.spare_reader = Some(reader);
         // Without a proper end of TLS, a body that the end of the connection delimits may have been
         // truncated.
         let is_truncated = self.session(index).is_some_and(|session| !session.has_ended());

@@ -101,3 +101,28 @@ fn catching_up_returns_the_difference() {
         assert_eq!((earlier.min, earlier.max), (now.min, now.max));
     }
 }
+
+#[test]
+fn durations_are_replaced_by_shorter_ones() {
+    let of = |values: &[u64]| {
+        let mut all = Histogram::new();
+        for &value in values {
+            all.record(value);
+        }
+        all
+    };
+    let all = of(&[5, 100, 70_000, 9_000_000]);
+    for (old, new, expected) in [
+        (&[][..], &[][..], &[5, 100, 70_000, 9_000_000][..]),
+        (&[100], &[1], &[1, 5, 70_000, 9_000_000]),
+        (&[5, 9_000_000], &[2, 3], &[2, 3, 100, 70_000]),
+        (&[5, 100, 70_000, 9_000_000], &[4, 4, 4, 4], &[4, 4, 4, 4]),
+    ] {
+        let (found, expected) = (all.with_replaced(&of(old), &of(new)), of(expected));
+        assert!(found.bins().eq(expected.bins()));
+        assert_eq!((found.count(), found.sum_ns()), (expected.count(), expected.sum_ns()));
+        // The longest may be known by its bin only.
+        assert!(found.max_ns().abs_diff(expected.max_ns()) <= expected.max_ns() / 1000);
+        assert_eq!(found.quantiles().map(|all| all.min), expected.quantiles().map(|all| all.min));
+    }
+}
