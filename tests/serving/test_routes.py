@@ -4,6 +4,7 @@ import base64
 import http.server
 import json
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.serving.origin import Origin, held_until
-from tests.serving.server_process import COMMAND, Start, ask, connect
+from tests.serving.server_process import COMMAND, PATIENCE_S, Start, ask, connect
 
 APP = """
 def app(environ, start_response):
@@ -290,3 +291,62 @@ def test_the_example_of_the_documentation_is_served(start: Start) -> None:
     )
     assert "gathers 2 parts" in run.stdout
     assert "customer = 7" in run.stdout
+
+
+def test_a_server_gets_another_path(tmp_path: Path, start: Start) -> None:
+    (tmp_path / "site" / "sub").mkdir(parents=True)
+    (tmp_path / "site" / "index.html").write_text("start")
+    (tmp_path / "site" / "sub" / "index.html").write_text("below")
+
+    def answer(request: http.server.BaseHTTPRequestHandler) -> tuple[int, str]:
+        fields = request.headers
+        return 200, f"{request.path} {fields['X-Forwarded-Prefix']} {fields['X-Forwarded-Port']}"
+
+    with Origin("one", answer) as one:
+        text = f"""
+        [upstream.one]
+        servers = ["{one.address}"]
+        [[route]]
+        path = "/api/**"
+        to = "one"
+        strip-prefix = "/api"
+        add-prefix = "/v2"
+        [[route]]
+        path = "/static/**"
+        folder = "site"
+        strip-prefix = "/static"
+        [[route]]
+        path = "/**"
+        to = "one"
+        """
+        port = serve(start, tmp_path, text)
+        assert asked(port, "GET", "/api/a%20b?c=/d") == (200, "/v2/a%20b?c=/d /api None")
+        assert asked(port, "GET", "/%61pi?c=/d") == (200, "/v2?c=/d /%61pi None")
+        assert asked(port, "GET", "/other") == (200, "/other None None")
+        assert asked(port, "GET", "/api/..%2fx") == (400, "Bad Request\n")
+        assert asked(port, "GET", "/static/") == (200, "start")
+        assert asked(port, "GET", "/static/sub/?x") == (200, "below")
+        for path, location in [("/static?x", "./static/?x"), ("/static/sub", "./sub/")]:
+            connection = connect(port)
+            connection.request("GET", path)
+            response = connection.getresponse()
+            assert (response.status, response.getheader("Location")) == (301, location)
+            connection.close()
+        fields = ("X-Forwarded-Prefix: /evil", "X-Forwarded-Port: 1", "Transfer-Encoding: chunked")
+        raw = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
+        with raw, raw.makefile("rwb") as lines:
+            lines.write(b"POST /api/x HTTP/1.1\r\nHost: h\r\nConnection: close\r\n")
+            lines.write("".join(field + "\r\n" for field in fields).encode() + b"\r\n0\r\n\r\n")
+            lines.flush()
+            assert lines.read().endswith(b"\r\n\r\n/v2/x /api None")
+
+
+def test_a_path_in_the_url_is_put_before_those_of_requests(start: Start) -> None:
+    with Origin("one") as one:
+        flags = ["--listen", "127.0.0.1:0", "--workers", "1"]
+        served = start(*flags, "--to", f"http://{one.address}/base/", "--strip-prefix", "/a")
+        port = int(served.wait_for(r"http://127\.0\.0\.1:([0-9]+)/")[1])
+        assert asked(port, "GET", "/a/x?y") == (200, "one /base/x?y")
+        assert asked(port, "POST", "/a") == (200, "one /base")
+        assert asked(port, "GET", "/x") == (404, "Not Found\n")
+        assert asked(port, "GET", "/a/../x") == (400, "Bad Request\n")

@@ -7,6 +7,7 @@ mod app_args;
 mod app_name;
 mod config;
 mod content_args;
+mod edit_args;
 mod elsewhere;
 mod end_watch;
 mod failure;
@@ -145,6 +146,7 @@ impl Serve {
         self.content.check(self.files.folder())?;
         self.app.check(self.app().as_ref())?;
         self.files.check(self.app().is_some(), self.routes.is_some())?;
+        self.gateway.check()?;
         let mut placement = self.workers.placement(self.app().is_some())?;
         let has_processes = self.has_processes()?;
         self.supervision.check(has_processes)?;
@@ -278,7 +280,10 @@ impl Serve {
         if let Some(content) = self.route_content(previous)? {
             return Ok((content.without_app().into(), Some(content)));
         }
-        if let Some(service) = self.gateway.service(self.telemetry.tls()?.is_some())? {
+        let body_size_max = self.limits().request.body_size_max;
+        if let Some(service) =
+            self.gateway.service(self.telemetry.tls()?.is_some(), body_size_max)?
+        {
             return Ok((service, None));
         }
         let workers = self.workers.placement(false)?.workers;
@@ -336,7 +341,11 @@ mod tests {
         check_refused(&["--echo", "--cause", "open=0"]);
         check_refused(&["--echo", "."]);
         check_refused(&["--to", "https://127.0.0.1:1"]);
-        check_refused(&["--to", "http://127.0.0.1:1/path"]);
+        check_refused(&["--to", "http://127.0.0.1:1/a/../b"]);
+        check_refused(&["--to", "http://127.0.0.1:1/a,http://127.0.0.1:2"]);
+        check_refused(&["--to", "http://127.0.0.1:1/a", "--add-prefix", "/b"]);
+        check_refused(&["--to", "http://127.0.0.1:1", "--strip-prefix", "/a/"]);
+        check_refused(&["--contract", "--strip-prefix", "/a"]);
         check_refused(&["--to", "http://127.0.0.1:1", "."]);
         check_refused(&["--echo", "--contract"]);
         check_refused(&["e5", "--contract", "--delay", "1s"]);

@@ -10,7 +10,7 @@ mod response;
 mod tests;
 
 pub use request::{
-    ClientFields, ClientSupport, ForwardError, ForwardedHost, HopField, RequestEdit, add_field,
-    write_request_head,
+    ClientFields, ClientSupport, ForwardError, ForwardedHost, HopField, PathEdit, RequestEdit,
+    add_field, write_request_head,
 };
 pub use response::{ClientFraming, write_response_head, write_trailers};

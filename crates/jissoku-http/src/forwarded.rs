@@ -30,6 +30,7 @@ impl Default for ForwardedFields {
 
 /// The X-Forwarded fields that proxies set; the default has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "one for each field")]
 pub struct XForwarded {
     /// X-Forwarded-For.
     pub address: bool,
@@ -37,11 +38,14 @@ pub struct XForwarded {
     pub scheme: bool,
     /// X-Forwarded-Host.
     pub host: bool,
+    /// All others, such as X-Forwarded-Prefix and X-Forwarded-Port. They say nothing here, and are
+    /// forwarded.
+    pub others: bool,
 }
 
 impl XForwarded {
-    /// All three.
-    pub const ALL: Self = Self { address: true, scheme: true, host: true };
+    /// The three that have a meaning here.
+    pub const ALL: Self = Self { address: true, scheme: true, host: true, others: false };
 }
 
 /// What trusted proxies say of the client of a request.

@@ -11,6 +11,7 @@ use jissoku_server::TrustedProxies;
 
 use crate::policy::configuration::{self, ClientEnd};
 use crate::policy::retry::{Budget, HedgeAfter, RetryPolicy};
+use crate::policy::routes::Rewrite;
 use crate::server_set::{UpstreamGroup, UpstreamOptions};
 use crate::target::Target;
 use crate::{prober, resolver};
@@ -31,6 +32,8 @@ pub struct Gateway {
     pub(crate) hedges: Vec<Hedge>,
     /// Referred to by [`Forwarding::deadline_field`].
     pub(crate) deadline_fields: Vec<Box<str>>,
+    /// Referred to by [`Forwarding::edit`].
+    pub(crate) edits: Vec<RouteEdit>,
     /// Clients whose responses say how their requests were forwarded.
     diagnostics_for: TrustedProxies,
     /// Bytes of bodies of gathered responses that a worker holds at most.
@@ -61,6 +64,15 @@ pub struct Forwarding {
     pub on_client_end: ClientEnd,
     /// The index of the field in which a server gets the time that is left, if it gets it.
     pub deadline_field: Option<usize>,
+    /// The index of what is changed of messages, if something is.
+    pub edit: Option<usize>,
+}
+
+/// What a route changes of its messages.
+#[derive(Clone, Debug, Default)]
+pub struct RouteEdit {
+    /// The path that a server gets.
+    pub rewrite: Rewrite,
 }
 
 /// When second copies of a route's requests are sent. Handlers read its fields, which do not change.
@@ -117,6 +129,7 @@ impl Forwarding {
             collect_size: configuration::COLLECT_SIZE,
             on_client_end: ClientEnd::default(),
             deadline_field: None,
+            edit: None,
         }
     }
 }
@@ -140,6 +153,7 @@ impl Gateway {
             is_secure,
             hedges: Vec::new(),
             deadline_fields: Vec::new(),
+            edits: Vec::new(),
             diagnostics_for: TrustedProxies::default(),
             gather_memory: GATHER_MEMORY,
             fields_max: RESPONSE_LIMITS.fields_count_max,
@@ -169,6 +183,12 @@ impl Gateway {
     #[must_use]
     pub fn with_deadline_fields(self, names: &[&str]) -> Self {
         Self { deadline_fields: names.iter().map(|name| (*name).into()).collect(), ..self }
+    }
+
+    /// With changes of messages, which [`Forwarding::edit`] refers to.
+    #[must_use]
+    pub fn with_edits(self, edits: Vec<RouteEdit>) -> Self {
+        Self { edits, ..self }
     }
 
     /// Says in responses to these clients how their requests were forwarded: Proxy-Status

@@ -33,7 +33,7 @@ mod transfer;
 mod upstream_connection;
 mod worker_upstream;
 
-pub use config::{Forwarding, Gateway, Timeouts};
+pub use config::{Forwarding, Gateway, RouteEdit, Timeouts};
 pub use gather::GatherRoute;
 pub use routed::{Content, NoApp, RouteContent, RouteLimits, Routed};
 pub use server_set::{ServerEntry, UpstreamGroup, UpstreamOptions};

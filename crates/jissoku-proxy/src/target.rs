@@ -10,6 +10,7 @@ use std::sync::Arc;
 use jissoku_os::socket::Endpoint;
 
 use crate::policy::configuration::Protocol;
+use crate::policy::routes::Rewrite;
 
 /// Addresses of one name that are used at most.
 const ADDRESSES_MAX: usize = 64;
@@ -25,6 +26,8 @@ pub struct Target {
     pub(crate) name: Option<Box<str>>,
     /// What the server speaks.
     pub(crate) protocol: Protocol,
+    /// What is put before the paths of requests: nothing, or a path without a final slash.
+    pub(crate) prefix: Box<str>,
 }
 
 /// Not the address of an upstream server.
@@ -46,6 +49,12 @@ impl Target {
         self.protocol
     }
 
+    /// The path of the URL without a final slash, which is to be put before those of requests.
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
     /// Parses `HOST:PORT` or `unix:PATH`. The name of a host is resolved.
     ///
     /// # Errors
@@ -60,8 +69,8 @@ impl Target {
 impl FromStr for Target {
     type Err = TargetError;
 
-    /// Parses `http://HOST[:PORT]` or `unix:PATH`, and for the uwsgi protocol `uwsgi://HOST:PORT` or
-    /// `uwsgi+unix:PATH`. The name of a host is resolved.
+    /// Parses `http://HOST[:PORT][/PATH]` or `unix:PATH`, and for the uwsgi protocol
+    /// `uwsgi://HOST:PORT[/PATH]` or `uwsgi+unix:PATH`. The name of a host is resolved.
     fn from_str(text: &str) -> Result<Self, TargetError> {
         let refuse = |why: &str| Err(TargetError(format!("{text}: {why}")));
         let unix = find_scheme(text, ["unix:", "uwsgi+unix:"]);
@@ -75,6 +84,7 @@ impl FromStr for Target {
                 host: "localhost".into(),
                 name: None,
                 protocol,
+                prefix: Box::default(),
             });
         }
         let Some((rest, protocol)) = find_scheme(text, ["http://", "uwsgi://"]) else {
@@ -82,9 +92,17 @@ impl FromStr for Target {
                 "write http://HOST:PORT or unix:PATH, or uwsgi://HOST:PORT or uwsgi+unix:PATH",
             );
         };
-        let authority = rest.strip_suffix('/').unwrap_or(rest);
-        if authority.is_empty() || authority.contains(['/', '?', '#', '@', ' ']) {
-            return refuse("write http://HOST:PORT or uwsgi://HOST:PORT, without a path");
+        let (authority, prefix) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let prefix = prefix.strip_suffix('/').unwrap_or(prefix);
+        if authority.is_empty() || rest.contains(['?', '#', '@', ' ']) {
+            return refuse(
+                "write http://HOST:PORT/PATH or uwsgi://HOST:PORT/PATH, without a query",
+            );
+        }
+        if !prefix.is_empty()
+            && let Err(error) = Rewrite::new().with_prefix(prefix)
+        {
+            return refuse(&format!("{prefix}: {error}"));
         }
         let has_port = authority.rsplit_once(':').is_some_and(|(_, port)| !port.contains(']'));
         if !has_port && protocol == Protocol::Uwsgi {
@@ -100,7 +118,9 @@ impl FromStr for Target {
             return refuse("this host cannot be resolved");
         }
         let name = address.parse::<SocketAddr>().is_err().then(|| address.into());
-        Ok(Self { endpoints: endpoints_of(&addresses), host: authority.into(), name, protocol })
+        let endpoints = endpoints_of(&addresses);
+        let prefix = prefix.into();
+        Ok(Self { endpoints, host: authority.into(), name, protocol, prefix })
     }
 }
 
@@ -165,6 +185,12 @@ mod tests {
         check("unix:/run/app.sock", "unix:/run/app.sock", "localhost");
         check("uwsgi://127.0.0.1:9001", "127.0.0.1:9001", "127.0.0.1:9001");
         check("uwsgi+unix:/run/app.sock", "unix:/run/app.sock", "localhost");
+        let prefix_of = |text: &str| text.parse::<Target>().expect("an address").prefix;
+        for (text, prefix) in
+            [("", ""), ("/", ""), ("/base", "/base"), ("/a/b%20c/", "/a/b%20c"), ("/~a", "/~a")]
+        {
+            assert_eq!(&*prefix_of(&format!("http://127.0.0.1:9001{text}")), prefix);
+        }
         let name_of = |text: &str| text.parse::<Target>().expect("it is an address").name;
         assert_eq!(name_of("http://localhost").as_deref(), Some("localhost:80"));
         for address in ["http://127.0.0.1:9001", "http://[::1]", "unix:/run/app.sock"] {
@@ -175,7 +201,11 @@ mod tests {
             "127.0.0.1:80",
             "https://a",
             "http://",
-            "http://a/b",
+            "http://127.0.0.1/a/../b",
+            "http://127.0.0.1/a//",
+            "http://127.0.0.1//",
+            "http://127.0.0.1/a?b",
+            "http://127.0.0.1/{b}",
             "http://u@a",
             "unix:",
             "http://a:x",

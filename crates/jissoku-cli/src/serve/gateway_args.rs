@@ -1,9 +1,15 @@
 //! Flags for a reverse proxy.
 
+use std::sync::Arc;
+
 use clap::{Args, value_parser};
-use jissoku_proxy::{Gateway, Resolution, Target, Timeouts, UpstreamGroup, UpstreamOptions};
+use jissoku_proxy::{
+    Content, Forwarding, Gateway, Resolution, RouteContent, Target, Timeouts, UpstreamGroup,
+    UpstreamOptions,
+};
 use jissoku_server::{DynService, TrustedProxies};
 
+use super::edit_args::EditArgs;
 use super::failure::{Failure, print_error};
 use super::instance;
 use crate::units;
@@ -12,9 +18,12 @@ use crate::units;
 #[derive(Debug, Args)]
 pub(super) struct GatewayArgs {
     /// Forward all requests to another server, http://HOST:PORT or unix:PATH, in the uwsgi protocol
-    /// uwsgi://HOST:PORT or uwsgi+unix:PATH, or to several, separated by commas
+    /// uwsgi://HOST:PORT or uwsgi+unix:PATH, or to several, separated by commas; a path behind the
+    /// port is put before those of requests
     #[arg(long, value_name = "URL", conflicts_with_all = ["folder", "fixed", "contract", "echo"])]
     to: Option<String>,
+    #[command(flatten)]
+    edit: EditArgs,
     /// Timeout for connecting to that server
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "1s")]
     connect_time_max: u64,
@@ -52,8 +61,13 @@ pub(super) struct GatewayArgs {
 }
 
 impl GatewayArgs {
-    /// The reverse proxy, if `--to` is given. `is_secure`: clients over TCP use TLS.
-    pub(super) fn service(&self, is_secure: bool) -> Result<Option<DynService>, Failure> {
+    /// The reverse proxy, if `--to` is given. `is_secure`: clients over TCP use TLS. `body_size_max`: of
+    /// the bodies of requests.
+    pub(super) fn service(
+        &self,
+        is_secure: bool,
+        body_size_max: u64,
+    ) -> Result<Option<DynService>, Failure> {
         let Some(to) = &self.to else { return Ok(None) };
         let words = to.split(',').map(str::trim).filter(|word| !word.is_empty());
         let targets: Vec<Target> = words
@@ -70,6 +84,10 @@ impl GatewayArgs {
             let why = "--to names servers of HTTP and of the uwsgi protocol: write routes for them";
             return Err(Failure::of_input(why));
         }
+        if targets.iter().any(|target| target.prefix() != targets[0].prefix()) {
+            return Err(Failure::of_input("--to names servers with different paths"));
+        }
+        let edit = self.edit.read(targets[0].prefix())?;
         let timeouts = self.timeouts();
         let resolution = Resolution {
             every_ns: self.upstream_resolve_every,
@@ -78,7 +96,22 @@ impl GatewayArgs {
         };
         let options = UpstreamOptions { resolution, ..UpstreamOptions::new(timeouts.idle_ns) };
         let upstream = UpstreamGroup::unnamed(targets, options);
-        Ok(Some(self.gateway(vec![upstream], is_secure).into()))
+        let gateway = self.gateway(vec![upstream], is_secure);
+        Ok(Some(match edit {
+            None => gateway.into(),
+            Some((rule, edit)) => {
+                let forwarding = Forwarding::new(0, timeouts.head_ns);
+                let content = Content::Forward(Forwarding { edit: Some(0), ..forwarding });
+                let gateway = gateway.with_edits(vec![edit]);
+                let content = RouteContent::single(rule, content, gateway, body_size_max);
+                Arc::new(content).without_app().into()
+            }
+        }))
+    }
+
+    /// Rejects flags that have no effect without `--to`.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        if self.to.is_some() { Ok(()) } else { self.edit.check_unused() }
     }
 
     /// A reverse proxy with these flags.

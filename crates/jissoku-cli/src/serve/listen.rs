@@ -29,7 +29,8 @@ pub(super) struct Listen {
     #[arg(long, value_name = "PROXIES")]
     pub(super) trusted_proxies: Option<TrustedProxies>,
     /// The fields that trusted proxies set: x-forwarded-for, x-forwarded-proto and
-    /// x-forwarded-host, separated by commas; x-forwarded for all three; or forwarded (RFC 7239)
+    /// x-forwarded-host, separated by commas; x-forwarded for all three; or forwarded (RFC 7239).
+    /// x-forwarded-*: also all others that begin so, which are passed on
     #[arg(long, value_name = "FIELDS", default_value = DEFAULT_FIELDS, value_parser = fields)]
     pub(super) forwarded_fields: ForwardedFields,
 }
@@ -47,9 +48,10 @@ fn fields(text: &str) -> Result<ForwardedFields, String> {
                     "x-forwarded-for" => which.address = true,
                     "x-forwarded-proto" => which.scheme = true,
                     "x-forwarded-host" => which.host = true,
+                    "x-forwarded-*" => which.others = true,
                     _ => {
                         return Err("write forwarded, x-forwarded, or some of x-forwarded-for, \
-                                    x-forwarded-proto and x-forwarded-host with commas"
+                                    x-forwarded-proto, x-forwarded-host and x-forwarded-* with commas"
                             .to_owned());
                     }
                 }
@@ -170,12 +172,16 @@ mod tests {
     #[test]
     fn forwarded_fields_are_parsed_individually() {
         let which = |address, scheme, host| {
-            Ok(ForwardedFields::XForwarded(XForwarded { address, scheme, host }))
+            let others = false;
+            Ok(ForwardedFields::XForwarded(XForwarded { address, scheme, host, others }))
         };
         assert_eq!(fields(DEFAULT_FIELDS), Ok(ForwardedFields::default()));
         assert_eq!(fields("x-forwarded-proto"), which(false, true, false));
         assert_eq!(fields("x-forwarded-host, x-forwarded-for"), which(true, false, true));
         assert_eq!(fields("x-forwarded"), which(true, true, true));
+        let others = XForwarded { scheme: true, others: true, ..XForwarded::default() };
+        let others = Ok(ForwardedFields::XForwarded(others));
+        assert_eq!(fields("x-forwarded-proto,x-forwarded-*"), others);
         assert_eq!(fields("forwarded"), Ok(ForwardedFields::Forwarded));
         for text in ["", "x-forwarded-for,", "x-forwarded-for,forwarded", "x-forwarded,forwarded"] {
             assert!(fields(text).is_err(), "{text:?}");

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use jissoku_proxy::policy::configuration::{Hedge, Route, RouteAction, Upstream};
 use jissoku_proxy::policy::fan_out::Plan;
-use jissoku_proxy::{Content, Forwarding, GatherRoute};
+use jissoku_proxy::policy::routes::Rule;
+use jissoku_proxy::{Content, Forwarding, GatherRoute, RouteEdit};
 use jissoku_server::{Files, Fixed};
 
 use super::failure::Failure;
@@ -20,6 +21,7 @@ pub(super) struct RouteContents<'a> {
     pub(super) gathers: Vec<Arc<GatherRoute>>,
     pub(super) hedges: Vec<Hedge>,
     pub(super) deadline_fields: Vec<&'a str>,
+    pub(super) edits: Vec<RouteEdit>,
     /// The time for the head of a response, of routes that do not say it.
     head_ns: u64,
 }
@@ -30,10 +32,10 @@ impl<'a> RouteContents<'a> {
         Self { head_ns, ..Self::default() }
     }
 
-    /// Adds the content of one of the routes. A folder is opened by `open`, once.
+    /// Adds the content of one of the routes, whose rule is `rule`. A folder is opened by `open`, once.
     pub(super) fn add(
         &mut self,
-        route: &'a Route,
+        (route, rule): (&'a Route, &Rule),
         upstreams: &[Upstream],
         open: impl Fn(&str) -> Result<Files, Failure>,
     ) -> Result<(), Failure> {
@@ -46,7 +48,11 @@ impl<'a> RouteContents<'a> {
             self.deadline_fields.len() - 1
         });
         let head_ns = route.head_ns.unwrap_or(self.head_ns);
-        let extras = Extras { hedge, deadline_field, head_ns };
+        let edit = rule.rewrite().map(|rewrite| {
+            self.edits.push(RouteEdit { rewrite: rewrite.clone() });
+            self.edits.len() - 1
+        });
+        let extras = Extras { hedge, deadline_field, edit, head_ns };
         let content = match &route.action {
             RouteAction::Folder(folder) => {
                 if !self.opened.contains(&folder.as_str()) {
@@ -82,6 +88,8 @@ struct Extras {
     hedge: Option<usize>,
     /// The index of the field for the time that is left.
     deadline_field: Option<usize>,
+    /// The index of what it changes of messages.
+    edit: Option<usize>,
     /// The time for the head of a response.
     head_ns: u64,
 }
@@ -99,7 +107,7 @@ fn gather(plan: &Plan, route: &Route, upstreams: &[Upstream], extras: Extras) ->
 /// How the requests of a route are forwarded to the upstream of this index.
 fn forwarding(route: &Route, upstream: usize, extras: Extras) -> Forwarding {
     let Route { try_ns, retry, collect_size, on_client_end, .. } = *route;
-    let Extras { hedge, deadline_field, head_ns } = extras;
+    let Extras { hedge, deadline_field, edit, head_ns } = extras;
     Forwarding {
         upstream,
         head_ns,
@@ -109,5 +117,6 @@ fn forwarding(route: &Route, upstream: usize, extras: Extras) -> Forwarding {
         collect_size,
         on_client_end,
         deadline_field,
+        edit,
     }
 }

@@ -86,19 +86,21 @@ impl RouteTable {
             .collect();
         let folder_count = self.folders().collect::<BTreeSet<_>>().len() as u64;
         let mut contents = RouteContents::new(flags.response_time_max);
-        for route in routes {
+        for (route, rule) in routes.iter().zip(rules.rules()) {
             let open = |folder: &str| {
                 let opened = files.open(&self.beside(folder), folder_count);
                 opened.map_err(|error| self.refuse(route.line, &error.to_string()))
             };
-            contents.add(route, &self.configuration.upstreams, open)?;
+            contents.add((route, rule), &self.configuration.upstreams, open)?;
         }
-        let RouteContents { contents, folders, texts, gathers, hedges, deadline_fields, .. } =
-            contents;
+        let RouteContents {
+            contents, folders, texts, gathers, hedges, deadline_fields, edits, ..
+        } = contents;
         let gateway = flags
             .gateway(upstreams, is_secure)
             .with_hedges(&hedges)
-            .with_deadline_fields(&deadline_fields);
+            .with_deadline_fields(&deadline_fields)
+            .with_edits(edits);
         let size_max_of = |route: &Route| {
             route.body_size_max.unwrap_or(match route.action {
                 RouteAction::App(_) => app_body_size_max,

@@ -32,6 +32,17 @@ pub struct RequestEdit<'a> {
     pub has_trailers: bool,
     /// The name of a field that is dropped, since [`add_field`] will add it.
     pub own_field: Option<&'a str>,
+    /// What is changed of the path.
+    pub path: PathEdit<'a>,
+}
+
+/// Another path for a server. The default changes nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathEdit<'a> {
+    /// The size of what is removed from the start: whole segments. X-Forwarded-Prefix has it.
+    pub cut_size: usize,
+    /// What is put before the rest: whole segments, or nothing.
+    pub prefix: &'a str,
 }
 
 /// A field that concerns one connection, and can be forwarded nevertheless.
@@ -131,6 +142,8 @@ struct Received<'a> {
     offer: ClientSupport,
     has_forwarded_proto: bool,
     has_forwarded_host: bool,
+    /// What a trusted proxy has removed from the path.
+    forwarded_prefix: Option<&'a [u8]>,
 }
 
 /// Appends the forwarded form of `head`, which was parsed from `bytes`, to `output`. Its target is in
@@ -151,7 +164,7 @@ pub fn write_request_head(
     if options.iter().any(is_essential) {
         return Err(ForwardError::ConnectionOption);
     }
-    write_request_line(head, bytes, output)?;
+    write_request_line(head, bytes, edit.path, output)?;
     let mut received = Received::default();
     let keeps_host = edit.host == ForwardedHost::Client;
     lines::copy(head.fields.of(bytes), output, |name, value| {
@@ -170,7 +183,7 @@ pub fn write_request_head(
     if upgrades {
         output.extend_from_slice(b"Upgrade: websocket\r\nConnection: Upgrade\r\n");
     }
-    write_own_fields(head, edit, &received, output);
+    write_own_fields(head, bytes, edit, &received, output);
     output.extend_from_slice(b"\r\n");
     Ok(ClientSupport { upgrades, ..received.offer })
 }
@@ -259,18 +272,34 @@ impl<'a> Received<'a> {
                 self.has_forwarded_proto = trusted.scheme;
                 trusted.scheme
             }
+            18 if is(b"x-forwarded-prefix") && trusted.others => {
+                self.forwarded_prefix = Some(value);
+                edit.path.cut_size == 0
+            }
+            12.. if name[..X_FORWARDED.len()].eq_ignore_ascii_case(X_FORWARDED) => trusted.others,
             _ => true,
         })
     }
 }
 
+/// How the names of fields begin that name a client, or what it has asked for.
+const X_FORWARDED: &[u8] = b"x-forwarded-";
+
 /// Writes the request line.
-fn write_request_line(head: &Head, bytes: &[u8], output: &mut Vec<u8>) -> Result<(), ForwardError> {
+fn write_request_line(
+    head: &Head,
+    bytes: &[u8],
+    PathEdit { cut_size, prefix }: PathEdit<'_>,
+    output: &mut Vec<u8>,
+) -> Result<(), ForwardError> {
     let target = head.target.of(bytes);
     if target.contains(&b'#') {
         return Err(ForwardError::Fragment);
     }
-    for part in [head.method_name.of(bytes), b" ", target, b" HTTP/1.1\r\n"] {
+    let rest = target.get(cut_size..).unwrap_or_default();
+    let is_bare = prefix.is_empty() && matches!(rest.first(), None | Some(b'?'));
+    let start = if is_bare { "/" } else { prefix };
+    for part in [head.method_name.of(bytes), b" ", start.as_bytes(), rest, b" HTTP/1.1\r\n"] {
         output.extend_from_slice(part);
     }
     Ok(())
@@ -279,6 +308,7 @@ fn write_request_line(head: &Head, bytes: &[u8], output: &mut Vec<u8>) -> Result
 /// Writes the fields that a proxy adds.
 fn write_own_fields(
     head: &Head,
+    bytes: &[u8],
     edit: &RequestEdit<'_>,
     received: &Received<'_>,
     output: &mut Vec<u8>,
@@ -303,6 +333,12 @@ fn write_own_fields(
     }
     if let Some(host) = received.host.filter(|_| !received.has_forwarded_host) {
         lines::write(b"X-Forwarded-Host", host, output);
+    }
+    if edit.path.cut_size > 0 {
+        let outer = received.forwarded_prefix.unwrap_or_default();
+        let cut = head.target.of(bytes).get(..edit.path.cut_size).unwrap_or_default();
+        let outer = outer.strip_suffix(b"/").unwrap_or(outer);
+        lines::write(b"X-Forwarded-Prefix", &[outer, cut].concat(), output);
     }
     match (head.body, edit.collected_size) {
         (Body::Chunked, Some(size)) => {

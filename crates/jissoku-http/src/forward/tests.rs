@@ -17,6 +17,7 @@ const EDIT: RequestEdit<'_> = RequestEdit {
     passes: None,
     has_trailers: true,
     own_field: None,
+    path: PathEdit { cut_size: 0, prefix: "" },
 };
 
 fn read(bytes: &[u8]) -> Head {
@@ -47,6 +48,59 @@ fn a_field_is_added_behind_those_of_the_head_and_not_taken_from_a_client() {
     add_field(request.as_bytes(), size, ("X-Deadline-Ms", "250"), &mut output);
     let whole = format!("{expected}X-Deadline-Ms: 250\r\n\r\nthe\r\n\r\nbody");
     assert_eq!(String::from_utf8(output).as_deref(), Ok(whole.as_str()));
+}
+
+#[test]
+fn a_path_is_passed_without_its_start_and_behind_a_prefix() {
+    let line_of = |target: &str, cut_size: usize, prefix: &'static str| {
+        let edit = RequestEdit { path: PathEdit { cut_size, prefix }, via: None, ..EDIT };
+        let request = format!("GET {target} HTTP/1.1\r\nHost: h\r\nX-Forwarded-Prefix: /x\r\n\r\n");
+        let head = forward(&request, &edit).expect("it can be forwarded");
+        let has = |line: &str| head.lines().any(|other| other == line);
+        assert_eq!(has(&format!("X-Forwarded-Prefix: {}", &target[..cut_size])), cut_size > 0);
+        assert!(!has("X-Forwarded-Prefix: /x"));
+        head.lines().next().unwrap_or_default().to_owned()
+    };
+    for (target, cut_size, prefix, expected) in [
+        ("/api/a%2Fb?c=/api", 4, "", "/a%2Fb?c=/api"),
+        ("/api", 4, "", "/"),
+        ("/api?q", 4, "", "/?q"),
+        ("/api?q", 4, "/v2", "/v2?q"),
+        ("/api/", 4, "/v2", "/v2/"),
+        ("/a", 0, "/v2", "/v2/a"),
+        ("/", 0, "", "/"),
+    ] {
+        let line = line_of(target, cut_size, prefix);
+        assert_eq!(line, format!("GET {expected} HTTP/1.1"), "{target}");
+    }
+}
+
+#[test]
+fn other_x_forwarded_fields_are_dropped_unless_a_trusted_proxy_sets_them() {
+    const OTHERS: &str = "X-Forwarded-Port: 1\r\nX-FORWARDED-SSL: on\r\nx-forwarded-user: root\r\n\
+        X-Forwarded-: 1\r\nX-Forwarded-Server: s\r\nX-Forwarded-Scheme: https\r\n\
+        X-Forwarded-Prefix: /outer\r\n";
+    let request = format!("GET /api/a HTTP/1.1\r\nHost: h\r\n{OTHERS}X-Forwarded: 1\r\n\r\n");
+    let kept_by = |client_fields: ClientFields, cut_size: usize| {
+        let path = PathEdit { cut_size, prefix: "" };
+        let edit = RequestEdit { client_fields, path, ..EDIT };
+        let head = forward(&request, &edit).expect("it can be forwarded");
+        let lines = head.lines().map(str::to_ascii_lowercase);
+        lines.filter(|line| line.starts_with("x-forwarded")).collect::<Vec<_>>()
+    };
+    let own = ["x-forwarded-for: 192.0.2.1", "x-forwarded-proto: http", "x-forwarded-host: h"];
+    let dropped = [&["x-forwarded: 1"], own.as_slice()].concat();
+    assert_eq!(kept_by(ClientFields::Drop, 0), dropped);
+    for kind in [ForwardedFields::Forwarded, ForwardedFields::default()] {
+        assert_eq!(kept_by(ClientFields::Append(kind), 0), dropped);
+    }
+    let others = XForwarded { others: true, ..XForwarded::default() };
+    let trusted = ClientFields::Append(ForwardedFields::XForwarded(others));
+    assert_eq!(kept_by(trusted, 0).len(), OTHERS.lines().count() + dropped.len());
+    // What both have removed.
+    let behind = kept_by(trusted, 4);
+    assert!(behind.contains(&"x-forwarded-prefix: /outer/api".to_owned()), "{behind:?}");
+    assert_eq!(behind.len(), OTHERS.lines().count() + dropped.len());
 }
 
 #[test]

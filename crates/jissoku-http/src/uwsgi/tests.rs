@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use proptest::prelude::*;
 
 use super::*;
-use crate::forward::{ClientFields, ForwardedHost, RequestEdit, write_request_head};
+use crate::forward::{ClientFields, ForwardedHost, PathEdit, RequestEdit, write_request_head};
 use crate::framing::Body;
 use crate::head::{HeadReader, Method, Version};
 use crate::limits::Limits;
@@ -282,6 +282,7 @@ proptest! {
             passes: None,
             has_trailers: false,
             own_field: None,
+            path: PathEdit::default(),
         };
         let mut text = Vec::new();
         if write_request_head(&received, request.as_bytes(), &edit, &mut text).is_err() {

@@ -2,7 +2,7 @@
 
 use jissoku_http::Head;
 use jissoku_http::forward::{
-    ClientFields, ClientSupport, ForwardError, ForwardedHost, HopField, RequestEdit,
+    ClientFields, ClientSupport, ForwardError, ForwardedHost, HopField, PathEdit, RequestEdit,
     write_request_head,
 };
 use jissoku_http::framing::Body;
@@ -28,6 +28,8 @@ pub(super) struct HeadEdit {
     pub(super) passes: Option<HopField>,
     /// As that of [`Forwarding`].
     pub(super) deadline_field: Option<usize>,
+    /// As that of [`Forwarding`].
+    pub(super) edit: Option<usize>,
 }
 
 /// The address that is appended to X-Forwarded-For: of the peer, which is behind those that it has
@@ -77,8 +79,8 @@ impl GatewayHandler {
             Body::Empty => Some(HopField::Upgrade),
             _ => expects_continue.then_some(HopField::Expect),
         };
-        let Forwarding { upstream, deadline_field, .. } = forwarding;
-        let edit = HeadEdit { upstream, passes, collected_size: None, deadline_field };
+        let Forwarding { upstream, deadline_field, edit, .. } = forwarding;
+        let edit = HeadEdit { upstream, passes, collected_size: None, deadline_field, edit };
         let body_size = match head.body {
             Body::Length(size) if is_collected => size.min(RESERVED_SIZE_MAX),
             Body::Empty | Body::Length(_) | Body::Chunked => 0,
@@ -138,6 +140,11 @@ impl GatewayHandler {
             passes: head_edit.passes,
             has_trailers: upstream.options.protocol.is_http(),
             own_field: head_edit.deadline_field.map(|it| &*self.service.deadline_fields[it]),
+            path: head_edit.edit.map_or_else(PathEdit::default, |index| {
+                let rewrite = &self.service.edits[index].rewrite;
+                let cut_size = rewrite.cut_size(head.path_and_query(bytes));
+                PathEdit { cut_size, prefix: rewrite.prefix() }
+            }),
         };
         if upstream.options.protocol.is_http() {
             output.reserve(head.size as usize + ADDED_SIZE);
@@ -229,8 +236,8 @@ impl GatewayHandler {
         if !is_complete && !exchange.protocol().is_http() {
             return Err(ForwardError::LengthRequired);
         }
-        let Forwarding { upstream, deadline_field, .. } = *exchange.forwarding();
-        let edit = HeadEdit { upstream, collected_size, passes: None, deadline_field };
+        let Forwarding { upstream, deadline_field, edit, .. } = *exchange.forwarding();
+        let edit = HeadEdit { upstream, collected_size, passes: None, deadline_field, edit };
         let offer = self.write_head(client, head, edit, &mut bytes)?;
         let Some(exchange) = self.exchanges.get(key) else { return Ok(()) };
         exchange.set_head(bytes, offer);

@@ -75,7 +75,8 @@ impl GatewayHandler {
         let mut exchange = Exchange::new(client.id(), head, (forwarding, protocol, hash), false);
         exchange.become_part();
         let Forwarding { upstream, deadline_field, .. } = forwarding;
-        let edit = HeadEdit { upstream, collected_size: None, passes: None, deadline_field };
+        let collected_size = None;
+        let edit = HeadEdit { upstream, collected_size, passes: None, deadline_field, edit: None };
         let mut output = Vec::new();
         let offer = self.write_head(client, (head, bytes, identity), edit, &mut output)?;
         exchange.set_head(output, offer);

@@ -3,6 +3,7 @@
 //! Every error is one sentence with the line that it is about. Other keys of the file are not read
 //! here.
 
+mod edit;
 mod explanation;
 mod gather;
 mod limits;

@@ -8,6 +8,7 @@ mod ambiguous_path;
 mod host;
 mod path;
 mod readings;
+mod rewrite;
 mod rule;
 
 use ambiguous_path::Form;
@@ -15,6 +16,7 @@ use ambiguous_path::Form;
 pub use ambiguous_path::{AmbiguousPath, of_path as ambiguity_of};
 pub use host::HostPattern;
 pub use path::{Captures, PATH_VARIABLES_MAX, PathPattern, PatternError};
+pub use rewrite::{Rewrite, RewriteError};
 pub use rule::{Encoded, Mismatch, Rule};
 
 /// Rules in the order in which they are tried.
@@ -65,6 +67,11 @@ impl Routes {
             .map_or_else(|| Ok(Self { rules }), |(index, by)| Err(Unreachable { index, by }))
     }
 
+    /// One rule.
+    pub fn single(rule: Rule) -> Self {
+        Self { rules: vec![rule] }
+    }
+
     /// The rules in their order.
     pub fn rules(&self) -> &[Rule] {
         &self.rules
@@ -79,6 +86,21 @@ impl Routes {
         };
         let decision = self.first_fit(subject);
         let rule = decision.index().and_then(|index| self.rules.get(index));
+        let decision = self.find_special(subject, decision, (special, rule));
+        match rule.and_then(Rule::rewrite) {
+            Some(rewrite) => self.unless_left(subject, decision, rewrite),
+            None => decision,
+        }
+    }
+
+    /// The decision about a path that has several readings, for this reason; `decision` is that of the
+    /// rule, without regard to the others.
+    fn find_special(
+        &self,
+        subject: &Subject<'_>,
+        decision: Decision,
+        (special, rule): (AmbiguousPath, Option<&Rule>),
+    ) -> Decision {
         match rule.map_or_else(Encoded::default, Rule::encoded) {
             Encoded::Pass => decision,
             Encoded::Refuse if special != AmbiguousPath::OtherRoute => Decision::Refuse(special),
@@ -95,6 +117,38 @@ impl Routes {
                     _ => Decision::Refuse(AmbiguousPath::OtherRoute),
                 }
             }
+        }
+    }
+
+    /// The decision about a request, if its path can be rewritten so that a server does not read the
+    /// result as a path that does not belong to the route.
+    fn unless_left(
+        &self,
+        subject: &Subject<'_>,
+        decision: Decision,
+        rewrite: &Rewrite,
+    ) -> Decision {
+        let Decision::Take { index, path, .. } = &decision else { return decision };
+        let path = path.as_deref().unwrap_or(subject.path);
+        let rewritten = rewrite.path(path);
+        // The authority of a URL would follow `//`.
+        let is_path =
+            rewritten.first() == Some(&b'/') && !matches!(rewritten.get(1), Some(b'/' | b'\\'));
+        let belongs = |reading: &Vec<u8>| {
+            let origin = rewrite.origin(path, reading);
+            origin.is_some_and(|path| {
+                self.first_fit(&Subject { path: &path, ..*subject }).index() == Some(*index)
+            })
+        };
+        let passes = self.rules.get(*index).map(Rule::encoded) == Some(Encoded::Pass);
+        let stays = || match readings::of_path(&rewritten) {
+            Some(readings) => readings.iter().all(belongs),
+            None => false,
+        };
+        if is_path && (passes || stays()) {
+            decision
+        } else {
+            Decision::Refuse(AmbiguousPath::OtherRoute)
         }
     }
 

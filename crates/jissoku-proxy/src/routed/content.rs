@@ -30,6 +30,8 @@ pub enum Content {
 /// What a request gets: a result with names.
 #[derive(Debug)]
 pub(super) struct Found {
+    /// The index of the route, if there are rules.
+    pub(super) route: usize,
     pub(super) content: Content,
     /// The variables of its path.
     pub(super) captures: Captures,
@@ -80,17 +82,34 @@ impl RouteContent {
     pub fn beside_app(mut folders: Vec<(String, Arc<Files>)>, body_size_max: u64) -> Self {
         folders.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
         let (prefixes, folders) = folders.into_iter().unzip();
+        let gateway = Gateway::of(Vec::new(), Timeouts::DEFAULT, false);
+        Self { folders, prefixes, ..Self::empty(gateway, body_size_max) }
+    }
+
+    /// One route, which has this content, without limits but for that of bodies.
+    #[must_use]
+    pub fn single(rule: Rule, content: Content, gateway: Gateway, body_size_max: u64) -> Self {
+        Self {
+            rules: Routes::single(rule),
+            contents: vec![content],
+            limits: vec![None],
+            body_sizes_max: vec![body_size_max],
+            ..Self::empty(gateway, body_size_max)
+        }
+    }
+
+    fn empty(gateway: Gateway, body_size_max: u64) -> Self {
         Self {
             rules: Routes::default(),
             contents: Vec::new(),
             limits: Vec::new(),
             body_sizes_max: Vec::new(),
             body_size_max,
-            folders,
-            prefixes,
+            folders: Vec::new(),
+            prefixes: Vec::new(),
             texts: Vec::new(),
             gathers: Vec::new(),
-            gateway: Arc::new(Gateway::of(Vec::new(), Timeouts::DEFAULT, false)),
+            gateway: Arc::new(gateway),
         }
     }
 
@@ -120,6 +139,7 @@ impl RouteContent {
         let (path, _) = request.path_and_query();
         if !self.prefixes.is_empty() {
             return Ok(Found {
+                route: 0,
                 content: self.beside(path),
                 captures: Captures::default(),
                 path: None,
@@ -136,7 +156,8 @@ impl RouteContent {
                     .map_or(Ok(Admitted::default()), |it| it.admit(address, field, request.now_ns))
                     .map_err(|much| Refusal { response: much.response(), is_too_much: true })?;
                 let (content, body_size_max) = (self.contents[index], self.body_sizes_max[index]);
-                return Ok(Found { content, captures, path, admitted, body_size_max });
+                let route = index;
+                return Ok(Found { route, content, captures, path, admitted, body_size_max });
             }
             Decision::MethodNotAllowed => {
                 let allow = format!("Allow: {}\r\n", self.rules.allow(&subject).join(", "));

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use jissoku_os::driver::NewConnection;
 use jissoku_server::{
-    AbandonReason, BodyFlow, DynamicResponse, EventLoop, FileResponse, FilesHandler, Forwarded,
-    ForwardedAnomalies, ForwardedOutcome, Handler, LogRecord, Outbound, Progress, RequestHead,
-    Response, Service, WorkerInfo,
+    AbandonReason, BodyFlow, BodyPart, DynamicResponse, EventLoop, FileResponse, FilesHandler,
+    Forwarded, ForwardedAnomalies, ForwardedOutcome, Handler, LogRecord, Outbound, Progress,
+    RequestHead, Response, Service, WorkerInfo,
 };
 
 use super::content::{Content, Found, Refusal, RouteContent};
@@ -17,7 +17,6 @@ use crate::client::{Client, ClientSide};
 use crate::gather::Gathering;
 use crate::handler::GatewayHandler;
 use crate::policy::rate::Permit;
-use crate::policy::routes::Captures;
 
 /// Serves the requests of one worker; `H` serves those of the application.
 #[derive(Debug)]
@@ -97,17 +96,16 @@ impl<H: Handler> RoutedHandler<H> {
         Ok(Self { content, folders, gateway, app })
     }
 
-    /// As [`RoutedHandler::begin`], with another path if one is given.
+    /// As [`RoutedHandler::begin`], with another path if one was found.
     fn begin_with_path(
         &mut self,
         connection: &mut Connection<H::Connection>,
         request: &RequestHead<'_>,
-        found: (Content, &Captures),
-        path: Option<Vec<u8>>,
+        found: &Found,
     ) -> Work<H::Request> {
-        let Some(path) = path else { return self.begin(connection, request, found) };
+        let Some(path) = &found.path else { return self.begin(connection, request, found) };
         let mut text = Vec::new();
-        let head = request.head.with_path(request.bytes, &path, &mut text);
+        let head = request.head.with_path(request.bytes, path, &mut text);
         let request = RequestHead { head: &head, bytes: &text, ..*request };
         self.begin(connection, &request, found)
     }
@@ -116,10 +114,18 @@ impl<H: Handler> RoutedHandler<H> {
         &mut self,
         connection: &mut Connection<H::Connection>,
         head: &RequestHead<'_>,
-        (content, captures): (Content, &Captures),
+        found: &Found,
     ) -> Work<H::Request> {
-        match content {
-            Content::Folder(index) => Work::File(index, self.folders[index].on_head(&mut (), head)),
+        match found.content {
+            Content::Folder(index) => {
+                let (path, _) = head.path_and_query();
+                let rewrite = self.content.rules.rules()[found.route].rewrite();
+                let path = rewrite.map_or(path, |rewrite| &path[rewrite.cut_size(path)..]);
+                if path.is_empty() {
+                    return Work::Refused(Box::new(to_folder(head)));
+                }
+                Work::File(index, self.folders[index].respond_to(head, path))
+            }
             Content::Beside(index) => {
                 let (path, _) = head.path_and_query();
                 let path = &path[self.content.prefixes[index].len()..];
@@ -130,7 +136,7 @@ impl<H: Handler> RoutedHandler<H> {
                 Work::Forwarded(self.gateway.begin(&connection.client, head, forwarding))
             }
             Content::Gather(index) => {
-                let route = (&self.content.gathers[index], captures);
+                let route = (&self.content.gathers[index], &found.captures);
                 match self.gateway.begin_gathering(&connection.client, head, route) {
                     Ok(gathering) => Work::Gathered(Box::new(gathering)),
                     Err(refusal) => Work::Refused(Box::new(refusal)),
@@ -166,9 +172,10 @@ impl<H: Handler> Handler for RoutedHandler<H> {
                 excess: if is_too_much { Excess::Refused } else { Excess::No },
                 permit: None,
             },
-            Ok(Found { content, captures, path, admitted, body_size_max }) => {
-                let Admitted { permit, is_over_rate } = admitted;
-                let work = self.begin_with_path(connection, head, (content, &captures), path);
+            Ok(mut found) => {
+                let Admitted { permit, is_over_rate } = std::mem::take(&mut found.admitted);
+                let work = self.begin_with_path(connection, head, &found);
+                let body_size_max = found.body_size_max;
                 let is_noted = is_over_rate
                     && matches!(&work, Work::Forwarded(request) if self.gateway.record_rate(request));
                 let is_unnoted = is_over_rate && !is_noted;
@@ -279,6 +286,17 @@ impl<H: Handler> Handler for RoutedHandler<H> {
     fn event_loop(&mut self) -> Option<&mut impl EventLoop> {
         self.app.event_loop()
     }
+}
+
+/// The redirect from the name of a folder to that with a slash, without which links would not be
+/// relative to it.
+fn to_folder(request: &RequestHead<'_>) -> DynamicResponse {
+    let (path, query) = request.path_and_query();
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    let text = b"Moved Permanently\n";
+    // Relative to the folder above: a segment with a colon would be an absolute URL.
+    let fields = [b"Location: ./", name, b"/", query, b"\r\nContent-Type: text/plain\r\n"].concat();
+    DynamicResponse::with_fields(301, &fields, vec![BodyPart::Bytes(text.to_vec())])
 }
 
 /// The address of the client of a request, on a connection from this address. A trusted proxy names

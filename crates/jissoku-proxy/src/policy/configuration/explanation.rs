@@ -60,6 +60,10 @@ impl Tables<'_> {
         let Some((route, rule)) = found else { return String::new() };
         let mut text = format!("line {}, {}: {}", route.line, route.path, self.does(route));
         add_variables(&mut text, rule, captures, path);
+        if let Some(rewrite) = rule.rewrite() {
+            let other = rewrite.path(path.as_bytes());
+            let _written = write!(text, ", as {}", String::from_utf8_lossy(&other));
+        }
         text.push('\n');
         if let RouteAction::Gather(plan) = &route.action {
             for part in &plan.parts {

@@ -5,6 +5,7 @@ use std::ops::Range;
 use jissoku_http::connection_fields::is_reserved;
 use toml::de::DeValue;
 
+use super::edit;
 use super::gather;
 use super::limits::{self, Concurrency, Rate};
 use super::problem::{Refusal, refuse};
@@ -117,6 +118,9 @@ pub(super) fn read(
     rule = rule.with_encoded(table.word("encoded", &ENCODED)?.unwrap_or_default());
     let try_ns = table.duration("try-time")?;
     let action = action(&mut table, &pattern, upstreams)?;
+    let forwards = matches!(action, RouteAction::Forward(_));
+    let kind = (forwards, matches!(action, RouteAction::Folder(_)));
+    rule = rule.with_rewrite(edit::rewrite(&mut table, &pattern, kind)?);
     let to = match action {
         RouteAction::Forward(index) => upstreams.get(index),
         _ => None,
@@ -138,7 +142,6 @@ pub(super) fn read(
         rate: table.table("rate")?.map(limits::rate).transpose()?,
         concurrency: table.table("concurrency")?.map(limits::concurrency).transpose()?,
     };
-    let forwards = matches!(route.action, RouteAction::Forward(_));
     for key in ["collect", "on-client-end"] {
         only(&mut table, key, forwards, "routes with to")?;
     }

@@ -110,6 +110,21 @@ fn servers_can_get_the_time_that_is_left_in_a_field() {
 }
 
 #[test]
+fn a_route_says_which_path_its_server_gets() {
+    let explained = |keys: &str, url: &str| {
+        let text = EXAMPLE.replacen("head-time = \"10s\"", keys, 1);
+        Configuration::parse(&text).unwrap().explain("GET", url).text
+    };
+    let keys = "strip-prefix = \"/api\"\nadd-prefix = \"/v2\"";
+    assert_eq!(
+        explained(keys, "/api/a%20b?c=/d"),
+        "line 16, /api/**: to upstream app, as /v2/a%20b\n"
+    );
+    let keys = "strip-prefix = \"/api\"";
+    assert_eq!(explained(keys, "/api"), "line 16, /api/**: to upstream app, as /\n");
+}
+
+#[test]
 fn a_route_says_what_becomes_of_requests_without_a_client() {
     let read = |keys: &str| {
         let text = EXAMPLE.replacen("head-time = \"10s\"", keys, 1);
@@ -317,6 +332,25 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
             "folder = \"site\"\ndeadline-field = \"X-Deadline-Ms\"",
             34,
             "deadline-field is for routes with to or gather",
+        ),
+        ("head-time = \"10s\"", "strip-prefix = \"/ap\"", 19, "does not begin with it"),
+        ("head-time = \"10s\"", "strip-prefix = \"/api/\"", 19, "without a final slash"),
+        ("head-time = \"10s\"", "strip-prefix = \"api\"", 19, "begins with a slash"),
+        ("head-time = \"10s\"", "add-prefix = \"/a/../b\"", 19, "a segment `.` or `..`"),
+        ("head-time = \"10s\"", "add-prefix = \"/a%2fb\"", 19, "an encoded dot, slash"),
+        ("head-time = \"10s\"", "add-prefix = \"/{id}\"", 19, "without a final slash"),
+        ("head-time = \"10s\"", "add-prefix = \"/a?b\"", 19, "remove `?`"),
+        (
+            "folder = \"site\"",
+            "folder = \"site\"\nadd-prefix = \"/a\"",
+            34,
+            "add-prefix is for routes with to",
+        ),
+        (
+            "required = [\"users\"]",
+            "strip-prefix = \"/home\"",
+            29,
+            "strip-prefix is for routes with to or folder",
         ),
         ("requests = 100, ", "", 22, "a number of requests"),
         (

@@ -60,7 +60,7 @@ impl PathPattern {
             return Err(PatternError::Query);
         }
         let (path, is_prefix) = match path.strip_suffix("**") {
-            Some("") => return Ok(Self { segments: Vec::new(), is_prefix: true }),
+            Some("") => return Ok(Self::all()),
             Some(rest) => (rest.strip_suffix('/').ok_or(PatternError::Wildcard)?, true),
             None => (path, false),
         };
@@ -74,6 +74,21 @@ impl PathPattern {
             pattern.segments.push(pattern.segment(piece)?);
         }
         Ok(pattern)
+    }
+
+    /// The pattern `/**`.
+    pub(super) const fn all() -> Self {
+        Self { segments: Vec::new(), is_prefix: true }
+    }
+
+    /// The pattern `prefix/**`.
+    pub(super) fn below(prefix: &str) -> Result<Self, PatternError> {
+        Self::parse(&format!("{prefix}/**"))
+    }
+
+    /// Whether the segments of `start`, variables with their names, are the first ones of this.
+    pub(super) fn begins_with(&self, start: &Self) -> bool {
+        self.segments.starts_with(&start.segments)
     }
 
     fn segment(&self, piece: &str) -> Result<Segment, PatternError> {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::host::HostPattern;
 use super::path::{Captures, PathPattern, PatternError};
+use super::rewrite::Rewrite;
 
 /// Host, methods and path of a route; an absent host or no methods: all.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,6 +13,8 @@ pub struct Rule {
     methods: Vec<String>,
     path: PathPattern,
     encoded: Encoded,
+    /// What servers get another path by, if they do.
+    rewrite: Option<Rewrite>,
 }
 
 /// What becomes of a path that another server may read differently.
@@ -51,8 +54,9 @@ impl fmt::Display for Mismatch {
 
 impl Rule {
     /// A rule for a path, on every host and for every method.
-    pub const fn new(path: PathPattern) -> Self {
-        Self { host: None, methods: Vec::new(), path, encoded: Encoded::Safe }
+    pub fn new(path: PathPattern) -> Self {
+        let encoded = Encoded::Safe;
+        Self { host: None, methods: Vec::new(), path, encoded, rewrite: None }
     }
 
     /// The same for one host.
@@ -71,6 +75,17 @@ impl Rule {
     /// What becomes of paths that have several readings.
     pub const fn encoded(&self) -> Encoded {
         self.encoded
+    }
+
+    /// The same with another path for servers.
+    #[must_use]
+    pub fn with_rewrite(self, rewrite: Option<Rewrite>) -> Self {
+        Self { rewrite, ..self }
+    }
+
+    /// What servers get another path by, if they do.
+    pub const fn rewrite(&self) -> Option<&Rewrite> {
+        self.rewrite.as_ref()
     }
 
     /// The same for these methods. GET includes HEAD (RFC 9110 section 9.3.2).

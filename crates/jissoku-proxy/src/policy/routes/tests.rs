@@ -429,3 +429,151 @@ proptest! {
         }
     }
 }
+
+/// Routes for `/api/**`, with this rewriting, and for all else, each with this treatment of paths.
+fn rewriting(strip: Option<&str>, add: Option<&str>, encoded: Encoded) -> Routes {
+    let pattern = PathPattern::parse("/api/**").unwrap();
+    let mut rewrite = Rewrite::new();
+    if let Some(strip) = strip {
+        rewrite = rewrite.without(strip, &pattern).unwrap();
+    }
+    if let Some(add) = add {
+        rewrite = rewrite.with_prefix(add).unwrap();
+    }
+    let rewriting = Rule::new(pattern).with_rewrite(Some(rewrite));
+    let rules = [rule("/api/admin/**"), rewriting, rule("/**")];
+    Routes::new(rules.into_iter().map(|rule| rule.with_encoded(encoded)).collect()).unwrap()
+}
+
+/// The path that a server gets, if the rewriting route takes the request.
+fn rewritten(routes: &Routes, path: &[u8]) -> Option<Vec<u8>> {
+    let subject = Subject { method: b"GET", host: None, path };
+    let Decision::Take { index: 1, path: other, .. } = routes.find(&subject) else { return None };
+    let rewrite = routes.rules()[1].rewrite()?;
+    Some(rewrite.path(other.as_deref().unwrap_or(path)))
+}
+
+#[test]
+fn a_server_gets_another_path_with_its_encoding() {
+    for (strip, add, path, expected) in [
+        (Some("/api"), None, "/api/a%20b", Some("/a%20b")),
+        (Some("/api"), None, "/%61pi/x", Some("/x")),
+        (Some("/api"), None, "/api", Some("/")),
+        (Some("/api"), None, "/api/", Some("/")),
+        (Some("/api"), None, "/api/api/api", Some("/api/api")),
+        (Some("/api"), Some("/v2/x"), "/api/a", Some("/v2/x/a")),
+        (Some("/api"), Some("/v2"), "/api", Some("/v2")),
+        (None, Some("/v2"), "/api", Some("/v2/api")),
+        (Some("/api"), None, "/api/a;b=c", Some("/a;b=c")),
+        (Some("/api"), None, "/api/a%25b", Some("/a%25b")),
+        (Some("/api"), None, "/apis", None),
+    ] {
+        let routes = rewriting(strip, add, Encoded::Safe);
+        let found = rewritten(&routes, path.as_bytes());
+        let found = found.as_deref().map(String::from_utf8_lossy);
+        assert_eq!(found.as_deref(), expected, "{path}");
+    }
+    let route = PathPattern::parse("/t/{tenant}/x/**").unwrap();
+    let rewrite = Rewrite::new().without("/t/{tenant}", &route).unwrap();
+    assert_eq!(rewrite.path(b"/t/one/x/y"), b"/x/y");
+    assert_eq!(rewrite.cut_size(b"/t/one?x=/y/z"), 6);
+    for other in ["/t/{user}", "/t/one", "/t/{tenant}/x/y", "/x"] {
+        assert_eq!(Rewrite::new().without(other, &route), Err(RewriteError::OtherPath), "{other}");
+    }
+}
+
+/// Paths that some server would read as one that is not below `/v2`, or as one of another route, after
+/// `/api` was replaced by `/v2`; and those that begin with an authority once `/api` was removed.
+#[test]
+fn no_attack_leaves_a_rewritten_route() {
+    let attacks = [
+        "/api/../x",
+        "/api/..",
+        "/api/%2e%2e/x",
+        "/api/..%2fx",
+        "/api/%2e%2e%2fx",
+        "/api/..;/x",
+        "/api/..%3b/x",
+        "/api/%252e%252e/x",
+        "/api/..%252fx",
+        "/api/..\\x",
+        "/api/..%5cx",
+        "/api/a/../../x",
+        "/api/a/..%2f..%2fx",
+        "/api/./../x",
+        "/api//../../x",
+        "/api/../api/../../x",
+        "/api/../api/x",
+        "/api/admin%2fx",
+        "/api/%61dmin%2fx",
+        "/api/x/../admin",
+        "/api//admin",
+        "/api/%2fadmin",
+    ];
+    for encoded in [Encoded::Safe, Encoded::Refuse, Encoded::Decode] {
+        for add in ["/v2", "/v2/api"] {
+            let routes = rewriting(Some("/api"), Some(add), encoded);
+            for path in attacks {
+                let Some(other) = rewritten(&routes, path.as_bytes()) else { continue };
+                // The segment that was left is entered again.
+                let is_back = add == "/v2/api" && path == "/api/../api/x";
+                let is_plain = encoded == Encoded::Decode && !other.contains(&b'.');
+                assert!(is_plain || is_back, "{path}");
+            }
+        }
+    }
+    for encoded in [Encoded::Safe, Encoded::Pass, Encoded::Refuse, Encoded::Decode] {
+        let routes = rewriting(Some("/api"), None, encoded);
+        for path in [
+            "/api//evil.example/x",
+            "/api//",
+            "/api/\\evil.example",
+            "/api/%2f%2fevil.example",
+            "/api/%5cevil.example",
+            "/api/.//evil.example",
+            "/api///evil.example",
+        ] {
+            let found = rewritten(&routes, path.as_bytes());
+            let is_authority = |path: &[u8]| path.len() > 1 && matches!(path[1], b'/' | b'\\');
+            assert!(!found.is_some_and(|path| is_authority(&path)), "{path}");
+        }
+    }
+}
+
+fn path_pieces() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        prop::sample::select(vec![
+            "/", "//", "/api", "/admin", "/v2", "/..", "/.", "..", "%2e", "%2F", "%5c", "\\", ";",
+            "%3b", "%252e", "%25", "/%61pi", "/a", "x",
+        ])
+        .prop_map(|text| text.as_bytes().to_vec()),
+        any::<u8>().prop_map(|byte| vec![byte]),
+    ];
+    prop::collection::vec(piece, 0..7).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    /// Every reading of the path that a server gets is one below the prefix, and that of a path of the
+    /// same route.
+    #[test]
+    fn a_rewritten_path_is_one_of_its_route(
+        rest in path_pieces(),
+        strips in any::<bool>(),
+        add in prop::option::of(prop::sample::select(vec!["/v2", "/api", "/api/admin", "/a/b"])),
+        encoded in prop::sample::select(vec![Encoded::Safe, Encoded::Refuse, Encoded::Decode]),
+    ) {
+        let routes = rewriting(strips.then_some("/api"), add, encoded);
+        let path = [b"/api", rest.as_slice()].concat();
+        let Some(other) = rewritten(&routes, &path) else { return Ok(()) };
+        prop_assert!(other.starts_with(b"/") && !other.starts_with(b"//"));
+        prop_assert!(other.iter().all(|byte| !matches!(byte, 0..=0x20 | 0x7f | b'#' | b'?')));
+        let (cut, add) = (if strips { "/api" } else { "" }, add.unwrap_or_default());
+        for reading in readings::of_path(&other).expect("they were few") {
+            let below = reading.strip_prefix(add.as_bytes());
+            prop_assert!(below.is_some_and(|it| it.is_empty() || it.starts_with(b"/")));
+            let origin = [cut.as_bytes(), below.unwrap_or_default()].concat();
+            let subject = Subject { method: b"GET", host: None, path: &origin };
+            prop_assert_eq!(routes.first_fit(&subject).index(), Some(1));
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! What a route changes of its messages: the path that a server gets.
+
+use super::problem::{Refusal, refuse};
+use super::table::{Placed, Table};
+use crate::policy::routes::{PathPattern, Rewrite, RewriteError};
+
+/// What is changed of the paths of a route, if something is. `forwards`: they are for a server;
+/// `has_folder`: for files.
+pub(super) fn rewrite(
+    table: &mut Table<'_, '_>,
+    path: &PathPattern,
+    (forwards, has_folder): (bool, bool),
+) -> Result<Option<Rewrite>, Refusal> {
+    let strip = table.string("strip-prefix")?;
+    let add = table.string("add-prefix")?;
+    for (key, given, routes, has_meaning) in [
+        ("strip-prefix", &strip, "to or folder", forwards || has_folder),
+        ("add-prefix", &add, "to", forwards),
+    ] {
+        if let Some((_, at)) = given.as_ref().filter(|_| !has_meaning) {
+            return Err(refuse(at.clone(), &format!("{key} is for routes with {routes}")));
+        }
+    }
+    if strip.is_none() && add.is_none() {
+        return Ok(None);
+    }
+    let mut rewrite = Rewrite::new();
+    if let Some(given) = &strip {
+        rewrite = placed("strip-prefix", given, |prefix| rewrite.without(prefix, path))?;
+    }
+    if let Some(given) = &add {
+        rewrite = placed("add-prefix", given, |prefix| rewrite.with_prefix(prefix))?;
+    }
+    Ok(Some(rewrite))
+}
+
+fn placed(
+    key: &str,
+    (text, at): &Placed<String>,
+    read: impl FnOnce(&str) -> Result<Rewrite, RewriteError>,
+) -> Result<Rewrite, Refusal> {
+    read(text).map_err(|error| refuse(at.clone(), &format!("{key} = {text:?}: {error}")))
+}
