@@ -189,11 +189,11 @@ class Client(threading.Thread):
 class Load:
     """Clients of every kind at each place."""
 
-    def __init__(self, *places: int | Path) -> None:
+    def __init__(self, *places: int | Path, methods: Sequence[str] = ("GET", "POST")) -> None:
         self.clients = [
             Client(where, method, keeps_alive=keeps_alive)
             for where in places
-            for method in ("GET", "POST")
+            for method in methods
             for keeps_alive in (True, False)
         ]
 

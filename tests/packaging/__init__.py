@@ -1,0 +1,1 @@
+"""Packages of the server for operating systems."""
