@@ -30,6 +30,8 @@ pub(super) static GROUPS: [Group; 13] = [
         heading: "Forwarding",
         common: &[],
         others: &[
+            "strip_prefix",
+            "add_prefix",
             "connect_time_max",
             "response_time_max",
             "read_time_max",
