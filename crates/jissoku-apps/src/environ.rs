@@ -14,7 +14,7 @@ use crate::hash::Hasher;
 use crate::input::Input;
 use crate::interpreter::{self, references};
 use crate::names::Names;
-use crate::recent_heads::{Place, RecentHead, RecentHeads};
+use crate::recent_heads::{HeadUse, RecentHead, RecentHeads};
 use crate::text::{latin1, percent_decoded};
 
 /// The default of [`ServerInfo::body_memory_max`].
@@ -99,7 +99,7 @@ struct Values {
 pub(crate) struct Environ {
     pub(crate) dict: Py<PyDict>,
     /// The entry of the cache that it is a copy of, and its version then.
-    source: Option<(Place, u64)>,
+    source: Option<(HeadUse, u64)>,
 }
 
 impl Environ {

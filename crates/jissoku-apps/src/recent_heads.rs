@@ -22,32 +22,32 @@ pub(crate) struct RecentHead {
     pub(crate) listener: usize,
     /// The header lines as received.
     pub(crate) fields: Box<[u8]>,
-    /// The request line that the environ is for.
+    /// The request line that `environ` has at present.
     pub(crate) line: Vec<u8>,
     pub(crate) host: Py<PyString>,
     pub(crate) port: Option<Py<PyString>>,
-    /// Applications get copies.
+    /// The environ of the last request; applications get copies.
     pub(crate) environ: Py<PyDict>,
-    /// A copy that an application has left as it was, for the next request.
+    /// A copy that an application has not changed, for the next request.
     pub(crate) unused: Option<Py<PyDict>>,
-    /// The request for which `environ` was changed last.
+    /// The number of the request for which `environ` was changed last.
     pub(crate) changed: u64,
 }
 
-/// A head, and the hash of the last header section that was not found here.
+/// An entry, and the hash of the last header section that was looked up here without success.
 #[derive(Debug, Default)]
 struct Slot {
     missed: u64,
     head: Option<Box<RecentHead>>,
 }
 
-/// The slot for a header section that was received for the second time.
+/// The permission to insert a header section, which was received for the second time, and its slot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admission(usize);
 
-/// The entry of a request, and its number.
+/// The use of an entry by a request: its slot, and the number of the request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct HeadUse {
     slot: usize,
     pub(crate) request: u64,
 }
@@ -72,37 +72,37 @@ impl RecentHeads {
         &mut self,
         listener: usize,
         fields: &[u8],
-    ) -> (Option<(&mut RecentHead, Place)>, Option<Admission>) {
+    ) -> (Option<(&mut RecentHead, HeadUse)>, Option<Admission>) {
         self.request += 1;
         if fields.len() > FIELDS_SIZE_MAX {
             return (None, None);
         }
         let hash = self.hasher.hash(fields);
-        let place = slot(hash, HEADS_MAX);
-        let Some(slot) = self.slots.get_mut(place) else { return (None, None) };
+        let index = slot(hash, HEADS_MAX);
+        let Some(slot) = self.slots.get_mut(index) else { return (None, None) };
         match &mut slot.head {
             Some(head) if *head.fields == *fields && head.listener == listener => {
-                (Some((head, Place { slot: place, request: self.request })), None)
+                (Some((head, HeadUse { slot: index, request: self.request })), None)
             }
             _ => {
                 let is_second = std::mem::replace(&mut slot.missed, hash) == hash;
-                (None, is_second.then_some(Admission(place)))
+                (None, is_second.then_some(Admission(index)))
             }
         }
     }
 
-    pub(crate) fn insert(&mut self, Admission(place): Admission, head: RecentHead) {
-        if let Some(slot) = self.slots.get_mut(place) {
+    pub(crate) fn insert(&mut self, Admission(index): Admission, head: RecentHead) {
+        if let Some(slot) = self.slots.get_mut(index) {
             slot.head = Some(Box::new(RecentHead { changed: self.request, ..head }));
         }
     }
 
-    /// Keeps a copy of the environ of an entry, which was made for the request at `place`, unless
+    /// Keeps a copy of the environ of an entry, which was made for the request of `used`, unless
     /// the entry is another one now.
     #[inline]
-    pub(crate) fn put_back(&mut self, place: Place, environ: Py<PyDict>) {
-        if let Some(Slot { head: Some(head), .. }) = self.slots.get_mut(place.slot)
-            && head.changed <= place.request
+    pub(crate) fn put_back(&mut self, used: HeadUse, environ: Py<PyDict>) {
+        if let Some(Slot { head: Some(head), .. }) = self.slots.get_mut(used.slot)
+            && head.changed <= used.request
         {
             head.unused = Some(environ);
         }

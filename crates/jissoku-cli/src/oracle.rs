@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use jissoku_lab::oracle::{Delay, Framing, Freeze, InjectedFault, Scenario, StallMonitor};
 use jissoku_os::signal::{SIGINT, SIGTERM, Signals};
 use jissoku_os::socket::Endpoint;
-use jissoku_os::{affinity, descriptors};
+use jissoku_os::{affinity, process};
 
 use crate::units;
 
@@ -113,7 +113,7 @@ impl Oracle {
         let failed = |error: io::Error| (1, format!("the oracle failed: {error}"));
         let scenario = self.scenario()?;
         // If the limit cannot be raised, the current one is used.
-        let _raised = descriptors::raise_limit();
+        let _raised = process::raise_descriptor_limit();
         if let Some(cores) = &self.cores {
             let pinned = affinity::pin(cores);
             pinned.map_err(|error| (2, format!("cannot use cores {cores:?}: {error}")))?;

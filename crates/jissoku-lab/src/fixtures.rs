@@ -12,8 +12,6 @@ mod echo;
 mod faults;
 mod faulty;
 mod forty_two;
-mod linear_timers;
-mod request_log;
 mod slow_text;
 
 pub use contract::{Contract, ContractHandler, ContractRequest};

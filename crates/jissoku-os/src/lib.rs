@@ -5,7 +5,6 @@
 
 pub mod affinity;
 pub mod clock;
-pub mod descriptors;
 pub mod driver;
 pub mod epoll;
 pub mod file;

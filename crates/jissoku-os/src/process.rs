@@ -1,8 +1,10 @@
-//! Process trees, from `proc_pid_stat(5)`.
+//! Process trees, from `proc_pid_stat(5)`, and the limit of descriptors of this process.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// The process, all processes of the session it leads, and their descendants; ascending.
 ///
@@ -91,6 +93,17 @@ fn belongs(pid: i32, root: i32, processes: &BTreeMap<i32, ProcStat>) -> bool {
         at = stat.parent;
     }
     false
+}
+
+/// Raises the soft limit to the hard limit (`RLIMIT_NOFILE`, `getrlimit(2)`) and returns it; `None`
+/// for no limit. The usual 1,024 is too small for a server.
+///
+/// # Errors
+/// The error of `setrlimit(2)`.
+pub fn raise_descriptor_limit() -> io::Result<Option<u64>> {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?;
+    Ok(maximum)
 }
 
 #[cfg(test)]

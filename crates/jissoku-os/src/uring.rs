@@ -8,7 +8,6 @@ mod buffers;
 mod client;
 mod cqe;
 mod ring;
-mod server;
 mod sqe;
 
 use std::io;
@@ -16,10 +15,9 @@ use std::io;
 use io_uring::IoUring;
 
 pub(crate) use buffers::BufferLease;
-pub use client::{RingClient, RingEvent, RingSend, Timeout};
+pub use client::{RingClient, RingEvent, RingSend, RingServer, Timeout};
 pub(crate) use cqe::{Completion, Received};
 pub(crate) use ring::{Ring, SendData, SendRequest, Wait};
-pub use server::RingServer;
 
 /// Sizes of the submission and completion queues.
 const REQUESTS: u32 = 1024;

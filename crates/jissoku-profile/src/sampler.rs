@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jissoku_os::perf::{self, Clock, Event, EventOptions, Ring, Scope, Subject};
 use jissoku_os::signal::Signals;
-use jissoku_os::{affinity, clock, descriptors, memory, poll, process};
+use jissoku_os::{affinity, clock, memory, poll, process};
 
 use crate::collector::Collector;
 use crate::java;
@@ -71,7 +71,7 @@ pub fn sample(
     mut controls: Controls<'_>,
     on_start: impl FnOnce(),
 ) -> Result<Profile, String> {
-    let _limit = descriptors::raise_limit();
+    let _limit = process::raise_descriptor_limit();
     let pids = tree(&plan.roots).map_err(|error| format!("/proc cannot be read: {error}"))?;
     if pids.is_empty() {
         return Err("there is no such process".to_owned());

@@ -9,7 +9,7 @@ use jissoku_load::{
     Control, Interval, IntervalObserver, OnBusy, Outcome, Plan, RunError, WindowEvent, run_checks,
 };
 use jissoku_os::signal::{SIGINT, SIGTERM, Signals};
-use jissoku_os::{clock, descriptors};
+use jissoku_os::{clock, process};
 
 use super::error::Failure;
 use super::progress::{Progress, ProgressOptions};
@@ -82,7 +82,7 @@ fn check_descriptors(plan: &Plan) -> Result<(), Failure> {
 /// The same for `sockets` sockets.
 pub(super) fn require_descriptors(sockets: usize) -> Result<(), Failure> {
     let wanted = (sockets + SPARE_DESCRIPTORS) as u64;
-    match descriptors::raise_limit() {
+    match process::raise_descriptor_limit() {
         Ok(Some(limit)) if limit < wanted => {
             let refusal = format!(
                 "{sockets} sockets need {wanted} descriptors, and this process may have {limit}: raise \

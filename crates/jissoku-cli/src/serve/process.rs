@@ -180,7 +180,7 @@ impl Started {
         registered.has_application = serve.calls_app(worker)?;
         jissoku_os::signal::ignore_sigpipe();
         // The error is ignored: with a lower limit, fewer connections can be open.
-        let _raised = jissoku_os::descriptors::raise_limit();
+        let _raised = jissoku_os::process::raise_descriptor_limit();
         let running = match server.start_unless_stopped(service, Some(&registered)) {
             Ok(running) => running,
             Err(error) => {

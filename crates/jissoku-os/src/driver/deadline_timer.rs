@@ -1,23 +1,23 @@
 //! The timer of a driver's nearest deadline, so that waits need no timeout.
 //!
-//! Most deadlines are never reached: by the time, the nearest one is later. A timer that expires
-//! too early costs one wake-up, so it is left alone until then; only an earlier deadline sets it.
+//! Most deadlines are moved to a later time before they are reached. The timer is not moved with them:
+//! it then expires early, which costs one wake-up. Only an earlier deadline sets it anew.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::timer::TimerFd;
 
-/// A timer that expires this much after a deadline is near enough: the kernel's default timer slack.
-/// Deadlines that are computed anew each time differ by less.
+/// A timer may expire this long after the deadline: the kernel's default timer slack. Deadlines that
+/// are computed anew for each wait differ by less.
 const SLACK_NS: u64 = 50_000;
 
-/// What the next wait may do.
+/// How the driver may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextWait {
-    /// The deadline is over.
+    /// Not at all: the deadline has passed.
     NonBlocking,
-    /// An event ends the wait, at the latest that of the timer.
+    /// Until an event, at the latest that of the timer.
     ForEvents,
 }
 
@@ -34,7 +34,7 @@ impl DeadlineTimer {
         Ok(Self { timer: TimerFd::new()?, expiry_ns: None })
     }
 
-    /// Prepares a wait that is to end at `deadline_ns` at the latest. `now_ns` is the time of the
+    /// Sets the timer for a wait that ends at `deadline_ns` at the latest. `now_ns` is the time of the
     /// last [`DeadlineTimer::advance`].
     #[inline]
     pub(super) fn prepare(
@@ -47,7 +47,7 @@ impl DeadlineTimer {
             return Ok(NextWait::NonBlocking);
         }
         if self.expiry_ns.is_none_or(|expiry_ns| expiry_ns > deadline_ns + SLACK_NS) {
-            // Not if it fails: the timer would be taken for one that is set.
+            // Cleared first: after an error the timer must not count as set.
             self.expiry_ns = None;
             self.timer.set_at(deadline_ns)?;
             self.expiry_ns = Some(deadline_ns);
@@ -55,8 +55,8 @@ impl DeadlineTimer {
         Ok(NextWait::ForEvents)
     }
 
-    /// It is `now_ns`. This, and no event, decides whether the timer has expired: an event is
-    /// reported once, and lost if a handler panics before it is processed.
+    /// Forgets an expiry that is over at `now_ns`. The clock decides that, and not the timer's event,
+    /// which is reported once, and lost if a handler panics before it is processed.
     #[inline]
     pub(super) fn advance(&mut self, now_ns: u64) {
         self.expiry_ns = self.expiry_ns.filter(|&expiry_ns| expiry_ns > now_ns);

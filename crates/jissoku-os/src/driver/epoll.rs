@@ -224,13 +224,13 @@ impl<H: EventHandler> Driver<H> {
     /// The error of `epoll_ctl(2)`.
     pub fn stop_listening(&mut self, handler: &mut H) -> io::Result<()> {
         // In this order, no connection is lost for which only this driver was woken.
-        self.acceptor.unwatch(&self.epoll)?;
+        self.acceptor.unregister(&self.epoll)?;
         // All are accepted before the first is served: others queue while a handler works, and would
         // keep this driver from its connections.
         let mut accepted = Vec::new();
         for listener in 0..self.acceptor.count() {
             while self.connections() + accepted.len() < self.settings.connections_max {
-                match self.acceptor.take(listener) {
+                match self.acceptor.accept(listener) {
                     AcceptResult::Connection(socket, peer) => {
                         accepted.push((listener, AcceptedSocket::new(socket, peer)));
                     }
@@ -303,7 +303,7 @@ impl<H: EventHandler> Driver<H> {
     fn accept_batch(&mut self, handler: &mut H, listener: usize, max: usize) -> io::Result<usize> {
         for came in 0..max {
             let has_room = self.connections() < self.settings.connections_max;
-            match if has_room { self.acceptor.take(listener) } else { AcceptResult::Exhausted } {
+            match if has_room { self.acceptor.accept(listener) } else { AcceptResult::Exhausted } {
                 AcceptResult::Connection(socket, peer) => {
                     self.register(handler, listener, AcceptedSocket::new(socket, peer));
                 }

@@ -4,14 +4,13 @@
 mod files;
 mod flush;
 mod opened;
-mod paper;
 mod stage;
 
 use std::net::TcpStream;
 
 use super::*;
 use crate::socket::{self, Endpoint, Sharing};
-pub(super) use paper::Paper;
+pub(super) use stage::Paper;
 use stage::{LARGE, Puppet, TURNS_MAX, play, play_with};
 
 /// More than a ring takes requests, or has buffers, and than epoll reports events at once.
@@ -48,7 +47,7 @@ fn connections_do_not_mix() {
 #[test]
 fn more_clients_than_any_queue_holds_are_answered() {
     // The limit is the process's; other tests do not mind a higher one.
-    let limit = crate::descriptors::raise_limit().expect("a limit can be raised");
+    let limit = crate::process::raise_descriptor_limit().expect("a limit can be raised");
     if limit.is_some_and(|limit| limit < 6 * MANY as u64) {
         eprintln!("skipped: {MANY} clients need more descriptors than we may have");
         return;

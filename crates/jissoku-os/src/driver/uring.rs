@@ -20,7 +20,7 @@ use super::{
     Wakeup,
 };
 use crate::clock;
-use crate::descriptors::is_resource_exhausted;
+use crate::socket::is_resource_exhausted;
 use crate::uring::{Completion, Ring, SendRequest, Wait};
 use acceptor::{AcceptedSocket, Acceptor};
 use rustix::fd::{AsFd, OwnedFd};

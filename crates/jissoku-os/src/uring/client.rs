@@ -1,5 +1,5 @@
-//! A ring for clients: sends are submitted with the next wait, and events are delivered to a
-//! callback.
+//! Rings for clients and servers: sends are submitted with the next wait, and events are delivered to
+//! a callback.
 
 use std::fmt;
 use std::io;
@@ -76,7 +76,7 @@ pub enum RingEvent<'a> {
 
 /// An `io_uring(7)` with provided buffers. It must stay on the thread that created it.
 pub struct RingClient {
-    pub(super) ring: Ring,
+    ring: Ring,
     completions: Vec<Completion>,
 }
 
@@ -152,7 +152,7 @@ impl RingClient {
 
     /// As [`RingClient::collect`], with accepted connections: the number of the listener, the
     /// result, and whether the accept is still active.
-    pub(super) fn collect_all(
+    fn collect_all(
         &mut self,
         mut on_event: impl FnMut(RingEvent<'_>),
         mut accepted: impl FnMut(u64, io::Result<OwnedFd>, bool),
@@ -186,6 +186,42 @@ impl RingClient {
                 Completion::Short { .. } => {}
             }
         }
+    }
+}
+
+/// An `io_uring(7)` with listeners. It must stay on the thread that created it.
+#[derive(Debug)]
+pub struct RingServer {
+    client: RingClient,
+}
+
+impl RingServer {
+    /// Opens a ring.
+    ///
+    /// # Errors
+    /// As [`RingClient::new`].
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { client: RingClient::new()? })
+    }
+
+    /// Accepts connections until that fails. `number` is below 2^61.
+    pub fn accept(&mut self, listener: impl AsFd, number: u64) {
+        self.client.ring.accept(listener, number);
+    }
+
+    /// Receiving, sending and polling.
+    pub const fn client(&mut self) -> &mut RingClient {
+        &mut self.client
+    }
+
+    /// Delivers all events: those of [`RingClient::collect`] to `on_event`, and results of accepts to
+    /// `accepted`, with the number of the listener and whether the accept is still active.
+    pub fn collect(
+        &mut self,
+        on_event: impl FnMut(RingEvent<'_>),
+        accepted: impl FnMut(u64, io::Result<OwnedFd>, bool),
+    ) {
+        self.client.collect_all(on_event, accepted);
     }
 }
 

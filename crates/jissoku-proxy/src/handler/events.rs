@@ -3,8 +3,8 @@
 use std::io;
 use std::sync::Arc;
 
-use jissoku_os::descriptors::is_resource_exhausted;
 use jissoku_os::driver::{Action, SendBuffer};
+use jissoku_os::socket::is_resource_exhausted;
 use jissoku_server::UpstreamCounter;
 
 use super::GatewayHandler;

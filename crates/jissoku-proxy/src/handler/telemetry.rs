@@ -6,23 +6,20 @@ use jissoku_server::{Forwarded, ForwardedOutcome, LogRecord, UpstreamCounter};
 
 use super::GatewayHandler;
 use crate::client::ClientSide;
+use crate::exchange::Exchange;
 use crate::failure::CLIENT_GONE;
 use crate::gather::Gathering;
 use crate::slab::Key;
 
 impl GatewayHandler {
-    /// A request is beyond the rate of its route, which is a dry run. Returns whether that will be in
-    /// the access log: not if the request is refused.
+    /// Records that a request exceeds the rate of its route, which is a dry run. Returns whether the
+    /// access log will show it: not if the request is refused, which has no exchange.
     pub(crate) fn record_rate(&mut self, request: &ClientSide) -> bool {
         let exchange = request.exchange().and_then(|key| self.exchanges.get(key));
-        let is_there = exchange.is_some();
-        if let Some(exchange) = exchange {
-            exchange.record_rate();
-        }
-        is_there
+        exchange.map(Exchange::record_rate).is_some()
     }
 
-    /// A connection on which nothing was asked has received bytes.
+    /// Counts bytes that a server has sent without a request.
     pub(super) fn count_unsolicited(&self, connection: Key) {
         if let Some(upstream) = self.upstreams.get_ref(connection) {
             self.service.upstreams[upstream.server().0]
@@ -30,7 +27,7 @@ impl GatewayHandler {
         }
     }
 
-    /// Bytes have followed the response to an exchange, or not.
+    /// Counts a response that was followed by excess bytes, if `has_excess`.
     pub(super) fn count_excess(&self, exchange: Key, has_excess: bool) {
         if has_excess && let Some(exchange) = self.exchanges.get_ref(exchange) {
             self.service.upstreams[exchange.upstream()].count(UpstreamCounter::Excess, self.worker);
@@ -50,14 +47,14 @@ impl GatewayHandler {
         }
     }
 
-    /// A request for an upstream is not forwarded.
+    /// Counts a request for an upstream that was not forwarded.
     pub(super) fn count_refusal(&self, upstream: usize, error: ForwardError) {
         if !error.error_type().is_empty() {
             self.service.upstreams[upstream].count_failure(error.error_type());
         }
     }
 
-    /// Adds a request that is not forwarded to the access log, if there is one.
+    /// Adds a request that was not forwarded to the access log, if there is one.
     pub(super) fn log_refusal(error: ForwardError, log: &mut LogRecord<'_>) {
         let error = Some(error.error_type()).filter(|name| !name.is_empty());
         let outcome = ForwardedOutcome { error, ..ForwardedOutcome::default() };
@@ -76,7 +73,7 @@ impl GatewayHandler {
         };
         let upstream = exchange.upstream();
         let server = exchange.endpoint().map(|endpoint| self.servers[upstream].address(endpoint));
-        // The client has left before a copy had a response.
+        // A second copy that still runs: the client has left before it had a response.
         let copy = exchange.copy().and_then(|copy| self.exchanges.get_ref(copy));
         log.add_forwarded(&Forwarded {
             part,

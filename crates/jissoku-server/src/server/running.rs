@@ -7,9 +7,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use jissoku_os::descriptors::is_resource_exhausted;
 use jissoku_os::poll;
 use jissoku_os::socket::Endpoint;
+use jissoku_os::socket::is_resource_exhausted;
 
 use super::endpoints::{Endpoints, ReloadError};
 use super::restart_budget::{DescriptorReserve, RestartBudget};

@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
 use super::accept_budget::AcceptBudget;
-use crate::descriptors::is_resource_exhausted;
 use crate::driver::listener::{ACCEPT_PAUSE_NS, Listener};
 use crate::epoll::{Epoll, Interest};
 use crate::socket;
+use crate::socket::is_resource_exhausted;
 
 /// Tokens of listeners: no connection has such a token, because there are fewer than 2^31.
 const TOKENS: u64 = 0xffff_ffff_8000_0000;
@@ -29,10 +29,13 @@ pub(super) enum AcceptResult {
 #[derive(Debug)]
 pub(super) struct Acceptor {
     listeners: Vec<Listener>,
-    /// One for each listener.
+    /// How many accepts to try, of each listener.
     budgets: Vec<AcceptBudget>,
+    /// Whether connections are accepted: not during a pause, and not after the end.
     is_open: bool,
+    /// Whether the listeners are registered with epoll.
     is_registered: bool,
+    /// When a pause ends.
     resume_ns: Option<u64>,
 }
 
@@ -58,14 +61,15 @@ impl Acceptor {
         self.resume_ns
     }
 
-    pub(super) fn take(&self, index: usize) -> AcceptResult {
+    /// Accepts a connection of the listener with this index.
+    pub(super) fn accept(&self, index: usize) -> AcceptResult {
         if !self.is_open {
             return AcceptResult::NoConnection;
         }
         let Some(listener) = self.listeners.get(index) else { return AcceptResult::NoConnection };
         if let Listener::Moved(queue) = listener {
-            // An error is that of a connection that could not be received: descriptors are
-            // exhausted, and the kernel has closed it.
+            // An error concerns one connection, which could not be received because descriptors are
+            // exhausted; the kernel has closed it.
             let moved = socket::receive_connection(queue).ok().flatten();
             return moved.map_or(AcceptResult::NoConnection, AcceptResult::Moved);
         }
@@ -95,14 +99,14 @@ impl Acceptor {
     pub(super) fn pause(&mut self, epoll: &Epoll, now_ns: u64) -> io::Result<()> {
         self.resume_ns = Some(now_ns + ACCEPT_PAUSE_NS);
         self.is_open = false;
-        self.unwatch(epoll)
+        self.unregister(epoll)
     }
 
     /// Unregisters the listeners, which can still be accepted from.
     ///
     /// Closing them is not enough: the registration lives as long as any duplicate is open
     /// (`epoll(7)`, question 6), and would swallow wake-ups of other drivers.
-    pub(super) fn unwatch(&mut self, epoll: &Epoll) -> io::Result<()> {
+    pub(super) fn unregister(&mut self, epoll: &Epoll) -> io::Result<()> {
         if std::mem::replace(&mut self.is_registered, false) {
             self.listeners.iter().try_for_each(|listener| epoll.remove(listener.fd()))?;
         }

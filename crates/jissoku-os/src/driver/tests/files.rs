@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::time::SystemTime;
 
-use super::Paper;
+use super::stage::Paper;
 use super::stage::{LARGE, play};
 
 /// More than any socket buffers, and each byte depends on its position.

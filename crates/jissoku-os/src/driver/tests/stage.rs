@@ -3,17 +3,21 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::super::{
     Action, Backend, ConnectionId, Driver, EventHandler, Listener, NewConnection, SendBuffer,
     Settings, UNSENT_MAX, Waker, Wakeup,
 };
-use super::Paper;
 use crate::clock;
+use crate::file::File;
 use crate::socket::{self, Endpoint, Sharing};
 use crate::uring;
 
@@ -29,6 +33,27 @@ pub(super) const TURNS_MAX: usize = 20_000;
 
 /// Far more than the clients of a test.
 const VISITORS_MAX: usize = 100;
+
+/// A file in memory without a name, and its writer, which can change it.
+pub(in crate::driver) struct Paper {
+    pub(in crate::driver) file: Arc<File>,
+    pub(in crate::driver) writer: std::fs::File,
+}
+
+impl Paper {
+    pub(in crate::driver) fn new(bytes: &[u8]) -> Self {
+        let fd = memfd_create("paper", MemfdFlags::CLOEXEC).expect("memory can be a file");
+        let mut writer = std::fs::File::from(fd);
+        writer.write_all(bytes).expect("there is room");
+        let path = PathBuf::from(format!("/proc/self/fd/{}", writer.as_raw_fd()));
+        let file = File::open(&path).expect("it is open already");
+        Self { file: Arc::new(file), writer }
+    }
+
+    pub(in crate::driver) fn size(&self) -> u64 {
+        self.file.stamp().size
+    }
+}
 
 /// Does what each byte says.
 #[derive(Default)]

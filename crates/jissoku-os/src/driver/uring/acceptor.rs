@@ -6,9 +6,9 @@
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
-use crate::descriptors::is_resource_exhausted;
 use crate::driver::listener::{ACCEPT_PAUSE_NS, Listener};
 use crate::socket;
+use crate::socket::is_resource_exhausted;
 use crate::uring::Ring;
 
 /// Consecutive accept failures before a listener is skipped.
