@@ -131,7 +131,7 @@ class _Study:
         self, load: Load, servers: Servers, planned: PlannedTrial, rng: random.Random
     ) -> Iterator[Trial]:
         workload = updated(self.config.workload, rate_rps=load.rate_rps)
-        names = grid.reaching(load, self._rates, planned.arms)
+        names = grid.arms_reaching(load, self._rates, planned.arms)
         length = PLAN.slice_length(load, is_check=False)
         parts: list[tuple[str, ...]] = [names, *((name,) for name in names)]
         for arms in _shuffled(parts, rng):

@@ -16,5 +16,5 @@ def read_cases(name: str) -> list[dict[str, Any]]:
 def check(case: dict[str, Any], port: int) -> None:
     """Sends a case and compares what came back."""
     address = Address(host="127.0.0.1", port=port)
-    wrong = applications.judge_case(case, address, must_persist=True)
+    wrong = applications.check_case(case, address, must_persist=True)
     assert not wrong, wrong

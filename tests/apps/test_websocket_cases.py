@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jissoku.conformance.applications import encoded, expand, judge_case
+from jissoku.conformance.applications import check_case, encoded, expand
 from jissoku.system.address import Address
 from tests.apps.app_cases import read_cases
 from tests.apps.conftest import port_of, serve
@@ -24,7 +24,7 @@ def address() -> Iterator[Address]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_a_case_passes(case: dict[str, Any], address: Address) -> None:
-    assert judge_case(case, address) == ""
+    assert check_case(case, address) == ""
 
 
 def test_names_are_unique() -> None:
@@ -43,13 +43,13 @@ def test_names_are_unique() -> None:
 )
 def test_a_difference_is_named(change: dict[str, Any], wrong: str, address: Address) -> None:
     case = {"send": [{"op": "text", "payload": "sent"}], **change}
-    assert judge_case(case, address).startswith(wrong)
+    assert check_case(case, address).startswith(wrong)
 
 
 def test_each_value_makes_a_case() -> None:
     [one, two] = expand({"name": "n", "each": [1, 2], "send": [{"times": "{each}"}]})
-    assert one == {"name": "n_1", "group": "n", "send": [{"times": 1}]}
-    assert two == {"name": "n_2", "group": "n", "send": [{"times": 2}]}
+    assert one == {"name": "n_1", "send": [{"times": 1}]}
+    assert two == {"name": "n_2", "send": [{"times": 2}]}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from jissoku.cli import measuring as verb
 from jissoku.cli.progress import ProgressDisplay
 from jissoku.measure import experiment_file
-from jissoku.measure.experiment import placeholder_arms
+from jissoku.measure.experiment import claims_about
 from jissoku.model import Mode, UnavailableTarget
 from jissoku.targets import catalogue
 from tests.conftest import Run
@@ -36,7 +36,7 @@ def test_what_is_missing_costs_the_claims_that_speak_of_it(
     experiment = experiment_file.read(
         experiment_file.find_experiment("uds-keepalive"), catalogue.recipes()
     )
-    assert placeholder_arms(experiment, {"meinheld"}) == ("e-wsgi",)
+    assert claims_about(experiment, {"meinheld"}) == ("e-wsgi",)
     unavailable = UnavailableTarget(
         name="meinheld", reason="there is none", install_hint="sudo " + "x" * 90
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jissoku.conformance.stream_readers import Reading, mutated_requests, read_alike, stream_readers
+from jissoku.conformance.stream_readers import Reading, agree, mutated_requests, stream_readers
 
 GET = b"GET //a HTTP/1.1\r\nHost: a\r\n\r\n"
 POST = b"POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi"
@@ -51,6 +51,6 @@ def test_a_refusal_says_why(name: str, request_: str) -> None:
 def test_a_refusal_agrees_with_what_came_before_it() -> None:
     one, two = ("GET", "/1", b""), ("GET", "/2", b"")
     whole = Reading(requests=(one, two))
-    assert read_alike(whole, Reading(requests=(one,), refused="no"))
-    assert not read_alike(whole, Reading(requests=(one,)))
-    assert not read_alike(whole, Reading(requests=(two,), refused="no"))
+    assert agree(whole, Reading(requests=(one,), refused="no"))
+    assert not agree(whole, Reading(requests=(one,)))
+    assert not agree(whole, Reading(requests=(two,), refused="no"))

@@ -3,7 +3,16 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from jissoku.design.schedule import DECADE, HEAVY, LIGHT, LOAD_MAX, LOADS, MIDDLE, loads, reaching
+from jissoku.design.schedule import (
+    DECADE,
+    HEAVY,
+    LIGHT,
+    LOAD_MAX,
+    LOADS,
+    MEDIUM,
+    arms_reaching,
+    loads,
+)
 from jissoku.model import FULL_LOAD, Load, LoadLevel, Mode, rate_grid
 
 CAPACITIES = {"floor": 150_000.0, "nginx": 90_000.0, "node": 30_000.0, "tornado": 4_000.0}
@@ -25,7 +34,7 @@ def test_the_grid_is_one_two_five(low: int, high: int, expected: tuple[int, ...]
 
 def test_quick_mode_takes_three_points_of_the_grid_and_standard_all() -> None:
     quick = [load.rate_rps for load in loads(CAPACITIES, NAMES, Mode.QUICK, 1)]
-    assert quick == [LIGHT, MIDDLE, HEAVY] == [1_000, 5_000, 20_000]
+    assert quick == [LIGHT, MEDIUM, HEAVY] == [1_000, 5_000, 20_000]
     standard = loads(CAPACITIES, NAMES, Mode.STANDARD, 1)
     assert [load.rate_rps for load in standard] == list(rate_grid(LIGHT, 50_000))
     assert set(quick) <= {load.rate_rps for load in standard}, "two modes speak of the same loads"
@@ -75,7 +84,7 @@ def test_one_very_slow_arm_adds_a_load_that_all_reach() -> None:
     (lowest, *others) = loads(slow, tuple(slow), Mode.QUICK, 1)
     assert tuple(others) == loads(CAPACITIES, NAMES, Mode.QUICK, 1)
     assert lowest.rate_rps == 10
-    assert reaching(lowest, slow, tuple(slow)) == tuple(slow)
+    assert arms_reaching(lowest, slow, tuple(slow)) == tuple(slow)
 
 
 def test_a_grid_that_moves_down_stays_exact() -> None:
@@ -96,7 +105,7 @@ def test_every_load_is_one_of_the_grid_that_two_arms_reach(
     assert rates == sorted(set(rates))
     known = {rate for rate, _ in LOADS[mode]}
     for load in found:
-        here = reaching(load, capacities, tuple(capacities))
+        here = arms_reaching(load, capacities, tuple(capacities))
         assert len(here) >= 2
         assert all((load.rate_rps or 0) <= LOAD_MAX * capacities[name] for name in here)
         assert any((load.rate_rps or 0) == round(rate * cores / DECADE**d) for rate in known
@@ -116,11 +125,11 @@ def test_a_pilot_that_errs_does_not_move_a_load(capacity: float, error: float) -
 
 def test_who_reaches_a_load() -> None:
     heavy = Load(rate_rps=20_000, level=LoadLevel.HEAVY)
-    assert reaching(heavy, CAPACITIES, NAMES) == ("floor", "nginx", "node")
+    assert arms_reaching(heavy, CAPACITIES, NAMES) == ("floor", "nginx", "node")
     edge = {"a": 20_000 / LOAD_MAX, "b": 20_000 / LOAD_MAX - 1}
-    assert reaching(heavy, edge, ("a", "b")) == ("a",)
-    assert reaching(heavy, {}, ("a", "b")) == ("a", "b"), "no arm is excluded without a pilot"
-    assert reaching(FULL_LOAD, {"a": 1.0}, ("a", "b")) == ("a", "b")
+    assert arms_reaching(heavy, edge, ("a", "b")) == ("a",)
+    assert arms_reaching(heavy, {}, ("a", "b")) == ("a", "b"), "no arm is excluded without a pilot"
+    assert arms_reaching(FULL_LOAD, {"a": 1.0}, ("a", "b")) == ("a", "b")
 
 
 def test_a_load_is_named_by_its_rate_and_level() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jissoku.design.schedule import choose
+from jissoku.design.schedule import choose_method
 from jissoku.model import Arm, Method
 from tests.inference import factories
 
@@ -32,21 +32,24 @@ UNLIKE = [arm("nginx", "nginx", "x1"), arm("go", "go", "x2")]
 def test_like_arms_run_at_the_same_time_and_others_in_turns(
     arms: list[Arm], method: Method
 ) -> None:
-    found, reason = choose(arms, is_closed=False)
+    found, reason = choose_method(arms, is_closed=False)
     assert found is method
     assert reason
 
 
 def test_in_a_closed_loop_different_programs_run_alone() -> None:
-    assert choose(UNLIKE, is_closed=True)[0] is Method.SINGLE
-    assert choose(LIKE, is_closed=True)[0] is Method.PAIRED
+    assert choose_method(UNLIKE, is_closed=True)[0] is Method.SINGLE
+    assert choose_method(LIKE, is_closed=True)[0] is Method.PAIRED
 
 
 @pytest.mark.parametrize("asked", list(Method))
 def test_what_is_asked_for_is_done(asked: Method) -> None:
-    assert choose(UNLIKE, is_closed=False, asked=asked) == (asked, "given on the command line")
+    assert choose_method(UNLIKE, is_closed=False, asked=asked) == (
+        asked,
+        "given on the command line",
+    )
 
 
 def test_names_and_order_do_not_matter() -> None:
     renamed = [arm("z", "go", "x2"), arm("a", "nginx", "x1")]
-    assert choose(renamed, is_closed=False) == choose(UNLIKE, is_closed=False)
+    assert choose_method(renamed, is_closed=False) == choose_method(UNLIKE, is_closed=False)

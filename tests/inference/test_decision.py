@@ -11,7 +11,7 @@ from statsmodels.stats.multitest import multipletests  # type: ignore[import-unt
 
 from jissoku.inference import decision, estimate, summarise
 from jissoku.inference.blocks import BlockDurations
-from jissoku.inference.decision import Rule, blocks_needed, classify, decide, judge, settle
+from jissoku.inference.decision import Rule, blocks_needed, classify, decide, judge_logs, settle
 from jissoku.inference.estimate import VERDICT_BLOCKS_MIN, Interval, Looks
 from jissoku.model import Comparison, Estimate, Load, LoadLevel, Metric, TrialKind, Verdict
 from jissoku.model.updated import updated
@@ -51,7 +51,7 @@ def test_an_interval_has_one_word(
 
 def test_fewer_than_six_blocks_decide_nothing_and_say_how_many_are_missing() -> None:
     for blocks in range(VERDICT_BLOCKS_MIN):
-        found = judge([0.5] * blocks, ONE_PERCENT)
+        found = judge_logs([0.5] * blocks, ONE_PERCENT)
         assert found.verdict is Verdict.INCONCLUSIVE
         assert "too few" in found.remark
 
@@ -59,24 +59,23 @@ def test_fewer_than_six_blocks_decide_nothing_and_say_how_many_are_missing() -> 
 def test_where_the_methods_disagree_nothing_is_decided() -> None:
     # One wild block hides from Student's t what every other block says.
     logs = [0.02, 0.021, 0.019, 0.02, 0.022, 0.018, 0.021, 0.02, -0.3]
-    found = judge(logs, ONE_PERCENT)
+    found = judge_logs(logs, ONE_PERCENT)
     assert found.verdict is Verdict.INCONCLUSIVE
-    found = judge([0.02, 0.021, 0.019, 0.02, 0.022, 0.018, 0.021, 0.02, 0.6], ONE_PERCENT)
+    found = judge_logs([0.02, 0.021, 0.019, 0.02, 0.022, 0.018, 0.021, 0.02, 0.6], ONE_PERCENT)
     assert found.verdict is Verdict.INCONCLUSIVE
     assert "disagree" in found.remark
 
 
 @given(st.lists(st.floats(-0.1, 0.1, allow_nan=False), min_size=2, max_size=15))
 def test_exchanging_the_arms_mirrors_the_verdict(logs: list[float]) -> None:
-    assert (
-        judge([-x for x in logs], ONE_PERCENT).verdict is judge(logs, ONE_PERCENT).verdict.inverted
-    )
+    mirrored = judge_logs([-x for x in logs], ONE_PERCENT).verdict
+    assert mirrored is judge_logs(logs, ONE_PERCENT).verdict.inverted
 
 
 def _words(injected: float, spread: float, blocks: int, minimum_effect: float) -> list[Verdict]:
     rng = random.Random(f"{injected}/{spread}/{blocks}")
     return [
-        judge(
+        judge_logs(
             [rng.gauss(math.log1p(injected), spread) for _ in range(blocks)],
             Rule(minimum_effect=minimum_effect),
         ).verdict
@@ -116,7 +115,7 @@ def test_an_effect_at_the_minimum_is_called_equal_no_more_often_than_promised() 
 
 def test_the_blocks_still_needed_would_decide() -> None:
     logs = [0.02, -0.02, 0.03, -0.01, 0.01, 0.0, 0.02, -0.01, 0.015]
-    assert judge(logs, ONE_PERCENT).verdict is Verdict.INCONCLUSIVE
+    assert judge_logs(logs, ONE_PERCENT).verdict is Verdict.INCONCLUSIVE
     needed = blocks_needed(logs, ONE_PERCENT, 0.05)
     assert needed is not None
     mean, sd = estimate.mean_and_sd(logs)
@@ -148,24 +147,24 @@ def test_hopeless_noise_has_no_forecast() -> None:
 
 def test_with_several_looks_three_blocks_decide_what_is_far_from_one() -> None:
     logs = [0.70, 0.72, 0.68]
-    assert judge(logs, ONE_PERCENT_LATER).verdict is Verdict.HIGHER
-    assert judge(logs, ONE_PERCENT).verdict is Verdict.INCONCLUSIVE
-    assert "at least 3 are needed" in judge(logs[:2], ONE_PERCENT_LATER).remark
+    assert judge_logs(logs, ONE_PERCENT_LATER).verdict is Verdict.HIGHER
+    assert judge_logs(logs, ONE_PERCENT).verdict is Verdict.INCONCLUSIVE
+    assert "at least 3 are needed" in judge_logs(logs[:2], ONE_PERCENT_LATER).remark
 
 
 def test_with_several_looks_a_verdict_needs_more_than_with_one() -> None:
     """The interval of a look is wider, since it holds at all of them."""
     logs = [0.05, 0.002, 0.06, 0.001, 0.05, 0.09, 0.003, 0.002, 0.01]
-    assert judge(logs, ONE_PERCENT).verdict.is_difference
-    assert judge(logs, ONE_PERCENT_LATER).verdict is Verdict.INCONCLUSIVE
-    assert judge(logs, ONE_PERCENT_LATER).remark == "", "the other method sees one look only"
+    assert judge_logs(logs, ONE_PERCENT).verdict.is_difference
+    assert judge_logs(logs, ONE_PERCENT_LATER).verdict is Verdict.INCONCLUSIVE
+    assert judge_logs(logs, ONE_PERCENT_LATER).remark == "", "the other method sees one look only"
 
 
 def test_the_step_of_a_search_is_part_of_the_error() -> None:
     logs = [0.02] * 9
     exact = Rule(minimum_effect=0.01)
-    assert judge(logs, exact).verdict is Verdict.HIGHER
-    assert judge(logs, updated(exact, resolution=0.025)).verdict is Verdict.INCONCLUSIVE
+    assert judge_logs(logs, exact).verdict is Verdict.HIGHER
+    assert judge_logs(logs, updated(exact, resolution=0.025)).verdict is Verdict.INCONCLUSIVE
     assert blocks_needed(logs, updated(exact, resolution=0.025), 0.05) is None
 
 

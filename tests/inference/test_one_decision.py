@@ -26,7 +26,7 @@ CALLS = {
     "estimate.critical": {"estimate.py": 2},
     "estimate.p_value": {"estimate.py": 1},
     # The verdict of one pair.
-    "decision.judge": {"decision.py": 1},
+    "decision.judge_logs": {"decision.py": 1},
     # Costs and other metrics of `compare` (so of `tune` and `explain --verify`), rates at full load
     # of `tune`, and the ratio to a bound.
     "decision.decide": {

@@ -287,7 +287,7 @@ def bounds_decided_after(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """Every bound has an answer from this number of blocks of the heaviest load on."""
 
     def results(_: Run, trials: list[Trial], bounds: tuple[str, ...]) -> list[BoundResult]:
-        done = {t.block for t in trials if t.kind.is_paired and t.load_rps == HEAVY.rate_rps}
+        done = {t.block for t in trials if t.kind.is_joint and t.load_rps == HEAVY.rate_rps}
         status = BoundStatus.KEPT if len(done) >= count else BoundStatus.UNDECIDED
         return [BoundResult(text=one, status=status, bound=2.0, relation=">") for one in bounds]
 

@@ -17,7 +17,7 @@ def test_a_run_takes_the_noise_floor_of_its_own_method(
 
 
 def test_a_method_without_a_noise_floor_has_none(asks: Asks) -> None:
-    config = updated(asks({"one": "", "other": ""}), paired_trials=False, noise_floors=FLOORS)
+    config = updated(asks({"one": "", "other": ""}), joint_trials=False, noise_floors=FLOORS)
     run = run_header(config)
     assert run.method is Method.SINGLE
     assert run.noise_floor is None

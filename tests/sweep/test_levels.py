@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from jissoku.design.schedule import LEVELS_MIN, level_block, levels_of, rates_of, validated
+from jissoku.design.schedule import LEVELS_MIN, level_block, levels_of, rates_of, validated_levels
 from jissoku.errors import InputError
 from jissoku.model import Axis, TrialKind
 
@@ -9,14 +9,14 @@ from jissoku.model import Axis, TrialKind
 @pytest.mark.parametrize("cores", [1, 2, 6, 8, 24, 96])
 def test_workers_reach_the_last_core_and_are_enough_for_a_fit(cores: int) -> None:
     found = levels_of(Axis.WORKERS, cores)
-    assert found == validated(found)
+    assert found == validated_levels(found)
     assert found[0] == 1
     assert found[-1] == max(cores, LEVELS_MIN)
     assert len(found) <= 16
 
 
 def test_connections_are_enough_for_a_fit() -> None:
-    assert len(validated(levels_of(Axis.CONNECTIONS, 1))) >= LEVELS_MIN
+    assert len(validated_levels(levels_of(Axis.CONNECTIONS, 1))) >= LEVELS_MIN
 
 
 @given(st.dictionaries(st.text(min_size=1), st.floats(500, 1e6), min_size=1))
@@ -34,7 +34,7 @@ def test_rates_are_common_and_go_beyond_the_slowest(capacities: dict[str, float]
 )
 def test_levels_that_make_no_fit_are_refused(levels: tuple[int, ...], why: str) -> None:
     with pytest.raises(InputError, match=why):
-        validated(levels)
+        validated_levels(levels)
 
 
 def test_a_block_holds_every_cell_once_in_an_order_of_its_own() -> None:

@@ -11,7 +11,7 @@ import pytest
 from jissoku.inference import ablation
 from jissoku.measure import knob_changes
 from jissoku.measure.tune import TuningTarget
-from jissoku.model import ChangeKind, Knob, Objective, Origin, Recipe, UnavailableTarget, Workload
+from jissoku.model import ChangeKind, Knob, KnobGoal, Origin, Recipe, UnavailableTarget, Workload
 from jissoku.system.address import free_port
 from jissoku.system.cores import available_cores
 from jissoku.targets import catalogue, launch, nginx_config, process
@@ -131,7 +131,7 @@ def test_every_knob_predicts_a_counter_that_can_be_had(name: str) -> None:
     for knob in WITH_KNOBS[name].knob:
         at_full_load = knob.counter in {ablation.CORES, ablation.MIGRATIONS}
         assert knob.counter in ablation.COUNTERS | ablation.CLIENT_COUNTERS | SYSTEM_CALLS
-        assert (knob.objective is Objective.RATE) is at_full_load, f"{name}: {knob.name}"
+        assert (knob.objective is KnobGoal.RATE) is at_full_load, f"{name}: {knob.name}"
 
 
 def edits_configurations(knob: Knob) -> bool:

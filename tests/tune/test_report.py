@@ -10,8 +10,8 @@ from jissoku.model import (
     Estimate,
     Knob,
     KnobChange,
+    KnobGoal,
     KnobResult,
-    Objective,
     TuningResult,
     Verdict,
 )
@@ -79,7 +79,7 @@ def test_the_same_words_are_said_once() -> None:
 
 
 def test_a_rate_on_shared_cores_is_stamped_so() -> None:
-    knob = updated(KNOB, name="workers", why="All of them work.", objective=Objective.RATE)
+    knob = updated(KNOB, name="workers", why="All of them work.", objective=KnobGoal.RATE)
     rate = updated(CHEAPER, ratio=Estimate(value=0.6, low=0.58, high=0.62, blocks=12, sd_log=0.01))
     results = (REMEDY, updated(REMEDY, knob=knob, alone=rate))
     tuning = updated(TUNING, results=results, full_load=rate, kept=("cache", "workers"))

@@ -128,13 +128,13 @@ def compare(request: ComparisonRequest, output: Output) -> int:
             request, field, folder=output.out, version=version_line(), is_pair=base is not None
         )
         finished, lost = measured(lambda: _measure(config, show, has_profile=request.profile))
-        bounds = ci.judge(config.folder, request.fail_if) if finished else ()
+        bounds = ci.evaluate_bounds(config.folder, request.fail_if) if finished else ()
         if request.confirm and ci.any_exceeded(bounds):
             show.note("A bound is exceeded: confirming it with a second run.")
             again = updated(config, folder=_second(config.folder), seed=config.seed + 1)
             finished = _measure(again, show)
             if finished:
-                bounds = confirmed(bounds, ci.judge(again.folder, request.fail_if))
+                bounds = confirmed(bounds, ci.evaluate_bounds(again.folder, request.fail_if))
         wants_causes = finished and (output.comment or output.step_summary)
         known = ci.find_causes(bounds, config, show) if wants_causes else None
     if not (config.noise_floors or output.quiet or output.as_json):
@@ -264,7 +264,7 @@ def _measured(one: Suspicion, number: int) -> BoundStatus | None:
         code = compare.main(words, "jissoku compare", standalone_mode=False)
         if code == ExitCode.INTERRUPTED:
             return None
-        (found,) = ci.judge(folder, [bound])
+        (found,) = ci.evaluate_bounds(folder, [bound])
     except (JissokuError, click.ClickException) as error:
         click.echo(f"Not measured: {error}\n")
         return BoundStatus.UNDECIDED

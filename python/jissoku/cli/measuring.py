@@ -61,7 +61,7 @@ def _sweep_config(request: SweepRequest, out: Path | None, show: ProgressDisplay
     axis = Axis(request.over)
     levels = scale.levels_of(axis, len(cores.server))
     if request.levels is not None:
-        levels = scale.validated(request.levels)
+        levels = scale.validated_levels(request.levels)
     if request.at is not None and axis is Axis.RATE:
         raise InputError(
             "--at needs a fitted model, and none is fitted over rates: omit one of them"
@@ -219,7 +219,7 @@ def _print_plan(plan: ExperimentPlan, show: ProgressDisplay) -> None:
     header = plan.header
     for unavailable in header.unavailable:
         show.note(unavailable.sentence)
-        if names := story.placeholder_arms(header.experiment, {unavailable.name}):
+        if names := story.claims_about(header.experiment, {unavailable.name}):
             show.note(f"  Claims about it: {', '.join(names)}.")
     for name, reason in header.skipped.items():
         show.note(f"Workload {name} is skipped: {reason}.")

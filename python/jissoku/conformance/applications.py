@@ -123,7 +123,7 @@ def read_cases(path: Path) -> list[dict[str, Any]]:
     return [one for case in tomllib.loads(path.read_text())["case"] for one in expand(case)]
 
 
-def judge_case(case: dict[str, Any], address: Address, *, must_persist: bool = False) -> str:
+def check_case(case: dict[str, Any], address: Address, *, must_persist: bool = False) -> str:
     """Sends a case. Returns what is wrong with the answers, or nothing.
 
     Unless it `must_persist`, a server may announce the end of a connection that a case leaves open,
@@ -229,7 +229,7 @@ def expand(case: dict[str, Any]) -> Iterator[dict[str, Any]]:
         return
     for value in case["each"]:
         made = {name: _filled(item, value) for name, item in case.items() if name != "each"}
-        made |= {"name": f"{case['name']}_{str(value).replace(' ', '_')}", "group": case["name"]}
+        made["name"] = f"{case['name']}_{str(value).replace(' ', '_')}"
         yield made
 
 

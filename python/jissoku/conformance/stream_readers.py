@@ -95,7 +95,7 @@ class Reading:
     refused: str = ""
 
 
-def read_alike(one: Reading, other: Reading) -> bool:
+def agree(one: Reading, other: Reading) -> bool:
     """Whether two readings agree as far as neither refused."""
     first, second = sorted((one, other), key=lambda reading: len(reading.requests))
     if first.requests != second.requests[: len(first.requests)]:
@@ -106,7 +106,7 @@ def read_alike(one: Reading, other: Reading) -> bool:
 def difference(readings: Mapping[str, Reading]) -> str:
     """The first request that two parsers read differently; empty if all agree."""
     for (name, one), (other_name, other) in itertools.combinations(readings.items(), 2):
-        if not read_alike(one, other):
+        if not agree(one, other):
             pairs = itertools.zip_longest(one.requests, other.requests)
             first, second = next(pair for pair in pairs if pair[0] != pair[1])
             return f"{name} {_shown(first)}, {other_name} {_shown(second)}"

@@ -331,7 +331,7 @@ EFFORT_STEPS: Mapping[Mode, Sequence[tuple[int, float]]] = {
 def fit_time_budget(
     mode: Mode, needs: Mapping[str, WorkloadRequirements], beside_s: float = 0.0
 ) -> dict[str, SamplingPlan]:
-    """The best effort with which all workloads together stay within the mode's minutes.
+    """The best plan with which all workloads together stay within the mode's minutes.
 
     If none does, the least precise one is used: the estimate is printed before the start.
     `beside_s` is the time for everything else, in seconds, independent of the plan.
@@ -339,7 +339,7 @@ def fit_time_budget(
     efforts: dict[str, SamplingPlan] = {}
     for step in EFFORT_STEPS[mode]:
         efforts = {name: _sampling_plan(mode, need, *step) for name, need in needs.items()}
-        plans = [(needs[name], effort) for name, effort in efforts.items()]
+        plans = [(needs[name], plan) for name, plan in efforts.items()]
         if minutes(plans, beside_s) <= MINUTES_MAX[mode]:
             break
     return efforts
@@ -369,18 +369,18 @@ def minutes(
 ) -> float:
     """Estimated duration of the workloads in minutes, without reruns."""
     seconds = beside_s
-    for need, effort in plans:
-        asked_s = effort.window_ns / SECOND
-        warm_s = effort.warmup_ns / SECOND
-        start_s = OVERHEAD_S + effort.warmup_max_ns / SECOND / 2
+    for need, plan in plans:
+        asked_s = plan.window_ns / SECOND
+        warm_s = plan.warmup_ns / SECOND
+        start_s = OVERHEAD_S + plan.warmup_max_ns / SECOND / 2
         if need.compares_cost:
             together = start_s + need.settle_s + need.arms * (START_S + asked_s)
             check = need.settle_s + need.arms * (asked_s + LOAD_S)
             alone = start_s + max(warm_s, need.settle_s) + asked_s
-            seconds += together * effort.blocks
-            seconds += check * effort.cross_check_blocks
-            seconds += need.arms * alone * effort.fixed_rate_blocks
-        seconds += need.arms * (OVERHEAD_S + warm_s + asked_s) * effort.closed_loop_blocks
+            seconds += together * plan.blocks
+            seconds += check * plan.cross_check_blocks
+            seconds += need.arms * alone * plan.fixed_rate_blocks
+        seconds += need.arms * (OVERHEAD_S + warm_s + asked_s) * plan.closed_loop_blocks
     return seconds / 60
 
 

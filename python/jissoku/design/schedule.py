@@ -117,7 +117,7 @@ class LevelTrial:
     level: int
 
 
-def validated(levels: Sequence[int]) -> tuple[int, ...]:
+def validated_levels(levels: Sequence[int]) -> tuple[int, ...]:
     """The same levels, ascending; an InputError if they cannot be fitted."""
     if len(set(levels)) != len(levels):
         raise InputError("--levels names a level twice")
@@ -175,17 +175,17 @@ def level_block(
 
 # Requests per second for each core of the server. The pilot only says which of these an arm can
 # reach; it never moves them.
-LIGHT, MIDDLE, HEAVY = 1_000, 5_000, 20_000
+LIGHT, MEDIUM, HEAVY = 1_000, 5_000, 20_000
 
 
 def _level_of(rate: int) -> LoadLevel:
-    if rate < MIDDLE:
+    if rate < MEDIUM:
         return LoadLevel.LIGHT
     return LoadLevel.MEDIUM if rate < HEAVY else LoadLevel.HEAVY
 
 
 LOADS = {
-    Mode.QUICK: ((LIGHT, LoadLevel.LIGHT), (MIDDLE, LoadLevel.MEDIUM), (HEAVY, LoadLevel.HEAVY)),
+    Mode.QUICK: ((LIGHT, LoadLevel.LIGHT), (MEDIUM, LoadLevel.MEDIUM), (HEAVY, LoadLevel.HEAVY)),
     Mode.STANDARD: tuple((rate, _level_of(rate)) for rate in rate_grid(LIGHT, 100_000)),
 }
 
@@ -241,7 +241,9 @@ def _grid(reached: float, mode: Mode, cores: int) -> list[Load]:
     return [load for load in asked if load.rate_rps and load.rate_rps <= reached]
 
 
-def reaching(load: Load, capacities: Mapping[str, float], arms: Sequence[str]) -> tuple[str, ...]:
+def arms_reaching(
+    load: Load, capacities: Mapping[str, float], arms: Sequence[str]
+) -> tuple[str, ...]:
     """The arms that are measured at a load; all of them if capacities are unknown."""
     rate = load.rate_rps
     if rate is None:
@@ -249,7 +251,7 @@ def reaching(load: Load, capacities: Mapping[str, float], arms: Sequence[str]) -
     return tuple(name for name in arms if capacities.get(name, float("inf")) * LOAD_MAX >= rate)
 
 
-def choose(
+def choose_method(
     arms: Sequence[Arm], *, is_closed: bool, asked: Method | None = None
 ) -> tuple[Method, str]:
     """Paired trials for arms that run the same program, time-sliced trials for all others.
@@ -333,10 +335,10 @@ class Bisection:
     steps: int
 
 
-def bisect(commits: Sequence[str], judge: Callable[[str, int], BoundStatus]) -> Bisection:
+def bisect(commits: Sequence[str], measure: Callable[[str, int], BoundStatus]) -> Bisection:
     """Halves the range of commits, oldest first, until one is left or none in it can be decided.
 
-    `judge` measures a commit against the good one; its second argument counts the attempts.
+    `measure` measures a commit against the good one; its second argument counts the attempts.
     """
     good, bad, steps = -1, len(commits), 0
     undecided: set[int] = set()
@@ -350,7 +352,7 @@ def bisect(commits: Sequence[str], judge: Callable[[str, int], BoundStatus]) -> 
         status = BoundStatus.UNDECIDED
         for attempt in range(ATTEMPTS_MAX):
             steps += 1
-            status = judge(commits[place], attempt)
+            status = measure(commits[place], attempt)
             if status is not BoundStatus.UNDECIDED:
                 break
         if status is BoundStatus.UNDECIDED:

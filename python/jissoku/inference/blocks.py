@@ -546,7 +546,7 @@ def loads_of(run: Run, trials: tuple[Trial, ...]) -> tuple[Load, ...]:
     """The run's loads; of a record without any, the rates of its trials with several arms."""
     if run.loads:
         return run.loads
-    paired = [t for t in trials if t.kind.is_paired] or [t for t in trials if t.kind.is_cost]
+    paired = [t for t in trials if t.kind.is_joint] or [t for t in trials if t.kind.is_cost]
     rates = {trial.load_rps for trial in paired}
     paced = sorted(rate for rate in rates if rate is not None)
     known = tuple(Load(rate_rps=rate, level=LoadLevel.GIVEN) for rate in paced)

@@ -189,7 +189,7 @@ def _of_low_load(test: _BoundTest) -> str:
     conditions = (
         one.conditions
         for one in test.campaign.trials
-        if one.conditions and one.kind.is_paired and load and one.load_rps == load.rate_rps
+        if one.conditions and one.kind.is_joint and load and one.load_rps == load.rate_rps
     )
     busy = [one.server_cores_busy_fraction for one in conditions]
     known = [one for one in busy if one is not None]

@@ -258,12 +258,12 @@ def _drift(_: Trial, measurement: ArmMeasurement) -> Iterator[Finding]:
     Costs are what is tested, not counts: an open loop offers the same rate whatever happens. A
     difference of the halves counts where it is large enough and the costs follow a line.
     """
-    turns = [math.log(cost) for cost in measurement.slice_cpu_ns if cost > 0]
-    half = len(turns) // 2
+    slices = [math.log(cost) for cost in measurement.slice_cpu_ns if cost > 0]
+    half = len(slices) // 2
     if half < DRIFT_TURNS_MIN:
         return
-    off = statistics.fmean(turns[-half:]) - statistics.fmean(turns[:half])
-    if abs(off) > DRIFT_MAX and estimate.trend(turns) < DRIFT_ALPHA:
+    off = statistics.fmean(slices[-half:]) - statistics.fmean(slices[:half])
+    if abs(off) > DRIFT_MAX and estimate.trend(slices) < DRIFT_ALPHA:
         text = (
             f"the CPU time per request changed by {100 * math.expm1(off):+.1f} % from the window's"
             " first half to the second"

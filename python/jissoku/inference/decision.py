@@ -271,7 +271,7 @@ def classify(wide: Interval, narrow: Interval, minimum_effect: float) -> Verdict
     return Verdict.INCONCLUSIVE
 
 
-def judge(logs: Sequence[float], rule: Rule, spread: Spread | None = None) -> Judgement:
+def judge_logs(logs: Sequence[float], rule: Rule, spread: Spread | None = None) -> Judgement:
     """The verdict on one log ratio per block, with their own spread if no other is given.
 
     Student's t decides. From six blocks on Hodges-Lehmann may object: where both see the same
@@ -425,7 +425,7 @@ def decide(
     values, spreads = looks.used(logs), looks.spreads(logs, company)
     spread = spreads.get(len(values))
     rule = Rule(minimum_effect=blank.minimum_effect, looks=looks, resolution=resolution)
-    judgement = judge(values, rule, spread)
+    judgement = judge_logs(values, rule, spread)
     known = updated(
         blank,
         verdict=judgement.verdict,

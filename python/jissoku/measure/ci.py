@@ -47,7 +47,7 @@ BASE = "base"
 PATH_BEGINS = (".", "/")
 
 
-def judge(folder: Path, bounds: Sequence[str]) -> tuple[BoundResult, ...]:
+def evaluate_bounds(folder: Path, bounds: Sequence[str]) -> tuple[BoundResult, ...]:
     return bound_results(*records.read(folder), bounds)
 
 
@@ -189,7 +189,7 @@ def compare_commits(
         )
         if not compare(config, listener):
             raise Interrupted
-    (found,) = judge(config.folder, [request.fail_if])
+    (found,) = evaluate_bounds(config.folder, [request.fail_if])
     return found
 
 

@@ -15,7 +15,7 @@ from threading import Thread
 
 from jissoku import inference
 from jissoku.design import schedule
-from jissoku.design.schedule import MIDDLE, PlannedMeasurement, PlannedStart, PlannedTrial
+from jissoku.design.schedule import MEDIUM, PlannedMeasurement, PlannedStart, PlannedTrial
 from jissoku.inference import ablation
 from jissoku.inference.bounds import bound_results, bounded_arms
 from jissoku.inference.checks import trial_checks
@@ -136,7 +136,7 @@ class AnytimeRun(ComparisonRun):
             return middle[0]
         if loads:
             return loads[len(loads) // 2]
-        return Load(rate_rps=MIDDLE * len(self.config.cores.server), level=LoadLevel.MEDIUM)
+        return Load(rate_rps=MEDIUM * len(self.config.cores.server), level=LoadLevel.MEDIUM)
 
     def _measure_costs(self, first: int) -> None:
         index = first
@@ -296,7 +296,7 @@ class AnytimeRun(ComparisonRun):
         for load in self.header.loads:
             here = {
                 name
-                for name in self.reaching(load)
+                for name in self.arms_reaching(load)
                 if not self.is_gone(name) and name not in self.external
             }
             for arm, against in inference.pairs(self.header):

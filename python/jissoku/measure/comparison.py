@@ -13,7 +13,7 @@ from jissoku.inference.bounds import needs_closed_loop
 from jissoku.measure.machine import boot, machine, machine_label, now_utc
 from jissoku.measure.profile import TARGETS_MAX, ProfileConfig
 from jissoku.measure.selection import FLOOR, PreparedSelection, folder_for, recorded, seed, workload
-from jissoku.measure.trial import Objective, PreparedArm
+from jissoku.measure.trial import LatencyObjective, PreparedArm
 from jissoku.model import (
     FULL_LOAD,
     Arm,
@@ -112,8 +112,8 @@ class CompareConfig(RunConfig):
         floor: Name of the floor's arm; empty without it.
         plan: The sampling plan of the mode, with the user's changes.
         closed_loop: Requests are not evenly spaced, but sent as fast as they are answered.
-        paired_trials: False: every arm is always measured alone, for questions that are not about
-            cost.
+        joint_trials: Whether arms share trials; else every arm is measured alone, for questions
+            that are not about cost.
         method: The user's choice of method; None: the rule decides.
         loads: The user's choice of loads; empty: the workload's rate, or those of the mode.
         one_load: Only the heaviest load that every arm reaches, if no load was given.
@@ -128,11 +128,11 @@ class CompareConfig(RunConfig):
     plan: SamplingPlan
     floor: str = ""
     closed_loop: bool = False
-    paired_trials: bool = True
+    joint_trials: bool = True
     method: Method | None = None
     loads: tuple[Load, ...] = ()
     one_load: bool = False
-    objective: Objective | None = None
+    objective: LatencyObjective | None = None
     noise_floors: Mapping[Method, float] = field(default_factory=dict)
     aim: Verdict | None = None
     metric: Metric = Metric.COST
@@ -149,7 +149,7 @@ class CompareConfig(RunConfig):
             return self.loads
         if self.workload.rate_rps is not None:
             return (Load(rate_rps=self.workload.rate_rps, level=LoadLevel.GIVEN),)
-        if self.is_closed or not self.paired_trials:
+        if self.is_closed or not self.joint_trials:
             return (FULL_LOAD,)
         return None
 
@@ -165,8 +165,10 @@ def external(config: CompareConfig) -> frozenset[str]:
 
 def run_header(config: CompareConfig) -> Run:
     """The header of its record; the loads may be known only after the pilot."""
-    method, reason = schedule.choose(config.arms, is_closed=config.is_closed, asked=config.method)
-    if not config.paired_trials:
+    method, reason = schedule.choose_method(
+        config.arms, is_closed=config.is_closed, asked=config.method
+    )
+    if not config.joint_trials:
         method, reason = Method.SINGLE, "the question is not about the cost of a request"
     return updated(
         config.header(config.plan.blocks_max, config.floor),
@@ -255,7 +257,7 @@ def compare_config(
         one_load=is_pair,
         labels=dict(request.label),
         bounds=request.fail_if,
-        objective=None if _is_burst(request) else Objective.parse(request.objective),
+        objective=None if _is_burst(request) else LatencyObjective.parse(request.objective),
     )
     if external(config):  # Only trials of each target alone say something of such a server.
         return updated(config, plan=config.plan.with_one_look)

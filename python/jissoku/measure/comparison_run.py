@@ -181,13 +181,13 @@ class ComparisonRun:
         text = "; ".join(load.text for load in loads)
         self.progress.note(f"Loads: {text or 'none that two targets reach'}.")
         for load in loads:
-            left_out = set(config.names) - set(self.reaching(load))
+            left_out = set(config.names) - set(self.arms_reaching(load))
             if left_out:
                 self.progress.note(f"Not at {load.text}: {', '.join(sorted(left_out))}.")
 
     def is_common(self, load: Load) -> bool:
         """Whether every arm reaches a load, of those that are compared."""
-        return {*inference.ranked_arms(self.header)} <= {*self.reaching(load)}
+        return {*inference.ranked_arms(self.header)} <= {*self.arms_reaching(load)}
 
     def add_capacities(self, rates: Mapping[str, float]) -> None:
         """Keeps the best closed-loop rate of each arm, in requests per second."""
@@ -211,15 +211,15 @@ class ComparisonRun:
         self.run_steps(starts)
 
     def _block(self, index: int, loads: Sequence[Load]) -> Iterator[PlannedStart]:
-        effort, alone = self.plan, self.alone
+        plan, alone = self.plan, self.alone
         kinds: Groups = dict(self.groups(index))
-        if index < effort.fixed_rate_blocks and any(load.rate_rps for load in loads):
+        if index < plan.fixed_rate_blocks and any(load.rate_rps for load in loads):
             kinds[TrialKind.FIXED_RATE] = alone
-        if index < effort.capacity_blocks and self.config.objective is not None:
+        if index < plan.capacity_blocks and self.config.objective is not None:
             kinds[TrialKind.CAPACITY] = [arm for arm in alone if arm[0] != self.config.floor]
         elif self._has_closed_loop(index):
             kinds[TrialKind.CLOSED_LOOP] = alone
-        checks = self.is_sliced and index < effort.cross_check_blocks
+        checks = self.is_sliced and index < plan.cross_check_blocks
         return schedule.block(index, loads, kinds, seed=self.config.seed, checks=checks)
 
     def _has_closed_loop(self, index: int) -> bool:
@@ -229,7 +229,7 @@ class ComparisonRun:
     def groups(self, index: int) -> Iterator[tuple[TrialKind, Sequence[tuple[str, ...]]]]:
         """Groups of arms measured together in this block, without unobservable arms."""
         names = [arm.name for arm in self.config.arms if arm.name not in self.external]
-        if not self.config.paired_trials or len(names) < 2:
+        if not self.config.joint_trials or len(names) < 2:
             return
         if self.is_sliced:
             yield TrialKind.TIME_SLICED, [tuple(names)]
@@ -323,8 +323,8 @@ class ComparisonRun:
         """Runs one trial, repeated if disturbed; whether the start can be used further."""
         trial: PlannedTrial | None = updated(planned, kind=part.kind)
         if part.load is not None:
-            reaching = set(self.reaching(part.load))
-            if part.kind.is_paired and not part.is_check and part.load in self.wanted:
+            reaching = set(self.arms_reaching(part.load))
+            if part.kind.is_joint and not part.is_check and part.load in self.wanted:
                 reaching &= self.wanted[part.load]
             arms = tuple(name for name in planned.arms if name in reaching)
             trial = _with_arms(updated(planned, kind=part.kind), arms)
@@ -359,7 +359,7 @@ class ComparisonRun:
         return Counter(part.kind for part in (*self.parts, *parts))
 
     def _trial(self, servers: Servers, planned: PlannedTrial, part: PlannedMeasurement) -> Trial:
-        config, effort, load = self.config, self.plan, part.load
+        config, plan, load = self.config, self.plan, part.load
         if planned.kind is TrialKind.CAPACITY:
             assert config.objective is not None, "a search is planned with an objective only"
             first = self._first_rate(planned)
@@ -369,18 +369,16 @@ class ComparisonRun:
             rate = max(1, rate // SINGLE_RATE_FACTOR)
         workload = updated(config.workload, rate_rps=rate)
         if planned.kind is not TrialKind.TIME_SLICED or load is None:
-            settle_ns = effort.settle_ns if planned.kind is TrialKind.FIXED_RATE else 0
+            settle_ns = plan.settle_ns if planned.kind is TrialKind.FIXED_RATE else 0
             # In the closed loop as long as two answers on each connection take.
             turns_rps = self.capacities.get(planned.arms[0], 0.0) / workload.connections
             pace = rate if load is not None else WINDOW_REQUESTS * turns_rps / 2
-            timing = TrialTiming(
-                max(effort.warmup_ns, settle_ns), effort.window(planned.kind, pace)
-            )
+            timing = TrialTiming(max(plan.warmup_ns, settle_ns), plan.window(planned.kind, pace))
             return servers.measure(planned, workload, timing)
-        turns = effort.slice_length(load, is_check=part.is_check)
-        span_ns = effort.active_ns(load, is_check=part.is_check) * len(planned.arms)
-        timing = TrialTiming(effort.settle_ns, span_ns, turns.length_ns, IDLE_WATCH_NS)
-        return updated(servers.measure(planned, workload, timing), slice_ns=turns.nominal_ns)
+        slices = plan.slice_length(load, is_check=part.is_check)
+        span_ns = plan.active_ns(load, is_check=part.is_check) * len(planned.arms)
+        timing = TrialTiming(plan.settle_ns, span_ns, slices.length_ns, IDLE_WATCH_NS)
+        return updated(servers.measure(planned, workload, timing), slice_ns=slices.nominal_ns)
 
     def _first_rate(self, planned: PlannedTrial) -> int:
         """The first rate of a search: near the last result, or else near the closed loop's."""
@@ -390,18 +388,18 @@ class ComparisonRun:
         near = met[-1] if met else FIRST_OF_CLOSED_LOOP * self.capacities.get(arm, 1_000.0)
         return first_rate(near, planned.seed)
 
-    def reaching(self, load: Load) -> tuple[str, ...]:
+    def arms_reaching(self, load: Load) -> tuple[str, ...]:
         """The arms that are measured at a load: of a given one all but those found too slow."""
         slow = inference.unreached(self.trials)
         names = [a.name for a in self.config.arms if (a.name, load.rate_rps) not in slow]
         if load.level is LoadLevel.GIVEN:
             return tuple(names)
-        return schedule.reaching(load, self.capacities, names)
+        return schedule.arms_reaching(load, self.capacities, names)
 
 
 def _with_arms(planned: PlannedTrial, arms: tuple[str, ...]) -> PlannedTrial | None:
     """A trial of these arms; None if they are too few."""
-    if len(arms) < (2 if planned.kind.is_paired else 1):
+    if len(arms) < (2 if planned.kind.is_joint else 1):
         return None
     return updated(planned, arms=arms)
 

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from jissoku.conformance.applications import BUILTIN_CASES, judge_case, read_cases
+from jissoku.conformance.applications import BUILTIN_CASES, check_case, read_cases
 from jissoku.conformance.case import Case, GatewayCase, ServerKind, SplitMode, split_points
 from jissoku.conformance.exchange import run_case, run_gateway_case
 from jissoku.conformance.judge import CaseVerdict, Judgement, judge, judge_gateway, worst
@@ -211,13 +211,11 @@ class AppCaseResult:
 
     Attributes:
         wrong: The deviation of the answers; empty if there is none.
-        group: The name without the value that distinguishes like cases.
     """
 
     name: str
     clause: str
     wrong: str
-    group: str
 
 
 def run_app_cases(prepared: PreparedTarget) -> Iterator[AppCaseResult]:
@@ -233,7 +231,7 @@ def run_app_cases(prepared: PreparedTarget) -> Iterator[AppCaseResult]:
             yield running, None
 
     def run_one(case: dict[str, Any], running: RunningTarget, _: None) -> AppCaseResult:
-        wrong = judge_case(case, running.address)
+        wrong = check_case(case, running.address)
         return _app_result(case, wrong and (_exit_over_it(running, is_suspect=True) or wrong))
 
     yield from _with_restarts(left, start, run_one, APP_RESTARTS_MAX)
@@ -242,10 +240,7 @@ def run_app_cases(prepared: PreparedTarget) -> Iterator[AppCaseResult]:
 
 
 def _app_result(case: dict[str, Any], wrong: str) -> AppCaseResult:
-    name = case["name"]
-    return AppCaseResult(
-        name=name, clause=case["clause"], wrong=wrong, group=case.get("group", name)
-    )
+    return AppCaseResult(name=case["name"], clause=case["clause"], wrong=wrong)
 
 
 def _with_cases(prepared: PreparedTarget) -> tuple[PreparedTarget, tuple[str, ...]]:

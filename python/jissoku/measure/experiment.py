@@ -90,7 +90,7 @@ def plan(config: ExperimentConfig, listener: ProgressListener) -> ExperimentPlan
         skipped=left_out,
         unavailable=unavailable,
         minutes=sampling_plan.minutes(
-            [(needs[name], effort) for name, effort in efforts.items()], beside
+            [(needs[name], plan) for name, plan in efforts.items()], beside
         ),
     )
     questions = tuple(
@@ -125,7 +125,7 @@ def run(plan: ExperimentPlan, listener: ProgressListener) -> bool:
     return True
 
 
-def placeholder_arms(experiment: Experiment, arms: Container[str]) -> tuple[str, ...]:
+def claims_about(experiment: Experiment, arms: Container[str]) -> tuple[str, ...]:
     """Names of the claims about one of these arms."""
     return tuple(
         claim.name
@@ -286,7 +286,7 @@ def _compare_config(
     setting: WorkloadSpec,
     field: tuple[tuple[PreparedArm, ...], tuple[UnavailableTarget, ...]],
     need: WorkloadRequirements,
-    effort: SamplingPlan,
+    plan: SamplingPlan,
 ) -> CompareConfig:
     arms, unavailable = field
     cores = config.cores
@@ -299,7 +299,7 @@ def _compare_config(
             workload(setting), headers=tuple(setting.headers.items()), body=b"x" * setting.body_size
         ),
         mode=config.mode,
-        plan=effort,
+        plan=plan,
         seed=config.seed,
         cores=cores,
         folder=config.folder / setting.name,
@@ -307,7 +307,7 @@ def _compare_config(
         closed_loop=setting.closed_loop,
         one_load=True,
         noise_floors=config.noise_floors,
-        paired_trials=need.compares_cost or setting.closed_loop or setting.pipeline > 1,
+        joint_trials=need.compares_cost or setting.closed_loop or setting.pipeline > 1,
         verb="run",
         experiment=config.experiment.name,
         request=config.request,

@@ -213,7 +213,7 @@ class CampaignRunner:
             cores=self.config.cores,
             folder=folder,
             version=self.config.version,
-            paired_trials=not is_single,
+            joint_trials=not is_single,
             method=campaign.method,
             loads=(campaign.load,),
             verb="self-test",

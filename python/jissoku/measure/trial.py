@@ -78,14 +78,14 @@ FAILURES_MAX = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Objective:
+class LatencyObjective:
     """Of all requests at most `fraction_above` take longer than `limit_ns` from their due time."""
 
     limit_ns: int
     fraction_above: float = 0.01
 
     @classmethod
-    def parse(cls, text: str) -> "Objective":
+    def parse(cls, text: str) -> "LatencyObjective":
         """Reads `p99<10ms`, whose form is checked already."""
         found = OBJECTIVE.fullmatch(text)
         assert found, text
@@ -308,7 +308,7 @@ class Servers:
                 self.failure = TrialFailed(TrialStage.STOP, name, error).failure
         self._running = {}
 
-    def warm_up(self, planned: PlannedTrial, workload: Workload, effort: SamplingPlan) -> None:
+    def warm_up(self, planned: PlannedTrial, workload: Workload, plan: SamplingPlan) -> None:
         """Sends each arm its warm-up, one arm after the other.
 
         First a number of requests in a closed loop, limited in time by the plan; at its first start
@@ -321,10 +321,10 @@ class Servers:
             alone = updated(planned, arms=(name,))
             closed = updated(workload, rate_rps=None)
             is_first = name not in known
-            window = TrialTiming(0, effort.warmup_max_ns)
-            sent = self._send(alone, closed, window, effort.warmup_requests)
+            window = TrialTiming(0, plan.warmup_max_ns)
+            sent = self._send(alone, closed, window, plan.warmup_requests)
             if is_first and sent < FIRST_ANSWERS_MIN:
-                window = TrialTiming(0, max(FIRST_WARMUP_NS, effort.warmup_max_ns))
+                window = TrialTiming(0, max(FIRST_WARMUP_NS, plan.warmup_max_ns))
                 needed = 2 * workload.connections
                 sent = self._send(alone, closed, window, needed, is_required=True)
             if name in self.rates:
@@ -332,7 +332,7 @@ class Servers:
             if sent and self._runner.compiles(name, self._running[name].root):
                 rate = min(FIXED_WARMUP_RPS, max(1, int(LOAD_MAX * self.rates[name])))
                 paced = updated(workload, rate_rps=rate)
-                self._send(alone, paced, TrialTiming(0, effort.compile_ns), None)
+                self._send(alone, paced, TrialTiming(0, plan.compile_ns), None)
 
     def _send(
         self,
@@ -384,7 +384,7 @@ class Servers:
         return updated(trial, measurements=measurements, conditions=conditions)
 
     def search(
-        self, planned: PlannedTrial, workload: Workload, objective: Objective, first_rps: int
+        self, planned: PlannedTrial, workload: Workload, objective: LatencyObjective, first_rps: int
     ) -> Trial:
         """Searches the capacity of the one planned arm, with one short load per step."""
         trial = _trial(planned, updated(workload, rate_rps=None), STEP_NS)
@@ -404,7 +404,7 @@ class Servers:
         known = Capacity(objective=objective.text, rate_rps=met, steps=tuple(steps))
         return updated(trial, capacity=known)
 
-    def _missed_by(self, spec: LoadSpec, objective: Objective, rate_rps: int) -> str:
+    def _missed_by(self, spec: LoadSpec, objective: LatencyObjective, rate_rps: int) -> str:
         interruption = self._runner.interruption
         try:
             (measurement,), _ = loadgen.run_load(

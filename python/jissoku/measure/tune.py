@@ -31,9 +31,9 @@ from jissoku.model import (
     CounterReadings,
     Decision,
     Knob,
+    KnobGoal,
     KnobResult,
     Metric,
-    Objective,
     Run,
     Trial,
     TrialKind,
@@ -96,7 +96,7 @@ def tune_full_load(
     target: TuningTarget, config: CompareConfig, text: TuningResult, listener: ProgressListener
 ) -> TuningResult:
     """Adds the results of these knobs to those of the others."""
-    knobs = tuple(knob for knob in target.knobs if knob.objective is Objective.RATE)
+    knobs = tuple(knob for knob in target.knobs if knob.objective is KnobGoal.RATE)
     if not knobs or not text.finished:
         return text
     if len(available_cores()) < 2:
@@ -152,7 +152,7 @@ def _at_full_load(config: CompareConfig) -> CompareConfig:
         config,
         cores=CoreAssignment(server=everything, generator=everything, shared=True),
         workload=updated(config.workload, rate_rps=None),
-        paired_trials=False,
+        joint_trials=False,
         closed_loop=True,
         metric=Metric.TIME,
         aim=Verdict.LOWER,
@@ -243,7 +243,7 @@ class _Tuner:
         self.config = config
         self.progress = listener
         self.interruption = interruption
-        self.knobs = tuple(knob for knob in target.knobs if knob.objective is Objective.COST)
+        self.knobs = tuple(knob for knob in target.knobs if knob.objective is KnobGoal.COST)
         self.out: tuple[KnobResult, ...] = ()
         self.counts: dict[str, CounterReadings] = {}
         # Knobs whose counter moves only beside the others, and the counts without and with them.

@@ -23,7 +23,7 @@ class Direction(StrEnum):
     RISES = "rises"
 
 
-class Objective(StrEnum):
+class KnobGoal(StrEnum):
     """The metric that a knob should reduce."""
 
     COST = "CPU per request"
@@ -73,7 +73,7 @@ class Knob(msgspec.Struct, frozen=True, kw_only=True):
     change: tuple[KnobChange, ...]
     direction: Direction = Direction.FALLS
     for_findings: tuple[str, ...] = ()
-    objective: Objective = Objective.COST
+    objective: KnobGoal = KnobGoal.COST
     workers_min: int = 1
     needs: str = ""
     of_application: bool = False

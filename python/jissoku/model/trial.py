@@ -26,12 +26,13 @@ class TrialKind(StrEnum):
     CAPACITY = "capacity"  # one arm: the highest rate that meets an objective, by search
 
     @property
-    def is_paired(self) -> bool:
+    def is_joint(self) -> bool:
+        """Whether several arms share the trial."""
         return self in {TrialKind.TIME_SLICED, TrialKind.PAIRED}
 
     @property
     def is_cost(self) -> bool:
-        return self.is_paired or self is TrialKind.FIXED_RATE
+        return self.is_joint or self is TrialKind.FIXED_RATE
 
 
 class TrialStage(StrEnum):

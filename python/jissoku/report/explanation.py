@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from jissoku.model import Comparison, Decision, KnobResult, Objective, TuningResult
+from jissoku.model import Comparison, Decision, KnobGoal, KnobResult, TuningResult
 from jissoku.model.explanation import (
     Explanation,
     Finding,
@@ -262,7 +262,7 @@ def _lines(tuning: TuningResult) -> Iterator[str]:
         yield f"CPU per request of {tuning.target} at {tuning.path}{_workload(tuning)}."
         if any(result.leave_one_out for result in tuning.results):
             yield "Alone: relative to it as it is. Among all: all but this one, relative to all."
-        rates = [r.knob.name for r in tuning.results if r.knob.objective is Objective.RATE]
+        rates = [r.knob.name for r in tuning.results if r.knob.objective is KnobGoal.RATE]
         if rates:
             yield f"Of {' and '.join(rates)}: the time per answer, {SHARED}."
         yield ""
@@ -294,7 +294,7 @@ def headline(tuning: TuningResult) -> str:
 
 def _workload(tuning: TuningResult) -> str:
     """The load that costs were compared at."""
-    found = [r.alone for r in tuning.results if r.alone and r.knob.objective is Objective.COST]
+    found = [r.alone for r in tuning.results if r.alone and r.knob.objective is KnobGoal.COST]
     timed = [one for one in found if one.connections]
     if not timed:
         return ""
@@ -340,8 +340,8 @@ def _proven(tuning: TuningResult) -> Iterator[str]:
     """The accepted knobs, by the objective that they were judged by."""
     judged = {r.knob.name: r.knob.objective for r in tuning.results}
     for by, comparison, what in (
-        (Objective.COST, tuning.combined, COST),
-        (Objective.RATE, tuning.full_load, TIME),
+        (KnobGoal.COST, tuning.combined, COST),
+        (KnobGoal.RATE, tuning.full_load, TIME),
     ):
         names = [name for name in tuning.kept if judged[name] is by]
         if names and comparison:

@@ -188,11 +188,11 @@ def _installed(release: str, place: BuildPaths) -> Path:
     site.parent.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, str(APPS / "install.py"), str(site), release]
     try:
-        code, said = run_program(command, PREPARE_LIMIT_S)
+        code, output = run_program(command, PREPARE_LIMIT_S)
     except subprocess.TimeoutExpired as error:
         raise TargetError(f"pip took longer than {PREPARE_LIMIT_S:g} s for {release}") from error
     if code:
-        raise TargetError(f"{Path(release).name} cannot be installed", stderr=said[-2000:])
+        raise TargetError(f"{Path(release).name} cannot be installed", stderr=output[-2000:])
     return site
 
 
@@ -250,7 +250,7 @@ def pinned(recipe: Recipe, version: str) -> Recipe | None:
 BUILD_LIMIT_S = 1800.0
 GIT_LIMIT_S = 300.0
 
-OF_HOOKS = ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE")
+HOOK_VARIABLES = ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,18 +313,18 @@ def run_build(build: str, folder: Path) -> None:
     words = build_words(build)
     if not words:
         return
-    code, said = _run_in(folder, words, BUILD_LIMIT_S)
+    code, output = _run_in(folder, words, BUILD_LIMIT_S)
     if code:
-        raise TargetError(f"the build {build!r} exited with {code}", stderr=said[-2000:])
+        raise TargetError(f"the build {build!r} exited with {code}", stderr=output[-2000:])
 
 
 def _git(*words: str, what: str) -> str:
-    code, said = _run_in(Path(), ["git", *words], GIT_LIMIT_S)
-    said = said.strip()
+    code, output = _run_in(Path(), ["git", *words], GIT_LIMIT_S)
+    output = output.strip()
     if code:
-        reason = said.splitlines()[0] if said else "no such commit"
+        reason = output.splitlines()[0] if output else "no such commit"
         raise InputError(f"git {words[0]} {what} failed: {reason}{_shallow_hint()}")
-    return said
+    return output
 
 
 def _shallow_hint() -> str:
@@ -340,7 +340,7 @@ def _shallow_hint() -> str:
 
 def _run_in(folder: Path, words: Sequence[str], limit_s: float) -> tuple[int, str]:
     # A hook that runs us has set these for its own repository.
-    environment = {name: text for name, text in os.environ.items() if name not in OF_HOOKS}
+    environment = {name: text for name, text in os.environ.items() if name not in HOOK_VARIABLES}
     try:
         return run_program(words, limit_s, folder=folder, environment=environment)
     except OSError as error:

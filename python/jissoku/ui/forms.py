@@ -17,7 +17,7 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from jissoku.design.sampling_plan import MINUTES_MAX, SAMPLING_PLANS, comparison_seconds
-from jissoku.design.schedule import CAPACITY_FRACTIONS, LOADS, levels_of, validated
+from jissoku.design.schedule import CAPACITY_FRACTIONS, LOADS, levels_of, validated_levels
 from jissoku.errors import InputError
 from jissoku.measure import experiment_file
 from jissoku.measure.profile import TARGETS_MAX as PROFILED_MAX
@@ -434,7 +434,7 @@ def _levels(fields: Fields) -> tuple[int, ...] | None:
     if not text:
         return None
     try:
-        return validated(LEVELS.read(text))
+        return validated_levels(LEVELS.read(text))
     except ValueError as error:
         raise InputError(str(error)) from error
 
