@@ -222,18 +222,16 @@ CASES = {
         ["load", "--connection", "1", "http://127.0.0.1:1/"],
         "a similar argument exists: '--connections'",
     ),
-    "wrk without a URL": (["wrk"], "<URL>; see jissoku wrk --help"),
-    "wrk for a nonsense time": (["wrk", "-d", "soon", "http://127.0.0.1:1/"], "soon"),
-    "wrk with more threads than connections": (
-        ["wrk", "-c", "1", "-t", "2", "http://127.0.0.1:1/"],
-        "give -t at most 1",
-    ),
+    "wrk's options without a URL": (["load", "--from", "wrk -c 2"], "0 URLs"),
     "routes without a file": (["routes", "/"], "--config <FILE>; see jissoku routes --help"),
     "a sample of nothing": (["sample"], "<PID>...; see jissoku sample --help"),
     "a sample of no process": (["sample", "0"], "0 is not in"),
     "a floor of an unknown kind": (["floor", "fly"], "see jissoku floor --help"),
     "an oracle with an unknown option": (["oracle", "--quux"], "see jissoku oracle --help"),
-    "a script in another language": (["wrk", "-s", "x.lua", "http://127.0.0.1:1/"], "Lua"),
+    "a script in another language": (
+        ["load", "--from", "wrk -s x.lua http://127.0.0.1:1/"],
+        "--from wrk: -s: Lua",
+    ),
 }
 
 
@@ -331,7 +329,6 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(run: Run, tmp_path: Path) 
         "serve",
         "load",
         "floor",
-        "wrk",
     ],
 )
 def test_every_verb_has_help(verb: str, run: Run, tmp_path: Path) -> None:

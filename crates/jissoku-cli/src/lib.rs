@@ -1,4 +1,4 @@
-//! The command line of the native verbs: `serve`, `load`, `floor`, `oracle`, `routes`, `sample`, `wrk`,
+//! The command line of the native verbs: `serve`, `load`, `floor`, `oracle`, `routes`, `sample`,
 //! `completions` and `man`. One definition, used by the binary and, through `jissoku-python`, by the installed command.
 
 mod completions;
@@ -11,7 +11,6 @@ mod sample;
 mod serve;
 mod units;
 mod usage;
-mod wrk;
 
 pub use serve::{AppError, AppRequest, AsgiRequest, LoadApp};
 
@@ -41,7 +40,6 @@ enum Verb {
     Oracle(oracle::Oracle),
     Routes(routes::Routes),
     Sample(sample::Sample),
-    Wrk(wrk::Wrk),
     Completions(completions::Completions),
     Man(completions::Man),
 }
@@ -89,6 +87,10 @@ pub fn run_with(arguments: impl IntoIterator<Item = String>, load: Option<&LoadA
         let verb = serve::LAB_VERB.to_owned();
         return serve::run(&[&[verb], rest].concat(), load);
     }
+    let arguments = match load::from::expand(arguments) {
+        Ok(arguments) => arguments,
+        Err(refusal) => return load::error::print_error(&refusal, 2),
+    };
     let parsed = command().try_get_matches_from(&arguments);
     let verb = match parsed.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(Arguments { verb }) => verb,
@@ -103,7 +105,6 @@ pub fn run_with(arguments: impl IntoIterator<Item = String>, load: Option<&LoadA
         Verb::Oracle(oracle) => oracle.run(),
         Verb::Routes(routes) => routes.run(),
         Verb::Sample(sample) => sample.run(),
-        Verb::Wrk(wrk) => wrk.run(),
         Verb::Completions(completions) => completions.run(Arguments::command()),
         Verb::Man(man) => man.run(Arguments::command()),
     }

@@ -4,6 +4,7 @@ mod arrival;
 mod choices;
 mod connect;
 pub(crate) mod error;
+pub(crate) mod from;
 pub(crate) mod help_groups;
 mod judge;
 pub(crate) mod measure;
@@ -55,6 +56,10 @@ pub(crate) struct Load {
     /// number, in 10 digits; {SEQ:4} in 4
     #[arg(value_name = "URL", required_unless_present = "self_test")]
     urls: Vec<Address>,
+    /// Command line of wrk, wrk2, ab, hey, oha, bombardier or k6 run, in quotes: prints the equal one
+    /// of jissoku load and what differs, and runs it
+    #[arg(long, value_name = "COMMAND")]
+    from: Option<String>,
     /// Open connections for each URL; several numbers are measured one after the other
     #[arg(short, long, value_name = "N,...", value_delimiter = ',', default_value = "64")]
     connections: Vec<usize>,

@@ -1,4 +1,4 @@
-//! The programs `jissoku load`, with its self-test and its output for GitHub, and `jissoku wrk`.
+//! The programs `jissoku load`, with its self-test and its output for GitHub, and the command lines of others.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
@@ -99,21 +99,43 @@ fn what_failed_stands_beside_the_step_on_github() {
 
 #[test]
 fn errors_name_the_verb_that_was_called() {
-    for verb in ["load", "wrk"] {
-        for (url, options, code, words) in [
-            ("ftp://x", &["-c1", "-t1"][..], 2, "ftp://x"),
-            ("http://127.0.0.1:1/", &["-c1", "-t2"], 2, "give -t at most 1"),
-            ("unix:/nowhere/at/all.sock:/", &["-c1", "-t1"], 1, "/nowhere/at/all.sock"),
-        ] {
-            let output = jissoku(&[&[verb, url][..], options].concat());
-            assert_eq!(output.status.code(), Some(code), "{output:?}");
-            let error = String::from_utf8_lossy(&output.stderr);
-            assert!(error.starts_with(&format!("jissoku {verb}: ")), "{error}");
-            assert!(error.contains(words), "{error}");
-        }
+    for (url, options, code, words) in [
+        ("ftp://x", &["-c1", "-t1"][..], 2, "ftp://x"),
+        ("http://127.0.0.1:1/", &["-c1", "-t2"], 2, "give -t at most 1"),
+        ("unix:/nowhere/at/all.sock:/", &["-c1", "-t1"], 1, "/nowhere/at/all.sock"),
+    ] {
+        let output = jissoku(&[&["load", url][..], options].concat());
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(error.starts_with("jissoku load: "), "{error}");
+        assert!(error.contains(words), "{error}");
     }
-    let output = jissoku(&["wrk", "-s", "x.lua", "http://127.0.0.1:1/"]);
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
-    let error = "jissoku wrk: x.lua: Lua scripts are not supported; see jissoku load --raw\n";
-    assert_eq!(String::from_utf8_lossy(&output.stderr), error);
+}
+
+#[test]
+fn another_load_generators_command_line_is_run_and_its_equal_shown_first() {
+    let served = Served::start();
+    let line = format!("ab -k -n 20 -c 2 {}", served.url);
+    let output = jissoku(&["load", "--from", &line, "--json"]);
+    assert!(output.status.success(), "{output:?}");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert_eq!((&report["requests"], &report["connections"]), (&20.into(), &2.into()));
+    let shown = String::from_utf8_lossy(&output.stderr);
+    let equal = format!(
+        "jissoku load -n 20 -c 2 --timeout 30s --warmup 0 --http1.0 {} --json\n",
+        served.url
+    );
+    assert!(shown.starts_with(&equal), "{shown}");
+    assert!(shown.contains("\n  unlike ab: "), "{shown}");
+    for (line, why) in
+        [("wrk -d soon http://h/", "soon"), ("wrk -c1 -t2 http://h/", "give -t at most 1")]
+    {
+        let refused = jissoku(&["load", "--from", line]);
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        assert!(String::from_utf8_lossy(&refused.stderr).contains(why), "{refused:?}");
+    }
+    let refused = jissoku(&["load", "--from", "ab -X p:1 http://127.0.0.1:1/"]);
+    assert_eq!((refused.status.code(), refused.stdout.len()), (Some(2), 0));
+    let error = "jissoku load: --from ab: -X: proxies are not supported; --connect-to sends requests elsewhere\n";
+    assert_eq!(String::from_utf8_lossy(&refused.stderr), error);
 }

@@ -67,7 +67,6 @@ NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 NATIVE_COMMANDS = {
     "Measure": {
         "load": "Send load, and report rate, latency and errors.",
-        "wrk": "Send load with the options and output format of wrk and wrk2.",
     },
     "Serve": {
         "serve": "Serve a directory or a Python application, or forward to other servers.",

@@ -23,6 +23,6 @@ impl Failure {
 }
 
 /// Prints an error of `jissoku load` and returns the exit code.
-pub(super) fn print_error(sentence: &str, code: u8) -> u8 {
+pub(crate) fn print_error(sentence: &str, code: u8) -> u8 {
     Failure::new(sentence, code).print("load")
 }

@@ -7,6 +7,7 @@ pub(crate) static GROUPS: [Group; 8] = [
         heading: "Load",
         common: &["urls", "connections", "duration", "requests", "rate", "threads"],
         others: &[
+            "from",
             "arrival",
             "on_busy",
             "max_connections",
