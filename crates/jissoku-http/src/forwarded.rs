@@ -60,9 +60,8 @@ pub struct ForwardedClient<'a> {
 }
 
 impl<'a> ForwardedClient<'a> {
-    /// That of a request with these fields, whose peer is trusted: the rightmost address that is not
-    /// of a trusted proxy, or else the leftmost one. An element without a valid address ends the
-    /// search.
+    /// The client of a request with these fields from a trusted peer: the rightmost address that is not
+    /// a trusted proxy's, or else the leftmost one. An element without a valid address ends the search.
     #[must_use]
     pub fn new(
         fields: Fields<'a>,

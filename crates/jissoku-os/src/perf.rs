@@ -84,7 +84,7 @@ struct Attributes {
 const ATTRIBUTES_SIZE: u32 = 112;
 const _: () = assert!(size_of::<Attributes>() == ATTRIBUTES_SIZE as usize);
 
-/// What a sample is taken after.
+/// The quantity whose growth triggers samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// CPU time of the thread, in nanoseconds, by a timer of the kernel.
@@ -105,7 +105,7 @@ pub enum Scope {
 /// How samples are taken.
 #[derive(Clone, Copy, Debug)]
 pub struct EventOptions {
-    /// What is counted between samples.
+    /// The quantity that is counted between samples.
     pub clock: Clock,
     /// A sample is taken after this many nanoseconds or cycles.
     pub period: u64,
@@ -127,7 +127,7 @@ pub struct Event {
     descriptor: OwnedFd,
 }
 
-/// What an event on a core is taken of.
+/// The threads that an event on a core observes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// A thread, and threads and processes it starts later. A timer is set and cancelled at each of

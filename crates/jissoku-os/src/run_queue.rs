@@ -43,7 +43,7 @@ impl Waited {
 #[derive(Debug)]
 pub struct RunQueue {
     processes: Vec<Process>,
-    /// Of threads that have ended.
+    /// The sum over threads that have ended.
     ended: Waited,
 }
 

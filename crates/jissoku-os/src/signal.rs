@@ -39,7 +39,7 @@ pub fn reload_this_process() {
 pub struct Signals {
     receiver: UnixStream,
     registered: Vec<SigId>,
-    /// Those that are shared with an application.
+    /// Signals that are shared with an application.
     shared: Vec<i32>,
 }
 

@@ -31,7 +31,7 @@ pub struct Timers<K> {
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// Not later than the time of the owner.
+    /// At most the time that the owner's slot has now: setting a later one leaves the entry.
     due_ns: u64,
     index: usize,
 }

@@ -120,7 +120,7 @@ pub(crate) struct AddressSpace {
     pid: i32,
     /// Processes that were forked have those of their parent until they map something.
     code: Rc<Code>,
-    /// Of processes with samples: it takes about 10 KiB.
+    /// Only for processes with samples: it takes about 10 KiB.
     cache: Option<CacheNative<framehop::MayAllocateDuringUnwind>>,
 }
 
@@ -170,7 +170,7 @@ impl std::fmt::Debug for AddressSpace {
 }
 
 impl AddressSpace {
-    /// Of a process that has mapped nothing yet.
+    /// The address space of a process that has mapped nothing yet.
     pub(crate) fn new(pid: i32) -> Self {
         let code = Code { mappings: Vec::new(), unwinder: UnwinderNative::new() };
         Self { pid, code: Rc::new(code), cache: None }

@@ -63,7 +63,7 @@ pub(crate) fn caller(
     Some(found)
 }
 
-/// What rules are evaluated with.
+/// The inputs of the rules of one frame.
 struct Step<'a, 'data> {
     section: &'a EhFrame<Section<'data>>,
     encoding: gimli::Encoding,

@@ -102,7 +102,7 @@ impl Collector {
     /// Forgets threads and processes that had ended before the last call: memory is bounded by those
     /// that run, however many come and go.
     ///
-    /// To be called when the ring buffers have been read. Each core has its own, so the end of a
+    /// Called when all ring buffers have been read. Each core has its own, so the end of a
     /// thread may be read before its samples on another core, which come in the next round at latest.
     pub(crate) fn forget_ended(&mut self) {
         for (pid, tid) in std::mem::take(&mut self.ended_before).into_keys() {

@@ -23,7 +23,7 @@ pub(crate) struct Turns {
     last: Option<(ThreadId, u64, Option<u64>)>,
 }
 
-/// Who had a core.
+/// The thread that had a core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Had {
     /// No thread that is known.
@@ -49,7 +49,7 @@ impl Turns {
         }
     }
 
-    /// Who had the core at a moment, if the sampler has it now.
+    /// The thread that had the core at a moment, given that the sampler has it now.
     pub(crate) fn at(&self, moment_ns: u64) -> Had {
         let late_ns = moment_ns + LATE_NS;
         match self.last {

@@ -44,9 +44,9 @@ pub(crate) struct Tables<'data> {
 /// Offsets in the file that are mapped as code, at stated addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Segment {
-    /// Of whole pages before its first byte, up to its last.
+    /// From the page of its first byte to its last byte, in the file.
     offsets: Range<u64>,
-    /// Of the first of these.
+    /// The address that the first of these is linked for.
     address: u64,
 }
 

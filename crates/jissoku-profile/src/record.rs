@@ -41,7 +41,7 @@ pub enum Layout {
     WithStack,
 }
 
-/// What happened.
+/// An event that the kernel recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
     /// A sample of the CPU time of a thread.

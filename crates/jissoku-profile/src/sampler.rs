@@ -51,7 +51,7 @@ pub struct Plan {
     pub interpreters: bool,
 }
 
-/// What steers a sampler from outside.
+/// Control signals.
 #[derive(Debug)]
 pub struct Controls<'a> {
     /// Ends it.
@@ -253,10 +253,11 @@ fn next(random: &mut u64) -> u64 {
 /// Events of cores or of all threads, and a ring buffer for each core.
 struct Opened {
     rings: Vec<Ring>,
-    /// Of each, which core it is of, and who has that.
+    /// The core of each ring.
     cores: Vec<usize>,
+    /// The thread that has the core of each ring.
     turns: Vec<Turns>,
-    /// Those whose cores the target may use.
+    /// Indices of the rings whose cores the target may use.
     looked_at: Vec<usize>,
     /// Records that were read and are yet to be taken.
     held: Vec<Vec<u8>>,
@@ -320,7 +321,8 @@ impl Opened {
         collector.forget_ended();
     }
 
-    /// Who had a core at a moment. Records are held, for unwinding takes time that is the target's here.
+    /// The thread that had a core at a moment. Records are kept for later: unwinding them now would take
+    /// the target's time.
     fn had(&mut self, ring: usize, moment_ns: u64) -> Had {
         let Self { rings, turns, held, .. } = self;
         rings[ring].drain(|record| {
@@ -477,7 +479,7 @@ fn threads(pid: i32) -> Vec<i32> {
     names.filter_map(|name| name.to_str()?.parse().ok()).collect()
 }
 
-/// What was not seen.
+/// Sentences about what the profile lacks.
 fn remarks(collector: &Collector, sampling: Sampling) -> Vec<String> {
     let counts = collector.counts;
     let mut notes = Vec::new();

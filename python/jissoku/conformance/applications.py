@@ -129,7 +129,7 @@ def check_case(case: dict[str, Any], address: Address, *, must_persist: bool = F
     Unless it `must_persist`, a server may announce the end of a connection that a case leaves open,
     as RFC 9112 section 9.6 has it.
     """
-    # Those of WebSockets send a list of frames.
+    # Cases of WebSockets send a list of frames.
     is_text = isinstance(case["send"], str)
     try:
         with address.connect(RESPONSE_LIMIT_S) as opened:

@@ -271,7 +271,7 @@ def judge_gateway(case: GatewayCase, seen: GatewayObservation) -> Judgement:
         others = list(_deviations(outcome, seen))
         if not others:
             return Judgement(CaseVerdict.DIFFERS, outcome.why or reasons[0])
-        # Of the outcomes that did not occur, the nearest describes the fault best.
+        # The nearest of the outcomes that did not occur describes the fault best.
         reasons = min(reasons, others, key=len)
     return _by_level(case, reasons[0], CaseVerdict.DIFFERS)
 

@@ -40,9 +40,9 @@ class SamplingPlan:
         closed_loop_blocks: Blocks with a closed loop of each arm, for rate and memory.
         fixed_rate_blocks: Blocks with each arm alone at each load: the reference that the other
             trials are checked against.
-        warmup_ns: Of a trial on a start of its own.
-        window_ns: Of a trial of one arm or of a paired trial.
-        paired_window_ns: Of a paired trial, if that is longer.
+        warmup_ns: The warm-up of a trial on a start of its own.
+        window_ns: The window of a trial of one arm, or of a paired trial.
+        paired_window_ns: The window of a paired trial, if that is longer.
         slice_ns: One arm's slice in a time-sliced trial; `check_slice_ns` in its cross-checks.
         slice_requests: A slice of `slice_ns` has at least this many requests, unless that takes
             longer than `slice_max_ns`; for the other length both are in proportion.
@@ -99,7 +99,7 @@ class SamplingPlan:
         return index % 8 >= 8 - self.control_blocks
 
     def window(self, kind: TrialKind, rate_rps: float | None = None) -> int:
-        """Of a trial whose arms are not in time slices, in nanoseconds."""
+        """The window of a trial without time slices, in nanoseconds."""
         if kind is TrialKind.PAIRED:
             return long_enough(max(self.window_ns, self.paired_window_ns), rate_rps)
         return long_enough(self.window_ns, rate_rps)
@@ -243,7 +243,7 @@ class TuningTime:
 def tuning_time(
     likely: float, most: int, at_full_load: int, plan: SamplingPlan, *, pay: bool, counted: int = 0
 ) -> TuningTime:
-    """Of a tuning with this many knobs that are judged by their cost.
+    """The time of a tuning with this many knobs that are judged by their cost.
 
     `at_full_load` are those that are judged by the rate. With `pay`, all are likely to pay;
     `counted` are those with which it is still counted what a request does.
@@ -262,7 +262,7 @@ def tuning_time(
 
 
 def together_time(paying: float, most: int, plan: SamplingPlan) -> TuningTime:
-    """Of leaving each of the knobs that pay out of all, and of the proof."""
+    """The time of leaving out each knob that pays in turn, and of the proof of all together."""
     likely_s = _blocks_s(LEFT_OUT_BLOCKS * paying + PROOF_BLOCKS, plan)
     return TuningTime(likely_s, _most_s(plan, most) + _most_s(plan, 1))
 

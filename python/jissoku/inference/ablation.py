@@ -230,7 +230,7 @@ def has_changed(before: float, after: float, moves: Direction) -> bool:
 
 
 def _unmoved(knob: Knob, before: float | None, after: float | None) -> str:
-    """That the counter did not move as predicted; empty if it did, or is not known."""
+    """A sentence if the counter did not move as predicted; empty if it did, or is unknown."""
     if before is None or after is None or has_changed(before, after, knob.direction):
         return ""
     return f"{knob.counter} {knob.counter_unit} went from {before:.3g} to {after:.3g}"

@@ -262,7 +262,7 @@ def occasions(runs: Iterable[IndexedRun]) -> tuple[Occasion, ...]:
 
     Without runs that ended early: their values may have been why.
     """
-    # Of many runs, times are parsed once each.
+    # Each time is parsed once, also among many runs.
     whole = (run for run in runs if not run.unfinished)
     timed = sorted(
         ((run.row.machine, started(run), run.row.run, run) for run in whole),
@@ -367,7 +367,7 @@ def machine_days(
 
 
 def latest_noise_floor(rows: Sequence[RunRow]) -> float | None:
-    """That of the last run, of those that are earliest first, for which one was known."""
+    """The noise floor of the latest run that has one; `rows` are ordered by time."""
     known = [row.noise_floor for row in rows if row.noise_floor is not None]
     return known[-1] if known else None
 

@@ -199,7 +199,7 @@ def compare_costs(
 def _settled(
     evidence: ComparisonInput, family: Mapping[Question, Decided | None]
 ) -> tuple[Comparison, ...]:
-    """Of a family those that have values.
+    """The comparisons of a family that have values.
 
     In a run that is looked at several times what is not measured yet counts, too, so that nothing
     is taken back when it is.

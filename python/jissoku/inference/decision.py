@@ -397,7 +397,7 @@ class Decided:
 
     Attributes:
         values: ln(ratio) of each block.
-        spread: Of the values, where more than they are known of it.
+        spread: The spread of the values, where more is known of it than the values show.
         block_s: How long one more block takes, in seconds; None if unknown.
     """
 

@@ -169,7 +169,7 @@ class Company:
     the two arms, no choice of it makes the sum vary less than they do.
 
     Attributes:
-        sums: Of the two logarithms of the pair.
+        sums: Sums of the two logarithms of the pair.
         others: The logarithms of each other arm.
     """
 
@@ -192,7 +192,7 @@ class Company:
         return found
 
     def spread(self, logs: Mapping[int, float], blocks: Sequence[int]) -> Spread:
-        """Of a pair's differences in these blocks, with the degrees of freedom of both contrasts.
+        """The spread of a pair's differences in these blocks, from the variances of both contrasts.
 
         By Satterthwaite (1946), as if both varied equally: their own variances would count for
         most where one is small by chance. If one arm varies more than the other, both contrasts
@@ -409,7 +409,7 @@ def _bound(blocks: int, mass: Numbers, above: Callable[[float], Numbers], allowe
 
 
 def _above(state: Numbers, freedom: int) -> Callable[[float], Numbers]:
-    """Of each state |u| the probability that the next one's size exceeds some value."""
+    """For each state |u|, the probability that the next one exceeds some value in size."""
     reach, turn = np.sqrt(1 + state * state), np.arctan(state)
     half, scale = math.pi / 2, math.sqrt(freedom)
 

@@ -161,7 +161,7 @@ def log_percentiles(
 def _log_percentiles(
     sides: Sequence[Mapping[int, ArmMeasurement]], fraction: float
 ) -> list[dict[int, float]]:
-    """Of several arms, all in the same way: block by block where each supports it, else pooled."""
+    """Logarithms of each arm's percentile: per block if all of them support it, else pooled."""
     is_whole = all(is_supported(fraction, one.requests) for side in sides for one in side.values())
     return [(_log_per_block if is_whole else log_pooled)(side, fraction) for side in sides]
 

@@ -60,7 +60,7 @@ class LogRatio:
 
 
 def _quantile(freedom: float) -> float:
-    """Of Student's t, for a 95 % interval: what `scipy.stats.t` calls, without its checks."""
+    """Student's t for a 95 % interval: what `scipy.stats.t` calls, without its checks."""
     share = (1 + CONFIDENCE) / 2
     return float(special.ndtri(share) if math.isinf(freedom) else special.stdtrit(freedom, share))
 

@@ -165,7 +165,7 @@ class _Costs:
     def row(self, key: Key, count: float, samples: int, with_callees: float | None) -> ProfileRow:
         """A row of a share `count / total` that rests on this many samples."""
         total = self._total
-        # Of interpreted functions fewer readings were taken than samples.
+        # Interpreted functions were read less often than samples were taken.
         low, high = wilson(samples, total * samples / count if count else total)
         return ProfileRow(
             name=key[0],
@@ -406,7 +406,7 @@ def difference(first: ProfileSummary, second: ProfileSummary) -> ProfileDifferen
 
 
 def _all_functions(profile: Profile) -> tuple[ProfileRow, ...]:
-    """Those with few samples too: what is few in one may be much in the other."""
+    """All functions, also those with few samples: the other profile may have many of them."""
     costs = _Costs(profile)
     return costs.counted(costs.functions(profile.samples.as_written))
 

@@ -509,7 +509,7 @@ def _explain_command(run: Run, name: str) -> str:
 
 
 def _of_unreached(run: Run, slow: Unreached) -> Iterator[ReportWarning]:
-    """Of each arm the rates that it did not reach, and one that it would reach."""
+    """For each arm, the rates that it did not reach, and one that it would reach."""
     for name in sorted({name for name, _ in slow}):
         parts = {rate: part for (arm, rate), part in sorted(slow.items()) if arm == name}
         answered = join_names([f"{100 * part:.1f} % of {r:,}/s" for r, part in parts.items()])

@@ -286,7 +286,7 @@ def _change(before: Sequence[Measured], after: Sequence[Measured], asked: Questi
 def _moved(
     before: Sequence[Measured], after: Sequence[Measured], asked: Question
 ) -> list[LogRatio]:
-    """Of other unchanged arms, their changes against the anchor at the same place."""
+    """How unchanged other arms moved against the anchor, between the same points."""
     programs = {
         arm.program
         for one in (*before, *after)
@@ -420,7 +420,7 @@ def _series(
 
 
 def _pooled(points: Sequence[SeriesPoint], values: Sequence[LogRatio]) -> PooledRatio | None:
-    """Of the newest program, back to where anything else changed."""
+    """The pooled ratio of the newest program, back to where anything else changed."""
     kept = [values[-1]]
     for place in range(len(points) - 1, 0, -1):
         if points[place].breaks or points[place - 1].program != points[-1].program:

@@ -293,7 +293,7 @@ def _cost_trials(known: ValidTrials, name: str) -> tuple[list[Trial], EvidenceSo
 
 
 def _fraction(parts: Iterable[tuple[float, float]]) -> float | None:
-    """Of pairs of a part and its whole; None without any."""
+    """The sum of parts over the sum of wholes; None without any."""
     sums = [sum(column) for column in zip(*parts, strict=True)]
     return sums[0] / sums[1] if sums else None
 

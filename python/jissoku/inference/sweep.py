@@ -560,7 +560,7 @@ def _warnings(run: Run, sweep: Sweep, targets: Sequence[TargetSweep]) -> Iterato
 
 
 def of_unfinished_sweep(summary: SweepSummary, reason: str) -> SweepSummary:
-    """Of a sweep that is not finished nothing is concluded where no model is fitted.
+    """The summary of a sweep that is not finished: without a fitted model it concludes nothing.
 
     `reason` is the end of a sentence, such as `it was interrupted`.
     """

@@ -358,7 +358,7 @@ class AnytimeRun(ComparisonRun):
                     return
 
     def _surely_useless(self) -> set[str]:
-        """Of a tuning: the arms that are not proven to save anything, if it looks for that."""
+        """The arms of a tuning without proven savings; none if savings are not the aim."""
         if self.config.aim is None:
             return set()
         paying = [arm for (arm, *_), one in self._verdicts().items() if one.proven]
@@ -414,7 +414,7 @@ class AnytimeRun(ComparisonRun):
             TrialKind.FIXED_RATE: alone - done[TrialKind.FIXED_RATE],
             TrialKind.CLOSED_LOOP: names * costs if self._repeats_closed_loop else closed,
         }
-        # Of like arms each pair has a trial of its own.
+        # Arms that are alike have a trial for each pair.
         arms = set(self.config.names) & set().union(*self.wanted.values())
         pairs = (len(arms) or names) - 1 if self.header.method is Method.PAIRED else 1
         found.setdefault(COST_KINDS[self.header.method], costs * pairs)

@@ -118,8 +118,8 @@ class CompareConfig(RunConfig):
         loads: The user's choice of loads; empty: the workload's rate, or those of the mode.
         one_load: Only the heaviest load that every arm reaches, if no load was given.
         objective: The objective of a capacity search; None: no capacity is measured.
-        noise_floors: Of this machine, by method, if measured by `jissoku self-test`.
-        aim: Of a tuning: the direction of the effects that are looked for. A pair is measured until
+        noise_floors: Noise floors of this machine by method, from `jissoku self-test`.
+        aim: The direction of the effects that a tuning looks for. A pair is measured until
             it is decided, or until an effect that matters in this direction is excluded.
         metric: What decides when a pair is measured enough: CPU time per request, or of a closed
             loop the time per answer.

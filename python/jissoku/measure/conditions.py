@@ -58,7 +58,7 @@ class IntervalChange:
         tcp_segments: Segments that all connections of the machine sent.
         tcp_retransmits: How many of them were lost and retransmitted.
         tcp_timeouts: How often a sender waited until its retransmission timer expired.
-        user_fractions: Of each target, by its root; so are major_faults.
+        user_fractions: By the root of each target, as are major_faults.
         migrations_per_second: The same; without targets of which no thread could be read.
     """
 

@@ -303,7 +303,7 @@ class _GatewayCases:
     interruption: Interruption
 
     def run(self) -> Iterator[CaseResult]:
-        # Those with one scripted server are run on one start of the proxy, until it exits.
+        # Cases with one scripted server share a start of the proxy, until it exits.
         shared = [case for case in self.cases if case.servers == ALONE]
         yield from _with_restarts(shared, self._started, self._run_one, RESTARTS_MAX)
         for case in shared:

@@ -65,7 +65,7 @@ class History:
     """An open index. What is computed from all runs is kept, so that a second question is fast.
 
     Attributes:
-        index: Of these and other runs.
+        index: The index of these and other runs.
         present: By key of a run its folder, and why it is unfinished.
         broken: Folders whose records cannot be read, a sentence each.
         session: A connection to the index that shows the runs that are present.

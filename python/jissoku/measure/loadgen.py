@@ -135,7 +135,7 @@ class LoadSpec:
         window_ns: int,
         seed: int,
     ) -> Self:
-        """Of running targets, by the names of their arms, that answer with 200."""
+        """The load on running targets, by the names of their arms; they answer with 200."""
         return cls(
             arms=tuple(targets),
             urls=tuple(running.address.url(workload.path) for running in targets.values()),

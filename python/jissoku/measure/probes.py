@@ -499,7 +499,7 @@ class LoadCost:
     """CPU time per request of a few connections that request short delays.
 
     Attributes:
-        control_ns: That of a second copy of the target under the same load at the same time,
+        control_ns: The cost of a second copy of the target under the same load at the same time,
             without other connections: other load of the machine affects both. None without a copy.
     """
 

@@ -128,8 +128,8 @@ class CampaignResult:
     Attributes:
         cost_ns: CPU time per request of the pair's baseline.
         steal: Part of the server cores' time that the host took, on average over its trials.
-        trials: That did not fail.
-        rejected: Of these, that the machine disturbed.
+        trials: Trials that did not fail.
+        rejected: Those of them that the machine disturbed.
     """
 
     comparison: Comparison

@@ -79,7 +79,7 @@ FAILURES_MAX = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyObjective:
-    """Of all requests at most `fraction_above` take longer than `limit_ns` from their due time."""
+    """At most `fraction_above` of all requests take longer than `limit_ns` from their due time."""
 
     limit_ns: int
     fraction_above: float = 0.01

@@ -285,7 +285,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """A cause with evidence: the observed values.
 
     Attributes:
-        name: Of the rule.
+        name: The name of the rule.
         falsified_by: An observation that would refute the cause.
         effect: The expected effect of removing it.
         remedy: For any program.

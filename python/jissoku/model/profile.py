@@ -204,7 +204,7 @@ class ProfileRow(msgspec.Struct, frozen=True, kw_only=True):
     """CPU time per request of one function, library, thread, line or part.
 
     Attributes:
-        name: Of the function, library, thread or part.
+        name: The name of the function, library, thread or part.
         place: Its container: the library of a function, the function of a line; may be empty.
         samples: How many samples the value rests on.
         ns: CPU time per request in nanoseconds, without callees.

@@ -424,7 +424,7 @@ def _read(folder: str, now_ns: int) -> FolderEntry:
 
 
 def _stat(path: str) -> os.stat_result:
-    """Of a record, compressed or not."""
+    """The status of a record's file, compressed or not."""
     try:
         return os.stat(path)  # noqa: PTH116 - as above
     except FileNotFoundError:
@@ -441,7 +441,7 @@ def _trials_size(folder: str) -> int:
 
 
 def _size_before(compressed: Path) -> int:
-    """Of a file of less than 4 GiB: its last four bytes (RFC 1952, section 2.3.1)."""
+    """The size before compression, modulo 4 GiB: the last four bytes (RFC 1952, section 2.3.1)."""
     try:
         with compressed.open("rb") as file:
             file.seek(-4, os.SEEK_END)

@@ -294,7 +294,7 @@ def suspicions(found: Sequence[Series]) -> tuple[Suspicion, ...]:
 def divided(
     found: Sequence[Suspicion], dismissed: Mapping[str, Dismissal]
 ) -> tuple[tuple[Suspicion, ...], tuple[tuple[Suspicion, Dismissal], ...]]:
-    """Those that are open, and those that are dismissed, each with its reason."""
+    """Open suspicions, and dismissed ones, each with its reason."""
     return (
         tuple(one for one in found if one.key not in dismissed),
         tuple((one, dismissed[one.key]) for one in found if one.key in dismissed),

@@ -356,7 +356,7 @@ class FlameGraph:
     """A flame graph: its collapsed stacks, and their image.
 
     Attributes:
-        name: Of its files, without suffix.
+        name: The name of its files, without suffix.
         lines: `outer;inner WEIGHT`, or two weights for a difference.
     """
 

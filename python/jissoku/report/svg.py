@@ -298,7 +298,7 @@ def look(index: int) -> Look:
 
 
 def arm_look(summary: Summary, name: str) -> Look:
-    """That of an arm in every figure; the floor has its own."""
+    """The look of an arm, the same in every figure; the floor has its own."""
     if name == summary.run.floor:
         return Look("floor", "small")
     names = [arm.name for arm in summary.run.arms if arm.name != summary.run.floor]

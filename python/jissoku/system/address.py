@@ -175,7 +175,7 @@ def sockets_of(pid: int) -> set[str]:
 
 
 class Peers:
-    """Who is at the other end of sockets, by the names of /proc/PID/fd.
+    """The processes at the other end of sockets, by the names of /proc/PID/fd.
 
     An instance reads the kernel's tables again for each socket that it does not know yet.
     """

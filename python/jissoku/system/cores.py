@@ -166,7 +166,7 @@ def first_quiet(readings: Iterable[str], cores: Collection[int]) -> float | None
 
 
 def idle_fraction(before: str, after: str, cores: Collection[int]) -> float:
-    """Of the cores' time between two readings of /proc/stat, without steal time."""
+    """Idle part of the cores' time between two readings of /proc/stat, without steal time."""
     start, end = core_times(before), core_times(after)
     idle = sum(end[core].idle - start[core].idle for core in cores)
     idle += sum(end[core].iowait - start[core].iowait for core in cores)

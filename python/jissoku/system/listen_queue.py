@@ -25,7 +25,7 @@ BUFFER_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class ListenQueue:
-    """Of all sockets that listen on a port: the limit of the shortest queue, and turned away ones.
+    """The shortest limit of a port's listen queues, and how many connections were turned away.
 
     `drops` counts connections and requests for one that found the queue full, since the socket
     listens.

@@ -190,7 +190,7 @@ class Launcher:
 
     Attributes:
         rng: Draws ports, and the padding of each start's environment.
-        workers: Of each target; None: one for each core.
+        workers: Workers of each target; None: one for each core.
         note: Receives a sentence when a target takes long to answer.
         upstreams: The servers that a reverse proxy forwards to; none: its recipe's own is started.
     """

@@ -127,7 +127,7 @@ def read(path: Path) -> Configuration:
         path.open().close()
         payload = crossplane.parse(str(path))
         for error in payload["errors"]:
-            # Of errors of the system the parser gives the number, and no line.
+            # For an error of the system the parser reports its number, and no line.
             words = ERROR_NUMBER.sub(f"{error['file']}:{error['line']}: ", error["error"])
             words = words or f"{error['file']}: is not a configuration of nginx"
             raise InputError(f"{words}: mend it first; `nginx -t` may say more")
@@ -188,7 +188,7 @@ def _placed(text: str) -> Iterator[_Word]:
 def _directives(words: Iterable[_Word], file: Path) -> tuple[Directive, ...]:
     found: list[Directive] = []
     pending: list[_Word] = []
-    # Of each block that is open: the directives before it, its own words, and where its body began.
+    # Each open block: the directives before it, its own words, and where its body began.
     open_blocks: list[tuple[list[Directive], list[_Word], int]] = []
     for word in words:
         if word.mark == "{":

@@ -95,7 +95,7 @@ class BuildPaths:
     files: Path
 
     def values(self, recipe: str) -> Values:
-        """Those that do not depend on a start."""
+        """The values of placeholders that do not depend on a start."""
         return {
             "apps": str(APPS),
             "cache": str((self.cache / recipe).absolute()),

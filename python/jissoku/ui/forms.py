@@ -78,7 +78,7 @@ class RerunForm:
 
     @property
     def address(self) -> str:
-        """Of the form that asks for it."""
+        """The address of the form with this request filled in."""
         return f"/start?{self.query}#{self.words[0]}"
 
     @property
@@ -208,7 +208,7 @@ class JobRequest:
     """A command to be started.
 
     Attributes:
-        names: Of what is measured, for the folder of its records.
+        names: The names of what is measured, for the folder of its records.
         arguments: After `jissoku`, without the folder of its records.
         is_own: Whether it runs a command of the user's, and so is shown before it starts.
         folder_word: The argument that names its folder.
@@ -294,7 +294,7 @@ def _default(kind: type[AnyRequest], name: str) -> Any:
 
 
 def _names(request: AnyRequest, choices: Choices) -> tuple[str, ...]:
-    """Of what is measured, each of which is here."""
+    """The names of what is measured; an InputError if one of them is not offered here."""
     if isinstance(request, ExperimentRequest):
         _require(request.name or "", choices.experiments, "experiment")
     if any(local_texts(request)) and not choices.allows_commands:
@@ -319,7 +319,7 @@ def _names(request: AnyRequest, choices: Choices) -> tuple[str, ...]:
 
 
 def _own_names(request: AnyRequest) -> Iterator[str]:
-    """Of commands and URLs."""
+    """The names that commands and URLs are given."""
     for name, what in (("cmd", "COMMAND"), ("url", "URL")):
         given = getattr(request, name, None) or ()
         for word in (given,) if isinstance(given, str) else given:
@@ -347,7 +347,7 @@ def _run_span(request: ExperimentRequest, _: int) -> Span:
 
 
 def comparison_span(request: ComparisonRequest, targets: int) -> Span:
-    """Of a comparison of some targets, beside which the floor is measured."""
+    """How long a comparison of this many targets and the floor takes."""
     mode = Mode.QUICK if request.quick else Mode.STANDARD
     plan, blocks = SAMPLING_PLANS[mode], request.blocks
     if blocks is not None:

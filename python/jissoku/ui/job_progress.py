@@ -233,7 +233,7 @@ def job_times(jobs: Sequence[Job], *, is_held: bool = False) -> dict[str, JobTim
 
 
 def _left(job: Job, takes: Span) -> Span:
-    """Of a running job: what the trials so far leave, and at least what the estimate does."""
+    """What a running job still takes: at least what its trials show and its estimate leaves."""
     progress = Progress()
     progress.follow(Path(job.folder), Position())
     seen_s = progress.seconds_left if progress.total and not progress.is_ended else 0.0

@@ -398,7 +398,7 @@ def _again(run: IndexedRun) -> forms.RerunForm:
 
 
 def _likest(run: IndexedRun, others: Sequence[IndexedRun]) -> list[IndexedRun]:
-    """Those with the most targets of the run first; of these, the newest first."""
+    """The other runs: those that share most targets with this one first, then the newest."""
     names = {arm.target for arm in run.arms}
     newest_first = reversed(others)
     return sorted(newest_first, key=lambda one: -len(names & {arm.target for arm in one.arms}))

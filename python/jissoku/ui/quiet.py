@@ -110,7 +110,7 @@ class Quiet:
 
 
 def _key(scope: Scope) -> tuple[str, str]:
-    """Whose page it is, and its address with the compression that its browser accepts."""
+    """The session of a page, and its address with the codings that its browser accepts."""
     query = scope["query_string"].decode("latin-1")
     encodings = Headers(scope=scope).get(ENCODINGS, "")
     return scope.get(SESSION, ""), f"{encodings} {scope['path']}?{query}"

@@ -151,7 +151,7 @@ class UiConfig(msgspec.Struct, frozen=True, kw_only=True):
             unix:PATH; repeatable.
         is_background: Whether a measurement must not feel the pages: their threads are in the idle
             class, and all of this process on the load generator's cores.
-        cache: Of the index; None: the user's cache.
+        cache: The folder of the index; None: the user's cache.
         check: As in `JobServices`.
         draw: Draws flame graphs.
         command: The program that gets a job's arguments.
@@ -285,7 +285,7 @@ def _address(listen: str) -> str:
 
 @contextmanager
 def _address_errors(listen: str) -> Iterator[None]:
-    """That an address cannot be listened on is an InputError."""
+    """Turns the error of an address that cannot be listened on into an InputError."""
     try:
         yield
     except OSError as error:

@@ -219,7 +219,7 @@ struct Agenda<'py> {
 }
 
 impl<'py> Agenda<'py> {
-    /// That of a loop between two iterations; `None` for a loop without these attributes.
+    /// The agenda of a loop between two iterations; `None` for a loop without these attributes.
     fn of(event_loop: &'py Bound<'py, PyAny>) -> Option<Self> {
         let python = event_loop.py();
         let ready = event_loop.getattr(pyo3::intern!(python, "_ready")).ok()?;

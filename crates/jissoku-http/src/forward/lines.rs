@@ -53,7 +53,7 @@ pub(super) struct ConnectionOptions<'a> {
 }
 
 impl<'a> ConnectionOptions<'a> {
-    /// Of `fields`, if `is_present`: so that heads without a Connection field are read once only.
+    /// The options in `fields`. If not `is_present`, there are none, and `fields` are not read again.
     pub(super) fn new(fields: Fields<'a>, is_present: bool) -> Self {
         Self { fields: is_present.then_some(fields) }
     }

@@ -52,7 +52,7 @@ pub struct Variables<'a> {
 }
 
 impl<'a> Variables<'a> {
-    /// Those of [`Variables::bytes`].
+    /// The variables in `bytes`, as [`Variables::bytes`] returns them.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
@@ -115,7 +115,7 @@ impl<'a> IntoIterator for &Variables<'a> {
 /// Iterator over variables; see [`Variables::iter`].
 #[derive(Clone, Debug)]
 pub struct VariablesIter<'a> {
-    /// Not empty at the end if a length exceeds the packet.
+    /// Unread bytes. Some are left at the end if a length exceeds the packet.
     rest: &'a [u8],
 }
 

@@ -31,7 +31,7 @@ const OF_LIBRARIES: [&str; 4] = ["/lib/python3", "/site-packages/", "/dist-packa
 
 const PAGE: usize = 4096;
 
-/// What a thread was in when it was stopped.
+/// The Python functions that a stopped thread was running.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reading {
     /// Functions, innermost first.
@@ -140,7 +140,7 @@ impl Interpreter {
         numbered.filter(|&(_, id)| id > 0).collect()
     }
 
-    /// What a thread is in; it has to be stopped.
+    /// Reads the Python functions that a thread is running; it has to be stopped.
     pub(super) fn read(&mut self, tid: i32) -> Reading {
         let mut memory = Memory::new(self.pid);
         let Some(innermost) = self.innermost(tid, &mut memory) else { return Reading::Outside };
@@ -282,7 +282,7 @@ fn first_mapping(line: &str) -> Option<(u64, &str)> {
 /// Addresses that a file states.
 #[derive(Debug)]
 struct Symbols {
-    /// Of the page that is mapped first.
+    /// Address of the page that is mapped first.
     base: u64,
     runtime: u64,
     code_type: u64,
