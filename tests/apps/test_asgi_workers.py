@@ -108,7 +108,7 @@ ANSWERS = {"hello": b"hello", "stream": b"onetwo", "tasks": b"hello"}
 
 
 def test_the_debug_mode_of_asyncio_has_no_objection() -> None:
-    arguments = ["asgi_cases:app", "--app-dir", str(APPS), "--listen", "127.0.0.1:0"]
+    arguments = ["asgi_cases:app", "--app-dir", str(APPS), "--listen", "127.0.0.1:0", "--quiet"]
     served = spawn(*arguments, PYTHONASYNCIODEBUG="1")
     try:
         port = port_of(served)

@@ -111,7 +111,7 @@ VALID = {
 @pytest.mark.parametrize("threads", ["0", "2"])
 def test_the_validator_of_wsgiref_finds_nothing(threads: str, tmp_path: Path) -> None:
     (tmp_path / "there.py").write_text(VALIDATED)
-    served = serve("there:app", "--threads", threads, directory=tmp_path)
+    served = serve("there:app", "--threads", threads, "--quiet", directory=tmp_path)
     try:
         port = port_of(served)
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
@@ -196,7 +196,7 @@ def parts(folder):
 @pytest.mark.parametrize("threads", ["0", "2"])
 def test_a_part_is_sent_before_the_next_is_made(threads: str, tmp_path: Path) -> None:
     (tmp_path / "there.py").write_text(PARTS)
-    served = serve("there:app", "--threads", threads, directory=tmp_path)
+    served = serve("there:app", "--threads", threads, "--quiet", directory=tmp_path)
     try:
         with socket.create_connection(("127.0.0.1", port_of(served)), timeout=25) as connection:
             connection.sendall(f"GET /?{tmp_path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())

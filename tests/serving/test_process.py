@@ -13,7 +13,7 @@ import pytest
 from tests.serving.server_process import COMMAND, PATIENCE_S, Start, ask
 
 BAD = {
-    "nothing to serve": ([], "required"),
+    "nothing to serve": ([], "nothing to serve"),
     "a flag that is none": (["--fixd", "x"], "a similar argument exists: '--fixed'"),
     "a folder that is not there": (["/nowhere/at/all"], "/nowhere/at/all"),
     "a file for a folder": ([__file__], "test_process.py"),

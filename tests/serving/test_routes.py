@@ -223,7 +223,7 @@ def test_the_command_names_the_route_that_serves(tmp_path: Path, start: Start) -
     port = serve(start, tmp_path, text)
     for path in ["/a", "/a/", "/a/b", "/a/b/c", "/%61", "/A", "/a//b", "/a/../b", "/", "/a%2fb"]:
         explained = subprocess.run(
-            [sys.executable, "-m", "jissoku", "routes", path, "--config", tmp_path / "serve.toml"],
+            [sys.executable, "-m", "jissoku", "check", tmp_path / "serve.toml", path],
             capture_output=True,
             text=True,
             check=False,
@@ -285,7 +285,7 @@ def test_the_example_of_the_documentation_is_served(start: Start) -> None:
     port = int(served.wait_for(r"http://127\.0\.0\.1:([0-9]+)/")[1])
     assert asked(port, "GET", "/health") == (200, "up")
     assert asked(port, "GET", "/gateway.toml", "docs.example.org") == (200, example.read_text())
-    arguments = ["routes", "/home/7", "--config", str(example)]
+    arguments = ["check", str(example), "/home/7"]
     run = subprocess.run(
         [sys.executable, "-m", "jissoku", *arguments], capture_output=True, text=True, check=True
     )

@@ -13,7 +13,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    fn ids(&self) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn ids(&self) -> impl Iterator<Item = &'static str> {
         self.common.iter().chain(self.others).copied()
     }
 }

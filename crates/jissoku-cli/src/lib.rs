@@ -1,12 +1,12 @@
-//! The command line of the native verbs: `serve`, `load`, `floor`, `oracle`, `routes`, `sample`,
+//! The command line of the native verbs: `serve`, `load`, `floor`, `oracle`, `check`, `sample`,
 //! `completions` and `man`. One definition, used by the binary and, through `jissoku-python`, by the installed command.
 
+mod check;
 mod completions;
 mod floor;
 mod help;
 mod load;
 mod oracle;
-mod routes;
 mod sample;
 mod serve;
 mod units;
@@ -14,6 +14,7 @@ mod usage;
 
 pub use serve::{AppError, AppRequest, AsgiRequest, LoadApp};
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -38,7 +39,7 @@ enum Verb {
     Load(Box<load::Load>),
     Floor(floor::Floor),
     Oracle(oracle::Oracle),
-    Routes(routes::Routes),
+    Check(check::Check),
     Sample(sample::Sample),
     Completions(completions::Completions),
     Man(completions::Man),
@@ -91,6 +92,12 @@ pub fn run_with(arguments: impl IntoIterator<Item = String>, load: Option<&LoadA
         Ok(arguments) => arguments,
         Err(refusal) => return load::error::print_error(&refusal, 2),
     };
+    if arguments.get(1).is_some_and(|verb| verb == "routes") {
+        let sentence = "jissoku routes is jissoku check FILE [URL] now";
+        // There is nowhere to report that stderr is closed.
+        let _written = writeln!(std::io::stderr(), "{sentence}");
+        return 2;
+    }
     let parsed = command().try_get_matches_from(&arguments);
     let verb = match parsed.and_then(|matches| Arguments::from_arg_matches(&matches)) {
         Ok(Arguments { verb }) => verb,
@@ -103,10 +110,10 @@ pub fn run_with(arguments: impl IntoIterator<Item = String>, load: Option<&LoadA
         Verb::Load(load) => load.run(),
         Verb::Floor(floor) => floor.run(),
         Verb::Oracle(oracle) => oracle.run(),
-        Verb::Routes(routes) => routes.run(),
+        Verb::Check(check) => check.run(),
         Verb::Sample(sample) => sample.run(),
-        Verb::Completions(completions) => completions.run(Arguments::command()),
-        Verb::Man(man) => man.run(Arguments::command()),
+        Verb::Completions(completions) => completions.run(command()),
+        Verb::Man(man) => man.run(command()),
     }
 }
 

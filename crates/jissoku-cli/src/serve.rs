@@ -23,12 +23,14 @@ mod process;
 mod process_args;
 mod route_contents;
 mod route_table;
+mod summary;
 mod supervision_args;
 mod systemd_env;
 mod telemetry_args;
 mod watch;
 mod worker_args;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +38,7 @@ use clap::parser::ValueSource;
 use clap::{ArgGroup, Args, Command, FromArgMatches, Id};
 use jissoku_os::socket::Endpoint;
 use jissoku_proxy::RouteContent;
+use jissoku_proxy::policy::configuration::Explanation;
 use jissoku_server::{DynService, Limits, ListenerSharing, Settings, TelemetryConfig};
 
 use crate::help;
@@ -85,6 +88,9 @@ pub(crate) struct Serve {
     /// The routes of the configuration file, unless it has none or flags override them.
     #[arg(skip)]
     routes: Option<route_table::RouteTable>,
+    /// The configuration, if it is to be printed.
+    #[arg(skip)]
+    printed: Option<String>,
 }
 
 /// Serves until SIGTERM or SIGINT and prints the addresses to standard output. `arguments` begin
@@ -112,9 +118,9 @@ impl Serve {
     fn read(arguments: &[String], load: Option<&LoadApp>) -> Result<Self, Failure> {
         let verb = arguments.first().map_or("", |verb| verb);
         let command = Self::command(verb);
-        let (arguments, routes) =
+        let config::Merged { arguments, routes, file } =
             config::merge(&command, arguments, &|name| std::env::var_os(name))?;
-        let matches = command.try_get_matches_from(arguments).map_err(Failure::Usage)?;
+        let matches = command.clone().try_get_matches_from(arguments).map_err(Failure::Usage)?;
         let is_given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
         if let Some(id) = content_args::LAB_IDS.into_iter().find(is_given)
             && verb != LAB_VERB
@@ -132,7 +138,33 @@ impl Serve {
         }
         let app_is_given = load.is_some_and(LoadApp::is_given);
         let serve = Self::from_arg_matches(&matches).map_err(Failure::Usage)?;
-        Ok(Self { app_is_given, routes, ..serve })
+        let printed = serve.config.print_config.then(|| {
+            let tables = file.as_ref().filter(|_| routes.is_some());
+            config::print::text(&command, &matches, tables.map(|(path, text)| (&**path, &**text)))
+        });
+        Ok(Self { app_is_given, routes, printed, ..serve })
+    }
+
+    /// The server of a configuration file, if it could be started: what the file names can be read.
+    pub(crate) fn checked(file: &Path) -> Result<Self, Failure> {
+        let arguments = ["serve".to_owned(), format!("--config={}", file.display())];
+        let serve = Self::read(&arguments, None)?;
+        serve.settings(&[], &TelemetryConfig::default(), None)?;
+        serve.process.find()?;
+        if serve.app().is_some() {
+            serve.files.beside_app()?;
+        }
+        if serve.routes.is_some() {
+            serve.route_content(None)?;
+        } else if serve.app().is_none() && serve.gateway.service(false, 0)?.is_none() {
+            serve.content.service(serve.files.folder(), || serve.files.load(), 1)?;
+        }
+        Ok(serve)
+    }
+
+    /// Explains which of the routes takes a request, if there are some.
+    pub(crate) fn explain(&self, method: &str, url: &str) -> Option<Explanation> {
+        self.routes.as_ref().map(|routes| routes.explain(method, url))
     }
 
     /// The settings of a worker pool; `given` are the addresses of inherited listeners, and

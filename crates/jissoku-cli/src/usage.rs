@@ -60,10 +60,10 @@ mod tests {
     #[test]
     fn every_verb_reports_wrong_arguments_in_one_sentence() {
         let no_url = "the following required arguments were not provided: <URL>...";
-        let no_config = "the following required arguments were not provided: --config <FILE> <URL>";
+        let no_file = "the following required arguments were not provided: <FILE>";
         let no_pid = "the following required arguments were not provided: <PID>...";
         check(&["load"], no_url);
-        check(&["routes"], no_config);
+        check(&["check"], no_file);
         check(&["sample"], no_pid);
         check(&["load", "--quux"], "unexpected argument '--quux' found");
         check(

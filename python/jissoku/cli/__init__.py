@@ -1,13 +1,13 @@
 """The command line. The only place that prints.
 
-`serve`, `lab`, `load`, `floor`, `oracle`, `sample` and `routes` are native: they run without
+`serve`, `lab`, `load`, `floor`, `oracle`, `sample` and `check` are native: they run without
 importing the lab, so that it affects neither memory nor start-up time of a server.
 """
 
 import signal
 import sys
 
-NATIVE = {"serve", "lab", "load", "floor", "oracle", "sample", "routes"}
+NATIVE = {"serve", "lab", "load", "floor", "oracle", "sample", "check", "routes"}
 
 
 def main() -> None:

@@ -70,7 +70,7 @@ NATIVE_COMMANDS = {
     },
     "Serve": {
         "serve": "Serve a directory or a Python application, or forward to other servers.",
-        "routes": "Explain which route of a configuration file takes a request.",
+        "check": "Check a configuration file, and explain which route takes a request.",
     },
     "The lab itself": {
         "lab": "`lab serve`: the server with the benchmark contract and injected faults.",

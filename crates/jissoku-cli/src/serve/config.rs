@@ -6,7 +6,9 @@
 //! environment, which overrides the file.
 
 mod environment;
+pub(super) mod print;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -35,30 +37,57 @@ pub(super) struct Config {
     /// Read flags from a TOML file, by their long names; flags on the command line override it
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Print what the flags, the environment and that file say together, as such a file, and exit
+    #[arg(long)]
+    pub(super) print_config: bool,
+}
+
+/// All that says what is to be served.
+pub(super) struct Merged {
+    /// The flags, those of the environment and of the file first.
+    pub(super) arguments: Vec<OsString>,
+    /// The routes of the file, unless flags override them.
+    pub(super) routes: Option<RouteTable>,
+    /// The configuration file, and its text.
+    pub(super) file: Option<(PathBuf, String)>,
 }
 
 /// The arguments, with those of the environment inserted, and those of the configuration file if
-/// one is named; and its routes, unless flags override them. `variable` returns environment
-/// variables.
+/// one is named, and its routes. `variable` returns environment variables.
 pub(super) fn merge(
     command: &Command,
     arguments: &[String],
     variable: &dyn Fn(&str) -> Option<OsString>,
-) -> Result<(Vec<OsString>, Option<RouteTable>), Failure> {
+) -> Result<Merged, Failure> {
     let given = command.clone().try_get_matches_from(arguments).map_err(Failure::Usage)?;
     let mut merged: Vec<OsString> = arguments.iter().map(OsString::from).collect();
     merged.splice(1..1, environment::arguments(command, &given, variable)?);
     let given = command.clone().try_get_matches_from(&merged).map_err(Failure::Usage)?;
-    let Some(path) = given.get_one::<PathBuf>("config") else { return Ok((merged, None)) };
+    let Some(path) = given.get_one::<PathBuf>("config") else {
+        return Ok(Merged { arguments: merged, routes: None, file: None });
+    };
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::of_input(&format!("cannot read {}: {error}", path.display())))?;
     let file = File { path, text: &text, command };
-    merged.splice(1..1, file.arguments(&given)?);
+    let routes = RouteTable::read(path, &text);
+    let arguments = file.arguments(&given);
+    let (arguments, routes) = match (arguments, routes) {
+        (Ok(arguments), Ok(routes)) => (arguments, routes),
+        (arguments, routes) => {
+            let of_keys = arguments.err().unwrap_or_default();
+            let of_routes = routes.err().unwrap_or_default();
+            let mut wrong: Vec<Failure> = of_keys.into_iter().chain(of_routes).collect();
+            // A file that is not TOML is reported once.
+            wrong.dedup_by_key(|failure| failure.to_string());
+            return Err(Failure::of_all(wrong));
+        }
+    };
+    merged.splice(1..1, arguments);
     file.check_times(&merged)?;
     file.check_together(&merged)?;
-    let routes = RouteTable::read(path, &text)?;
     let has_content = content_ids(file.command).any(|id| is_given(&given, id));
-    Ok((merged, routes.filter(|_| !has_content)))
+    let routes = routes.filter(|_| !has_content);
+    Ok(Merged { arguments: merged, routes, file: Some((path.clone(), text)) })
 }
 
 /// A configuration file and the command whose flags it may set.
@@ -69,41 +98,53 @@ struct File<'a> {
 }
 
 impl File<'_> {
-    /// The file's values as arguments, without those that `given` overrides.
-    fn arguments(&self, given: &ArgMatches) -> Result<Vec<OsString>, Failure> {
+    /// The file's values as arguments, without those that `given` overrides; or all that is wrong.
+    fn arguments(&self, given: &ArgMatches) -> Result<Vec<OsString>, Vec<Failure>> {
         let table = DeTable::parse(self.text).map_err(|error| {
             let place = error.span().unwrap_or_default();
-            self.refuse(&place, error.message())
+            vec![self.refuse(&place, error.message())]
         })?;
-        let mut arguments = Vec::new();
         let has_routes = table.get_ref().get("route").is_some();
-        for (key, value) in table.get_ref() {
-            let name: &str = key.get_ref();
-            if KEYS.contains(&name) {
-                continue;
-            }
-            let Some(arg) = find(self.command, name) else {
-                return Err(self.refuse(&key.span(), &self.unknown(name)));
-            };
-            if arg.is_hide_set() {
-                return Err(self.refuse(&key.span(), &only_in_lab(name).to_string()));
-            }
-            if has_routes && content_ids(self.command).any(|id| id == arg.get_id().as_str()) {
-                let why = format!(
-                    "{name} and [[route]] both say what is served: write it as the last route, \
-                     with path = \"/**\""
-                );
-                return Err(self.refuse(&key.span(), &why));
-            }
-            let found = self.values(arg, value)?;
-            for argument in &found {
-                self.check(argument, &value.span())?;
-            }
-            if !is_overridden(self.command, arg, given) {
-                arguments.extend(found);
+        let keys = table.get_ref().iter().filter(|(key, _)| !KEYS.contains(&&**key.get_ref()));
+        let mut keys: Vec<_> = keys.collect();
+        keys.sort_unstable_by_key(|(key, _)| key.span().start);
+        let (mut arguments, mut wrong) = (Vec::new(), Vec::new());
+        for (key, value) in keys {
+            match self.of_key(key, value, has_routes, given) {
+                Ok(found) => arguments.extend(found),
+                Err(failure) => wrong.push(failure),
             }
         }
-        Ok(arguments)
+        if wrong.is_empty() { Ok(arguments) } else { Err(wrong) }
+    }
+
+    /// The arguments of one key.
+    fn of_key(
+        &self,
+        key: &Spanned<Cow<'_, str>>,
+        value: &Spanned<DeValue<'_>>,
+        has_routes: bool,
+        given: &ArgMatches,
+    ) -> Result<Vec<OsString>, Failure> {
+        let name: &str = key.get_ref();
+        let Some(arg) = find(self.command, name) else {
+            return Err(self.refuse(&key.span(), &self.unknown(name)));
+        };
+        if arg.is_hide_set() {
+            return Err(self.refuse(&key.span(), &only_in_lab(name).to_string()));
+        }
+        if has_routes && content_ids(self.command).any(|id| id == arg.get_id().as_str()) {
+            let why = format!(
+                "{name} and [[route]] both say what is served: write it as the last route, \
+                 with path = \"/**\""
+            );
+            return Err(self.refuse(&key.span(), &why));
+        }
+        let found = self.values(arg, value)?;
+        for argument in &found {
+            self.check(argument, &value.span())?;
+        }
+        Ok(if is_overridden(self.command, arg, given) { Vec::new() } else { found })
     }
 
     fn unknown(&self, name: &str) -> String {
@@ -141,23 +182,7 @@ impl File<'_> {
                 return Err(self.refuse_type(name, wanted, value));
             }
         };
-        let hints = [ValueHint::AnyPath, ValueHint::FilePath, ValueHint::DirPath];
-        let text = match text.strip_prefix("unix:") {
-            Some(path) if ["listen", "metrics"].contains(&name) => {
-                OsString::from(format!("unix:{}", self.beside(path)))
-            }
-            // MODULE:APP is not a path.
-            _ if arg.is_positional() && AppName::parse(Some(Path::new(&text))).is_some() => {
-                text.into()
-            }
-            _ if name == "static" => match text.split_once('=') {
-                Some((prefix, folder)) => format!("{prefix}={}", self.beside(folder)).into(),
-                None => text.into(),
-            },
-            // `-` is standard output.
-            _ if hints.contains(&arg.get_value_hint()) && text != "-" => self.beside(&text).into(),
-            _ => text.into(),
-        };
+        let text = OsString::from(with_path(arg, &text, &|path| self.beside(path)));
         if arg.is_positional() {
             return Ok(text);
         }
@@ -216,6 +241,25 @@ impl File<'_> {
     }
 }
 
+/// `text` as a value of `arg`, with the path in it resolved, if there is one.
+fn with_path(arg: &Arg, text: &str, resolve: &dyn Fn(&str) -> String) -> String {
+    let name = name_of(arg).unwrap_or_default();
+    let hints = [ValueHint::AnyPath, ValueHint::FilePath, ValueHint::DirPath];
+    match (text.strip_prefix("unix:"), text.split_once('=')) {
+        (Some(path), _) if ["listen", "metrics"].contains(&name) => {
+            format!("unix:{}", resolve(path))
+        }
+        // MODULE:APP is not a path.
+        _ if arg.is_positional() && AppName::parse(Some(Path::new(text))).is_some() => {
+            text.to_owned()
+        }
+        (_, Some((prefix, folder))) if name == "static" => format!("{prefix}={}", resolve(folder)),
+        // `-` is standard output.
+        _ if hints.contains(&arg.get_value_hint()) && text != "-" => resolve(text),
+        _ => text.to_owned(),
+    }
+}
+
 /// The flag of a key.
 fn find<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
     let name = if name == APP_KEY { "folder" } else { name };
@@ -244,7 +288,8 @@ fn content_ids(command: &Command) -> impl Iterator<Item = &str> {
 /// The key of a flag: its long name, or `folder` for the positional argument.
 fn name_of(arg: &Arg) -> Option<&str> {
     let name = arg.get_long().unwrap_or_else(|| arg.get_id().as_str());
-    Some(name).filter(|name| !["config", "help", "help-all", "version"].contains(name))
+    Some(name)
+        .filter(|name| !["config", "help", "help-all", "print-config", "version"].contains(name))
 }
 
 #[cfg(test)]

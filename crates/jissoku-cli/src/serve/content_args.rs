@@ -64,6 +64,16 @@ impl ContentArgs {
         &self.cause
     }
 
+    /// What is served, unless it is a directory alone.
+    pub(super) fn name(&self) -> Option<&'static str> {
+        let named = [
+            (self.fixed.is_some(), "a fixed text"),
+            (self.contract, "the benchmark contract"),
+            (self.echo, "an echo"),
+        ];
+        named.into_iter().find_map(|(is_served, name)| is_served.then_some(name))
+    }
+
     /// Whether the argument is the contract named `e5`, rather than a directory, written `./e5`.
     pub(super) fn is_forty_two(&self, folder: Option<&Path>) -> bool {
         self.contract && folder == Some(Path::new("e5"))

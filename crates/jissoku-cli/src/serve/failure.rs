@@ -16,11 +16,13 @@ pub(super) const BAD_INPUT: u8 = 2;
 
 /// An error message and its exit code.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     /// The flags were invalid, or help was requested; clap formats the message.
     Usage(clap::Error),
     /// Anything else.
     Message { code: u8, message: String },
+    /// Several things are wrong, each of which has a sentence.
+    Several(Vec<Self>),
     /// A worker process could not start, and has reported the reason itself.
     Reported { code: u8 },
     /// A signal has stopped the server before its workers were ready.
@@ -31,6 +33,19 @@ impl Failure {
     /// The input was invalid.
     pub(super) fn of_input(message: &(impl ToString + ?Sized)) -> Self {
         Self::Message { code: BAD_INPUT, message: message.to_string() }
+    }
+
+    /// All that is wrong; of one thing, that.
+    pub(super) fn of_all(mut wrong: Vec<Self>) -> Self {
+        if wrong.len() == 1 { wrong.remove(0) } else { Self::Several(wrong) }
+    }
+
+    /// A sentence for each thing that is wrong.
+    pub(crate) fn sentences(&self) -> Vec<String> {
+        match self {
+            Self::Several(wrong) => wrong.iter().flat_map(Self::sentences).collect(),
+            one => vec![one.to_string()],
+        }
     }
 
     /// The input was valid and the work failed.
@@ -67,6 +82,7 @@ impl Failure {
                 print_error(&format!("{self}; see jissoku serve --help"));
                 BAD_INPUT
             }
+            Self::Several(wrong) => wrong.iter().map(Self::print).max().unwrap_or(FAILED),
             Self::Reported { code } => *code,
             Self::Stopped => SUCCESS,
             Self::Message { code, .. } => {
@@ -96,6 +112,7 @@ impl fmt::Display for Failure {
                     None => Ok(()),
                 }
             }
+            Self::Several(_) => formatter.write_str(&self.sentences().join("; ")),
             Self::Reported { .. } => formatter.write_str("the reason is above"),
             Self::Stopped => StoppedBeforeReady.fmt(formatter),
             Self::Message { message, .. } => formatter.write_str(message),

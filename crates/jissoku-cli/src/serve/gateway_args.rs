@@ -114,6 +114,11 @@ impl GatewayArgs {
         if self.to.is_some() { Ok(()) } else { self.edit.check_unused() }
     }
 
+    /// The servers of `--to`.
+    pub(super) fn target(&self) -> Option<&str> {
+        self.to.as_deref()
+    }
+
     /// A reverse proxy with these flags.
     pub(super) fn gateway(&self, upstreams: Vec<UpstreamGroup>, is_secure: bool) -> Gateway {
         Gateway::of(upstreams, self.timeouts(), is_secure)

@@ -6,7 +6,7 @@ pub(super) static GROUPS: [Group; 13] = [
     Group {
         heading: "What is served",
         common: &["folder", "to", "static", "config"],
-        others: &["fixed"],
+        others: &["fixed", "print_config"],
     },
     Group {
         heading: "Files",
@@ -98,7 +98,7 @@ pub(super) static GROUPS: [Group; 13] = [
     Group {
         heading: "Logs and metrics",
         common: &["access_log", "metrics"],
-        others: &["log_format"],
+        others: &["log_format", "quiet"],
     },
     Group { heading: "Process", common: &["user"], others: &["group", "pid_file"] },
     Group {

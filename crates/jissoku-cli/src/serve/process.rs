@@ -21,6 +21,10 @@ use super::{LoadApp, Serve, instance, main_thread, watch};
 /// Serves with the flags in `arguments` until a signal ends it.
 pub(super) fn run(arguments: &[String], load: Option<&LoadApp>) -> Result<(), Failure> {
     let serve = Serve::read(arguments, load)?;
+    if let Some(text) = &serve.printed {
+        print_line(text.trim_end());
+        return Ok(());
+    }
     let systemd = SystemdEnv::read()?;
     if let Some(parent) = systemd.parent_pipe() {
         // Before the application is imported, which may take for ever.
@@ -251,6 +255,9 @@ impl ServerProcess<'_> {
             });
         }
         self.print_metrics_endpoints();
+        for line in serve.summary()? {
+            print_line(&line);
+        }
         // The error is ignored: a predecessor that has exited has stopped serving.
         let _is_there = self.systemd.notify_predecessor();
         self.systemd.notify_status("READY=1\n", "serving");

@@ -23,6 +23,9 @@ pub(super) struct ProcessArgs {
     /// Write the process id to FILE once the server is ready
     #[arg(long, value_name = "FILE")]
     pid_file: Option<PathBuf>,
+    /// Print nothing at start but the addresses
+    #[arg(long)]
+    pub(super) quiet: bool,
 }
 
 impl ProcessArgs {

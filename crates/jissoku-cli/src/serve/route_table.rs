@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use jissoku_proxy::policy::configuration::{self, Configuration, HostField, Route, RouteAction};
+use jissoku_proxy::policy::configuration::{
+    self, Configuration, Explanation, HostField, Route, RouteAction,
+};
 use jissoku_proxy::{
     Resolution, RouteContent, RouteLimits, ServerEntry, Target, UpstreamGroup, UpstreamOptions,
 };
@@ -23,24 +25,36 @@ pub(super) struct RouteTable {
 }
 
 impl RouteTable {
-    /// Reads the routes of a file, if it contains any.
-    pub(super) fn read(path: &Path, text: &str) -> Result<Option<Self>, Failure> {
-        let configuration = Configuration::parse(text)
-            .map_err(|problem| Failure::of_input(&format!("{}, {problem}", path.display())))?;
+    /// Reads the routes of a file, if it contains any; or all that is wrong with them.
+    pub(super) fn read(path: &Path, text: &str) -> Result<Option<Self>, Vec<Failure>> {
+        let refuse = |problem| Failure::of_input(&format!("{}, {problem}", path.display()));
+        let configuration = Configuration::parse_all(text)
+            .map_err(|problems| problems.into_iter().map(refuse).collect::<Vec<_>>())?;
         let table = Self { path: path.to_owned(), configuration };
         let Configuration { upstreams, routes, .. } = &table.configuration;
         if routes.is_empty() {
             return match upstreams.first() {
                 Some(upstream) => {
-                    Err(table.refuse(upstream.line, "no [[route]] uses this upstream"))
+                    Err(vec![table.refuse(upstream.line, "no [[route]] uses this upstream")])
                 }
                 None => Ok(None),
             };
         }
-        for route in routes {
-            table.check(route)?;
-        }
-        Ok(Some(table))
+        let wrong: Vec<Failure> =
+            routes.iter().filter_map(|route| table.check(route).err()).collect();
+        if wrong.is_empty() { Ok(Some(table)) } else { Err(wrong) }
+    }
+
+    /// Explains which route takes a request.
+    pub(super) fn explain(&self, method: &str, url: &str) -> Explanation {
+        self.configuration.explain(method, url)
+    }
+
+    /// How many routes there are, and in which file.
+    pub(super) fn summary(&self) -> String {
+        let count = self.configuration.routes.len();
+        let plural = if count == 1 { "" } else { "s" };
+        format!("{count} route{plural} of {}", self.path.display())
     }
 
     /// The name of the Python application.

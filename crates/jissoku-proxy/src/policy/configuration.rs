@@ -18,7 +18,7 @@ use toml::de::{DeTable, DeValue};
 
 use self::problem::{Refusal, refuse};
 use self::table::Table;
-use crate::policy::routes::Routes;
+use crate::policy::routes::{Routes, Rule};
 
 pub use explanation::Explanation;
 pub use limits::{Concurrency, Rate, RateKey};
@@ -48,7 +48,18 @@ impl Configuration {
     ///
     /// The first thing that cannot be meant.
     pub fn parse(text: &str) -> Result<Self, Problem> {
-        Self::read(text).map_err(|refusal| Problem::new(text, refusal))
+        Self::parse_all(text).map_err(|problems| problems.into_iter().next().unwrap_or_default())
+    }
+
+    /// As [`Configuration::parse`].
+    ///
+    /// # Errors
+    ///
+    /// All upstreams that cannot be meant, or else all such routes.
+    pub fn parse_all(text: &str) -> Result<Self, Vec<Problem>> {
+        Self::read(text).map_err(|refusals| {
+            refusals.into_iter().map(|refusal| Problem::new(text, refusal)).collect()
+        })
     }
 
     /// Explains the decision about a request of `method` for `url`: `http://host/path`, or a path
@@ -58,48 +69,65 @@ impl Configuration {
         explanation::Tables { upstreams, routes, rules }.explain(method, url)
     }
 
-    fn read(text: &str) -> Result<Self, Refusal> {
-        let file = DeTable::parse(text).map_err(|error| Refusal {
-            at: error.span().unwrap_or_default(),
-            why: error.message().to_owned(),
+    fn read(text: &str) -> Result<Self, Vec<Refusal>> {
+        let file = DeTable::parse(text).map_err(|error| {
+            let (at, why) = (error.span().unwrap_or_default(), error.message().to_owned());
+            vec![Refusal { at, why }]
         })?;
         let mut configuration = Self::default();
+        let mut refusals = Vec::new();
         if let Some(value) = file.get_ref().get("upstream") {
             let DeValue::Table(all) = value.get_ref() else {
-                return Err(refuse(value.span(), "upstream is a table: [upstream.NAME]"));
+                return Err(vec![refuse(value.span(), "upstream is a table: [upstream.NAME]")]);
             };
             for (name, value) in all {
-                let table =
-                    Table::of(value, &format!("upstream {:?}", name.get_ref()), &name.span())?;
+                let what = format!("upstream {:?}", name.get_ref());
+                let read = Table::of(value, &what, &name.span())
+                    .and_then(|table| upstream::read(name.get_ref(), table));
                 let line = problem::line(text, &name.span());
-                let read = upstream::read(name.get_ref(), table)?;
-                configuration.upstreams.push(Upstream { line, ..read });
+                match read {
+                    Ok(read) => configuration.upstreams.push(Upstream { line, ..read }),
+                    Err(refusal) => refusals.push(refusal),
+                }
             }
+        }
+        // A route may name an upstream that is wrong.
+        if !refusals.is_empty() {
+            return Err(refusals);
         }
         let Some(value) = file.get_ref().get("route") else { return Ok(configuration) };
         let DeValue::Array(all) = value.get_ref() else {
-            return Err(refuse(value.span(), "route is a list of tables: [[route]]"));
+            return Err(vec![refuse(value.span(), "route is a list of tables: [[route]]")]);
         };
         let mut rules = Vec::new();
         for value in all {
-            let table = Table::of(value, "a route", &value.span())?;
-            let (mut route, rule) = route::read(table, &configuration.upstreams)?;
-            route.line = problem::line(text, &route.at);
-            configuration.routes.push(route);
-            rules.push(rule);
+            let read = Table::of(value, "a route", &value.span())
+                .and_then(|table| route::read(table, &configuration.upstreams));
+            match read {
+                Ok((route, rule)) => {
+                    let line = problem::line(text, &route.at);
+                    configuration.routes.push(Route { line, ..route });
+                    rules.push(rule);
+                }
+                Err(refusal) => refusals.push(refusal),
+            }
         }
-        configuration.rules = Routes::new(rules).map_err(|found| {
-            let by = configuration.routes.get(found.by).map(|route| route.line).unwrap_or_default();
+        if !refusals.is_empty() {
+            return Err(refusals);
+        }
+        configuration.rules = configuration.ordered(rules).map_err(|refusal| vec![refusal])?;
+        Ok(configuration)
+    }
+
+    /// The rules of the routes, unless one takes all requests of another before it.
+    fn ordered(&self, rules: Vec<Rule>) -> Result<Routes, Refusal> {
+        Routes::new(rules).map_err(|found| {
+            let by = self.routes.get(found.by).map(|route| route.line).unwrap_or_default();
             refuse(
-                configuration
-                    .routes
-                    .get(found.index)
-                    .map(|route| route.at.clone())
-                    .unwrap_or_default(),
+                self.routes.get(found.index).map(|route| route.at.clone()).unwrap_or_default(),
                 &format!("no request reaches this route: the one on line {by} takes them before"),
             )
-        })?;
-        Ok(configuration)
+        })
     }
 }
 

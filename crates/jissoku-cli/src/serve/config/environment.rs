@@ -94,7 +94,7 @@ mod tests {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into())
         };
         let merged = config::merge(&command, &arguments, &variable);
-        merged.map(|(arguments, _)| arguments).map_err(|failure| failure.to_string())
+        merged.map(|merged| merged.arguments).map_err(|failure| failure.to_string())
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 /// An error of the configuration.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Problem {
     /// Counted from 1.
     pub line: usize,
