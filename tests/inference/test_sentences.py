@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from jissoku.inference import summarise
-from jissoku.inference.sentences import join_names, ranks, report_warnings
+from jissoku.inference.sentences import ranks, report_warnings
 from jissoku.model import (
     CheckOutcome,
     FailedCheck,
@@ -21,6 +21,7 @@ from jissoku.model import (
     Workload,
 )
 from jissoku.model.updated import updated
+from jissoku.model.wording import join_names
 from tests.inference import factories
 from tests.inference.factories import MIDDLE, QUIETEST, TrueValues
 

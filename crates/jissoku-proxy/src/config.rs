@@ -79,7 +79,7 @@ pub struct RouteEdit {
 #[derive(Debug)]
 pub(crate) struct Hedge {
     pub(crate) after: HedgeAfter,
-    /// Of all workers.
+    /// Shared by all workers.
     pub(crate) budget: Budget,
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct Phases {
 }
 
 impl Phases {
-    /// Of an exchange that is to be forwarded from `begun_ns` on.
+    /// The phases of an exchange that is forwarded from `begun_ns` on.
     pub(crate) const fn new(begun_ns: u64) -> Self {
         Self { begun_ns, connecting_ns: 0, sent_ns: 0, head_ns: 0 }
     }

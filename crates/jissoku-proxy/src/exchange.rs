@@ -64,7 +64,7 @@ pub(crate) struct Exchange {
     ending: Option<Ending>,
     /// The server of a tunnel has sent everything.
     server_has_ended: bool,
-    /// Of a part of a gathered response, whose output is the body alone.
+    /// Set for a part of a gathered response, whose output is the body alone.
     part: Option<Box<PartHead>>,
 
     /// The second copy of the request, as long as it is not decided whose response is used.
@@ -73,8 +73,8 @@ pub(crate) struct Exchange {
     hedge: Option<HedgeResult>,
     /// Whether the copy was put off once.
     is_copy_put_off: bool,
-    /// Of one that is without a client because another copy of its request was responded to: until
-    /// when its response is received.
+    /// Until when the response is received if it is not used, because another copy of the request was
+    /// responded to.
     unused_until_ns: Option<u64>,
 
     record: Record,
@@ -100,7 +100,7 @@ struct Assignment {
     server: Option<usize>,
     /// The address of that server.
     endpoint: Option<Arc<Endpoint>>,
-    /// Of the servers that `tried` refers to.
+    /// The version of the list of servers that `tried` refers to.
     version: u64,
     /// Indices of servers that have failed.
     tried: Vec<usize>,

@@ -25,7 +25,7 @@ pub(crate) use part::{PartRequest, PassedFields, part_request};
 #[derive(Debug)]
 pub struct GatherRoute {
     plan: Plan,
-    /// Of each part.
+    /// How each part is forwarded.
     forwardings: Vec<Forwarding>,
 }
 
@@ -101,7 +101,7 @@ enum PartState {
 }
 
 impl Gathering {
-    /// Of a client that knows chunked bodies or not, with the exchanges of the parts.
+    /// Starts a gathered response: the client, whether it knows chunked bodies, and the form.
     pub(crate) fn new(
         (client, is_chunked, form): (ConnectionId, bool, Form),
         route: &Arc<GatherRoute>,

@@ -47,24 +47,24 @@ pub struct GatewayHandler {
     worker: usize,
     exchanges: Slab<Exchange>,
     upstreams: UpstreamConnections,
-    /// Of each upstream.
+    /// This worker's view of each upstream.
     servers: Vec<WorkerUpstream>,
     ready: Ready,
-    /// How many exchanges have no client any more.
+    /// Number of exchanges whose client is gone.
     orphans: usize,
-    /// To be opened, or opened before they were the driver's.
+    /// Connections for the driver to open, or to take over if they have a socket already.
     openings: VecDeque<(Key, Option<OwnedFd>)>,
-    /// Exchanges that are sent again.
+    /// When exchanges are sent again.
     retries: Timers<Key>,
-    /// Exchanges of which a second copy is sent if their responses are late.
+    /// When second copies of late exchanges are sent.
     hedges: Timers<Key>,
-    /// Of each route with second copies: when one is sent.
+    /// For each route with second copies, how late a response must be.
     hedge_delays: Vec<HedgeDelay>,
-    /// When the queues are looked at, if requests wait there.
+    /// When the queues are served next, if requests wait there.
     queues_due_ns: Option<u64>,
-    /// When it is looked at how many connections are idle, if some are to be.
+    /// When idle connections are counted and opened next, if a minimum is configured.
     spares_due_ns: Option<u64>,
-    /// A shutdown has begun: no connections are kept.
+    /// Whether a shutdown has begun: connections are not kept.
     is_retired: bool,
     random: Random,
     gather: GatherState,
@@ -75,7 +75,7 @@ pub struct GatewayHandler {
 }
 
 impl GatewayHandler {
-    /// Of the worker of this number, whose choices between servers depend on `seed`.
+    /// The handler of a worker, whose choices between servers depend on `seed`.
     fn new(service: Arc<Gateway>, worker: usize, seed: u64) -> Self {
         let mut random = Random::new(seed);
         let servers = service
@@ -114,11 +114,11 @@ impl GatewayHandler {
     }
 }
 
-/// What was done when a response was wanted.
+/// The result of a call of `respond`.
 #[derive(Debug)]
 struct Reply {
     progress: Progress,
-    /// The exchange that is to be ended.
+    /// The exchange that has ended.
     ended: Option<Key>,
     /// Why the request is not forwarded.
     refused: Option<ForwardError>,

@@ -45,11 +45,11 @@ struct Entry {
 #[derive(Debug)]
 struct ServerPool {
     endpoint: Arc<Endpoint>,
-    /// Those that are idle, the most recently used last.
+    /// Idle connections, the most recently used last.
     idle: VecDeque<Entry>,
-    /// Of those that are not.
+    /// How many connections were busy at once.
     busy: BusyPeak,
-    /// Of those that the server has closed, if it has.
+    /// The age at which the server closes idle connections, if it has closed any.
     closing_age: Option<ClosingAge>,
 }
 

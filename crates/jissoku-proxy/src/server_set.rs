@@ -155,7 +155,7 @@ impl UpstreamOptions {
         is_outage && given.is_some_and(|statuses| !statuses.contains(status))
     }
 
-    /// Of an upstream without more in the configuration.
+    /// The options of an upstream for which nothing else is configured.
     #[must_use]
     pub fn new(idle_ns: u64) -> Self {
         let (balance, ejection) = (Balance::default(), HealthPolicy::default());

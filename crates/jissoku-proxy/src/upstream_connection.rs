@@ -187,9 +187,9 @@ impl UpstreamConnection {
 pub(crate) struct UpstreamConnections {
     slab: Slab<UpstreamConnection>,
     timers: Timers<Key>,
-    /// Of each upstream.
+    /// The pool of each upstream.
     pools: Vec<Pool>,
-    /// Fields of a response, at most.
+    /// Maximum number of fields of a response.
     fields_max: u32,
 }
 

@@ -32,7 +32,7 @@ from jissoku.model import (
     rate_grid,
 )
 from jissoku.model.updated import updated
-from jissoku.model.wording import plural
+from jissoku.model.wording import join_names, plural
 from jissoku.request import ExplanationRequest, command_line
 
 
@@ -149,11 +149,6 @@ def _nothing(run: Run, arm_summaries: Sequence[ArmSummary], costs: Sequence[Comp
         (reason,) = reasons.pop() or ("the trials are invalid",)
         return f"No verdict: {reason}."
     return "No ranking: too few trials are valid."
-
-
-def join_names(found: Sequence[str]) -> str:
-    """As in `a, b and c`."""
-    return found[0] if len(found) == 1 else f"{', '.join(found[:-1])} and {found[-1]}"
 
 
 def ranks(ordered: Sequence[str], is_apart: Callable[[str, str], bool]) -> dict[str, int]:

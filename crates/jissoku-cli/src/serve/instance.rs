@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::OnceLock;
 
-/// Not a flag: it counts only for a process that was started by one of this instance.
+/// An environment variable, because it counts only for a process that this instance starts.
 const VARIABLE: &str = "JISSOKU_INSTANCE";
 
 static NAME: OnceLock<String> = OnceLock::new();

@@ -27,7 +27,8 @@ pub(super) struct RouteContents<'a> {
 }
 
 impl<'a> RouteContents<'a> {
-    /// Of no route. `head_ns`: the time for the head of a response, of routes that do not say it.
+    /// The contents of no route yet. `head_ns` is the time for the head of a response, where a route has
+    /// none.
     pub(super) fn new(head_ns: u64) -> Self {
         Self { head_ns, ..Self::default() }
     }

@@ -26,8 +26,8 @@ pub struct Counters {
     pub latency: Histogram,
     /// Service time of correct responses: from the actual send time to the last byte.
     pub service: Histogram,
-    /// Of correct responses that came in several reads: from the actual send time to the first of
-    /// these. The first byte of all others came with the last.
+    /// Time from sending to the first read, of correct responses that came in several reads. The first
+    /// byte of all others came with the last.
     pub(crate) first_read: Histogram,
     /// Service time of these responses.
     pub(crate) first_read_service: Histogram,

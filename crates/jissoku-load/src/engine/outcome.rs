@@ -43,7 +43,7 @@ pub struct TargetOutcome {
     pub duration_ns: u64,
     /// Requests that were sent or due and had no response when the window closed.
     pub unanswered: u64,
-    /// Those of them that were sent.
+    /// Unanswered requests that were sent.
     pub in_flight: u64,
     /// Established connections when the window closed.
     pub open: u64,

@@ -22,7 +22,7 @@ const SERVERS_MAX: usize = 32;
 /// Which certificates are accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// Those signed by one of these authorities, in PEM.
+    /// Certificates signed by one of these authorities, in PEM.
     Authorities(Vec<u8>),
     /// All.
     AnyCertificate,

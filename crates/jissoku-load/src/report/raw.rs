@@ -11,7 +11,7 @@ const HEAD: &str = "target,intended_ns,sent_ns,done_ns,status,outcome";
 /// Writes the records of an outcome.
 ///
 /// # Errors
-/// Those of `out`.
+/// The errors of `out`.
 pub fn write(outcome: &Outcome, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "{HEAD}")?;
     for record in &outcome.records {

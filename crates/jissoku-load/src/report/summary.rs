@@ -194,7 +194,7 @@ pub struct TargetReport {
     pub slice_cpu_ns: Option<Vec<u64>>,
     /// More of each slice, in the same order.
     pub slices: Option<Vec<SliceUsage>>,
-    /// Of settling requests, which are counted nowhere else.
+    /// CPU time of settling requests, which are counted nowhere else.
     pub settling_cpu_ns: Option<u64>,
     pub settling_requests: Option<u64>,
     /// CPU time of the watched server without load, in nanoseconds per second.

@@ -24,7 +24,7 @@ const PASSED: [&str; 7] = [
 /// Which fields of the client parts receive: arguments with names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PassedFields<'a> {
-    /// Those that the route lists, if it does.
+    /// The names that the route lists, if it does.
     pub(crate) names: Option<&'a [String]>,
     /// Whether Accept is one, as listed: it may mean the form of the response.
     pub(crate) has_accept: bool,

@@ -90,7 +90,7 @@ impl Chooser {
 /// What a choice depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Selection<'a> {
-    /// Of the request, for `Balance::Hash`: `random::hash` of its key.
+    /// Key for hash balancing: `random::hash` of the request's key.
     pub hash: u64,
     /// Servers, by index, that this request must not get again.
     pub tried: &'a [usize],
@@ -199,7 +199,7 @@ fn by_in_flight(one: &Candidate<'_>, other: &Candidate<'_>) -> Ordering {
     ours.cmp(&(u128::from(other.in_flight + 1) * u128::from(one.weight)))
 }
 
-/// Of a server of which nothing is known, but that its requests have no responses yet.
+/// Latency of a server that has not responded to any of its requests yet.
 const UNKNOWN: f64 = 1e18;
 
 /// The better of two random servers. With the best of all, every worker would choose the same until

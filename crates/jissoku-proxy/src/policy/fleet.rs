@@ -26,7 +26,7 @@ struct StateHandle(Arc<ServerState>);
 #[derive(Debug, Clone)]
 pub struct Server {
     spec: ServerSpec,
-    /// Of the endpoint: its place in every hash, whatever the order of servers.
+    /// Hash of the endpoint: its place in consistent hashing, whatever the order of servers.
     hash: u64,
     state: Arc<StateHandle>,
 }

@@ -17,7 +17,7 @@ const ROUTE_KEY: u64 = u64::MAX;
 /// How often clients may ask, and how much at once. Shared by all workers.
 #[derive(Debug)]
 pub struct RouteLimits {
-    /// Of the route, as it was written.
+    /// The path of the route, as it was written.
     path: Box<str>,
     rate: Option<(Rate, Arc<RateTable>)>,
     concurrency: Option<(Concurrency, Arc<ConcurrencyTable>)>,
@@ -30,9 +30,9 @@ pub struct RouteLimits {
 /// or values that are counted together.
 #[derive(Clone, Debug)]
 struct Keys {
-    /// Of addresses.
+    /// Seed of the hash of addresses.
     seed: u64,
-    /// Of the values of fields.
+    /// Hash of the values of fields.
     hasher: RandomState,
 }
 

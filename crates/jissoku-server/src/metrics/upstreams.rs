@@ -124,7 +124,7 @@ const FAMILIES: &[Family] = &[
 
 /// The present state of an upstream.
 pub trait UpstreamState: Debug + Send + Sync {
-    /// Of each server.
+    /// The present state of each server.
     fn servers(&self) -> Vec<UpstreamServer>;
 }
 

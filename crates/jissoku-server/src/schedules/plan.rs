@@ -205,7 +205,7 @@ pub(super) fn sum(before: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(before, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)))
 }
 
-/// Those of proptest.
+/// The default of proptest.
 const DEFAULT_CASES: u32 = 256;
 
 /// Takes decisions from the bytes of a case; when they are used up, always the first.

@@ -9,7 +9,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// A limit on requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rate {
-    /// Whose requests are counted together.
+    /// Which requests are counted together.
     pub per: RateKey,
     /// How many.
     pub policy: RatePolicy,
@@ -20,20 +20,20 @@ pub struct Rate {
 /// A limit on requests at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Concurrency {
-    /// Whose requests are counted together.
+    /// Which requests are counted together.
     pub per: RateKey,
     /// How many.
     pub requests_max: u16,
 }
 
-/// Whose requests are counted together.
+/// Which requests are counted together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RateKey {
-    /// Those of a client's address.
+    /// Requests from the same address.
     Address,
-    /// All of the route.
+    /// All requests of the route.
     Route,
-    /// Those with the same value of this field; without it, those of a client's address.
+    /// Requests with the same value of this field; without the field, from the same address.
     Field(String),
 }
 

@@ -71,7 +71,7 @@ pub enum HashKey {
 /// The Host of forwarded requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostField {
-    /// That of the client.
+    /// The Host of the client's request.
     Client,
     /// The address of the first server.
     Upstream,

@@ -21,7 +21,7 @@ enum Piece {
 /// Why a text is no template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TemplateError {
-    /// Not `upstream:/path`.
+    /// It is not of the form `upstream:/path`.
     Form,
     /// A byte that no target has, or a path that would be refused.
     Path,

@@ -57,7 +57,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Of a server that is up or down at first.
+    /// The state of a server that is taken for up or down at first.
     pub const fn starting(is_up: bool) -> Self {
         Self { is_down: !is_up, contrary: 0 }
     }

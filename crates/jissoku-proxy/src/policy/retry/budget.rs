@@ -18,9 +18,9 @@ const SHARDS: usize = 32;
 /// How many retries are permitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetPolicy {
-    /// Of the requests of the last 10 s.
+    /// Retries, in percent of the requests of the last 10 s.
     pub percent: u32,
-    /// For each of the 10 s, if that is more.
+    /// Retries for each of the 10 s, if that is more.
     pub per_second_min: u32,
 }
 
@@ -34,7 +34,7 @@ impl Default for BudgetPolicy {
 #[derive(Debug)]
 pub struct Budget {
     policy: BudgetPolicy,
-    /// Of each worker, so that no two write to the same cache line for each request.
+    /// By worker, so that no two write to the same cache line for each request.
     requests: [Counts; SHARDS],
     retries: Counts,
 }

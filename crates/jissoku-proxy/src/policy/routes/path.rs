@@ -205,9 +205,9 @@ pub enum PatternError {
     PartialVariable,
     /// A path that is refused.
     AmbiguousPath(ambiguous_path::AmbiguousPath),
-    /// Not a host, `*.host` or `host:port`.
+    /// It is not `host`, `*.host` or `host:port`.
     Host,
-    /// Not a method, or none.
+    /// It is not a method, or the list is empty.
     Method,
 }
 
