@@ -32,6 +32,11 @@ setup: $(VENV)/.packages ## Create the virtual environment with all Python packa
 .PHONY: build
 build: $(VENV)/.built ## Build everything; leaves .venv/bin/jissoku.
 
+.PHONY: static
+static: ## Build serve and load as one static file; needs musl-tools, rustup target add x86_64-unknown-linux-musl.
+	cargo build --profile wheel --package jissoku-cli --target x86_64-unknown-linux-musl
+	@ls -l target/x86_64-unknown-linux-musl/wheel/jissoku
+
 .PHONY: race
 race: build ## Compare the servers installed on this machine, and write a report (2 minutes and a half).
 	$(JISSOKU) compare --quick --for 140s

@@ -42,9 +42,9 @@ const CONTEXT_SWITCH: u64 = 1 << 26;
 const FLAG_FD_CLOEXEC: u64 = 1 << 3;
 
 /// `PERF_EVENT_IOC_*`.
-const IOC_ENABLE: u64 = 0x2400;
-const IOC_DISABLE: u64 = 0x2401;
-const IOC_SET_OUTPUT: u64 = 0x2405;
+const IOC_ENABLE: libc::Ioctl = 0x2400;
+const IOC_DISABLE: libc::Ioctl = 0x2401;
+const IOC_SET_OUTPUT: libc::Ioctl = 0x2405;
 
 /// All general registers and the instruction pointer, as `asm/perf_regs.h` numbers them: assembler
 /// functions keep the address of their frame in any of them.
@@ -223,7 +223,7 @@ impl Event {
     }
 
     #[expect(unsafe_code, reason = "there is no safe wrapper")]
-    fn control(&self, request: u64, argument: i32) -> io::Result<()> {
+    fn control(&self, request: libc::Ioctl, argument: i32) -> io::Result<()> {
         let descriptor = self.descriptor.as_raw_fd();
         // SAFETY: the descriptor is open as long as `self`, and both requests take an integer.
         let status = unsafe { libc::ioctl(descriptor, request, argument) };

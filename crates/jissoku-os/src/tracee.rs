@@ -57,8 +57,14 @@ impl Drop for Tracee {
     }
 }
 
+/// The type of ptrace's requests: an enum of glibc, an int of musl.
+#[cfg(not(target_env = "musl"))]
+type Request = libc::c_uint;
+#[cfg(target_env = "musl")]
+type Request = libc::c_int;
+
 #[expect(unsafe_code, reason = "there is no safe wrapper that keeps every signal")]
-fn request(request: libc::c_uint, tid: i32, data: i32) -> io::Result<()> {
+fn request(request: Request, tid: i32, data: i32) -> io::Result<()> {
     let none: *mut libc::c_void = ptr::null_mut();
     // SAFETY: none of the requests used here reads or writes memory of this process: `data` is a
     // number of a signal or of options.

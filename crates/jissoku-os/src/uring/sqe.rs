@@ -78,7 +78,13 @@ pub(super) fn header(slices: &[libc::iovec]) -> libc::msghdr {
     // SAFETY: zero is a value for every field of it.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     header.msg_iov = slices.as_ptr().cast_mut();
-    header.msg_iovlen = slices.len();
+    #[cfg(not(target_env = "musl"))]
+    let count = slices.len();
+    // An int, in front of padding that completes it to the kernel's number; the kernel rejects more
+    // than 1,024 slices.
+    #[cfg(target_env = "musl")]
+    let count = i32::try_from(slices.len()).unwrap_or(i32::MAX);
+    header.msg_iovlen = count;
     header
 }
 
