@@ -19,6 +19,7 @@ mod series;
 mod time_slices;
 mod timeseries;
 mod tls;
+mod url_file;
 
 use std::fs;
 use std::mem;
@@ -40,6 +41,7 @@ use series::SeriesArgs;
 use time_slices::SliceArgs;
 use timeseries::Intervals;
 use tls::TlsArgs;
+use url_file::{OrderChoice, UrlFile};
 
 /// Stands for the floor's URL in the plan of a self-test.
 const PLACEHOLDER_URL: &str = "http://127.0.0.1/";
@@ -54,7 +56,7 @@ pub(crate) struct Load {
     /// `http(s)://HOST:PORT/PATH` or `unix:/PATH.sock:/URI`; several targets are loaded
     /// concurrently. In URL, fields and body, {SEQ} is the number of the request and {RAND} a random
     /// number, in 10 digits; {SEQ:4} in 4
-    #[arg(value_name = "URL", required_unless_present = "self_test")]
+    #[arg(value_name = "URL", required_unless_present_any = ["self_test", "url_file"])]
     urls: Vec<Address>,
     /// Command line of wrk, wrk2, ab, hey, oha, bombardier or k6 run, in quotes: prints the equal one
     /// of jissoku load and what differs, and runs it
@@ -109,6 +111,14 @@ pub(crate) struct Load {
     #[arg(long, value_name = "FILE,...", value_delimiter = ',',
           conflicts_with_all = ["method", "headers", "body", "http_1_0"])]
     raw: Vec<PathBuf>,
+    /// File with a request per line: URL, or METHOD URL [BODY|@FILE]. Each request of a run is the
+    /// next line; -c and -R count for each server in the file
+    #[arg(long = "urls", value_name = "FILE", value_parser = url_file::read,
+          conflicts_with_all = ["urls", "raw", "websocket"])]
+    url_file: Option<UrlFile>,
+    /// Send the requests of --urls in the order of the file, or draw each at random, from --seed
+    #[arg(long, value_enum, default_value_t = OrderChoice::File, requires = "url_file")]
+    order: OrderChoice,
     /// Make each connection a WebSocket, and send -b as a text or binary message in place of each
     /// request; the server is expected to send it back [default type: text]
     #[arg(long, value_enum, value_name = "TYPE", num_args = 0..=1, require_equals = true,
@@ -233,7 +243,10 @@ type CoreList = Vec<usize>;
 type Threads = Option<usize>;
 
 impl Load {
-    pub(crate) fn run(self) -> u8 {
+    pub(crate) fn run(mut self) -> u8 {
+        if let Some(file) = &self.url_file {
+            self.urls = file.servers();
+        }
         let ran = if self.urls.is_empty() { self.run_self_test() } else { self.run_plans() };
         ran.unwrap_or_else(|code| code)
     }

@@ -139,3 +139,36 @@ fn another_load_generators_command_line_is_run_and_its_equal_shown_first() {
     let error = "jissoku load: --from ab: -X: proxies are not supported; --connect-to sends requests elsewhere\n";
     assert_eq!(String::from_utf8_lossy(&refused.stderr), error);
 }
+
+#[test]
+fn the_requests_of_a_file_go_to_their_servers() {
+    let (one, other) = (Served::start(), Served::start());
+    let file = std::env::temp_dir().join(format!("jissoku-urls-{}", std::process::id()));
+    let lines = format!("{0}a\nPOST {1}b {{}}\n# {1}c\nHEAD {0}d\n", one.url, other.url);
+    std::fs::write(&file, lines).expect("it can be written");
+    let name = file.to_string_lossy();
+    let output = jissoku(&[
+        "load",
+        "--urls",
+        &name,
+        "-c1",
+        "-n4",
+        "--expect-status",
+        "200,404,405",
+        "--json",
+    ]);
+    let malformed = std::fs::write(&file, "http://127.0.0.1:1/\n127.0.0.1/x\n");
+    let refused = jissoku(&["load", "--urls", &name]);
+    let removed = std::fs::remove_file(&file);
+    assert!(output.status.success() && malformed.is_ok() && removed.is_ok(), "{output:?}");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    let specs = |target: usize| {
+        let specs = report["targets"][target]["request_specs"].as_array().expect("a list");
+        specs.iter().map(|spec| spec["name"].as_str().expect("text")).collect::<Vec<_>>()
+    };
+    assert_eq!((specs(0), specs(1)), (vec!["GET /a", "HEAD /d"], vec!["POST /b"]));
+    assert_eq!(report["targets"][0]["request_specs"][1]["requests"], 2);
+    assert_eq!(report["targets"][1]["url"], other.url);
+    let error = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(2) && error.contains("line 2"), "{error}");
+}

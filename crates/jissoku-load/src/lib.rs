@@ -23,7 +23,7 @@ pub use engine::worker_set::run;
 pub use plan::address::{Address, AddressError};
 pub use plan::connect_to::ConnectTo;
 pub use plan::expect::{Expected, Verify};
-pub use plan::options::{ClockSource, Driver, Idle, Reuse, StopCondition, Think};
+pub use plan::options::{ClockSource, Driver, Idle, Order, Reuse, StopCondition, Think};
 pub use plan::pace::{Arrival, OnBusy, Pace, Rate};
 pub use plan::plan_check::PlanError;
 pub use plan::request_spec::RequestSpec;

@@ -15,7 +15,7 @@ use std::net::IpAddr;
 use jissoku_os::socket::SocketOptions;
 
 use crate::plan::address::Address;
-use crate::plan::options::{ClockSource, Driver, Idle, Reuse, StopCondition, Think};
+use crate::plan::options::{ClockSource, Driver, Idle, Order, Reuse, StopCondition, Think};
 use crate::plan::pace::{Arrival, OnBusy, Pace};
 use crate::plan::request_spec::RequestSpec;
 use crate::plan::tls::Tls;
@@ -57,6 +57,8 @@ pub struct Plan {
     pub on_busy: OnBusy,
     /// Open loop: a request that has waited longer for a connection is shed.
     pub deadline_ns: Option<u64>,
+    /// In which order the requests of each target are sent.
+    pub order: Order,
     /// How long connections are kept.
     pub reuse: Reuse,
     /// Think time of the closed loop.

@@ -1,6 +1,7 @@
 //! Options that are one of several words.
 
 use clap::ValueEnum;
+use jissoku_load::ClockSource;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum DriverChoice {
@@ -21,6 +22,16 @@ pub(super) enum ClockChoice {
     Tsc,
     Monotonic,
     Batch,
+}
+
+impl From<ClockChoice> for ClockSource {
+    fn from(choice: ClockChoice) -> Self {
+        match choice {
+            ClockChoice::Tsc => Self::Best,
+            ClockChoice::Monotonic => Self::Kernel,
+            ClockChoice::Batch => Self::Batch,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -188,6 +188,8 @@ impl Parser<'_> {
         if tool.trusts_all && operand.starts_with("https:") {
             self.push("--insecure", None);
         }
+        // Its value is the operand.
+        self.options.sort_by_key(|(option, _)| option == "--urls");
         self.options.retain(|(option, _)| !MARKERS.contains(&option.as_str()));
         let words = self.options.into_iter().flat_map(|(option, value)| [Some(option), value]);
         Ok(words.flatten().chain([operand]).collect())

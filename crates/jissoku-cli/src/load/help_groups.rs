@@ -29,7 +29,7 @@ pub(crate) static GROUPS: [Group; 8] = [
     Group {
         heading: "Requests",
         common: &["method", "headers", "body"],
-        others: &["raw", "websocket", "http_1_0"],
+        others: &["url_file", "order", "raw", "websocket", "http_1_0"],
     },
     Group { heading: "TLS", common: &["insecure"], others: &["cacert", "session_reuse"] },
     Group {

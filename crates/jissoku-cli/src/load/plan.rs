@@ -4,16 +4,15 @@ use std::fs;
 use std::path::PathBuf;
 
 use jissoku_load::{
-    Address, ClockSource, Driver, Expected, Idle, MessageType, OnBusy, OpeningHandshake, Plan,
-    Rate, Request, RequestSpec, ResponseFraming, Reuse, StopCondition, TargetPlan, Think, Verify,
+    Address, Driver, Expected, Idle, MessageType, OnBusy, OpeningHandshake, Order, Plan, Rate,
+    Request, RequestSpec, ResponseFraming, Reuse, StopCondition, TargetPlan, Think, Verify,
     Version,
 };
 use jissoku_os::{affinity, clock, uring};
 
 use super::Load;
-use super::choices::{
-    BusyChoice, ClockChoice, DriverChoice, IdleChoice, MessageChoice, VerifyChoice,
-};
+use super::choices::{BusyChoice, DriverChoice, IdleChoice, MessageChoice, VerifyChoice};
+use super::url_file::UrlLine;
 use crate::units;
 
 /// The payload of WebSocket messages if `-b` is not given.
@@ -69,6 +68,7 @@ impl Load {
             arrival,
             on_busy: self.on_busy()?,
             deadline_ns: self.deadline,
+            order: self.request_order(),
             reuse,
             think: self.think.unwrap_or(Think::Never),
             ramp_up_ns: self.ramp_up,
@@ -86,11 +86,7 @@ impl Load {
                 DriverChoice::Auto | DriverChoice::Epoll => Driver::Epoll,
                 DriverChoice::Uring => Driver::Uring,
             },
-            clock: match self.clock {
-                ClockChoice::Tsc => ClockSource::Best,
-                ClockChoice::Monotonic => ClockSource::Kernel,
-                ClockChoice::Batch => ClockSource::Batch,
-            },
+            clock: self.clock.into(),
             buffering: self.connect.buffering(),
             keeps_records: self.raw_log.is_some(),
             idle,
@@ -100,6 +96,10 @@ impl Load {
         };
         plan.check().map_err(|bad| bad.to_string())?;
         Ok(plan)
+    }
+
+    fn request_order(&self) -> Order {
+        self.url_file.as_ref().map_or(Order::PerConnection, |_| self.order.into())
     }
 
     /// With several numbers of connections, the plan has the largest; each measurement sets its
@@ -155,13 +155,14 @@ impl Load {
             let spec = RequestSpec::message(message_type, self.message(), self.expected()?);
             return Ok(vec![spec.map_err(|bad| bad.to_string())?]);
         }
+        if let Some(file) = &self.url_file {
+            let servers = self.urls.iter().filter(|server| self.connect.apply(server) == *address);
+            let lines = servers.flat_map(|server| file.lines_of(server));
+            return lines.map(|line| self.spec_of_line(line)).collect();
+        }
         if self.raw.is_empty() {
-            let request = Request {
-                method: self.method.clone(),
-                fields: self.headers.clone(),
-                version: if self.http_1_0 { Version::Http10 } else { Version::Http11 },
-                body: self.body.clone().unwrap_or_default(),
-            };
+            let body = self.body.clone().unwrap_or_default();
+            let request = self.request(self.method.clone(), body);
             let template = request.render(address, self.reuse()).map_err(|bad| bad.to_string())?;
             let (framing, expected) =
                 (ResponseFraming::of_method(&request.method), self.expected()?);
@@ -174,6 +175,27 @@ impl Load {
             RequestSpec::raw(&name, &text, address, self.expected()?).map_err(|bad| bad.to_string())
         };
         self.raw.iter().map(spec).collect()
+    }
+
+    /// A request with the fields and the version that are asked for.
+    fn request(&self, method: String, body: Vec<u8>) -> Request {
+        let version = if self.http_1_0 { Version::Http10 } else { Version::Http11 };
+        Request { method, fields: self.headers.clone(), version, body }
+    }
+
+    /// The request of a line of --urls.
+    fn spec_of_line(&self, line: &UrlLine) -> Result<RequestSpec, String> {
+        let address = self.connect.apply(&line.address);
+        let request = match &line.method {
+            Some(method) => self.request(method.clone(), line.body.clone()),
+            None => self.request(self.method.clone(), self.body.clone().unwrap_or_default()),
+        };
+        let template = request
+            .render(&address, self.reuse())
+            .map_err(|bad| format!("{}: {bad}", line.address))?;
+        let name = format!("{} {}", request.method, address.request_target());
+        let framing = ResponseFraming::of_method(&request.method);
+        Ok(RequestSpec { name, template, framing, expected: self.expected()? })
     }
 
     /// The payload of each WebSocket message.

@@ -12,8 +12,8 @@ use std::thread::scope;
 
 use jissoku_load::report::{Format, Report, SelfTest};
 use jissoku_load::{
-    Address, Arrival, Expected, Idle, OnBusy, Pace, Plan, Request, RequestSpec, ResponseFraming,
-    Reuse, StopCondition, TargetPlan, Think, Verify,
+    Address, Arrival, Expected, Idle, OnBusy, Order, Pace, Plan, Request, RequestSpec,
+    ResponseFraming, Reuse, StopCondition, TargetPlan, Think, Verify,
 };
 use jissoku_os::affinity;
 use jissoku_os::signal::Signals;
@@ -136,6 +136,7 @@ fn floor_plan(plan_of_run: &Plan, url: &str, connections: usize, ns: u64) -> Res
         arrival: Arrival::Constant,
         on_busy: OnBusy::Queue,
         deadline_ns: None,
+        order: Order::PerConnection,
         reuse: Reuse::KeepAlive,
         think: Think::Never,
         ramp_up_ns: 0,

@@ -48,7 +48,11 @@ impl<'a> Target<'a> {
             endpoint,
             tls: target.tls.as_ref(),
             handshake: target.handshake.as_ref(),
-            request_sequence: RequestSequence::new(target, plan.pipeline, worker_index),
+            request_sequence: RequestSequence::new(
+                target,
+                (plan.pipeline, plan.order),
+                worker_index,
+            ),
             free: VecDeque::new(),
             budget: u64::MAX,
             is_limited: false,
@@ -114,6 +118,10 @@ impl<'a> Target<'a> {
     /// Prepares the next `count` requests for `connection`.
     #[inline]
     pub(crate) fn prepare_requests(&mut self, count: u16, connection: &mut Connection) {
+        if let Some(spec) = self.request_sequence.draw() {
+            // One request is in flight on a connection then, so the next response is that to it.
+            (connection.next_spec, connection.awaited_spec) = (spec, spec);
+        }
         let range = self.request_sequence.prepare(usize::from(connection.next_spec), count);
         (connection.unsent, connection.unsent_end) = (range.len(), range.end);
         connection.next_spec = self.request_sequence.spec_after(connection.next_spec, count);

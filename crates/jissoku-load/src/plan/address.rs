@@ -86,6 +86,17 @@ impl FromStr for Address {
 }
 
 impl Address {
+    /// The URL of the root of the same server.
+    #[must_use]
+    pub fn root(&self) -> Self {
+        let text = match &self.unix {
+            Some(path) => format!("unix:{}:/", path.display()),
+            None if self.is_secure => format!("https://{}/", self.authority),
+            None => format!("http://{}/", self.authority),
+        };
+        Self { text, request_target: "/".to_owned(), ..self.clone() }
+    }
+
     /// The same URL, reached through a Unix socket.
     #[must_use]
     pub fn with_unix_socket(self, socket: &Path) -> Self {

@@ -11,6 +11,17 @@ pub enum Reuse {
     Requests(u32),
 }
 
+/// In which order the requests of a target's cycle are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Each connection goes through the cycle, and they begin at different places.
+    PerConnection,
+    /// One cycle for all connections: each request is the next one of it.
+    Shared,
+    /// Each request is drawn at random.
+    Random,
+}
+
 /// The kernel interface of the event loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Driver {

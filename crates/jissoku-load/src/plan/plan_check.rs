@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::plan::options::{Idle, Reuse, Think};
+use crate::plan::options::{Idle, Order, Reuse, Think};
 use crate::plan::pace::{Arrival, OnBusy, Pace};
 use crate::plan::request_spec::RequestSpec;
 use crate::plan::{Plan, TargetPlan};
@@ -12,7 +12,7 @@ use crate::protocol::response_reader::ResponseFraming;
 const TARGETS_MAX: usize = 64;
 
 /// Limit of the requests in a cycle.
-const REQUEST_SPECS_MAX: usize = 1024;
+const REQUEST_SPECS_MAX: usize = 65_535;
 
 /// Limit of the rate of Poisson arrivals, which are drawn one by one.
 const POISSON_RPS_MAX: f64 = 1e7;
@@ -77,6 +77,9 @@ impl Plan {
         }
         if self.pipeline > 1 && self.reuse == Reuse::Close {
             return no("--pipeline and --no-keepalive exclude each other".to_owned());
+        }
+        if self.pipeline > 1 && self.order != Order::PerConnection {
+            return no("--pipeline and --urls exclude each other".to_owned());
         }
         if self.reuse == Reuse::Requests(0) {
             return no("zero requests per connection: give -r at least 1".to_owned());

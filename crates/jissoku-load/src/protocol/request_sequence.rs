@@ -4,10 +4,15 @@ use std::ops::Range;
 
 use crate::engine::random::Random;
 use crate::plan::TargetPlan;
+use crate::plan::options::Order;
 use crate::plan::request_spec::RequestSpec;
+use crate::protocol::progress::ResponseInfo;
 use crate::protocol::request_template::{PlaceholderKind, RequestTemplate};
 use crate::protocol::response_matcher::ResponseMatcher;
 use crate::protocol::response_reader::ResponseContext;
+
+/// Limit of the size of all known responses of one worker; further ones are parsed each time.
+const LEARNED_SIZE_MAX: usize = 64 << 20;
 
 /// The requests of a target, as one worker sends them.
 ///
@@ -18,6 +23,11 @@ pub(crate) struct RequestSequence<'a> {
     specs: &'a [RequestSpec],
     /// The known responses, by request.
     pub(crate) matchers: Vec<ResponseMatcher>,
+    /// The size of these responses.
+    learned_size: usize,
+    order: Order,
+    /// The next request with `Order::Shared`.
+    cursor: usize,
     template: RequestTemplate,
     /// Where each request in `template` ends.
     ends: Vec<usize>,
@@ -28,7 +38,11 @@ pub(crate) struct RequestSequence<'a> {
 }
 
 impl<'a> RequestSequence<'a> {
-    pub(crate) fn new(plan: &'a TargetPlan, pipeline: u16, worker_index: WorkerIndex) -> Self {
+    pub(crate) fn new(
+        plan: &'a TargetPlan,
+        (pipeline, order): (u16, Order),
+        worker_index: WorkerIndex,
+    ) -> Self {
         let specs = &plan.specs[..];
         let (mut template, mut ends) = (RequestTemplate::default(), Vec::new());
         let slots = specs.len() - 1 + usize::from(pipeline);
@@ -40,13 +54,54 @@ impl<'a> RequestSequence<'a> {
         let (sequence, threads) = (thread as u64, threads as u64);
         let random = Random::new(seed ^ sequence.wrapping_mul(0xa076_1d64_78bd_642f));
         let matchers = specs.iter().map(|_| ResponseMatcher::default()).collect();
-        Self { specs, matchers, template, ends, random, sequence, threads }
+        let cursor = thread % specs.len();
+        let learned_size = 0;
+        Self {
+            specs,
+            matchers,
+            learned_size,
+            order,
+            cursor,
+            template,
+            ends,
+            random,
+            sequence,
+            threads,
+        }
     }
 
     /// The number of requests in the cycle.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.specs.len()
+    }
+
+    /// The request that is sent next, unless each connection goes through the cycle by itself.
+    /// Workers take the requests of a shared cycle in turn.
+    #[inline]
+    pub(crate) fn draw(&mut self) -> Option<u16> {
+        let count = self.specs.len();
+        let spec = match self.order {
+            Order::PerConnection => return None,
+            Order::Shared => {
+                let step = usize::try_from(self.threads).unwrap_or(1);
+                let spec = self.cursor;
+                self.cursor = (spec + step) % count;
+                spec
+            }
+            Order::Random => self.random.below(count),
+        };
+        Some(short(spec))
+    }
+
+    /// Stores a complete response to request `spec`, if it is correct and there is room.
+    pub(crate) fn learn(&mut self, spec: usize, bytes: &[u8], response: ResponseInfo) {
+        let matcher = &mut self.matchers[spec];
+        if self.learned_size + bytes.len() <= LEARNED_SIZE_MAX {
+            let before = matcher.size();
+            matcher.update(bytes, response);
+            self.learned_size = self.learned_size + matcher.size() - before;
+        }
     }
 
     /// The context of request `spec`.
@@ -151,7 +206,7 @@ mod tests {
     #[test]
     fn a_run_is_one_piece_wherever_it_begins() {
         let plan = plan(&["a", "bb", "ccc"]);
-        let mut request_sequence = RequestSequence::new(&plan, 4, ALONE);
+        let mut request_sequence = RequestSequence::new(&plan, (4, Order::PerConnection), ALONE);
         for (first, runs) in [
             ["a", "abb", "abbccc", "abbccca"],
             ["bb", "bbccc", "bbccca", "bbcccabb"],
@@ -170,7 +225,7 @@ mod tests {
     #[test]
     fn all_parts_of_a_request_have_its_number() {
         let plan = plan(&["{SEQ:2}/{SEQ:3}", "-", "{SEQ:1}"]);
-        let mut request_sequence = RequestSequence::new(&plan, 4, ALONE);
+        let mut request_sequence = RequestSequence::new(&plan, (4, Order::PerConnection), ALONE);
         let mut next = |spec, count| {
             let range = request_sequence.prepare(spec, count);
             String::from_utf8(request_sequence.bytes()[range].to_vec()).expect("all ASCII")
@@ -182,8 +237,11 @@ mod tests {
     fn threads_never_give_the_same_number() {
         let plan = plan(&["{SEQ:2}"]);
         let of = |thread| {
-            let mut request_sequence =
-                RequestSequence::new(&plan, 1, WorkerIndex { thread, threads: 2, seed: 1 });
+            let mut request_sequence = RequestSequence::new(
+                &plan,
+                (1, Order::PerConnection),
+                WorkerIndex { thread, threads: 2, seed: 1 },
+            );
             let mut next = || {
                 let range = request_sequence.prepare(0, 1);
                 request_sequence.bytes()[range].to_vec()
@@ -191,5 +249,18 @@ mod tests {
             [next(), next()]
         };
         assert_eq!([of(0), of(1)], [["00", "02"], ["01", "03"]].map(|all| all.map(Vec::from)));
+    }
+
+    #[test]
+    fn workers_take_a_shared_cycle_in_turn() {
+        let plan = plan(&["a", "b", "c"]);
+        let of = |thread, threads| {
+            let worker_index = WorkerIndex { thread, threads, seed: 1 };
+            let mut sequence = RequestSequence::new(&plan, (1, Order::Shared), worker_index);
+            [(); 4].map(|()| sequence.draw().expect("it is shared"))
+        };
+        assert_eq!(of(0, 1), [0, 1, 2, 0]);
+        assert_eq!([of(0, 2), of(1, 2)], [[0, 2, 1, 0], [1, 0, 2, 1]]);
+        assert_eq!([of(0, 3), of(4, 6)], [[0; 4], [1; 4]]);
     }
 }

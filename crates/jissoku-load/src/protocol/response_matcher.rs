@@ -39,6 +39,11 @@ impl ResponseMatcher {
         Some(found)
     }
 
+    /// The size of both templates.
+    pub(crate) fn size(&self) -> usize {
+        self.recent.bytes.len() + self.other.bytes.len()
+    }
+
     /// Stores a complete, correct response as a template.
     pub(crate) fn update(&mut self, bytes: &[u8], response: ResponseInfo) {
         if response.error.is_some() || bytes.len() > SIZE_MAX {

@@ -3,12 +3,15 @@
 use std::fmt::{self, Write as _};
 
 use super::numbers::rate_text;
-use super::summary::{ErrorExampleReport, Report, TargetReport};
+use super::summary::{ErrorExampleReport, Report, RequestSpecReport, TargetReport};
 use crate::report::percentiles::{Mean, Percentile, Support};
 use crate::report::self_check::SelfCheck;
 
 /// Width of the text.
 const COLUMNS: usize = 80;
+
+/// With more requests in the cycle, their counts are not listed.
+const LISTED_MAX: usize = 16;
 
 /// A gap between responses of this many times the 99th percentile is a stall.
 const STALL: u64 = 10;
@@ -162,9 +165,7 @@ impl Report {
 /// Requests and responses, errors, and an example of each.
 fn write_outcomes(out: &mut String, target: &TargetReport) -> fmt::Result {
     if target.request_specs.len() > 1 {
-        let counts =
-            target.request_specs.iter().map(|spec| format!("{} {}", spec.name, spec.requests));
-        writeln!(out, "  By request: {}", counts.collect::<Vec<_>>().join(", "))?;
+        write_by_request(out, &target.request_specs)?;
     }
     let errors = target.errors.by_name().into_iter().filter(|(_, count)| *count > 0);
     let errors: Vec<String> = errors.map(|(kind, count)| format!("{kind} {count}")).collect();
@@ -186,6 +187,28 @@ fn write_outcomes(out: &mut String, target: &TargetReport) -> fmt::Result {
             place.extend([", ", request]);
         }
         writeln!(out, "    {kind} after {after_s:.3} s{place}: {}", example.message)?;
+    }
+    Ok(())
+}
+
+/// How many correct responses each request had; of very many, the range.
+fn write_by_request(out: &mut String, specs: &[RequestSpecReport]) -> fmt::Result {
+    if specs.len() <= LISTED_MAX {
+        let counts = specs.iter().map(|spec| format!("{} {}", spec.name, spec.requests));
+        return writeln!(out, "  By request: {}", counts.collect::<Vec<_>>().join(", "));
+    }
+    let counts = || specs.iter().map(|spec| spec.requests);
+    let (fewest, most) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
+    writeln!(
+        out,
+        "  By request: {} requests, {fewest} to {most} correct responses each",
+        specs.len()
+    )?;
+    let mut failed: Vec<_> = specs.iter().filter(|spec| spec.errors > 0).collect();
+    failed.sort_by_key(|spec| std::cmp::Reverse(spec.errors));
+    if let Some(worst) = failed.first() {
+        let (count, name, errors) = (failed.len(), &worst.name, worst.errors);
+        writeln!(out, "  Failed requests: {count}, most often {name} ({errors})")?;
     }
     Ok(())
 }

@@ -15,8 +15,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jissoku_load::{
     Arrival, ClockSource, Control, Driver, Expected, Idle, MessageType, OnBusy, OpeningHandshake,
-    Pace, Plan, Request, RequestSpec, ResponseFraming, Reuse, StopCondition, TargetPlan, Think,
-    Trace, Verify, run,
+    Order, Pace, Plan, Request, RequestSpec, ResponseFraming, Reuse, StopCondition, TargetPlan,
+    Think, Trace, Verify, run,
 };
 use jissoku_os::socket::SocketOptions;
 use jissoku_os::uring;
@@ -139,6 +139,7 @@ fn plan(url: &str, requests: u64, driver: Driver) -> Plan {
         arrival: Arrival::Constant,
         on_busy: OnBusy::Queue,
         deadline_ns: None,
+        order: Order::PerConnection,
         reuse: Reuse::KeepAlive,
         think: Think::Never,
         ramp_up_ns: 0,

@@ -1,9 +1,11 @@
 //! Request cycles: requests are sent in order, each with its own expected response.
 
-use jissoku_load::{Address, ErrorCounts, Expected, Pace, Plan, RequestSpec, TargetPlan, Verify};
+use jissoku_load::{
+    Address, ErrorCounts, Expected, Order, Pace, Plan, RequestSpec, TargetPlan, Verify,
+};
 
 use crate::scripted::{Act, Server};
-use crate::{measure, plan};
+use crate::{measure, plan, summarise};
 
 /// A cycle of GET requests, one for each of `request_targets`, with responses learned.
 fn request_sequence(url: &str, request_targets: &[&str]) -> TargetPlan {
@@ -164,4 +166,59 @@ fn a_request_with_blanks_that_does_not_fit_the_socket_stays_itself() {
         let first: u64 = request_target.trim_start_matches('/').parse().expect("a number");
         assert_eq!(body_end.parse::<u64>().expect("a number"), first);
     }
+}
+
+/// A cycle of 50 requests, each with another response.
+fn fifty(server: &Server, order: Order, requests: u64) -> Plan {
+    let names: Vec<String> = (0..50).map(|number| format!("/{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    Plan { order, ..rotating(server, &names, requests) }
+}
+
+#[test]
+fn a_shared_cycle_sends_each_request_equally_often() {
+    for (threads, pace, connections) in
+        [(1, Pace::Closed, 8), (3, Pace::Closed, 7), (2, Pace::constant(1_000_000), 60)]
+    {
+        let server = Server::new(|_| Act::Echo);
+        let mut plan = fifty(&server, Order::Shared, 100);
+        (plan.threads, plan.pace, plan.connections) = (threads, pace, connections);
+        let counters = &measure(&plan).targets[0].counters;
+        assert_eq!((counters.requests, counters.errors), (100, ErrorCounts::default()));
+        assert_eq!(counters.per_spec, [2; 50]);
+    }
+}
+
+#[test]
+fn requests_drawn_at_random_follow_from_the_seed() {
+    let received = |seed| {
+        let server = Server::new(|_| Act::Echo);
+        let mut plan = fifty(&server, Order::Random, 200);
+        (plan.connections, plan.seed) = (1, seed);
+        let counters = &measure(&plan).targets[0].counters;
+        assert_eq!((counters.requests, counters.errors), (200, ErrorCounts::default()));
+        assert!(counters.per_spec.iter().filter(|count| **count > 0).count() > 40);
+        server.request_targets_seen()
+    };
+    let first = received(1);
+    assert_eq!(first, received(1));
+    assert_ne!(first, received(2));
+}
+
+#[test]
+fn a_wrong_response_is_that_of_its_request() {
+    // The second pass fails for one request.
+    let server = Server::new(|place| match place.overall {
+        57 => Act::Say("HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n".to_owned()),
+        _ => Act::Echo,
+    });
+    let mut plan = fifty(&server, Order::Shared, 100);
+    plan.connections = 1;
+    let outcome = measure(&plan);
+    let counters = &outcome.targets[0].counters;
+    assert_eq!((counters.per_spec[7], counters.errors_per_spec[7]), (1, 1));
+    assert_eq!((counters.requests, counters.examples[0].spec), (99, Some(7)));
+    let page = summarise(&plan, &outcome).to_string();
+    assert!(page.contains("By request: 50 requests, 1 to 2 correct responses each"), "{page}");
+    assert!(page.contains("Failed requests: 1, most often /7 (1)"), "{page}");
 }

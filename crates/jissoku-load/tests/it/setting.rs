@@ -6,9 +6,9 @@ use std::os::unix::net::UnixStream;
 
 use jissoku_load::report::Report;
 use jissoku_load::{
-    Arrival, ClockSource, Control, Driver, Expected, Idle, OnBusy, Outcome, Pace, Plan, Request,
-    RequestSpec, ResponseFraming, Reuse, RunError, StopCondition, TargetPlan, Think, Verify, run,
-    run_checks,
+    Arrival, ClockSource, Control, Driver, Expected, Idle, OnBusy, Order, Outcome, Pace, Plan,
+    Request, RequestSpec, ResponseFraming, Reuse, RunError, StopCondition, TargetPlan, Think,
+    Verify, run, run_checks,
 };
 use jissoku_os::socket::SocketOptions;
 
@@ -23,6 +23,7 @@ pub(crate) fn plan(urls: &[String], requests: u64) -> Plan {
         arrival: Arrival::Constant,
         on_busy: OnBusy::Queue,
         deadline_ns: None,
+        order: Order::PerConnection,
         reuse: Reuse::KeepAlive,
         think: Think::Never,
         ramp_up_ns: 0,

@@ -4,7 +4,7 @@ use super::*;
 use crate::Arguments;
 
 /// Command lines, and what stands for them.
-const SAME: [(&str, &str); 16] = [
+const SAME: [(&str, &str); 17] = [
     (
         "wrk -t4 -c100 -d30s http://h/",
         "-t 4 -c 100 -d 30s --timeout 2s --warmup 0 --verify none http://h/",
@@ -33,6 +33,10 @@ const SAME: [(&str, &str); 16] = [
     (
         "oha -n1k -c 5 -q 0.5 --no-tui -r 0 https://h/",
         "-n 1000 -c 5 -R 0.5 --timeout 1h --warmup 0 https://h/",
+    ),
+    (
+        "oha -z 5s -n 9 --urls-from-file urls.txt",
+        "-d 5s --order random -c 50 --timeout 1h --warmup 0 --urls urls.txt",
     ),
     (
         "oha --json -D body.json -m POST http://h/",

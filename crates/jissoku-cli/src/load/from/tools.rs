@@ -159,6 +159,7 @@ const OHA: Tool = Tool {
         ("--cacert", Copy("--cacert")),
         ("--insecure", Flag(&["--insecure"])),
         ("--disable-keepalive", Flag(&["--no-keepalive"])),
+        ("--urls-from-file", Flag(&["--order", "random", "--urls"])),
         ("-j --json", Flag(&["--json"])),
         ("--latency-correction --disable-compression --no-tui --no-color", Ignored),
         ("--stats-success-breakdown", Ignored),

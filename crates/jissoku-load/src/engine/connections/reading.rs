@@ -40,7 +40,7 @@ impl Connections {
                 return progress;
             }
             Progress::Complete(response, size) if starts => {
-                request_sequence.matchers[spec].update(&bytes[..size], response);
+                request_sequence.learn(spec, &bytes[..size], response);
             }
             Progress::Control(frame, _) => {
                 if frame == ControlFrame::Ping {
