@@ -8,7 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
-use crate::response_head::{belongs_to_connection, write_field};
+use crate::response_head::write_field;
 use crate::start_response::{StartResponse, send_early};
 use crate::text::to_latin1;
 
@@ -58,10 +58,8 @@ impl EarlyHints {
             let invalid = || PyValueError::new_err("a header has a character that is not latin-1");
             let name = to_latin1(&name)?.ok_or_else(invalid)?;
             let value = to_latin1(&value)?.ok_or_else(invalid)?;
-            if !belongs_to_connection(&name) {
-                write_field(&name, &value, &mut lines)
-                    .map_err(|error| PyValueError::new_err(error.to_string()))?;
-            }
+            write_field(&name, &value, &mut lines)
+                .map_err(|error| PyValueError::new_err(error.to_string()))?;
         }
         lines.extend_from_slice(b"\r\n");
         let hints = this.borrow();

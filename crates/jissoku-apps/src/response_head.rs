@@ -261,9 +261,13 @@ fn check_field(name: &[u8], value: &[u8]) -> Result<(), HeadError> {
 }
 
 /// Checks a header field, and appends its line to `lines`: those of a 103, of trailers and of a
-/// handshake, which have no [`ResponseHead`].
+/// handshake, which have no [`ResponseHead`]. Fields of the connection and of the framing are the
+/// server's to send, and omitted (RFC 9110 sections 6.5.1 and 8.6).
 pub(crate) fn write_field(name: &[u8], value: &[u8], lines: &mut Vec<u8>) -> Result<(), HeadError> {
     check_field(name, value)?;
+    if is_hop_by_hop(name) || name.eq_ignore_ascii_case(b"content-length") {
+        return Ok(());
+    }
     for part in [name, b": ", value.trim_ascii(), b"\r\n"] {
         lines.extend_from_slice(part);
     }
@@ -281,11 +285,6 @@ fn is_text(value: &[u8]) -> bool {
     // A loop without an early exit is vectorised.
     let is_control = |byte: u8| byte != b'\t' && (byte < b' ' || byte == 0x7f);
     value.iter().filter(|&&byte| is_control(byte)).count() == 0
-}
-
-/// Whether a field is the server's to send: one of the connection, or of the framing.
-pub(crate) fn belongs_to_connection(name: &[u8]) -> bool {
-    is_hop_by_hop(name) || name.eq_ignore_ascii_case(b"content-length")
 }
 
 fn is_hop_by_hop(name: &[u8]) -> bool {
@@ -362,6 +361,16 @@ mod tests {
             written(&plain, OLD, BodySize::Unknown),
             "HTTP/1.1 299 Odd\r\nA: b\r\nDate: DATE\r\nConnection: close\r\n\r\n"
         );
+    }
+
+    #[test]
+    fn trailers_and_handshakes_have_no_fields_of_the_framing() {
+        let mut lines = Vec::new();
+        for name in ["X-Sum", "Content-Length", "Transfer-Encoding", "connection", "Link"] {
+            write_field(name.as_bytes(), b" 5 ", &mut lines).expect("it is valid");
+        }
+        assert_eq!(lines, b"X-Sum: 5\r\nLink: 5\r\n");
+        assert!(write_field(b"Connection", b"a\r\nb", &mut lines).is_err());
     }
 
     #[test]
