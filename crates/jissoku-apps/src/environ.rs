@@ -33,8 +33,22 @@ pub struct ServerInfo {
     pub threads: usize,
     /// The size up to which a request body for WSGI stays in memory.
     pub body_memory_max: u64,
+    /// The prefix of the paths of clients that a proxy has removed, without a slash at its end.
+    pub root_path: String,
     /// What is offered to an ASGI application.
     pub asgi: AsgiOptions,
+}
+
+/// Whether an ASGI application gets the lifespan protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lifespan {
+    /// Yes; one that raises instead of an answer is served without.
+    #[default]
+    Auto,
+    /// Yes, and it has to answer.
+    On,
+    /// No.
+    Off,
 }
 
 /// What is offered to an ASGI application.
@@ -45,6 +59,8 @@ pub struct AsgiOptions {
     pub raises_after_disconnect: bool,
     /// Whether the extension `http.response.pathsend` is offered, which middleware may not know.
     pub offers_path_send: bool,
+    /// Whether it gets the lifespan protocol.
+    pub lifespan: Lifespan,
 }
 
 /// The address of a client, as the strings of an environ.
@@ -310,7 +326,7 @@ fn template(
     let set = |key: &str, value: &str| {
         template.set_item(PyString::intern(python, key), PyString::intern(python, value))
     };
-    set("SCRIPT_NAME", "")?;
+    set("SCRIPT_NAME", &server.root_path)?;
     set("SERVER_NAME", &host)?;
     set("SERVER_PORT", &port)?;
     set("SERVER_SOFTWARE", concat!("jissoku/", env!("CARGO_PKG_VERSION")))?;

@@ -34,6 +34,6 @@ mod thread_link;
 mod threaded;
 mod wsgi;
 
-pub use environ::{AsgiOptions, BODY_MEMORY_MAX, ServerInfo};
+pub use environ::{AsgiOptions, BODY_MEMORY_MAX, Lifespan, ServerInfo};
 pub use interpreter::check_signals;
-pub use load::{AppSpec, Interface, LoadError, load, serve_object};
+pub use load::{AppSpec, Interface, LoadError, Preparation, load, serve_object};

@@ -1,5 +1,6 @@
 //! Imports an application by its name.
 
+use std::ffi::CString;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use jissoku_proxy::RouteContent;
 use jissoku_server::DynService;
 
 use crate::asgi::AsgiService;
-use crate::environ::ServerInfo;
+use crate::environ::{Lifespan, ServerInfo};
 use crate::handler::{WsgiService, content_of};
 use crate::text::class_name;
 
@@ -33,6 +34,21 @@ pub struct AppSpec {
     pub directory: PathBuf,
     /// Whether the attribute is a function that returns the application.
     pub is_factory: bool,
+    /// What comes before the import.
+    pub preparation: Preparation,
+}
+
+/// What a process does before it imports an application.
+#[derive(Clone, Debug, Default)]
+pub struct Preparation {
+    /// The working directory.
+    pub directory: Option<PathBuf>,
+    /// Environment variables, unless they are set.
+    pub variables: Vec<(String, String)>,
+    /// The file that configures the logging module.
+    pub log_config: Option<PathBuf>,
+    /// The level of the root logger.
+    pub log_level: Option<String>,
 }
 
 /// The protocol between server and application.
@@ -56,6 +72,7 @@ pub fn load(
     routes: Option<&Arc<RouteContent>>,
 ) -> Result<DynService, LoadError> {
     Python::attach(|python| {
+        spec.preparation.run(python)?;
         let app = spec.load(python)?;
         // Objects created by the import live as long as the process: the collector need not scan
         // them.
@@ -86,6 +103,9 @@ fn service_of(
 ) -> Result<DynService, LoadError> {
     let detected = || if is_asgi(app).unwrap_or(false) { Interface::Asgi } else { Interface::Wsgi };
     match interface.unwrap_or_else(detected) {
+        Interface::Wsgi if server.asgi.lifespan == Lifespan::On => Err(LoadError::Name(
+            "--lifespan on is for ASGI applications, and this is a WSGI application".to_owned(),
+        )),
         Interface::Wsgi => Ok(WsgiService::new(app, server).into_service(routes)),
         Interface::Asgi if server.threads > 0 => Err(LoadError::Name(
             "--threads is for WSGI applications, and this is an ASGI application: its event loop \
@@ -113,6 +133,33 @@ impl fmt::Display for LoadError {
 }
 
 impl std::error::Error for LoadError {}
+
+impl Preparation {
+    fn run(&self, python: Python<'_>) -> Result<(), LoadError> {
+        let Self { directory, variables, log_config, log_level } = self;
+        let is_needed = directory.is_some()
+            || !variables.is_empty()
+            || log_config.is_some()
+            || log_level.is_some();
+        if !is_needed {
+            return Ok(());
+        }
+        let run = || -> PyResult<Option<String>> {
+            let source = CString::new(include_str!("prepare.py"))?;
+            let name = c"jissoku_prepare";
+            let module = PyModule::from_code(python, &source, c"jissoku/prepare.py", name)?;
+            let directory = directory.as_ref().map(|it| it.as_os_str());
+            let log_config = log_config.as_ref().map(|it| it.as_os_str());
+            let arguments = (directory, variables.clone(), log_config, log_level);
+            module.getattr("prepare")?.call1(arguments)?.extract()
+        };
+        match run() {
+            Ok(None) => Ok(()),
+            Ok(Some(sentence)) => Err(LoadError::Name(sentence)),
+            Err(error) => Err(failed(python, "cannot prepare the import", &error)),
+        }
+    }
+}
 
 impl AppSpec {
     /// Imports the application.

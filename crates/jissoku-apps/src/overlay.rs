@@ -65,7 +65,9 @@ fn set_variables(environ: &Bound<'_, PyDict>, variables: &Variables<'_>) -> PyRe
         environ.set_item("RAW_URI", latin1(python, uri))?;
     }
     if let (script, Some(path)) = variables.script_and_path() {
-        environ.set_item("SCRIPT_NAME", latin1(python, script))?;
+        if !script.is_empty() {
+            environ.set_item("SCRIPT_NAME", latin1(python, script))?;
+        }
         environ.set_item("PATH_INFO", latin1(python, path))?;
     }
     Ok(())

@@ -26,6 +26,7 @@ fn environs(python: Python<'_>) -> Environs {
         is_multiprocess: false,
         threads: 0,
         body_memory_max: crate::BODY_MEMORY_MAX,
+        root_path: String::new(),
         asgi: crate::environ::AsgiOptions::default(),
     };
     Environs::new(python, &server).expect("the templates are built")

@@ -12,7 +12,7 @@ mod serve;
 mod units;
 mod usage;
 
-pub use serve::{AppError, AppRequest, AsgiRequest, LoadApp};
+pub use serve::{AppError, AppRequest, AsgiRequest, LoadApp, PreparationRequest};
 
 use std::io::Write as _;
 use std::process::ExitCode;

@@ -10,6 +10,7 @@ mod content_args;
 mod edit_args;
 mod elsewhere;
 mod end_watch;
+mod env_file;
 mod failure;
 mod files;
 mod gateway_args;
@@ -42,7 +43,7 @@ use jissoku_proxy::policy::configuration::Explanation;
 use jissoku_server::{DynService, Limits, ListenerSharing, Settings, TelemetryConfig};
 
 use crate::help;
-pub use app_args::{AppError, AppRequest, AsgiRequest, LoadApp};
+pub use app_args::{AppError, AppRequest, AsgiRequest, LoadApp, PreparationRequest};
 use app_name::AppName;
 use failure::{Failure, SUCCESS};
 
@@ -176,7 +177,7 @@ impl Serve {
         worker: Option<usize>,
     ) -> Result<Settings, Failure> {
         self.content.check(self.files.folder())?;
-        self.app.check(self.app().as_ref())?;
+        self.app.check(self.app().as_ref(), self.app_is_given)?;
         self.files.check(self.app().is_some(), self.routes.is_some())?;
         self.gateway.check()?;
         let mut placement = self.workers.placement(self.app().is_some())?;

@@ -2,9 +2,9 @@
 
 mod thread_server;
 
-use jissoku_apps::{AppSpec, AsgiOptions, Interface, LoadError, ServerInfo};
+use jissoku_apps::{AppSpec, AsgiOptions, Interface, Lifespan, LoadError, Preparation, ServerInfo};
 use jissoku_cli::flame_graph::{Interaction, draw};
-use jissoku_cli::{AppError, AppRequest, LoadApp};
+use jissoku_cli::{AppError, AppRequest, LoadApp, PreparationRequest};
 use jissoku_server::DynService;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -23,15 +23,25 @@ fn server_info(request: &AppRequest) -> ServerInfo {
     let asgi = AsgiOptions {
         raises_after_disconnect: request.asgi.raises_after_disconnect,
         offers_path_send: request.asgi.offers_path_send,
+        lifespan: match request.asgi.has_lifespan {
+            None => Lifespan::Auto,
+            Some(true) => Lifespan::On,
+            Some(false) => Lifespan::Off,
+        },
     };
     let body_memory_max = request.body_memory_max.unwrap_or(jissoku_apps::BODY_MEMORY_MAX);
-    ServerInfo { listeners, is_secure, is_multiprocess, threads, body_memory_max, asgi }
+    let root_path = request.root_path.clone();
+    ServerInfo { listeners, is_secure, is_multiprocess, threads, body_memory_max, root_path, asgi }
 }
 
 /// Imports the application of `jissoku serve MODULE:APP`.
 fn load_app(request: &AppRequest) -> Result<DynService, AppError> {
     let AppRequest { module, attribute, arguments, directory, is_factory, .. } = request.clone();
-    let spec = AppSpec { module, attribute, arguments, directory, is_factory };
+    let PreparationRequest { working_directory, variables, log_config, log_level } =
+        request.preparation.clone();
+    let preparation =
+        Preparation { directory: working_directory, variables, log_config, log_level };
+    let spec = AppSpec { module, attribute, arguments, directory, is_factory, preparation };
     // Stacks on standard error after a crash, and when a worker hangs.
     Python::attach(|python| {
         // Without a standard error there is nowhere to write to.

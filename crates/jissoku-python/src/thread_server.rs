@@ -50,6 +50,7 @@ impl ThreadServer {
             is_multiprocess: false,
             threads: 0,
             body_memory_max: jissoku_apps::BODY_MEMORY_MAX,
+            root_path: String::new(),
             asgi: jissoku_apps::AsgiOptions::default(),
         };
         let service = match serve_object(app, None, info, None) {

@@ -123,9 +123,10 @@ def ask_for_debug_mode(loop):
 class Lifespan:
     """The lifespan protocol of one application (ASGI, "Lifespan Protocol")."""
 
-    def __init__(self, app, loop):
+    def __init__(self, app, loop, mode="auto"):
         self.app = app
         self.loop = loop
+        self.mode = mode
         self.state = {}
         self.events = asyncio.Queue()
         self.started = loop.create_future()
@@ -135,13 +136,15 @@ class Lifespan:
 
     def start(self):
         """Runs the application's startup, and returns why it has failed or None."""
+        if self.mode == "off":
+            return None
         self.events.put_nowait({"type": "lifespan.startup"})
         self.task = self.loop.create_task(self.run())
         return self.loop.run_until_complete(self.started)
 
     def stop(self):
         """Runs the application's shutdown, and returns why it has failed or None."""
-        if self.task.done():
+        if self.task is None or self.task.done():
             return None
         self.events.put_nowait({"type": "lifespan.shutdown"})
         stopped = asyncio.wait_for(asyncio.shield(self.stopped), SHUTDOWN_S)
@@ -157,6 +160,7 @@ class Lifespan:
             "asgi": {"version": "3.0", "spec_version": "2.0"},
             "state": self.state,
         }
+        failure = "it has returned without an answer" if self.mode == "on" else None
         try:
             await self.app(scope, self.receive, self.send)
         except asyncio.CancelledError:
@@ -164,12 +168,14 @@ class Lifespan:
         except BaseException as error:  # noqa: BLE001 - whatever it raises, it has no lifespan
             # An application without the protocol raises before it receives anything, and the server
             # continues; an error in its startup looks the same, so it is shown.
-            if self.has_received:
+            if self.mode == "on":
+                failure = summary(error)
+            if self.has_received or failure:
                 traceback.print_exc()
             else:
                 sys.stderr.write(f"jissoku serve: served without lifespan: {summary(error)}\n")
         finally:
-            set_result(self.started, None)
+            set_result(self.started, failure)
             set_result(self.stopped, None)
 
     async def receive(self):

@@ -13,6 +13,7 @@ use jissoku_server::{Iteration, ParentPipe};
 use pyo3::prelude::*;
 use pyo3::types::{PyCFunction, PyDict, PyList, PyModule, PyTuple};
 
+use crate::environ::Lifespan;
 use crate::interpreter;
 
 const SOURCE: &str = include_str!("event_loop.py");
@@ -71,7 +72,11 @@ impl AsyncioLoop {
     ///
     /// # Errors
     /// A Python error, or an `io::Error` with the reason why the startup has failed.
-    pub(super) fn start(python: Python<'_>, app: &Bound<'_, PyAny>) -> PyResult<Self> {
+    pub(super) fn start(
+        python: Python<'_>,
+        app: &Bound<'_, PyAny>,
+        lifespan: Lifespan,
+    ) -> PyResult<Self> {
         let source = CString::new(SOURCE)?;
         let module =
             PyModule::from_code(python, &source, c"jissoku/event_loop.py", c"jissoku_event_loop")?;
@@ -80,7 +85,15 @@ impl AsyncioLoop {
         let descriptor = epoll.as_fd().try_clone_to_owned()?.into_raw_fd();
         let (event_loop, selector): (Bound<'_, PyAny>, Bound<'_, PyAny>) =
             module.getattr("new_loop")?.call1((descriptor,))?.extract()?;
-        let lifespan = module.getattr("Lifespan")?.call1((app, &event_loop))?;
+        let lifespan = module.getattr("Lifespan")?.call1((
+            app,
+            &event_loop,
+            match lifespan {
+                Lifespan::Auto => "auto",
+                Lifespan::On => "on",
+                Lifespan::Off => "off",
+            },
+        ))?;
         let this = Self {
             module: module.unbind(),
             asyncio: event_loop.unbind(),

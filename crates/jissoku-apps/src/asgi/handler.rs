@@ -63,7 +63,7 @@ impl AsgiHandler {
         server: &ServerInfo,
         worker: &WorkerInfo,
     ) -> PyResult<Self> {
-        let event_loop = AsyncioLoop::start(python, app)?;
+        let event_loop = AsyncioLoop::start(python, app, server.asgi.lifespan)?;
         let event_loop = Arc::new(LoopOwner(event_loop, worker.parent.clone()));
         let state = event_loop.0.state(python)?;
         Ok(Self {

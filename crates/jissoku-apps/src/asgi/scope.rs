@@ -40,6 +40,8 @@ pub(super) struct Scopes {
     templates: Vec<Py<PyDict>>,
     versions: Py<PyDict>,
     options: AsgiOptions,
+    /// As in [`ServerInfo`].
+    root_path: String,
     /// The state of the lifespan.
     state: Py<PyDict>,
     sections: Vec<Option<Section>>,
@@ -74,6 +76,7 @@ impl Scopes {
             versions: versions.unbind(),
             options,
             state: state.clone().unbind(),
+            root_path: server.root_path.clone(),
             sections: (0..SECTIONS_MAX).map(|_| None).collect(),
             changes: 0,
         })
@@ -102,7 +105,11 @@ impl Scopes {
         let set = |key: &Bound<'py, PyString>, value: Bound<'py, PyAny>| scope.set_item(key, value);
         let versions = self.versions.bind(python).copy()?;
         set(pyo3::intern!(python, "asgi"), versions.clone().into_any())?;
-        set_target(&scope, head, bytes)?;
+        let script = identity.and_then(|identity| identity.variables.as_ref());
+        let script = script.map_or(&b""[..], |variables| variables.script_and_path().0);
+        // A script name of an intermediary is in the path.
+        let root_path = if script.is_empty() { &self.root_path } else { "" };
+        set_target(&scope, (head, bytes), root_path)?;
         scope.set_item(pyo3::intern!(python, "client"), client)?;
         if let Some(identity) = identity {
             set_identity(&scope, identity)?;
@@ -235,7 +242,11 @@ impl Scopes {
 }
 
 /// Sets the members that depend on the version and the request target.
-fn set_target(scope: &Bound<'_, PyDict>, head: &Head, bytes: &[u8]) -> PyResult<()> {
+fn set_target(
+    scope: &Bound<'_, PyDict>,
+    (head, bytes): (&Head, &[u8]),
+    root_path: &str,
+) -> PyResult<()> {
     let python = scope.py();
     if head.version == Version::Http10 {
         scope.set_item(pyo3::intern!(python, "http_version"), "1.0")?;
@@ -243,9 +254,15 @@ fn set_target(scope: &Bound<'_, PyDict>, head: &Head, bytes: &[u8]) -> PyResult<
     let both = head.path_and_query(bytes);
     let end = both.iter().position(|&byte| byte == b'?').unwrap_or(both.len());
     let (path, query) = both.split_at(end);
-    let text = String::from_utf8_lossy(&percent_decoded(path)).into_owned();
+    let mut text = String::from_utf8_lossy(&percent_decoded(path)).into_owned();
+    let mut raw_path = PyBytes::new(python, path);
+    // The specification has the root path in both; the target of OPTIONS may be `*`.
+    if !root_path.is_empty() && path.starts_with(b"/") {
+        text.insert_str(0, root_path);
+        raw_path = PyBytes::new(python, &[root_path.as_bytes(), path].concat());
+    }
     scope.set_item(pyo3::intern!(python, "path"), PyString::new(python, &text))?;
-    scope.set_item(pyo3::intern!(python, "raw_path"), PyBytes::new(python, path))?;
+    scope.set_item(pyo3::intern!(python, "raw_path"), raw_path)?;
     let query = query.strip_prefix(b"?").unwrap_or(query);
     scope.set_item(pyo3::intern!(python, "query_string"), PyBytes::new(python, query))
 }
@@ -278,7 +295,9 @@ fn set_identity(scope: &Bound<'_, PyDict>, identity: &ClientIdentity<'_>) -> PyR
             scope.set_item("server", (latin1(python, name), port))?;
         }
         let (script, _) = variables.script_and_path();
-        scope.set_item("root_path", String::from_utf8_lossy(script))?;
+        if !script.is_empty() {
+            scope.set_item("root_path", String::from_utf8_lossy(script))?;
+        }
     }
     if let Some(address) = identity.client {
         scope.set_item("client", client(python, Some(address))?)?;
@@ -344,7 +363,7 @@ fn template(python: Python<'_>, listener: &Endpoint, server: &ServerInfo) -> PyR
     for name in ["path", "raw_path", "query_string"] {
         template.set_item(name, "")?;
     }
-    template.set_item("root_path", "")?;
+    template.set_item("root_path", &server.root_path)?;
     template.set_item("headers", python.None())?;
     template.set_item("client", python.None())?;
     match listener {

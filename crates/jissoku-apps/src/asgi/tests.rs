@@ -170,6 +170,7 @@ proptest! {
                 is_multiprocess: false,
                 threads: 0,
                 body_memory_max: crate::BODY_MEMORY_MAX,
+                root_path: String::new(),
             asgi: AsgiOptions::default(),
             };
             let state = PyDict::new(python);

@@ -193,6 +193,7 @@ fn start(threads: usize, backend: Backend) -> (RunningServer, SocketAddr) {
         is_multiprocess: false,
         threads,
         body_memory_max: crate::BODY_MEMORY_MAX,
+        root_path: String::new(),
         asgi: crate::environ::AsgiOptions::default(),
     };
     let service = Python::attach(|python| {

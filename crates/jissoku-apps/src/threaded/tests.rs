@@ -83,6 +83,7 @@ fn threads_process_requests_at_once_and_end_with_the_server() {
         is_multiprocess: false,
         threads: THREADS,
         body_memory_max: crate::BODY_MEMORY_MAX,
+        root_path: String::new(),
         asgi: crate::environ::AsgiOptions::default(),
     };
     let service = Python::attach(|python| {

@@ -1,17 +1,19 @@
 //! Flags for Python applications.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use jissoku_os::socket::Endpoint;
 use jissoku_proxy::RouteContent;
 use jissoku_server::{DynService, RunThere};
 
 use super::app_name::AppName;
+use super::env_file;
 use super::failure::Failure;
+use super::files::is_plain_path;
 use crate::units;
 
 /// More threads cost memory and context switches without a benefit.
@@ -49,8 +51,25 @@ pub struct AppRequest {
     /// The route table, if the configuration has one or directories are served beside the
     /// application; without it the application serves all requests.
     pub routes: Option<Arc<RouteContent>>,
+    /// The prefix of the paths of clients that a proxy has removed, without a slash at its end.
+    pub root_path: String,
     /// What is offered to it, if it is an ASGI application.
     pub asgi: AsgiRequest,
+    /// What comes before the import.
+    pub preparation: PreparationRequest,
+}
+
+/// What a process does before it imports an application.
+#[derive(Clone, Debug, Default)]
+pub struct PreparationRequest {
+    /// The working directory.
+    pub working_directory: Option<PathBuf>,
+    /// Environment variables, unless they are set.
+    pub variables: Vec<(String, String)>,
+    /// The file that configures the logging module.
+    pub log_config: Option<PathBuf>,
+    /// The level of the root logger.
+    pub log_level: Option<String>,
 }
 
 /// What is offered to an ASGI application.
@@ -60,6 +79,8 @@ pub struct AsgiRequest {
     pub raises_after_disconnect: bool,
     /// Whether the extension `http.response.pathsend` is offered.
     pub offers_path_send: bool,
+    /// Whether it gets the lifespan protocol; `None` to find out.
+    pub has_lifespan: Option<bool>,
 }
 
 /// Why an application cannot be served.
@@ -154,6 +175,25 @@ pub(super) struct AppArgs {
     /// temporary file [default: 1MiB]
     #[arg(long, value_name = "SIZE", value_parser = units::size)]
     body_memory_max: Option<u64>,
+    /// Path at which clients see the application, if a proxy removes it
+    #[arg(long, value_name = "/PATH", value_parser = root_path)]
+    root_path: Option<String>,
+    /// Set the environment variables of a file of lines NAME=VALUE, unless they are set
+    #[arg(long, value_name = "FILE")]
+    env_file: Option<PathBuf>,
+    /// Working directory of the application; --app-dir is relative to it
+    #[arg(long, value_name = "DIR")]
+    chdir: Option<PathBuf>,
+    /// Whether an ASGI application gets the lifespan protocol; with `on` it has to answer
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    lifespan: Lifespan,
+    /// Level of Python's root logger: critical, error, warning, info or debug
+    #[arg(long, value_name = "LEVEL", ignore_case = true,
+        value_parser = ["critical", "error", "warning", "info", "debug"])]
+    log_level: Option<String>,
+    /// Configure Python's logging by a file: .json, .yaml, or another suffix for INI
+    #[arg(long, value_name = "FILE")]
+    log_config: Option<PathBuf>,
     /// For development: reload when a Python file below --app-dir changes
     #[arg(long)]
     reload: bool,
@@ -175,9 +215,26 @@ pub(super) struct AppArgs {
     asgi_path_send: bool,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Lifespan {
+    /// Unless the application raises an exception instead of an answer
+    Auto,
+    /// Always
+    On,
+    /// Never
+    Off,
+}
+
 impl AppArgs {
-    /// Rejects flags that need an application.
-    pub(super) fn check(&self, app: Option<&AppName>) -> Result<(), Failure> {
+    /// Rejects flags that need an application, or one that is imported. `is_object`: it is an object
+    /// of this process.
+    pub(super) fn check(&self, app: Option<&AppName>, is_object: bool) -> Result<(), Failure> {
+        let of_import = [
+            ("--env-file", self.env_file.is_some()),
+            ("--chdir", self.chdir.is_some()),
+            ("--log-level", self.log_level.is_some()),
+            ("--log-config", self.log_config.is_some()),
+        ];
         let given = [
             ("--reload", self.reload),
             ("--threads", self.threads > 0),
@@ -187,11 +244,20 @@ impl AppArgs {
             ("--asgi", self.asgi),
             ("--asgi-spec-version", self.asgi_spec_version != SPEC_VERSION),
             ("--asgi-path-send", self.asgi_path_send),
+            ("--root-path", self.root_path.is_some()),
+            ("--lifespan", self.lifespan != Lifespan::Auto),
         ];
-        if let Some((flag, _)) = given.into_iter().find(|(_, is_given)| *is_given && app.is_none())
-        {
+        let first = |flags: &[(&'static str, bool)]| {
+            flags.iter().find(|(_, is_given)| *is_given).map(|(flag, _)| *flag)
+        };
+        if let Some(flag) = first(&given).or_else(|| first(&of_import)).filter(|_| app.is_none()) {
             return Err(Failure::of_input(&format!("{flag} needs an application, MODULE:APP")));
         }
+        if let Some(flag) = first(&of_import).filter(|_| is_object) {
+            let why = "the program has imported the application already: do it there";
+            return Err(Failure::of_input(&format!("{flag}: {why}")));
+        }
+        self.preparation()?;
         if self.factory && app.is_some_and(|app| app.arguments.is_some()) {
             return Err(Failure::of_input("--factory calls APP: leave the parentheses out"));
         }
@@ -202,14 +268,42 @@ impl AppArgs {
         Ok(())
     }
 
+    /// What comes before the import of the application.
+    fn preparation(&self) -> Result<PreparationRequest, Failure> {
+        let absolute = |path: &PathBuf| {
+            let refuse = |error| Failure::of_input(&format!("{}: {error}", path.display()));
+            std::path::absolute(path).map_err(refuse)
+        };
+        if let Some(directory) = self.chdir.as_ref().filter(|directory| !directory.is_dir()) {
+            let why = format!("--chdir: there is no directory {}", directory.display());
+            return Err(Failure::of_input(&why));
+        }
+        if let Some(file) = &self.log_config
+            && let Err(error) = std::fs::File::open(file)
+        {
+            return Err(Failure::of_input(&format!("cannot read {}: {error}", file.display())));
+        }
+        Ok(PreparationRequest {
+            working_directory: self.chdir.as_ref().map(absolute).transpose()?,
+            variables: self.env_file.as_deref().map_or(Ok(Vec::new()), env_file::read)?,
+            log_config: self.log_config.as_ref().map(absolute).transpose()?,
+            log_level: self.log_level.as_ref().map(|level| level.to_ascii_uppercase()),
+        })
+    }
+
+    /// The directory to import from.
+    fn directory(&self) -> PathBuf {
+        self.chdir.as_ref().map_or_else(|| self.app_dir.clone(), |above| above.join(&self.app_dir))
+    }
+
     /// Whether the application is reloaded when its code changes.
     pub(super) const fn reloads(&self) -> bool {
         self.reload
     }
 
     /// The directory whose files are watched for changes, if any.
-    pub(super) fn watched(&self) -> Option<&Path> {
-        self.reload.then_some(&*self.app_dir)
+    pub(super) fn watched(&self) -> Option<PathBuf> {
+        self.reload.then(|| self.directory())
     }
 
     /// Loads the application that the positional argument names.
@@ -224,7 +318,8 @@ impl AppArgs {
             module: name.module,
             attribute: name.attribute,
             arguments: name.arguments,
-            directory: self.app_dir.clone(),
+            // Absolute, because the working directory changes.
+            directory: std::path::absolute(self.directory()).unwrap_or_else(|_| self.directory()),
             is_factory: self.factory,
             is_asgi: (self.asgi || self.wsgi).then_some(self.asgi),
             listeners,
@@ -233,9 +328,16 @@ impl AppArgs {
             threads: self.threads,
             body_memory_max: self.body_memory_max,
             routes,
+            root_path: self.root_path.clone().unwrap_or_default(),
+            preparation: self.preparation()?,
             asgi: AsgiRequest {
                 raises_after_disconnect: self.asgi_spec_version == SPEC_VERSION_WITH_ERROR,
                 offers_path_send: self.asgi_path_send,
+                has_lifespan: match self.lifespan {
+                    Lifespan::Auto => None,
+                    Lifespan::On => Some(true),
+                    Lifespan::Off => Some(false),
+                },
             },
         };
         (load.load)(&request).map_err(|error| match error {
@@ -243,4 +345,13 @@ impl AppArgs {
             AppError::Code(sentence) => Failure::of_work(&sentence),
         })
     }
+}
+
+/// A prefix such as `/api`, without a slash at its end.
+fn root_path(text: &str) -> Result<String, String> {
+    let path = text.strip_suffix('/').unwrap_or(text);
+    if !is_plain_path(path) {
+        return Err("a path is /NAME or /NAME/NAME, of ASCII letters, digits and -._~".to_owned());
+    }
+    Ok(path.to_owned())
 }

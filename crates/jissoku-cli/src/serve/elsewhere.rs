@@ -18,7 +18,7 @@ const LOGGING: Elsewhere = Absent(
 );
 const WATCHING: Elsewhere = Absent("--reload watches the Python files below --app-dir");
 const ENVIRONMENT: Elsewhere =
-    Absent("set environment variables before the server starts, such as with env(1)");
+    Absent("set environment variables by --env-file FILE, or before the server starts by env(1)");
 const TLS: Elsewhere = Absent("TLS 1.2 and 1.3 with safe ciphers, and no certificates of clients");
 const HTTP_2: Elsewhere = Absent("connections speak HTTP/1.1; a proxy in front may speak HTTP/2");
 const STRICT: Elsewhere = Absent("malformed requests are always rejected");
@@ -27,7 +27,7 @@ const WEBSOCKETS: Elsewhere =
 const PROCESSES: Elsewhere = Absent("workers are replaced by themselves when they fail");
 const THREADS: Elsewhere = Absent("a worker has one thread, and those of --threads");
 
-const ELSEWHERE: [(&[&str], Elsewhere); 66] = [
+const ELSEWHERE: [(&[&str], Elsewhere); 68] = [
     (&["--bind", "-b", "--host", "--port"], Here("--listen HOST:PORT")),
     (&["-p"], Here("--pid-file FILE, or --listen HOST:PORT for a port")),
     (&["--uds"], Here("--listen unix:PATH")),
@@ -37,8 +37,12 @@ const ELSEWHERE: [(&[&str], Elsewhere); 66] = [
     (&["-w"], Here("--workers N")),
     (&["--blocking-threads"], Here("--threads N")),
     (&["--worker-class", "-k", "--interface"], Here("--wsgi or --asgi, and --threads N")),
-    (&["--pythonpath", "--working-dir"], Here("--app-dir DIR")),
-    (&["--chdir"], Here("--app-dir DIR, which does not change the working directory")),
+    (&["--pythonpath"], Here("--app-dir DIR")),
+    (&["--working-dir"], Here("--chdir DIR")),
+    (&["--url-path-prefix"], Here("--root-path /PATH")),
+    (&["--asgi-lifespan"], Here("--lifespan WHEN")),
+    (&["--env-files"], Here("--env-file FILE")),
+    (&["--log-config-json"], Here("--log-config FILE")),
     (
         &["--timeout", "-t", "--timeout-worker-healthcheck"],
         Here("--hang-timeout TIME, and --start-timeout TIME for the import"),
@@ -79,7 +83,7 @@ const ELSEWHERE: [(&[&str], Elsewhere); 66] = [
         &["--statsd-host", "--metrics-address", "--metrics-port"],
         Here("--metrics HOST:PORT, in the format of OpenMetrics"),
     ),
-    (&["--env-file", "--env-files", "--env", "-e"], ENVIRONMENT),
+    (&["--env", "-e"], ENVIRONMENT),
     (&["--daemon", "-D"], Absent("a service manager starts it in the background")),
     (&["--preload"], Absent("each worker imports the application itself")),
     (&["--fd"], Absent("sockets of systemd (LISTEN_FDS) are used without an option")),
@@ -87,10 +91,7 @@ const ELSEWHERE: [(&[&str], Elsewhere); 66] = [
     (&["--version", "-v"], Absent("write jissoku --version")),
     (&["--no-access-log", "--no-proxy-headers", "--no-factory"], Absent("this is the default")),
     (&["--no-reload", "--no-metrics", "--no-log"], Absent("this is the default")),
-    (
-        &["--log-level", "--log-config", "--log-config-json", "--error-logfile", "--log-file"],
-        LOGGING,
-    ),
+    (&["--error-logfile", "--log-file"], LOGGING),
     (&["--logger-class", "--capture-output", "--use-colors", "--no-use-colors"], LOGGING),
     (&["--enable-stdio-inheritance", "-R", "--log"], LOGGING),
     (&["--log-syslog", "--log-syslog-to", "--log-syslog-prefix", "--log-syslog-facility"], LOGGING),
@@ -99,17 +100,10 @@ const ELSEWHERE: [(&[&str], Elsewhere); 66] = [
     (&["--reload-engine", "--reload-extra-file", "--reload-paths", "--reload-tick"], WATCHING),
     (&["--reload-ignore-dirs", "--reload-ignore-patterns", "--reload-ignore-paths"], WATCHING),
     (&["--reload-ignore-worker-failure", "--no-reload-ignore-worker-failure"], WATCHING),
-    (
-        &["--root-path", "--url-path-prefix"],
-        Absent(
-            "set it in the application, such as root_path of FastAPI or FORCE_SCRIPT_NAME of Django",
-        ),
-    ),
     (&["--header"], Absent("the application sets the fields of its responses")),
     (&["--server-header", "--no-server-header"], Absent("no field Server is sent")),
     (&["--date-header", "--no-date-header"], Absent("the field Date is always sent")),
     (&["--loop", "--asgi-loop", "--task-impl"], Absent("the event loop is that of asyncio")),
-    (&["--lifespan", "--asgi-lifespan"], Absent("the lifespan is detected")),
     (&["--http", "--http-parser", "--no-sendfile", "--reuse-port"], Absent("it is chosen")),
     (
         &[

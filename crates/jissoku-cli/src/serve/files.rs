@@ -179,17 +179,21 @@ impl FileArgs {
 fn mount(text: &str) -> Result<(String, PathBuf), String> {
     let (prefix, folder) = text.split_once('=').ok_or("write /PREFIX=DIR")?;
     let path = prefix.strip_suffix('/').unwrap_or(prefix);
+    if folder.is_empty() || !is_plain_path(path) {
+        let rule = "a prefix is /NAME or /NAME/NAME, of ASCII letters, digits and -._~";
+        return Err(format!("write /PREFIX=DIR; {rule}"));
+    }
+    Ok((path.to_owned(), folder.into()))
+}
+
+/// Whether a path is `/NAME` or `/NAME/NAME`, of names without escapes and dots at their start.
+pub(super) fn is_plain_path(path: &str) -> bool {
     let is_plain = |segment: &str| {
         !segment.is_empty()
             && !segment.starts_with('.')
             && segment.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._~".contains(&b))
     };
-    let segments = path.strip_prefix('/').unwrap_or_default();
-    if folder.is_empty() || !segments.split('/').all(is_plain) {
-        let rule = "a prefix is /NAME or /NAME/NAME, of ASCII letters, digits and -._~";
-        return Err(format!("write /PREFIX=DIR; {rule}"));
-    }
-    Ok((path.to_owned(), folder.into()))
+    path.strip_prefix('/').is_some_and(|segments| segments.split('/').all(is_plain))
 }
 
 /// A rule whose value is a media type, possibly with parameters.

@@ -59,6 +59,12 @@ pub(super) static GROUPS: [Group; 13] = [
         common: &["factory"],
         others: &[
             "app_dir",
+            "chdir",
+            "env_file",
+            "root_path",
+            "lifespan",
+            "log_level",
+            "log_config",
             "body_memory_max",
             "wsgi",
             "asgi",

@@ -47,7 +47,7 @@ fn run_with(
 ) -> Result<(), Failure> {
     // Before the application is imported, so that a file written later counts as changed.
     let mut watched =
-        serve.app.watched().filter(|_| systemd.worker.is_none()).map(watch::Watched::of);
+        serve.app.watched().filter(|_| systemd.worker.is_none()).map(|it| watch::Watched::of(&it));
     let started = Started::begin_when_importable(serve, load, &mut systemd, watched.as_mut());
     let Started { running, signals, given, pid_file, routes, telemetry_state, is_secure } = started
         .map_err(|failure| {

@@ -109,8 +109,12 @@ impl TelemetryArgs {
     }
 
     fn log(&self, dropped: &Arc<LogDroppedRecords>) -> Result<Option<AccessLog>, Failure> {
-        let open =
-            |path: &PathBuf| AccessLog::open_after(path, self.log_format, print_error, dropped);
+        let open = |path: &PathBuf| {
+            // Opened again after the application has changed the working directory.
+            let absolute = Some(path).filter(|path| **path != *"-").map(std::path::absolute);
+            let path = absolute.and_then(Result::ok).unwrap_or_else(|| path.clone());
+            AccessLog::open_after(&path, self.log_format, print_error, dropped)
+        };
         self.access_log.as_ref().map(open).transpose().map_err(|error| Failure::of_input(&error))
     }
 }
