@@ -333,19 +333,20 @@ def _factors(side: Formula, *, is_above: bool) -> Iterator[tuple[float | Referen
 
 
 def _inequality(left: _Product, relation: str, right: _Product) -> Inequality:
-    (number, left_above, left_below), (other, right_above, right_below) = left, right
+    left_number, left_above, left_below = left
+    right_number, right_above, right_below = right
     above, below = (*left_above, *right_below), (*left_below, *right_above)
     quantities = (*above, *below)
     if not quantities:
         raise GrammarError("compares numbers only: name a quantity, as in cost(nginx)")
     counts = [q for q in quantities if q.is_count]
-    alone = len(counts) == len(quantities)
-    if len(quantities) > 1 and (alone or any(q.metric == "errors" for q in counts)):
-        raise GrammarError(f"{counts[0].text} is a count: hold it against a number, alone")
-    if not alone and relation == "=":
+    only_counts = len(counts) == len(quantities)
+    if len(quantities) > 1 and (only_counts or any(q.metric == "errors" for q in counts)):
+        raise GrammarError(f"{counts[0].text} is a count: compare it with a number, alone")
+    if not only_counts and relation == "=":
         raise GrammarError("no measured value equals another exactly: write 0.98 < A / B < 1.02")
-    if not alone and (number <= 0 or other <= 0):
+    if not only_counts and (left_number <= 0 or right_number <= 0):
         raise GrammarError("a bound of a measured value is above 0")
-    if alone and (not left_above or number != 1):
+    if only_counts and (not left_above or left_number != 1):
         raise GrammarError(f"write the count first: {counts[0].text} {relation} NUMBER")
-    return Inequality(above, below, relation, other / number)
+    return Inequality(above, below, relation, right_number / left_number)

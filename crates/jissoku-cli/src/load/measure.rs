@@ -25,7 +25,9 @@ const SPARE_DESCRIPTORS: usize = 64;
 pub(crate) struct Measurement {
     pub(crate) report: Report,
     pub(crate) outcome: Outcome,
+    /// The time series, as lines of text; empty if it was not asked for.
     pub(crate) rows: String,
+    /// The log of interval histograms; empty if it was not asked for.
     pub(crate) log: String,
 }
 
