@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use jissoku_http::{Head, Method, Version};
 use jissoku_os::socket::Endpoint;
+use jissoku_server::SecureListeners;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
@@ -25,8 +26,8 @@ pub const BODY_MEMORY_MAX: u64 = 1024 * 1024;
 pub struct ServerInfo {
     /// The addresses of the listeners.
     pub listeners: Vec<Endpoint>,
-    /// Whether those on TCP speak TLS.
-    pub is_secure: bool,
+    /// Those whose clients use TLS.
+    pub secure_listeners: SecureListeners,
     /// Whether another process may serve the same application.
     pub is_multiprocess: bool,
     /// Threads that call the application; 0 for the thread of the worker.
@@ -142,11 +143,16 @@ pub(crate) struct Environs {
 impl Environs {
     pub(crate) fn new(python: Python<'_>, server: &ServerInfo) -> PyResult<Self> {
         let hints = Bound::new(python, EarlyHints::default())?;
-        let template = |listener| template(python, (listener, server), &hints);
+        let template = |(index, listener)| template(python, (index, listener, server), &hints);
         let string = |text| PyString::intern(python, text).unbind();
         let hasher = Hasher::new();
         Ok(Self {
-            templates: server.listeners.iter().map(template).collect::<PyResult<_>>()?,
+            templates: server
+                .listeners
+                .iter()
+                .enumerate()
+                .map(template)
+                .collect::<PyResult<_>>()?,
             names: Names::new(hasher),
             hints: hints.clone().unbind(),
             recent: RecentHeads::new(hasher),
@@ -313,10 +319,10 @@ fn set_line(
 
 fn template(
     python: Python<'_>,
-    (listener, server): (&Endpoint, &ServerInfo),
+    (index, listener, server): (usize, &Endpoint, &ServerInfo),
     hints: &Bound<'_, EarlyHints>,
 ) -> PyResult<Py<PyDict>> {
-    let is_secure = server.is_secure && matches!(listener, Endpoint::Tcp(_));
+    let is_secure = server.secure_listeners.has(index);
     let (host, port) = match listener {
         Endpoint::Tcp(address) => (address.ip().to_string(), address.port().to_string()),
         // Neither may be empty, and a Unix socket has none.

@@ -22,7 +22,7 @@ fn environs(python: Python<'_>) -> Environs {
     let listeners = vec![Endpoint::Tcp(address), Endpoint::Unix("/run/a.sock".into())];
     let server = ServerInfo {
         listeners,
-        is_secure: false,
+        secure_listeners: <_>::default(),
         is_multiprocess: false,
         threads: 0,
         body_memory_max: crate::BODY_MEMORY_MAX,

@@ -28,6 +28,7 @@ mod summary;
 mod supervision_args;
 mod systemd_env;
 mod telemetry_args;
+mod tls_args;
 mod watch;
 mod worker_args;
 
@@ -40,7 +41,9 @@ use clap::{ArgGroup, Args, Command, FromArgMatches, Id};
 use jissoku_os::socket::Endpoint;
 use jissoku_proxy::RouteContent;
 use jissoku_proxy::policy::configuration::Explanation;
-use jissoku_server::{DynService, Limits, ListenerSharing, Settings, TelemetryConfig};
+use jissoku_server::{
+    DynService, Limits, ListenerSharing, SecureListeners, Settings, TelemetryConfig,
+};
 
 use crate::help;
 pub use app_args::{AppError, AppRequest, AsgiRequest, LoadApp, PreparationRequest};
@@ -77,6 +80,8 @@ pub(crate) struct Serve {
     app: app_args::AppArgs,
     #[command(flatten)]
     limits: limits::LimitArgs,
+    #[command(flatten)]
+    tls: tls_args::TlsArgs,
     #[command(flatten)]
     telemetry: telemetry_args::TelemetryArgs,
     #[command(flatten)]
@@ -134,7 +139,8 @@ impl Serve {
                  TEXT, or --config FILE with one of these; see jissoku serve --help",
             ));
         }
-        if let Some(why) = worker_args::refusal_of_times(&matches) {
+        let refusal = worker_args::refusal_of_times(&matches);
+        if let Some(why) = refusal.or_else(|| tls_args::refusal_of_keys(&matches)) {
             return Err(Failure::of_input(&format!("--{why}")));
         }
         let app_is_given = load.is_some_and(LoadApp::is_given);
@@ -156,8 +162,8 @@ impl Serve {
             serve.files.beside_app()?;
         }
         if serve.routes.is_some() {
-            serve.route_content(None)?;
-        } else if serve.app().is_none() && serve.gateway.service(false, 0)?.is_none() {
+            serve.route_content(&SecureListeners::default(), None)?;
+        } else if serve.app().is_none() && serve.gateway.service(<_>::default(), 0)?.is_none() {
             serve.content.service(serve.files.folder(), || serve.files.load(), 1)?;
         }
         Ok(serve)
@@ -186,12 +192,13 @@ impl Serve {
         if let Some(index) = worker {
             placement = placement.of_worker(index);
         }
+        let tls = self.tls.load()?;
         let endpoints = match worker {
             Some(_) => given.to_vec(),
             None => self.listen.endpoints(given, std::env::var_os("PORT").as_deref())?,
         };
         let settings = Settings {
-            listener_options: self.listen.options(&endpoints),
+            listener_options: self.listen.options(&endpoints, tls.is_some())?,
             trusted_proxies: self.listen.trusted_proxies.clone(),
             forwarded_fields: self.listen.forwarded_fields,
             endpoints,
@@ -201,7 +208,7 @@ impl Serve {
             limits: self.workers.with_shutdown_limits(self.limits(), self.app.reloads()),
             driver: self.workers.driver()?,
             telemetry: telemetry.clone(),
-            tls: self.telemetry.tls()?,
+            tls,
             hang_watch: worker.and_then(|_| self.supervision.hang_watch(self.app.reloads())),
             replace_after: None,
             moves_connections: has_processes && worker.is_none(),
@@ -263,12 +270,13 @@ impl Serve {
     /// What the routes of the configuration file serve, if it has some.
     fn route_content(
         &self,
+        secure: &SecureListeners,
         previous: Option<&RouteContent>,
     ) -> Result<Option<Arc<RouteContent>>, Failure> {
         let Some(routes) = &self.routes else { return Ok(None) };
-        let is_secure = self.telemetry.tls()?.is_some();
         let size_max_of = |limits| self.limits.over(limits).request.body_size_max;
-        let facts = (is_secure, size_max_of(Limits::DEFAULT), size_max_of(Limits::APPLICATION));
+        let facts =
+            (secure.clone(), size_max_of(Limits::DEFAULT), size_max_of(Limits::APPLICATION));
         routes.content(&self.files, &self.gateway, facts, previous).map(Some)
     }
 
@@ -282,7 +290,7 @@ impl Serve {
     fn service(
         &self,
         load: Option<&LoadApp>,
-        listeners: Vec<Endpoint>,
+        (listeners, secure): (Vec<Endpoint>, &SecureListeners),
         worker: Option<usize>,
         previous: Option<&RouteContent>,
     ) -> Result<(DynService, Option<Arc<RouteContent>>), Failure> {
@@ -296,10 +304,9 @@ impl Serve {
                     None,
                 ));
             }
-            let is_secure = self.telemetry.tls()?.is_some();
             let is_multiprocess = self.has_several_workers()?;
-            let routes = self.route_content(previous)?;
-            let server = (listeners, is_secure, is_multiprocess);
+            let routes = self.route_content(secure, previous)?;
+            let server = (listeners, secure.clone(), is_multiprocess);
             let folders = self.files.beside_app()?;
             let content = if folders.is_empty() {
                 routes.clone()
@@ -310,13 +317,11 @@ impl Serve {
             let service = self.app.service(app, load, server, content)?;
             return Ok((service, routes));
         }
-        if let Some(content) = self.route_content(previous)? {
+        if let Some(content) = self.route_content(secure, previous)? {
             return Ok((content.without_app().into(), Some(content)));
         }
         let body_size_max = self.limits().request.body_size_max;
-        if let Some(service) =
-            self.gateway.service(self.telemetry.tls()?.is_some(), body_size_max)?
-        {
+        if let Some(service) = self.gateway.service(secure.clone(), body_size_max)? {
             return Ok((service, None));
         }
         let workers = self.workers.placement(false)?.workers;

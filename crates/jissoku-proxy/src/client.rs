@@ -7,7 +7,7 @@ use std::rc::Rc;
 use jissoku_http::Head;
 use jissoku_http::forward::ForwardError;
 use jissoku_os::driver::{ConnectionId, NewConnection};
-use jissoku_server::{ClientIdentity, OwnedIdentity, RequestHead};
+use jissoku_server::{ClientIdentity, OwnedIdentity, RequestHead, SecureListeners};
 
 use crate::slab::Key;
 
@@ -19,19 +19,20 @@ pub struct Client {
     address: Option<Box<str>>,
     /// The same with its port.
     peer: Option<SocketAddr>,
+    is_secure: bool,
 }
 
 impl Client {
-    pub(crate) fn new(opened: &NewConnection<'_>) -> Self {
+    pub(crate) fn new(opened: &NewConnection<'_>, secure_listeners: &SecureListeners) -> Self {
         let peer = opened.peer();
         let address = peer.map(|peer| peer.ip().to_string().into());
-        Self { id: opened.id, address, peer }
+        Self { id: opened.id, address, peer, is_secure: secure_listeners.has(opened.listener) }
     }
 
     /// One of a Unix socket.
     #[cfg(test)]
     pub(crate) const fn local(id: ConnectionId) -> Self {
-        Self { id, address: None, peer: None }
+        Self { id, address: None, peer: None, is_secure: false }
     }
 
     pub(crate) const fn id(&self) -> ConnectionId {
@@ -46,6 +47,11 @@ impl Client {
     /// The same with its port.
     pub(crate) const fn peer(&self) -> Option<SocketAddr> {
         self.peer
+    }
+
+    /// Whether it uses TLS.
+    pub(crate) const fn is_secure(&self) -> bool {
+        self.is_secure
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 
 use jissoku_http::response_reader::RESPONSE_LIMITS;
-use jissoku_server::TrustedProxies;
+use jissoku_server::{SecureListeners, TrustedProxies};
 
 use crate::policy::configuration::{self, ClientEnd};
 use crate::policy::retry::{Budget, HedgeAfter, RetryPolicy};
@@ -26,8 +26,8 @@ pub struct Gateway {
     pub(crate) timeouts: Timeouts,
     /// The name of this instance in Via.
     pub(crate) via_name: Box<str>,
-    /// Whether clients over TCP use TLS.
-    pub(crate) is_secure: bool,
+    /// The listeners whose clients use TLS.
+    pub(crate) secure_listeners: SecureListeners,
     /// Referred to by [`Forwarding::hedge`].
     pub(crate) hedges: Vec<Hedge>,
     /// Referred to by [`Forwarding::deadline_field`].
@@ -135,22 +135,22 @@ impl Forwarding {
 }
 
 impl Gateway {
-    /// Forwards all requests to `target`. `is_secure` if clients over TCP use TLS.
+    /// Forwards all requests to `target`.
     #[must_use]
-    pub fn new(target: Target, timeouts: Timeouts, is_secure: bool) -> Self {
+    pub fn new(target: Target, timeouts: Timeouts) -> Self {
         let options = UpstreamOptions::new(timeouts.idle_ns);
-        Self::of(vec![UpstreamGroup::single(target, options)], timeouts, is_secure)
+        Self::of(vec![UpstreamGroup::single(target, options)], timeouts)
     }
 
     /// Forwards to several upstreams, by the [`Forwarding`] of each request.
     #[must_use]
-    pub fn of(upstreams: Vec<UpstreamGroup>, timeouts: Timeouts, is_secure: bool) -> Self {
+    pub fn of(upstreams: Vec<UpstreamGroup>, timeouts: Timeouts) -> Self {
         let upstreams = upstreams.into_iter().map(Arc::new).collect();
         Self {
             upstreams,
             timeouts,
             via_name: format!("jissoku-{:010x}", RandomState::new().hash_one(()) >> 24).into(),
-            is_secure,
+            secure_listeners: SecureListeners::default(),
             hedges: Vec::new(),
             deadline_fields: Vec::new(),
             edits: Vec::new(),
@@ -166,6 +166,12 @@ impl Gateway {
     #[must_use]
     pub fn with_via_name(self, name: &str) -> Self {
         Self { via_name: name.into(), ..self }
+    }
+
+    /// With these listeners whose clients use TLS.
+    #[must_use]
+    pub fn with_secure_listeners(self, secure_listeners: SecureListeners) -> Self {
+        Self { secure_listeners, ..self }
     }
 
     /// With second copies of late requests, which [`Forwarding::hedge`] refers to.

@@ -147,7 +147,7 @@ impl Handler for GatewayHandler {
     type Request = ClientSide;
 
     fn on_open(&mut self, opened: &NewConnection<'_>) -> Client {
-        Client::new(opened)
+        Client::new(opened, &self.service.secure_listeners)
     }
 
     fn on_head(&mut self, client: &mut Client, request: &RequestHead<'_>) -> ClientSide {

@@ -55,7 +55,7 @@ impl Scene {
         settings.limits.request.body_size_max = LARGE as u64;
         let server = Server::listen(settings).expect("a place to listen");
         let address = server.endpoints()[0].to_string();
-        let proxy = server.start(Gateway::new(target, timeouts, false)).expect("workers start");
+        let proxy = server.start(Gateway::new(target, timeouts)).expect("workers start");
         let client = TcpStream::connect(&address).expect("it listens");
         client.set_read_timeout(Some(PATIENCE)).expect("a socket has options");
         Self { client, address, _proxy: proxy }

@@ -153,7 +153,6 @@ impl Scene {
         let gateway = Gateway::of(
             vec![UpstreamGroup::single(target, UpstreamOptions::new(SECOND_NS))],
             Timeouts::DEFAULT,
-            false,
         )
         .with_via_name("jissoku");
         let forwarding = Forwarding::new(0, 60 * SECOND_NS);

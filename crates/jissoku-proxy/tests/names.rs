@@ -105,7 +105,7 @@ fn proxy(resolution: Resolution) -> (RunningServer, String, Arc<Metrics>) {
     settings.workers = 1;
     let server = Server::listen(settings).expect("a place to listen");
     let address = server.endpoints()[0].to_string();
-    let gateway = Gateway::of(vec![upstream], Timeouts::DEFAULT, false);
+    let gateway = Gateway::of(vec![upstream], Timeouts::DEFAULT);
     let metrics = Metrics::new(None);
     gateway.report_to(&metrics);
     (server.start(gateway).expect("workers start"), address, metrics)

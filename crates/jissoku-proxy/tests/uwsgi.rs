@@ -78,7 +78,7 @@ impl Scene {
         settings.limits.request.body_size_max = LARGE as u64;
         let server = Server::listen(settings).expect("a place to listen");
         let address = server.endpoints()[0].to_string();
-        let gateway = Gateway::new(target, Timeouts::DEFAULT, false).with_via_name("jissoku");
+        let gateway = Gateway::new(target, Timeouts::DEFAULT).with_via_name("jissoku");
         let proxy = server.start(gateway).expect("workers start");
         let client = TcpStream::connect(address).expect("it listens");
         client.set_read_timeout(Some(PATIENCE)).expect("a socket has options");

@@ -19,7 +19,7 @@ fn run(python: Python<'_>, arguments: Vec<String>) -> u8 {
 
 /// The attributes of the server that an application sees.
 fn server_info(request: &AppRequest) -> ServerInfo {
-    let AppRequest { listeners, is_secure, is_multiprocess, threads, .. } = request.clone();
+    let AppRequest { listeners, secure_listeners, is_multiprocess, threads, .. } = request.clone();
     let asgi = AsgiOptions {
         raises_after_disconnect: request.asgi.raises_after_disconnect,
         offers_path_send: request.asgi.offers_path_send,
@@ -31,7 +31,15 @@ fn server_info(request: &AppRequest) -> ServerInfo {
     };
     let body_memory_max = request.body_memory_max.unwrap_or(jissoku_apps::BODY_MEMORY_MAX);
     let root_path = request.root_path.clone();
-    ServerInfo { listeners, is_secure, is_multiprocess, threads, body_memory_max, root_path, asgi }
+    ServerInfo {
+        listeners,
+        secure_listeners,
+        is_multiprocess,
+        threads,
+        body_memory_max,
+        root_path,
+        asgi,
+    }
 }
 
 /// Imports the application of `jissoku serve MODULE:APP`.

@@ -46,7 +46,7 @@ impl ThreadServer {
         };
         let info = ServerInfo {
             listeners,
-            is_secure: false,
+            secure_listeners: <_>::default(),
             is_multiprocess: false,
             threads: 0,
             body_memory_max: jissoku_apps::BODY_MEMORY_MAX,

@@ -1,6 +1,7 @@
 //! One connection: parses requests, writes responses, and enforces timeouts.
 
 mod intermediary;
+mod refusal;
 mod rejection;
 mod request;
 mod state;
@@ -19,6 +20,7 @@ use jissoku_os::driver::{Action, ConnectionId, SendBuffer};
 use crate::connection_limiter::Permit;
 use crate::context::WorkerContext;
 use crate::handler::{BodyFlow, Handler};
+use crate::head_check::HeadCheck;
 use crate::intermediary::Intermediary;
 use crate::limits::LINGERING_MAX;
 use crate::metrics::Counter;
@@ -48,6 +50,8 @@ pub(crate) struct Connection<H: Handler> {
     log_slot: LogSlot,
     /// `None` if the peer is a client, as far as is known.
     intermediary: Option<Box<Intermediary>>,
+    /// Which requests the handler gets; `None` for all.
+    head_check: Option<Box<HeadCheck>>,
     /// Whether another worker could serve it: nothing is known of it but its socket.
     is_movable: bool,
 }
@@ -71,6 +75,7 @@ impl<H: Handler> Connection<H> {
             handler_state,
             log_slot: None,
             intermediary: None,
+            head_check: None,
             is_movable: false,
         }
     }
@@ -277,6 +282,12 @@ impl<H: Handler> Connection<H> {
             let is_last = used == bytes.len();
             let call = CallInfo { is_last, unsent: 0 };
             match step.event {
+                Event::Head(head)
+                    if self.head_check.is_some()
+                        && self.refuses(&head, &bytes[start..], context, output) =>
+                {
+                    return bytes.len();
+                }
                 Event::Head(head) => {
                     let request = self.begin(&head, &bytes[start..], context);
                     if head.body == Body::Empty {

@@ -134,6 +134,11 @@ impl Intermediary {
         Ok(Step { used: packet.size, event: Event::Head(head) })
     }
 
+    /// Whether the present request is a packet.
+    pub(crate) const fn has_head(&self) -> bool {
+        self.head.is_some()
+    }
+
     /// Takes the head of the packet, once.
     pub(crate) const fn take_head(&mut self) -> Option<UwsgiHead> {
         self.head.take()

@@ -15,6 +15,7 @@ mod files;
 mod fixed;
 mod handler;
 mod hang_watch;
+mod head_check;
 mod intermediary;
 mod limits;
 mod listener_options;
@@ -54,7 +55,7 @@ pub use hang_watch::HangWatch;
 pub use jissoku_http::forwarded::{ForwardedFields, XForwarded};
 pub use jissoku_os::timers::{TimerOwner, Timers};
 pub use limits::Limits;
-pub use listener_options::{ListenerOptions, Protocol};
+pub use listener_options::{Encryption, ListenerOptions, Protocol, SecureListeners};
 pub use log::{
     AccessLog, DroppedRecords as LogDroppedRecords, ErrorReporter, Forwarded, ForwardedAnomalies,
     ForwardedOutcome, HedgeResult, LogEnd, LogError, LogFormat, LogFormatError, LogRecord, LogSink,
@@ -70,7 +71,7 @@ pub use server::{
 };
 pub use settings::{ListenerSharing, Settings};
 pub use telemetry::TelemetryConfig;
-pub use tls::{Tls, TlsError};
+pub use tls::{CertificateFiles, Tls, TlsError};
 pub use trusted_proxies::{InvalidTrustedProxy, TrustedProxies};
 pub use worker_message::ParentPipe;
 pub use worker_process::{ProcessSettings, StartError, StoppedBeforeReady, WORKER_NAME};

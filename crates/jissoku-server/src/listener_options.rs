@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use jissoku_http::forwarded::ForwardedFields;
 use jissoku_os::driver::NewConnection;
+use jissoku_os::socket::Endpoint;
 
 use crate::intermediary::{Intermediary, Trust};
 use crate::trusted_proxies::TrustedProxies;
@@ -18,6 +19,18 @@ pub enum Protocol {
     Uwsgi,
 }
 
+/// Whether a listener uses TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encryption {
+    /// If the server has a certificate, and the listener is one of TCP.
+    #[default]
+    WithCertificate,
+    /// Never.
+    Plain,
+    /// Never, and each request is only redirected to `https`, at this port.
+    Redirect(u16),
+}
+
 /// The protocol of the peers of a listener.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListenerOptions {
@@ -25,6 +38,39 @@ pub struct ListenerOptions {
     pub protocol: Protocol,
     /// Whether each connection starts with a header of the PROXY protocol, from trusted proxies.
     pub has_proxy_header: bool,
+    /// Whether it uses TLS.
+    pub encryption: Encryption,
+}
+
+impl ListenerOptions {
+    /// Whether the listener at `endpoint` uses TLS, if the server has a certificate.
+    #[must_use]
+    pub const fn use_tls(self, endpoint: &Endpoint) -> bool {
+        matches!((self.encryption, endpoint), (Encryption::WithCertificate, Endpoint::Tcp(_)))
+    }
+
+    /// Whether its peers are intermediaries.
+    fn are_of_intermediaries(self) -> bool {
+        self.protocol != Protocol::Http || self.has_proxy_header
+    }
+}
+
+/// Which listeners use TLS, by the index of the listener.
+#[derive(Clone, Debug, Default)]
+pub struct SecureListeners(Arc<[bool]>);
+
+impl SecureListeners {
+    /// Whether the clients of a listener use TLS.
+    #[must_use]
+    pub fn has(&self, listener: usize) -> bool {
+        self.0.get(listener).copied().unwrap_or(false)
+    }
+}
+
+impl FromIterator<bool> for SecureListeners {
+    fn from_iter<T: IntoIterator<Item = bool>>(listeners: T) -> Self {
+        Self(listeners.into_iter().collect())
+    }
 }
 
 /// Which connections are those of intermediaries.
@@ -42,7 +88,7 @@ impl Intermediaries {
         trusted: Option<&TrustedProxies>,
         fields: ForwardedFields,
     ) -> Self {
-        let is_default = options.iter().all(|it| *it == <_>::default());
+        let is_default = !options.iter().any(|it| it.are_of_intermediaries());
         Self {
             options: if is_default { Vec::new() } else { options.to_vec() },
             trust: Arc::new(Trust {
@@ -62,7 +108,7 @@ impl Intermediaries {
         let options = self.options.get(arrival.listener).copied().unwrap_or_default();
         let peer = arrival.peer();
         let address = peer.map(|peer| peer.ip());
-        let is_plain = options == ListenerOptions::default();
+        let is_plain = !options.are_of_intermediaries();
         if is_plain && !self.trust.proxies.trusts(address) {
             return None;
         }

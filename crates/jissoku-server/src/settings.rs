@@ -6,7 +6,7 @@ use jissoku_os::socket::Endpoint;
 
 use crate::hang_watch::HangWatch;
 use crate::limits::Limits;
-use crate::listener_options::ListenerOptions;
+use crate::listener_options::{ListenerOptions, SecureListeners};
 use crate::telemetry::TelemetryConfig;
 use crate::tls::Tls;
 use crate::trusted_proxies::TrustedProxies;
@@ -38,7 +38,7 @@ pub struct Settings {
     pub driver: driver::Settings,
     /// Metrics and the access log.
     pub telemetry: TelemetryConfig,
-    /// TLS for TCP listeners; Unix sockets never use it.
+    /// TLS for TCP listeners whose options do not exclude it; Unix sockets never use it.
     pub tls: Option<Tls>,
     /// Whether and when a worker counts as hung.
     pub hang_watch: Option<HangWatch>,
@@ -86,6 +86,16 @@ impl Settings {
             moves_connections: false,
             parent: None,
         }
+    }
+
+    /// Which listeners use TLS.
+    #[must_use]
+    pub fn secure_listeners(&self) -> SecureListeners {
+        let uses_tls = |(index, endpoint): (usize, &Endpoint)| {
+            let options = self.listener_options.get(index).copied().unwrap_or_default();
+            self.tls.is_some() && options.use_tls(endpoint)
+        };
+        self.endpoints.iter().enumerate().map(uses_tls).collect()
     }
 
     /// The number of sockets per endpoint, where there can be several.

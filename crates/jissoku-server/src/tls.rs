@@ -2,25 +2,37 @@
 //!
 //! [`Tls`] is shared by all sessions and replaced at every reload; `tls_session` is one client.
 
+mod certificates;
+
 use std::fmt;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use jissoku_http::date;
+use jissoku_os::clock;
 use jissoku_os::driver::SendBuffer;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::NoServerSessionStorage;
+use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 use rustls::{Error, ServerConfig, ServerConnection};
 
-/// A certificate chain, its key, and the TLS configuration.
+pub(crate) use certificates::{CertificateIndex, Certificates};
+
+/// Certificate chains, their keys, and the TLS configuration.
 #[derive(Clone, Debug)]
 pub struct Tls {
     config: Arc<ServerConfig>,
+    certificates: Arc<Certificates>,
+    warnings: Arc<[String]>,
 }
+
+/// The files of a certificate chain and of its private key.
+pub type CertificateFiles<'a> = (&'a Path, &'a Path);
 
 /// A certificate or key that cannot be used.
 #[derive(Debug)]
@@ -35,6 +47,7 @@ enum TlsErrorKind {
     NoCertificate,
     NoKey,
     Mismatch(PathBuf),
+    NoName,
     Unusable(Error),
 }
 
@@ -59,6 +72,13 @@ impl fmt::Display for TlsError {
                 let key = key.display();
                 write!(formatter, "the key in {key} does not belong to the certificate in {path}")
             }
+            TlsErrorKind::NoName => {
+                write!(
+                    formatter,
+                    "the certificate in {path} has no name of a host (Subject Alternative Name), by \
+                     which clients could ask for it: only the first one may have none"
+                )
+            }
             TlsErrorKind::Unusable(error) => {
                 write!(formatter, "cannot use {path} for TLS: {error}")
             }
@@ -69,54 +89,82 @@ impl fmt::Display for TlsError {
 impl std::error::Error for TlsError {}
 
 impl Tls {
-    /// Reads a certificate chain and its private key, both PEM, and checks that they belong
-    /// together.
+    /// Reads certificate chains and their private keys, all PEM, and checks that they belong together.
+    /// The first chain is for clients that ask for no name or for an unknown one (SNI).
     ///
     /// # Errors
     /// The file that cannot be used, and why.
-    pub fn load(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
-        let refuse = |path: &Path, kind| TlsError { path: path.to_owned(), kind };
-        let read = |path: &Path| {
-            fs::read(path).map_err(|error| refuse(path, TlsErrorKind::Unreadable(error)))
-        };
-        let text = read(certificate)?;
-        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-        let chain = chain.unwrap_or_default();
-        if chain.is_empty() {
-            return Err(refuse(certificate, TlsErrorKind::NoCertificate));
-        }
-        let der = PrivateKeyDer::from_pem_slice(&read(key)?)
-            .map_err(|_| refuse(key, TlsErrorKind::NoKey))?;
-        let config = build_config(chain, der).map_err(|error| match error {
-            Error::InconsistentKeys(_) => {
-                refuse(certificate, TlsErrorKind::Mismatch(key.to_owned()))
+    pub fn load(files: &[CertificateFiles<'_>]) -> Result<Self, TlsError> {
+        let mut certificates = Certificates::default();
+        let mut warnings = Vec::new();
+        for (certificate, key) in files {
+            let loaded = load_pair(certificate, key)?;
+            let end_s = loaded.cert.first().and_then(|first| certificates::expiry_s(first));
+            if let Some(end_s) = end_s.filter(|end_s| *end_s < clock::wall_ns() / 1_000_000_000) {
+                let date = date::imf_fixdate(end_s);
+                let (path, date) = (certificate.display(), String::from_utf8_lossy(&date));
+                warnings.push(format!("the certificate in {path} expired on {date}"));
             }
-            // rustls reports an unsupported key type as a general error.
-            Error::General(_) => refuse(key, TlsErrorKind::Unusable(error)),
-            error => refuse(certificate, TlsErrorKind::Unusable(error)),
+            if !certificates.add(loaded) && certificates.count() > 1 {
+                return Err(refuse(certificate, TlsErrorKind::NoName));
+            }
+        }
+        let certificates = Arc::new(certificates);
+        let config = build_config(Arc::clone(&certificates)).map_err(|error| {
+            let path = files.first().map_or(Path::new(""), |(certificate, _)| certificate);
+            refuse(path, TlsErrorKind::Unusable(error))
         })?;
-        Ok(Self { config: Arc::new(config) })
+        Ok(Self { config: Arc::new(config), certificates, warnings: warnings.into() })
     }
-}
 
-impl Tls {
+    /// What the operator should know of these certificates, one sentence each.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
     /// A session with a new client.
     pub(crate) fn accept(&self) -> ServerConnection {
         let tls = ServerConnection::new(Arc::clone(&self.config));
         tls.expect("the fragment size, which is what could be wrong, is the usual one")
     }
+
+    /// The certificates, if the one that a client gets depends on the name that it asks for.
+    pub(crate) fn several(&self) -> Option<&Arc<Certificates>> {
+        Some(&self.certificates).filter(|certificates| certificates.count() > 1)
+    }
+}
+
+fn refuse(path: &Path, kind: TlsErrorKind) -> TlsError {
+    TlsError { path: path.to_owned(), kind }
+}
+
+fn load_pair(certificate: &Path, key: &Path) -> Result<CertifiedKey, TlsError> {
+    let read =
+        |path: &Path| fs::read(path).map_err(|error| refuse(path, TlsErrorKind::Unreadable(error)));
+    let text = read(certificate)?;
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let chain = chain.unwrap_or_default();
+    if chain.is_empty() {
+        return Err(refuse(certificate, TlsErrorKind::NoCertificate));
+    }
+    let der =
+        PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|_| refuse(key, TlsErrorKind::NoKey))?;
+    CertifiedKey::from_der(chain, der, &ring::default_provider()).map_err(|error| match error {
+        Error::InconsistentKeys(_) => refuse(certificate, TlsErrorKind::Mismatch(key.to_owned())),
+        // rustls reports an unsupported key type as a general error.
+        Error::General(_) => refuse(key, TlsErrorKind::Unusable(error)),
+        error => refuse(certificate, TlsErrorKind::Unusable(error)),
+    })
 }
 
 /// TLS 1.3 and 1.2, ALPN http/1.1, and session tickets for abbreviated handshakes. No session state
 /// is kept on the server.
-fn build_config(
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
-) -> Result<ServerConfig, Error> {
+fn build_config(certificates: Arc<Certificates>) -> Result<ServerConfig, Error> {
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_protocol_versions(&[&TLS13, &TLS12])?
         .with_no_client_auth()
-        .with_single_cert(chain, key)?;
+        .with_cert_resolver(certificates);
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     config.ticketer = ring::Ticketer::new()?;
     config.session_storage = Arc::new(NoServerSessionStorage {});

@@ -4,6 +4,7 @@
 //! client reads them.
 
 use std::io::BufRead;
+use std::sync::Arc;
 
 use jissoku_os::driver::{Action, SendBuffer, UNSENT_MAX};
 use rustls::ServerConnection;
@@ -12,9 +13,10 @@ use crate::connection::Connection;
 use crate::context::WorkerContext;
 use crate::early_output::TlsOutput;
 use crate::handler::Handler;
+use crate::head_check::HeadCheck;
 use crate::metrics::Counter;
-use crate::tls::Tls;
 use crate::tls::{AHEAD_SIZE_MAX, encrypt, flush};
+use crate::tls::{Certificates, Tls};
 
 /// A TLS session and its connection.
 #[derive(Debug)]
@@ -25,6 +27,8 @@ pub(crate) struct TlsSession<H: Handler> {
     pending: SendBuffer,
     /// What the connection requested, once it is sent.
     next: Action,
+    /// The certificates, if there are several.
+    certificates: Option<Arc<Certificates>>,
     opened_ns: u64,
     /// The client has closed its side.
     has_ended: bool,
@@ -60,6 +64,7 @@ impl<H: Handler> TlsSession<H> {
             state: TlsState::AwaitingHello(tls.clone()),
             pending: SendBuffer::default(),
             next: Action::Receive,
+            certificates: tls.several().map(Arc::clone),
             opened_ns: now_ns,
             has_ended: false,
         }
@@ -195,6 +200,9 @@ impl<H: Handler> TlsSession<H> {
                 break;
             }
             let state = tls.process_new_packets()?;
+            if !tls.is_handshaking() {
+                self.finish_handshake(context);
+            }
             let mut decrypted = std::mem::take(&mut context.decrypted);
             while self.decrypt(&mut decrypted) {
                 // It keeps or discards what is not to be parsed now.
@@ -209,9 +217,6 @@ impl<H: Handler> TlsSession<H> {
                     connection.on_eof(context, plain)
                 });
             }
-        }
-        if self.state.tls().is_some_and(|tls| !tls.is_handshaking()) {
-            self.finish_handshake(context);
         }
         Ok(())
     }
@@ -257,6 +262,9 @@ impl<H: Handler> TlsSession<H> {
         self.state = match std::mem::replace(&mut self.state, TlsState::Closed) {
             TlsState::Handshaking(tls) => {
                 context.telemetry.count(Counter::HandshakesDone, 1);
+                if let (Some(certificates), Some(name)) = (&self.certificates, tls.server_name()) {
+                    self.connection.set_head_check(HeadCheck::of_name(certificates, name));
+                }
                 TlsState::Established(tls)
             }
             wire => wire,

@@ -18,7 +18,8 @@ use crate::connection_limiter::ConnectionLimiter;
 use crate::context::WorkerContext;
 use crate::handler::{Background, EventLoop, ForeignLoop, Handler, Outbound, UpstreamEventKind};
 use crate::hang_watch::Heartbeat;
-use crate::listener_options::Intermediaries;
+use crate::head_check::HeadCheck;
+use crate::listener_options::{Encryption, Intermediaries, ListenerOptions};
 use crate::metrics::Counter;
 use crate::settings::Settings;
 use crate::shutdown::{ABORT, Shutdown, ShutdownSignal};
@@ -46,6 +47,8 @@ pub(crate) struct Worker<H> {
     accepting: Option<UnixStream>,
     /// The TLS configuration for TCP clients, if any.
     tls: Option<Tls>,
+    /// By the index of the endpoint.
+    listener_options: Vec<ListenerOptions>,
     heartbeat: Option<Heartbeat>,
     /// As in [`Settings`]; `None` once the worker has requested a replacement.
     replace_after: Option<u64>,
@@ -71,6 +74,7 @@ impl<H: Handler> Worker<H> {
             over_limit: Vec::new(),
             next_sweep_ns: None,
             tls: settings.tls.clone(),
+            listener_options: settings.listener_options.clone(),
             heartbeat: None,
             replace_after: settings.replace_after.filter(|_| settings.parent.is_some()),
             parent: settings.parent.clone(),
@@ -275,10 +279,16 @@ impl<H: Handler> EventHandler for Worker<H> {
         let log_slot = self.context.telemetry.open(arrival);
         let state = self.context.handler.on_open(arrival);
         let connection = Connection::new(arrival.id, permit, state, self.context.now_ns);
-        let connection =
+        let mut connection =
             connection.with_log_slot(log_slot).with_intermediary(self.intermediaries.of(arrival));
+        let encryption =
+            self.listener_options.get(listener).map_or(<_>::default(), |it| it.encryption);
+        if let Encryption::Redirect(port) = encryption {
+            connection.set_head_check(HeadCheck::Redirect(port));
+        }
+        let is_encrypted = encryption == Encryption::WithCertificate;
         match &self.tls {
-            Some(tls) if socket::is_tcp(arrival.socket) => {
+            Some(tls) if is_encrypted && socket::is_tcp(arrival.socket) => {
                 Transport::Tls(Box::new(TlsSession::new(tls, connection, self.context.now_ns)))
             }
             _ if arrival.is_moved => Transport::Plain(connection.with_moves().after_move()),

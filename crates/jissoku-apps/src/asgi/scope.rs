@@ -70,9 +70,14 @@ impl Scopes {
         let options = server.asgi;
         let version = if options.raises_after_disconnect { WITH_ERROR } else { WITHOUT_ERROR };
         versions.set_item("spec_version", version)?;
-        let template = |listener| template(python, listener, server);
+        let template = |(index, listener)| template(python, (index, listener, server));
         Ok(Self {
-            templates: server.listeners.iter().map(template).collect::<PyResult<_>>()?,
+            templates: server
+                .listeners
+                .iter()
+                .enumerate()
+                .map(template)
+                .collect::<PyResult<_>>()?,
             versions: versions.unbind(),
             options,
             state: state.clone().unbind(),
@@ -352,8 +357,11 @@ pub(super) fn client(python: Python<'_>, address: Option<SocketAddr>) -> PyResul
     Ok((host, address.port()).into_pyobject(python)?.into_any().unbind())
 }
 
-fn template(python: Python<'_>, listener: &Endpoint, server: &ServerInfo) -> PyResult<Py<PyDict>> {
-    let is_secure = server.is_secure && matches!(listener, Endpoint::Tcp(_));
+fn template(
+    python: Python<'_>,
+    (index, listener, server): (usize, &Endpoint, &ServerInfo),
+) -> PyResult<Py<PyDict>> {
+    let is_secure = server.secure_listeners.has(index);
     let template = PyDict::new(python);
     template.set_item("type", "http")?;
     template.set_item("asgi", python.None())?;

@@ -166,7 +166,7 @@ proptest! {
             let address = "127.0.0.1:8000".parse().expect("an address");
             let server = ServerInfo {
                 listeners: vec![jissoku_os::socket::Endpoint::Tcp(address)],
-                is_secure: false,
+                secure_listeners: <_>::default(),
                 is_multiprocess: false,
                 threads: 0,
                 body_memory_max: crate::BODY_MEMORY_MAX,

@@ -189,7 +189,7 @@ fn start(threads: usize, backend: Backend) -> (RunningServer, SocketAddr) {
     let Some(&Endpoint::Tcp(address)) = listeners.first() else { panic!("it is one of TCP") };
     let info = ServerInfo {
         listeners,
-        is_secure: false,
+        secure_listeners: <_>::default(),
         is_multiprocess: false,
         threads,
         body_memory_max: crate::BODY_MEMORY_MAX,

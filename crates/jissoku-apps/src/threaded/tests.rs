@@ -79,7 +79,7 @@ fn threads_process_requests_at_once_and_end_with_the_server() {
     let Some(&Endpoint::Tcp(address)) = listeners.first() else { panic!("it is one of TCP") };
     let info = ServerInfo {
         listeners,
-        is_secure: false,
+        secure_listeners: <_>::default(),
         is_multiprocess: false,
         threads: THREADS,
         body_memory_max: crate::BODY_MEMORY_MAX,

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use clap::{Args, ValueEnum};
 use jissoku_os::socket::Endpoint;
 use jissoku_proxy::RouteContent;
-use jissoku_server::{DynService, RunThere};
+use jissoku_server::{DynService, RunThere, SecureListeners};
 
 use super::app_name::AppName;
 use super::env_file;
@@ -40,8 +40,8 @@ pub struct AppRequest {
     pub is_asgi: Option<bool>,
     /// The addresses of the listeners.
     pub listeners: Vec<Endpoint>,
-    /// Whether those on TCP speak TLS.
-    pub is_secure: bool,
+    /// Those whose clients use TLS.
+    pub secure_listeners: SecureListeners,
     /// Whether other processes serve the application, too.
     pub is_multiprocess: bool,
     /// Threads that call the application; 0 for the thread of the worker.
@@ -311,7 +311,7 @@ impl AppArgs {
         &self,
         name: AppName,
         load: &LoadApp,
-        (listeners, is_secure, is_multiprocess): (Vec<Endpoint>, bool, bool),
+        (listeners, secure_listeners, is_multiprocess): (Vec<Endpoint>, SecureListeners, bool),
         routes: Option<Arc<RouteContent>>,
     ) -> Result<DynService, Failure> {
         let request = AppRequest {
@@ -323,7 +323,7 @@ impl AppArgs {
             is_factory: self.factory,
             is_asgi: (self.asgi || self.wsgi).then_some(self.asgi),
             listeners,
-            is_secure,
+            secure_listeners,
             is_multiprocess,
             threads: self.threads,
             body_memory_max: self.body_memory_max,

@@ -26,6 +26,7 @@ use super::app_name::AppName;
 use super::content_args::only_in_lab;
 use super::failure::Failure;
 use super::route_table::RouteTable;
+use super::tls_args::refusal_of_keys;
 use super::worker_args::refusal_of_times;
 
 /// An alternative key for the positional argument, if that is an application.
@@ -83,7 +84,7 @@ pub(super) fn merge(
         }
     };
     merged.splice(1..1, arguments);
-    file.check_times(&merged)?;
+    file.check_values(&merged)?;
     file.check_together(&merged)?;
     let has_content = content_ids(file.command).any(|id| is_given(&given, id));
     let routes = routes.filter(|_| !has_content);
@@ -216,13 +217,18 @@ impl File<'_> {
         Err(Failure::of_input(&format!("{}: {why}", self.path.display())))
     }
 
-    /// Reports the line of a time of draining that does not fit the other one.
-    fn check_times(&self, merged: &[OsString]) -> Result<(), Failure> {
+    /// Reports the line of a value that does not fit that of another key.
+    fn check_values(&self, merged: &[OsString]) -> Result<(), Failure> {
         // Other errors are reported where all arguments are parsed.
         let Ok(matches) = self.command.clone().try_get_matches_from(merged) else { return Ok(()) };
-        let Some(why) = refusal_of_times(&matches) else { return Ok(()) };
+        let (why, keys) = if let Some(why) = refusal_of_times(&matches) {
+            (why, ["drain-streams", "drain-timeout"])
+        } else if let Some(why) = refusal_of_keys(&matches) {
+            (why, ["tls-key", "tls-cert"])
+        } else {
+            return Ok(());
+        };
         let table = DeTable::parse(self.text).map(Spanned::into_inner).unwrap_or_default();
-        let keys = ["drain-streams", "drain-timeout"];
         match keys.into_iter().find_map(|key| table.get(key)) {
             Some(value) => Err(self.refuse(&value.span(), &why)),
             None => Ok(()),

@@ -7,7 +7,7 @@ use jissoku_proxy::{
     Content, Forwarding, Gateway, Resolution, RouteContent, Target, Timeouts, UpstreamGroup,
     UpstreamOptions,
 };
-use jissoku_server::{DynService, TrustedProxies};
+use jissoku_server::{DynService, SecureListeners, TrustedProxies};
 
 use super::edit_args::EditArgs;
 use super::failure::{Failure, print_error};
@@ -61,11 +61,10 @@ pub(super) struct GatewayArgs {
 }
 
 impl GatewayArgs {
-    /// The reverse proxy, if `--to` is given. `is_secure`: clients over TCP use TLS. `body_size_max`: of
-    /// the bodies of requests.
+    /// The reverse proxy, if `--to` is given. `body_size_max`: of the bodies of requests.
     pub(super) fn service(
         &self,
-        is_secure: bool,
+        secure: SecureListeners,
         body_size_max: u64,
     ) -> Result<Option<DynService>, Failure> {
         let Some(to) = &self.to else { return Ok(None) };
@@ -96,7 +95,7 @@ impl GatewayArgs {
         };
         let options = UpstreamOptions { resolution, ..UpstreamOptions::new(timeouts.idle_ns) };
         let upstream = UpstreamGroup::unnamed(targets, options);
-        let gateway = self.gateway(vec![upstream], is_secure);
+        let gateway = self.gateway(vec![upstream], secure);
         Ok(Some(match edit {
             None => gateway.into(),
             Some((rule, edit)) => {
@@ -120,8 +119,13 @@ impl GatewayArgs {
     }
 
     /// A reverse proxy with these flags.
-    pub(super) fn gateway(&self, upstreams: Vec<UpstreamGroup>, is_secure: bool) -> Gateway {
-        Gateway::of(upstreams, self.timeouts(), is_secure)
+    pub(super) fn gateway(
+        &self,
+        upstreams: Vec<UpstreamGroup>,
+        secure: SecureListeners,
+    ) -> Gateway {
+        Gateway::of(upstreams, self.timeouts())
+            .with_secure_listeners(secure)
             .with_fields_max(self.response_fields_max)
             .with_via_name(self.via_name.as_deref().unwrap_or(instance::name()))
             .with_diagnostics_for(self.diagnostics_for.clone().unwrap_or_default())

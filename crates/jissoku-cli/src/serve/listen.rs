@@ -6,7 +6,10 @@ use std::str::FromStr;
 
 use clap::Args;
 use jissoku_os::socket::Endpoint;
-use jissoku_server::{ForwardedFields, ListenerOptions, Protocol, TrustedProxies, XForwarded};
+use jissoku_proxy::policy::configuration::instead_of;
+use jissoku_server::{
+    Encryption, ForwardedFields, ListenerOptions, Protocol, TrustedProxies, XForwarded,
+};
 
 use super::failure::Failure;
 
@@ -15,7 +18,8 @@ use super::failure::Failure;
 #[expect(clippy::struct_field_names, reason = "fields are named as their flags")]
 pub(super) struct Listen {
     /// Address to listen on: HOST:PORT or unix:PATH; may be repeated; port 0 selects a free port;
-    /// append `,uwsgi` for the uwsgi protocol, `,proxy-protocol` for the PROXY protocol
+    /// append `,uwsgi` for the uwsgi protocol, `,proxy-protocol` for the PROXY protocol, `,plain` for
+    /// no TLS, `,redirect` or `,redirect=PORT` to redirect each request to https
     /// [default: the sockets passed by systemd or `Server::Starter`, else `0.0.0.0:$PORT` if
     /// that variable is set, else 127.0.0.1:8000]
     #[arg(long, value_name = "WHERE")]
@@ -66,8 +70,17 @@ fn mode(text: &str) -> Result<u32, String> {
     mode.ok_or_else(|| "write three octal digits such as 660".to_owned())
 }
 
+/// What may follow the address of a listener.
+const OPTIONS: [&str; 5] = ["http", "uwsgi", "proxy-protocol", "plain", "redirect"];
+
 /// The address without `--listen` and without sockets that were passed.
 const DEFAULT: &str = "127.0.0.1:8000";
+
+/// The usual port of `https`.
+const HTTPS_PORT: u16 = 443;
+
+/// The port of a redirect without one, until that of the first listener with TLS is known.
+const UNKNOWN_PORT: u16 = 0;
 
 /// An address to listen on, and the protocol of its peers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,15 +97,28 @@ impl FromStr for Listener {
         let mut options = ListenerOptions::default();
         let mut rest = text;
         while let Some((address, option)) = rest.rsplit_once(',') {
-            match option {
-                "http" => options.protocol = Protocol::Http,
-                "uwsgi" => options.protocol = Protocol::Uwsgi,
-                "proxy-protocol" => options.has_proxy_header = true,
+            match option.split_once('=').unwrap_or((option, "")) {
+                ("http", "") => options.protocol = Protocol::Http,
+                ("uwsgi", "") => options.protocol = Protocol::Uwsgi,
+                ("proxy-protocol", "") => options.has_proxy_header = true,
+                ("plain", "") => options.encryption = Encryption::Plain,
+                ("redirect", "") => options.encryption = Encryption::Redirect(UNKNOWN_PORT),
+                ("redirect", port) => {
+                    let port = port.parse().ok().filter(|port| *port != UNKNOWN_PORT);
+                    let port = port.ok_or("write redirect=PORT with the port of https")?;
+                    options.encryption = Encryption::Redirect(port);
+                }
                 // The path of a Unix socket may have commas.
                 _ if rest.starts_with("unix:") => break,
-                _ => return Err(format!("unknown option {option:?} of a listener")),
+                _ => {
+                    let instead = instead_of(option, &OPTIONS);
+                    return Err(format!("unknown option {option:?} of a listener; {instead}"));
+                }
             }
             rest = address;
+        }
+        if options.protocol == Protocol::Uwsgi && redirect_port(options).is_some() {
+            return Err("a listener for uwsgi cannot redirect".to_owned());
         }
         let endpoint = rest.parse().map_err(|error: <Endpoint as FromStr>::Err| error.to_string());
         Ok(Self { endpoint: endpoint?, options })
@@ -127,13 +153,53 @@ impl Listen {
 
     /// The protocols of the peers of `endpoints`. Listeners with port 0 are matched by position,
     /// because the kernel has assigned a port.
-    pub(super) fn options(&self, endpoints: &[Endpoint]) -> Vec<ListenerOptions> {
-        let options_of = |(place, endpoint): (usize, &Endpoint)| {
-            let at_place = self.listen.get(place).filter(|listener| listener.has_any_port());
-            let named = self.listen.iter().find(|listener| listener.endpoint == *endpoint);
-            named.or(at_place).map(|listener| listener.options).unwrap_or_default()
+    pub(super) fn options(
+        &self,
+        endpoints: &[Endpoint],
+        has_certificate: bool,
+    ) -> Result<Vec<ListenerOptions>, Failure> {
+        let mut all: Vec<_> = self.options_as_written(endpoints).collect();
+        let secure = endpoints.iter().zip(&all).find(|(endpoint, it)| it.use_tls(endpoint));
+        let port = match secure {
+            Some((Endpoint::Tcp(address), _)) if address.port() != UNKNOWN_PORT => address.port(),
+            _ => HTTPS_PORT,
         };
-        endpoints.iter().enumerate().map(options_of).collect()
+        for (endpoint, options) in endpoints.iter().zip(&mut all) {
+            if redirect_port(*options).is_some() && !has_certificate {
+                return Err(Failure::of_input(&format!(
+                    "--listen {endpoint},redirect has nothing to redirect to: give --tls-cert and \
+                     --tls-key"
+                )));
+            }
+            if redirect_port(*options) == Some(UNKNOWN_PORT) {
+                options.encryption = Encryption::Redirect(port);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Which of these listeners speak the uwsgi protocol.
+    pub(super) fn uwsgi_listeners(&self, endpoints: &[Endpoint]) -> Vec<bool> {
+        let all = self.options_as_written(endpoints);
+        all.map(|options| options.protocol == Protocol::Uwsgi).collect()
+    }
+
+    fn options_as_written(&self, endpoints: &[Endpoint]) -> impl Iterator<Item = ListenerOptions> {
+        endpoints.iter().enumerate().map(|(place, endpoint)| {
+            let at_place = self.listen.get(place);
+            let same = at_place.filter(|listener| listener.endpoint == *endpoint);
+            let named = || self.listen.iter().find(|listener| listener.endpoint == *endpoint);
+            let bound = || at_place.filter(|listener| listener.has_any_port());
+            same.or_else(named).or_else(bound).map(|listener| listener.options).unwrap_or_default()
+        })
+    }
+}
+
+/// The port that a listener redirects to, if it does.
+const fn redirect_port(options: ListenerOptions) -> Option<u16> {
+    match options.encryption {
+        Encryption::Redirect(port) => Some(port),
+        Encryption::WithCertificate | Encryption::Plain => None,
     }
 }
 
@@ -147,8 +213,11 @@ impl Listener {
 mod tests {
     use super::*;
 
-    const UWSGI: ListenerOptions =
-        ListenerOptions { protocol: Protocol::Uwsgi, has_proxy_header: false };
+    const UWSGI: ListenerOptions = ListenerOptions {
+        protocol: Protocol::Uwsgi,
+        has_proxy_header: false,
+        encryption: Encryption::WithCertificate,
+    };
 
     fn listener(text: &str) -> Result<(String, ListenerOptions), String> {
         text.parse::<Listener>().map(|found| (found.endpoint.to_string(), found.options))
@@ -164,7 +233,17 @@ mod tests {
         let both = ListenerOptions { has_proxy_header: true, ..UWSGI };
         assert_eq!(listener("unix:/a,uwsgi,proxy-protocol"), Ok(("unix:/a".into(), both)));
         assert_eq!(listener("unix:/run/a,b"), Ok(("unix:/run/a,b".into(), http)));
-        assert!(listener("127.0.0.1:80,scgi").is_err());
+        let encrypted = |encryption| ListenerOptions { encryption, ..http };
+        let address = "127.0.0.1:80".to_owned();
+        let expected = (address.clone(), encrypted(Encryption::Plain));
+        assert_eq!(listener("127.0.0.1:80,plain"), Ok(expected));
+        let expected = (address, encrypted(Encryption::Redirect(8443)));
+        assert_eq!(listener("127.0.0.1:80,redirect=8443"), Ok(expected));
+        for wrong in ["redirect=0", "redirect=x", "redirect,uwsgi", "plain=1", "scgi"] {
+            assert!(listener(&format!("127.0.0.1:80,{wrong}")).is_err(), "{wrong}");
+        }
+        let said = listener("127.0.0.1:80,plian").expect_err("a slip");
+        assert!(said.ends_with("did you mean \"plain\"?"), "{said}");
         assert!(listener("127.0.0.1,uwsgi").is_err());
         assert!(listener(",uwsgi").is_err());
     }
@@ -226,7 +305,33 @@ mod tests {
         };
         let bound = ["127.0.0.1:4000", "127.0.0.1:4001", "unix:/a"];
         let bound = bound.map(|text| text.parse().expect("an endpoint"));
-        assert_eq!(listen.options(&bound), [ListenerOptions::default(), UWSGI, UWSGI]);
-        assert_eq!(listen.options(&bound[2..]), [UWSGI]);
+        let options = |bound: &[Endpoint]| listen.options(bound, false).map_err(|_| ());
+        assert_eq!(options(&bound), Ok(vec![ListenerOptions::default(), UWSGI, UWSGI]));
+        assert_eq!(options(&bound[2..]), Ok(vec![UWSGI]));
+        // As before the ports are assigned.
+        let wanted = ["127.0.0.1:0", "127.0.0.1:0"].map(|text| text.parse().expect("an endpoint"));
+        assert_eq!(options(&wanted), Ok(vec![ListenerOptions::default(), UWSGI]));
+    }
+
+    #[test]
+    fn a_redirect_is_to_the_port_of_the_first_listener_with_tls() {
+        let found = |listeners: &[&str]| {
+            let listeners: Vec<Listener> =
+                listeners.iter().map(|text| text.parse().expect("a listener")).collect();
+            let endpoints: Vec<_> = listeners.iter().map(|it| it.endpoint.clone()).collect();
+            let listen = Listen {
+                listen: listeners,
+                socket_mode: None,
+                trusted_proxies: None,
+                forwarded_fields: ForwardedFields::default(),
+            };
+            assert!(listen.options(&endpoints, false).is_err(), "there is no certificate");
+            let options = listen.options(&endpoints, true).expect("it redirects");
+            options.iter().copied().find_map(redirect_port)
+        };
+        let redirect = "127.0.0.1:80,redirect";
+        assert_eq!(found(&[redirect, "127.0.0.1:81,plain", "127.0.0.1:8443"]), Some(8443));
+        assert_eq!(found(&[redirect, "127.0.0.1:0"]), Some(443));
+        assert_eq!(found(&["127.0.0.1:80,redirect=444", "127.0.0.1:8443"]), Some(444));
     }
 }

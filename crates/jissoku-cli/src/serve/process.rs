@@ -9,7 +9,9 @@ use jissoku_os::clock;
 use jissoku_os::reexec::{Attachment, ChildStatus, ExecSpec, ReexecChild};
 use jissoku_os::socket::Endpoint;
 use jissoku_proxy::RouteContent;
-use jissoku_server::{Protocol, RunningServer, Server, ServerEvent, SignalSet, Sockets};
+use jissoku_server::{
+    RunningServer, SecureListeners, Server, ServerEvent, Settings, SignalSet, Sockets, Tls,
+};
 
 use super::end_watch::{self, EndWatch};
 use super::failure::{Failure, print_error};
@@ -49,7 +51,7 @@ fn run_with(
     let mut watched =
         serve.app.watched().filter(|_| systemd.worker.is_none()).map(|it| watch::Watched::of(&it));
     let started = Started::begin_when_importable(serve, load, &mut systemd, watched.as_mut());
-    let Started { running, signals, given, pid_file, routes, telemetry_state, is_secure } = started
+    let Started { running, signals, given, pid_file, routes, telemetry_state, secure } = started
         .map_err(|failure| {
             // Before a predecessor ends this process.
             let code = failure.print();
@@ -75,7 +77,7 @@ fn run_with(
         end_watch: None,
     };
     server_process.telemetry_state.start()?;
-    server_process.begin(serve, is_secure)?;
+    server_process.begin(serve, &secure)?;
     let counters = server_process.systemd.parent_pipe();
     if let Some(parent) = &counters {
         server_process.telemetry_state.send_counters(parent)?;
@@ -100,7 +102,7 @@ struct Started {
     pid_file: Option<PidFile>,
     routes: Option<Arc<RouteContent>>,
     telemetry_state: Telemetry,
-    is_secure: bool,
+    secure: SecureListeners,
 }
 
 impl Started {
@@ -150,7 +152,10 @@ impl Started {
         let mut settings = serve.settings(&given, telemetry_state.telemetry(), worker)?;
         settings.parent = systemd.parent_pipe();
         settings.replace_after = serve.supervision.requests_max();
-        let is_secure = settings.tls.is_some();
+        let secure = settings.secure_listeners();
+        if worker.is_none() {
+            print_warnings(&settings);
+        }
         let server = Server::listen_on(settings, &systemd.sockets)
             .map_err(|error| Failure::of_input(&error))?;
         // From here on the server is their only owner.
@@ -165,7 +170,7 @@ impl Started {
                     .and_then(|()| user.drop_privileges())
                     .map_err(|error| Failure::of_input(&error))?;
             }
-            Ok((pid_file, serve.service(load, server.endpoints(), worker, None)?))
+            Ok((pid_file, serve.service(load, (server.endpoints(), &secure), worker, None)?))
         });
         let (pid_file, (service, routes)) = match prepared {
             Ok(prepared) => prepared,
@@ -192,15 +197,7 @@ impl Started {
                 return Err(Failure::of_start(&error));
             }
         };
-        Ok(Self {
-            running,
-            signals: registered,
-            given,
-            pid_file,
-            routes,
-            telemetry_state,
-            is_secure,
-        })
+        Ok(Self { running, signals: registered, given, pid_file, routes, telemetry_state, secure })
     }
 }
 
@@ -230,7 +227,7 @@ struct ServerProcess<'a> {
 }
 
 impl ServerProcess<'_> {
-    fn begin(&mut self, serve: &Serve, is_secure: bool) -> Result<(), Failure> {
+    fn begin(&mut self, serve: &Serve, secure: &SecureListeners) -> Result<(), Failure> {
         if self.worker.is_some() {
             return if self.systemd.notify_predecessor() {
                 Ok(())
@@ -243,13 +240,15 @@ impl ServerProcess<'_> {
             print_error(&format!("cannot write the process id: {error}"));
         }
         let endpoints = self.running.endpoints();
-        let options = serve.listen.options(&endpoints);
-        for (endpoint, options) in endpoints.into_iter().zip(options) {
+        let is_uwsgi = serve.listen.uwsgi_listeners(&endpoints);
+        for (index, endpoint) in endpoints.into_iter().enumerate() {
             print_line(&match endpoint {
-                Endpoint::Tcp(address) if options.protocol == Protocol::Uwsgi => {
+                Endpoint::Tcp(address) if is_uwsgi[index] => {
                     format!("listening on uwsgi://{address}")
                 }
-                Endpoint::Tcp(address) if is_secure => format!("listening on https://{address}/"),
+                Endpoint::Tcp(address) if secure.has(index) => {
+                    format!("listening on https://{address}/")
+                }
                 Endpoint::Tcp(address) => format!("listening on http://{address}/"),
                 Endpoint::Unix(path) => format!("listening on unix:{}", path.display()),
             });
@@ -350,13 +349,15 @@ impl ServerProcess<'_> {
                 .open_again(&self.telemetry_state, serve.content.injected_faults())?;
             let settings = serve.settings(&self.given, update.telemetry(), None)?;
             let previous = self.routes.as_deref();
-            let (service, routes) = serve.service(self.load, Vec::new(), None, previous)?;
+            let listeners = (Vec::new(), &settings.secure_listeners());
+            let (service, routes) = serve.service(self.load, listeners, None, previous)?;
             let reloaded = self.running.reload(&settings, service, Some(&self.signals));
             reloaded.map_err(|error| Failure::of_input(&error))?;
             if let (Some(old), Some(new)) = (&self.routes, &routes) {
                 new.gateway.take_over(&old.gateway);
             }
             self.routes = routes;
+            print_warnings(&settings);
             self.program_timeout = serve.program_timeout()?;
             if self.telemetry_state.adopt(update)? {
                 self.print_metrics_endpoints();
@@ -449,6 +450,13 @@ impl ServerProcess<'_> {
 
 fn report_restart(who: &str, why: &str) {
     print_error(&format!("{who} has failed with its connections and was replaced: {why}"));
+}
+
+/// Prints what is wrong with the certificates, although they can be used.
+fn print_warnings(settings: &Settings) {
+    for warning in settings.tls.iter().flat_map(Tls::warnings) {
+        print_error(warning);
+    }
 }
 
 /// Prints a line to standard output.

@@ -10,6 +10,7 @@ use jissoku_proxy::policy::configuration::{
 use jissoku_proxy::{
     Resolution, RouteContent, RouteLimits, ServerEntry, Target, UpstreamGroup, UpstreamOptions,
 };
+use jissoku_server::SecureListeners;
 
 use super::app_name::AppName;
 use super::failure::{Failure, print_error};
@@ -72,13 +73,13 @@ impl RouteTable {
         routes.filter_map(|route| route.body_size_max).chain([size_max]).max().unwrap_or(size_max)
     }
 
-    /// The content of the routes. `is_secure`: clients over TCP use TLS. `body_size_max`: of routes
+    /// The content of the routes. `body_size_max`: of routes
     /// that have no limit of their own, and of those of the application. `previous` is the content before a reload.
     pub(super) fn content(
         &self,
         files: &FileArgs,
         flags: &GatewayArgs,
-        (is_secure, body_size_max, app_body_size_max): (bool, u64, u64),
+        (secure, body_size_max, app_body_size_max): (SecureListeners, u64, u64),
         previous: Option<&RouteContent>,
     ) -> Result<Arc<RouteContent>, Failure> {
         let Configuration { upstreams, routes, rules } = &self.configuration;
@@ -111,7 +112,7 @@ impl RouteTable {
             contents, folders, texts, gathers, hedges, deadline_fields, edits, ..
         } = contents;
         let gateway = flags
-            .gateway(upstreams, is_secure)
+            .gateway(upstreams, secure)
             .with_hedges(&hedges)
             .with_deadline_fields(&deadline_fields)
             .with_edits(edits);

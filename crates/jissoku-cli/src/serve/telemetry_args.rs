@@ -1,4 +1,4 @@
-//! TLS, the access log and the metrics endpoint: flags, and their state while the process runs.
+//! The access log and the metrics endpoint: flags, and their state while the process runs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use jissoku_os::poll;
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{
     AccessLog, DynService, LogDroppedRecords, LogEnd, LogFormat, LogSink, Metrics, MetricsPage,
-    ParentPipe, RunningServer, Server, Settings, Sockets, TelemetryConfig, Tls,
+    ParentPipe, RunningServer, Server, Settings, Sockets, TelemetryConfig,
 };
 
 use super::failure::{Failure, print_error};
@@ -21,15 +21,9 @@ const LOG_FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a worker process sends its counters.
 const COUNTERS_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Flags for TLS, the access log and metrics.
+/// Flags for the access log and metrics.
 #[derive(Debug, Args)]
 pub(super) struct TelemetryArgs {
-    /// Use TLS on every TCP listener, with the certificate chain in this PEM file
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    tls_cert: Option<PathBuf>,
-    /// Private key of the certificate, in PEM
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    tls_key: Option<PathBuf>,
     /// Append a line per request to FILE, or write it to standard output for -
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     access_log: Option<PathBuf>,
@@ -43,14 +37,6 @@ pub(super) struct TelemetryArgs {
 }
 
 impl TelemetryArgs {
-    /// Reads the certificate and key from disk, if they are configured.
-    pub(super) fn tls(&self) -> Result<Option<Tls>, Failure> {
-        let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else {
-            return Ok(None);
-        };
-        Tls::load(certificate, key).map(Some).map_err(|error| Failure::of_input(&error))
-    }
-
     /// Opens the log and the metrics listener, which is among `sockets` after a re-exec.
     pub(super) fn open(
         &self,

@@ -105,12 +105,6 @@ impl GatewayHandler {
         ClientSide::collecting(key, is_diagnosed, self.lost.clone())
     }
 
-    /// Whether the client uses TLS.
-    pub(super) fn is_secure(&self, client: &Client, identity: Option<&ClientIdentity<'_>>) -> bool {
-        let is_secure = self.service.is_secure && client.address().is_some();
-        identity.and_then(|identity| identity.is_secure).unwrap_or(is_secure)
-    }
-
     pub(super) fn write_head(
         &self,
         client: &Client,
@@ -118,7 +112,8 @@ impl GatewayHandler {
         head_edit: HeadEdit,
         output: &mut Vec<u8>,
     ) -> Result<ClientSupport, ForwardError> {
-        let is_secure = self.is_secure(client, identity);
+        let is_secure =
+            identity.and_then(|identity| identity.is_secure).unwrap_or(client.is_secure());
         let said = identity.map(forwarded_address);
         let upstream = &self.service.upstreams[head_edit.upstream];
         let edit = RequestEdit {

@@ -41,7 +41,7 @@ fn head() -> Head {
 impl World {
     fn new(timeouts: Timeouts) -> Self {
         let target = "http://127.0.0.1:9".parse().expect("an address");
-        let handler = GatewayHandler::new(Arc::new(Gateway::new(target, timeouts, false)), 0, 1);
+        let handler = GatewayHandler::new(Arc::new(Gateway::new(target, timeouts)), 0, 1);
         let (opened, established, requests) = (Vec::new(), Vec::new(), Vec::new());
         let now_ns = SECOND_NS;
         Self { handler, now_ns, opened, established, clients: 0, requests, wrong: None }

@@ -82,7 +82,7 @@ impl RouteContent {
     pub fn beside_app(mut folders: Vec<(String, Arc<Files>)>, body_size_max: u64) -> Self {
         folders.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
         let (prefixes, folders) = folders.into_iter().unzip();
-        let gateway = Gateway::of(Vec::new(), Timeouts::DEFAULT, false);
+        let gateway = Gateway::of(Vec::new(), Timeouts::DEFAULT);
         Self { folders, prefixes, ..Self::empty(gateway, body_size_max) }
     }
 

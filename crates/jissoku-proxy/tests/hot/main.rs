@@ -98,13 +98,13 @@ fn routed(target: Target) -> DynService {
         prefixes: Vec::new(),
         texts: Vec::new(),
         gathers: Vec::new(),
-        gateway: Arc::new(Gateway::of(vec![upstream], Timeouts::DEFAULT, false)),
+        gateway: Arc::new(Gateway::of(vec![upstream], Timeouts::DEFAULT)),
     };
     Arc::new(content).without_app().into()
 }
 
 fn unrouted(target: Target) -> DynService {
-    Gateway::new(target, Timeouts::DEFAULT, false).into()
+    Gateway::new(target, Timeouts::DEFAULT).into()
 }
 
 /// One test, because several would count each other's.

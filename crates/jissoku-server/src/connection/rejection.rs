@@ -22,7 +22,19 @@ pub(super) fn write_rejection(
         Reject::TlsMissing => "This port speaks TLS: write https:// instead.",
         reject => response::reason(reject.status()),
     };
-    let answer = last(reject.status(), "", text, status_lines, output);
+    write_last((reject.status(), "", text), is_head, status_lines, output)
+}
+
+/// Writes the last response of a connection, with these fields and this text, and returns the size of
+/// its body. The response to a HEAD request has none.
+#[cold]
+pub(super) fn write_last(
+    (status, fields, text): (u16, &str, &str),
+    is_head: bool,
+    status_lines: &StatusLineCache,
+    output: &mut SendBuffer,
+) -> u64 {
+    let answer = last(status, fields, text, status_lines, output);
     output.append(if is_head { answer.head() } else { answer.bytes() });
     if is_head { 0 } else { answer.body_size() }
 }

@@ -290,7 +290,7 @@ impl BoundEndpoint {
             return;
         }
         let options = settings.listener_options.get(index).copied().unwrap_or_default();
-        let is_encrypted = settings.tls.is_some() && matches!(self.address, Endpoint::Tcp(_));
+        let is_encrypted = settings.tls.is_some() && options.use_tls(&self.address);
         let is_epoll = settings.driver.backend != Backend::Uring;
         if is_encrypted || !is_epoll || !settings.moves_connections {
             self.moves = None;

@@ -52,7 +52,7 @@ impl CertificateFiles {
     }
 
     fn settings(&self) -> Settings {
-        let tls = Tls::load(&self.folder.join("crt"), &self.folder.join("key"));
+        let tls = Tls::load(&[(&self.folder.join("crt"), &self.folder.join("key"))]);
         Settings { tls: Some(tls.expect("they belong together")), ..Settings::new(free_port()) }
     }
 

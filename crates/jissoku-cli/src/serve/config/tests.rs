@@ -67,7 +67,7 @@ fn keys_are_flags() {
         "contract = true\nlisten = 'unix:/x'",
         &[],
         &[
-            "listen: [Listener { endpoint: Unix(\"/x\"), options: ListenerOptions { protocol: Http, has_proxy_header: false } }]",
+            "listen: [Listener { endpoint: Unix(\"/x\"), options: ListenerOptions { protocol: Http, has_proxy_header: false, encryption: WithCertificate } }]",
         ],
     );
     check("app = 'a.b:c'\n", &[], &["folder: Some(\"a.b:c\")"]);
@@ -96,7 +96,7 @@ fn flags_override_the_file() {
         &[
             "contract: true",
             "workers: Some(5)",
-            "listen: [Listener { endpoint: Tcp(127.0.0.1:9), options: ListenerOptions { protocol: Http, has_proxy_header: false } }]",
+            "listen: [Listener { endpoint: Tcp(127.0.0.1:9), options: ListenerOptions { protocol: Http, has_proxy_header: false, encryption: WithCertificate } }]",
         ],
     );
     check(text, &["--fixed", "x"], &["contract: false", "fixed: Some(\"x\")"]);

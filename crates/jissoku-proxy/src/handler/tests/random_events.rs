@@ -88,7 +88,7 @@ impl Town {
         let upstream = UpstreamGroup::new(("app", "app"), entries(&[1, 2]), options, None);
         let budget = BudgetPolicy { percent: 50, per_second_min: 100 };
         let hedge = Hedge { after: HedgeAfter::Time(50 * MS), budget };
-        let gateway = Gateway::of(vec![upstream], TIMEOUTS, false).with_hedges(&[hedge]);
+        let gateway = Gateway::of(vec![upstream], TIMEOUTS).with_hedges(&[hedge]);
         // Long after all servers began.
         let now_ns = 1 << 60;
         let mut handler = GatewayHandler::new(Arc::new(gateway), 0, seed);
