@@ -157,7 +157,7 @@ pub(crate) struct Load {
     slo: Option<Slo>,
     /// Find the highest rate that meets an objective, starting from -R [default: 1000], each step
     /// for -d [default: 3s]
-    #[arg(long, value_name = "OBJECTIVE", value_parser = slo, conflicts_with_all = ["slo", "requests", "format", "hdr", "hlog", "timeseries", "raw_log", "events", "strict", "output", "latency", "repeat", "sweep"])]
+    #[arg(long, value_name = "OBJECTIVE", value_parser = slo, conflicts_with_all = ["slo", "requests", "format", "hdr", "hlog", "timeseries", "raw_log", "events", "strict", "output", "latency", "histogram", "repeat", "sweep"])]
     search: Option<String>,
     /// Factor by which --search raises the rate while the objective is met [default: geom:2]
     #[arg(long, value_name = "geom:FACTOR", value_parser = search::step, requires = "search")]
@@ -179,6 +179,9 @@ pub(crate) struct Load {
     /// Print all percentiles below the report
     #[arg(short = 'L', long)]
     latency: bool,
+    /// Print a histogram of latencies below the report
+    #[arg(long)]
+    histogram: bool,
     #[arg(short = 'q', hide = true, num_args = 0..=1, default_missing_value = "", value_parser = no_q)]
     q: Option<String>,
     /// Print one JSON object, as --format json
@@ -333,6 +336,7 @@ impl Load {
         Ok(OutputOptions {
             outputs,
             full_percentiles: self.latency,
+            histogram: self.histogram,
             hlog: self.hlog.take(),
             events: self.events,
             criteria: Criteria { strict: self.strict, slo: self.slo.take() },

@@ -65,7 +65,7 @@ fn the_self_test_alone_reports_its_limit() {
 #[test]
 fn a_report_has_the_used_share_of_its_ceiling() {
     let served = Served::start();
-    let asked = ["load", "--self-test", "-R", "500", "-n", "100", "-c", "2"];
+    let asked = ["load", "--histogram", "--self-test", "-R", "500", "-n", "100", "-c", "2"];
     let files = ["--format", "human", "--format", "json=/dev/stderr"];
     let output = jissoku(&[&asked[..], &files, &[&served.url]].concat());
     assert!(output.status.success(), "{output:?}");
@@ -78,6 +78,11 @@ fn a_report_has_the_used_share_of_its_ceiling() {
         page.contains("Limit of the load generator here: ") && page.contains(" used"),
         "{page}"
     );
+    let (_, bars) = page.split_once("\nLatency histogram of ").expect("it is below the report");
+    let counts = bars.lines().skip(1).map(|line| line.split_whitespace().nth(2));
+    let counts =
+        counts.map(|count| count.and_then(|count| count.parse::<u64>().ok()).expect("a count"));
+    assert_eq!(counts.sum::<u64>(), 100);
     assert!(report["requests"] == 100 && page.contains("Offered: 500 requests/s"), "{page}");
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod self_check;
 pub(crate) mod slo;
 
 mod accounting;
+mod bars;
 mod format;
 pub mod hgrm;
 pub mod hlog;
@@ -18,6 +19,7 @@ mod summary;
 pub mod timeseries;
 
 pub use accounting::Accounting;
+pub use bars::histogram;
 pub use format::{Format, annotations};
 pub use numbers::rate_text;
 pub use summary::{

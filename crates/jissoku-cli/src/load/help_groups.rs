@@ -49,7 +49,7 @@ pub(crate) static GROUPS: [Group; 8] = [
     },
     Group {
         heading: "Output",
-        common: &["json", "format", "latency"],
+        common: &["json", "format", "latency", "histogram"],
         others: &["output", "hdr", "hlog", "timeseries", "raw_log", "events"],
     },
     Group {

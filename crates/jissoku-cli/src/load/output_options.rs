@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use jissoku_load::report::{Format, Report, SelfTest, annotations};
+use jissoku_load::report::{Format, Report, SelfTest, annotations, histogram};
 
 use super::error::print_error;
 use super::judge::{Criteria, VIOLATED};
@@ -16,6 +16,8 @@ pub(super) struct OutputOptions {
     pub(super) outputs: Vec<Output>,
     /// Whether text output includes all percentiles.
     pub(super) full_percentiles: bool,
+    /// Whether text output includes a histogram.
+    pub(super) histogram: bool,
     pub(super) hlog: Option<PathBuf>,
     pub(super) events: bool,
     pub(super) criteria: Criteria,
@@ -67,9 +69,10 @@ impl OutputOptions {
             let page = report
                 .write_as(format)
                 .map_err(|error| format!("JSON encoding failed: {error}"))?;
-            let wants_more = self.full_percentiles && format == Format::Human;
-            let more = wants_more.then(|| output::hgrm_text(outcome));
-            Ok(page + &more.unwrap_or_default())
+            let is_text = format == Format::Human;
+            let bars = (self.histogram && is_text).then(|| histogram(report));
+            let more = (self.full_percentiles && is_text).then(|| output::hgrm_text(outcome));
+            Ok(page + &bars.unwrap_or_default() + &more.unwrap_or_default())
         })
     }
 
