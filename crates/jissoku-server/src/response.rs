@@ -338,7 +338,9 @@ impl BodyPart {
     fn write(&self, output: &mut SendBuffer) {
         match self {
             Self::Bytes(bytes) => output.append(bytes),
-            Self::Shared(bytes, range) => output.share_part(Arc::clone(bytes), range.clone()),
+            Self::Shared(bytes, range) => {
+                output.append_shared_part(Arc::clone(bytes), range.clone());
+            }
             Self::File(file, range) => output.append_file(Arc::clone(file), range.clone()),
         }
     }

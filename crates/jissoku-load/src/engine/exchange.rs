@@ -229,7 +229,7 @@ impl<T: Transport> Worker<'_, T> {
                 }
                 Progress::Complete(response, size) => {
                     if is_continued || response.error.is_some() {
-                        self.note_response(index, response, is_continued, now_ns);
+                        self.handle_response(index, response, is_continued, now_ns);
                     }
                     self.end_request(index, (response.status, response.error), now_ns);
                     rest = &rest[size..];
@@ -271,7 +271,7 @@ impl<T: Transport> Worker<'_, T> {
 
     /// Records of a complete response what only few have: several parts, or an error.
     #[cold]
-    fn note_response(
+    fn handle_response(
         &mut self,
         index: usize,
         response: ResponseInfo,
@@ -343,7 +343,7 @@ impl<T: Transport> Worker<'_, T> {
             let now_ns = self.clock.now_ns();
             let outcome = match self.connections.end_response(index, &target.request_sequence) {
                 Ok(response) => {
-                    self.note_response(index, response, true, now_ns);
+                    self.handle_response(index, response, true, now_ns);
                     (response.status, response.error)
                 }
                 Err(error) => (0, Some(error)),

@@ -102,7 +102,7 @@ impl<'a> Recorder<'a> {
         }
         let counters = &mut self.counters[usize::from(target)];
         counters.last_end_ns = now_ns;
-        self.window.note_response(now_ns);
+        self.window.record_response(now_ns);
     }
 
     /// Records when the first part of a correct response came that ended at `now_ns`.

@@ -76,7 +76,7 @@ impl Window {
 
     /// Called at the start of each loop iteration.
     #[inline]
-    pub(crate) fn note_iteration(&mut self, now_ns: u64) {
+    pub(crate) fn record_iteration(&mut self, now_ns: u64) {
         let stall_ns = now_ns.saturating_sub(self.last_iteration_ns);
         self.longest_stall_ns = self.longest_stall_ns.max(stall_ns);
         self.last_iteration_ns = now_ns;
@@ -84,7 +84,7 @@ impl Window {
 
     /// Called for each response.
     #[inline]
-    pub(crate) fn note_response(&mut self, now_ns: u64) {
+    pub(crate) fn record_response(&mut self, now_ns: u64) {
         let gap_ns = now_ns.saturating_sub(self.last_response_ns);
         self.last_response_ns = now_ns;
         self.longest_gap_ns = self.longest_gap_ns.max(gap_ns);

@@ -67,7 +67,7 @@ impl<'a, T: Transport> Worker<'a, T> {
         self.start(timing, place);
         let mut now_ns = self.clock.now_ns();
         loop {
-            self.recorder.window.note_iteration(now_ns);
+            self.recorder.window.record_iteration(now_ns);
             if now_ns >= self.timers.next_ns() {
                 if self.run_timers(now_ns, timing) {
                     break;

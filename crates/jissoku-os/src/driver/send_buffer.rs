@@ -64,11 +64,11 @@ impl SendBuffer {
     /// Appends `bytes` without a copy.
     pub fn append_shared(&mut self, bytes: Arc<[u8]>) {
         let range = 0..bytes.len();
-        self.share_part(bytes, range);
+        self.append_shared_part(bytes, range);
     }
 
     /// Appends the `range` of `bytes` without a copy.
-    pub fn share_part(&mut self, bytes: Arc<[u8]>, range: Range<usize>) {
+    pub fn append_shared_part(&mut self, bytes: Arc<[u8]>, range: Range<usize>) {
         self.push(Segment::Shared(bytes, range));
     }
 

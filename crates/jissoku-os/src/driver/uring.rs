@@ -140,8 +140,8 @@ impl<H: EventHandler> Driver<H> {
         let mut has_ticked = false;
         for completion in completions.drain(..) {
             match completion {
-                Completion::Received { number, what, more } => {
-                    self.received(handler, ConnectionId::from_token(number), what, more);
+                Completion::Received { number, result, more } => {
+                    self.received(handler, ConnectionId::from_token(number), result, more);
                 }
                 Completion::Accepted { listener, outcome, more } => {
                     self.accepted(handler, listener, outcome, more);

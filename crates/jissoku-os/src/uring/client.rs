@@ -168,7 +168,7 @@ impl RingClient {
         }
         for completion in completions.drain(..) {
             match completion {
-                Completion::Received { number, what, more } => match what {
+                Completion::Received { number, result, more } => match result {
                     Received::Bytes(lease) => {
                         on_event(RingEvent::Bytes { number, bytes: ring.bytes(&lease), more });
                         ring.release(lease);

@@ -35,7 +35,7 @@ pub(crate) enum Completion {
     /// The result of an accept.
     Accepted { listener: u64, outcome: io::Result<OwnedFd>, more: bool },
     /// The result of a receive.
-    Received { number: u64, what: Received, more: bool },
+    Received { number: u64, result: Received, more: bool },
     /// A send has failed or was short. Successful sends are not reported.
     Short { index: u64, outcome: io::Result<usize> },
     /// A polled descriptor is ready.
@@ -62,7 +62,7 @@ impl Completion {
         let more = cqueue::more(completion.flags());
         let is = |kind: Kind| completion.user_data() & KINDS == kind.with(0);
         Some(if is(Kind::Receive) {
-            Self::Received { number, what: received(completion, buffers), more }
+            Self::Received { number, result: received(completion, buffers), more }
         } else if is(Kind::Send) {
             Self::Short { index: number, outcome: sent(completion.result()) }
         } else if is(Kind::Accept) {

@@ -121,7 +121,7 @@ impl Ring {
         self.collect(&mut completions);
         Ok(matches!(
             completions.last(),
-            Some(Completion::Received { what: Received::Bytes(_), more: false, .. })
+            Some(Completion::Received { result: Received::Bytes(_), more: false, .. })
         ))
     }
 

@@ -162,7 +162,7 @@ impl RunningServer {
         // again.
         let listening = prepared.and_then(|()| endpoints.listen().map_err(ReloadError::Listen));
         if let Err(error) = listening {
-            self.give_up(new, shared.service.are_processes());
+            self.discard(new, shared.service.are_processes());
             return Err(error);
         }
         new.start_accepting();
@@ -171,12 +171,12 @@ impl RunningServer {
 
     /// Ends a pool that was not put into service. Its processes drain, because they accept
     /// connections as soon as they are ready.
-    fn give_up(&mut self, mut pool: WorkerPool, are_processes: bool) {
+    fn discard(&mut self, mut pool: WorkerPool, are_processes: bool) {
         if !are_processes {
             return pool.cancel();
         }
         // The error is ignored: the reason why the pool is not needed is reported.
-        let _drained = pool.give_up();
+        let _drained = pool.drain_unused();
         self.retired.push(pool);
     }
 

@@ -74,7 +74,7 @@ impl WorkerPool {
     ///
     /// # Errors
     /// The error of creating a thread or its resources. Other workers may be ready: call
-    /// [`WorkerPool::cancel`] or [`WorkerPool::give_up`].
+    /// [`WorkerPool::cancel`] or [`WorkerPool::drain_unused`].
     pub(super) fn prepare(
         &mut self,
         settings: &Settings,
@@ -154,7 +154,7 @@ impl WorkerPool {
     ///
     /// # Errors
     /// The error of waking a worker.
-    pub(super) fn give_up(&mut self) -> io::Result<()> {
+    pub(super) fn drain_unused(&mut self) -> io::Result<()> {
         self.start_accepting();
         self.drain_for_reload()
     }

@@ -28,7 +28,7 @@ impl Stroke {
             Self::Append(bytes) => output.append(bytes),
             Self::Own(bytes, start) => output.append_owned(bytes.clone(), *start),
             Self::Share(bytes, range) => {
-                output.share_part(Arc::from(bytes.as_slice()), range.clone());
+                output.append_shared_part(Arc::from(bytes.as_slice()), range.clone());
             }
             Self::File(range) => output.append_file(Arc::clone(&PAPER.file), range.clone()),
         }

@@ -17,7 +17,7 @@ impl<H: EventHandler> Driver<H> {
         &mut self,
         handler: &mut H,
         id: ConnectionId,
-        what: Received,
+        result: Received,
         more: bool,
     ) {
         if let Some(slot) = self.slab.get(id)
@@ -25,7 +25,7 @@ impl<H: EventHandler> Driver<H> {
         {
             slot.recv_state = RecvState::Off;
         }
-        match what {
+        match result {
             Received::Bytes(filled) => {
                 self.take_bytes(handler, id, &filled);
                 self.ring.release(filled);
