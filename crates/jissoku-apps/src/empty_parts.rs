@@ -13,7 +13,7 @@ pub(crate) enum AfterEmpty {
     Continue,
     /// The response ends: its client is gone.
     ClientGone,
-    /// The response ends: the application does not go on.
+    /// The response ends: the application does not continue.
     TooLong,
 }
 

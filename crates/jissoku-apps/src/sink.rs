@@ -1,5 +1,5 @@
 //! Where the bytes of a response go while the application is being called. What it passes to `write`
-//! is sent although it goes on (PEP 3333, "Buffering and Streaming").
+//! is sent although it continues (PEP 3333, "Buffering and Streaming").
 
 use std::time::Duration;
 

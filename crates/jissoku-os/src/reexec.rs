@@ -82,7 +82,7 @@ fn find(name: &Path, path: Option<&OsString>) -> Option<PathBuf> {
 pub enum Attachment {
     /// It receives `SIGTERM` when the thread ends, from its first instruction on.
     Attached,
-    /// It goes on, as a predecessor that ends wants it to.
+    /// It continues, as a predecessor that ends wants it to.
     Detached,
 }
 

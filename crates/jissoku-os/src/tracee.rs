@@ -8,12 +8,12 @@ const EVENT_STOP: i32 = 128;
 
 /// A thread that the calling thread traces, from when it is asked to stop.
 ///
-/// It goes on when this is dropped. One that has not stopped by then goes on as if it had not been
+/// The thread continues when this is dropped. If it has not stopped by then, it continues as if it had not been
 /// asked when the calling thread ends, so that a sampler that is killed leaves nothing stopped.
 #[derive(Debug)]
 pub struct Tracee {
     tid: i32,
-    /// The signal that it stopped for, which it gets when it goes on; 0: none.
+    /// The signal that it stopped for, which it gets when it continues; 0: none.
     signal: Option<i32>,
 }
 

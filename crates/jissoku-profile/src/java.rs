@@ -51,7 +51,7 @@ fn program(pid: i32) -> PathBuf {
     beside.filter(|jcmd| jcmd.exists()).unwrap_or_else(|| Path::new("jcmd").to_owned())
 }
 
-/// Whether a program succeeds; `None` if its output goes on for too long.
+/// Whether a program succeeds; `None` if its output continues for too long.
 fn succeeds(command: &mut Command) -> io::Result<Option<bool>> {
     let mut child = command.stdout(Stdio::piped()).spawn()?;
     let mut output = child.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;

@@ -79,7 +79,7 @@ impl Lookout {
 
     /// Goes to a core, and returns the moment at which the timer will expire, in `wait_ns`.
     pub(crate) fn go(&self, core: usize, wait_ns: u64) -> io::Result<u64> {
-        // Without permission the kernel may let the other thread go on for a while, which is noticed.
+        // Without permission the kernel may let the other thread continue for a while, which is noticed.
         let _set = affinity::set_first(true).or_else(|_| affinity::set_short_turns(TURN_NS));
         affinity::pin(&[core])?;
         let moment_ns = clock::monotonic_ns() + wait_ns;

@@ -2,7 +2,7 @@
 //! core, read at random times while that thread is stopped.
 //!
 //! A function of Python may last less than it takes to read a stack, so a stack that is read while its
-//! thread goes on is of no moment at all. Threads that wait are neither counted nor disturbed.
+//! thread continues describes no moment at all. Threads that wait are neither counted nor disturbed.
 
 pub(crate) mod interpreter;
 mod layout;
@@ -130,7 +130,7 @@ impl PythonReader {
         self.failures.push(format!("Python functions are no longer read: {error}."));
     }
 
-    /// Lets threads go on that have stopped too late. To be called often: they may be all that run.
+    /// Continues threads that stopped too late. Called often, because they may be the only ones that run.
     pub(crate) fn release_late(&mut self) {
         self.late.retain_mut(|late| late.is_stopped().is_ok_and(|is_stopped| !is_stopped));
     }

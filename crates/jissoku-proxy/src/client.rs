@@ -98,7 +98,7 @@ pub(crate) enum ClientStep {
     Wait,
     /// The exchange is to be forwarded from now on, with this chunked request if it has one.
     Forward(Key, Option<Box<ChunkedRequest>>),
-    /// The response of the exchange goes on.
+    /// The response of the exchange continues.
     Continue(Key),
 }
 

@@ -363,7 +363,7 @@ impl Exchange {
         self.permit = permit;
     }
 
-    /// Whether it goes on without its client.
+    /// Whether it continues without its client.
     pub(crate) fn is_orphan(&self) -> bool {
         self.client_state == ClientState::Gone
     }

@@ -92,7 +92,7 @@ impl<H: Handler> Connection<H> {
         self
     }
 
-    /// What the driver is to do next: to pass the connection on if another worker is to go on.
+    /// What the driver is to do next: to pass the connection on if another worker is to continue.
     #[inline]
     fn next_or_move(&self, context: &WorkerContext<H>) -> Action {
         if self.state.is_idle() && self.input.is_empty() && self.moves(context) {

@@ -33,7 +33,7 @@ pub struct Limits {
     /// ahead of the rate count for the next 30 s at most, so that a client that stops is noticed
     /// then.
     pub pace_min_bps: u64,
-    /// Lingering close: how long what a client goes on to send is read and discarded, so that it
+    /// Lingering close: how long what a client continues to send is read and discarded, so that it
     /// can read the response. Many clients send all of a body before they read.
     pub linger_ns_max: u64,
     /// Lingering close: time in which nothing is received.

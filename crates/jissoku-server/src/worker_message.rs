@@ -29,7 +29,7 @@ pub(crate) enum WorkerMessage {
     NotAccepting,
     /// It has no connections any more, and ends.
     Drained,
-    /// Its application goes on after its shutdown, and keeps it from ending.
+    /// Its application continues after its shutdown, and keeps it from ending.
     Overdue,
 }
 
@@ -102,7 +102,7 @@ impl ParentPipe {
         let _written = self.send(DRAINED, &[]);
     }
 
-    /// Reports that the application goes on after its shutdown.
+    /// Reports that the application continues after its shutdown.
     pub fn report_overdue(&self) {
         // As above.
         let _written = self.send(OVERDUE, &[]);

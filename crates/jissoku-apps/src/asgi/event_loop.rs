@@ -157,7 +157,7 @@ impl AsyncioLoop {
     }
 
     /// Runs the shutdown of the application and closes the loop. `parent` gets a report if the application
-    /// goes on after that.
+    /// continues after that.
     pub(super) fn finish(&self, python: Python<'_>, parent: Option<ParentPipe>) {
         let finish = || {
             let report_overdue = move |_: &Bound<'_, PyTuple>, _: Option<&Bound<'_, PyDict>>| {

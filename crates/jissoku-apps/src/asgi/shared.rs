@@ -18,7 +18,7 @@ use crate::response_head::ResponseHead;
 const MESSAGE_SIZE_MAX: usize = 16 * 1024 * 1024;
 
 /// Messages of a response whose client has disconnected, after which `send` raises an exception in any
-/// case: an application that sends without end, and does not listen, would go on for ever.
+/// case: an application that sends without end, and does not listen, would continue for ever.
 const DROPPED_MAX: u32 = 10_000;
 
 /// Memory of a buffer that is kept for the next response.

@@ -205,7 +205,7 @@ pub(super) struct AppArgs {
     asgi: bool,
     /// Version of the ASGI specification for HTTP requests. With 2.4, to send to a client that has left
     /// raises an exception, and frameworks do not listen for its end: a generator that waits for
-    /// something else goes on
+    /// something else continues
     #[arg(long, value_name = "VERSION", value_parser = [SPEC_VERSION, SPEC_VERSION_WITH_ERROR],
         default_value = SPEC_VERSION)]
     asgi_spec_version: String,

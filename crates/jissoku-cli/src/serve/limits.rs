@@ -53,7 +53,7 @@ pub(super) struct LimitArgs {
     /// purpose; 0 for none
     #[arg(long, value_name = "SIZE", value_parser = units::size, default_value = "0")]
     pace_min: u64,
-    /// Time in which a client may go on to send after the last response, such as a 413
+    /// Time in which a client may continue to send after the last response, such as a 413
     #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "30s",
         allow_hyphen_values = true)]
     linger_time_max: u64,

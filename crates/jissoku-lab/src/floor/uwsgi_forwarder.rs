@@ -115,7 +115,7 @@ impl Forwarder<'_> {
 
 impl Forwarder<'_> {
     /// Takes the field out of a response by which its server announces the end of its connection:
-    /// that of the client goes on. Returns where the response begins then.
+    /// that of the client continues. Returns where the response begins then.
     #[inline]
     fn drop_close(&mut self, count: usize) -> usize {
         let (response, size) = (&mut self.buffer[..count], CLOSE.len());

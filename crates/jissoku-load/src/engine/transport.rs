@@ -15,7 +15,7 @@ use crate::protocol::request_sequence::RequestSequence;
 /// Token of the descriptor that stops the worker.
 pub(crate) const STOP: u64 = u64::MAX;
 
-/// Whether the worker goes on.
+/// Whether the worker continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wake {
     Continue,

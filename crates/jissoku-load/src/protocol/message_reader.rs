@@ -158,7 +158,7 @@ impl MessageReader {
         }
     }
 
-    /// Handles the end of a frame; `None` if its message goes on.
+    /// Handles the end of a frame; `None` if its message continues.
     fn end_frame(
         &mut self,
         frame: Frame,

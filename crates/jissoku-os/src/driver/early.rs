@@ -1,5 +1,5 @@
 //! Sends in the middle of a call of the handler: what a program writes has to be sent although the
-//! program, which the handler has called, goes on.
+//! program, which the handler has called, continues.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};

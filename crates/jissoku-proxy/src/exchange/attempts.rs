@@ -254,7 +254,7 @@ impl Exchange {
 
     // Without a client.
 
-    /// It goes on without its client, which does not wait for another server.
+    /// It continues without its client, which does not wait for another server.
     pub(crate) const fn detach_client(&mut self) {
         self.client_state = ClientState::Gone;
         self.forwarding.retry = RetryPolicy::NONE;

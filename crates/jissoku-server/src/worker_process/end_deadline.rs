@@ -15,7 +15,7 @@ const CLOSE_NS: u64 = 1_000_000_000;
 /// exit.
 const MARGIN_NS: u64 = 5_000_000_000;
 
-/// Time to exit for a process whose application goes on after its shutdown.
+/// Time to exit for a process whose application continues after its shutdown.
 const OVERDUE_NS: u64 = 500_000_000;
 
 /// What has to be done to a process.
@@ -57,7 +57,7 @@ impl EndDeadline {
         self.limit(now_ns.saturating_add(limits.stop_ns_max.max(MARGIN_NS)));
     }
 
-    /// The application goes on although its shutdown is over.
+    /// The application continues although its shutdown is over.
     pub(super) fn on_overdue(&mut self, now_ns: u64) {
         let closed_ns = self.connections_ns.unwrap_or(0).saturating_add(CLOSE_NS);
         self.limit(closed_ns.max(now_ns.saturating_add(OVERDUE_NS)));

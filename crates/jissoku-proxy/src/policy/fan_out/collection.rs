@@ -27,11 +27,11 @@ enum State {
 /// What an event led to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// The part goes on.
+    /// The part continues.
     Continues,
     /// The part has ended with this event; its exchange too.
     Ended,
-    /// The part has ended and its exchange goes on: cancel it.
+    /// The part has ended and its exchange continues: cancel it.
     Cancel,
     /// The part had ended before. Its exchange's result still counts for its server's health.
     Ignored,
