@@ -70,6 +70,17 @@ def test_an_answer_after_forty_milliseconds(trials: list[Trial], expected: str) 
     assert bool(found) is bool(expected)
 
 
+def test_a_queue_of_forty_milliseconds_is_no_delayed_acknowledgement() -> None:
+    late = latency(46, least_ms=0.05)
+    spread = updated(late, p90=88 * MS, p99=109 * MS, p999=120 * MS, max=120 * MS)
+    assert said(paced(spread), paced(latency(0.06))) == [], "others used its core for a while"
+    busy = updated(IDLE, server_cores_busy_fraction=0.99)
+    works = closed(1_400, late, busy, cpu_ns=640 * MS)
+    assert said(works, paced(latency(1))) == [], "64 requests of 0.46 ms wait for each other"
+    closing = closed(1_400, late, connections_opened=1_464)
+    assert all("acknowledgements" not in one for one in said(closing, paced(latency(1))))
+
+
 def test_one_thread_that_waits_works_on_one_request_at_a_time() -> None:
     one_thread = closed(20, latency(3_200, least_ms=50)), paced(latency(50))
     (found,) = said(*one_thread)

@@ -15,6 +15,13 @@ from jissoku.model.wording import plural
 # Linux delays an acknowledgement by 40 ms (TCP_DELACK_MIN), and the timer ticks in steps of 4.
 DELAYED_NS = (39_000_000, 49_000_000)
 
+# A timer's delay is the same for most answers: nine in ten take at most this many times the median.
+# A queue, or a core that others use, spreads them.
+DELAYED_SPREAD_MAX = 1.3
+
+# Answers whose time is explained to this part by the server's own work for all connections queue.
+QUEUEING_MIN = 0.5
+
 # A server that shows a limit in more than this part of its trials has it.
 MOST = 0.5
 
@@ -87,10 +94,10 @@ def _timeouts(mine: Measured) -> Found | None:
 def _delayed_acknowledgements(mine: Measured) -> Found | None:
     """Only where a connection is used again at once: after a pause the kernel acknowledges at once.
 
-    A handler that waits as long does so always.
+    A handler that waits as long does so always. The end of a connection is sent at once, and the
+    body before it.
     """
-    low, high = DELAYED_NS
-    late = [one.latency_ns.p50 for _, one in mine if low <= one.latency_ns.p50 <= high]
+    late = [one.latency_ns.p50 for trial, one in mine if _is_delayed(trial, one)]
     if not late:
         return None
     least = min(one.latency_ns.min for _, one in mine if one.requests)
@@ -104,9 +111,27 @@ def _delayed_acknowledgements(mine: Measured) -> Found | None:
     )
 
 
+def _is_delayed(trial: Trial, one: ArmMeasurement) -> bool:
+    """Whether most answers took the time of a delayed acknowledgement, and not that of a queue."""
+    low, high = DELAYED_NS
+    took = one.latency_ns
+    if not low <= took.p50 <= high or took.p90 > DELAYED_SPREAD_MAX * took.p50:
+        return False
+    if _closes(trial, one):
+        return False
+    work_ns = trial.workload.connections * (one.cpu_ns or 0) / max(1, one.requests)
+    return work_ns < QUEUEING_MIN * took.p50
+
+
+def _closes(trial: Trial, one: ArmMeasurement) -> bool:
+    return any(
+        check.name == "no-keep-alive" and check.arm == one.arm for check in trial.failed_checks
+    )
+
+
 def _closing(mine: Measured) -> Found | None:
     kept = [
-        any(check.name == "no-keep-alive" and check.arm == one.arm for check in trial.failed_checks)
+        _closes(trial, one)
         for trial, one in mine
         if trial.workload.connection_mode is ConnectionMode.KEEP_ALIVE
     ]
