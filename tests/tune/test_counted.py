@@ -7,6 +7,7 @@ from jissoku.model import Comparison, CounterReadings, Decision, Direction, Esti
 from jissoku.model.updated import updated
 from tests.tune.test_ablation import KNOB
 
+SLIGHT = Verdict.SLIGHTLY_LOWER
 BASE = CounterReadings(requests=400, per_request={"openat": 1.0, "connections": 0.1})
 SAME = CounterReadings(requests=400, per_request={"openat": 1.0, "connections": 0.1})
 MOVED = CounterReadings(requests=400, per_request={"connections": 0.1})
@@ -55,6 +56,9 @@ def measured(low: float, high: float, *, proven: bool = False) -> Comparison:
     ("found", "aim", "is_settled"),
     [
         (measured(0.8, 0.9, proven=True), Verdict.LOWER, True),
+        (updated(measured(0.75, 0.995, proven=True), verdict=SLIGHT), Verdict.LOWER, False),
+        (updated(measured(0.992, 0.997, proven=True), verdict=SLIGHT), Verdict.LOWER, True),
+        (updated(measured(0.75, 0.995, proven=True), verdict=SLIGHT), Verdict.HIGHER, True),
         (measured(0.8, 0.9), Verdict.LOWER, False),  # Not with all knobs counted.
         (measured(0.995, 1.05), Verdict.LOWER, True),
         (measured(0.985, 1.05), Verdict.LOWER, False),

@@ -192,9 +192,11 @@ def is_settled(found: Comparison, aim: Verdict) -> bool:
 
     Either something is proven, or an effect that matters in the direction of `aim` (LOWER or
     HIGHER) is excluded by the interval, which holds at all looks: a knob that surely does not pay
-    needs no further word on whether it costs nothing or something.
+    needs no further word on whether it costs nothing or something. A slight gain that is proven may
+    still turn out to be one that matters.
     """
-    return found.is_decided or _is_excluded(found, aim)
+    is_open = found.verdict.is_slight and found.verdict.is_lower is (aim is Verdict.LOWER)
+    return _is_excluded(found, aim) or (found.is_decided and not is_open)
 
 
 def _is_excluded(found: Comparison, aim: Verdict) -> bool:
