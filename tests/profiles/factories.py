@@ -47,15 +47,16 @@ FRAMES = (MAIN, BURN, ZLIB, SEND, TCP, HANDLER, WORK, LATE, LOOP, GENERATED, *AR
 def profile(*stacks: Stack, target: str = "server", us: float = 100.0) -> Profile:
     """Samples of stacks, innermost first, under a load that cost `us` per request."""
     total = sum(count for count, _ in stacks)
+    requests = max(1, round(total * 1_000_000 / (us * 1000)))
     return Profile(
         target=target,
         version="1.0",
         lab="0.1.0",
-        workload=Workload(rate_rps=1000),
+        workload=Workload(rate_rps=max(1, requests // 10)),
         cores=CoreAssignment(server=(0,), generator=(1,)),
         machine=MACHINE,
         window_ns=10_000_000_000,
-        requests=max(1, round(total * 1_000_000 / (us * 1000))),
+        requests=requests,
         cpu_ns=total * 1_000_000,
         samples=samples(*stacks),
     )

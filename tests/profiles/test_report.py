@@ -9,6 +9,8 @@ import pytest
 from jissoku import records
 from jissoku.errors import InputError
 from jissoku.inference.profile import difference, summarise
+from jissoku.model import Workload
+from jissoku.model.updated import updated
 from jissoku.report import profile
 from jissoku.report.profile import FlameGraph, profile_to_html, profile_to_json, profile_to_text
 from tests.profiles import factories
@@ -27,6 +29,16 @@ def test_a_table_has_time_interval_share_and_name() -> None:
     assert "100.0 µs of CPU time per request at /, 1,000 requests per second" in text
     lines = [line.split() for line in text.splitlines() if line.endswith("[kernel]")]
     assert [lines[0][0], lines[0][3]] == ["50.00", "50.0%"]
+
+
+def test_a_rate_that_was_not_answered_is_not_claimed() -> None:
+    slow = updated(FIRST, workload=Workload(rate_rps=4000))
+    text = profile_to_text([summarise(slow)], None)
+    assert "at /, 1,000 of 4,000 requests per second; " in text
+    assert "It answered 1,000 of 4,000 requests per second: it was at its limit" in text
+    assert "It answered" not in profile_to_text([summarise(FIRST)], None)
+    in_work = updated(FIRST, workload=Workload(rate_rps=1005, connections=64), requests=10_000 - 64)
+    assert "It answered" not in profile_to_text([summarise(in_work)], None)
 
 
 def test_functions_are_sorted_by_their_own_time_or_with_callees() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from jissoku.inference.profile import difference, summarise, system_call, wilson
 from jissoku.measure.profile import chosen_rate
+from jissoku.model import Workload
 from jissoku.model.profile import KERNEL, Frame
 from jissoku.model.updated import updated
 from tests.profiles import factories
@@ -151,7 +152,8 @@ def test_samples_that_disagree_with_the_accounting_are_remarked() -> None:
 def test_time_of_processes_too_short_to_be_sampled_is_a_part() -> None:
     profile = factories.profile((400, (BURN, MAIN)))
     seen = updated(profile.samples, counted_ns=1_000_000_000, processes_started=700)
-    summary = summarise(updated(profile, cpu_ns=1_000_000_000, samples=seen, requests=10))
+    slow = updated(profile, workload=Workload(rate_rps=1), requests=10)
+    summary = summarise(updated(slow, cpu_ns=1_000_000_000, samples=seen))
     parts = {row.name: row.ns / summary.total_ns for row in summary.parts}
     assert parts == {
         "user space": pytest.approx(0.4),

@@ -304,6 +304,12 @@ def _lines(profile: Profile, costs: _Costs) -> tuple[ProfileRow, ...]:
 def _remarks(profile: Profile, sampled_ns: float | None) -> Iterable[str]:
     samples = profile.samples
     yield from samples.notes
+    if not profile.is_reached:
+        yield (
+            f"It answered {profile.answered_rps:,.0f} of {profile.workload.rate_rps:,} requests"
+            " per second: it was at its limit, or other programs took its core. A lower rate (-R)"
+            " shows it below its limit."
+        )
     if samples.samples < SAMPLES_MIN:
         yield (
             f"Only {samples.samples} {plural(samples.samples, 'sample was', 'samples were')} taken:"

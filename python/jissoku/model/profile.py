@@ -26,6 +26,8 @@ SAMPLES_MIN = 10
 # whole period.
 UNSAMPLED_MIN = 0.05
 
+# A load of which a smaller part was answered was not the one that was asked for.
+REACHED_MIN = 0.95
 
 # Functions of JavaScript without a name; as the sampler writes it.
 ANONYMOUS = "(anonymous)"
@@ -198,6 +200,16 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     def cpu_ns_per_request(self) -> float:
         """Measured CPU time per request in nanoseconds."""
         return self.cpu_ns / self.requests
+
+    @property
+    def answered_rps(self) -> float:
+        return self.requests / self.window_ns * 1e9
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the target answered the offered rate; what is in work at the end counts, too."""
+        offered = (self.workload.rate_rps or 0) * self.window_ns / 1e9
+        return self.requests + self.workload.connections >= REACHED_MIN * offered
 
 
 class ProfileRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -62,10 +62,11 @@ def _both(change: dict[str, dict[str, object]] | None) -> list[dict[str, dict[st
 def headline(summary: ProfileSummary) -> str:
     """CPU time per request, and the number of samples that divide it."""
     profile = summary.profile
-    rate = profile.workload.rate_rps
+    rate = profile.workload.rate_rps or 0
+    asked = "" if profile.is_reached else f"{profile.answered_rps:,.0f} of "
     text = (
         f"{micro_text(summary.total_ns)} of CPU time per request at {profile.workload.path},"
-        f" {rate or 0:,} {plural(rate or 0, 'request')} per second; {profile.samples.samples:,}"
+        f" {asked}{rate:,} {plural(rate, 'request')} per second; {profile.samples.samples:,}"
         f" {plural(profile.samples.samples, 'sample')}"
     )
     if summary.sampled_ns is None:

@@ -158,8 +158,8 @@ class ProfileRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="verb"
         cmd: Profile a command; {port} (or {socket}) is replaced by its address.
         url: Profile a server that runs here already.
         connections: Connections of the load.
-        rate: Request rate in requests per second. Default: the highest of 1,000, 5,000 and
-            20,000 per core that is at most 60 % of the target's closed-loop rate.
+        rate: Request rate in requests per second. Default: half of the rate that
+            the target (of two, the slower) answers in a closed loop, at most 20,000 per core.
         duration: Length of the measurement window. Twice the time makes intervals a third
             narrower.
         frequency: Samples per second of CPU time.
