@@ -66,3 +66,15 @@ def test_a_report_longer_than_a_pipe_is_read_in_any_order(first: str) -> None:
     ) as process:
         found = loadgen._monitor(process, conditions.snapshot([], ()), frozenset(), str)
     assert len(found.report) == size
+
+
+def test_a_target_that_is_gone_is_named(tmp_path: Path) -> None:
+    """Nothing listens on port 1, and the socket's path has no file."""
+    gone = f"unix:{tmp_path}/gone.sock:/"
+    for urls in (("http://127.0.0.1:1/", gone), (gone, "http://127.0.0.1:1/")):
+        spec = replace(PLAIN, arms=("a", "b"), urls=urls, roots=(None, None))
+        with pytest.raises(loadgen.LoadgenError, match="cannot connect to ") as failed:
+            loadgen.run_load(spec, CoreAssignment(server=(0,), generator=(1,)), started=id)
+        named = failed.value.arm
+        assert named, str(failed.value)
+        assert urls[("a", "b").index(named)] in str(failed.value)

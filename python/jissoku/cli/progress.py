@@ -232,7 +232,8 @@ class ProgressDisplay(ProgressListener):
         if trial.failure is not None:
             failure = trial.failure
             said = failure.stderr.strip().rpartition("\n")[2]
-            words = f"{failure.arm} failed ({failure.stage}): {failure.reason}"
+            who = failure.arm or "the load generator"
+            words = f"{who} failed ({failure.stage}): {failure.reason}"
             self._console.print(words, markup=False, soft_wrap=True)
             if said:
                 self._console.print(f"  stderr: {escape(said)}", style="dim")

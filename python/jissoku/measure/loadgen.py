@@ -204,9 +204,8 @@ def run_load(
                 watchdog.cancel()
                 process.kill()  # Normally it has ended already.
     if not said.report:
-        raise LoadgenError(
-            said.stderr or f"the load generator ended with code {process.returncode}"
-        )
+        words = said.stderr or f"the load generator ended with code {process.returncode}"
+        raise LoadgenError(words, arm=_named_in(words, spec))
     report = msgspec.json.decode(said.report)
     _require_responses(spec, report)
     after = conditions.snapshot(_roots(spec), spec.own_processes)
@@ -307,6 +306,12 @@ def _require_responses(spec: LoadSpec, report: Report) -> None:
             why = f"errors: {', '.join(kinds)}" if kinds else hint
             window = f"window of {spec.window_ns / 1e9:g} s"
             raise LoadgenError(f"{arm} gave no answer in the {window}; {why}", arm=arm)
+
+
+def _named_in(words: str, spec: LoadSpec) -> str:
+    """The arm whose URL an error of the load generator names; empty if it names none."""
+    named = (arm for arm, url in zip(spec.arms, spec.urls, strict=True) if f" {url}: " in words)
+    return next(named, "")
 
 
 def seconds_at_most(spec: LoadSpec) -> float:
