@@ -107,6 +107,12 @@ def test_an_undecided_step_is_tried_again_and_then_named() -> None:
     assert stuck.undecided == (0,)
 
 
+def test_a_search_that_is_ended_holds_what_is_known() -> None:
+    known = {"d": BoundStatus.EXCEEDED, "b": BoundStatus.KEPT}
+    assert bisect([*"abcd"], lambda commit, _: known.get(commit)) == Bisection(1, 3, (), 2)
+    assert bisect([*"abcd"], lambda *_: None) == Bisection(-1, None, (), 0)
+
+
 @pytest.mark.parametrize(
     ("verdicts", "found"),
     [

@@ -124,28 +124,36 @@ def bisect(request: BisectionRequest, output: BisectionOutput) -> int:
         folder=output.out or folder_for("bisect"),
         version=version_line(),
     )
-    try:
-        with ProgressDisplay(quiet=output.quiet) as show:
+    interrupted = False
+    with ProgressDisplay(quiet=output.quiet) as show:
 
-            def judge(commit: str, attempt: int) -> BoundStatus:
+        def judge(commit: str, attempt: int) -> BoundStatus | None:
+            nonlocal interrupted
+            try:
                 result = compare_commits(question, commit, attempt, show)
-                show.note(f"{commit[:12]} {subject(commit)}: {bound_sentence(result)}.")
-                return result.status
+            except Interrupted:
+                interrupted = True
+                return None
+            show.note(f"{commit[:12]} {subject(commit)}: {bound_sentence(result)}.")
+            return result.status
 
-            found = halve(commits, judge)
-    except Interrupted:
-        return ExitCode.INTERRUPTED
-    return _print(found, commits, question)
+        found = halve(commits, judge)
+    return _print(found, commits, question, interrupted=interrupted)
 
 
-def _print(found: Bisection, commits: tuple[str, ...], question: CommitQuestion) -> int:
+def _print(
+    found: Bisection, commits: tuple[str, ...], question: CommitQuestion, *, interrupted: bool
+) -> int:
     records = f"{found.steps} {plural(found.steps, 'measurement')}; records: {question.folder}"
+    after = commits[found.good] if found.good >= 0 else question.good
+    span = f"The first one is after {after[:12]}"
+    if found.bad is not None:
+        span += f", and {commits[found.bad][:12]} at the latest"
+    if interrupted:
+        click.echo(f"Interrupted. {span}. {records}")
+        return ExitCode.INTERRUPTED
     if found.undecided:
         stuck = ", ".join(f"{commits[one][:12]} {subject(commits[one])}" for one in found.undecided)
-        after = commits[found.good] if found.good >= 0 else question.good
-        span = f"The first one is after {after[:12]}"
-        if found.bad is not None:
-            span += f", and {commits[found.bad][:12]} at the latest"
         click.echo(f"Undecided at {stuck}. {span}. {records}")
         return ExitCode.UNDECIDED
     if found.bad is None:

@@ -335,31 +335,32 @@ class Bisection:
     steps: int
 
 
-def bisect(commits: Sequence[str], measure: Callable[[str, int], BoundStatus]) -> Bisection:
+def bisect(commits: Sequence[str], measure: Callable[[str, int], BoundStatus | None]) -> Bisection:
     """Halves the range of commits, oldest first, until one is left or none in it can be decided.
 
-    `measure` measures a commit against the good one; its second argument counts the attempts.
+    `measure` measures a commit against the good one; its second argument counts the attempts. None
+    ends the search.
     """
     good, bad, steps = -1, len(commits), 0
     undecided: set[int] = set()
-    while len(undecided) < UNDECIDED_MAX:
+    status: BoundStatus | None = BoundStatus.UNDECIDED
+    while status is not None and len(undecided) < UNDECIDED_MAX:
         left = [one for one in range(good + 1, min(bad, len(commits))) if one not in undecided]
         if not left:
             break
         # Whether the last one is bad at all comes first.
         middle = len(commits) - 1 if bad == len(commits) else (good + bad) // 2
         _, place = min((abs(one - middle), one) for one in left)
-        status = BoundStatus.UNDECIDED
         for attempt in range(ATTEMPTS_MAX):
-            steps += 1
             status = measure(commits[place], attempt)
+            steps += status is not None
             if status is not BoundStatus.UNDECIDED:
                 break
         if status is BoundStatus.UNDECIDED:
             undecided.add(place)
         elif status is BoundStatus.EXCEEDED:
             bad = place
-        else:
+        elif status is not None:
             good = place
     still = tuple(sorted(undecided & {*range(good + 1, bad)}))
     return Bisection(good, bad if bad < len(commits) else None, still, steps)
