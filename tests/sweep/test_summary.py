@@ -140,6 +140,7 @@ def test_a_terminal_shows_every_level_with_units_and_headers(
     assert re.search(r"[\d,]+/s .\d+%  +[\d.]+ .s .\d+%  +[\d.]+ .s  +[\d.]+ .s  +server", rows[0])
     assert "peak at" in text
     assert "coherency, per million" in text
+    assert not re.search(r"\de[+-]\d", text)
 
 
 def test_nothing_is_concluded_from_a_sweep_that_was_interrupted() -> None:

@@ -509,7 +509,7 @@ def _sentence(sweep: Sweep, target: TargetSweep) -> str:
         return f"{name}: measured, without a fitted model: {target.reason}"
     model = target.model
     contention = _span(model.contention, 100, ".2f", " %")
-    coherency = _span(model.coherency, 1e6, ".3g")
+    coherency = _span(model.coherency, 1e6, ",.0f")
     text = f"{name}: contention {contention}, coherency {coherency} per million"
     peak = model.peak
     if peak is None:

@@ -239,7 +239,9 @@ def _require_unix(arms: Iterable[PreparedArm]) -> None:
 def _check_names(names: Sequence[str]) -> None:
     for name in names:
         if names.count(name) > 1:
-            raise InputError(f"two arms are called {name!r}: write NAME=TARGET for one of them")
+            raise InputError(
+                f"two arms are called {name!r}: give one of them another name, as in NAME=TARGET"
+            )
 
 
 def folder_for(*names: str) -> Path:
