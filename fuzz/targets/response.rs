@@ -25,7 +25,7 @@ fn read(bytes: &[u8], step: usize, is_head: bool) -> Seen {
                 ResponseEvent::Interim(head) | ResponseEvent::Head(head) => {
                     statuses.push(head.status);
                     let mut output = Vec::new();
-                    write_response_head(&head, &rest, ClientFraming::AsReceived, &mut output);
+                    write_response_head(&head, &rest, ClientFraming::AsReceived, None, &mut output);
                     let again = ResponseReader::new(true).step(&output).expect("it was written here");
                     assert_eq!(again.used, output.len());
                 }

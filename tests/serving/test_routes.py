@@ -350,3 +350,106 @@ def test_a_path_in_the_url_is_put_before_those_of_requests(start: Start) -> None
         assert asked(port, "POST", "/a") == (200, "one /base")
         assert asked(port, "GET", "/x") == (404, "Not Found\n")
         assert asked(port, "GET", "/a/../x") == (400, "Bad Request\n")
+
+
+def raw(port: int, request: str) -> tuple[str, list[str], str]:
+    """Status line, sorted header lines and the rest of a response to these bytes."""
+    connection = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
+    with connection, connection.makefile("rwb") as lines:
+        lines.write(request.encode("latin-1"))
+        lines.flush()
+        head, _, rest = lines.read().decode("latin-1").partition("\r\n\r\n")
+    first, *fields = head.split("\r\n")
+    return first, sorted(fields), rest
+
+
+FIELDS = """
+[upstream.one]
+servers = ["{0}"]
+[[route]]
+path = "/t/{{tenant}}/**"
+to = "one"
+request-field = [
+    "X-Client: {{client}}", "X-Asked: {{scheme}}://{{host}}{{target}}", "X-Tenant: {{tenant}}",
+    "-X-Secret", "+X-List: 2", "X-None: {{query}}",
+]
+response-field = ["-X-Internal", "X-Path: {{path}}", "+X-Kept: 2", "Server: here"]
+[[route]]
+path = "/gone"
+to = "gone"
+response-field = ["X-Path: {{path}}"]
+[upstream.gone]
+servers = ["127.0.0.1:1"]
+"""
+
+
+def test_fields_are_set_added_and_removed(tmp_path: Path, start: Start) -> None:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            wanted = ("x-client", "x-asked", "x-tenant", "x-secret", "x-list", "x-none")
+            seen = [
+                f"{name}={value}" for name, value in self.headers.items() if name.lower() in wanted
+            ]
+            body = ";".join(seen).encode()
+            trailers = b"X-Internal: 2\r\nX-Path: t\r\nX-End: 3\r\n"
+            self.send_response(200)
+            for name, value in [("X-Internal", "1"), ("X-Kept", "1"), ("x-path", "0")]:
+                self.send_header(name, value)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            self.wfile.write(b"%x\r\n%s\r\n0\r\n%s\r\n" % (len(body), body, trailers))
+
+        do_POST = do_GET  # noqa: N815 -- the name that http.server calls
+
+        def log_message(self, *_: object) -> None:
+            """Says nothing."""
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=[0.01], daemon=True).start()
+    try:
+        port = serve(start, tmp_path, FIELDS.format(f"127.0.0.1:{server.server_address[1]}"))
+        fields = "Host: h:8\r\nX-Client: evil\r\nX-Secret: 1\r\nx-list: 1\r\nX-Tenant: evil\r\n"
+        end = "Connection: close, TE\r\nTE: trailers\r\n"
+        for request in [
+            f"GET /t/a%0ab/x HTTP/1.1\r\n{fields}{end}\r\n",
+            f"POST /t/a%20b/x HTTP/1.1\r\n{fields}{end}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        ]:
+            first, got, body = raw(port, request)
+            if "%0a" in request:
+                assert first == "HTTP/1.1 400 Bad Request"
+                continue
+            assert first == "HTTP/1.1 200 OK"
+            sent = {line.lower() for line in got}
+            assert {"x-path: /t/a%20b/x", "x-kept: 1", "x-kept: 2", "server: here"} <= sent
+            assert len([line for line in sent if line.startswith(("x-", "server"))]) == 4
+            seen = (
+                "x-list=1;X-Client=127.0.0.1;X-Asked=http://h:8/t/a%20b/x;X-Tenant=a%20b;X-List=2"
+            )
+            assert body == f"{len(seen):x}\r\n{seen}\r\n0\r\nX-End: 3\r\n\r\n"
+        # A response of the gateway has the fields, too.
+        first, got, _ = raw(port, "GET /gone HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+        assert first == "HTTP/1.1 502 Bad Gateway"
+        assert "X-Path: /gone" in got
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_rules_for_fields_are_flags_for_one_server(start: Start) -> None:
+    def answer(request: http.server.BaseHTTPRequestHandler) -> tuple[int, str]:
+        return 200, f"{request.headers['X-Client']} {request.headers['X-Secret']}"
+
+    with Origin("one", answer) as one:
+        flags = ["--listen", "127.0.0.1:0", "--workers", "1", "--to", f"http://{one.address}"]
+        rules = ["--request-field", "X-Client: {client}", "--request-field", "-X-Secret"]
+        served = start(
+            *flags, *rules, "--response-field", "-Server", "--response-field", "A: {path}"
+        )
+        port = int(served.wait_for(r"http://127\.0\.0\.1:([0-9]+)/")[1])
+        request = "GET /x?y HTTP/1.1\r\nHost: h\r\nX-Secret: 1\r\nConnection: close\r\n\r\n"
+        first, fields, body = raw(port, request)
+        assert (first, body) == ("HTTP/1.1 200 OK", "127.0.0.1 None")
+        assert "A: /x" in fields
+        assert not [line for line in fields if line.lower().startswith("server")]

@@ -158,12 +158,15 @@ impl Serve {
         let serve = Self::read(&arguments, None)?;
         serve.settings(&[], &TelemetryConfig::default(), None)?;
         serve.process.find()?;
+        let rules = &serve.files.response_field;
         if serve.app().is_some() {
             serve.files.beside_app()?;
         }
         if serve.routes.is_some() {
             serve.route_content(&SecureListeners::default(), None)?;
-        } else if serve.app().is_none() && serve.gateway.service(<_>::default(), 0)?.is_none() {
+        } else if serve.app().is_none()
+            && serve.gateway.service(<_>::default(), 0, rules)?.is_none()
+        {
             serve.content.service(serve.files.folder(), || serve.files.load(), 1)?;
         }
         Ok(serve)
@@ -184,7 +187,8 @@ impl Serve {
     ) -> Result<Settings, Failure> {
         self.content.check(self.files.folder())?;
         self.app.check(self.app().as_ref(), self.app_is_given)?;
-        self.files.check(self.app().is_some(), self.routes.is_some())?;
+        let (has_routes, forwards) = (self.routes.is_some(), self.gateway.is_given());
+        self.files.check(self.app().is_some(), has_routes, forwards)?;
         self.gateway.check()?;
         let mut placement = self.workers.placement(self.app().is_some())?;
         let has_processes = self.has_processes()?;
@@ -321,7 +325,8 @@ impl Serve {
             return Ok((content.without_app().into(), Some(content)));
         }
         let body_size_max = self.limits().request.body_size_max;
-        if let Some(service) = self.gateway.service(secure.clone(), body_size_max)? {
+        let rules = &self.files.response_field;
+        if let Some(service) = self.gateway.service(secure.clone(), body_size_max, rules)? {
             return Ok((service, None));
         }
         let workers = self.workers.placement(false)?.workers;
@@ -384,6 +389,10 @@ mod tests {
         check_refused(&["--to", "http://127.0.0.1:1/a", "--add-prefix", "/b"]);
         check_refused(&["--to", "http://127.0.0.1:1", "--strip-prefix", "/a/"]);
         check_refused(&["--contract", "--strip-prefix", "/a"]);
+        check_refused(&["--contract", "--request-field", "A: b"]);
+        check_refused(&["--to", "http://127.0.0.1:1", "--request-field", "Host: b"]);
+        check_refused(&["--to", "http://127.0.0.1:1", "--response-field", "A: {unknown}"]);
+        check_refused(&[".", "--response-field", "-A"]);
         check_refused(&["--to", "http://127.0.0.1:1", "."]);
         check_refused(&["--echo", "--contract"]);
         check_refused(&["e5", "--contract", "--delay", "1s"]);

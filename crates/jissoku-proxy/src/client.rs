@@ -9,6 +9,7 @@ use jissoku_http::forward::ForwardError;
 use jissoku_os::driver::{ConnectionId, NewConnection};
 use jissoku_server::{ClientIdentity, OwnedIdentity, RequestHead, SecureListeners};
 
+use crate::policy::routes::Captures;
 use crate::slab::Key;
 
 /// What is kept of a client's connection.
@@ -49,9 +50,9 @@ impl Client {
         self.peer
     }
 
-    /// Whether it uses TLS.
-    pub(crate) const fn is_secure(&self) -> bool {
-        self.is_secure
+    /// Whether the client of a request uses TLS: this one, or that which a trusted proxy names.
+    pub(crate) fn is_secure_for(&self, identity: Option<&ClientIdentity<'_>>) -> bool {
+        identity.and_then(|identity| identity.is_secure).unwrap_or(self.is_secure)
     }
 }
 
@@ -85,6 +86,8 @@ pub(crate) struct ChunkedRequest {
     head: Head,
     head_bytes: Vec<u8>,
     identity: Option<OwnedIdentity>,
+    /// The variables of its path.
+    captures: Captures,
     body: Vec<u8>,
     is_complete: bool,
 }
@@ -112,8 +115,9 @@ impl Drop for ClientSide {
 
 impl ChunkedRequest {
     /// Its head was received.
-    pub(crate) fn new(request: &RequestHead<'_>) -> Self {
+    pub(crate) fn new(request: &RequestHead<'_>, captures: Captures) -> Self {
         Self {
+            captures,
             head: *request.head,
             head_bytes: request.bytes[..request.head.size as usize].to_vec(),
             identity: request.identity.map(Into::into),
@@ -124,6 +128,11 @@ impl ChunkedRequest {
 
     pub(crate) fn head(&self) -> (&Head, &[u8], Option<ClientIdentity<'_>>) {
         (&self.head, &self.head_bytes, self.identity.as_ref().map(OwnedIdentity::as_identity))
+    }
+
+    /// The variables of its path.
+    pub(crate) const fn captures(&self) -> &Captures {
+        &self.captures
     }
 
     /// What was received of the body.

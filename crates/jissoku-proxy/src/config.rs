@@ -10,6 +10,7 @@ use jissoku_http::response_reader::RESPONSE_LIMITS;
 use jissoku_server::{SecureListeners, TrustedProxies};
 
 use crate::policy::configuration::{self, ClientEnd};
+use crate::policy::fields::FieldRules;
 use crate::policy::retry::{Budget, HedgeAfter, RetryPolicy};
 use crate::policy::routes::Rewrite;
 use crate::server_set::{UpstreamGroup, UpstreamOptions};
@@ -73,6 +74,18 @@ pub struct Forwarding {
 pub struct RouteEdit {
     /// The path that a server gets.
     pub rewrite: Rewrite,
+    /// The fields of requests.
+    pub request: FieldRules,
+    /// The fields of responses.
+    pub response: FieldRules,
+}
+
+impl RouteEdit {
+    /// Whether nothing is changed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rewrite == Rewrite::default() && self.request.is_empty() && self.response.is_empty()
+    }
 }
 
 /// When second copies of a route's requests are sent. Handlers read its fields, which do not change.

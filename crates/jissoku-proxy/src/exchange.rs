@@ -26,7 +26,7 @@ use crate::policy::configuration::{ClientEnd, Protocol};
 use crate::policy::rate::Permit;
 use crate::policy::retry::Received;
 use crate::slab::Key;
-use crate::transfer::{Output, Upload};
+use crate::transfer::{Output, ResponseEdit, Upload};
 
 /// How long a response of unknown length may pause when its client has shut down its side.
 const PAUSE_NS: u64 = 1_000_000_000;
@@ -61,6 +61,7 @@ pub(crate) struct Exchange {
 
     received: Received,
     output: Output,
+    response_edit: ResponseEdit,
     ending: Option<Ending>,
     /// The server of a tunnel has sent everything.
     server_has_ended: bool,
@@ -277,6 +278,7 @@ impl Exchange {
             assignment,
             received: Received::Nothing,
             output: Output::default(),
+            response_edit: ResponseEdit::default(),
             ending: None,
             server_has_ended: false,
             part: None,

@@ -3,6 +3,7 @@
 mod bodies;
 mod client_end;
 mod connections;
+mod edits;
 mod events;
 mod gather;
 mod hedge;
@@ -16,6 +17,7 @@ use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use jissoku_http::forward::ForwardError;
@@ -31,8 +33,10 @@ use crate::config::{Forwarding, Gateway};
 use crate::exchange::Exchange;
 use crate::failure::Fault;
 use crate::gather::{GatherState, LostGathering};
+use crate::policy::fields::FieldRules;
 use crate::policy::random::Random;
 use crate::policy::retry::HedgeDelay;
+use crate::policy::routes::Captures;
 use crate::pool::Pool;
 use crate::server_set::UpstreamGroup;
 use crate::slab::{Key, Slab};
@@ -60,6 +64,8 @@ pub struct GatewayHandler {
     hedges: Timers<Key>,
     /// For each route with second copies, how late a response must be.
     hedge_delays: Vec<HedgeDelay>,
+    /// The fields of responses of each edit, which exchanges share.
+    response_rules: Vec<Rc<FieldRules>>,
     /// When the queues are served next, if requests wait there.
     queues_due_ns: Option<u64>,
     /// When idle connections are counted and opened next, if a minimum is configured.
@@ -89,6 +95,8 @@ impl GatewayHandler {
         let fields_max = service.fields_max;
         let hedges = service.hedges.iter();
         let gather = GatherState::new(service.gather_memory);
+        let edits = service.edits.iter();
+        let response_rules = edits.map(|edit| Rc::new(edit.response.clone())).collect();
         let hedge_delays = hedges.map(|hedge| HedgeDelay::new(hedge.after, now_ns)).collect();
         Self {
             worker,
@@ -103,6 +111,7 @@ impl GatewayHandler {
             retries: Timers::default(),
             hedges: Timers::default(),
             hedge_delays,
+            response_rules,
             queues_due_ns: None,
             spares_due_ns: None,
             is_retired: false,
@@ -152,7 +161,7 @@ impl Handler for GatewayHandler {
 
     fn on_head(&mut self, client: &mut Client, request: &RequestHead<'_>) -> ClientSide {
         let forwarding = Forwarding::new(0, self.service.timeouts.head_ns);
-        self.begin(client, request, forwarding)
+        self.begin(client, request, forwarding, &Captures::default())
     }
 
     fn body_flow(&self, request: &ClientSide) -> BodyFlow {

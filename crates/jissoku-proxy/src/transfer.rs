@@ -1,11 +1,15 @@
 //! Bytes on their way between a client and a server: the rest of a body that is not collected, a
 //! response, or both sides of a tunnel.
 
-use jissoku_http::forward::{ClientFraming, write_response_head, write_trailers};
+use std::rc::Rc;
+
+use jissoku_http::forward::{ClientFraming, FieldNames, write_response_head, write_trailers};
 use jissoku_http::response::ConnectionHeader;
 use jissoku_http::response_reader::ResponseHead;
 use jissoku_http::{Version, date};
 use jissoku_os::driver::SendBuffer;
+
+use crate::policy::fields::FieldRules;
 
 /// Bytes for a server above which its client is not received from.
 const SIZE_HIGH: usize = 64 * 1024;
@@ -166,6 +170,39 @@ pub(crate) trait ResponseSink {
     fn write_error(&mut self, status: u16, fields: &str);
 }
 
+/// Fields that are removed from a response and added to it. The default changes nothing.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ResponseEdit {
+    /// Those of the route, if it has some.
+    pub(crate) rules: Option<Rc<FieldRules>>,
+    /// The header lines that are added.
+    pub(crate) lines: Vec<u8>,
+}
+
+impl ResponseEdit {
+    fn removed(&self) -> Option<&FieldNames> {
+        self.rules.as_ref().map(|rules| rules.removed())
+    }
+
+    /// As [`write_response_head`].
+    fn write_head(
+        &self,
+        head: &ResponseHead,
+        bytes: &[u8],
+        framing: ClientFraming,
+        output: &mut Vec<u8>,
+    ) -> usize {
+        let size = write_response_head(head, bytes, framing, self.removed(), output);
+        if !self.lines.is_empty() {
+            // Before the empty line.
+            output.truncate(output.len() - 2);
+            output.extend_from_slice(&self.lines);
+            output.extend_from_slice(b"\r\n");
+        }
+        size
+    }
+}
+
 /// A response on its way to a client.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
@@ -185,7 +222,7 @@ impl Output {
     /// Writes an interim response.
     pub(crate) fn write_interim(&mut self, head: &ResponseHead, bytes: &[u8]) {
         self.has_interim = true;
-        write_response_head(head, bytes, ClientFraming::AsReceived, &mut self.bytes);
+        write_response_head(head, bytes, ClientFraming::AsReceived, None, &mut self.bytes);
     }
 
     /// Writes the final head, in the memory of the `request` if that suffices: it is not sent again.
@@ -194,15 +231,16 @@ impl Output {
         head: &ResponseHead,
         bytes: &[u8],
         framing: ClientFraming,
+        edit: &ResponseEdit,
         request: Vec<u8>,
     ) {
         if self.bytes.capacity() == 0 && request.capacity() <= REUSED_SIZE_MAX {
             self.bytes = request;
             self.bytes.clear();
         }
-        self.bytes.reserve(bytes.len() + ADDED_SIZE);
+        self.bytes.reserve(bytes.len() + edit.lines.len() + ADDED_SIZE);
         let start = self.bytes.len();
-        let line_size = write_response_head(head, bytes, framing, &mut self.bytes);
+        let line_size = edit.write_head(head, bytes, framing, &mut self.bytes);
         self.fields_at = Some(start + line_size);
         self.has_date = head.has_date;
         self.status = head.status;
@@ -210,8 +248,8 @@ impl Output {
     }
 
     /// Writes the head of a switch of protocols.
-    pub(crate) fn write_upgrade(&mut self, head: &ResponseHead, bytes: &[u8]) {
-        write_response_head(head, bytes, ClientFraming::Upgraded, &mut self.bytes);
+    pub(crate) fn write_upgrade(&mut self, head: &ResponseHead, bytes: &[u8], edit: &ResponseEdit) {
+        edit.write_head(head, bytes, ClientFraming::Upgraded, &mut self.bytes);
         self.status = head.status;
         self.framing = Some(ClientFraming::Upgraded);
     }
@@ -250,10 +288,12 @@ impl Output {
     }
 
     /// Writes what follows the body. `trailers` are its trailer lines.
-    pub(crate) fn write_end(&mut self, trailers: &[u8]) {
+    pub(crate) fn write_end(&mut self, trailers: &[u8], edit: &ResponseEdit) {
         match self.framing {
             Some(ClientFraming::Chunked) => self.bytes.extend_from_slice(LAST_CHUNK),
-            Some(ClientFraming::ChunkedWithTrailers) => write_trailers(trailers, &mut self.bytes),
+            Some(ClientFraming::ChunkedWithTrailers) => {
+                write_trailers(trailers, edit.removed(), &mut self.bytes);
+            }
             _ => {}
         }
     }

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use jissoku_proxy::RouteEdit;
+use jissoku_proxy::policy::fields::{FieldRules, Side};
 use jissoku_proxy::policy::routes::{PathPattern, Rewrite, Rule};
 
 use super::failure::Failure;
@@ -15,6 +16,17 @@ pub(super) struct EditArgs {
     /// With --to: put PREFIX before paths, as a path in the URL does
     #[arg(long, value_name = "PREFIX", hide_short_help = true)]
     add_prefix: Option<String>,
+    /// With --to: set a field of requests ('NAME: VALUE', in which {client}, {host}, {method}, {path},
+    /// {query}, {scheme} and {target} are variables), add one ('+NAME: VALUE') or remove it
+    /// (-NAME); may be repeated
+    #[arg(long, value_name = "RULE", allow_hyphen_values = true, value_parser = request_field,
+        hide_short_help = true)]
+    request_field: Vec<String>,
+}
+
+/// A rule for a field of requests, as it was given.
+fn request_field(text: &str) -> Result<String, String> {
+    FieldRules::default().add(text, Side::Request, &[]).map(|()| text.to_owned())
 }
 
 impl EditArgs {
@@ -23,17 +35,46 @@ impl EditArgs {
         let flags = [
             ("--strip-prefix", self.strip_prefix.is_some()),
             ("--add-prefix", self.add_prefix.is_some()),
+            ("--request-field", !self.request_field.is_empty()),
         ];
         match flags.into_iter().find(|(_, is_given)| *is_given) {
             Some((flag, _)) => {
-                Err(Failure::of_input(&format!("{flag} needs --to, or is for a route")))
+                Err(Failure::of_input(&format!("{flag} needs --to; a route has a key for it")))
             }
             None => Ok(()),
         }
     }
 
     /// What is changed, and of which requests, if something is. `prefix`: the path of the URL.
-    pub(super) fn read(&self, prefix: &str) -> Result<Option<(Rule, RouteEdit)>, Failure> {
+    pub(super) fn read(
+        &self,
+        prefix: &str,
+        response_rules: &[String],
+    ) -> Result<Option<(Rule, RouteEdit)>, Failure> {
+        let strip = self.strip_prefix.as_deref().unwrap_or_default();
+        let pattern = PathPattern::parse(&format!("{strip}/**"))
+            .map_err(|error| refuse("--strip-prefix", strip, &error))?;
+        let segments: Vec<&str> = pattern.variables().collect();
+        let rules = |flag: &str, side: Side, texts: &[String]| {
+            let mut rules = FieldRules::default();
+            for text in texts {
+                rules.add(text, side, &segments).map_err(|why| refuse(flag, text, &why))?;
+            }
+            Ok(rules)
+        };
+        let edit = RouteEdit {
+            rewrite: self.rewrite(prefix, &pattern)?,
+            request: rules("--request-field", Side::Request, &self.request_field)?,
+            response: rules("--response-field", Side::Response, response_rules)?,
+        };
+        if edit.rewrite.cuts() && edit.request.concerns("X-Forwarded-Prefix") {
+            return Err(Failure::of_input("--strip-prefix sets X-Forwarded-Prefix"));
+        }
+        let rewrite = Some(edit.rewrite.clone());
+        Ok((!edit.is_empty()).then(|| (Rule::new(pattern).with_rewrite(rewrite), edit)))
+    }
+
+    fn rewrite(&self, prefix: &str, pattern: &PathPattern) -> Result<Rewrite, Failure> {
         let add = match (&self.add_prefix, prefix) {
             (Some(_), path) if !path.is_empty() => {
                 return Err(Failure::of_input(
@@ -43,26 +84,19 @@ impl EditArgs {
             (Some(add), _) => add,
             (None, path) => path,
         };
-        if add.is_empty() && self.strip_prefix.is_none() {
-            return Ok(None);
-        }
-        let strip = self.strip_prefix.as_deref().unwrap_or_default();
-        let refuse = |flag: &str, text: &str, error: &dyn std::fmt::Display| {
-            Failure::of_input(&format!("{flag} {text}: {error}"))
-        };
-        let pattern = PathPattern::parse(&format!("{strip}/**"))
-            .map_err(|error| refuse("--strip-prefix", strip, &error))?;
         let mut rewrite = Rewrite::new();
-        if self.strip_prefix.is_some() {
-            rewrite = rewrite
-                .without(strip, &pattern)
-                .map_err(|error| refuse("--strip-prefix", strip, &error))?;
+        if let Some(strip) = &self.strip_prefix {
+            let cut = rewrite.without(strip, pattern);
+            rewrite = cut.map_err(|error| refuse("--strip-prefix", strip, &error))?;
         }
-        if !add.is_empty() {
-            rewrite =
-                rewrite.with_prefix(add).map_err(|error| refuse("--add-prefix", add, &error))?;
+        if !add.is_empty() || self.add_prefix.is_some() {
+            let below = rewrite.with_prefix(add);
+            rewrite = below.map_err(|error| refuse("--add-prefix", add, &error))?;
         }
-        let rule = Rule::new(pattern).with_rewrite(Some(rewrite.clone()));
-        Ok(Some((rule, RouteEdit { rewrite })))
+        Ok(rewrite)
     }
+}
+
+fn refuse(flag: &str, text: &str, error: &dyn std::fmt::Display) -> Failure {
+    Failure::of_input(&format!("{flag} {text}: {error}"))
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use jissoku_os::file::SymlinkPolicy;
+use jissoku_proxy::policy::fields::{FieldRules, Side};
 use jissoku_server::{FieldRule, Files, FilesError, FilesOptions, Rule};
 
 use super::app_name::AppName;
@@ -48,9 +49,11 @@ pub(super) struct FileArgs {
     #[arg(long, value_name = "FILE")]
     not_found: Option<String>,
     /// Field of responses for matching names, or for all ('*.js=X-Robots-Tag: noindex',
-    /// 'Access-Control-Allow-Origin: *'); may be repeated, the first match of each NAME wins
-    #[arg(long, value_name = "[PATTERN=]NAME: VALUE", value_parser = FieldRule::parse)]
-    response_field: Vec<FieldRule>,
+    /// 'Access-Control-Allow-Origin: *'); may be repeated, the first match of each NAME wins. With
+    /// --to, rules as those of --request-field
+    #[arg(long, value_name = "[PATTERN=]NAME: VALUE", allow_hyphen_values = true,
+        value_parser = response_field)]
+    pub(super) response_field: Vec<String>,
     /// Cache-Control for matching names ('*.css=max-age=3600'); may be repeated, the first match
     /// wins
     #[arg(long, value_name = "PATTERN=VALUE", value_parser = Rule::parse)]
@@ -100,7 +103,12 @@ impl FileArgs {
     }
 
     /// Rejects options for files that are not served.
-    pub(super) fn check(&self, is_app: bool, has_routes: bool) -> Result<(), Failure> {
+    pub(super) fn check(
+        &self,
+        is_app: bool,
+        has_routes: bool,
+        is_forwarding: bool,
+    ) -> Result<(), Failure> {
         if !self.r#static.is_empty() && has_routes {
             return Err(Failure::of_input("--static cannot be used with [[route]]: add a route"));
         }
@@ -111,6 +119,12 @@ impl FileArgs {
             let why =
                 "--response-field is for files; the application sets the fields of its responses";
             return Err(Failure::of_input(why));
+        }
+        if !is_forwarding {
+            for text in &self.response_field {
+                FieldRule::parse(text)
+                    .map_err(|why| Failure::of_input(&format!("--response-field {text}: {why}")))?;
+            }
         }
         let mut seen = HashSet::new();
         for (prefix, _) in &self.r#static {
@@ -152,7 +166,10 @@ impl FileArgs {
     /// The rules of --cache-control, and of --response-field.
     fn fields(&self) -> Vec<FieldRule> {
         let of_caches = self.cache_control.iter().cloned().map(FieldRule::cache_control);
-        of_caches.chain(self.response_field.iter().cloned()).collect()
+        // The others, for --to, were refused.
+        of_caches
+            .chain(self.response_field.iter().flat_map(|text| FieldRule::parse(text)))
+            .collect()
     }
 
     fn options(&self) -> FilesOptions {
@@ -172,6 +189,15 @@ impl FileArgs {
             fields: self.fields(),
             content_type: self.content_type.clone(),
         }
+    }
+}
+
+/// A rule for a field of responses, of files or of a server, as it was given.
+fn response_field(text: &str) -> Result<String, String> {
+    let of_servers = || FieldRules::default().add(text, Side::Response, &[]);
+    match FieldRule::parse(text) {
+        Err(why) if of_servers().is_err() => Err(why),
+        _ => Ok(text.to_owned()),
     }
 }
 

@@ -62,10 +62,12 @@ pub(super) struct GatewayArgs {
 
 impl GatewayArgs {
     /// The reverse proxy, if `--to` is given. `body_size_max`: of the bodies of requests.
+    /// `response_rules`: for fields of responses.
     pub(super) fn service(
         &self,
         secure: SecureListeners,
         body_size_max: u64,
+        response_rules: &[String],
     ) -> Result<Option<DynService>, Failure> {
         let Some(to) = &self.to else { return Ok(None) };
         let words = to.split(',').map(str::trim).filter(|word| !word.is_empty());
@@ -86,7 +88,7 @@ impl GatewayArgs {
         if targets.iter().any(|target| target.prefix() != targets[0].prefix()) {
             return Err(Failure::of_input("--to names servers with different paths"));
         }
-        let edit = self.edit.read(targets[0].prefix())?;
+        let edit = self.edit.read(targets[0].prefix(), response_rules)?;
         let timeouts = self.timeouts();
         let resolution = Resolution {
             every_ns: self.upstream_resolve_every,
@@ -106,6 +108,11 @@ impl GatewayArgs {
                 Arc::new(content).without_app().into()
             }
         }))
+    }
+
+    /// Whether all requests are forwarded.
+    pub(super) const fn is_given(&self) -> bool {
+        self.to.is_some()
     }
 
     /// Rejects flags that have no effect without `--to`.

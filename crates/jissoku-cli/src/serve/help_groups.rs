@@ -32,6 +32,7 @@ pub(super) static GROUPS: [Group; 13] = [
         others: &[
             "strip_prefix",
             "add_prefix",
+            "request_field",
             "connect_time_max",
             "response_time_max",
             "read_time_max",

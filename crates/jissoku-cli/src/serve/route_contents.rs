@@ -49,8 +49,13 @@ impl<'a> RouteContents<'a> {
             self.deadline_fields.len() - 1
         });
         let head_ns = route.head_ns.unwrap_or(self.head_ns);
-        let edit = rule.rewrite().map(|rewrite| {
-            self.edits.push(RouteEdit { rewrite: rewrite.clone() });
+        let edit = RouteEdit {
+            rewrite: rule.rewrite().cloned().unwrap_or_default(),
+            request: route.request_fields.clone(),
+            response: route.response_fields.clone(),
+        };
+        let edit = (!edit.is_empty()).then(|| {
+            self.edits.push(edit);
             self.edits.len() - 1
         });
         let extras = Extras { hedge, deadline_field, edit, head_ns };

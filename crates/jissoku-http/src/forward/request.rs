@@ -1,5 +1,6 @@
 //! The head of a forwarded request.
 
+use super::field_names::FieldNames;
 use super::lines::{self, ConnectionOptions};
 use crate::connection_fields::ConnectionField;
 use crate::forwarded::{ForwardedFields, XForwarded};
@@ -34,6 +35,8 @@ pub struct RequestEdit<'a> {
     pub own_field: Option<&'a str>,
     /// What is changed of the path.
     pub path: PathEdit<'a>,
+    /// Fields that are dropped. None of them has a meaning here.
+    pub removed: Option<&'a FieldNames>,
 }
 
 /// Another path for a server. The default changes nothing.
@@ -222,6 +225,9 @@ impl<'a> Received<'a> {
         let is = |expected: &[u8]| name.eq_ignore_ascii_case(expected);
         let Rules { head, edit, options, keeps_host } = *rules;
         if edit.own_field.is_some_and(|own| name.eq_ignore_ascii_case(own.as_bytes())) {
+            return Ok(false);
+        }
+        if edit.removed.is_some_and(|names| names.has(name)) {
             return Ok(false);
         }
         let is_forwarded_trusted =

@@ -1,5 +1,6 @@
 //! The head of a forwarded response.
 
+use super::field_names::FieldNames;
 use super::lines::{self, ConnectionOptions};
 use crate::connection_fields::ConnectionField;
 use crate::head::Version;
@@ -60,12 +61,14 @@ impl ClientFraming {
     }
 }
 
-/// Appends the forwarded form of `head`, which was parsed from `bytes`, to `output`. Returns the
+/// Appends the forwarded form of `head`, which was parsed from `bytes`, to `output`, without the fields
+/// that are `removed`, none of which frames the message. Returns the
 /// size of the status line, behind which the caller can insert Date and Connection.
 pub fn write_response_head(
     head: &ResponseHead,
     bytes: &[u8],
     framing: ClientFraming,
+    removed: Option<&FieldNames>,
     output: &mut Vec<u8>,
 ) -> usize {
     let start = output.len();
@@ -93,7 +96,7 @@ pub fn write_response_head(
                 | ConnectionField::Upgrade,
             ) => false,
             _ if name.eq_ignore_ascii_case(b"content-length") => !drops_length,
-            _ => !options.has(name),
+            _ => !options.has(name) && !removed.is_some_and(|names| names.has(name)),
         })
     });
     match copied {
@@ -113,8 +116,9 @@ pub fn write_response_head(
     size
 }
 
-/// Appends the last chunk and those of `lines`, valid trailers, that may be forwarded.
-pub fn write_trailers(lines: &[u8], output: &mut Vec<u8>) {
+/// Appends the last chunk and those of `lines`, valid trailers, that may be forwarded and are not
+/// `removed`.
+pub fn write_trailers(lines: &[u8], removed: Option<&FieldNames>, output: &mut Vec<u8>) {
     output.extend_from_slice(b"0\r\n");
     let copied = lines::copy(lines, output, |name, _| {
         let name = name.to_ascii_lowercase();
@@ -122,7 +126,8 @@ pub fn write_trailers(lines: &[u8], output: &mut Vec<u8>) {
             && !name.starts_with(b"proxy-")
             && !name.contains(&b'_')
             && ConnectionField::of(&name).is_none()
-            && !NOT_IN_TRAILERS.contains(&name.as_slice());
+            && !NOT_IN_TRAILERS.contains(&name.as_slice())
+            && !removed.is_some_and(|names| names.has(&name));
         Ok::<bool, std::convert::Infallible>(is_kept)
     });
     match copied {

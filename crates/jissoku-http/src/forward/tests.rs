@@ -18,6 +18,7 @@ const EDIT: RequestEdit<'_> = RequestEdit {
     has_trailers: true,
     own_field: None,
     path: PathEdit { cut_size: 0, prefix: "" },
+    removed: None,
 };
 
 fn read(bytes: &[u8]) -> Head {
@@ -214,7 +215,7 @@ fn forward_response(response: &str, version: Version) -> (String, String) {
     };
     let mut output = b"..".to_vec();
     let framing = ClientFraming::new(head.body, version, false);
-    let size = write_response_head(&head, response.as_bytes(), framing, &mut output);
+    let size = write_response_head(&head, response.as_bytes(), framing, None, &mut output);
     let text = String::from_utf8_lossy(&output[2..]).into_owned();
     (text[..size].to_owned(), text[size..].to_owned())
 }
@@ -368,7 +369,7 @@ fn an_upgrade_is_offered_for_websocket_only() {
 fn trailers_are_written_without_those_for_framing() {
     let mut output = Vec::new();
     let lines = b"X-Sum:  1\r\nContent-Length: 3\r\nHost: h\r\ngrpc-status: 0\r\nA_B: c\r\n";
-    write_trailers(lines, &mut output);
+    write_trailers(lines, None, &mut output);
     let text = String::from_utf8_lossy(&output).into_owned();
     assert_eq!(text, "0\r\nX-Sum: 1\r\ngrpc-status: 0\r\n\r\n");
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n";
@@ -377,7 +378,7 @@ fn trailers_are_written_without_those_for_framing() {
     let framing = ClientFraming::new(head.body, Version::Http11, true);
     assert_eq!(framing, ClientFraming::ChunkedWithTrailers);
     let mut output = Vec::new();
-    write_response_head(&head, chunked.as_bytes(), framing, &mut output);
+    write_response_head(&head, chunked.as_bytes(), framing, None, &mut output);
     let text = String::from_utf8_lossy(&output).into_owned();
     assert!(text.contains("\r\nTrailer: X-Sum\r\n"), "{text}");
 }

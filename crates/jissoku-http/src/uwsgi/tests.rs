@@ -283,6 +283,7 @@ proptest! {
             has_trailers: false,
             own_field: None,
             path: PathEdit::default(),
+            removed: None,
         };
         let mut text = Vec::new();
         if write_request_head(&received, request.as_bytes(), &edit, &mut text).is_err() {

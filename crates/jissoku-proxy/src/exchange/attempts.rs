@@ -193,6 +193,7 @@ impl Exchange {
             request: self.request.clone(),
             head_size: self.head_size,
             offer: self.offer,
+            response_edit: self.response_edit.clone(),
             part: self.part.as_ref().map(|_| Box::default()),
             ..Self::unsent(self.client, request, forwarding, (assignment, record))
         }

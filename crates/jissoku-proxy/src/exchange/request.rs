@@ -6,18 +6,20 @@ use jissoku_os::driver::SendBuffer;
 use jissoku_server::BodyFlow;
 
 use super::Exchange;
-use crate::transfer::{Upload, append_from};
+use crate::transfer::{ResponseEdit, Upload, append_from};
 
 /// At least this much is collected of chunked bodies for a protocol without them, in which their
 /// size has to be known.
 const CHUNKED_SIZE_MAX: u64 = 1024 * 1024;
 
 impl Exchange {
-    /// The forwarded head is there, and what it offers to the server.
-    pub(crate) fn set_head(&mut self, head: Vec<u8>, offer: ClientSupport) {
+    /// The forwarded head is there, and what it offers to the server; and what is changed of the
+    /// response.
+    pub(crate) fn set_head(&mut self, head: Vec<u8>, offer: ClientSupport, edit: ResponseEdit) {
         self.head_size = head.len();
         self.request = head;
         self.offer = offer;
+        self.response_edit = edit;
     }
 
     /// The body is forwarded as it arrives.

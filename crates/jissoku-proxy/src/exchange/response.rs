@@ -71,7 +71,7 @@ impl Exchange {
         }
         let framing = ClientFraming::new(head.body, self.version, self.offer.takes_trailers);
         let request = std::mem::take(&mut self.request);
-        self.output.write_head(head, bytes, framing, request);
+        self.output.write_head(head, bytes, framing, &self.response_edit, request);
         // Where every connection is closed, that says nothing about the rest of the request.
         let closes = !head.keeps_alive && self.protocol.is_http();
         if let Some(upload) = &mut self.upload
@@ -89,7 +89,7 @@ impl Exchange {
 
     /// Writes the head of a switch of protocols, and what follows it.
     pub(crate) fn write_upgrade(&mut self, head: &ResponseHead, bytes: &[u8], rest: &[u8]) {
-        self.output.write_upgrade(head, bytes);
+        self.output.write_upgrade(head, bytes, &self.response_edit);
         self.output.write_raw(rest);
         self.received = Received::Head;
         self.request = Vec::new();
@@ -108,7 +108,7 @@ impl Exchange {
 
     /// The response is complete. `trailers` are its trailer lines.
     pub(crate) fn finish(&mut self, trailers: &[u8]) {
-        self.output.write_end(trailers);
+        self.output.write_end(trailers, &self.response_edit);
         self.ending = Some(Ending::Complete);
     }
 
@@ -193,7 +193,8 @@ impl Exchange {
             if !self.is_received() {
                 sink.close_after();
             }
-            let fields = self.diagnostics(next_hop, Some(error), now_ns).unwrap_or_default();
+            let mut fields = self.diagnostics(next_hop, Some(error), now_ns).unwrap_or_default();
+            fields.push_str(&String::from_utf8_lossy(&self.response_edit.lines));
             sink.write_error(status, &fields);
             return Progress::Complete;
         }

@@ -14,6 +14,7 @@ use crate::client::{ChunkedRequest, Client, ClientSide, ClientStep};
 use crate::config::Forwarding;
 use crate::exchange::Exchange;
 use crate::policy::configuration::HostField;
+use crate::policy::routes::Captures;
 use crate::slab::Key;
 use crate::transfer::{Upload, UploadFraming};
 
@@ -22,7 +23,7 @@ const RESERVED_SIZE_MAX: u64 = 64 * 1024;
 
 /// How the head of a request is forwarded: arguments with names.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct HeadEdit {
+pub(super) struct HeadEdit<'a> {
     pub(super) upstream: usize,
     pub(super) collected_size: Option<u64>,
     pub(super) passes: Option<HopField>,
@@ -30,6 +31,8 @@ pub(super) struct HeadEdit {
     pub(super) deadline_field: Option<usize>,
     /// As that of [`Forwarding`].
     pub(super) edit: Option<usize>,
+    /// The variables of the path.
+    pub(super) captures: &'a Captures,
 }
 
 /// The address that is appended to X-Forwarded-For: of the peer, which is behind those that it has
@@ -53,6 +56,7 @@ impl GatewayHandler {
         client: &Client,
         request: &RequestHead<'_>,
         forwarding: Forwarding,
+        captures: &Captures,
     ) -> ClientSide {
         let RequestHead { head, bytes, now_ns, identity } = *request;
         self.now_ns = now_ns;
@@ -68,7 +72,7 @@ impl GatewayHandler {
             Body::Length(size) => size <= forwarding.collect_size,
             Body::Chunked if head.expects_continue && protocol.is_http() => false,
             Body::Chunked => {
-                let chunked = Box::new(ChunkedRequest::new(request));
+                let chunked = Box::new(ChunkedRequest::new(request, *captures));
                 let (key, lost) = (self.exchanges.insert(exchange), self.lost.clone());
                 return ClientSide::chunked(key, chunked, is_diagnosed, lost);
             }
@@ -80,7 +84,8 @@ impl GatewayHandler {
             _ => expects_continue.then_some(HopField::Expect),
         };
         let Forwarding { upstream, deadline_field, edit, .. } = forwarding;
-        let edit = HeadEdit { upstream, passes, collected_size: None, deadline_field, edit };
+        let edit =
+            HeadEdit { upstream, passes, collected_size: None, deadline_field, edit, captures };
         let body_size = match head.body {
             Body::Length(size) if is_collected => size.min(RESERVED_SIZE_MAX),
             Body::Empty | Body::Length(_) | Body::Chunked => 0,
@@ -88,7 +93,10 @@ impl GatewayHandler {
         let reserved_size = usize::try_from(body_size).unwrap_or(0);
         let mut output = Vec::with_capacity(head.size as usize + ADDED_SIZE + reserved_size);
         match self.write_head(client, (head, bytes, identity), edit, &mut output) {
-            Ok(offer) => exchange.set_head(output, offer),
+            Ok(offer) => {
+                let response = self.response_edit(client, (head, bytes, identity), edit);
+                exchange.set_head(output, offer, response);
+            }
             Err(error) => {
                 self.count_refusal(upstream, error);
                 return ClientSide::refused(error, is_diagnosed, self.lost.clone());
@@ -109,13 +117,13 @@ impl GatewayHandler {
         &self,
         client: &Client,
         (head, bytes, identity): (&Head, &[u8], Option<&ClientIdentity<'_>>),
-        head_edit: HeadEdit,
+        head_edit: HeadEdit<'_>,
         output: &mut Vec<u8>,
     ) -> Result<ClientSupport, ForwardError> {
-        let is_secure =
-            identity.and_then(|identity| identity.is_secure).unwrap_or(client.is_secure());
+        let is_secure = client.is_secure_for(identity);
         let said = identity.map(forwarded_address);
         let upstream = &self.service.upstreams[head_edit.upstream];
+        let route_edit = head_edit.edit.map(|index| &self.service.edits[index]);
         let edit = RequestEdit {
             via: upstream.options.has_via.then_some(&*self.service.via_name),
             client_fields: identity
@@ -135,18 +143,21 @@ impl GatewayHandler {
             passes: head_edit.passes,
             has_trailers: upstream.options.protocol.is_http(),
             own_field: head_edit.deadline_field.map(|it| &*self.service.deadline_fields[it]),
-            path: head_edit.edit.map_or_else(PathEdit::default, |index| {
-                let rewrite = &self.service.edits[index].rewrite;
-                let cut_size = rewrite.cut_size(head.path_and_query(bytes));
-                PathEdit { cut_size, prefix: rewrite.prefix() }
+            path: route_edit.map_or_else(PathEdit::default, |edit| {
+                let cut_size = edit.rewrite.cut_size(head.path_and_query(bytes));
+                PathEdit { cut_size, prefix: edit.rewrite.prefix() }
             }),
+            removed: route_edit.map(|edit| edit.request.removed()),
         };
         if upstream.options.protocol.is_http() {
             output.reserve(head.size as usize + ADDED_SIZE);
-            return write_request_head(head, bytes, &edit, output);
+            let offer = write_request_head(head, bytes, &edit, output)?;
+            self.add_request_fields(client, (head, bytes, identity), head_edit, output);
+            return Ok(offer);
         }
         let mut text = Vec::with_capacity(head.size as usize + ADDED_SIZE);
         let offer = write_request_head(head, bytes, &edit, &mut text)?;
+        self.add_request_fields(client, (head, bytes, identity), head_edit, &mut text);
         let client = identity.map_or(client.peer(), |identity| identity.client);
         uwsgi::write(&text, PacketOrigin { client, is_secure }, output)
             .map_err(|PacketTooLarge| ForwardError::TooLarge)?;
@@ -232,10 +243,13 @@ impl GatewayHandler {
             return Err(ForwardError::LengthRequired);
         }
         let Forwarding { upstream, deadline_field, edit, .. } = *exchange.forwarding();
-        let edit = HeadEdit { upstream, collected_size, passes: None, deadline_field, edit };
+        let captures = chunked.captures();
+        let edit =
+            HeadEdit { upstream, collected_size, passes: None, deadline_field, edit, captures };
         let offer = self.write_head(client, head, edit, &mut bytes)?;
+        let response = self.response_edit(client, head, edit);
         let Some(exchange) = self.exchanges.get(key) else { return Ok(()) };
-        exchange.set_head(bytes, offer);
+        exchange.set_head(bytes, offer, response);
         if !is_complete {
             exchange.stream(Upload::new(UploadFraming::Chunked, false));
         }

@@ -16,6 +16,7 @@ use crate::policy::fan_out::{Form, PartError};
 use crate::policy::health::Outcome;
 use crate::policy::routes::Captures;
 use crate::slab::Key;
+use crate::transfer::ResponseEdit;
 
 impl GatewayHandler {
     /// A request for a gathering route, and its head was received; else the response.
@@ -75,11 +76,17 @@ impl GatewayHandler {
         let mut exchange = Exchange::new(client.id(), head, (forwarding, protocol, hash), false);
         exchange.become_part();
         let Forwarding { upstream, deadline_field, .. } = forwarding;
-        let collected_size = None;
-        let edit = HeadEdit { upstream, collected_size, passes: None, deadline_field, edit: None };
+        let edit = HeadEdit {
+            upstream,
+            collected_size: None,
+            passes: None,
+            deadline_field,
+            edit: None,
+            captures: &Captures::default(),
+        };
         let mut output = Vec::new();
         let offer = self.write_head(client, (head, bytes, identity), edit, &mut output)?;
-        exchange.set_head(output, offer);
+        exchange.set_head(output, offer, ResponseEdit::default());
         Ok(exchange)
     }
 

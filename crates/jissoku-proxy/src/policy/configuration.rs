@@ -9,7 +9,6 @@ mod gather;
 mod limits;
 mod problem;
 mod route;
-mod spelling;
 mod statuses;
 mod table;
 mod upstream;
@@ -20,11 +19,11 @@ use self::problem::{Refusal, refuse};
 use self::table::Table;
 use crate::policy::routes::{Routes, Rule};
 
+pub use crate::policy::spelling::instead_of;
 pub use explanation::Explanation;
 pub use limits::{Concurrency, Rate, RateKey};
 pub use problem::Problem;
 pub use route::{COLLECT_SIZE, ClientEnd, Hedge, Route, RouteAction};
-pub use spelling::instead_of;
 pub use upstream::{HashKey, HealthCheck, HostField, IDLE_MIN_MAX, Protocol, Upstream};
 
 /// The keys of the file that are read here.

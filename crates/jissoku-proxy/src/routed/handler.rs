@@ -132,9 +132,12 @@ impl<H: Handler> RoutedHandler<H> {
                 Work::File(index, self.folders[index].respond_to(head, path))
             }
             Content::Fixed(index) => Work::Fixed(index),
-            Content::Forward(forwarding) => {
-                Work::Forwarded(self.gateway.begin(&connection.client, head, forwarding))
-            }
+            Content::Forward(forwarding) => Work::Forwarded(self.gateway.begin(
+                &connection.client,
+                head,
+                forwarding,
+                &found.captures,
+            )),
             Content::Gather(index) => {
                 let route = (&self.content.gathers[index], &found.captures);
                 match self.gateway.begin_gathering(&connection.client, head, route) {

@@ -47,7 +47,7 @@ fn check(text: &str, flags: &[&str], expected: &[&str]) {
 fn an_alias_is_a_key() {
     let text = "folder = '.'\nmime = ['log=text/plain', '*.x=a/b']\nspa = true\n\
                 response-field = '*.js=A: 1'";
-    check(text, &[], &["text/plain", "a/b", "spa: true", "name: \"A\""]);
+    check(text, &[], &["text/plain", "a/b", "spa: true", "response_field: [\"*.js=A: 1\"]"]);
 }
 
 #[test]

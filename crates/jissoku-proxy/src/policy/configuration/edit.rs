@@ -1,7 +1,8 @@
-//! What a route changes of its messages: the path that a server gets.
+//! What a route changes of its messages: the path that a server gets, and fields.
 
 use super::problem::{Refusal, refuse};
 use super::table::{Placed, Table};
+use crate::policy::fields::{FieldRules, Side};
 use crate::policy::routes::{PathPattern, Rewrite, RewriteError};
 
 /// What is changed of the paths of a route, if something is. `forwards`: they are for a server;
@@ -32,6 +33,24 @@ pub(super) fn rewrite(
         rewrite = placed("add-prefix", given, |prefix| rewrite.with_prefix(prefix))?;
     }
     Ok(Some(rewrite))
+}
+
+/// The rules of a list. `taken` are fields that other keys of the route set.
+pub(super) fn fields(
+    table: &mut Table<'_, '_>,
+    (key, side): (&'static str, Side),
+    path: &PathPattern,
+    taken: &[(&str, &str)],
+) -> Result<FieldRules, Refusal> {
+    let segments: Vec<&str> = path.variables().collect();
+    let mut rules = FieldRules::default();
+    for (text, at) in table.strings(key)?.unwrap_or_default() {
+        rules.add(&text, side, &segments).map_err(|why| refuse(at.clone(), &why))?;
+        if let Some((name, other)) = taken.iter().find(|(name, _)| rules.concerns(name)) {
+            return Err(refuse(at, &format!("{text:?}: {other} sets {name}")));
+        }
+    }
+    Ok(rules)
 }
 
 fn placed(

@@ -14,8 +14,9 @@ use jissoku_os::quantity;
 use super::table::{Placed, Table, is_field_name, word, wrong};
 use super::upstream::Upstream;
 use crate::policy::fan_out::Plan;
+use crate::policy::fields::{FieldRules, Side};
 use crate::policy::retry::{BudgetPolicy, HedgeAfter, RetryPolicy};
-use crate::policy::routes::{Encoded, HostPattern, PathPattern, PatternError, Rule};
+use crate::policy::routes::{Encoded, HostPattern, PathPattern, PatternError, Rewrite, Rule};
 
 /// The largest limit of bodies that can be written.
 const BODY_SIZE_MAX: u64 = 1 << 40;
@@ -53,6 +54,10 @@ pub struct Route {
     pub on_client_end: ClientEnd,
     /// The field in which servers get the time that is left.
     pub deadline_field: Option<String>,
+    /// What is changed of the fields of requests.
+    pub request_fields: FieldRules,
+    /// What is changed of the fields of responses.
+    pub response_fields: FieldRules,
     /// How often a client may ask.
     pub rate: Option<Rate>,
     /// How much a client may ask at once.
@@ -121,6 +126,13 @@ pub(super) fn read(
     let forwards = matches!(action, RouteAction::Forward(_));
     let kind = (forwards, matches!(action, RouteAction::Folder(_)));
     rule = rule.with_rewrite(edit::rewrite(&mut table, &pattern, kind)?);
+    let deadline_field = deadline_field(&mut table)?;
+    let taken = taken_fields(deadline_field.as_deref(), &rule);
+    let fields = |table: &mut Table<'_, '_>, key, side, taken| {
+        edit::fields(table, (key, side), &pattern, taken)
+    };
+    let request_fields = fields(&mut table, "request-field", Side::Request, &taken)?;
+    let response_fields = fields(&mut table, "response-field", Side::Response, &[])?;
     let to = match action {
         RouteAction::Forward(index) => upstreams.get(index),
         _ => None,
@@ -138,11 +150,13 @@ pub(super) fn read(
         body_size_max: table.size_within("body-size-max", 0..=BODY_SIZE_MAX)?,
         collect_size: table.size_within("collect", 0..=COLLECT_SIZE_MAX)?.unwrap_or(COLLECT_SIZE),
         on_client_end: table.word("on-client-end", &CLIENT_ENDS)?.unwrap_or_default(),
-        deadline_field: deadline_field(&mut table)?,
+        deadline_field,
+        request_fields,
+        response_fields,
         rate: table.table("rate")?.map(limits::rate).transpose()?,
         concurrency: table.table("concurrency")?.map(limits::concurrency).transpose()?,
     };
-    for key in ["collect", "on-client-end"] {
+    for key in ["collect", "on-client-end", "request-field", "response-field"] {
         only(&mut table, key, forwards, "routes with to")?;
     }
     let asks = forwards || matches!(route.action, RouteAction::Gather(_));
@@ -155,6 +169,13 @@ pub(super) fn read(
 
 /// Fields that have a meaning besides those that are reserved.
 const TAKEN_FIELDS: [&str; 4] = ["authorization", "content-type", "cookie", "max-forwards"];
+
+/// Fields of requests that other keys of the route set, and these keys.
+fn taken_fields<'a>(deadline_field: Option<&'a str>, rule: &Rule) -> Vec<(&'a str, &'static str)> {
+    let cuts = rule.rewrite().is_some_and(Rewrite::cuts);
+    let prefix = cuts.then_some(("X-Forwarded-Prefix", "strip-prefix"));
+    deadline_field.map(|name| (name, "deadline-field")).into_iter().chain(prefix).collect()
+}
 
 fn deadline_field(table: &mut Table<'_, '_>) -> Result<Option<String>, Refusal> {
     let Some((name, at)) = table.string("deadline-field")? else { return Ok(None) };

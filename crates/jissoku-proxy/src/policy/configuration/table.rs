@@ -8,7 +8,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::problem::{Refusal, refuse};
-use super::spelling::instead_of;
+use crate::policy::spelling::instead_of;
 
 pub(super) type Value<'a> = Spanned<DeValue<'a>>;
 

@@ -352,6 +352,28 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
             29,
             "strip-prefix is for routes with to or folder",
         ),
+        ("head-time = \"10s\"", "request-field = \"A: b\"", 19, "must be a list of strings"),
+        ("head-time = \"10s\"", "request-field = [\"A: {id}\"]", 19, "no variable {id}"),
+        ("head-time = \"10s\"", "response-field = [\n\"-Date\"]", 20, "it is always sent"),
+        ("head-time = \"10s\"", "request-field = [\"-Host\"]", 19, "[upstream.NAME] sets it"),
+        (
+            "head-time = \"10s\"",
+            "deadline-field = \"X-Ms\"\nrequest-field = [\"-x-ms\"]",
+            20,
+            "deadline-field sets X-Ms",
+        ),
+        (
+            "head-time = \"10s\"",
+            "strip-prefix = \"/api\"\nrequest-field = [\"X-Forwarded-Prefix: /\"]",
+            20,
+            "strip-prefix sets X-Forwarded-Prefix",
+        ),
+        (
+            "folder = \"site\"",
+            "folder = \"site\"\nresponse-field = [\"-Server\"]",
+            34,
+            "response-field is for routes with to",
+        ),
         ("requests = 100, ", "", 22, "a number of requests"),
         (
             "per = \"address\"",

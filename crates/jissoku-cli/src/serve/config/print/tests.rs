@@ -6,6 +6,7 @@ use crate::serve::{LAB_VERB, Serve};
 
 /// Valid values of flags without a default; of those that may be repeated, two.
 const VALUES: &[(&str, &[&str])] = &[
+    ("request-field", &["X-A: {client} \"b\"", "+X-B: c", "-X-C"]),
     ("response-field", &["*.js=X-A: b=c", "X-B: \"d\""]),
     ("app-dir", &["/srv/app"]),
     ("static", &["/static=/srv/a b", "/media=/srv/\"m\""]),

@@ -1,0 +1,133 @@
+//! Fields that a route sets, adds and removes: `Name: value`, `+Name: value` and `-Name`.
+
+use jissoku_http::connection_fields::{ConnectionField, is_reserved};
+use jissoku_http::forward::FieldNames;
+
+use super::template::{Template, Values};
+
+/// Changes of the fields of a head. The default changes nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FieldRules {
+    removed: FieldNames,
+    lines: Vec<Line>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Line {
+    name: Box<str>,
+    value: Template,
+}
+
+/// Which head is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// That of a request.
+    Request,
+    /// That of a response.
+    Response,
+}
+
+impl FieldRules {
+    /// Whether nothing is changed.
+    pub const fn is_empty(&self) -> bool {
+        self.removed.is_empty() && self.lines.is_empty()
+    }
+
+    /// The names of the fields that are removed from what was received.
+    pub const fn removed(&self) -> &FieldNames {
+        &self.removed
+    }
+
+    /// Whether fields are added.
+    pub const fn adds(&self) -> bool {
+        !self.lines.is_empty()
+    }
+
+    /// Adds a rule. A field that is set replaces what earlier rules have set or added. `segments` are
+    /// the variables of the route's path.
+    ///
+    /// # Errors
+    ///
+    /// One sentence: the form, a field that is not to be changed, or an unknown variable.
+    pub fn add(&mut self, text: &str, side: Side, segments: &[&str]) -> Result<(), String> {
+        let form = "write \"Name: value\" to set a field, \"+Name: value\" to add one, \"-Name\" to \
+                    remove it";
+        let (rule, removes, keeps) = match text.split_at_checked(1) {
+            Some(("-", rest)) => (rest, true, false),
+            Some(("+", rest)) => (rest, false, true),
+            _ => (text, false, false),
+        };
+        let (name, value) = match rule.split_once(':') {
+            Some((name, value)) if !removes => (name, Some(value.trim_matches([' ', '\t']))),
+            None if removes => (rule, None),
+            _ => return Err(format!("{text:?}: {form}")),
+        };
+        check(name, side).map_err(|why| format!("{text:?}: {why}"))?;
+        if !keeps {
+            self.removed.add(name);
+            self.lines.retain(|line| !line.name.eq_ignore_ascii_case(name));
+        }
+        if let Some(value) = value {
+            if value.is_empty() {
+                return Err(format!("{text:?}: a field has a value; {form}"));
+            }
+            let value =
+                Template::parse(value, segments).map_err(|why| format!("{text:?}: {why}"))?;
+            self.lines.push(Line { name: name.into(), value });
+        }
+        Ok(())
+    }
+
+    /// Whether a rule is about the field of this name.
+    pub fn concerns(&self, name: &str) -> bool {
+        self.removed.has(name.as_bytes())
+            || self.lines.iter().any(|line| line.name.eq_ignore_ascii_case(name))
+    }
+
+    /// Appends the header lines that are added. One whose value is empty is left out.
+    pub fn write(&self, values: &Values<'_>, output: &mut Vec<u8>) {
+        for Line { name, value } in &self.lines {
+            let start = output.len();
+            output.extend_from_slice(name.as_bytes());
+            output.extend_from_slice(b": ");
+            let value_at = output.len();
+            value.write(values, output);
+            let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+            if output[value_at..].iter().all(is_blank) {
+                output.truncate(start);
+            } else {
+                output.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+}
+
+/// Why a field of this name is not changed, if it is not.
+fn check(name: &str, side: Side) -> Result<(), String> {
+    let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if name.is_empty() || !name.bytes().all(is_sign) {
+        return Err(format!("{name:?} is not the name of a field"));
+    }
+    if name.contains('_') {
+        let other = name.replace('_', "-");
+        return Err(format!("some applications take {name} for {other}: write {other}"));
+    }
+    let is = |other: &str| name.eq_ignore_ascii_case(other);
+    let why = if is("host") && side == Side::Request {
+        "`host` of [upstream.NAME] sets it"
+    } else if is("content-length") {
+        "it is the size of the body"
+    } else if ConnectionField::of(name.as_bytes()).is_some() || is("expect") {
+        "it concerns one connection"
+    } else if is("date") && side == Side::Response {
+        "it is always sent"
+    } else if side == Side::Request && (is_reserved(name) || is("max-forwards")) {
+        "the gateway sets it"
+    } else {
+        return Ok(());
+    };
+    Err(format!("{name} cannot be changed: {why}"))
+}
+
+#[cfg(test)]
+mod tests;
