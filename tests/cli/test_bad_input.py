@@ -225,6 +225,7 @@ CASES = {
     "wrk's options without a URL": (["load", "--from", "wrk -c 2"], "0 URLs"),
     "a check without a file": (["check"], "<FILE>; see jissoku check --help"),
     "a verb that has another name now": (["routes"], "jissoku check FILE [URL]"),
+    "a verb that is an option now": (["wrk", "-c2", "http://127.0.0.1:1/"], "load --from 'wrk"),
     "a sample of nothing": (["sample"], "<PID>...; see jissoku sample --help"),
     "a sample of no process": (["sample", "0"], "0 is not in"),
     "a floor of an unknown kind": (["floor", "fly"], "see jissoku floor --help"),

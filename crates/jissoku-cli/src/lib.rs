@@ -67,6 +67,10 @@ fn command() -> Command {
         .mut_subcommand("load", |load| help::in_groups(load, &load::help_groups::GROUPS))
 }
 
+/// Verbs that no longer exist, and what to write.
+const REPLACED: [(&str, &str); 2] =
+    [("routes", "jissoku check FILE [URL]"), ("wrk", "jissoku load --from 'wrk ...'")];
+
 /// Runs `jissoku VERB …` and returns the exit code: 0 fine, 1 the work failed, 2 bad input,
 /// 4 undecided or invalid, 130 interrupted.
 #[must_use]
@@ -92,10 +96,10 @@ pub fn run_with(arguments: impl IntoIterator<Item = String>, load: Option<&LoadA
         Ok(arguments) => arguments,
         Err(refusal) => return load::error::print_error(&refusal, 2),
     };
-    if arguments.get(1).is_some_and(|verb| verb == "routes") {
-        let sentence = "jissoku routes is jissoku check FILE [URL] now";
+    let verb = arguments.get(1).map_or("", String::as_str);
+    if let Some((old, new)) = REPLACED.iter().find(|(old, _)| *old == verb) {
         // There is nowhere to report that stderr is closed.
-        let _written = writeln!(std::io::stderr(), "{sentence}");
+        let _written = writeln!(std::io::stderr(), "jissoku {old}: write {new} in its place");
         return 2;
     }
     let parsed = command().try_get_matches_from(&arguments);

@@ -7,7 +7,7 @@ importing the lab, so that it affects neither memory nor start-up time of a serv
 import signal
 import sys
 
-NATIVE = {"serve", "lab", "load", "floor", "oracle", "sample", "check", "routes"}
+NATIVE = {"serve", "lab", "load", "floor", "oracle", "sample", "check", "routes", "wrk"}
 
 
 def main() -> None:
