@@ -34,7 +34,7 @@ ONE_VALUE: dict[str, st.SearchStrategy[Any]] = {
     "percentage": st.floats(1e-9, 1, exclude_max=True),
     "objective": st.sampled_from(["p99<10ms", "p95<500us", "p99.9 < 1.5s"]),
     "levels": st.lists(st.integers(1, 10**6), min_size=1, max_size=9).map(tuple),
-    "float range": st.floats(0.5, 86_400),
+    "window": st.floats(0.5, 86_400),
 }
 
 
@@ -115,7 +115,14 @@ def test_a_line_names_what_differs_from_the_defaults() -> None:
     assert command_line(SweepRequest(arms=("-go",), levels=(1, 2))) == (
         "jissoku sweep --levels 1,2 -- -go"
     )
-    for text, seconds in [("2m", 120), ("90", 90), ("1m30s", 90), ("1h0.5m", 3630), ("2min", 120)]:
+    for text, seconds in [
+        ("2m", 120),
+        ("90", 90),
+        ("1m30s", 90),
+        ("1h0.5m", 3630),
+        ("2min", 120),
+        ("1s500ms", 1.5),
+    ]:
         context = compare.make_context("compare", ["go", "--for", text])
         assert context.params["time_limit"] == seconds
 

@@ -160,8 +160,8 @@ class ProfileRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="verb"
         connections: Connections of the load.
         rate: Request rate in requests per second. Default: half of the rate that
             the target (of two, the slower) answers in a closed loop, at most 20,000 per core.
-        duration: Length of the measurement window. Twice the time makes intervals a third
-            narrower.
+        duration: Length of the measurement window, such as 20s or 1m30s. Twice the time makes
+            intervals a third narrower.
         frequency: Samples per second of CPU time.
         sort: Order of the functions: by their own time, or by that with callees.
     """
@@ -176,7 +176,7 @@ class ProfileRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="verb"
     connections: Annotated[int, shared.CONNECTIONS] = 64
     rate: Annotated[int | None, shared.RATE] = None
     duration: Annotated[
-        float, option("-d", "--duration", type=click.FloatRange(0.5, 86400), metavar="SECONDS")
+        float, option("-d", "--duration", type=param_types.WINDOW, metavar="TIME")
     ] = 20.0
     frequency: Annotated[int, option("-F", "--frequency", type=click.IntRange(1, 20000))] = 199
     sort: Annotated[str, option("--sort", type=click.Choice(["self", "total"]))] = "self"

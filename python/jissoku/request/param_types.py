@@ -13,6 +13,9 @@ SCALES = {"": 1, "k": 1000, "m": 1_000_000}
 
 LEVELS_MAX = 64
 
+# In seconds.
+WINDOW_MIN, WINDOW_MAX = 0.5, 86400.0
+
 # As in `p99<10ms`: percentile, limit and unit.
 OBJECTIVE = re.compile(r"p(\d{2}(?:\.\d+)?)\s*<\s*(\d+(?:\.\d+)?)(us|ms|s)")
 
@@ -55,11 +58,19 @@ def _seconds(word: str) -> float:
     number = r"(\d+(?:\.\d+)?)"
     if re.fullmatch(number, word):
         word = f"{word}s"
-    found = re.fullmatch(f"(?:{number}h)?(?:{number}m(?:in)?)?(?:{number}s)?", word)
-    parts = zip(found.groups("0"), (3600, 60, 1), strict=True) if found else ()
+    units = "".join(f"(?:{number}{unit})?" for unit in ("h", "m(?:in)?", "s", "ms"))
+    found = re.fullmatch(units, word)
+    parts = zip(found.groups("0"), (3600, 60, 1, 0.001), strict=True) if found else ()
     seconds = sum(float(part) * scale for part, scale in parts)
     if seconds <= 0:
         raise ValueError(f"{word!r} is not a time: write 90s, 2m or 1m30s")
+    return seconds
+
+
+def _window(word: str) -> float:
+    seconds = _seconds(word)
+    if not WINDOW_MIN <= seconds <= WINDOW_MAX:
+        raise ValueError(f"{word!r} is not the length of a window: write 500ms to 24h")
     return seconds
 
 
@@ -137,6 +148,7 @@ def _levels(word: str) -> tuple[int, ...]:
 
 RATE = Written("rate", _rate)
 TIME = Written("time", _seconds, lambda value: f"{_decimal(value)}s")
+WINDOW = Written("window", _window, TIME.text)
 PERCENTAGE = Written("percentage", _part, _decimal)
 PATH = Written("path", _path)
 METHOD = Written("method", _method)
