@@ -74,11 +74,11 @@ impl Rate {
         Self::new(requests, 1_000_000_000)
     }
 
-    /// Requests per second.
+    /// Requests per second; exactly, if that is a whole number.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "rates are used to a few digits")]
     pub fn rps(self) -> f64 {
-        self.requests as f64 / self.period_ns as f64 * 1e9
+        self.requests as f64 * (1e9 / self.period_ns as f64)
     }
 
     /// The time of `count` parts of requests, with `parts` to a request; `u64::MAX` at most. In
@@ -118,5 +118,19 @@ impl Pace {
             Self::Trace(trace) => Some(trace),
             Self::Closed | Self::Constant { .. } | Self::Ramp { .. } => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_rates_are_exact() {
+        for rate_rps in [1, 3, 7, 999, 1_000, 49_999, 123_457, 999_999_999, 1_000_000_000_u32] {
+            let found = Rate::per_second(u64::from(rate_rps)).rps();
+            assert_eq!(found.to_bits(), f64::from(rate_rps).to_bits(), "{found}");
+        }
+        assert_eq!(Rate::new(30, 60_000_000_000), Rate::new(1, 2_000_000_000));
     }
 }
