@@ -71,9 +71,10 @@ STAGES = {
     "history",
     "inference",
     "report",
+    "migrate",
 }
 ALL_MAY_USE = {"model", "request", "errors"}
-PURE_STAGES = {"request", "model", "design", "inference", "explain", "report"}
+PURE_STAGES = {"request", "model", "design", "inference", "explain", "report", "migrate"}
 
 # Every stage with I/O may use the operating system.
 MAY_ALSO_USE = {

@@ -81,6 +81,7 @@ SAME = {
     "--max-requests-jitter",
     "--metrics",
     "--pid-file",
+    "--print-config",
     "--reload",
     "--root-path",
     "--threads",

@@ -30,6 +30,9 @@ LAB_COMMANDS = {
         "publish": "Write runs as static pages with their records, to be published.",
         "watch": "Follow a run that another process measures.",
     },
+    "Serve": {
+        "migrate": "Print the `jissoku serve` for a command line of another server.",
+    },
     "The lab itself": {
         "targets": "List the targets available here, those unavailable, and how to install them.",
         "doctor": "Report what on this machine would disturb a measurement.",

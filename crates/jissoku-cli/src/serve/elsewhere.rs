@@ -197,7 +197,6 @@ const ELSEWHERE: [(&[&str], Elsewhere); 68] = [
     (
         &[
             "--check-config",
-            "--print-config",
             "--spew",
             "--name",
             "-n",
