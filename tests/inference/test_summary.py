@@ -81,6 +81,16 @@ def test_without_a_floor_the_baseline_is_the_unit() -> None:
     assert "The floor was not measured" in _titles(summary, Severity.WARNING)
 
 
+def test_an_arm_that_loses_its_trials_to_another_is_no_problem_of_its_own() -> None:
+    run, trials = _race("a", "b")
+    alone = [one for one in trials if one.kind is TrialKind.CLOSED_LOOP and one.arms == ("a",)]
+    lost = factories.failed(TrialKind.TIME_SLICED, "b", "a")
+    summary = summarise(run, [updated(lost, index=0), *alone[:1]])
+    assert _standing(summary, "a").status is MeasurementStatus.UNMEASURED
+    assert "a was not measured" in _titles(summary, Severity.NOTE)
+    assert "a was not measured" not in _titles(summary, Severity.PROBLEM)
+
+
 def test_an_arm_that_always_fails_does_not_fail_other_arms() -> None:
     run, trials = _race("a", "b", "c", "floor")
     fails = [

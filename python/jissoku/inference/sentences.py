@@ -330,8 +330,9 @@ def _of_arms(
 
 
 def _only_others_failed(name: str, trials: Sequence[Trial]) -> bool:
-    mine = [trial.failure for trial in trials if name in trial.arms]
-    return bool(mine) and all(one is not None and one.arm != name for one in mine)
+    """Whether every trial that an arm lost, one at least, ended with another's failure."""
+    lost = [trial.failure for trial in trials if name in trial.arms and not trial.is_valid]
+    return bool(lost) and all(one is not None and one.arm != name for one in lost)
 
 
 def _when(trial: Trial | None) -> str:
