@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from jissoku.inference.across_runs import machine_days
+from jissoku.measure.machine import busiest
 from jissoku.model.history import RunRow
 from jissoku.model.updated import updated
 from jissoku.report.tables import days_table
@@ -33,6 +34,15 @@ def test_days_are_counted_by_class_of_machines() -> None:
         ("2026-11-01", "1", "0", "-", "unknown", "-"),
         ("2026-11-02", "1", "40", "0.0 %", "unknown", "-"),
     )
+
+
+def test_programs_are_named_by_what_they_use_now() -> None:
+    before = {(1, 1.0): ("init", 900.0), (7, 2.0): ("cc", 4.0), (8, 2.5): ("worker", 1.0)}
+    new = {(9, 3.0): ("cc", 0.3), (10, 3.1): ("ld", 0.4)}
+    after = before | new | {(7, 2.0): ("cc", 4.2), (8, 2.5): ("worker-flush", 1.1)}
+    assert busiest(before, after) == ["cc", "ld", "worker-flush"]
+    reused = {(7, 5.0): ("sh", 0.1)}
+    assert busiest(before, reused) == ["sh"], "another process with the ID of one that ended"
 
 
 @pytest.mark.slow

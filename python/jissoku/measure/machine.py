@@ -6,6 +6,7 @@ import os
 import platform
 import resource
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -150,7 +151,7 @@ def _matches(value: str, wanted: str) -> tuple[State, str]:
 
 
 def _others() -> tuple[State, str]:
-    before, started = psutil.cpu_times(), time.monotonic()
+    used, before, started = cpu_by_process(), psutil.cpu_times(), time.monotonic()
     time.sleep(WATCH_S)
     after = psutil.cpu_times()
     span = (time.monotonic() - started) * (psutil.cpu_count() or 1)
@@ -161,17 +162,32 @@ def _others() -> tuple[State, str]:
     if steal > STEAL_MAX:
         return State.BAD, text
     if busy > BUSY_MAX:
-        return State.WARN, f"{text}; most CPU time so far: {', '.join(_busiest())}"
+        names = busiest(used, cpu_by_process())
+        return State.WARN, f"{text}; most of it: {', '.join(names)}" if names else text
     return State.FINE, text
 
 
-def _busiest() -> list[str]:
-    found = []
-    for process in psutil.process_iter(["name", "cpu_times"]):
-        times = process.info["cpu_times"]
-        if times is not None:
-            found.append((times.user + times.system, process.info["name"]))
-    return [name for _, name in sorted(found, reverse=True)[:3]]
+# Name and CPU seconds of each process, by its ID and start time. A name may change: a kernel worker
+# is called by its work.
+CpuByProcess = Mapping[tuple[int, float], tuple[str, float]]
+
+
+def cpu_by_process() -> CpuByProcess:
+    found = {}
+    for process in psutil.process_iter(["pid", "create_time", "name", "cpu_times"]):
+        known = process.info
+        if known["cpu_times"] is not None:
+            used = known["cpu_times"].user + known["cpu_times"].system
+            found[known["pid"], known["create_time"]] = known["name"], used
+    return found
+
+
+def busiest(before: CpuByProcess, after: CpuByProcess) -> list[str]:
+    """The names of the three programs that used most CPU time meanwhile, also of new processes."""
+    used: dict[str, float] = defaultdict(float)
+    for key, (name, seconds) in after.items():
+        used[name] += max(0.0, seconds - before.get(key, (name, 0.0))[1])
+    return [name for name in sorted(used, key=used.__getitem__, reverse=True)[:3] if used[name]]
 
 
 def _descriptors() -> tuple[State, str]:
