@@ -30,7 +30,10 @@ CASES = {
     "a rate of nothing": (["compare", "floor", "jissoku", "-R", "0"], "'0' is not a rate"),
     "no level": (["sweep", "jissoku", "--levels", "0,5"], "'0' is not a level"),
     "no header field": (["compare", "floor", "jissoku", "-H", "x"], "'x' is not a header field"),
-    "a doctor that measures": (["doctor", "--campaigns", "20"], "No such option"),
+    "a doctor that measures": (
+        ["doctor", "--campaigns", "20"],
+        "No such option '--campaigns'; see jissoku doctor --help",
+    ),
     "no label": (["compare", "floor", "jissoku", "--label", "x"], "'x' is not a label"),
     "nothing to watch": (["watch"], "has no run with events.jsonl"),
     "a run without events": (["watch", "/nowhere"], "has no events.jsonl"),

@@ -147,12 +147,19 @@ def jissoku(ctx: click.Context, *, version: bool) -> None:
         click.echo(ctx.get_help())
 
 
+def _refusal_text(refusal: click.ClickException) -> str:
+    text = refusal.format_message()
+    if isinstance(refusal, click.NoSuchOption) and refusal.ctx and not refusal.possibilities:
+        return f"{text.rstrip('.')}; see jissoku {refusal.ctx.info_name} --help"
+    return text
+
+
 def run() -> None:
     """Runs the command line and exits."""
     try:
         code = jissoku(standalone_mode=False)
     except click.ClickException as refusal:
-        print_message(refusal.format_message())
+        print_message(_refusal_text(refusal))
         sys.exit(ExitCode.BAD_INPUT)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(ExitCode.INTERRUPTED)
