@@ -185,11 +185,14 @@ fn github(report: &Report) -> String {
             target.accounting.error_fraction() * 100.0
         );
     }
-    for target in &report.targets {
-        for example in &target.error_examples {
-            let count = target.errors.of(example.kind);
-            let _infallible = write!(out, "\n* {count} x {}", example.line().replace('|', "\\|"));
-        }
+    let examples = report.targets.iter().flat_map(|target| {
+        target.error_examples.iter().map(|example| (target.errors.of(example.kind), example))
+    });
+    for (place, (count, example)) in examples.enumerate() {
+        // What a server has sent is shown as code, so that it is no markup.
+        let line = example.line().replace('`', "'");
+        let gap = if place == 0 { "\n" } else { "" };
+        let _infallible = writeln!(out, "{gap}* {count} x `{line}`");
     }
     let failed = report.checks.iter().filter(|check| check.passed == Some(false));
     for check in failed {

@@ -1,6 +1,6 @@
 //! Each kind of error has an example, and each response is counted by its status.
 
-use jissoku_load::report::TargetReport;
+use jissoku_load::report::{Format, TargetReport};
 
 use crate::scripted::{Act, HELLO, Server};
 use crate::{measure, plan, summarise};
@@ -98,6 +98,36 @@ fn only_the_first_error_of_a_kind_is_kept() {
     let page = report.to_string();
     assert!(page.contains("\n  Statuses: 200 1, 501 1, 502 1, 503 1, 504 1"), "{page}");
     assert!(page.contains(" s: HTTP/1.1 501 OK; Content-Length: 5\n"), "{page}");
+}
+
+#[test]
+fn every_format_has_statuses_errors_and_the_first_byte() {
+    let server = Server::new(|place| match place.overall {
+        0..8 => Act::Say(HELLO.to_owned()),
+        _ => Act::Say(HELLO.replace("200 OK", "503 `B`")),
+    });
+    let mut plan = plan(&[server.url()], 10);
+    plan.connections = 1;
+    let report = summarise(&plan, &measure(&plan));
+    for (format, expected) in [
+        (Format::Csv, ",status_200,8,,,,,,\n"),
+        (Format::Csv, ",status_503,2,,,,,,\n"),
+        (Format::Csv, ",errors_status,2,,,,,,\n"),
+        (Format::Csv, ",first_byte_p99_ns,"),
+        (Format::OpenMetrics, "status=\"503\"} 2\n"),
+        (Format::OpenMetrics, "kind=\"status\"} 2\n"),
+        (Format::OpenMetrics, "jissoku_first_byte_seconds_count{"),
+        (Format::Github, "\n\n* 2 x `status after "),
+        (Format::Github, "GET: HTTP/1.1 503 'B'; Content-Length: 5`\n"),
+        (Format::Json, "\"statuses\":{\"200\":8,\"503\":2}"),
+        (Format::Json, "\"error_examples\":[{\"kind\":\"status\",\"at_ns\":"),
+        (Format::Json, "\"first_byte_ns\":{\"p50\":"),
+        (Format::Human, "\n  Statuses: 200 8, 503 2\n  Errors: status 2; --expect-status"),
+        (Format::Human, "\n  First byte "),
+    ] {
+        let page = report.write_as(format).expect("it can be written");
+        assert!(page.contains(expected), "{expected:?} in {page}");
+    }
 }
 
 #[test]
