@@ -13,6 +13,7 @@ const STREAMED: &str = "streamed bodies are not supported";
 
 const ERROR_STATUS: &str = "a response with a status of 400 or more is an error, and in no rate";
 const NO_REDIRECTS: &str = "redirects are responses, and are not followed";
+const AGENT: &str = "the fields User-Agent and Accept are not sent by default: add -H";
 const FIELDS: &str =
     "the fields User-Agent, Accept-Encoding and Content-Type are not sent by default: add -H";
 
@@ -78,7 +79,7 @@ const AB: Tool = Tool {
         ("-X", No(PROXY)),
         ("-w -x -y -z -g -e", No(TEXT)),
         ("-b", No("write --rcvbuf and --sndbuf")),
-        ("-f -Z -E", No("TLS cannot be configured like this")),
+        ("-f -Z -E -I", No("TLS cannot be configured like this")),
         ("-h -V", No("there is nothing to measure")),
     ],
     defaults: &[
@@ -95,6 +96,7 @@ const AB: Tool = Tool {
     duration_wins: false,
     differs: &[
         ERROR_STATUS,
+        AGENT,
         "no Content-Type is sent with -p or -u unless -T gives one; ab sends text/plain",
         "a failed connection is counted and tried again, and ends nothing",
     ],
@@ -228,7 +230,11 @@ const BOMBARDIER: Tool = Tool {
     ],
     trusts_all: false,
     duration_wins: false,
-    differs: &[ERROR_STATUS, "with -r, latency counts from the time at which a request was due"],
+    differs: &[
+        ERROR_STATUS,
+        AGENT,
+        "with -r, latency counts from the time at which a request was due",
+    ],
 };
 
 const K6: Tool = Tool {
@@ -259,6 +265,7 @@ const K6: Tool = Tool {
     differs: &[
         ERROR_STATUS,
         NO_REDIRECTS,
+        AGENT,
         "of the script only the URL of http.get and the time of sleep are read; its options, checks and thresholds are not",
     ],
 };
