@@ -262,6 +262,21 @@ def test_one_load_leaves_room_below_the_rates_of_a_short_closed_loop(
     assert rates == [rate * cores for rate in of_a_core]
 
 
+def test_an_arm_that_proves_faster_joins_a_load_and_is_named(asks: Asks) -> None:
+    asked = asks({"one": "", "other": "", "slow": ""})
+    header, cores = run_header(asked), len(asked.cores.server)
+    listener = CollectingListener()
+    with RunWriter(asked.folder, header) as writer:
+        runner = TrialRunner(asked.arms_prepared, asked.cores, Interruption())
+        campaign = ComparisonRun(asked, header, runner, writer, listener)
+        rates = {"one": 20_000.0, "other": 1_500.0, "slow": 1_050.0}
+        campaign.add_capacities({name: rate * cores for name, rate in rates.items()})
+        campaign.set_loads(None)
+        campaign.add_capacities({"slow": 1_850.0 * cores, "other": 1_400.0 * cores})
+    text = f"{1_000 * cores:,} requests/s (light load)"
+    assert listener.notes[-2:] == [f"Not at {text}: slow.", f"At {text} after all: slow."]
+
+
 def test_an_arm_that_does_not_start_is_left_out_of_the_first_start(asks: Asks) -> None:
     found = asks({"one": "", "other": "", "bad": "sys.exit(3)"})
     listener = CollectingListener()

@@ -181,21 +181,31 @@ class ComparisonRun:
         text = "; ".join(load.text for load in loads)
         self.progress.note(f"Loads: {text or 'none that two targets reach'}.")
         for load in loads:
-            left_out = set(config.names) - set(self.arms_reaching(load))
-            if left_out:
+            if left_out := self._left_out(load):
                 self.progress.note(f"Not at {load.text}: {', '.join(sorted(left_out))}.")
+
+    def _left_out(self, load: Load) -> set[str]:
+        return {*self.config.names} - {*self.arms_reaching(load)}
 
     def is_common(self, load: Load) -> bool:
         """Whether every arm reaches a load, of those that are compared."""
         return {*inference.ranked_arms(self.header)} <= {*self.arms_reaching(load)}
 
     def add_capacities(self, rates: Mapping[str, float]) -> None:
-        """Keeps the best closed-loop rate of each arm, in requests per second."""
+        """Keeps the best closed-loop rate of each arm, in requests per second.
+
+        A short closed loop may be disturbed: an arm that a later one shows to be faster is measured
+        at the loads that it was left out of.
+        """
+        left_out = {load: self._left_out(load) for load in self.header.loads}
         for name, rate in rates.items():
             self.capacities[name] = max(rate, self.capacities.get(name, 0.0))
         first = self.config.names[0]
         if self.config.aa_control and first in self.capacities:
             self.capacities[self.config.aa_control] = self.capacities[first]
+        for load, names in left_out.items():
+            if came := names - self._left_out(load):
+                self.progress.note(f"At {load.text} after all: {', '.join(sorted(came))}.")
 
     def repeat_checks(self, first: int) -> None:
         """Further blocks of cross-checks, from an index on, where one does not agree."""
