@@ -33,7 +33,7 @@ def _varied(spec: TargetSpec, label: str, levels: Sequence[FactorLevel]) -> Targ
 
 BASELINE = "as it is"
 ALL = "all"
-PROVEN = "proven"
+PROVEN = "with the changes"
 
 
 @dataclass(frozen=True, slots=True)
