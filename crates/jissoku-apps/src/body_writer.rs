@@ -22,7 +22,7 @@ pub(crate) enum WriteOutcome {
 }
 
 /// The state of a response whose bytes are written.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct BodyWriter {
     pub(crate) request: Expectation,
     /// The framing, once the head is written.
@@ -46,8 +46,8 @@ impl BodyWriter {
         date: &[u8; date::SIZE],
         output: &mut SendBuffer,
     ) {
-        let plan = head.plan(self.request, size);
-        head.write(plan, date, |part| output.append(part));
+        let plan = head.plan(&self.request, size);
+        head.write(plan, (date, &self.request), |part| output.append(part));
         self.framing = Some(plan.framing);
         (self.persists, self.status) = (plan.persists, head.status());
     }

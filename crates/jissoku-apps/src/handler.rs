@@ -160,6 +160,7 @@ impl Handler for WsgiHandler {
             version: request.version,
             is_head: request.is_head,
             persists: writer.keeps_alive(),
+            request_id: writer.request_id().cloned(),
         };
         if writer.is_timed() {
             let clock = request.clock.get_or_insert_with(|| AppClock::new(writer.received_ns()));

@@ -55,7 +55,8 @@ impl Response {
     /// From now on `write` sends to `sink`, until [`Response::take_sink`].
     pub(crate) fn set_sink(&self, python: Python<'_>, sink: Sink, date: &[u8; date::SIZE]) {
         if let Some(start) = &self.start {
-            let live = LiveResponse { sink, body: self.body, date: *date, is_disconnected: false };
+            let live =
+                LiveResponse { sink, body: self.body.clone(), date: *date, is_disconnected: false };
             start.response.bind(python).borrow_mut().set_live(live);
         }
     }

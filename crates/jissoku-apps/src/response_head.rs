@@ -2,10 +2,12 @@
 //! its framing, and encoded.
 
 use std::fmt;
+use std::sync::Arc;
 
 use jissoku_http::Version;
 use jissoku_http::connection_fields::ConnectionField;
 use jissoku_http::response::ConnectionHeader;
+use jissoku_server::has_field_of;
 
 use crate::text::{read_decimal, write_decimal};
 
@@ -165,7 +167,7 @@ impl ResponseHead {
     }
 
     /// Chooses the framing of a body of `size`, and whether the connection can persist after it.
-    pub(crate) fn plan(&self, request: Expectation, size: BodySize) -> Plan {
+    pub(crate) fn plan(&self, request: &Expectation, size: BodySize) -> Plan {
         let plan = |framing, persists| Plan { framing, persists, size, version: request.version };
         let persists = request.persists && !self.closes;
         if request.is_head || matches!(self.status, 204 | 304) {
@@ -183,8 +185,18 @@ impl ResponseHead {
     }
 
     /// Passes the parts of the head to `append`, in order.
-    pub(crate) fn write(&self, plan: Plan, date: &[u8], mut append: impl FnMut(&[u8])) {
+    pub(crate) fn write(
+        &self,
+        plan: Plan,
+        (date, request): (&[u8], &Expectation),
+        mut append: impl FnMut(&[u8]),
+    ) {
         append(&self.bytes);
+        if let Some(line) = &request.request_id
+            && !has_field_of(&self.bytes, line)
+        {
+            append(line);
+        }
         if !self.has_date {
             append(b"Date: ");
             append(date);
@@ -228,12 +240,14 @@ pub(crate) struct Plan {
 }
 
 /// How a request determines the form of its response.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Expectation {
     pub(crate) version: Version,
     pub(crate) is_head: bool,
     /// Whether client and server would keep the connection.
     pub(crate) persists: bool,
+    /// The header line with its id, if it has one.
+    pub(crate) request_id: Option<Arc<[u8]>>,
 }
 
 /// Whether each byte is a `tchar`.
@@ -306,7 +320,7 @@ mod tests {
     use super::*;
 
     const GET: Expectation =
-        Expectation { version: Version::Http11, is_head: false, persists: true };
+        Expectation { version: Version::Http11, is_head: false, persists: true, request_id: None };
     const HEAD: Expectation = Expectation { is_head: true, ..GET };
     const OLD: Expectation = Expectation { version: Version::Http10, ..GET };
 
@@ -318,9 +332,10 @@ mod tests {
         Ok(head)
     }
 
-    fn written(head: &ResponseHead, request: Expectation, size: BodySize) -> String {
+    fn written(head: &ResponseHead, request: &Expectation, size: BodySize) -> String {
         let mut bytes = Vec::new();
-        head.write(head.plan(request, size), b"DATE", |part| bytes.extend_from_slice(part));
+        let plan = head.plan(request, size);
+        head.write(plan, (b"DATE", request), |part| bytes.extend_from_slice(part));
         String::from_utf8(bytes).expect("these heads are ASCII")
     }
 
@@ -350,15 +365,15 @@ mod tests {
     fn a_known_size_is_sent_and_an_unknown_one_is_chunked() {
         let plain = head("299 Odd", &[("A", "b")]).expect("a valid head");
         assert_eq!(
-            written(&plain, GET, BodySize::Known(3)),
+            written(&plain, &GET, BodySize::Known(3)),
             "HTTP/1.1 299 Odd\r\nA: b\r\nDate: DATE\r\nContent-Length: 3\r\n\r\n"
         );
         assert_eq!(
-            written(&plain, GET, BodySize::Unknown),
+            written(&plain, &GET, BodySize::Unknown),
             "HTTP/1.1 299 Odd\r\nA: b\r\nDate: DATE\r\nTransfer-Encoding: chunked\r\n\r\n"
         );
         assert_eq!(
-            written(&plain, OLD, BodySize::Unknown),
+            written(&plain, &OLD, BodySize::Unknown),
             "HTTP/1.1 299 Odd\r\nA: b\r\nDate: DATE\r\nConnection: close\r\n\r\n"
         );
     }
@@ -383,7 +398,7 @@ mod tests {
         ];
         let closing = head("200 OK", &fields).expect("a valid head");
         assert_eq!(
-            written(&closing, GET, BodySize::Known(0)),
+            written(&closing, &GET, BodySize::Known(0)),
             "HTTP/1.1 200 OK\r\nDate: now\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
         );
     }
@@ -391,12 +406,12 @@ mod tests {
     #[test]
     fn responses_without_a_body_keep_a_content_length_where_it_is_allowed() {
         let sized = |status| head(status, &[("Content-Length", "7")]).expect("a valid head");
-        assert!(written(&sized("200 OK"), HEAD, BodySize::Unknown).contains("Length: 7\r\n"));
-        assert!(written(&sized("304 Not Modified"), GET, BodySize::Known(0)).contains("h: 7\r\n"));
-        assert!(!written(&sized("204 No Content"), GET, BodySize::Known(0)).contains("Length"));
+        assert!(written(&sized("200 OK"), &HEAD, BodySize::Unknown).contains("Length: 7\r\n"));
+        assert!(written(&sized("304 Not Modified"), &GET, BodySize::Known(0)).contains("h: 7\r\n"));
+        assert!(!written(&sized("204 No Content"), &GET, BodySize::Known(0)).contains("Length"));
         let unsized_ = head("200 OK", &[]).expect("a valid head");
-        assert!(written(&unsized_, HEAD, BodySize::Known(5)).contains("Content-Length: 5\r\n"));
-        assert!(!written(&unsized_, HEAD, BodySize::Unknown).contains("Length"));
-        assert_eq!(unsized_.plan(HEAD, BodySize::Known(5)).framing, Framing::None);
+        assert!(written(&unsized_, &HEAD, BodySize::Known(5)).contains("Content-Length: 5\r\n"));
+        assert!(!written(&unsized_, &HEAD, BodySize::Unknown).contains("Length"));
+        assert_eq!(unsized_.plan(&HEAD, BodySize::Known(5)).framing, Framing::None);
     }
 }

@@ -236,9 +236,10 @@ fn expected_output(call: &Call) -> Option<Vec<u8>> {
         head.add(&latin1(name)?, &latin1(value)?).ok()?;
     }
     let body = call.body.concat();
-    let plan = head.plan(expectation(call), BodySize::Known(body.len() as u64));
+    let request = expectation(call);
+    let plan = head.plan(&request, BodySize::Known(body.len() as u64));
     let mut sent = Vec::new();
-    head.write(plan, &date::imf_fixdate(0), |part| sent.extend_from_slice(part));
+    head.write(plan, (&date::imf_fixdate(0), &request), |part| sent.extend_from_slice(part));
     let size = match plan.framing {
         crate::response_head::Framing::Length(size) => usize::try_from(size).expect("a small size"),
         _ => 0,
@@ -248,7 +249,12 @@ fn expected_output(call: &Call) -> Option<Vec<u8>> {
 }
 
 const fn expectation(call: &Call) -> Expectation {
-    Expectation { version: Version::Http11, is_head: call.is_head, persists: true }
+    Expectation {
+        version: Version::Http11,
+        is_head: call.is_head,
+        persists: true,
+        request_id: None,
+    }
 }
 
 fn environ_of(python: Python<'_>, call: &Call) -> Environ {

@@ -1,6 +1,7 @@
 //! The way from a thread that calls an application to the worker that owns the connection.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 
 use jissoku_http::Head;
@@ -28,6 +29,8 @@ pub(crate) struct Task {
     pub(crate) persists: bool,
     /// When its last byte was received, on the monotonic clock.
     pub(crate) received_ns: u64,
+    /// The header line with the id of the request, if it has one.
+    pub(crate) request_id: Option<Arc<[u8]>>,
 }
 
 /// A command to a thread.

@@ -213,7 +213,7 @@ impl Handler for ThreadedHandler {
     }
 
     fn on_head(&mut self, connection: &mut Connection, request: &RequestHead<'_>) -> Request {
-        let RequestHead { head, bytes, identity, .. } = *request;
+        let RequestHead { head, bytes, identity, request_id, .. } = *request;
         self.last_request += 1;
         let task = Task {
             request: self.last_request,
@@ -225,6 +225,7 @@ impl Handler for ThreadedHandler {
             is_head: head.method == Method::Head,
             persists: false,
             received_ns: request.now_ns,
+            request_id: request_id.cloned(),
         };
         let task = Some(Box::new(task));
         Request { number: self.last_request, task, in_flight: Written::default() }

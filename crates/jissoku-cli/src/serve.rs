@@ -204,6 +204,7 @@ impl Serve {
         let settings = Settings {
             listener_options: self.listen.options(&endpoints, tls.is_some())?,
             trusted_proxies: self.listen.trusted_proxies.clone(),
+            request_id: self.listen.request_id.clone(),
             forwarded_fields: self.listen.forwarded_fields,
             endpoints,
             socket_mode: self.listen.socket_mode,

@@ -2,12 +2,14 @@
 //! response, or both sides of a tunnel.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use jissoku_http::forward::{ClientFraming, FieldNames, write_response_head, write_trailers};
 use jissoku_http::response::ConnectionHeader;
 use jissoku_http::response_reader::ResponseHead;
 use jissoku_http::{Version, date};
 use jissoku_os::driver::SendBuffer;
+use jissoku_server::has_field_of;
 
 use crate::policy::fields::FieldRules;
 
@@ -158,6 +160,10 @@ pub(crate) trait ResponseSink {
     fn append_from(&mut self, start: usize, bytes: &mut Vec<u8>);
     /// The value of Date.
     fn date(&self) -> [u8; date::SIZE];
+    /// The header line with the id of the request, if it has one.
+    fn request_id(&self) -> Option<Arc<[u8]>> {
+        None
+    }
     /// Whether the client's connection persists.
     fn keeps_alive(&self) -> bool;
     /// Closes the client's connection after this response.
@@ -359,6 +365,11 @@ impl Output {
                     sink.append(b"Date: ");
                     sink.append(&date);
                     sink.append(b"\r\n");
+                }
+                if let Some(line) = sink.request_id()
+                    && !has_field_of(&self.bytes[at..], &line)
+                {
+                    sink.append(&line);
                 }
                 sink.append(ConnectionHeader::new(version, sink.keeps_alive()).field());
                 sink.append_from(at, &mut self.bytes);

@@ -12,6 +12,8 @@ mod tests;
 mod timeouts;
 mod write_stall;
 
+use std::sync::Arc;
+
 use jissoku_http::framing::Body;
 use jissoku_http::response;
 use jissoku_http::{Event, Head, Reject, RequestParser};
@@ -52,6 +54,8 @@ pub(crate) struct Connection<H: Handler> {
     intermediary: Option<Box<Intermediary>>,
     /// Which requests the handler gets; `None` for all.
     head_check: Option<Box<HeadCheck>>,
+    /// The header line with the id of the last request, if requests get one.
+    request_id: Option<Arc<[u8]>>,
     /// Whether another worker could serve it: nothing is known of it but its socket.
     is_movable: bool,
 }
@@ -76,6 +80,7 @@ impl<H: Handler> Connection<H> {
             log_slot: None,
             intermediary: None,
             head_check: None,
+            request_id: None,
             is_movable: false,
         }
     }

@@ -7,6 +7,7 @@ use jissoku_os::timers::Timers;
 use crate::early_output::EarlyState;
 use crate::handler::Handler;
 use crate::limits::{Limits, REFUSALS_MAX};
+use crate::request_id::RequestIds;
 use crate::shutdown::{MOVE_DRAIN, Shutdown};
 use crate::status_lines::StatusLineCache;
 use crate::telemetry::Telemetry;
@@ -20,6 +21,8 @@ pub(crate) struct WorkerContext<H> {
     pub(crate) status_lines: StatusLineCache,
     pub(crate) timers: Timers<ConnectionId>,
     pub(crate) telemetry: Telemetry,
+    /// `None` if requests get no ids.
+    pub(crate) request_ids: Option<RequestIds>,
     /// Reusable buffer for a head whose target is in absolute form.
     pub(crate) head_text: Vec<u8>,
     /// Reusable buffer for plaintext that is about to be encrypted.
@@ -49,6 +52,7 @@ impl<H: Handler> WorkerContext<H> {
             status_lines: StatusLineCache::new(now_ns),
             timers: Timers::default(),
             telemetry,
+            request_ids: None,
             head_text: Vec::new(),
             plain: SendBuffer::default(),
             decrypted: Vec::new(),

@@ -334,6 +334,8 @@ pub struct RequestHead<'a> {
     pub now_ns: u64,
     /// The client identity of the request, if a trusted intermediary has sent it.
     pub identity: Option<&'a ClientIdentity<'a>>,
+    /// The header line with its id, if it has one. The head has the field, too.
+    pub request_id: Option<&'a Arc<[u8]>>,
 }
 
 impl<'a> RequestHead<'a> {

@@ -22,6 +22,7 @@ mod listener_options;
 mod log;
 mod metrics;
 mod metrics_page;
+mod request_id;
 mod response;
 #[cfg(test)]
 mod schedules;
@@ -65,6 +66,7 @@ pub use metrics::{
     UpstreamState,
 };
 pub use metrics_page::MetricsPage;
+pub use request_id::{RequestIdName, has_field_of};
 pub use response::{BodyPart, DynamicResponse, Response};
 pub use server::{
     ListenError, ReloadError, RunningServer, Server, ServerEvent, SignalSet, Sockets,

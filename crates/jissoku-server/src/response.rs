@@ -28,6 +28,7 @@ pub struct Response<'a> {
     pub(crate) telemetry: &'a Telemetry,
     /// `None` if the output is not that of the connection.
     pub(crate) early: Option<&'a mut EarlyState>,
+    pub(crate) request_id: Option<&'a Arc<[u8]>>,
 }
 
 /// The state of a response between two calls.
@@ -111,6 +112,14 @@ impl Response<'_> {
     #[inline]
     pub const fn date(&self) -> &[u8; date::SIZE] {
         self.status_lines.date()
+    }
+
+    /// The header line with the id of the request, if it has one, for a handler that formats its
+    /// responses itself.
+    #[must_use]
+    #[inline]
+    pub const fn request_id(&self) -> Option<&Arc<[u8]>> {
+        self.request_id
     }
 
     /// Whether the request is a HEAD.
@@ -243,6 +252,7 @@ impl Response<'_> {
         respond: impl FnOnce(&mut Response<'_>) -> T,
     ) -> T {
         let Self { status_lines, state, times, unsent, log_record, telemetry, .. } = self;
+        let request_id = &self.request_id;
         let (times, unsent) = (*times, *unsent);
         respond(&mut Response {
             output: buffer,
@@ -253,6 +263,7 @@ impl Response<'_> {
             log_record: log_record.reborrow(),
             telemetry,
             early: None,
+            request_id: *request_id,
         })
     }
 
@@ -263,6 +274,9 @@ impl Response<'_> {
         self.status_lines.with(status, |status_line| self.output.append(status_line));
         let ResponseState { version, keeps_alive, .. } = *self.state;
         self.output.append(ConnectionHeader::new(version, keeps_alive).field());
+        if let Some(line) = self.request_id {
+            self.output.append(line);
+        }
     }
 
     #[inline]

@@ -7,6 +7,7 @@ use jissoku_os::socket::Endpoint;
 use crate::hang_watch::HangWatch;
 use crate::limits::Limits;
 use crate::listener_options::{ListenerOptions, SecureListeners};
+use crate::request_id::RequestIdName;
 use crate::telemetry::TelemetryConfig;
 use crate::tls::Tls;
 use crate::trusted_proxies::TrustedProxies;
@@ -36,6 +37,8 @@ pub struct Settings {
     pub limits: Limits,
     /// Settings of the drivers. The number of connections is set by [`Limits::connections_max`].
     pub driver: driver::Settings,
+    /// The field for the id of each request, if it gets one.
+    pub request_id: Option<RequestIdName>,
     /// Metrics and the access log.
     pub telemetry: TelemetryConfig,
     /// TLS for TCP listeners whose options do not exclude it; Unix sockets never use it.
@@ -79,6 +82,7 @@ impl Settings {
             cores: Vec::new(),
             limits: Limits::DEFAULT,
             driver: driver::Settings::default(),
+            request_id: None,
             telemetry: TelemetryConfig::default(),
             tls: None,
             hang_watch: None,

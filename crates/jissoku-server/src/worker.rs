@@ -21,6 +21,7 @@ use crate::hang_watch::Heartbeat;
 use crate::head_check::HeadCheck;
 use crate::listener_options::{Encryption, Intermediaries, ListenerOptions};
 use crate::metrics::Counter;
+use crate::request_id::RequestIds;
 use crate::settings::Settings;
 use crate::shutdown::{ABORT, Shutdown, ShutdownSignal};
 use crate::telemetry::Telemetry;
@@ -68,8 +69,10 @@ impl<H: Handler> Worker<H> {
         telemetry: Telemetry,
     ) -> Self {
         let now_ns = jissoku_os::clock::monotonic_ns();
+        let mut context = WorkerContext::new(handler, settings.limits, telemetry, now_ns);
+        context.request_ids = settings.request_id.clone().map(RequestIds::new);
         Self {
-            context: WorkerContext::new(handler, settings.limits, telemetry, now_ns),
+            context,
             limiter,
             over_limit: Vec::new(),
             next_sweep_ns: None,

@@ -162,12 +162,13 @@ impl Handler for AsgiHandler {
     }
 
     fn on_head(&mut self, connection: &mut Connection, request: &RequestHead<'_>) -> Request {
-        let RequestHead { head, bytes, now_ns, identity } = *request;
+        let RequestHead { head, bytes, now_ns, identity, request_id } = *request;
         self.shared.set_now(now_ns);
         let expectation = Expectation {
             version: head.version,
             is_head: head.method == Method::Head,
             persists: head.keeps_alive,
+            request_id: request_id.cloned(),
         };
         let body = (head.body != Body::Empty, head.expects_continue);
         Python::attach(|python| {

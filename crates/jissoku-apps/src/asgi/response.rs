@@ -174,7 +174,7 @@ impl Response {
         let Some(head) = self.head.take() else { return Ok(()) };
         let is_known = !has_more && !self.has_trailers;
         let size = if is_known { BodySize::Known(size) } else { BodySize::Unknown };
-        let plan = head.plan(self.request, size);
+        let plan = head.plan(&self.request, size);
         if let (Framing::Length(length), BodySize::Known(size)) = (plan.framing, size)
             && length != size
         {
@@ -184,7 +184,7 @@ impl Response {
         }
         let date = self.shared.date();
         let response = &mut *self;
-        head.write(plan, &date, |part| response.output.append(part));
+        head.write(plan, (&date, &response.request), |part| response.output.append(part));
         (response.framing, response.persists) = (Some(plan.framing), plan.persists);
         response.status = head.status();
         response.shared.return_head(head);
@@ -195,7 +195,7 @@ impl Response {
     fn announced_length(&self) -> Option<u64> {
         let planned = || {
             let head = self.head.as_ref()?;
-            Some(head.plan(self.request, BodySize::Unknown).framing)
+            Some(head.plan(&self.request, BodySize::Unknown).framing)
         };
         match self.framing.or_else(planned)? {
             Framing::Length(length) => Some(length),
@@ -284,10 +284,10 @@ impl Response {
         if self.framing.is_none() {
             let head = ResponseHead::server_error();
             let size = BodySize::Known(ERROR_TEXT.len() as u64);
-            let plan = head.plan(self.request, size);
+            let plan = head.plan(&self.request, size);
             let date = self.shared.date();
             let response = &mut *self;
-            head.write(plan, &date, |part| response.output.append(part));
+            head.write(plan, (&date, &response.request), |part| response.output.append(part));
             if plan.framing != Framing::None {
                 response.output.append(ERROR_TEXT);
                 response.body_size = ERROR_TEXT.len() as u64;

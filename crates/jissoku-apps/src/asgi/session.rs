@@ -340,10 +340,15 @@ impl Session {
 
     fn send_denial(&mut self) {
         let Some((head, body)) = self.denial.take() else { return };
-        let request = Expectation { version: Version::Http11, is_head: false, persists: false };
-        let plan = head.plan(request, BodySize::Known(body.len() as u64));
+        let request = Expectation {
+            version: Version::Http11,
+            is_head: false,
+            persists: false,
+            request_id: None,
+        };
+        let plan = head.plan(&request, BodySize::Known(body.len() as u64));
         let date = self.shared.date();
-        head.write(plan, &date, |part| self.output.append(part));
+        head.write(plan, (&date, &request), |part| self.output.append(part));
         self.output.append(&body);
         (self.status, self.body_size) = (head.status(), body.len() as u64);
         self.end(code::ABNORMAL, "");

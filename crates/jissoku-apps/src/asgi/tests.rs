@@ -68,10 +68,11 @@ fn object_of<'py>(
 }
 
 fn written(head: &ResponseHead) -> Vec<u8> {
-    let request = Expectation { version: Version::Http11, is_head: false, persists: true };
+    let request =
+        Expectation { version: Version::Http11, is_head: false, persists: true, request_id: None };
     let mut bytes = Vec::new();
-    let plan = head.plan(request, BodySize::Known(0));
-    head.write(plan, b"DATE", |part| bytes.extend_from_slice(part));
+    let plan = head.plan(&request, BodySize::Known(0));
+    head.write(plan, (b"DATE", &request), |part| bytes.extend_from_slice(part));
     bytes
 }
 

@@ -140,7 +140,7 @@ fn call(
     sink: Sink,
 ) -> (WriteOutcome, Response, Sink) {
     let Task { head, bytes, client: (listener, address), identity, body, .. } = task;
-    let Task { is_head, persists, .. } = task;
+    let Task { is_head, persists, request_id, .. } = task;
     let client = Client::new(python, listener, address);
     let environ = wsgi.environs.build(python, (&head, &bytes), &client).and_then(|environ| {
         if let Some(identity) = identity {
@@ -150,6 +150,6 @@ fn call(
         body.map_or(Ok(()), |body| wsgi.environs.set_body(dict, body))?;
         Ok(environ)
     });
-    let expectation = Expectation { version: head.version, is_head, persists };
+    let expectation = Expectation { version: head.version, is_head, persists, request_id };
     wsgi.respond(python, environ, expectation, sink)
 }

@@ -161,6 +161,11 @@ impl File<'_> {
         match (arg.get_action(), value.get_ref()) {
             (ArgAction::SetTrue, DeValue::Boolean(true)) => Ok(vec![format!("--{name}").into()]),
             (ArgAction::SetTrue, DeValue::Boolean(false)) => Ok(Vec::new()),
+            // A flag whose value may be left out.
+            (_, DeValue::Boolean(is_on)) if has_optional_value(arg) => {
+                let flag = format!("--{name}").into();
+                Ok(is_on.then_some(flag).into_iter().collect())
+            }
             (ArgAction::SetTrue, _) => Err(self.refuse_type(name, "true or false", value)),
             (ArgAction::Append, DeValue::Array(values)) => {
                 values.iter().map(|value| self.argument(arg, value)).collect()
@@ -289,6 +294,11 @@ fn is_given(given: &ArgMatches, id: &str) -> bool {
 fn content_ids(command: &Command) -> impl Iterator<Item = &str> {
     let what = command.get_groups().find(|group| group.get_id() == CONTENT_GROUP);
     what.into_iter().flat_map(ArgGroup::get_args).map(Id::as_str)
+}
+
+/// Whether a flag may be given without its value.
+fn has_optional_value(arg: &Arg) -> bool {
+    arg.get_num_args().is_some_and(|count| count.min_values() == 0 && count.takes_values())
 }
 
 /// The key of a flag: its long name, or `folder` for the positional argument.

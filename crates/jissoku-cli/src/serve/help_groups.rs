@@ -105,7 +105,7 @@ pub(super) static GROUPS: [Group; 13] = [
     Group {
         heading: "Logs and metrics",
         common: &["access_log", "metrics"],
-        others: &["log_format", "quiet"],
+        others: &["log_format", "request_id", "quiet"],
     },
     Group { heading: "Process", common: &["user"], others: &["group", "pid_file"] },
     Group {

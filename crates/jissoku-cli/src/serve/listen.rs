@@ -8,7 +8,8 @@ use clap::Args;
 use jissoku_os::socket::Endpoint;
 use jissoku_proxy::policy::configuration::instead_of;
 use jissoku_server::{
-    Encryption, ForwardedFields, ListenerOptions, Protocol, TrustedProxies, XForwarded,
+    Encryption, ForwardedFields, ListenerOptions, Protocol, RequestIdName, TrustedProxies,
+    XForwarded,
 };
 
 use super::failure::Failure;
@@ -32,6 +33,11 @@ pub(super) struct Listen {
     /// the two protocols, loopback addresses and Unix sockets]
     #[arg(long, value_name = "PROXIES")]
     pub(super) trusted_proxies: Option<TrustedProxies>,
+    /// Give each request an id, in this field [X-Request-Id]: that of a trusted proxy, or a new one;
+    /// applications, servers, clients and the access log get it
+    #[arg(long, value_name = "NAME", value_parser = RequestIdName::parse, num_args = 0..=1,
+        require_equals = true, default_missing_value = "X-Request-Id")]
+    pub(super) request_id: Option<RequestIdName>,
     /// The fields that trusted proxies set: x-forwarded-for, x-forwarded-proto and
     /// x-forwarded-host, separated by commas; x-forwarded for all three; or forwarded (RFC 7239).
     /// x-forwarded-*: also all others that begin so, which are passed on
@@ -274,6 +280,7 @@ mod tests {
                 listen: listen.iter().map(|text| text.parse().expect("a listener")).collect(),
                 socket_mode: None,
                 trusted_proxies: None,
+                request_id: None,
                 forwarded_fields: ForwardedFields::default(),
             };
             let given: Vec<Endpoint> =
@@ -301,6 +308,7 @@ mod tests {
             listen: vec![parse("127.0.0.1:0"), parse("127.0.0.1:0,uwsgi"), parse("unix:/a,uwsgi")],
             socket_mode: None,
             trusted_proxies: None,
+            request_id: None,
             forwarded_fields: ForwardedFields::default(),
         };
         let bound = ["127.0.0.1:4000", "127.0.0.1:4001", "unix:/a"];
@@ -323,6 +331,7 @@ mod tests {
                 listen: listeners,
                 socket_mode: None,
                 trusted_proxies: None,
+                request_id: None,
                 forwarded_fields: ForwardedFields::default(),
             };
             assert!(listen.options(&endpoints, false).is_err(), "there is no certificate");

@@ -6,7 +6,7 @@
 //! this writes, in which target and Host say the same to every reader.
 
 use super::request_line::{after_scheme, authority, span};
-use super::{Head, Method};
+use super::{Head, Method, Span};
 
 impl Head {
     /// The same request in origin form, if this one has a target in absolute form; `text` then has its
@@ -39,6 +39,39 @@ impl Head {
         let target = self.target.of(bytes);
         let path_size = target.iter().position(|&byte| byte == b'?').unwrap_or(target.len());
         self.with((bytes, &[path, &target[path_size..]]), None, text)
+    }
+
+    /// The same request with this field in place of any of its name, which `Connection` does not name
+    /// either: otherwise a client could have the next server drop it. `text` then has its bytes.
+    #[must_use]
+    pub fn with_field(&self, bytes: &[u8], field: (&[u8], &[u8]), text: &mut Vec<u8>) -> Self {
+        text.clear();
+        text.extend_from_slice(&bytes[self.method_name.start as usize..self.fields.start as usize]);
+        let move_back = |at: u32| at - self.method_name.start;
+        let moved = |part: Span| span(move_back(part.start) as usize, move_back(part.end) as usize);
+        let (method_name, target) = (moved(self.method_name), moved(self.target));
+        let fields_at = text.len();
+        for (name, value) in self.fields(bytes).filter(|(it, _)| !it.eq_ignore_ascii_case(field.0))
+        {
+            text.extend_from_slice(name);
+            text.extend_from_slice(b": ");
+            if name.eq_ignore_ascii_case(b"connection") {
+                let options = value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+                let kept: Vec<&[u8]> =
+                    options.filter(|it| !it.eq_ignore_ascii_case(field.0)).collect();
+                text.extend_from_slice(&kept.join(&b", "[..]));
+            } else {
+                text.extend_from_slice(value);
+            }
+            text.extend_from_slice(b"\r\n");
+        }
+        for part in [field.0, b": ", field.1, b"\r\n"] {
+            text.extend_from_slice(part);
+        }
+        let fields = span(fields_at, text.len());
+        text.extend_from_slice(b"\r\n");
+        let size = span(0, text.len()).end;
+        Self { method_name, target, fields, size, ..*self }
     }
 
     /// The same request with another target, and another Host if one is given.
@@ -90,6 +123,18 @@ mod tests {
     fn read(text: &str) -> Head {
         let head = HeadReader::default().read(text.as_bytes(), &Limits::DEFAULT);
         head.expect("the head is in order").expect("the head is complete")
+    }
+
+    #[test]
+    fn a_field_replaces_all_of_its_name() {
+        let request = "\r\nGET /a?b HTTP/1.1\r\nHost: a\r\nx-ID: 1\r\nConnection: close, x-id\r\n\
+                       X-Id: 2\r\nX-Id2: 3\r\nX-Id:\r\n\r\nrest";
+        let expected = "GET /a?b HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX-Id2: 3\r\n\
+                        X-Id: 4\r\n\r\n";
+        let mut text = b"former".to_vec();
+        let head = read(request).with_field(request.as_bytes(), (b"X-Id", b"4"), &mut text);
+        assert_eq!(String::from_utf8_lossy(&text), expected);
+        assert_eq!(head, read(expected));
     }
 
     #[test]

@@ -58,7 +58,7 @@ impl GatewayHandler {
         forwarding: Forwarding,
         captures: &Captures,
     ) -> ClientSide {
-        let RequestHead { head, bytes, now_ns, identity } = *request;
+        let RequestHead { head, bytes, now_ns, identity, .. } = *request;
         self.now_ns = now_ns;
         let address = identity.map_or(client.peer(), |identity| identity.client);
         let options = &self.service.upstreams[forwarding.upstream].options;

@@ -1,5 +1,7 @@
 //! Responses to clients.
 
+use std::sync::Arc;
+
 use jissoku_http::date;
 use jissoku_server::{Progress, Response};
 
@@ -66,6 +68,10 @@ impl ResponseSink for Response<'_> {
 
     fn date(&self) -> [u8; date::SIZE] {
         *Response::date(self)
+    }
+
+    fn request_id(&self) -> Option<Arc<[u8]>> {
+        Response::request_id(self).cloned()
     }
 
     fn keeps_alive(&self) -> bool {

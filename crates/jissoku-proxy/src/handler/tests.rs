@@ -54,7 +54,8 @@ impl World {
         let mut client = Client::local(id);
         let head = head();
         let now_ns = self.now_ns;
-        let request = RequestHead { head: &head, bytes: REQUEST, now_ns, identity: None };
+        let request =
+            RequestHead { head: &head, bytes: REQUEST, now_ns, identity: None, request_id: None };
         let mut request = self.handler.on_head(&mut client, &request);
         self.handler.step(&client, &mut request);
         self.requests.push(request);
@@ -240,7 +241,8 @@ fn a_gathering_that_is_forgotten_keeps_no_connection_and_no_place() {
     let route = Arc::new(GatherRoute::new((**plan).clone(), vec![forwarding; 2]));
     let mut world = World::new(Timeouts::DEFAULT);
     let (head, now_ns) = (head(), world.now_ns);
-    let request = RequestHead { head: &head, bytes: REQUEST, now_ns, identity: None };
+    let request =
+        RequestHead { head: &head, bytes: REQUEST, now_ns, identity: None, request_id: None };
     let client = Client::local(ConnectionId::from_token(1));
     let subject = Subject { method: b"GET", host: None, path: b"/" };
     let Decision::Take { captures, .. } = configuration.rules.find(&subject) else {

@@ -9,6 +9,7 @@ use crate::client_identity::ClientIdentity;
 use crate::context::WorkerContext;
 use crate::handler::{Handler, Progress, RequestHead};
 use crate::log::LogRecord;
+use crate::request_id;
 use crate::response::{RequestTimes, Response, ResponseState};
 
 impl<H: Handler> Connection<H> {
@@ -38,11 +39,50 @@ impl<H: Handler> Connection<H> {
         if let Some(identity) = identity {
             self.record_client(identity.client);
         }
+        if context.request_ids.is_some() {
+            return self.begin_with_id(head, bytes, identity, context);
+        }
         self.record_head(head, bytes, context);
+        self.pass_head(head, bytes, identity, context)
+    }
+
+    /// As [`Connection::begin_with_identity`], with an id: that of a trusted proxy, or a new one.
+    #[cold]
+    fn begin_with_id(
+        &mut self,
+        head: &Head,
+        bytes: &[u8],
+        identity: Option<&ClientIdentity<'_>>,
+        context: &mut WorkerContext<H>,
+    ) -> Request<H::Request> {
+        let is_trusted = identity.is_some_and(|identity| identity.trusted_fields.is_some());
+        let ids = context.request_ids.as_mut();
+        self.request_id = ids.map(|ids| ids.line(head, bytes, is_trusted));
+        let line = self.request_id.clone().unwrap_or_default();
+        let (name, id) = request_id::name_and_value(&line);
+        self.record_head(head, bytes, context);
+        if let Some(entry) = &mut self.log_slot {
+            entry.set_request_id(id);
+        }
+        let mut text = Vec::new();
+        let head = head.with_field(bytes, (name, id), &mut text);
+        self.pass_head(&head, &text, identity, context)
+    }
+
+    #[inline]
+    fn pass_head(
+        &mut self,
+        head: &Head,
+        bytes: &[u8],
+        identity: Option<&ClientIdentity<'_>>,
+        context: &mut WorkerContext<H>,
+    ) -> Request<H::Request> {
         let mut text = std::mem::take(&mut context.head_text);
         let rewritten = head.in_origin_form(bytes, &mut text);
         let (head, bytes) = rewritten.as_ref().map_or((head, bytes), |head| (head, &text));
-        let request_head = RequestHead { head, bytes, now_ns: context.now_ns, identity };
+        let request_id = self.request_id.as_ref();
+        let request_head =
+            RequestHead { head, bytes, now_ns: context.now_ns, identity, request_id };
         let state = context.handler.on_head(&mut self.handler_state, &request_head);
         let response = ResponseState::new(head);
         context.head_text = text;
@@ -91,9 +131,17 @@ impl<H: Handler> Connection<H> {
         let WorkerContext { handler, status_lines, telemetry, early, .. } = context;
         let state = &mut request.response;
         let log_record = LogRecord::new(self.log_slot.as_deref_mut());
-        let early = Some(early);
-        let mut response =
-            Response { output, status_lines, state, times, unsent, log_record, telemetry, early };
+        let mut response = Response {
+            output,
+            status_lines,
+            state,
+            times,
+            unsent,
+            log_record,
+            telemetry,
+            early: Some(early),
+            request_id: self.request_id.as_ref(),
+        };
         handler.respond(&mut self.handler_state, &mut request.state, &mut response)
     }
 

@@ -78,6 +78,10 @@ impl LogFormat {
             }
         }
         if self == Self::Extended {
+            if let Some(id) = texts.request_id {
+                lines.extend_from_slice(b" request_id=");
+                lines.extend_from_slice(id);
+            }
             write_times(lines, record, forwarded);
         }
         lines.push(b'\n');
@@ -147,7 +151,9 @@ fn write_json(
             put(lines, format_args!(",\"{name}_ns\":{time_ns}"));
         }
     }
-    for (name, text) in [("referer", texts.referer), ("user_agent", texts.agent)] {
+    let named =
+        [("request_id", texts.request_id), ("referer", texts.referer), ("user_agent", texts.agent)];
+    for (name, text) in named {
         if let Some(text) = text {
             write_field(lines, name, text);
         }
@@ -201,8 +207,12 @@ mod tests {
 
     #[test]
     fn a_plain_request_has_the_standard_format() {
-        let texts =
-            Texts { line: b"GET /a HTTP/1.1", referer: None, agent: Some(b"curl/7.88 (\"x\")") };
+        let texts = Texts {
+            line: b"GET /a HTTP/1.1",
+            referer: None,
+            agent: Some(b"curl/7.88 (\"x\")"),
+            request_id: None,
+        };
         let common = "192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] \"GET /a HTTP/1.1\" 404 10";
         check(LogFormat::Common, texts, &format!("{common}\n"));
         let combined = format!("{common} \"-\" \"curl/7.88 (\\x22x\\x22)\"");
@@ -220,7 +230,12 @@ mod tests {
 
     #[test]
     fn client_input_is_escaped() {
-        let texts = Texts { line: b"a\n\"\\\x1b[2J\xff\xc3\xa9", referer: None, agent: None };
+        let texts = Texts {
+            line: b"a\n\"\\\x1b[2J\xff\xc3\xa9",
+            referer: None,
+            agent: None,
+            request_id: None,
+        };
         check(
             LogFormat::Common,
             texts,
@@ -233,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_request_without_a_line_has_a_dash() {
-        let texts = Texts { line: b"", referer: None, agent: None };
+        let texts = Texts { line: b"", referer: None, agent: None, request_id: None };
         let common = "192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] \"-\" 404 10";
         check(LogFormat::Combined, texts, &format!("{common} \"-\" \"-\"\n"));
     }
@@ -242,7 +257,7 @@ mod tests {
     fn phases_of_an_application_are_appended_to_the_extended_format() {
         let mut record = LogEntry::new().record;
         record.app_times = Some(AppTimes { queue_ns: 1_999, app_ns: 20_000, write_ns: 0 });
-        let texts = Texts { line: b"GET / HTTP/1.1", referer: None, agent: None };
+        let texts = Texts { line: b"GET / HTTP/1.1", referer: None, agent: None, request_id: None };
         for (format, expected) in [
             (LogFormat::Common, "\"GET / HTTP/1.1\" 0 0\n"),
             (LogFormat::Combined, "\"GET / HTTP/1.1\" 0 0 \"-\" \"-\"\n"),
@@ -259,7 +274,7 @@ mod tests {
     #[test]
     fn forwarded_requests_are_appended_to_the_extended_format() {
         let record = LogEntry::new().record;
-        let texts = Texts { line: b"GET / HTTP/1.1", referer: None, agent: None };
+        let texts = Texts { line: b"GET / HTTP/1.1", referer: None, agent: None, request_id: None };
         let one = Forwarded { upstream: "app", ..Forwarded::default() };
         for (format, expected) in [
             (LogFormat::Extended, " duration_us=0 upstream=\"app\" server_status=0 "),
@@ -290,7 +305,7 @@ mod tests {
             for format in
                 [LogFormat::Common, LogFormat::Combined, LogFormat::Extended, LogFormat::Json]
             {
-                let texts = Texts { line: &text, referer: Some(&text), agent: Some(&text) };
+                let texts = Texts { line: &text, referer: Some(&text), agent: Some(&text), request_id: None };
                 let found = String::from_utf8(line(format, texts)).expect("text");
                 let found = found.strip_suffix('\n').expect("a line");
                 prop_assert!(!found.chars().any(char::is_control), "{found:?}");

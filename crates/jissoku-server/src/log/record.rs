@@ -30,6 +30,7 @@ pub(super) struct Record {
     line_size: u32,
     referer_size: u32,
     agent_size: u32,
+    request_id_size: u32,
     /// Requests to other servers.
     forwarded_count: u16,
 }
@@ -67,6 +68,7 @@ impl LogEntry {
             line_size: 0,
             referer_size: ABSENT,
             agent_size: ABSENT,
+            request_id_size: ABSENT,
             forwarded_count: 0,
         };
         Self { record, texts: Vec::new(), forwarded: Vec::new(), is_in_progress: false }
@@ -95,6 +97,11 @@ impl LogEntry {
         self.record.agent_size = add(agent);
     }
 
+    /// Adds the id of the request, behind the header fields.
+    pub(crate) fn set_request_id(&mut self, id: &[u8]) {
+        self.record.request_id_size = append(&mut self.texts, id);
+    }
+
     /// Adds a request to another server, behind the header fields.
     pub(crate) fn add_forwarded(&mut self, forwarded: &Forwarded<'_>) {
         let Forwarded { part, upstream, server, response, outcome } = *forwarded;
@@ -121,13 +128,14 @@ fn append(texts: &mut Vec<u8>, text: &[u8]) -> u32 {
     u32::try_from(text.len()).expect("a head is shorter than 4 GiB")
 }
 
-/// The three texts of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The texts of a record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Texts<'a> {
     /// The request line without CRLF, possibly incomplete.
     pub(super) line: &'a [u8],
     pub(super) referer: Option<&'a [u8]>,
     pub(super) agent: Option<&'a [u8]>,
+    pub(super) request_id: Option<&'a [u8]>,
 }
 
 /// Records on their way to the writer.
@@ -181,6 +189,7 @@ impl Batch {
             let line = take_some(record.line_size).unwrap_or_default();
             let referer = take_some(record.referer_size);
             let agent = take_some(record.agent_size);
+            let request_id = take_some(record.request_id_size);
             let of_record = forwarded.by_ref().take(record.forwarded_count.into());
             let of_record = of_record.map(|one| {
                 let sizes = [one.part_size, one.upstream_size, one.server_size];
@@ -189,7 +198,7 @@ impl Batch {
                 let response = take(one.response_size);
                 Forwarded { part, upstream, server, response, outcome: one.outcome }
             });
-            (record, Texts { line, referer, agent }, of_record.collect())
+            (record, Texts { line, referer, agent, request_id }, of_record.collect())
         })
     }
 }
@@ -214,7 +223,10 @@ mod tests {
             batch.add(&entry);
         }
         let found: Vec<_> = batch.iter().map(|(_, texts, _)| texts).collect();
-        assert_eq!(found, all.map(|(line, referer, agent)| Texts { line, referer, agent }));
+        assert_eq!(
+            found,
+            all.map(|(line, referer, agent)| Texts { line, referer, agent, request_id: None })
+        );
     }
 
     #[test]
@@ -226,7 +238,7 @@ mod tests {
         entry.describe(Some(b"x"), Some(b"y"));
         entry.begin(0, b"second");
         batch.add(&entry);
-        let texts = Texts { line: b"second", referer: None, agent: None };
+        let texts = Texts { line: b"second", referer: None, agent: None, request_id: None };
         assert_eq!(batch.iter().map(|(_, texts, _)| texts).collect::<Vec<_>>(), [texts]);
     }
 
@@ -251,7 +263,8 @@ mod tests {
             }
             batch.add(&entry);
         }
-        let texts = Texts { line: b"GET / HTTP/1.1", referer: Some(b"x"), agent: None };
+        let texts =
+            Texts { line: b"GET / HTTP/1.1", referer: Some(b"x"), agent: None, request_id: None };
         for (found, expected) in batch.iter().zip(all) {
             assert_eq!((found.1, found.2), (texts, expected));
         }

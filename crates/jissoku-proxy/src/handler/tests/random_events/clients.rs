@@ -111,7 +111,13 @@ impl Town {
         }
         let client = Client::local(ConnectionId::from_token(number));
         let (forwarding, now_ns) = (self.forwarding(), self.now_ns);
-        let request = RequestHead { head: &head, bytes: text.as_bytes(), now_ns, identity: None };
+        let request = RequestHead {
+            head: &head,
+            bytes: text.as_bytes(),
+            now_ns,
+            identity: None,
+            request_id: None,
+        };
         let side = self.handler.begin(&client, &request, forwarding, &Captures::default());
         self.customers.push(Customer {
             number,
