@@ -37,3 +37,19 @@ def test_the_long_help_has_what_the_short_one_leaves_out() -> None:
 
 def test_compare_has_groups() -> None:
     assert "compare" in grouped()
+
+
+def test_topics_are_short_and_listed() -> None:
+    listed = CliRunner().invoke(jissoku, ["help"]).output.splitlines()
+    names = [line.split()[0] for line in listed]
+    assert {"floor", "load", "interval", "time-slice", "rank", "inconclusive"} <= set(names)
+    for name in names:
+        lines = CliRunner().invoke(jissoku, ["help", name]).output.splitlines()
+        assert 5 <= len(lines) <= 18, name
+        assert max(map(len, lines)) <= 110, name
+    assert CliRunner().invoke(jissoku, ["help", "time slice"]).output.startswith("Time slice: ")
+
+
+def test_an_unknown_topic_names_the_nearest() -> None:
+    failed = CliRunner().invoke(jissoku, ["help", "flor"])
+    assert str(failed.exception) == "no such topic: 'flor'; did you mean floor?"

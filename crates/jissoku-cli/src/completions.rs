@@ -93,6 +93,8 @@ fn finish(verb: &str, work: impl FnOnce() -> Result<(), String>) -> u8 {
 
 /// The native verbs and those of the laboratory.
 fn all(command: Command, more: &str) -> Result<Command, String> {
+    // The laboratory has a verb `help` of its own.
+    let command = command.disable_help_subcommand(true);
     let verbs: Vec<VerbSpec> =
         serde_json::from_str(more).map_err(|error| format!("--more: {error}"))?;
     let about = if verbs.is_empty() {

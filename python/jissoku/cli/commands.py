@@ -29,6 +29,7 @@ LAB_COMMANDS = {
         "report": "Rebuild every report of a run from its records.",
         "publish": "Write runs as static pages with their records, to be published.",
         "watch": "Follow a run that another process measures.",
+        "help": "Explain a word of the reports, such as floor or inconclusive.",
     },
     "Serve": {
         "migrate": "Print the `jissoku serve` for a command line of another server.",

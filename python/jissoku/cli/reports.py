@@ -10,9 +10,14 @@ from rich.markup import escape
 from jissoku import records
 from jissoku._native import flame_graph
 from jissoku.cli.frame import ExitCode, exit_code, print_message, print_text
-from jissoku.errors import RecordError
+from jissoku.errors import InputError, RecordError
 from jissoku.measure.progress import follow, newest
-from jissoku.measure.reports import write_experiment_reports, write_profile_reports, write_reports
+from jissoku.measure.reports import (
+    read_summary,
+    write_experiment_reports,
+    write_profile_reports,
+    write_reports,
+)
 from jissoku.model import MeasurementStatus, Summary, SweepSummary
 from jissoku.model.experiment import ClaimStatus
 from jissoku.model.profile import Profile
@@ -20,6 +25,7 @@ from jissoku.model.trial import Event, EventKind
 from jissoku.records import run_folder as experiments
 from jissoku.report import brief, renderable, sweep_renderable, verdict
 from jissoku.report.experiment import brief_text as experiment_brief_text
+from jissoku.report.why import why_text
 
 
 def write_report(
@@ -130,11 +136,19 @@ def warn_unfinished(folder: Path) -> None:
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-def report(run: Path, *, as_json: bool) -> int:
+@click.option(
+    "--why",
+    nargs=2,
+    metavar="ARM ARM",
+    help="Print only why the comparisons of these two are decided or not, and what would decide.",
+)
+def report(run: Path, *, as_json: bool, why: tuple[str, str] | None) -> int:
     """Rebuild every report of a RUN or an experiment from its records, and print the answer.
 
     The same records give the same bytes.
     """
+    if why is not None:
+        return _print_why(run, *why)
     if experiments.is_experiment(run):
         return publish_experiment(run, as_json=as_json)
     if not records.read_profiles(run):
@@ -143,6 +157,18 @@ def report(run: Path, *, as_json: bool) -> int:
         return write_profile_report(run, as_json=as_json)
     write_profile_report(run, as_json=False, quiet=as_json)
     return write_report(run, as_json=as_json)
+
+
+def _print_why(run: Path, arm: str, other: str) -> int:
+    summary = read_summary(run)
+    if not isinstance(summary, Summary):
+        raise InputError("--why is about the arms of a comparison")
+    text = why_text(summary, arm, other)
+    if not text:
+        names = ", ".join(one.arm.name for one in summary.arm_summaries)
+        raise InputError(f"there is no comparison of {arm} and {other}; arms are {names}")
+    print_text(text)
+    return ExitCode.OK
 
 
 @click.command()

@@ -86,6 +86,11 @@ def write_reports(folder: Path) -> tuple[Summary | SweepSummary, str, str]:
     return summary, texts["report.json"], problem_of(lambda: write_texts(folder, texts))
 
 
+def read_summary(folder: Path) -> Summary | SweepSummary:
+    """The summary of a run or a sweep, made from its records."""
+    return _reports(folder)[0]
+
+
 def problem_of(write: Callable[[], object]) -> str:
     """Why a result cannot be written, which is printed all the same; empty if it is written."""
     try:

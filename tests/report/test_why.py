@@ -1,0 +1,54 @@
+"""Why two arms are decided or not: interval, threshold, conditions, and what would decide."""
+
+from jissoku.model import Metric, Summary, Verdict
+from jissoku.model.trial import Condition
+from jissoku.model.updated import updated
+from jissoku.report.why import why_text
+from tests.report import fixture
+
+
+def changed(**changes: object) -> tuple[Summary, str, str]:
+    summary = fixture.two()
+    (cost,) = summary.by(Metric.COST)
+    found = updated(cost, **changes)  # type: ignore[arg-type]
+    return updated(summary, comparisons=(found,)), cost.arm, cost.against
+
+
+def test_an_undecided_pair_says_what_would_decide() -> None:
+    (cost,) = fixture.two().by(Metric.COST)
+    ratio = cost.ratio and updated(cost.ratio, value=1.01, low=0.98, high=1.04)
+    summary, arm, against = changed(
+        verdict=Verdict.INCONCLUSIVE,
+        proven=False,
+        ratio=ratio,
+        p_holm=0.4,
+        blocks_needed=12,
+        seconds_needed=90.0,
+        condition=Condition.BUSY,
+        other_programs=0.07,
+    )
+    text = why_text(summary, arm, against)
+    assert text == why_text(summary, against, arm)
+    for part in (
+        "Interval: 0.980 to 1.040, from 9 blocks.",
+        "Threshold: 2 %; a ratio from 0.980 to 1.020 is practically equal.",
+        "contains 1 and goes beyond the threshold",
+        "p = 0.4 with all comparisons",
+        "other programs used 7 % of the cores.",
+        "12 more blocks would decide it, in about 90 s.",
+    ):
+        assert part in text, text
+
+
+def test_a_decided_pair_and_one_without_a_value_say_so() -> None:
+    summary, arm, against = changed(proven=True)
+    assert "It is decided" in why_text(summary, arm, against)
+    summary, arm, against = changed(ratio=None, remarks=("It failed",), verdict=Verdict.FAILED)
+    assert why_text(summary, arm, against).endswith("\n  It failed\n")
+    assert why_text(summary, arm, "another") == ""
+
+
+def test_it_is_out_of_reach_or_unknown() -> None:
+    undecided = {"verdict": Verdict.INCONCLUSIVE, "proven": False}
+    assert "Out of reach" in why_text(*changed(**undecided, is_out_of_reach=True))
+    assert "is unknown" in why_text(*changed(**undecided))
