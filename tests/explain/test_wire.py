@@ -7,9 +7,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from jissoku.measure import probes
 from jissoku.measure.client import RequestTarget, answer_fields
 from jissoku.model import Workload
 from jissoku.system.address import Address
+from jissoku.system.interruption import Interrupted
 
 
 class Compressing(BaseHTTPRequestHandler):
@@ -55,3 +57,17 @@ def test_a_client_that_accepts_compressed_answers_sees_whether_there_are_any(
     assert answer_fields(asking)["Content-Encoding"] == coding
     assert answer_fields(asking)["Server"].startswith("Werkzeug/")
     assert answer_fields(asking.accepting_codings)["Content-Encoding"] == accepting
+
+
+def test_thousands_of_idle_connections_end_with_an_interruption(address: Address) -> None:
+    connected = []
+
+    def check() -> None:
+        connected.append(1)
+        if len(connected) == 3:
+            raise Interrupted
+
+    asking = RequestTarget.of(address, Workload())
+    with pytest.raises(Interrupted), probes._held(asking, check):
+        pass
+    assert len(connected) == 3

@@ -276,7 +276,8 @@ class _Observer:
 
         with ExitStack() as stack:
             copy = self._copy(running, stack)
-            return probes.observe_timers(asking, lambda: self._cost(running, copy))
+            check = self._interruption.check
+            return probes.observe_timers(asking, lambda: self._cost(running, copy), check)
 
     def _copy(self, running: RunningTarget, stack: ExitStack) -> RunningTarget | None:
         """A second copy of the target; None if only one is possible, or for an external server."""

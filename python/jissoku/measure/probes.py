@@ -513,17 +513,20 @@ class LoadCost:
 
 
 def observe_timers(
-    asking: Callable[[int], RequestTarget], load: Callable[[], LoadCost]
+    asking: Callable[[int], RequestTarget],
+    load: Callable[[], LoadCost],
+    check: Callable[[], object],
 ) -> TimerObservation:
     """Requests delayed responses: alone, with many idle connections, and with waiting requests.
 
     Args:
         asking: The probing client's request for a response delayed by this many milliseconds.
         load: Loads the target and its copy.
+        check: Called before each connection, so that an interruption can end it.
     """
     late = _lateness_ns(asking)
     delayed = asking(HELD_DELAY_MS)
-    with _held(asking(0)) as connections:
+    with _held(asking(0), check) as connections:
         idle = _median(load)
         for connection in connections:
             connection.sendall(delayed.request)
@@ -544,7 +547,7 @@ def _median(load: Callable[[], LoadCost]) -> LoadCost:
 
 
 @contextmanager
-def _held(asking: RequestTarget) -> Iterator[list[socket.socket]]:
+def _held(asking: RequestTarget, check: Callable[[], object]) -> Iterator[list[socket.socket]]:
     """Opens many idle connections, as many as the limit of descriptors allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     count = min(HELD, hard - SPARE)
@@ -553,7 +556,11 @@ def _held(asking: RequestTarget) -> Iterator[list[socket.socket]]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, count + SPARE), hard))
     try:
         with ExitStack() as stack:
-            yield [stack.enter_context(_idle_connection(asking)) for _ in range(count)]
+            found = []
+            for _ in range(count):
+                check()
+                found.append(stack.enter_context(_idle_connection(asking)))
+            yield found
     except OSError as error:
         raise ProbeError(f"it does not hold {count:,} connections: {error}") from error
     finally:
