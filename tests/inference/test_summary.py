@@ -22,6 +22,7 @@ from jissoku.model import (
     TrialKind,
     Verdict,
     VerifiedResponse,
+    Workload,
 )
 from jissoku.model.updated import updated
 from tests.inference import factories
@@ -79,6 +80,10 @@ def test_without_a_floor_the_baseline_is_the_unit() -> None:
     summary = summarise(*_race("a", "c"))
     assert summary.unit == "a"
     assert "The floor was not measured" in _titles(summary, Severity.WARNING)
+    run, trials = _race("a", "c")
+    found = summarise(updated(run, workload=Workload(path="/x", rate_rps=20_000)), trials)
+    (text,) = [one.text for one in found.warnings if one.title == "The floor was not measured"]
+    assert text.endswith("The floor answers / alone.")
 
 
 def test_an_arm_that_loses_its_trials_to_another_is_no_problem_of_its_own() -> None:

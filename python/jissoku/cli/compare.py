@@ -108,8 +108,8 @@ def compare(request: ComparisonRequest, output: Output) -> int:
 
     The first target is the baseline. Without targets, compares the installed default set.
     `jissoku targets` lists all targets; --cmd and --url compare any server. The floor, a minimal
-    server, is always measured too. On a terminal one table shows the ratios while they narrow;
-    Ctrl-C ends with the report of what is known.
+    server, is measured too, with requests of / alone. On a terminal one table shows the ratios
+    while they narrow; Ctrl-C ends with the report of what is known.
 
     Exit codes: 0 success, 1 a target failed, 2 bad input, 3 a bound of --fail-if is proven,
     4 no verdict, or a bound is undecided, 130 interrupted.

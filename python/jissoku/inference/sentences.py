@@ -583,6 +583,7 @@ def _of_the_run(
         yield warning("Servers and load generator shared cores", text)
     if not run.floor:
         text = "Relative cost has no unit: no target can be compared with the least possible cost."
+        text += "" if run.workload.path == "/" else " The floor answers / alone."
         yield warning("The floor was not measured", text)
     for unavailable in run.unavailable:
         reason = _sentence(unavailable.reason).rstrip(".")
