@@ -1,6 +1,7 @@
 //! The command line of the native verbs: `serve`, `load`, `floor`, `oracle`, `check`, `sample`,
 //! `completions` and `man`. One definition, used by the binary and, through `jissoku-python`, by the installed command.
 
+mod ca_bundle;
 mod check;
 mod completions;
 mod floor;

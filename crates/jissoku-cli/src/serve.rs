@@ -384,7 +384,9 @@ mod tests {
         check_refused(&["--echo", "--cause", "magic"]);
         check_refused(&["--echo", "--cause", "open=0"]);
         check_refused(&["--echo", "."]);
-        check_refused(&["--to", "https://127.0.0.1:1"]);
+        check_refused(&["--to", "ftp://127.0.0.1:1"]);
+        check_refused(&["--to", "https://127.0.0.1:1", "--upstream-tls-ca", "/nowhere/at/all"]);
+        check_refused(&["--to", "http://127.0.0.1:1", "--upstream-tls-insecure"]);
         check_refused(&["--to", "http://127.0.0.1:1/a/../b"]);
         check_refused(&["--to", "http://127.0.0.1:1/a,http://127.0.0.1:2"]);
         check_refused(&["--to", "http://127.0.0.1:1/a", "--add-prefix", "/b"]);

@@ -5,6 +5,7 @@
 //! connection; after that, `fail_exchange` asks [`decide`], to which it is a closing race.
 
 use jissoku_http::response_reader::BadResponse;
+use jissoku_server::TlsFailure;
 
 use crate::policy::health::Outcome;
 use crate::policy::retry::{Attempt, Cause, Received, Retry};
@@ -33,6 +34,10 @@ pub(crate) enum Fault {
     BadResponse(BadResponse),
     /// The server has switched protocols without being asked to.
     UnexpectedUpgrade,
+    /// TLS has failed before the connection was established: nothing was sent.
+    TlsHandshake(TlsFailure),
+    /// TLS has failed after that.
+    Tls(TlsFailure),
 }
 
 impl Fault {
@@ -48,6 +53,11 @@ impl Fault {
             Self::BodyTimeout => "connection_read_timeout",
             Self::BadResponse(error) => error.error_type(),
             Self::UnexpectedUpgrade => "http_upgrade_failed",
+            Self::TlsHandshake(failure) | Self::Tls(failure) => match failure {
+                TlsFailure::Certificate => "tls_certificate_error",
+                TlsFailure::Alert => "tls_alert_received",
+                TlsFailure::Protocol => "tls_protocol_error",
+            },
         }
     }
 
@@ -62,7 +72,12 @@ impl Fault {
         match self {
             Self::ConnectTimeout | Self::HeadTimeout | Self::BodyTimeout => 504,
             Self::QueueFull | Self::Shortage => 503,
-            Self::Refused | Self::Closed | Self::BadResponse(_) | Self::UnexpectedUpgrade => 502,
+            Self::Refused
+            | Self::Closed
+            | Self::BadResponse(_)
+            | Self::UnexpectedUpgrade
+            | Self::TlsHandshake(_)
+            | Self::Tls(_) => 502,
         }
     }
 }
@@ -71,9 +86,13 @@ impl Fault {
     /// How a try ended, for the decision about another; `None` if another would end likewise.
     const fn cause(self, attempt: &Attempt) -> Option<Cause> {
         match (self, attempt.received) {
-            (Self::Refused | Self::ConnectTimeout | Self::QueueFull, _) => Some(Cause::Connect),
-            (Self::Closed, Received::Nothing) if attempt.is_reused => Some(Cause::ClosingRace),
-            (Self::Closed, Received::Nothing) => Some(Cause::Reset),
+            (Self::Refused | Self::ConnectTimeout | Self::QueueFull | Self::TlsHandshake(_), _) => {
+                Some(Cause::Connect)
+            }
+            (Self::Closed | Self::Tls(_), Received::Nothing) if attempt.is_reused => {
+                Some(Cause::ClosingRace)
+            }
+            (Self::Closed | Self::Tls(_), Received::Nothing) => Some(Cause::Reset),
             (Self::HeadTimeout, Received::Nothing) => Some(Cause::Timeout),
             _ => None,
         }
@@ -94,12 +113,14 @@ impl Fault {
         match self {
             Self::Refused => Outcome::Refused,
             // A kept connection may be closed at any time, and a malformed response is no outage.
-            Self::Closed if self.is_closing_race(attempt) => Outcome::Neutral,
+            Self::Closed | Self::Tls(_) if self.is_closing_race(attempt) => Outcome::Neutral,
             Self::BadResponse(BadResponse::Incomplete)
             | Self::Closed
             | Self::ConnectTimeout
             | Self::HeadTimeout
-            | Self::BodyTimeout => Outcome::Failure,
+            | Self::BodyTimeout
+            | Self::TlsHandshake(_)
+            | Self::Tls(_) => Outcome::Failure,
             Self::QueueFull | Self::Shortage | Self::UnexpectedUpgrade | Self::BadResponse(_) => {
                 Outcome::Neutral
             }
@@ -147,7 +168,7 @@ mod tests {
 
     use super::*;
 
-    const FAULTS: [Fault; 9] = [
+    const FAULTS: [Fault; 11] = [
         Fault::Refused,
         Fault::ConnectTimeout,
         Fault::QueueFull,
@@ -157,6 +178,8 @@ mod tests {
         Fault::BodyTimeout,
         Fault::BadResponse(BadResponse::Chunk(Reject::ChunkSizeInvalid)),
         Fault::UnexpectedUpgrade,
+        Fault::TlsHandshake(TlsFailure::Certificate),
+        Fault::Tls(TlsFailure::Alert),
     ];
 
     fn attempt() -> impl Strategy<Value = Attempt> {
@@ -189,14 +212,19 @@ mod tests {
             fault in prop::sample::select(&FAULTS[..]),
             attempt in attempt(),
         ) {
-            let has_no_connection =
-                matches!(fault, Fault::Refused | Fault::ConnectTimeout | Fault::QueueFull);
+            let has_no_connection = matches!(
+                fault,
+                Fault::Refused
+                    | Fault::ConnectTimeout
+                    | Fault::QueueFull
+                    | Fault::TlsHandshake(_)
+            );
             match decided(fault, attempt) {
                 Verdict::Fresh => {
                     prop_assert!(attempt.is_repeatable);
                     prop_assert!(attempt.is_reused);
                     prop_assert_eq!(attempt.received, Received::Nothing);
-                    prop_assert_eq!(fault, Fault::Closed);
+                    prop_assert!(matches!(fault, Fault::Closed | Fault::Tls(_)));
                     // Once only.
                     let second = Attempt { was_replaced: true, ..attempt };
                     prop_assert!(!matches!(decided(fault, second), Verdict::Fresh));

@@ -25,7 +25,8 @@ use jissoku_os::clock;
 use jissoku_os::driver::{Action, ConnectionId, NewConnection, Opening, SendBuffer};
 use jissoku_server::{
     AbandonReason, Background, BodyFlow, Handler, LogRecord, Metrics, Outbound, Progress,
-    RequestHead, Response, Service, Timers, UpstreamEvent, UpstreamEventKind, WorkerInfo,
+    RequestHead, Response, Service, Timers, TlsFailure, TlsOpening, UpstreamEvent,
+    UpstreamEventKind, WorkerInfo,
 };
 
 use crate::client::{Client, ClientSide, Lost};
@@ -272,13 +273,19 @@ impl Outbound for GatewayHandler {
         self.upstreams.set_id(Key::from_token(token), Some(id));
     }
 
+    fn tls(&mut self, token: u64) -> Option<TlsOpening> {
+        let (upstream, endpoint) = self.upstreams.get_ref(Key::from_token(token))?.server();
+        let name = self.servers[upstream].tls_name(endpoint);
+        self.service.upstreams[upstream].options.tls_with(name)
+    }
+
     fn on_event(&mut self, event: UpstreamEvent<'_>, output: &mut SendBuffer) -> Action {
         self.now_ns = event.now_ns;
         let key = Key::from_token(event.token);
         match event.kind {
             UpstreamEventKind::Connected => self.on_connected(key, output),
             UpstreamEventKind::Data { bytes, unsent } => self.on_data(key, bytes, unsent),
-            UpstreamEventKind::Eof => self.on_eof(key),
+            UpstreamEventKind::Eof { is_clean } => self.on_eof(key, is_clean),
             UpstreamEventKind::Resumed { unsent } => self.on_resumed(key, unsent, output),
         }
     }
@@ -292,7 +299,8 @@ impl Outbound for GatewayHandler {
             (Phase::Connecting(_), None) => self.fail_exchange(key, Fault::Closed),
             (Phase::Busy(exchange, Sending::Pending), _) => self.replace(key, exchange),
             (Phase::Busy(..), _) => {
-                let fault = upstream.reset_fault();
+                let tls = error.and_then(TlsFailure::of).map(Fault::Tls);
+                let fault = tls.unwrap_or_else(|| upstream.reset_fault());
                 self.fail_exchange(key, fault);
             }
             (Phase::Finishing(exchange), _) => self.end_upload(key, exchange),

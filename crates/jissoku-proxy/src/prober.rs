@@ -10,6 +10,7 @@ use std::time::Duration;
 use jissoku_http::uwsgi::{self, PacketOrigin};
 use jissoku_os::clock;
 use jissoku_os::socket::{self, Endpoint};
+use jissoku_server::TlsOpening;
 
 use crate::policy::configuration::HealthCheck;
 use crate::policy::health::Probe;
@@ -32,7 +33,7 @@ pub(crate) fn start(upstream: &Arc<UpstreamGroup>) -> io::Result<Option<Sender<(
             let (version, set) = (upstream.version(), upstream.servers());
             let mut probes = starting(&set);
             while upstream.version() == version {
-                probe_all(&set, &mut probes, (&check, &request));
+                probe_all((&upstream, &set), &mut probes, (&check, &request));
                 let now_ns = clock::monotonic_ns();
                 let pause_ns = Probe::next_ns(now_ns, &check.policy, &mut random) - now_ns;
                 if is_stopped(&stopped, pause_ns) || upstream.is_replaced() {
@@ -57,12 +58,18 @@ pub(crate) fn is_stopped(stopped: &Receiver<()>, pause_ns: u64) -> bool {
 }
 
 /// Asks all servers at the same time, so that a late one delays no other.
-fn probe_all(set: &ServerSet, probes: &mut [Probe], (check, request): (&HealthCheck, &[u8])) {
+fn probe_all(
+    (upstream, set): (&UpstreamGroup, &ServerSet),
+    probes: &mut [Probe],
+    (check, request): (&HealthCheck, &[u8]),
+) {
     std::thread::scope(|scope| {
-        let servers = set.fleet.servers().iter().zip(&set.endpoints).zip(probes);
-        for ((server, endpoint), probe) in servers {
+        let addresses = set.endpoints.iter().zip(&set.tls_names);
+        let servers = set.fleet.servers().iter().zip(addresses).zip(probes);
+        for ((server, (endpoint, name)), probe) in servers {
+            let tls = upstream.options.tls_with(name.as_ref());
             let asking = move || {
-                let has_passed = ask(endpoint, check, request).unwrap_or(false);
+                let has_passed = ask((endpoint, tls), check, request).unwrap_or(false);
                 if let Some(is_up) = probe.observe(has_passed, &check.policy) {
                     server.state().set_probe(is_up, clock::monotonic_ns());
                 }
@@ -88,42 +95,76 @@ fn request(check: &HealthCheck, upstream: &UpstreamGroup) -> Vec<u8> {
 }
 
 /// Whether a server answers in time with a status that passes.
-fn ask(endpoint: &Endpoint, check: &HealthCheck, request: &[u8]) -> io::Result<bool> {
+fn ask(
+    server: (&Endpoint, Option<TlsOpening>),
+    check: &HealthCheck,
+    request: &[u8],
+) -> io::Result<bool> {
+    let (endpoint, tls) = server;
     let until_ns = clock::monotonic_ns() + check.time_ns;
     let time = Duration::from_nanos(check.time_ns);
     let status = match endpoint {
         Endpoint::Tcp(address) => {
-            let mut stream = TcpStream::connect_timeout(address, time)?;
+            let stream = TcpStream::connect_timeout(address, time)?;
             stream.set_write_timeout(Some(time))?;
-            let limit = |stream: &TcpStream, left| stream.set_read_timeout(Some(left));
-            exchange(&mut stream, limit, request, until_ns)?
+            let limit = TcpStream::set_read_timeout;
+            exchange(Limited { stream, limit, until_ns }, tls, request)?
         }
         Endpoint::Unix(_) => {
-            let mut stream = UnixStream::from(socket::connect(endpoint)?);
+            let stream = UnixStream::from(socket::connect(endpoint)?);
             stream.set_nonblocking(false)?;
             stream.set_write_timeout(Some(time))?;
-            let limit = |stream: &UnixStream, left| stream.set_read_timeout(Some(left));
-            exchange(&mut stream, limit, request, until_ns)?
+            let limit = UnixStream::set_read_timeout;
+            exchange(Limited { stream, limit, until_ns }, tls, request)?
         }
     };
     Ok(status.is_some_and(|status| check.passes(status)))
 }
 
-/// The status of the response, if there is one.
-fn exchange<S: Read + Write>(
-    stream: &mut S,
-    limit: impl Fn(&S, Duration) -> io::Result<()>,
-    request: &[u8],
+/// A stream of which nothing is read after a time.
+struct Limited<S> {
+    stream: S,
+    limit: fn(&S, Option<Duration>) -> io::Result<()>,
     until_ns: u64,
-) -> io::Result<Option<u16>> {
-    stream.write_all(request)?;
-    let (mut line, mut part) = (Vec::new(), [0; 256]);
-    while !line.contains(&b'\n') && line.len() < STATUS_LINE_SIZE_MAX {
-        let left_ns = until_ns.saturating_sub(clock::monotonic_ns());
+}
+
+impl<S: Read> Read for Limited<S> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left_ns = self.until_ns.saturating_sub(clock::monotonic_ns());
         if left_ns == 0 {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        limit(stream, Duration::from_nanos(left_ns))?;
+        (self.limit)(&self.stream, Some(Duration::from_nanos(left_ns)))?;
+        self.stream.read(buffer)
+    }
+}
+
+impl<S: Write> Write for Limited<S> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
+
+/// The status of the response, if there is one.
+fn exchange<S: Read + Write>(
+    stream: Limited<S>,
+    tls: Option<TlsOpening>,
+    request: &[u8],
+) -> io::Result<Option<u16>> {
+    match tls {
+        Some(TlsOpening { client, name }) => read_status(client.stream(&name, stream)?, request),
+        None => read_status(stream, request),
+    }
+}
+
+fn read_status(mut stream: impl Read + Write, request: &[u8]) -> io::Result<Option<u16>> {
+    stream.write_all(request)?;
+    let (mut line, mut part) = (Vec::new(), [0; 256]);
+    while !line.contains(&b'\n') && line.len() < STATUS_LINE_SIZE_MAX {
         match stream.read(&mut part)? {
             0 => return Ok(None),
             count => line.extend_from_slice(&part[..count]),

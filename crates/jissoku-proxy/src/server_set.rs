@@ -12,7 +12,10 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
 use jissoku_http::Head;
 use jissoku_os::clock;
 use jissoku_os::socket::Endpoint;
-use jissoku_server::{Metrics, UpstreamCounter, UpstreamCounters, UpstreamServer, UpstreamState};
+use jissoku_server::{
+    Metrics, TlsClient, TlsName, TlsOpening, UpstreamCounter, UpstreamCounters, UpstreamServer,
+    UpstreamState,
+};
 
 use crate::policy::balance::Balance;
 use crate::policy::configuration::{HashKey, HealthCheck, HostField, Protocol};
@@ -68,6 +71,10 @@ pub struct UpstreamOptions {
     pub resolution: Resolution,
     /// What the servers speak.
     pub protocol: Protocol,
+    /// Which certificates are accepted, if they speak it within TLS.
+    pub tls: Option<TlsClient>,
+    /// The name of their certificates, instead of that of each.
+    pub tls_name: Option<TlsName>,
     /// The Host of requests.
     pub host: HostField,
     /// Whether requests have Via (RFC 9110 section 7.6.3).
@@ -99,12 +106,14 @@ pub(crate) struct ServerSet {
     pub(crate) fleet: Fleet,
     /// In the order of the fleet.
     pub(crate) endpoints: Vec<Arc<Endpoint>>,
+    /// The names of their certificates, in the same order.
+    pub(crate) tls_names: Vec<Option<TlsName>>,
 }
 
 impl ServerSet {
     /// Servers at the addresses of these entries. What is known of those that are in `known` is kept.
     fn new(entries: &[ServerEntry], ejection: HealthPolicy, known: Option<&Self>) -> Self {
-        let (specs, mut endpoints) = parts(entries);
+        let (specs, mut endpoints, tls_names) = parts(entries);
         for endpoint in &mut endpoints {
             let same = known.iter().flat_map(|set| &set.endpoints).find(|other| *other == endpoint);
             // By the address of the value, connections are recognised.
@@ -114,7 +123,7 @@ impl ServerSet {
             Some(set) => set.fleet.inheriting(specs, ejection, clock::monotonic_ns()),
             None => Fleet::new(specs, ejection),
         };
-        Self { fleet, endpoints }
+        Self { fleet, endpoints, tls_names }
     }
 
     /// These servers are not checked any more: what checks have said is void.
@@ -147,6 +156,14 @@ impl UpstreamOptions {
         })
     }
 
+    /// TLS with a server whose certificate is to have this name, unless all have another.
+    pub(crate) fn tls_with(&self, name: Option<&TlsName>) -> Option<TlsOpening> {
+        let client = self.tls.clone()?;
+        let name = self.tls_name.as_ref().or(name).cloned();
+        // A server that is not known any more has no certificate that fits.
+        Some(TlsOpening { client, name: name.unwrap_or_else(TlsName::unknown) })
+    }
+
     /// Whether a response with this status is a failure of its server: if it says that a server is
     /// not there, or asks to retry, and the statuses that pass the checks are given without it.
     pub(crate) fn is_failure(&self, status: u16) -> bool {
@@ -171,6 +188,8 @@ impl UpstreamOptions {
             idle_min: 0,
             resolution,
             protocol: Protocol::Http,
+            tls: None,
+            tls_name: None,
             host: HostField::Client,
             has_via: true,
         }
@@ -325,16 +344,18 @@ impl UpstreamState for UpstreamGroup {
 }
 
 /// What the fleet knows of servers, and their addresses; an address that is there twice once.
-fn parts(entries: &[ServerEntry]) -> (Vec<ServerSpec>, Vec<Arc<Endpoint>>) {
+fn parts(entries: &[ServerEntry]) -> (Vec<ServerSpec>, Vec<Arc<Endpoint>>, Vec<Option<TlsName>>) {
     let (mut specs, mut endpoints) = (Vec::<ServerSpec>::new(), Vec::new());
+    let mut tls_names = Vec::new();
     for ServerEntry { target, weight, in_flight_max } in entries {
         for endpoint in &target.endpoints {
             let (address, weight, in_flight_max) = (endpoint.to_string(), *weight, *in_flight_max);
             if specs.iter().all(|spec| spec.endpoint != address) {
                 specs.push(ServerSpec { endpoint: address, weight, in_flight_max });
                 endpoints.push(Arc::clone(endpoint));
+                tls_names.push(target.tls_name.clone());
             }
         }
     }
-    (specs, endpoints)
+    (specs, endpoints, tls_names)
 }

@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use jissoku_os::socket::Endpoint;
+use jissoku_server::TlsName;
 
 use crate::policy::configuration::Protocol;
 use crate::policy::routes::Rewrite;
@@ -26,6 +27,8 @@ pub struct Target {
     pub(crate) name: Option<Box<str>>,
     /// What the server speaks.
     pub(crate) protocol: Protocol,
+    /// The name of its certificate, if it has TLS and is not a Unix socket.
+    pub(crate) tls_name: Option<TlsName>,
     /// What is put before the paths of requests: nothing, or a path without a final slash.
     pub(crate) prefix: Box<str>,
 }
@@ -55,13 +58,21 @@ impl Target {
         &self.prefix
     }
 
-    /// Parses `HOST:PORT` or `unix:PATH`. The name of a host is resolved.
+    /// Whether it has the address of a Unix socket, which has no name of a host.
+    #[must_use]
+    pub fn is_unix(&self) -> bool {
+        self.endpoints.iter().any(|endpoint| matches!(**endpoint, Endpoint::Unix(_)))
+    }
+
+    /// Parses `HOST:PORT` or `unix:PATH` of a server that speaks `protocol`. The name of a host is
+    /// resolved.
     ///
     /// # Errors
     /// The name cannot be resolved.
-    pub fn of_server(text: &str) -> Result<Self, TargetError> {
-        let url =
-            if text.starts_with("unix:") { text.to_owned() } else { format!("http://{text}") };
+    pub fn of_server(text: &str, protocol: Protocol) -> Result<Self, TargetError> {
+        let scheme = if protocol.has_tls() { "https" } else { "http" };
+        let is_unix = text.starts_with("unix:");
+        let url = if is_unix { text.to_owned() } else { format!("{scheme}://{text}") };
         url.parse().map_err(|_| TargetError(format!("{text}: this host cannot be resolved")))
     }
 }
@@ -69,7 +80,7 @@ impl Target {
 impl FromStr for Target {
     type Err = TargetError;
 
-    /// Parses `http://HOST[:PORT][/PATH]` or `unix:PATH`, and for the uwsgi protocol
+    /// Parses `http[s]://HOST[:PORT][/PATH]` or `unix:PATH`, and for the uwsgi protocol
     /// `uwsgi://HOST:PORT[/PATH]` or `uwsgi+unix:PATH`. The name of a host is resolved.
     fn from_str(text: &str) -> Result<Self, TargetError> {
         let refuse = |why: &str| Err(TargetError(format!("{text}: {why}")));
@@ -84,20 +95,22 @@ impl FromStr for Target {
                 host: "localhost".into(),
                 name: None,
                 protocol,
+                tls_name: None,
                 prefix: Box::default(),
             });
         }
-        let Some((rest, protocol)) = find_scheme(text, ["http://", "uwsgi://"]) else {
+        let https = text.strip_prefix("https://").map(|rest| (rest, Protocol::Https));
+        let found = https.or_else(|| find_scheme(text, ["http://", "uwsgi://"]));
+        let Some((rest, protocol)) = found else {
             return refuse(
-                "write http://HOST:PORT or unix:PATH, or uwsgi://HOST:PORT or uwsgi+unix:PATH",
+                "write http://HOST:PORT, https://HOST:PORT or unix:PATH, or uwsgi://HOST:PORT or \
+                 uwsgi+unix:PATH",
             );
         };
         let (authority, prefix) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let prefix = prefix.strip_suffix('/').unwrap_or(prefix);
         if authority.is_empty() || rest.contains(['?', '#', '@', ' ']) {
-            return refuse(
-                "write http://HOST:PORT/PATH or uwsgi://HOST:PORT/PATH, without a query",
-            );
+            return refuse("write http://HOST:PORT/PATH, https:// or uwsgi://, without a query");
         }
         if !prefix.is_empty()
             && let Err(error) = Rewrite::new().with_prefix(prefix)
@@ -112,7 +125,15 @@ impl FromStr for Target {
         if port.is_some_and(|port| !port.parse::<u16>().is_ok_and(|port| port > 0)) {
             return refuse("the port is that at which the server listens, 1 to 65535");
         }
-        let address = if has_port { authority.to_owned() } else { format!("{authority}:80") };
+        let usual_port = if protocol.has_tls() { 443 } else { 80 };
+        let address =
+            if has_port { authority.to_owned() } else { format!("{authority}:{usual_port}") };
+        let host = address.rsplit_once(':').map_or(authority, |(host, _)| host);
+        let tls_name = protocol.has_tls().then(|| TlsName::parse(host));
+        if tls_name == Some(None) {
+            return refuse("this host cannot be the name of a certificate");
+        }
+        let tls_name = tls_name.flatten();
         let addresses = resolve(&address).unwrap_or_default();
         if addresses.is_empty() {
             return refuse("this host cannot be resolved");
@@ -120,7 +141,7 @@ impl FromStr for Target {
         let name = address.parse::<SocketAddr>().is_err().then(|| address.into());
         let endpoints = endpoints_of(&addresses);
         let prefix = prefix.into();
-        Ok(Self { endpoints, host: authority.into(), name, protocol, prefix })
+        Ok(Self { endpoints, host: authority.into(), name, protocol, tls_name, prefix })
     }
 }
 
@@ -180,6 +201,8 @@ mod tests {
         };
         check("http://127.0.0.1:9001", "127.0.0.1:9001", "127.0.0.1:9001");
         check("http://127.0.0.1/", "127.0.0.1:80", "127.0.0.1");
+        check("https://127.0.0.1", "127.0.0.1:443", "127.0.0.1");
+        check("https://[::1]:8443", "[::1]:8443", "[::1]:8443");
         check("http://[::1]", "[::1]:80", "[::1]");
         check("http://[::1]:81", "[::1]:81", "[::1]:81");
         check("unix:/run/app.sock", "unix:/run/app.sock", "localhost");
@@ -199,7 +222,9 @@ mod tests {
         let wrong = [
             "",
             "127.0.0.1:80",
-            "https://a",
+            "ftp://a",
+            "https://",
+            "https://127.0.0.1:0",
             "http://",
             "http://127.0.0.1/a/../b",
             "http://127.0.0.1/a//",

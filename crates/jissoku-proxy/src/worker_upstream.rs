@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use jissoku_os::socket::Endpoint;
+use jissoku_server::TlsName;
 
 use crate::exchange::Exchange;
 use crate::policy::balance::{Chooser, NoServer};
@@ -22,6 +23,8 @@ pub(crate) struct WorkerUpstream {
     fleet: Fleet,
     /// In the order of the fleet. Other workers do not use these values, nor count their uses.
     endpoints: Vec<Arc<Endpoint>>,
+    /// In the same order.
+    tls_names: Vec<Option<TlsName>>,
     version: u64,
     chooser: Chooser,
     queue: WaitQueue<Key>,
@@ -35,6 +38,7 @@ impl WorkerUpstream {
         Self {
             fleet: set.fleet.for_worker(),
             endpoints: own_endpoints(&set.endpoints, &[]),
+            tls_names: set.tls_names.clone(),
             version,
             chooser: Chooser::new(upstream.options.balance, seed),
             queue: WaitQueue::new(upstream.options.queue.unwrap_or(NO_QUEUE)),
@@ -50,6 +54,7 @@ impl WorkerUpstream {
             let set = upstream.servers();
             self.fleet = set.fleet.for_worker();
             self.endpoints = own_endpoints(&set.endpoints, &self.endpoints);
+            self.tls_names.clone_from(&set.tls_names);
         }
         has_changed
     }
@@ -124,6 +129,12 @@ impl WorkerUpstream {
     /// Whether an address is one of the present servers.
     pub(crate) fn has(&self, endpoint: &Arc<Endpoint>) -> bool {
         self.endpoints.iter().any(|other| Arc::ptr_eq(other, endpoint))
+    }
+
+    /// The name that the certificate of a server is to have, if it has TLS.
+    pub(crate) fn tls_name(&self, endpoint: &Arc<Endpoint>) -> Option<&TlsName> {
+        let place = self.endpoints.iter().position(|other| Arc::ptr_eq(other, endpoint))?;
+        self.tls_names.get(place)?.as_ref()
     }
 
     /// An address as text, for the access log.

@@ -1,11 +1,11 @@
 //! The state of a worker that its connections use.
 
 use jissoku_http::LastHead;
-use jissoku_os::driver::{ConnectionId, SendBuffer};
+use jissoku_os::driver::{Action, ConnectionId, SendBuffer};
 use jissoku_os::timers::Timers;
 
 use crate::early_output::EarlyState;
-use crate::handler::Handler;
+use crate::handler::{Handler, Outbound as _, UpstreamEvent, UpstreamEventKind};
 use crate::limits::{Limits, REFUSALS_MAX};
 use crate::request_id::RequestIds;
 use crate::shutdown::{MOVE_DRAIN, Shutdown};
@@ -69,6 +69,17 @@ impl<H: Handler> WorkerContext<H> {
     /// Whether a connection over a limit may linger, to read the 503.
     pub(crate) const fn may_linger_over_limit(&self) -> bool {
         self.over_limit_open <= REFUSALS_MAX
+    }
+
+    /// Passes an event of a connection that the handler has opened to the handler.
+    pub(crate) fn call_outbound(
+        &mut self,
+        token: u64,
+        kind: UpstreamEventKind<'_>,
+        output: &mut SendBuffer,
+    ) -> Action {
+        let event = UpstreamEvent { token, kind, now_ns: self.now_ns };
+        self.handler.outbound().map_or(Action::Close, |outbound| outbound.on_event(event, output))
     }
 
     /// Takes the empty plaintext buffer.

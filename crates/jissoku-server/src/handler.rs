@@ -28,6 +28,7 @@ use crate::client_identity::ClientIdentity;
 use crate::log::LogRecord;
 use crate::metrics::{Metrics, ShardHandle};
 use crate::response::Response;
+use crate::tls_client::TlsOpening;
 use crate::worker_message::ParentPipe;
 
 /// The content of a server, shared by its workers.
@@ -175,12 +176,19 @@ pub trait Outbound: Background {
     /// [`UpstreamEventKind::Resumed`].
     fn on_opening(&mut self, token: u64, id: ConnectionId);
 
+    /// TLS of the connection of `token`, if it has TLS. Called after [`Outbound::on_opening`]; the
+    /// connection is established when the handshake is complete.
+    fn tls(&mut self, _token: u64) -> Option<TlsOpening> {
+        None
+    }
+
     /// An event of such a connection: returns what the driver is to do next. Output is sent after
     /// this call.
     fn on_event(&mut self, event: UpstreamEvent<'_>, output: &mut SendBuffer) -> Action;
 
     /// The connection of `token` is closed, or could not be opened. `error` is what has ended it,
-    /// if not this side; `WouldBlock` if the queue of a Unix socket is full.
+    /// if not this side; `WouldBlock` if the queue of a Unix socket is full, and one with a
+    /// [`TlsFailure`](crate::TlsFailure) if TLS has failed.
     fn on_close(&mut self, token: u64, error: Option<&io::Error>, now_ns: u64);
 }
 
@@ -266,7 +274,10 @@ pub enum UpstreamEventKind<'a> {
         unsent: usize,
     },
     /// The server has shut down its side.
-    Eof,
+    Eof {
+        /// Whether that is all that it has sent: with TLS, it has said so (`close_notify`).
+        is_clean: bool,
+    },
     /// [`Background::next_ready`] has returned it, output that had to wait is sent, or a second has
     /// passed. It may not be established yet; nothing can be sent then.
     Resumed {

@@ -19,7 +19,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::NoServerSessionStorage;
 use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
-use rustls::{Error, ServerConfig, ServerConnection};
+use rustls::{ConnectionCommon, Error, ServerConfig, ServerConnection, SideData};
 
 pub(crate) use certificates::{CertificateIndex, Certificates};
 
@@ -192,8 +192,8 @@ impl Write for Records<'_> {
 }
 
 /// Encrypts `plain` until it is empty or `ahead` bytes were produced.
-pub(crate) fn encrypt(
-    tls: &mut ServerConnection,
+pub(crate) fn encrypt<S: SideData>(
+    tls: &mut ConnectionCommon<S>,
     plain: &mut SendBuffer,
     ahead: usize,
     output: &mut SendBuffer,
@@ -210,6 +210,6 @@ pub(crate) fn encrypt(
 }
 
 /// Moves the records of a session to `output`.
-pub(crate) fn flush(tls: &mut ServerConnection, output: &mut SendBuffer) {
+pub(crate) fn flush<S: SideData>(tls: &mut ConnectionCommon<S>, output: &mut SendBuffer) {
     while tls.wants_write() && tls.write_tls(&mut Records(output)).is_ok_and(|size| size > 0) {}
 }

@@ -1,11 +1,14 @@
 //! A connection over plain TCP or a Unix socket, or over TLS; or one that the handler has opened.
 
+use std::io;
+
 use jissoku_os::driver::{Action, SendBuffer};
 
 use crate::connection::Connection;
 use crate::context::WorkerContext;
-use crate::handler::{Handler, Outbound, UpstreamEvent, UpstreamEventKind};
+use crate::handler::{Handler, UpstreamEventKind};
 use crate::tls_session::TlsSession;
+use crate::upstream_session::UpstreamSession;
 
 /// Dispatches to a plain or a TLS connection.
 #[derive(Debug)]
@@ -18,6 +21,8 @@ pub(crate) enum Transport<H: Handler> {
     Tls(Box<TlsSession<H>>),
     /// A connection that the handler has opened and keeps the state of: its token.
     Upstream(u64),
+    /// The same with TLS.
+    UpstreamTls(Box<UpstreamSession>),
 }
 
 impl<H: Handler> Transport<H> {
@@ -48,9 +53,8 @@ impl<H: Handler> Transport<H> {
             }
             Self::Plain(connection) => connection.on_data(bytes, context, output),
             Self::Tls(session) => session.on_data(bytes, context, output),
-            Self::Upstream(token) => {
-                let kind = UpstreamEventKind::Data { bytes, unsent: 0 };
-                call_handler(*token, kind, context, output)
+            Self::Upstream(_) | Self::UpstreamTls(_) => {
+                self.on_upstream(UpstreamEventKind::Data { bytes, unsent: 0 }, context, output)
             }
         }
     }
@@ -63,7 +67,9 @@ impl<H: Handler> Transport<H> {
         match self {
             Self::Plain(connection) => connection.on_eof(context, output),
             Self::Tls(session) => session.on_eof(context, output),
-            Self::Upstream(token) => call_handler(*token, UpstreamEventKind::Eof, context, output),
+            Self::Upstream(_) | Self::UpstreamTls(_) => {
+                self.on_upstream(UpstreamEventKind::Eof { is_clean: true }, context, output)
+            }
         }
     }
 
@@ -72,7 +78,7 @@ impl<H: Handler> Transport<H> {
         match self {
             Self::Plain(connection) => connection.on_unread(context),
             Self::Tls(session) => session.on_unread(context),
-            Self::Upstream(_) => Action::Close,
+            Self::Upstream(_) | Self::UpstreamTls(_) => Action::Close,
         }
     }
 
@@ -80,7 +86,7 @@ impl<H: Handler> Transport<H> {
         match self {
             Self::Plain(connection) => connection.on_hangup(context),
             Self::Tls(session) => session.on_hangup(context),
-            Self::Upstream(_) => {}
+            Self::Upstream(_) | Self::UpstreamTls(_) => {}
         }
     }
 
@@ -93,21 +99,23 @@ impl<H: Handler> Transport<H> {
         match self {
             Self::Plain(connection) => connection.resume(unsent, context, output),
             Self::Tls(session) => session.resume(unsent, context, output),
-            Self::Upstream(token) => {
-                call_handler(*token, UpstreamEventKind::Resumed { unsent }, context, output)
+            Self::Upstream(_) | Self::UpstreamTls(_) => {
+                self.on_upstream(UpstreamEventKind::Resumed { unsent }, context, output)
             }
         }
     }
 
-    /// As the last of these, for other events of an opened connection.
+    /// An event of an opened connection.
+    #[inline]
     pub(crate) fn on_upstream(
-        &self,
+        &mut self,
         kind: UpstreamEventKind<'_>,
         context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
     ) -> Action {
         match self {
-            Self::Upstream(token) => call_handler(*token, kind, context, output),
+            Self::Upstream(token) => context.call_outbound(*token, kind, output),
+            Self::UpstreamTls(session) => session.on_event(kind, context, output),
             Self::Plain(_) | Self::Tls(_) => Action::Close,
         }
     }
@@ -118,26 +126,27 @@ impl<H: Handler> Transport<H> {
         match self {
             Self::Plain(connection) => connection.check(),
             Self::Tls(session) => session.connection().check(),
-            Self::Upstream(_) => {}
+            Self::Upstream(_) | Self::UpstreamTls(_) => {}
         }
     }
 
-    /// The connection of a client inside, or the token of an opened one.
-    pub(crate) fn into_connection(self) -> Result<Connection<H>, u64> {
+    /// The token of a connection that the handler has opened.
+    pub(crate) fn token(&self) -> Option<u64> {
+        match self {
+            Self::Upstream(token) => Some(*token),
+            Self::UpstreamTls(session) => Some(session.token()),
+            Self::Plain(_) | Self::Tls(_) => None,
+        }
+    }
+
+    /// The connection of a client inside; or the token of an opened one, and why it ends if TLS is the
+    /// reason.
+    pub(crate) fn into_connection(self) -> Result<Connection<H>, (u64, Option<io::Error>)> {
         match self {
             Self::Plain(connection) => Ok(connection),
             Self::Tls(session) => Ok(session.into_connection()),
-            Self::Upstream(token) => Err(token),
+            Self::Upstream(token) => Err((token, None)),
+            Self::UpstreamTls(session) => Err((session.token(), session.error())),
         }
     }
-}
-
-fn call_handler<H: Handler>(
-    token: u64,
-    kind: UpstreamEventKind<'_>,
-    context: &mut WorkerContext<H>,
-    output: &mut SendBuffer,
-) -> Action {
-    let event = UpstreamEvent { token, kind, now_ns: context.now_ns };
-    context.handler.outbound().map_or(Action::Close, |outbound| outbound.on_event(event, output))
 }

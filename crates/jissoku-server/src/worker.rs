@@ -26,8 +26,10 @@ use crate::settings::Settings;
 use crate::shutdown::{ABORT, Shutdown, ShutdownSignal};
 use crate::telemetry::Telemetry;
 use crate::tls::Tls;
+use crate::tls_client::TlsFailure;
 use crate::tls_session::TlsSession;
 use crate::transport::Transport;
+use crate::upstream_session::UpstreamSession;
 use crate::worker_message::ParentPipe;
 
 /// After the queue of moved connections was full: time until the others are tried again.
@@ -314,7 +316,7 @@ impl<H: Handler> EventHandler for Worker<H> {
     }
 
     fn on_eof(&mut self, transport: &mut Transport<H>, output: &mut SendBuffer) -> Action {
-        if let Transport::Upstream(_) = transport {
+        if transport.token().is_some() {
             return transport.on_eof(&mut self.context, output);
         }
         let before = output.size();
@@ -329,7 +331,7 @@ impl<H: Handler> EventHandler for Worker<H> {
         unsent: usize,
         output: &mut SendBuffer,
     ) -> Action {
-        if let Transport::Upstream(_) = transport {
+        if transport.token().is_some() {
             return transport.resume(unsent, &mut self.context, output);
         }
         let before = output.size();
@@ -362,8 +364,17 @@ impl<H: Handler> EventHandler for Worker<H> {
     }
 
     fn on_connecting(&mut self, token: u64, id: ConnectionId) -> Option<Transport<H>> {
-        self.context.handler.outbound()?.on_opening(token, id);
-        Some(Transport::Upstream(token))
+        let outbound = self.context.handler.outbound()?;
+        outbound.on_opening(token, id);
+        let Some(tls) = outbound.tls(token) else { return Some(Transport::Upstream(token)) };
+        match UpstreamSession::new(token, &tls) {
+            Ok(session) => Some(Transport::UpstreamTls(Box::new(session))),
+            Err(error) => {
+                let error = io::Error::other(TlsFailure::from(&error));
+                self.close_outbound(token, Some(&error));
+                None
+            }
+        }
     }
 
     fn on_connected(&mut self, transport: &mut Transport<H>, output: &mut SendBuffer) -> Action {
@@ -386,15 +397,15 @@ impl<H: Handler> EventHandler for Worker<H> {
     }
 
     fn on_error(&mut self, transport: &mut Transport<H>, error: &io::Error) {
-        if let Transport::Upstream(token) = transport {
-            self.close_outbound(*token, Some(error));
+        if let Some(token) = transport.token() {
+            self.close_outbound(token, Some(error));
         }
     }
 
     fn on_close(&mut self, transport: Transport<H>) {
         let connection = match transport.into_connection() {
             Ok(connection) => connection,
-            Err(token) => return self.close_outbound(token, None),
+            Err((token, error)) => return self.close_outbound(token, error.as_ref()),
         };
         let permit = connection.permit();
         self.context.over_limit_open -= usize::from(permit.is_over_limit);

@@ -1,18 +1,11 @@
 //! TLS options.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use jissoku_load::{Address, SessionReuse, Tls, Trust};
 
 use super::choices::SwitchChoice;
-
-/// Where systems keep their CA bundle.
-const BUNDLES: [&str; 3] =
-    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
-
-/// Names the CA bundle, as for OpenSSL.
-const BUNDLE_VARIABLE: &str = "SSL_CERT_FILE";
+use crate::ca_bundle;
 
 /// The TLS options.
 #[derive(Debug, clap::Args)]
@@ -55,14 +48,7 @@ impl TlsArgs {
         if self.insecure {
             return Ok(Trust::AnyCertificate);
         }
-        let named =
-            self.cacert.clone().or_else(|| std::env::var_os(BUNDLE_VARIABLE).map(PathBuf::from));
-        let usual = || BUNDLES.iter().map(Path::new).find(|path| path.exists()).map(Path::to_owned);
-        let Some(path) = named.or_else(usual) else {
-            return Err("no CA bundle found: give --cacert or --insecure".into());
-        };
-        let pem =
-            fs::read(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+        let (_, pem) = ca_bundle::read(self.cacert.as_deref(), "--cacert or --insecure")?;
         Ok(Trust::Authorities(pem))
     }
 }

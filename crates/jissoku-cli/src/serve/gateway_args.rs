@@ -1,24 +1,27 @@
 //! Flags for a reverse proxy.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, value_parser};
+use jissoku_proxy::policy::configuration::Protocol;
 use jissoku_proxy::{
     Content, Forwarding, Gateway, Resolution, RouteContent, Target, Timeouts, UpstreamGroup,
     UpstreamOptions,
 };
-use jissoku_server::{DynService, SecureListeners, TrustedProxies};
+use jissoku_server::{DynService, SecureListeners, TlsClient, TlsName, TlsTrust, TrustedProxies};
 
 use super::edit_args::EditArgs;
 use super::failure::{Failure, print_error};
 use super::instance;
+use crate::ca_bundle;
 use crate::units;
 
 /// Flags for a reverse proxy.
 #[derive(Debug, Args)]
 pub(super) struct GatewayArgs {
-    /// Forward all requests to another server, http://HOST:PORT or unix:PATH, in the uwsgi protocol
-    /// uwsgi://HOST:PORT or uwsgi+unix:PATH, or to several, separated by commas; a path behind the
+    /// Forward all requests to another server, http://HOST:PORT, https://HOST:PORT or unix:PATH, in
+    /// the uwsgi protocol uwsgi://HOST:PORT or uwsgi+unix:PATH, or to several, separated by commas; a path behind the
     /// port is put before those of requests
     #[arg(long, value_name = "URL", conflicts_with_all = ["folder", "fixed", "contract", "echo"])]
     to: Option<String>,
@@ -54,6 +57,16 @@ pub(super) struct GatewayArgs {
     /// given
     #[arg(long, value_name = "NAME", value_parser = instance::parse)]
     via_name: Option<String>,
+    /// CA certificates for servers of `--to https://...`, in PEM [default: those of the system]
+    #[arg(long, value_name = "FILE", conflicts_with = "upstream_tls_insecure")]
+    upstream_tls_ca: Option<PathBuf>,
+    /// Name that these servers are asked for (SNI) and that their certificates have [default: the host
+    /// in the URL]
+    #[arg(long, value_name = "NAME", value_parser = tls_name)]
+    upstream_tls_name: Option<TlsName>,
+    /// Accept every certificate of these servers: who is in between can read and change all
+    #[arg(long)]
+    upstream_tls_insecure: bool,
     /// Clients whose responses have Proxy-Status (RFC 9209) and Server-Timing: ADDRESS[/PREFIX] and
     /// unix, separated by commas
     #[arg(long, value_name = "CLIENTS")]
@@ -82,7 +95,7 @@ impl GatewayArgs {
             return Err(Failure::of_input("--to names no server"));
         }
         if targets.iter().any(|target| target.protocol() != targets[0].protocol()) {
-            let why = "--to names servers of HTTP and of the uwsgi protocol: write routes for them";
+            let why = "--to names servers of several protocols: write routes for them";
             return Err(Failure::of_input(why));
         }
         if targets.iter().any(|target| target.prefix() != targets[0].prefix()) {
@@ -95,7 +108,12 @@ impl GatewayArgs {
             report: print_error,
             ..Resolution::DEFAULT
         };
-        let options = UpstreamOptions { resolution, ..UpstreamOptions::new(timeouts.idle_ns) };
+        let options = UpstreamOptions {
+            resolution,
+            tls: self.tls(targets[0].protocol())?,
+            tls_name: self.upstream_tls_name.clone(),
+            ..UpstreamOptions::new(timeouts.idle_ns)
+        };
         let upstream = UpstreamGroup::unnamed(targets, options);
         let gateway = self.gateway(vec![upstream], secure);
         Ok(Some(match edit {
@@ -117,12 +135,43 @@ impl GatewayArgs {
 
     /// Rejects flags that have no effect without `--to`.
     pub(super) fn check(&self) -> Result<(), Failure> {
-        if self.to.is_some() { Ok(()) } else { self.edit.check_unused() }
+        if self.to.is_some() {
+            return Ok(());
+        }
+        self.edit.check_unused()?;
+        self.check_tls_unused()
+    }
+
+    /// Rejects flags that have no effect without servers with TLS.
+    fn check_tls_unused(&self) -> Result<(), Failure> {
+        let flags = [
+            ("ca", self.upstream_tls_ca.is_some()),
+            ("name", self.upstream_tls_name.is_some()),
+            ("insecure", self.upstream_tls_insecure),
+        ];
+        match flags.into_iter().find(|(_, is_given)| *is_given) {
+            Some((flag, _)) => Err(Failure::of_input(&format!(
+                "--upstream-tls-{flag} needs --to https://HOST:PORT; an upstream has a key for it, \
+                 tls-{flag}"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// The servers of `--to`.
     pub(super) fn target(&self) -> Option<&str> {
         self.to.as_deref()
+    }
+
+    /// TLS to the servers of `--to`, if they speak that.
+    fn tls(&self, protocol: Protocol) -> Result<Option<TlsClient>, Failure> {
+        if protocol.has_tls() {
+            let ca = self.upstream_tls_ca.as_deref();
+            let flags = "--upstream-tls-ca or --upstream-tls-insecure";
+            let client = tls_client(ca, self.upstream_tls_insecure, flags);
+            return client.map(Some).map_err(|why| Failure::of_input(&why));
+        }
+        self.check_tls_unused().map(|()| None)
     }
 
     /// A reverse proxy with these flags.
@@ -149,4 +198,22 @@ impl GatewayArgs {
             tunnel_ns: self.tunnel_idle_time,
         }
     }
+}
+
+/// TLS to servers, with the authorities of a file or of the system.
+pub(super) fn tls_client(
+    ca: Option<&Path>,
+    accepts_all: bool,
+    flags: &str,
+) -> Result<TlsClient, String> {
+    if accepts_all {
+        return TlsClient::new(TlsTrust::AnyCertificate).map_err(|error| error.to_string());
+    }
+    let (path, pem) = ca_bundle::read(ca, flags)?;
+    TlsClient::new(TlsTrust::Authorities(&pem))
+        .map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn tls_name(text: &str) -> Result<TlsName, &'static str> {
+    TlsName::parse(text).ok_or("write the name of a host, or an IP address")
 }

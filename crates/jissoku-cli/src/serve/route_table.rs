@@ -10,12 +10,12 @@ use jissoku_proxy::policy::configuration::{
 use jissoku_proxy::{
     Resolution, RouteContent, RouteLimits, ServerEntry, Target, UpstreamGroup, UpstreamOptions,
 };
-use jissoku_server::SecureListeners;
+use jissoku_server::{SecureListeners, TlsClient, TlsName};
 
 use super::app_name::AppName;
 use super::failure::{Failure, print_error};
 use super::files::FileArgs;
-use super::gateway_args::GatewayArgs;
+use super::gateway_args::{GatewayArgs, tls_client};
 use super::route_contents::RouteContents;
 
 /// The routes of a file.
@@ -158,9 +158,13 @@ impl RouteTable {
         };
         let mut targets = Vec::new();
         for server in servers {
-            let found = Target::of_server(&server.endpoint)
+            let found = Target::of_server(&server.endpoint, upstream.protocol)
                 .map_err(|error| self.refuse(*line, &format!("upstream {name:?}: {error}")))?;
             let (weight, in_flight_max) = (server.weight, server.in_flight_max);
+            if found.is_unix() && upstream.protocol.has_tls() && upstream.tls.name.is_none() {
+                let why = format!("upstream {name:?}: a Unix socket with TLS needs tls-name");
+                return Err(self.refuse(*line, &why));
+            }
             targets.push(ServerEntry { target: found, weight, in_flight_max });
         }
         let options = UpstreamOptions {
@@ -171,6 +175,8 @@ impl RouteTable {
             retry_statuses: upstream.retry_statuses,
             health: upstream.health.clone(),
             protocol: upstream.protocol,
+            tls: self.tls(upstream)?,
+            tls_name: self.tls_name(upstream)?,
             idle_ns: upstream.idle_ns.unwrap_or(flags.upstream_idle_time),
             idle_min: upstream.idle_min,
             host: upstream.host.clone(),
@@ -182,6 +188,28 @@ impl RouteTable {
             },
         };
         Ok(UpstreamGroup::new((name, host), targets, options, previous))
+    }
+
+    /// The name of the certificates of all servers of an upstream, if they have one.
+    fn tls_name(&self, upstream: &configuration::Upstream) -> Result<Option<TlsName>, Failure> {
+        let Some(text) = &upstream.tls.name else { return Ok(None) };
+        let name = TlsName::parse(text);
+        let why = || format!("tls-name is a name or an address, not {text:?}");
+        name.map(Some).ok_or_else(|| self.refuse(upstream.line, &why()))
+    }
+
+    /// TLS to the servers of an upstream, if they speak that.
+    fn tls(&self, upstream: &configuration::Upstream) -> Result<Option<TlsClient>, Failure> {
+        if !upstream.protocol.has_tls() {
+            return Ok(None);
+        }
+        let ca = upstream.tls.authorities.as_deref().map(|file| self.beside(file));
+        let client =
+            tls_client(ca.as_deref(), upstream.tls.accepts_all, "tls-ca or tls-insecure = true");
+        let name = &upstream.name;
+        client
+            .map(Some)
+            .map_err(|why| self.refuse(upstream.line, &format!("upstream {name:?}: {why}")))
     }
 
     /// Rejects routes that are valid but not supported by the server.

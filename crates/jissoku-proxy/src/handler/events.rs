@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jissoku_os::driver::{Action, SendBuffer};
 use jissoku_os::socket::is_resource_exhausted;
-use jissoku_server::UpstreamCounter;
+use jissoku_server::{TlsFailure, UpstreamCounter};
 
 use super::GatewayHandler;
 use super::connections::QUEUE_RETRY_NS;
@@ -183,7 +183,8 @@ impl GatewayHandler {
         self.record_latency(exchange_key);
     }
 
-    pub(super) fn on_eof(&mut self, key: Key) -> Action {
+    /// The server has closed its side; `is_clean` unless bytes may be missing.
+    pub(super) fn on_eof(&mut self, key: Key, is_clean: bool) -> Action {
         let Some(upstream) = self.upstreams.get(key) else { return Action::Close };
         let Some(exchange_key) = upstream.exchange() else { return self.abort_connection(key) };
         match upstream.phase() {
@@ -205,7 +206,11 @@ impl GatewayHandler {
             self.ready.push_back(exchange.client());
             return self.next_of_tunnel(key, exchange_key);
         }
-        let outcome = upstream.finish(exchange);
+        let outcome = if is_clean {
+            upstream.finish(exchange)
+        } else {
+            Outcome::Failed(upstream.reset_fault())
+        };
         self.conclude(key, exchange_key, outcome);
         if self.upstreams.get(key).is_some_and(|one| matches!(one.phase(), Phase::Finishing(_))) {
             self.end_upload(key, exchange_key);
@@ -297,7 +302,7 @@ impl GatewayHandler {
             io::ErrorKind::WouldBlock => Fault::QueueFull,
             io::ErrorKind::TimedOut => Fault::ConnectTimeout,
             _ if is_shortage => Fault::Shortage,
-            _ => Fault::Refused,
+            _ => TlsFailure::of(error).map_or(Fault::Refused, Fault::TlsHandshake),
         };
         self.fail_exchange(key, fault);
         self.upstreams.remove(key, self.now_ns);

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use super::lines::{Escaped, head, put};
 
 /// Why a request to a server has failed: error types of RFC 9209 section 2.3.
-const REASONS: [&str; 17] = [
+const REASONS: [&str; 20] = [
     "connection_refused",
     "connection_timeout",
     "connection_limit_reached",
@@ -30,6 +30,9 @@ const REASONS: [&str; 17] = [
     "http_upgrade_failed",
     "proxy_internal_error",
     "proxy_loop_detected",
+    "tls_alert_received",
+    "tls_certificate_error",
+    "tls_protocol_error",
 ];
 
 /// A counter of an upstream, besides failures. The order is that of `FAMILIES`, which has one row

@@ -35,6 +35,8 @@ pub struct Upstream {
     pub hash_key: HashKey,
     /// What the servers speak.
     pub protocol: Protocol,
+    /// TLS, if they speak it.
+    pub tls: TlsOptions,
     /// The Host of requests to them.
     pub host: HostField,
     /// Whether requests to them have Via (RFC 9110 section 7.6.3).
@@ -54,6 +56,17 @@ pub struct Upstream {
     pub idle_min: u32,
     /// The time between two lookups of names; `None`: as the server says.
     pub resolve_ns: Option<u64>,
+}
+
+/// Which certificates of servers are accepted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TlsOptions {
+    /// The file of the authorities; `None`: those of the system.
+    pub authorities: Option<String>,
+    /// The name of the certificates; `None`: the host of each server.
+    pub name: Option<String>,
+    /// Whether all certificates are accepted.
+    pub accepts_all: bool,
 }
 
 /// What requests to the same server have in common.
@@ -84,6 +97,8 @@ pub enum HostField {
 pub enum Protocol {
     /// HTTP/1.1.
     Http,
+    /// HTTP/1.1 within TLS.
+    Https,
     /// uWSGI's protocol.
     Uwsgi,
 }
@@ -92,7 +107,13 @@ impl Protocol {
     /// Whether a connection can have several requests, and a body need not have a length.
     #[must_use]
     pub const fn is_http(self) -> bool {
-        matches!(self, Self::Http)
+        matches!(self, Self::Http | Self::Https)
+    }
+
+    /// Whether a connection has TLS.
+    #[must_use]
+    pub const fn has_tls(self) -> bool {
+        matches!(self, Self::Https)
     }
 }
 
@@ -144,6 +165,7 @@ pub(super) fn read(name: &str, mut table: Table<'_, '_>) -> Result<Upstream, Ref
         balance,
         hash_key: hash_key(&mut table, balance)?,
         protocol,
+        tls: tls(&mut table, protocol)?,
         host: host(&mut table)?,
         has_via: table.switch("via")?.unwrap_or(true),
         ejection: HealthPolicy {
@@ -178,9 +200,35 @@ fn hash_key(table: &mut Table<'_, '_>, balance: Balance) -> Result<HashKey, Refu
     }
 }
 
+/// Whether a byte may be in the name or the address of a host.
+fn is_sign(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte)
+}
+
+fn tls(table: &mut Table<'_, '_>, protocol: Protocol) -> Result<TlsOptions, Refusal> {
+    let (at, authorities, name) =
+        (table.at.clone(), table.string("tls-ca")?, table.string("tls-name")?);
+    let accepts_all = table.switch("tls-insecure")?;
+    let first = [&authorities, &name].into_iter().flatten().map(|(_, at)| at.clone()).next();
+    if !protocol.has_tls() && (first.is_some() || accepts_all.is_some()) {
+        let why = "tls-ca, tls-name and tls-insecure are for protocol = \"https\"";
+        return Err(refuse(first.unwrap_or(at), why));
+    }
+    let accepts_all = accepts_all.unwrap_or(false);
+    if let (Some((_, at)), true) = (&authorities, accepts_all) {
+        return Err(refuse(at.clone(), "tls-ca has no effect with tls-insecure = true"));
+    }
+    if let Some((text, at)) = &name
+        && (text.is_empty() || !text.bytes().all(is_sign))
+    {
+        return Err(refuse(at.clone(), &format!("tls-name is a name or an address, not {text:?}")));
+    }
+    let text = |value: Option<(String, _)>| value.map(|(text, _)| text);
+    Ok(TlsOptions { authorities: text(authorities), name: text(name), accepts_all })
+}
+
 fn host(table: &mut Table<'_, '_>) -> Result<HostField, Refusal> {
     let Some((text, at)) = table.string("host")? else { return Ok(HostField::Client) };
-    let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
     match text.as_str() {
         "client" => Ok(HostField::Client),
         "upstream" => Ok(HostField::Upstream),
@@ -197,7 +245,8 @@ const BALANCES: [(&str, Balance); 5] = [
     ("hash", Balance::Hash),
 ];
 
-const PROTOCOLS: [(&str, Protocol); 2] = [("http", Protocol::Http), ("uwsgi", Protocol::Uwsgi)];
+const PROTOCOLS: [(&str, Protocol); 3] =
+    [("http", Protocol::Http), ("https", Protocol::Https), ("uwsgi", Protocol::Uwsgi)];
 
 fn servers(value: &Value<'_>, in_flight_max: u32) -> Result<Vec<ServerSpec>, Refusal> {
     let DeValue::Array(values) = value.get_ref() else {

@@ -19,6 +19,8 @@ const VALUES: &[(&str, &[&str])] = &[
     ("not-found", &["404.html"]),
     ("cache-control", &["*.css=max-age=3600", "**=no-store"]),
     ("content-type", &["*.log=text/plain; charset=utf-8", "*.x=a/b"]),
+    ("upstream-tls-ca", &["/a b.pem"]),
+    ("upstream-tls-name", &["a.example"]),
     ("via-name", &["edge-1"]),
     ("diagnostics-for", &["10.0.0.0/8,unix"]),
     ("listen", &["127.0.0.1:0", "unix:/run/x.sock,uwsgi"]),
@@ -72,6 +74,7 @@ fn samples() -> Vec<(String, Option<Vec<String>>)> {
         "spa",
         "listing",
         "strip-prefix",
+        "upstream-tls-insecure",
         "add-prefix",
     ];
     let command = Serve::command("serve");

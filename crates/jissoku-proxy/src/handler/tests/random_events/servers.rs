@@ -204,7 +204,7 @@ impl Town {
         if self.lines[place].is_suspended {
             return Ok(());
         }
-        self.event(place, UpstreamEventKind::Eof)
+        self.event(place, UpstreamEventKind::Eof { is_clean: true })
     }
 
     /// Bytes without a request, on a connection whose request has its response.
