@@ -453,3 +453,39 @@ def test_rules_for_fields_are_flags_for_one_server(start: Start) -> None:
         assert (first, body) == ("HTTP/1.1 200 OK", "127.0.0.1 None")
         assert "A: /x" in fields
         assert not [line for line in fields if line.lower().startswith("server")]
+
+
+def test_requests_are_redirected(tmp_path: Path, start: Start) -> None:
+    text = """
+    trusted-proxies = "127.0.0.1"
+    [[route]]
+    path = "/old/{id}"
+    redirect = "/new/{id}"
+    redirect-status = 301
+    response-field = ["Cache-Control: max-age=60"]
+    [[route]]
+    path = "/same/**"
+    redirect = "{path}/"
+    [[route]]
+    scheme = "https"
+    path = "/**"
+    fixed = "secure"
+    [[route]]
+    path = "/**"
+    redirect = "https://{hostname}{target}"
+    """
+    port = serve(start, tmp_path, text)
+
+    def redirected(target: str, host: str = "h:80", field: str = "A: b") -> tuple[str, list[str]]:
+        head = f"GET {target} HTTP/1.1\r\nHost: {host}\r\n{field}\r\nConnection: close\r\n\r\n"
+        first, fields, _ = raw(port, head)
+        wanted = ("Location", "Cache-Control")
+        return first.split(" ")[1], [line for line in fields if line.startswith(wanted)]
+
+    permanent = ["Cache-Control: max-age=60", "Location: /new/a%20b"]
+    assert redirected("/old/a%20b?x") == ("301", permanent)
+    assert redirected("/a?b=c") == ("308", ["Location: https://h/a?b=c"])
+    assert redirected("/a", field="X-Forwarded-Proto: https") == ("200", [])
+    assert redirected("/old/\\evil.example") == ("400", [])
+    assert redirected("/a", "user@evil.example") == ("400", [])
+    assert redirected("//evil.example/x") == ("308", ["Location: https://h//evil.example/x"])

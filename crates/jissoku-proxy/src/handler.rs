@@ -3,7 +3,7 @@
 mod bodies;
 mod client_end;
 mod connections;
-mod edits;
+pub(crate) mod edits;
 mod events;
 mod gather;
 mod hedge;

@@ -15,6 +15,7 @@ pub mod health;
 pub mod queue;
 pub mod random;
 pub mod rate;
+pub mod redirect;
 pub mod retry;
 pub mod routes;
 pub mod spelling;

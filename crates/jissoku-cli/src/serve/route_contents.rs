@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use jissoku_proxy::policy::configuration::{Hedge, Route, RouteAction, Upstream};
 use jissoku_proxy::policy::fan_out::Plan;
+use jissoku_proxy::policy::redirect::Redirect;
 use jissoku_proxy::policy::routes::Rule;
 use jissoku_proxy::{Content, Forwarding, GatherRoute, RouteEdit};
 use jissoku_server::{Files, Fixed};
@@ -18,6 +19,7 @@ pub(super) struct RouteContents<'a> {
     /// The names of the folders.
     opened: Vec<&'a str>,
     pub(super) texts: Vec<Arc<Fixed>>,
+    pub(super) redirects: Vec<Arc<Redirect>>,
     pub(super) gathers: Vec<Arc<GatherRoute>>,
     pub(super) hedges: Vec<Hedge>,
     pub(super) deadline_fields: Vec<&'a str>,
@@ -71,6 +73,11 @@ impl<'a> RouteContents<'a> {
             RouteAction::Fixed(text) => {
                 self.texts.push(Arc::new(Fixed::new(text)));
                 Content::Fixed(self.texts.len() - 1)
+            }
+            RouteAction::Redirect(redirect) => {
+                let fields = route.response_fields.clone();
+                self.redirects.push(Arc::new(redirect.as_ref().clone().with_fields(fields)));
+                Content::Redirect(self.redirects.len() - 1)
             }
             RouteAction::Forward(upstream) => {
                 Content::Forward(forwarding(route, *upstream, extras))

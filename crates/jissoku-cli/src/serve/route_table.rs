@@ -109,7 +109,15 @@ impl RouteTable {
             contents.add((route, rule), &self.configuration.upstreams, open)?;
         }
         let RouteContents {
-            contents, folders, texts, gathers, hedges, deadline_fields, edits, ..
+            contents,
+            folders,
+            texts,
+            redirects,
+            gathers,
+            hedges,
+            deadline_fields,
+            edits,
+            ..
         } = contents;
         let gateway = flags
             .gateway(upstreams, secure)
@@ -131,6 +139,7 @@ impl RouteTable {
             folders,
             prefixes: Vec::new(),
             texts,
+            redirects,
             gathers,
             gateway: Arc::new(gateway),
         }))

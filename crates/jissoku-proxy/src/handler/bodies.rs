@@ -45,10 +45,6 @@ fn forwarded_address(identity: &ClientIdentity<'_>) -> Option<Box<str>> {
     address.map(|address| address.ip().to_canonical().to_string().into())
 }
 
-/// What a forwarded head is usually longer by than that of the client: Via and the X-Forwarded
-/// fields.
-const ADDED_SIZE: usize = 256;
-
 impl GatewayHandler {
     /// A request is to be forwarded, and its head was received.
     pub(crate) fn begin(
@@ -91,7 +87,8 @@ impl GatewayHandler {
             Body::Empty | Body::Length(_) | Body::Chunked => 0,
         };
         let reserved_size = usize::try_from(body_size).unwrap_or(0);
-        let mut output = Vec::with_capacity(head.size as usize + ADDED_SIZE + reserved_size);
+        let added_size = self.added_size(forwarding.edit);
+        let mut output = Vec::with_capacity(head.size as usize + added_size + reserved_size);
         match self.write_head(client, (head, bytes, identity), edit, &mut output) {
             Ok(offer) => {
                 let response = self.response_edit(client, (head, bytes, identity), edit);
@@ -123,6 +120,7 @@ impl GatewayHandler {
         let is_secure = client.is_secure_for(identity);
         let said = identity.map(forwarded_address);
         let upstream = &self.service.upstreams[head_edit.upstream];
+        let added_size = self.added_size(head_edit.edit);
         let route_edit = head_edit.edit.map(|index| &self.service.edits[index]);
         let edit = RequestEdit {
             via: upstream.options.has_via.then_some(&*self.service.via_name),
@@ -150,12 +148,12 @@ impl GatewayHandler {
             removed: route_edit.map(|edit| edit.request.removed()),
         };
         if upstream.options.protocol.is_http() {
-            output.reserve(head.size as usize + ADDED_SIZE);
+            output.reserve(head.size as usize + added_size);
             let offer = write_request_head(head, bytes, &edit, output)?;
             self.add_request_fields(client, (head, bytes, identity), head_edit, output);
             return Ok(offer);
         }
-        let mut text = Vec::with_capacity(head.size as usize + ADDED_SIZE);
+        let mut text = Vec::with_capacity(head.size as usize + added_size);
         let offer = write_request_head(head, bytes, &edit, &mut text)?;
         self.add_request_fields(client, (head, bytes, identity), head_edit, &mut text);
         let client = identity.map_or(client.peer(), |identity| identity.client);
@@ -164,7 +162,7 @@ impl GatewayHandler {
         if let Some(name) = edit.own_field {
             // The value is not known yet; it is no longer than this.
             let field = (name, "18446744073709551615");
-            let mut longest = Vec::with_capacity(output.len() + ADDED_SIZE);
+            let mut longest = Vec::with_capacity(output.len() + added_size);
             uwsgi::add_field(output, output.len(), field, &mut longest)
                 .map_err(|PacketTooLarge| ForwardError::TooLarge)?;
         }
@@ -237,8 +235,9 @@ impl GatewayHandler {
         let ((head, head_bytes, identity), body) = (chunked.head(), chunked.body());
         let (head, is_complete) = ((head, head_bytes, identity.as_ref()), chunked.is_complete());
         let collected_size = is_complete.then_some(body.len() as u64);
-        let mut bytes = Vec::with_capacity(head_bytes.len() + body.len() + ADDED_SIZE);
-        let Some(exchange) = self.exchanges.get(key) else { return Ok(()) };
+        let Some(exchange) = self.exchanges.get_ref(key) else { return Ok(()) };
+        let added_size = self.added_size(exchange.forwarding().edit);
+        let mut bytes = Vec::with_capacity(head_bytes.len() + body.len() + added_size);
         if !is_complete && !exchange.protocol().is_http() {
             return Err(ForwardError::LengthRequired);
         }

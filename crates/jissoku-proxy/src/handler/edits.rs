@@ -3,39 +3,52 @@
 use std::rc::Rc;
 
 use jissoku_http::Head;
-use jissoku_server::ClientIdentity;
+use jissoku_server::{ClientIdentity, RequestHead};
 
 use super::GatewayHandler;
 use super::bodies::HeadEdit;
 use crate::client::Client;
-use crate::policy::fields::FieldRules;
+use crate::policy::routes::Captures;
 use crate::policy::template::Values;
 use crate::transfer::ResponseEdit;
+
+/// What a forwarded head is usually longer by than that of the client: Via and the X-Forwarded
+/// fields.
+const ADDED_SIZE: usize = 256;
 
 /// A request: its head with its bytes, and what is known of its client.
 type Request<'a> = (&'a Head, &'a [u8], Option<&'a ClientIdentity<'a>>);
 
-impl GatewayHandler {
-    /// Appends the header lines of `rules`.
-    fn write_lines(
-        client: &Client,
-        (head, bytes, identity): Request<'_>,
-        (rules, edit): (&FieldRules, HeadEdit<'_>),
-        output: &mut Vec<u8>,
-    ) {
-        let said = identity
-            .map(|identity| identity.client.map(|address| address.ip().to_canonical().to_string()));
-        let values = Values {
-            head,
-            bytes,
-            client: said.as_ref().map_or(client.address(), |address| address.as_deref()),
-            is_secure: client.is_secure_for(identity),
-            host: identity.and_then(|identity| identity.host),
-            captures: edit.captures,
-        };
-        rules.write(&values, output);
-    }
+/// Calls `then` with the values of variables for a request.
+pub(crate) fn with_values<T>(
+    client: &Client,
+    request: &RequestHead<'_>,
+    captures: &Captures,
+    then: impl FnOnce(&Values<'_>) -> T,
+) -> T {
+    let RequestHead { head, bytes, identity, .. } = *request;
+    values_of(client, (head, bytes, identity), captures, then)
+}
 
+fn values_of<T>(
+    client: &Client,
+    (head, bytes, identity): Request<'_>,
+    captures: &Captures,
+    then: impl FnOnce(&Values<'_>) -> T,
+) -> T {
+    let said = identity
+        .map(|identity| identity.client.map(|address| address.ip().to_canonical().to_string()));
+    then(&Values {
+        head,
+        bytes,
+        client: said.as_ref().map_or(client.address(), |address| address.as_deref()),
+        is_secure: client.is_secure_for(identity),
+        host: identity.and_then(|identity| identity.host),
+        captures,
+    })
+}
+
+impl GatewayHandler {
     /// Adds fields to a head that was just written.
     pub(super) fn add_request_fields(
         &self,
@@ -48,8 +61,13 @@ impl GatewayHandler {
         let Some(rules) = rules.filter(|rules| rules.adds()) else { return };
         // Before the empty line.
         output.truncate(output.len() - 2);
-        Self::write_lines(client, request, (rules, edit), output);
+        values_of(client, request, edit.captures, |values| rules.write(values, output));
         output.extend_from_slice(b"\r\n");
+    }
+
+    /// What the head of a request becomes longer by, usually.
+    pub(super) fn added_size(&self, edit: Option<usize>) -> usize {
+        ADDED_SIZE + edit.map_or(0, |index| self.service.edits[index].request.size())
     }
 
     /// What is changed of the response to a request.
@@ -63,8 +81,8 @@ impl GatewayHandler {
         let Some(rules) = rules.filter(|rules| !rules.is_empty()) else {
             return ResponseEdit::default();
         };
-        let mut lines = Vec::new();
-        Self::write_lines(client, request, (rules, edit), &mut lines);
+        let mut lines = Vec::with_capacity(rules.size());
+        values_of(client, request, edit.captures, |values| rules.write(values, &mut lines));
         ResponseEdit { rules: Some(Rc::clone(rules)), lines }
     }
 }

@@ -244,7 +244,7 @@ fn a_gathering_that_is_forgotten_keeps_no_connection_and_no_place() {
     let request =
         RequestHead { head: &head, bytes: REQUEST, now_ns, identity: None, request_id: None };
     let client = Client::local(ConnectionId::from_token(1));
-    let subject = Subject { method: b"GET", host: None, path: b"/" };
+    let subject = Subject { method: b"GET", host: None, path: b"/", is_secure: false };
     let Decision::Take { captures, .. } = configuration.rules.find(&subject) else {
         panic!("there is a route");
     };

@@ -43,6 +43,11 @@ impl FieldRules {
         !self.lines.is_empty()
     }
 
+    /// What the header lines that are added usually have, in bytes.
+    pub const fn size(&self) -> usize {
+        64 * self.lines.len()
+    }
+
     /// Adds a rule. A field that is set replaces what earlier rules have set or added. `segments` are
     /// the variables of the route's path.
     ///

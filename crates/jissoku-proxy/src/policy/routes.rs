@@ -10,6 +10,7 @@ mod path;
 mod readings;
 mod rewrite;
 mod rule;
+mod subject;
 
 use ambiguous_path::Form;
 
@@ -18,22 +19,12 @@ pub use host::HostPattern;
 pub use path::{Captures, PATH_VARIABLES_MAX, PathPattern, PatternError};
 pub use rewrite::{Rewrite, RewriteError};
 pub use rule::{Encoded, Mismatch, Rule};
+pub use subject::Subject;
 
 /// Rules in the order in which they are tried.
 #[derive(Debug, Clone, Default)]
 pub struct Routes {
     rules: Vec<Rule>,
-}
-
-/// What a request is compared with the rules by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Subject<'a> {
-    /// The method, case-sensitive (RFC 9110 section 9.1).
-    pub method: &'a [u8],
-    /// The value of Host or the authority of an absolute target; `None` without either.
-    pub host: Option<&'a [u8]>,
-    /// The path of the target, from its `/` to before `?`.
-    pub path: &'a [u8],
 }
 
 /// The result of a comparison.
@@ -166,10 +157,10 @@ impl Routes {
     fn first_fit(&self, subject: &Subject<'_>) -> Decision {
         let mut otherwise = Decision::NotFound;
         for (index, rule) in self.rules.iter().enumerate() {
-            match rule.compare(subject.method, subject.host, subject.path) {
+            match rule.compare(subject) {
                 Ok(captures) => return Decision::Take { index, captures, path: None },
                 Err(Mismatch::Method) => otherwise = Decision::MethodNotAllowed,
-                Err(Mismatch::Host | Mismatch::Path) => {}
+                Err(Mismatch::Host | Mismatch::Scheme | Mismatch::Path) => {}
             }
         }
         otherwise
@@ -180,7 +171,7 @@ impl Routes {
     pub fn allow(&self, subject: &Subject<'_>) -> Vec<&str> {
         let mut allowed = Vec::new();
         for rule in &self.rules {
-            if rule.compare(subject.method, subject.host, subject.path) == Err(Mismatch::Method) {
+            if rule.compare(subject) == Err(Mismatch::Method) {
                 for method in rule.methods() {
                     if !allowed.contains(&method) {
                         allowed.push(method);
@@ -194,10 +185,7 @@ impl Routes {
     /// Why each rule up to the one that takes the request does not take it, in order. The rule that
     /// takes it follows them; `find` names it.
     pub fn mismatches(&self, subject: &Subject<'_>) -> Vec<Mismatch> {
-        self.rules
-            .iter()
-            .map_while(|rule| rule.compare(subject.method, subject.host, subject.path).err())
-            .collect()
+        self.rules.iter().map_while(|rule| rule.compare(subject).err()).collect()
     }
 }
 
@@ -225,7 +213,7 @@ const OTHER_METHOD: &str = "";
 
 /// The first rule that earlier ones cover, and one of these.
 ///
-/// Exact. A segment or host that differs from every literal is covered by one pattern or by none,
+/// Exact, but for two rules that together take both schemes. A segment or host that differs from every literal is covered by one pattern or by none,
 /// so only two things are covered by several rules together: the methods of a rule, and the paths
 /// of a prefix, which are the prefix alone, with a slash, and what is below it.
 fn first_unreachable(rules: &[Rule]) -> Option<(usize, usize)> {

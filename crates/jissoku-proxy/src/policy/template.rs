@@ -28,6 +28,8 @@ pub enum Variable {
     Client,
     /// Host, as the client has sent it.
     Host,
+    /// The same without a port.
+    Hostname,
     /// The method.
     Method,
     /// The path, as it came.
@@ -43,9 +45,10 @@ pub enum Variable {
 }
 
 /// The variables that every request has.
-const VARIABLES: [(&str, Variable); 7] = [
+const VARIABLES: [(&str, Variable); 8] = [
     ("client", Variable::Client),
     ("host", Variable::Host),
+    ("hostname", Variable::Hostname),
     ("method", Variable::Method),
     ("path", Variable::Path),
     ("query", Variable::Query),
@@ -117,23 +120,6 @@ impl Template {
         })
     }
 
-    /// The text, if there are no variables.
-    pub fn literal(&self) -> Option<&str> {
-        match self.pieces.as_slice() {
-            [] => Some(""),
-            [Piece::Text(text)] => Some(text),
-            _ => None,
-        }
-    }
-
-    /// The text before the first variable.
-    pub fn start(&self) -> &str {
-        match self.pieces.first() {
-            Some(Piece::Text(text)) => text,
-            _ => "",
-        }
-    }
-
     /// Appends the text for one request.
     pub fn write(&self, values: &Values<'_>, output: &mut Vec<u8>) {
         for piece in &self.pieces {
@@ -162,6 +148,12 @@ fn variable(name: &str, segments: &[&str]) -> Result<Variable, String> {
     }
 }
 
+/// A host without its port.
+fn without_port(host: &[u8]) -> &[u8] {
+    let end = host.iter().rposition(|byte| *byte == b':');
+    end.filter(|at| !host[*at..].contains(&b']')).map_or(host, |at| &host[..at])
+}
+
 impl<'a> Values<'a> {
     /// Host, as the client has sent it.
     pub fn host(&self) -> &'a [u8] {
@@ -174,6 +166,7 @@ impl<'a> Values<'a> {
         let value = match variable {
             Variable::Client => self.client.unwrap_or_default().as_bytes(),
             Variable::Host => self.host(),
+            Variable::Hostname => without_port(self.host()),
             Variable::Method => self.head.method_name.of(self.bytes),
             Variable::Path => &target()[..path_size()],
             Variable::Query => target().get(path_size() + 1..).unwrap_or_default(),

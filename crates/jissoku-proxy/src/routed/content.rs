@@ -8,6 +8,7 @@ use jissoku_server::{DynamicResponse, Files, Fixed, RequestHead};
 use super::limits::{Admitted, RouteLimits};
 use crate::config::{Forwarding, Gateway, Timeouts};
 use crate::gather::GatherRoute;
+use crate::policy::redirect::Redirect;
 use crate::policy::routes::{Captures, Decision, Routes, Rule, Subject};
 
 /// What serves the requests of a route.
@@ -19,6 +20,8 @@ pub enum Content {
     Beside(usize),
     /// The text of this index.
     Fixed(usize),
+    /// The redirect of this index.
+    Redirect(usize),
     /// Another server.
     Forward(Forwarding),
     /// Several servers, by the plan of this index.
@@ -68,6 +71,8 @@ pub struct RouteContent {
     pub prefixes: Vec<String>,
     /// Referred to by [`Content::Fixed`].
     pub texts: Vec<Arc<Fixed>>,
+    /// Referred to by [`Content::Redirect`].
+    pub redirects: Vec<Arc<Redirect>>,
     /// Referred to by [`Content::Gather`].
     pub gathers: Vec<Arc<GatherRoute>>,
     /// Forwards requests.
@@ -108,6 +113,7 @@ impl RouteContent {
             folders: Vec::new(),
             prefixes: Vec::new(),
             texts: Vec::new(),
+            redirects: Vec::new(),
             gathers: Vec::new(),
             gateway: Arc::new(gateway),
         }
@@ -128,12 +134,13 @@ impl RouteContent {
         self.limits.get(place)?.as_ref()
     }
 
-    /// What a request of a client at `address` gets; or the response if no route takes it, or it is
+    /// What a request of a client at `address` gets, which uses TLS or does not; or the response if no route takes it, or it is
     /// too much.
     pub(super) fn find(
         &self,
         request: &RequestHead<'_>,
         address: Option<IpAddr>,
+        is_secure: bool,
     ) -> Result<Found, Refusal> {
         let RequestHead { head, bytes, .. } = *request;
         let (path, _) = request.path_and_query();
@@ -147,7 +154,8 @@ impl RouteContent {
                 body_size_max: self.body_size_max,
             });
         }
-        let subject = Subject { method: head.method_name.of(bytes), host: head.host(bytes), path };
+        let (method, host) = (head.method_name.of(bytes), head.host(bytes));
+        let subject = Subject { method, host, path, is_secure };
         let (status, fields, text) = match self.rules.find(&subject) {
             Decision::Take { index, captures, path } => {
                 let limits = self.limits[index].as_ref();

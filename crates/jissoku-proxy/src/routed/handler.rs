@@ -4,6 +4,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use jissoku_http::response::reason;
 use jissoku_os::driver::NewConnection;
 use jissoku_server::{
     AbandonReason, BodyFlow, BodyPart, DynamicResponse, EventLoop, FileResponse, FilesHandler,
@@ -15,7 +16,7 @@ use super::content::{Content, Found, Refusal, RouteContent};
 use super::limits::Admitted;
 use crate::client::{Client, ClientSide};
 use crate::gather::Gathering;
-use crate::handler::GatewayHandler;
+use crate::handler::{GatewayHandler, edits};
 use crate::policy::rate::Permit;
 
 /// Serves the requests of one worker; `H` serves those of the application.
@@ -132,6 +133,13 @@ impl<H: Handler> RoutedHandler<H> {
                 Work::File(index, self.folders[index].respond_to(head, path))
             }
             Content::Fixed(index) => Work::Fixed(index),
+            Content::Redirect(index) => {
+                let redirect = &self.content.redirects[index];
+                let lines = edits::with_values(&connection.client, head, &found.captures, |it| {
+                    redirect.lines(it)
+                });
+                Work::Refused(Box::new(redirected(redirect.status(), lines)))
+            }
             Content::Forward(forwarding) => Work::Forwarded(self.gateway.begin(
                 &connection.client,
                 head,
@@ -168,7 +176,8 @@ impl<H: Handler> Handler for RoutedHandler<H> {
         head: &RequestHead<'_>,
     ) -> Self::Request {
         let address = address_of(head, connection.address);
-        match self.content.find(head, address) {
+        let is_secure = connection.client.is_secure_for(head.identity);
+        match self.content.find(head, address, is_secure) {
             Err(Refusal { response, is_too_much }) => Request {
                 work: Work::Refused(Box::new(response)),
                 body_size_max: self.content.body_size_max,
@@ -289,6 +298,14 @@ impl<H: Handler> Handler for RoutedHandler<H> {
     fn event_loop(&mut self) -> Option<&mut impl EventLoop> {
         self.app.event_loop()
     }
+}
+
+/// The response of a redirect with these header lines; 400 without any.
+fn redirected(status: u16, lines: Option<Vec<u8>>) -> DynamicResponse {
+    let (status, lines) = lines.map_or((400, Vec::new()), |lines| (status, lines));
+    let fields = [&lines, b"Content-Type: text/plain\r\n".as_slice()].concat();
+    let text = format!("{}\n", reason(status));
+    DynamicResponse::with_fields(status, &fields, vec![BodyPart::Bytes(text.into_bytes())])
 }
 
 /// The redirect from the name of a folder to that with a slash, without which links would not be

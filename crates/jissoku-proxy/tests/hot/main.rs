@@ -13,10 +13,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jissoku_os::driver::Backend;
-use jissoku_proxy::policy::routes::{PathPattern, Routes, Rule};
+use jissoku_proxy::policy::fields::{FieldRules, Side};
+use jissoku_proxy::policy::routes::{PathPattern, Rule};
 use jissoku_proxy::{
-    Content, Forwarding, Gateway, RouteContent, ServerEntry, Target, Timeouts, UpstreamGroup,
-    UpstreamOptions,
+    Content, Forwarding, Gateway, RouteContent, RouteEdit, ServerEntry, Target, Timeouts,
+    UpstreamGroup, UpstreamOptions,
 };
 use jissoku_server::{DynService, Server, Settings};
 
@@ -84,22 +85,35 @@ fn count(backend: Backend, service: impl FnOnce(Target) -> DynService) -> u64 {
 
 /// The routes of a file: all requests are forwarded.
 fn routed(target: Target) -> DynService {
+    forwarding(target, RouteEdit::default())
+}
+
+/// The same with rules for fields.
+fn edited(target: Target) -> DynService {
+    let rules = |texts: &[&str], side| {
+        let mut rules = FieldRules::default();
+        texts.iter().try_for_each(|text| rules.add(text, side, &[])).expect("rules");
+        rules
+    };
+    let request = ["X-Client: {client}", "X-Asked: {scheme}://{host}{target}", "-User-Agent"];
+    let edit = RouteEdit {
+        request: rules(&request, Side::Request),
+        response: rules(&["-Server", "X-Path: {path}"], Side::Response),
+        ..RouteEdit::default()
+    };
+    forwarding(target, edit)
+}
+
+fn forwarding(target: Target, edit: RouteEdit) -> DynService {
     let entry = ServerEntry { target, weight: 1, in_flight_max: 1024 };
     let options = UpstreamOptions::new(Timeouts::DEFAULT.idle_ns);
     let upstream = UpstreamGroup::new(("app", "h"), vec![entry], options, None);
     let rule = Rule::new(PathPattern::parse("/**").expect("a path"));
-    let content = RouteContent {
-        rules: Routes::new(vec![rule]).expect("one route"),
-        contents: vec![Content::Forward(Forwarding::new(0, 60_000_000_000))],
-        limits: vec![None],
-        body_sizes_max: vec![0],
-        body_size_max: 0,
-        folders: Vec::new(),
-        prefixes: Vec::new(),
-        texts: Vec::new(),
-        gathers: Vec::new(),
-        gateway: Arc::new(Gateway::of(vec![upstream], Timeouts::DEFAULT)),
-    };
+    let index = (!edit.is_empty()).then_some(0);
+    let content =
+        Content::Forward(Forwarding { edit: index, ..Forwarding::new(0, 60_000_000_000) });
+    let gateway = Gateway::of(vec![upstream], Timeouts::DEFAULT).with_edits(vec![edit]);
+    let content = RouteContent::single(rule, content, gateway, 0);
     Arc::new(content).without_app().into()
 }
 
@@ -115,9 +129,14 @@ fn a_forwarded_request_allocates_what_it_did() {
         if backend == Backend::Uring && !jissoku_os::uring::is_available() {
             continue;
         }
-        for (what, service) in [("routes", routed as fn(_) -> _), ("--to", unrouted)] {
+        for (what, service, more) in [
+            ("routes", routed as fn(_) -> _, 0),
+            ("--to", unrouted, 0),
+            // The fields that are added to the response, together.
+            ("rules for fields", edited, 1),
+        ] {
             let count = count(backend, service);
-            let count_max = ALLOCATIONS_MAX * ROUNDS as u64;
+            let count_max = (ALLOCATIONS_MAX + more) * ROUNDS as u64;
             assert!(count <= count_max, "{count} in {ROUNDS} rounds, {what}, {backend:?}");
         }
     }

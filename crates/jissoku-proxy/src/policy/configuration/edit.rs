@@ -3,6 +3,7 @@
 use super::problem::{Refusal, refuse};
 use super::table::{Placed, Table};
 use crate::policy::fields::{FieldRules, Side};
+use crate::policy::redirect::{self, Redirect};
 use crate::policy::routes::{PathPattern, Rewrite, RewriteError};
 
 /// What is changed of the paths of a route, if something is. `forwards`: they are for a server;
@@ -33,6 +34,24 @@ pub(super) fn rewrite(
         rewrite = placed("add-prefix", given, |prefix| rewrite.with_prefix(prefix))?;
     }
     Ok(Some(rewrite))
+}
+
+/// Where requests are redirected to, if they are.
+pub(super) fn redirect(
+    table: &mut Table<'_, '_>,
+    path: &PathPattern,
+) -> Result<Option<Redirect>, Refusal> {
+    let Some((text, at)) = table.string("redirect")? else { return Ok(None) };
+    let status = table.integer("redirect-status", 301..=308, 308)?;
+    if !redirect::STATUSES.contains(&status) {
+        let place = table.value("redirect-status").map_or(at, toml::Spanned::span);
+        let why = format!("redirect-status is 301, 302, 303, 307 or 308, not {status}");
+        return Err(refuse(place, &why));
+    }
+    let segments: Vec<&str> = path.variables().collect();
+    Redirect::parse(&text, &segments, status)
+        .map(Some)
+        .map_err(|why| refuse(at, &format!("redirect = {text:?}: {why}")))
 }
 
 /// The rules of a list. `taken` are fields that other keys of the route set.

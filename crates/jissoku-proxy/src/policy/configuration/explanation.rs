@@ -32,6 +32,7 @@ impl Tables<'_> {
             method: method.as_bytes(),
             host: host.map(str::as_bytes),
             path: path.as_bytes(),
+            is_secure: url.starts_with("https://"),
         };
         let decision = self.rules.find(&subject);
         let mut text = match &decision {
@@ -85,6 +86,7 @@ impl Tables<'_> {
             RouteAction::Forward(upstream) => format!("to upstream {}", self.upstream(*upstream)),
             RouteAction::Folder(folder) => format!("files of {folder}"),
             RouteAction::Fixed(_) => "a fixed response".to_owned(),
+            RouteAction::Redirect(redirect) => format!("redirects with {}", redirect.status()),
             RouteAction::App(name) => format!("the application {name}"),
             RouteAction::Gather(plan) => format!("gathers {} parts", plan.parts.len()),
         }

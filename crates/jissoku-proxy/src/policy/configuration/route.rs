@@ -15,6 +15,7 @@ use super::table::{Placed, Table, is_field_name, word, wrong};
 use super::upstream::Upstream;
 use crate::policy::fan_out::Plan;
 use crate::policy::fields::{FieldRules, Side};
+use crate::policy::redirect::Redirect;
 use crate::policy::retry::{BudgetPolicy, HedgeAfter, RetryPolicy};
 use crate::policy::routes::{Encoded, HostPattern, PathPattern, PatternError, Rewrite, Rule};
 
@@ -73,6 +74,8 @@ pub enum RouteAction {
     Folder(String),
     /// This text.
     Fixed(String),
+    /// Elsewhere.
+    Redirect(Box<Redirect>),
     /// The Python application, as `MODULE:APP`.
     App(String),
     /// Several upstreams.
@@ -123,6 +126,7 @@ pub(super) fn read(
     rule = rule.with_encoded(table.word("encoded", &ENCODED)?.unwrap_or_default());
     let try_ns = table.duration("try-time")?;
     let action = action(&mut table, &pattern, upstreams)?;
+    rule = rule.with_scheme(table.word("scheme", &SCHEMES)?);
     let forwards = matches!(action, RouteAction::Forward(_));
     let kind = (forwards, matches!(action, RouteAction::Folder(_)));
     rule = rule.with_rewrite(edit::rewrite(&mut table, &pattern, kind)?);
@@ -156,9 +160,12 @@ pub(super) fn read(
         rate: table.table("rate")?.map(limits::rate).transpose()?,
         concurrency: table.table("concurrency")?.map(limits::concurrency).transpose()?,
     };
-    for key in ["collect", "on-client-end", "request-field", "response-field"] {
+    for key in ["collect", "on-client-end", "request-field"] {
         only(&mut table, key, forwards, "routes with to")?;
     }
+    let redirects = matches!(route.action, RouteAction::Redirect(_));
+    only(&mut table, "response-field", forwards || redirects, "routes with to or redirect")?;
+    only(&mut table, "redirect-status", redirects, "routes with redirect")?;
     let asks = forwards || matches!(route.action, RouteAction::Gather(_));
     for key in ["deadline-field", "head-time", "try-time", "hedge", "retry"] {
         only(&mut table, key, asks, "routes with to or gather")?;
@@ -193,6 +200,8 @@ const ENCODED: [(&str, Encoded); 4] = [
     ("refuse", Encoded::Refuse),
     ("decode", Encoded::Decode),
 ];
+
+const SCHEMES: [(&str, bool); 2] = [("http", false), ("https", true)];
 
 const CLIENT_ENDS: [(&str, ClientEnd); 2] =
     [("finish", ClientEnd::Finish), ("abort", ClientEnd::Abort)];
@@ -230,6 +239,9 @@ fn action(
     }
     found.extend(table.string("folder")?.map(|(folder, _)| RouteAction::Folder(folder)));
     found.extend(table.string("fixed")?.map(|(text, _)| RouteAction::Fixed(text)));
+    if let Some(redirect) = edit::redirect(table, path)? {
+        found.push(RouteAction::Redirect(Box::new(redirect)));
+    }
     if let Some((name, at)) = table.string("app")? {
         if !name.contains(':') {
             return Err(refuse(at, &format!("app is MODULE:APP, not {name:?}")));
@@ -242,7 +254,10 @@ fn action(
     }
     match (found.pop(), found.is_empty()) {
         (Some(action), true) => Ok(action),
-        _ => Err(refuse(table.at.clone(), "a route has one of to, folder, fixed, app and gather")),
+        _ => Err(refuse(
+            table.at.clone(),
+            "a route has one of to, folder, fixed, redirect, app and gather",
+        )),
     }
 }
 

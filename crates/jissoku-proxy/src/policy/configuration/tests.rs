@@ -66,7 +66,7 @@ fn the_example_is_read_whole() {
     assert_eq!((plan.deadline_ns, plan.quorum), (200_000_000, Quorum::Percent(50)));
 
     assert_eq!(read.routes[2].action, RouteAction::Folder("site".to_owned()));
-    let subject = Subject { method: b"GET", host: None, path: b"/home/7" };
+    let subject = Subject { method: b"GET", host: None, path: b"/home/7", is_secure: false };
     assert_eq!(read.rules.find(&subject).index(), Some(1));
 }
 
@@ -280,8 +280,8 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
         ("\"uwsgi\"", "\"https\"\ntls-ca = 1", 14, "string"),
         ("servers = [\"ads.example:80\"]", "", 11, "upstream \"ads\" has no servers"),
         ("to = \"app\"", "to = \"apps\"", 18, "no upstream \"apps\"; there are: ads, app"),
-        ("to = \"app\"", "to = \"app\"\nfixed = \"x\"", 16, "one of to, folder, fixed, app"),
-        ("to = \"app\"", "", 16, "one of to, folder, fixed, app and gather"),
+        ("to = \"app\"", "to = \"app\"\nfixed = \"x\"", 16, "one of to, folder, fixed"),
+        ("to = \"app\"", "", 16, "one of to, folder, fixed, redirect, app and gather"),
         (
             "deadline = \"200ms\"",
             "part-size-max = \"1GiB\"",
@@ -375,8 +375,14 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
             "folder = \"site\"",
             "folder = \"site\"\nresponse-field = [\"-Server\"]",
             34,
-            "response-field is for routes with to",
+            "response-field is for routes with to or redirect",
         ),
+        ("to = \"app\"", "redirect = \"//h\"", 18, "two slashes would begin"),
+        ("to = \"app\"", "redirect = \"h\"", 18, "a location is https://HOST/PATH"),
+        ("to = \"app\"", "redirect = \"/{a}\"", 18, "there is no variable {a}"),
+        ("to = \"app\"", "redirect = \"/a\"\nredirect-status = 304", 19, "307 or 308, not 304"),
+        ("to = \"app\"", "to = \"app\"\nredirect-status = 301", 19, "for routes with redirect"),
+        ("to = \"app\"", "to = \"app\"\nscheme = \"ftp\"", 19, "\"http\" or \"https\""),
         ("requests = 100, ", "", 22, "a number of requests"),
         (
             "per = \"address\"",

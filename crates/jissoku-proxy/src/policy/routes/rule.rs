@@ -5,6 +5,7 @@ use std::fmt;
 use super::host::HostPattern;
 use super::path::{Captures, PathPattern, PatternError};
 use super::rewrite::Rewrite;
+use super::subject::Subject;
 
 /// Host, methods and path of a route; an absent host or no methods: all.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub struct Rule {
     methods: Vec<String>,
     path: PathPattern,
     encoded: Encoded,
+    /// Whether it is for clients that use TLS, or for those that do not; else for all.
+    is_secure: Option<bool>,
     /// What servers get another path by, if they do.
     rewrite: Option<Rewrite>,
 }
@@ -36,6 +39,8 @@ pub enum Encoded {
 pub enum Mismatch {
     /// The rule is for another host.
     Host,
+    /// The rule is for another scheme.
+    Scheme,
     /// The rule is for another path.
     Path,
     /// Host and path fit, the method does not.
@@ -46,6 +51,7 @@ impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Host => "another host",
+            Self::Scheme => "another scheme",
             Self::Path => "another path",
             Self::Method => "another method",
         })
@@ -56,7 +62,7 @@ impl Rule {
     /// A rule for a path, on every host and for every method.
     pub fn new(path: PathPattern) -> Self {
         let encoded = Encoded::Safe;
-        Self { host: None, methods: Vec::new(), path, encoded, rewrite: None }
+        Self { host: None, methods: Vec::new(), path, encoded, is_secure: None, rewrite: None }
     }
 
     /// The same for one host.
@@ -75,6 +81,12 @@ impl Rule {
     /// What becomes of paths that have several readings.
     pub const fn encoded(&self) -> Encoded {
         self.encoded
+    }
+
+    /// The same for clients that use TLS, or for those that do not.
+    #[must_use]
+    pub fn with_scheme(self, is_secure: Option<bool>) -> Self {
+        Self { is_secure, ..self }
     }
 
     /// The same with another path for servers.
@@ -109,7 +121,8 @@ impl Rule {
 
     /// Whether it is for the same hosts, methods and paths.
     pub fn is_for_same(&self, other: &Self) -> bool {
-        (&self.host, &self.methods, &self.path) == (&other.host, &other.methods, &other.path)
+        let place = |rule: &Self| (rule.host.clone(), rule.is_secure, rule.path.clone());
+        place(self) == place(other) && self.methods == other.methods
     }
 
     /// The methods of the rule; none if it is for all.
@@ -122,12 +135,11 @@ impl Rule {
         &self.path
     }
 
-    pub(super) fn compare(
-        &self,
-        method: &[u8],
-        host: Option<&[u8]>,
-        path: &[u8],
-    ) -> Result<Captures, Mismatch> {
+    pub(super) fn compare(&self, subject: &Subject<'_>) -> Result<Captures, Mismatch> {
+        let Subject { method, host, path, is_secure } = *subject;
+        if self.is_secure.is_some_and(|wanted| wanted != is_secure) {
+            return Err(Mismatch::Scheme);
+        }
         let is_host = |pattern: &HostPattern| host.is_some_and(|host| pattern.matches(host));
         if !self.host.as_ref().is_none_or(is_host) {
             return Err(Mismatch::Host);
@@ -151,6 +163,7 @@ impl Rule {
             (Some(_), None) => false,
             (Some(ours), Some(theirs)) => ours.covers(theirs),
         };
-        host && self.path.covers(&other.path)
+        let scheme = self.is_secure.is_none() || self.is_secure == other.is_secure;
+        host && scheme && self.path.covers(&other.path)
     }
 }
