@@ -162,7 +162,7 @@ CASES = {
     "no such target to describe": (["targets", "absent"], "no such target: 'absent'"),
     "nothing to serve": (["serve", "/nowhere/at/all"], "/nowhere/at/all"),
     "zero workers": (["serve", "--fixed", "x", "--workers", "0"], "--workers"),
-    "a nonsense delay": (["lab", "serve", "--fixed", "x", "--delay", "soon"], "soon"),
+    "a nonsense time": (["serve", "--fixed", "x", "--idle-time-max", "soon"], "soon"),
     "nowhere to listen": (["serve", "--fixed", "x", "--listen", "here"], "here"),
     "load with zero connections": (["load", "http://127.0.0.1:1/", "-c", "0", "-d", "1s"], "-c"),
     "load for a nonsense time": (["load", "http://127.0.0.1:1/", "-d", "soon"], "soon"),

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -193,7 +193,9 @@ async def app(scope, receive, send):
     await send({"type": "http.response.body", "body": text.encode() + body})
 """
 
-REQUESTS = [
+Request = tuple[str, str, str | bytes | None]
+
+REQUESTS: list[Request] = [
     ("GET", "/", None),
     ("GET", "/a%20b/c?x=1&y=%3D", None),
     ("POST", "/post", b"body"),
@@ -204,9 +206,9 @@ REQUESTS = [
 Answer = tuple[int, str | None, str | None, bytes]
 
 
-def answers(port: int) -> list[Answer]:
+def answers(port: int, requests: Sequence[Request] = REQUESTS) -> list[Answer]:
     found = []
-    for method, target, body in REQUESTS:
+    for method, target, body in requests:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
         connection.request(method, target, body, {"X-A": "b"})
         response = connection.getresponse()

@@ -7,7 +7,8 @@ import click
 
 from jissoku.cli.frame import ExitCode
 from jissoku.errors import InputError
-from jissoku.migrate.translate import migrate as translated
+from jissoku.migrate.nginx import migrate_nginx
+from jissoku.migrate.translate import Migration, migrate as translated
 
 
 @click.command()
@@ -17,7 +18,8 @@ def migrate(words: tuple[str, ...]) -> int:
 
     COMMAND is one word in quotation marks, such as "gunicorn mysite.wsgi -w 4 -b :8000", or several
     after --. Known are gunicorn (with its -c FILE.py, which is read and not run), uvicorn, granian,
-    hypercorn and uwsgi (with its ini file). Nothing is started.
+    hypercorn, uwsgi (with its ini file), and nginx -c FILE, of which plain servers and locations
+    become routes. Nothing is started.
 
     Exit codes: 0 success, 2 bad input.
     """
@@ -25,14 +27,32 @@ def migrate(words: tuple[str, ...]) -> int:
         line = shlex.split(words[0]) if len(words) == 1 else list(words)
     except ValueError as error:
         raise InputError(f"the command line: {error}") from error
-    found = translated(line, _read)
+    found = _of_nginx(line) if line and Path(line[0]).name == "nginx" else translated(line, _read)
     click.echo(found.line)
+    if found.config:
+        click.echo(f"\nserve.toml:\n\n{found.config.rstrip()}")
     for heading, sentences in (("differs", found.differs), ("no counterpart", found.absent)):
         if sentences:
             click.echo(f"\n{heading}:")
             for sentence in sentences:
                 click.echo(f"  {sentence}")
     return ExitCode.OK
+
+
+def _of_nginx(line: list[str]) -> Migration:
+    """Reads the configuration of `nginx -c FILE`, or of `nginx FILE`."""
+    # A library of the extra `lab`, which other servers do not need.
+    import crossplane  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    files = [word for word in line[1:] if not word.startswith("-")]
+    if len(files) != 1:
+        raise InputError("write nginx -c FILE")
+    _read(files[0])
+    # A file of sites-available has servers outside of http.
+    parsed = crossplane.parse(files[0], single=True, check_ctx=False, check_args=False)
+    for error in parsed["errors"]:
+        raise InputError(f"{files[0]}, line {error['line']}: {error['error']}")
+    return migrate_nginx(parsed["config"][0]["parsed"])
 
 
 def _read(name: str) -> str:

@@ -19,13 +19,18 @@ ALL_PEERS = "0.0.0.0/0,::/0,unix"
 
 @dataclass(slots=True)
 class Migration:
-    """The line, what differs from the other server, and what has no counterpart."""
+    """The line, what differs from the other server, and what has no counterpart.
+
+    Attributes:
+        config: The configuration file that it names; empty if it needs none.
+    """
 
     name: str
     words: list[str] = field(default_factory=list)
     variables: list[str] = field(default_factory=list)
     differs: list[str] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)
+    config: str = ""
 
     @property
     def line(self) -> str:

@@ -1,0 +1,295 @@
+"""A plain configuration of nginx as one of `jissoku serve`: servers, locations, upstreams."""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jissoku.migrate.translate import ANYWHERE, Migration
+
+# A directive as crossplane parses it.
+Directive = Mapping[str, Any]
+
+# What is the default here, or without a meaning.
+DEFAULTS = {
+    *("index", "sendfile", "tcp_nopush", "tcp_nodelay", "keepalive", "default_type", "types"),
+    *("proxy_http_version", "include", "server_tokens", "worker_processes", "events", "user"),
+    *("pid", "least_conn", "zone", "root", "server_name", "listen", "internal", "charset"),
+}
+# What is set here by another key.
+INSTEAD = {
+    "error_log": "messages go to standard error",
+    "gzip": "files NAME.gz, NAME.br and NAME.zst beside NAME are sent",
+    "proxy_read_timeout": "--response-time-max and --read-time-max",
+    "proxy_connect_timeout": "--connect-time-max",
+    "limit_req": "a route has rate",
+    "limit_conn": "a route has concurrency",
+    "fastcgi_pass": "the gateway speaks HTTP and the uwsgi protocol",
+    "rewrite": "a route has strip-prefix and add-prefix",
+    "return": "a route has fixed, which is a text with status 200",
+}
+# Fields that the gateway sets without being asked to.
+FORWARDED = {"x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "upgrade", "connection"}
+FORWARDED |= {"host"}
+
+
+@dataclass(slots=True)
+class Draft:
+    """The configuration file while it is written."""
+
+    result: Migration
+    keys: dict[str, str] = field(default_factory=dict)
+    listen: list[str] = field(default_factory=list)
+    upstreams: dict[str, list[str]] = field(default_factory=dict)
+    routes: list[tuple[tuple[int, int, int], list[str]]] = field(default_factory=list)
+
+    def miss(self, directive: Directive, why: str) -> None:
+        """Notes a directive without a counterpart."""
+        words = " ".join((directive["directive"], *directive["args"]))
+        self.result.absent.append(f"line {directive['line']}, {words}: {why}")
+
+
+def migrate_nginx(directives: Iterable[Directive]) -> Migration:
+    """Translates the servers of a parsed configuration."""
+    draft = Draft(Migration("nginx"))
+    whole = list(_of_http(directives))
+    servers = _all(whole, "server")
+    # It takes requests for other hosts, too.
+    default = next((one for one in servers if _is_default(one)), servers[0] if servers else None)
+    for directive in whole:
+        match directive["directive"]:
+            case "upstream":
+                _upstream(directive, draft)
+            case "server":
+                _server(directive, draft, is_default=directive is default)
+            case _:
+                _common(directive, draft)
+    lines = [f"listen = [{', '.join(map(json.dumps, dict.fromkeys(draft.listen)))}]"]
+    lines += [f"{key} = {json.dumps(value)}" for key, value in draft.keys.items()]
+    for name, keys in draft.upstreams.items():
+        lines += ["", f"[upstream.{json.dumps(name)}]", *keys]
+    for _, written in sorted(draft.routes, key=lambda one: one[0]):
+        lines += ["", "[[route]]", *written]
+    draft.result.config = "\n".join(lines) + "\n"
+    draft.result.words = ["--config", "serve.toml"]
+    draft.result.absent = list(dict.fromkeys(draft.result.absent))
+    draft.result.differs = list(dict.fromkeys(draft.result.differs))
+    draft.result.differs.append("the path of a route ends at a segment: /api/** is not for /apix")
+    return draft.result
+
+
+def _of_http(directives: Iterable[Directive]) -> Iterator[Directive]:
+    for directive in directives:
+        if directive["directive"] == "http":
+            yield from directive["block"]
+        else:
+            yield directive
+
+
+def _upstream(directive: Directive, draft: Draft) -> None:
+    servers = []
+    for one in directive["block"]:
+        if one["directive"] != "server":
+            _common(one, draft)
+            continue
+        address, *options = one["args"]
+        given = dict(option.partition("=")[::2] for option in options)
+        entry = json.dumps(_with_port(address))
+        if weight := given.pop("weight", ""):
+            entry = f"{{ at = {entry}, weight = {int(weight)} }}"
+        if given:
+            draft.miss(one, "health = {...} of the upstream takes failed servers out")
+        servers.append(entry)
+    draft.upstreams[directive["args"][0]] = [f"servers = [{', '.join(servers)}]"]
+
+
+def _with_port(address: str) -> str:
+    if address.startswith("unix:"):
+        return address
+    return address if re.search(r":\d+$", address) else f"{address}:80"
+
+
+def _is_default(server: Directive) -> bool:
+    return any("default_server" in one["args"] for one in _all(server["block"], "listen"))
+
+
+def _server(directive: Directive, draft: Draft, *, is_default: bool) -> None:
+    block: Sequence[Directive] = directive["block"]
+    names = [name for one in _all(block, "server_name") for name in one["args"]]
+    hosts = [name for name in names if name != "_" and not name.startswith("~")]
+    if any(name.startswith("~") for name in names):
+        draft.result.absent.append(f"line {directive['line']}: a server_name with a pattern")
+    root = next((one["args"][0] for one in _all(block, "root")), "")
+    locations = _all(block, "location")
+    for one in block:
+        if one["directive"] == "listen":
+            _listen(one, draft)
+        elif one["directive"] != "location":
+            _common(one, draft)
+    has_rest = any(one["args"] == ["/"] for one in locations)
+    if not draft.listen and not _all(block, "listen"):
+        draft.listen.append(f"{ANYWHERE}:80")
+    for host in [""] if is_default or not hosts else _both(hosts):
+        for location in locations:
+            _location(location, host, root, draft)
+        if root and not has_rest:
+            _add(draft, host, "/", [f"folder = {json.dumps(root)}"])
+
+
+def _both(hosts: Iterable[str]) -> Iterator[str]:
+    """`.example.org` is for that host and all below it."""
+    for host in hosts:
+        if host.startswith("."):
+            yield f"*{host}"
+        yield host.removeprefix(".")
+
+
+def _all(block: Iterable[Directive], name: str) -> list[Directive]:
+    return [one for one in block if one["directive"] == name]
+
+
+def _listen(directive: Directive, draft: Draft) -> None:
+    address, *options = directive["args"]
+    if address.isdigit():
+        address = f"{ANYWHERE}:{address}"
+    elif not address.startswith("unix:"):
+        address = _with_port(address.replace("*:", f"{ANYWHERE}:"))
+    suffix = ",proxy-protocol" if "proxy_protocol" in options else ""
+    draft.listen.append(address + suffix)
+    unknown = set(options) - {"ssl", "default_server", "proxy_protocol", "reuseport", "ipv6only=on"}
+    if unknown:
+        draft.miss(directive, f"{', '.join(sorted(unknown))}: connections speak HTTP/1.1")
+
+
+def _location(directive: Directive, host: str, root: str, draft: Draft) -> None:
+    *modifier, path = directive["args"]
+    if modifier and modifier[0] not in {"=", "^~"}:
+        draft.miss(directive, "a pattern; write a route for each path")
+        return
+    block: Sequence[Directive] = directive["block"]
+    folders = [one["args"][0] for one in block if one["directive"] in {"root", "alias"}]
+    lines = [line for one in block for line in _of_location(one, path, draft)]
+    if _all(block, "proxy_pass") and not _sets_host(directive):
+        draft.result.differs.append(
+            f"line {directive['line']}: servers get the Host of the client;"
+            ' host = "upstream" of the upstream sends its address'
+        )
+    if not any(line.startswith(("to =", "fixed =")) for line in lines):
+        if not folders and not root:
+            draft.miss(directive, "nothing of it says what is served")
+            return
+        lines.insert(0, f"folder = {json.dumps(folders[0] if folders else root)}")
+    _add(draft, host, path if modifier[:1] == ["="] else f"{path.rstrip('/')}/**", _merged(lines))
+
+
+def _of_location(one: Directive, path: str, draft: Draft) -> Iterator[str]:
+    """The lines of a route for a directive of its location."""
+    values = one["args"]
+    match one["directive"]:
+        case "proxy_pass" | "uwsgi_pass":
+            yield from _pass(one, path, draft)
+        case "alias":
+            yield f"strip-prefix = {json.dumps(path.rstrip('/'))}"
+        case "return" if values[0] == "200" and "$" not in values[-1]:
+            yield f"fixed = {json.dumps(values[1] if len(values) > 1 else '')}"
+        case "client_max_body_size":
+            yield f"body-size-max = {json.dumps(_size(values[0]))}"
+        case "proxy_set_header":
+            yield from _request_field(one, draft)
+        case _:
+            _common(one, draft)
+
+
+def _sets_host(location: Directive) -> bool:
+    fields = _all(location["block"], "proxy_set_header")
+    return any(one["args"][0].lower() == "host" for one in fields)
+
+
+def _merged(route: Sequence[str]) -> list[str]:
+    """The lines of a route, with those of its fields as one list."""
+    key = "request-field = "
+    fields = [line.removeprefix(key) for line in route if line.startswith(key)]
+    rest = [line for line in route if not line.startswith(key)]
+    return [*rest, f"{key}[{', '.join(fields)}]"] if fields else rest
+
+
+def _add(draft: Draft, host: str, path: str, lines: Sequence[str]) -> None:
+    """Adds a route; nginx prefers servers with a name, exact paths, and then the longest one."""
+    path = "/**" if path == "/" else path
+    order = (0 if host else 1, 1 if path.endswith("/**") else 0, -len(path))
+    of_host = [f"host = {json.dumps(host)}"] if host else []
+    draft.routes.append((order, [*of_host, f"path = {json.dumps(path)}", *lines]))
+
+
+def _pass(directive: Directive, path: str, draft: Draft) -> Iterator[str]:
+    found = re.fullmatch(
+        r"(?:(https?)://)?(unix:[^:$]+|[^/$]+?)(?::?(/[^$]*))?", directive["args"][0]
+    )
+    if found is None or found[1] == "https":
+        draft.miss(directive, "write the upstream and its route by hand")
+        return
+    name, prefix = found[2], found[3]
+    is_uwsgi = directive["directive"] == "uwsgi_pass"
+    if name not in draft.upstreams:
+        address = _with_port(name)
+        name = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")
+        draft.upstreams[name] = [f"servers = [{json.dumps(address)}]"]
+    if is_uwsgi and 'protocol = "uwsgi"' not in draft.upstreams[name]:
+        draft.upstreams[name].append('protocol = "uwsgi"')
+    yield f"to = {json.dumps(name)}"
+    if prefix is not None:
+        if path.rstrip("/"):
+            yield f"strip-prefix = {json.dumps(path.rstrip('/'))}"
+        if prefix.rstrip("/"):
+            yield f"add-prefix = {json.dumps(prefix.rstrip('/'))}"
+
+
+def _request_field(directive: Directive, draft: Draft) -> Iterator[str]:
+    name, value = directive["args"]
+    written = {"$remote_addr": "{client}", "$scheme": "{scheme}", "$host": "{host}"}.get(
+        value, value
+    )
+    if name.lower() in FORWARDED:
+        return
+    if "$" in written:
+        draft.miss(directive, "a variable without a counterpart")
+        return
+    yield f"request-field = {json.dumps(f'{name}: {written}')}"
+
+
+def _size(value: str) -> str:
+    """A size; 0 is no limit."""
+    if value == "0":
+        return "1024GiB"
+    unit = value[-1].upper()
+    return f"{value[:-1]}{unit}iB" if unit in "KMG" else value
+
+
+def _access_log(draft: Draft, directive: Directive) -> None:
+    if directive["args"][0] != "off":
+        draft.keys["access-log"] = directive["args"][0]
+
+
+def _seconds(draft: Draft, directive: Directive) -> None:
+    value = directive["args"][0]
+    draft.keys["idle-time-max"] = f"{value}s" if value.isdigit() else value
+
+
+COMMON: dict[str, Callable[[Draft, Directive], None]] = {
+    "access_log": _access_log,
+    "keepalive_timeout": _seconds,
+    "ssl_certificate": lambda draft, one: draft.keys.update({"tls-cert": one["args"][0]}),
+    "ssl_certificate_key": lambda draft, one: draft.keys.update({"tls-key": one["args"][0]}),
+    "client_max_body_size": lambda draft, one: draft.keys.update(
+        {"body-size-max": _size(one["args"][0])}
+    ),
+}
+
+
+def _common(directive: Directive, draft: Draft) -> None:
+    name = directive["directive"]
+    if name in COMMON:
+        COMMON[name](draft, directive)
+    elif name not in DEFAULTS:
+        draft.miss(directive, INSTEAD.get(name, "nothing corresponds to it"))

@@ -1,0 +1,153 @@
+"""Configurations of nginx: what they become is understood, and serves the same."""
+
+import shutil
+import socket
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from jissoku import _native
+from jissoku.cli.commands import jissoku
+from tests.migrate.test_migrate import answers, listening
+from tests.serving.server_process import spawn
+
+SITE = r"""
+upstream shop { server 127.0.0.1:9001 weight=2; server 127.0.0.1:9002 max_fails=3; keepalive 16; }
+server {
+    listen 8080 default_server;
+    listen [::]:8080;
+    server_name example.org;
+    root /srv/www;
+    client_max_body_size 20m;
+    keepalive_timeout 30;
+    access_log /var/log/a.log combined;
+    gzip on;
+    location /api/ {
+        proxy_pass http://shop/v2/;
+        proxy_set_header X-Real-IP $remote_addr;
+        proxy_set_header Host $host;
+        proxy_set_header X-Id $request_id;
+    }
+    location /static/ { alias /srv/static/; }
+    location = /health { return 200 "up"; }
+    location ~ \.php$ { fastcgi_pass unix:/run/php.sock; }
+    location /app { proxy_pass http://127.0.0.1:8001; client_max_body_size 1g; }
+}
+server {
+    server_name .example.net;
+    location / { uwsgi_pass unix:/run/app.sock; }
+    location /old { return 301 /new; }
+}
+"""
+
+
+def migrated(folder: Path, text: str) -> Result:
+    file = folder / "site.conf"
+    file.write_text(text)
+    return CliRunner().invoke(jissoku, ["migrate", f"nginx -c {file}"])
+
+
+def config_of(output: str) -> str:
+    return output.partition("serve.toml:\n\n")[2].partition("\ndiffers:")[0]
+
+
+def test_servers_and_locations_become_routes(tmp_path: Path) -> None:
+    output = migrated(tmp_path, SITE).output
+    (tmp_path / "serve.toml").write_text(config_of(output))
+    found: dict[str, Any] = tomllib.loads(config_of(output))
+    assert found["listen"] == ["0.0.0.0:8080", "[::]:8080"]
+    assert found["body-size-max"] == "20MiB"
+    assert (found["idle-time-max"], found["access-log"]) == ("30s", "/var/log/a.log")
+    assert found["upstream"] == {
+        "shop": {"servers": [{"at": "127.0.0.1:9001", "weight": 2}, "127.0.0.1:9002"]},
+        "127-0-0-1-8001": {"servers": ["127.0.0.1:8001"]},
+        "unix-run-app-sock": {"servers": ["unix:/run/app.sock"], "protocol": "uwsgi"},
+    }
+    uwsgi = {"path": "/**", "to": "unix-run-app-sock"}
+    assert found["route"] == [
+        {"host": "*.example.net", **uwsgi},
+        {"host": "example.net", **uwsgi},
+        {"path": "/health", "fixed": "up"},
+        {"path": "/static/**", "folder": "/srv/static/", "strip-prefix": "/static"},
+        {
+            "path": "/api/**",
+            "to": "shop",
+            "strip-prefix": "/api",
+            "add-prefix": "/v2",
+            "request-field": ["X-Real-IP: {client}"],
+        },
+        {"path": "/app/**", "to": "127-0-0-1-8001", "body-size-max": "1GiB"},
+        {"path": "/**", "folder": "/srv/www"},
+    ]
+    absent = output.partition("no counterpart:\n")[2]
+    for part in ("line 2, server 127.0.0.1:9002 max_fails=3", "gzip on", "X-Id", "~", "301 /new"):
+        assert part in absent, output
+    assert ": servers get the Host of the client" in output
+    words = ["--config", str(tmp_path / "serve.toml"), "--print-config"]
+    assert _native.run(["jissoku", "serve", *words]) == 0
+
+
+def test_an_error_of_the_file_is_named(tmp_path: Path) -> None:
+    assert "line 1" in str(migrated(tmp_path, "server {").exception)
+    failed = CliRunner().invoke(jissoku, ["migrate", "nginx"])
+    assert str(failed.exception) == "write nginx -c FILE"
+
+
+PLAIN = """
+{head}
+server {{
+    listen 127.0.0.1:{port};
+    root {folder};
+    location /echo/ {{ proxy_pass http://127.0.0.1:{behind}/; proxy_set_header Host $host; }}
+    location = /none {{ return 200 "none"; }}
+    location /d {{ root {folder}; }}
+}}
+{tail}
+"""
+
+
+@pytest.mark.slow
+def test_ours_answers_as_nginx(tmp_path: Path) -> None:
+    nginx = shutil.which("nginx")
+    if nginx is None:
+        pytest.skip("no nginx")
+    (tmp_path / "www" / "d").mkdir(parents=True)
+    (tmp_path / "www" / "index.html").write_text("index")
+    (tmp_path / "www" / "d" / "page.txt").write_text("page")
+    targets = ["/", "/d/page.txt", "/echo/x?y=1", "/none", "/missing", "/d/missing"]
+    requests = [("GET", target, None) for target in targets]
+    behind = spawn("--fixed", "behind", "--listen", "127.0.0.1:0")
+    try:
+        port_behind = behind.wait_for(r"listening on http://127\.0\.0\.1:([0-9]+)/")[1]
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+        head = f"user root; pid {tmp_path}/pid; error_log {tmp_path}/errors; daemon off;"
+        head += " events {} http {"
+        head += (
+            f" access_log off; types {{ text/html html; text/plain txt; }} {temporary(tmp_path)}"
+        )
+        values = {"port": port, "folder": tmp_path / "www", "behind": port_behind}
+        (tmp_path / "nginx.conf").write_text(PLAIN.format(head=head, tail="}", **values))
+        command = [nginx, "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf")]
+        with listening(command, port, tmp_path):
+            expected = [(one[0], one[3]) for one in answers(port, requests)]
+        found = migrated(tmp_path, PLAIN.format(head="", tail="", **values))
+        (tmp_path / "serve.toml").write_text(config_of(found.output))
+        served = spawn("--config", str(tmp_path / "serve.toml"))
+        try:
+            served.wait_for(rf"listening on http://127\.0\.0\.1:{port}/")
+            ours = [(one[0], one[3]) for one in answers(port, requests)]
+        finally:
+            served.end()
+    finally:
+        behind.end()
+    assert [status for status, _ in ours] == [status for status, _ in expected]
+    assert [one for one in ours if one[0] == 200] == [one for one in expected if one[0] == 200]
+
+
+def temporary(folder: Path) -> str:
+    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    return " ".join(f"{kind}_temp_path {folder}/{kind};" for kind in kinds)
