@@ -1,15 +1,16 @@
 """The options of other servers: tables in TOML files beside this module."""
 
 import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-
-import msgspec
 
 SERVERS = ("gunicorn", "uvicorn", "granian", "hypercorn", "uwsgi")
 
 
-class Option(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+@dataclass(frozen=True, kw_only=True)
+class Option:
     """An option of another server.
 
     Attributes:
@@ -20,7 +21,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         note: How that differs; of an option without a counterpart, what to do instead.
     """
 
-    names: tuple[str, ...]
+    names: Sequence[str]
     setting: str = ""
     value: bool = True
     kind: str = "text"
@@ -33,7 +34,8 @@ class Option(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return self.setting or max(self.names, key=len).lstrip("-").replace("-", "_")
 
 
-class Server(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+@dataclass(frozen=True, kw_only=True)
+class Server:
     """Another server.
 
     Attributes:
@@ -44,8 +46,8 @@ class Server(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     default_address: str
     attribute: str
-    differs: tuple[str, ...]
-    option: tuple[Option, ...]
+    differs: Sequence[str]
+    option: Sequence[Option]
 
     def find(self, name: str) -> Option | None:
         """The option of this name, as on the command line."""
@@ -66,4 +68,6 @@ class Server(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 def server(name: str) -> Server:
     """The table of a server."""
     text = resources.files("jissoku.migrate").joinpath(f"{name}.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text), Server)
+    table = tomllib.loads(text)
+    options = [Option(**row) for row in table.pop("option")]
+    return Server(option=options, **table)
