@@ -1,6 +1,7 @@
 """A gateway whose servers speak TLS."""
 
 import http.client
+import signal
 import socket
 import ssl
 import threading
@@ -195,3 +196,30 @@ def test_flags_for_tls_need_an_https_server(start: Start) -> None:
     start(*own, *flags).wait_for("--upstream-tls-insecure needs --to https://HOST:PORT")
     flags = ["--to", "https://127.0.0.1:1", "--upstream-tls-ca", "/nowhere"]
     start(*own, *flags).wait_for("cannot read /nowhere")
+
+
+def test_connections_that_are_opened_in_advance_have_their_handshake(
+    tmp_path: Path, start: Start, origin: TlsOrigin
+) -> None:
+    file = tmp_path / "serve.toml"
+    file.write_text(
+        'listen = "127.0.0.1:0"\nworkers = 1\n[upstream.app]\nprotocol = "https"\n'
+        f'servers = ["127.0.0.1:{origin.port}"]\ntls-ca = "authority.crt"\nmin-idle = 2\n'
+        '[[route]]\npath = "/**"\nto = "app"\n'
+    )
+    served = start("--config", str(file))
+    port = port_of(served)
+    origin.has_two_handshakes.wait(PATIENCE_S)
+    assert ask(port)[:2] == (200, b"found")
+    assert origin.accepted == 2
+
+    # A reload reads the authorities again, and refuses a file without any.
+    authority = tmp_path / "authority.crt"
+    text = authority.read_bytes()
+    authority.write_text("")
+    served.send_signal(signal.SIGHUP)
+    served.wait_for("not reloaded: .*serve.toml, line 3: .*authority.crt: it holds no certificate")
+    assert ask(port)[:2] == (200, b"found")
+    authority.write_bytes(text)
+    served.reload()
+    assert ask(port)[:2] == (200, b"found")

@@ -86,6 +86,7 @@ class TlsOrigin:
         resumed: Whether each handshake has resumed a session.
         targets: What was asked for, in order.
         accepted: The number of connections, with a handshake or not.
+        has_two_handshakes: Set when two are complete.
     """
 
     def __init__(self, certificate: Path, key: Path) -> None:
@@ -94,6 +95,7 @@ class TlsOrigin:
         self.resumed: list[bool] = []
         self.targets: list[str] = []
         self.accepted = 0
+        self.has_two_handshakes = threading.Event()
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.load_cert_chain(certificate, key)
         self.context.set_alpn_protocols(["h2", "http/1.1"])
@@ -130,6 +132,8 @@ class TlsOrigin:
             self.context.wrap_socket(plain, server_side=True) as secure,
         ):
             self.resumed.append(bool(secure.session_reused))
+            if len(self.resumed) == 2:
+                self.has_two_handshakes.set()
             while self._answer(secure):
                 pass
 
