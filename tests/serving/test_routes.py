@@ -489,3 +489,12 @@ def test_requests_are_redirected(tmp_path: Path, start: Start) -> None:
     assert redirected("/old/\\evil.example") == ("400", [])
     assert redirected("/a", "user@evil.example") == ("400", [])
     assert redirected("//evil.example/x") == ("308", ["Location: https://h//evil.example/x"])
+
+
+def test_all_requests_are_redirected_by_a_flag(start: Start) -> None:
+    flags = ["--listen", "127.0.0.1:0", "--workers", "1", "--response-field", "A: {path}"]
+    served = start(*flags, "--redirect", "301=https://www.example.org{target}")
+    port = int(served.wait_for(r"http://127\.0\.0\.1:([0-9]+)/")[1])
+    first, fields, _ = raw(port, "GET /a?b=c HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+    assert first == "HTTP/1.1 301 Moved Permanently"
+    assert {"A: /a", "Location: https://www.example.org/a?b=c"} <= set(fields)

@@ -61,7 +61,7 @@ pub(crate) const LAB_VERB: &str = "lab serve";
 /// Its groups of flags are in the order of their headings in the help.
 #[derive(Debug, Args)]
 #[command(long_about = None, group(
-    ArgGroup::new(CONTENT_GROUP).args(["folder", "fixed", "contract", "echo", "to"]).multiple(true)
+    ArgGroup::new(CONTENT_GROUP).args(["folder", "fixed", "contract", "echo", "to", "redirect"]).multiple(true)
 ))]
 pub(crate) struct Serve {
     #[command(flatten)]
@@ -392,6 +392,10 @@ mod tests {
         check_refused(&["--to", "http://127.0.0.1:1/a", "--add-prefix", "/b"]);
         check_refused(&["--to", "http://127.0.0.1:1", "--strip-prefix", "/a/"]);
         check_refused(&["--contract", "--strip-prefix", "/a"]);
+        check_refused(&["--redirect", "https://{host}{query}"]);
+        check_refused(&["--redirect", "304=https://{host}/"]);
+        check_refused(&["--redirect", "/a", "--to", "http://127.0.0.1:1"]);
+        check_refused(&["--redirect", "/a", "--strip-prefix", "/b"]);
         check_refused(&["--contract", "--request-field", "A: b"]);
         check_refused(&["--to", "http://127.0.0.1:1", "--request-field", "Host: b"]);
         check_refused(&["--to", "http://127.0.0.1:1", "--response-field", "A: {unknown}"]);

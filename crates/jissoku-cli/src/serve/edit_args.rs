@@ -3,6 +3,7 @@
 use clap::Args;
 use jissoku_proxy::RouteEdit;
 use jissoku_proxy::policy::fields::{FieldRules, Side};
+use jissoku_proxy::policy::redirect::{Redirect, STATUSES};
 use jissoku_proxy::policy::routes::{PathPattern, Rewrite, Rule};
 
 use super::failure::Failure;
@@ -29,6 +30,16 @@ fn request_field(text: &str) -> Result<String, String> {
     FieldRules::default().add(text, Side::Request, &[]).map(|()| text.to_owned())
 }
 
+/// Reads `URL` or `STATUS=URL`.
+pub(super) fn redirect(text: &str) -> Result<Redirect, String> {
+    let split = text.split_once('=').and_then(|(status, url)| Some((status.parse().ok()?, url)));
+    let (status, url) = split.unwrap_or((308, text));
+    if !STATUSES.contains(&status) {
+        return Err(format!("the status is 301, 302, 303, 307 or 308, not {status}"));
+    }
+    Redirect::parse(url, &[], status)
+}
+
 impl EditArgs {
     /// Refuses flags that have no effect, without `--to`.
     pub(super) fn check_unused(&self) -> Result<(), Failure> {
@@ -51,6 +62,16 @@ impl EditArgs {
         prefix: &str,
         response_rules: &[String],
     ) -> Result<Option<(Rule, RouteEdit)>, Failure> {
+        let (rule, edit) = self.rule(prefix, response_rules)?;
+        Ok((!edit.is_empty()).then_some((rule, edit)))
+    }
+
+    /// As [`EditArgs::read`], also if nothing is changed.
+    pub(super) fn rule(
+        &self,
+        prefix: &str,
+        response_rules: &[String],
+    ) -> Result<(Rule, RouteEdit), Failure> {
         let strip = self.strip_prefix.as_deref().unwrap_or_default();
         let pattern = PathPattern::parse(&format!("{strip}/**"))
             .map_err(|error| refuse("--strip-prefix", strip, &error))?;
@@ -71,7 +92,7 @@ impl EditArgs {
             return Err(Failure::of_input("--strip-prefix sets X-Forwarded-Prefix"));
         }
         let rewrite = Some(edit.rewrite.clone());
-        Ok((!edit.is_empty()).then(|| (Rule::new(pattern).with_rewrite(rewrite), edit)))
+        Ok((Rule::new(pattern).with_rewrite(rewrite), edit))
     }
 
     fn rewrite(&self, prefix: &str, pattern: &PathPattern) -> Result<Rewrite, Failure> {

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use clap::{Args, value_parser};
 use jissoku_proxy::policy::configuration::Protocol;
+use jissoku_proxy::policy::redirect::Redirect;
 use jissoku_proxy::{
     Content, Forwarding, Gateway, Resolution, RouteContent, Target, Timeouts, UpstreamGroup,
     UpstreamOptions,
 };
 use jissoku_server::{DynService, SecureListeners, TlsClient, TlsName, TlsTrust, TrustedProxies};
 
-use super::edit_args::EditArgs;
+use super::edit_args::{self, EditArgs};
 use super::failure::{Failure, print_error};
 use super::instance;
 use crate::ca_bundle;
@@ -21,10 +22,15 @@ use crate::units;
 #[derive(Debug, Args)]
 pub(super) struct GatewayArgs {
     /// Forward all requests to another server, http://HOST:PORT, https://HOST:PORT or unix:PATH, in
-    /// the uwsgi protocol uwsgi://HOST:PORT or uwsgi+unix:PATH, or to several, separated by commas; a path behind the
-    /// port is put before those of requests
+    /// the uwsgi protocol uwsgi://HOST:PORT or uwsgi+unix:PATH, or to several, separated by commas;
+    /// a path behind the port is put before those of requests
     #[arg(long, value_name = "URL", conflicts_with_all = ["folder", "fixed", "contract", "echo"])]
     to: Option<String>,
+    /// Redirect all requests to URL, in which {host}, {hostname}, {target} and others are variables,
+    /// with 308 or another STATUS
+    #[arg(long, value_name = "[STATUS=]URL", value_parser = edit_args::redirect,
+        conflicts_with_all = ["folder", "fixed", "contract", "echo", "to"])]
+    redirect: Option<Redirect>,
     #[command(flatten)]
     edit: EditArgs,
     /// Timeout for connecting to that server
@@ -74,14 +80,24 @@ pub(super) struct GatewayArgs {
 }
 
 impl GatewayArgs {
-    /// The reverse proxy, if `--to` is given. `body_size_max`: of the bodies of requests.
-    /// `response_rules`: for fields of responses.
+    /// The reverse proxy, if `--to` is given, or the redirect. `body_size_max`: of the bodies of
+    /// requests. `response_rules`: for fields of responses.
     pub(super) fn service(
         &self,
         secure: SecureListeners,
         body_size_max: u64,
         response_rules: &[String],
     ) -> Result<Option<DynService>, Failure> {
+        if let Some(redirect) = &self.redirect {
+            let (rule, edit) = self.edit.rule("", response_rules)?;
+            let redirect = Arc::new(redirect.clone().with_fields(edit.response));
+            let gateway = self.gateway(Vec::new(), secure);
+            let content = RouteContent {
+                redirects: vec![redirect],
+                ..RouteContent::single(rule, Content::Redirect(0), gateway, body_size_max)
+            };
+            return Ok(Some(Arc::new(content).without_app().into()));
+        }
         let Some(to) = &self.to else { return Ok(None) };
         let words = to.split(',').map(str::trim).filter(|word| !word.is_empty());
         let targets: Vec<Target> = words
@@ -128,9 +144,9 @@ impl GatewayArgs {
         }))
     }
 
-    /// Whether all requests are forwarded.
+    /// Whether all requests are forwarded or redirected.
     pub(super) const fn is_given(&self) -> bool {
-        self.to.is_some()
+        self.to.is_some() || self.redirect.is_some()
     }
 
     /// Rejects flags that have no effect without `--to`.

@@ -6,7 +6,7 @@ pub(super) static GROUPS: [Group; 13] = [
     Group {
         heading: "What is served",
         common: &["folder", "to", "static", "config"],
-        others: &["fixed", "print_config"],
+        others: &["fixed", "redirect", "print_config"],
     },
     Group {
         heading: "Files",

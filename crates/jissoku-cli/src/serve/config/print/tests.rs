@@ -52,8 +52,14 @@ const ALONE: [&[&str]; 4] = [
     &["--metrics=unix:/run/m.sock"],
 ];
 
-const CONTENTS: [&str; 5] =
-    ["/srv/www", "a.b:app", "a:make('\\n\u{7f}')", "--to=http://127.0.0.1:1", "--fixed=\"a\"\n\\b"];
+const CONTENTS: [&str; 6] = [
+    "/srv/www",
+    "a.b:app",
+    "a:make('\\n\u{7f}')",
+    "--to=http://127.0.0.1:1",
+    "--fixed=\"a\"\n\\b",
+    "--redirect=301=https://{hostname}{target}",
+];
 
 /// Arguments for each flag; `None` for one that needs a value here.
 fn samples() -> Vec<(String, Option<Vec<String>>)> {
@@ -63,6 +69,7 @@ fn samples() -> Vec<(String, Option<Vec<String>>)> {
         "help-all",
         "print-config",
         "to",
+        "redirect",
         "fixed",
         "tls-cert",
         "tls-key",
