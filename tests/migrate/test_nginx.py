@@ -40,6 +40,7 @@ server {
     server_name .example.net;
     location / { uwsgi_pass unix:/run/app.sock; }
     location /old { return 301 /new; }
+    location /tls/ { proxy_pass https://127.0.0.2/; }
 }
 """
 
@@ -64,10 +65,14 @@ def test_servers_and_locations_become_routes(tmp_path: Path) -> None:
     assert found["upstream"] == {
         "shop": {"servers": [{"at": "127.0.0.1:9001", "weight": 2}, "127.0.0.1:9002"]},
         "127-0-0-1-8001": {"servers": ["127.0.0.1:8001"]},
+        "127-0-0-2": {"servers": ["127.0.0.2:443"], "protocol": "https"},
         "unix-run-app-sock": {"servers": ["unix:/run/app.sock"], "protocol": "uwsgi"},
     }
     uwsgi = {"path": "/**", "to": "unix-run-app-sock"}
+    tls = {"path": "/tls/**", "to": "127-0-0-2", "strip-prefix": "/tls"}
     assert found["route"] == [
+        {"host": "*.example.net", **tls},
+        {"host": "example.net", **tls},
         {"host": "*.example.net", **uwsgi},
         {"host": "example.net", **uwsgi},
         {"path": "/health", "fixed": "up"},

@@ -104,10 +104,10 @@ def _upstream(directive: Directive, draft: Draft) -> None:
     draft.upstreams[directive["args"][0]] = [f"servers = [{', '.join(servers)}]"]
 
 
-def _with_port(address: str) -> str:
+def _with_port(address: str, port: int = 80) -> str:
     if address.startswith("unix:"):
         return address
-    return address if re.search(r":\d+$", address) else f"{address}:80"
+    return address if re.search(r":\d+$", address) else f"{address}:{port}"
 
 
 def _is_default(server: Directive) -> bool:
@@ -226,17 +226,24 @@ def _pass(directive: Directive, path: str, draft: Draft) -> Iterator[str]:
     found = re.fullmatch(
         r"(?:(https?)://)?(unix:[^:$]+|[^/$]+?)(?::?(/[^$]*))?", directive["args"][0]
     )
-    if found is None or found[1] == "https":
+    if found is None:
         draft.miss(directive, "write the upstream and its route by hand")
         return
     name, prefix = found[2], found[3]
     is_uwsgi = directive["directive"] == "uwsgi_pass"
     if name not in draft.upstreams:
-        address = _with_port(name)
+        address = _with_port(name, 443 if found[1] == "https" else 80)
         name = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")
         draft.upstreams[name] = [f"servers = [{json.dumps(address)}]"]
-    if is_uwsgi and 'protocol = "uwsgi"' not in draft.upstreams[name]:
-        draft.upstreams[name].append('protocol = "uwsgi"')
+    protocol = "uwsgi" if is_uwsgi else found[1]
+    line = f'protocol = "{protocol}"'
+    if protocol in {"uwsgi", "https"} and line not in draft.upstreams[name]:
+        draft.upstreams[name].append(line)
+    if protocol == "https":
+        draft.result.differs.append(
+            f"line {directive['line']}: certificates are verified (tls-ca, tls-insecure);"
+            " nginx accepts all unless proxy_ssl_verify is on"
+        )
     yield f"to = {json.dumps(name)}"
     if prefix is not None:
         if path.rstrip("/"):

@@ -14,8 +14,8 @@ use super::{APP_KEY, is_given, name_of, with_path};
 use crate::serve::app_name::AppName;
 use crate::serve::help_groups::GROUPS;
 
-/// The key of a route whose value is a path.
-const FOLDER_KEY: &str = "folder";
+/// The keys of routes and upstreams whose values are paths.
+const PATH_KEYS: [&str; 2] = ["folder", "tls-ca"];
 
 /// The file with the flags of `matches`, and with the tables of `file`, if its routes are served.
 pub(in crate::serve) fn text(
@@ -78,7 +78,7 @@ fn tables_of(path: &Path, text: &str) -> String {
     let upstreams = parsed.get("upstream").and_then(|value| value.get_ref().as_table());
     for (name, upstream) in upstreams.into_iter().flatten() {
         let heading = format!("[upstream.{}]", quoted(name.get_ref()));
-        written.push_str(&table(&heading, upstream.get_ref(), None));
+        written.push_str(&table(&heading, upstream.get_ref(), path.parent()));
     }
     let routes = parsed.get("route").and_then(|value| value.get_ref().as_array());
     for route in routes.into_iter().flatten() {
@@ -92,7 +92,7 @@ fn table(heading: &str, value: &DeValue<'_>, folder: Option<&Path>) -> String {
     let mut text = format!("{heading}\n");
     for (key, value) in value.as_table().into_iter().flatten() {
         let written = match (value.get_ref(), folder) {
-            (DeValue::String(path), Some(folder)) if key.get_ref() == FOLDER_KEY => {
+            (DeValue::String(path), Some(folder)) if PATH_KEYS.contains(&&**key.get_ref()) => {
                 quoted(&absolute(&folder.join(&**path)))
             }
             (value, _) => inline(value),

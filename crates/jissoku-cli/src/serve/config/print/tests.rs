@@ -158,7 +158,8 @@ fn routes_and_flags_of_the_file_are_printed_with_absolute_paths() {
     std::fs::create_dir_all(&folder).expect("a folder");
     let (file, printed_file) = (folder.join("serve.toml"), folder.join("printed.toml"));
     let text = "listen = 'unix:a.sock'\nworkers = 2\n\n\
-                [upstream.'a b']\nservers = ['127.0.0.1:1', '127.0.0.1:2']\n\n\
+                [upstream.'a b']\nservers = ['127.0.0.1:1', '127.0.0.1:2']\n\
+                protocol = 'https'\ntls-ca = 'ca.pem'\n\n\
                 [[route]]\npath = '/a/{x}'\nfolder = 'public'\n\n\
                 [[route]]\npath = '/**'\nto = 'a b'\n";
     std::fs::write(&file, text).expect("a file");
@@ -173,6 +174,7 @@ fn routes_and_flags_of_the_file_are_printed_with_absolute_paths() {
         "[upstream.\"a b\"]\n".to_owned(),
         "servers = [\"127.0.0.1:1\", \"127.0.0.1:2\"]\n".to_owned(),
         format!("folder = \"{at}/public\"\n"),
+        format!("tls-ca = \"{at}/ca.pem\"\n"),
     ] {
         assert!(printed.contains(&line), "{line} in {printed}");
     }
