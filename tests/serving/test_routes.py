@@ -377,7 +377,7 @@ response-field = ["-X-Internal", "X-Path: {{path}}", "+X-Kept: 2", "Server: here
 [[route]]
 path = "/gone"
 to = "gone"
-response-field = ["X-Path: {{path}}"]
+response-field = ["X-Path: {{path}}", "Content-Type: a/b", "Retry-After: 9"]
 [upstream.gone]
 servers = ["127.0.0.1:1"]
 """
@@ -411,7 +411,7 @@ def test_fields_are_set_added_and_removed(tmp_path: Path, start: Start) -> None:
     try:
         port = serve(start, tmp_path, FIELDS.format(f"127.0.0.1:{server.server_address[1]}"))
         fields = "Host: h:8\r\nX-Client: evil\r\nX-Secret: 1\r\nx-list: 1\r\nX-Tenant: evil\r\n"
-        end = "Connection: close, TE\r\nTE: trailers\r\n"
+        end = "Connection: close, TE, X-Client\r\nTE: trailers\r\n"
         for request in [
             f"GET /t/a%0ab/x HTTP/1.1\r\n{fields}{end}\r\n",
             f"POST /t/a%20b/x HTTP/1.1\r\n{fields}{end}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
@@ -432,6 +432,9 @@ def test_fields_are_set_added_and_removed(tmp_path: Path, start: Start) -> None:
         first, got, _ = raw(port, "GET /gone HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
         assert first == "HTTP/1.1 502 Bad Gateway"
         assert "X-Path: /gone" in got
+        assert [line for line in got if line.startswith(("Content-Type", "Retry"))] == [
+            "Content-Type: text/plain"
+        ]
     finally:
         server.shutdown()
         server.server_close()

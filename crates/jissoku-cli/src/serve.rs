@@ -396,6 +396,7 @@ mod tests {
         check_refused(&["--redirect", "304=https://{host}/"]);
         check_refused(&["--redirect", "/a", "--to", "http://127.0.0.1:1"]);
         check_refused(&["--redirect", "/a", "--strip-prefix", "/b"]);
+        check_refused(&["--redirect", "/a", "--response-field", "Location: /b"]);
         check_refused(&["--contract", "--request-field", "A: b"]);
         check_refused(&["--to", "http://127.0.0.1:1", "--request-field", "Host: b"]);
         check_refused(&["--to", "http://127.0.0.1:1", "--response-field", "A: {unknown}"]);

@@ -186,6 +186,17 @@ pub(crate) struct ResponseEdit {
 }
 
 impl ResponseEdit {
+    /// The header lines that are added to a response that is made here, which has a type and perhaps
+    /// Retry-After of its own.
+    pub(crate) fn lines_of_errors(&self) -> String {
+        let is_own = |line: &&str| {
+            let name = line.split(':').next().unwrap_or_default();
+            ["content-type", "retry-after"].iter().any(|own| name.eq_ignore_ascii_case(own))
+        };
+        let lines = String::from_utf8_lossy(&self.lines);
+        lines.split_inclusive('\n').filter(|line| !is_own(line)).collect()
+    }
+
     fn removed(&self) -> Option<&FieldNames> {
         self.rules.as_ref().map(|rules| rules.removed())
     }

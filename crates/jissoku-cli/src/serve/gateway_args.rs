@@ -90,6 +90,9 @@ impl GatewayArgs {
     ) -> Result<Option<DynService>, Failure> {
         if let Some(redirect) = &self.redirect {
             let (rule, edit) = self.edit.rule("", response_rules)?;
+            if let Some(name) = Redirect::OWN_FIELDS.iter().find(|it| edit.response.concerns(it)) {
+                return Err(Failure::of_input(&format!("--redirect sets {name}")));
+            }
             let redirect = Arc::new(redirect.clone().with_fields(edit.response));
             let gateway = self.gateway(Vec::new(), secure);
             let content = RouteContent {

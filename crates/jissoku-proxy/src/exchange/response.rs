@@ -194,7 +194,7 @@ impl Exchange {
                 sink.close_after();
             }
             let mut fields = self.diagnostics(next_hop, Some(error), now_ns).unwrap_or_default();
-            fields.push_str(&String::from_utf8_lossy(&self.response_edit.lines));
+            fields.push_str(&self.response_edit.lines_of_errors());
             sink.write_error(status, &fields);
             return Progress::Complete;
         }

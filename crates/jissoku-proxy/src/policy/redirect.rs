@@ -10,6 +10,8 @@ pub const STATUSES: [u16; 5] = [301, 302, 303, 307, 308];
 /// Where a route's requests are redirected to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redirect {
+    /// The location as it was written.
+    text: Box<str>,
     location: Template,
     status: u16,
     fields: FieldRules,
@@ -38,13 +40,23 @@ impl Redirect {
         if !is_local {
             check_host(text)?;
         }
-        Ok(Self { location, status, fields: FieldRules::default(), is_local })
+        let (text, fields) = (text.into(), FieldRules::default());
+        Ok(Self { text, location, status, fields, is_local })
     }
 
-    /// With these rules for the fields of responses.
+    /// Fields of the response that no rule can change.
+    pub const OWN_FIELDS: [&str; 2] = ["Location", "Content-Type"];
+
+    /// With these rules for the fields of responses, none of which is for one of
+    /// [`Redirect::OWN_FIELDS`].
     #[must_use]
     pub fn with_fields(self, fields: FieldRules) -> Self {
         Self { fields, ..self }
+    }
+
+    /// The location with its variables.
+    pub fn text(&self) -> &str {
+        &self.text
     }
 
     /// The status of the response.

@@ -86,7 +86,9 @@ impl Tables<'_> {
             RouteAction::Forward(upstream) => format!("to upstream {}", self.upstream(*upstream)),
             RouteAction::Folder(folder) => format!("files of {folder}"),
             RouteAction::Fixed(_) => "a fixed response".to_owned(),
-            RouteAction::Redirect(redirect) => format!("redirects with {}", redirect.status()),
+            RouteAction::Redirect(redirect) => {
+                format!("redirects to {} with {}", redirect.text(), redirect.status())
+            }
             RouteAction::App(name) => format!("the application {name}"),
             RouteAction::Gather(plan) => format!("gathers {} parts", plan.parts.len()),
         }

@@ -135,8 +135,12 @@ pub(super) fn read(
     let fields = |table: &mut Table<'_, '_>, key, side, taken| {
         edit::fields(table, (key, side), &pattern, taken)
     };
+    let own_fields: &[_] = match action {
+        RouteAction::Redirect(_) => &Redirect::OWN_FIELDS.map(|name| (name, "redirect")),
+        _ => &[],
+    };
     let request_fields = fields(&mut table, "request-field", Side::Request, &taken)?;
-    let response_fields = fields(&mut table, "response-field", Side::Response, &[])?;
+    let response_fields = fields(&mut table, "response-field", Side::Response, own_fields)?;
     let to = match action {
         RouteAction::Forward(index) => upstreams.get(index),
         _ => None,

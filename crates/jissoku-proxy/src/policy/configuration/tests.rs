@@ -180,6 +180,12 @@ fn the_route_of_a_request_is_explained() {
     let why = "another server may read the path as one of another route";
     assert_eq!(refused.text, format!("400: {why}; a route may have encoded = \"pass\"\n"));
     assert!(!refused.is_taken);
+    let text = "[[route]]\npath='/a'\nscheme='https'\nredirect='/b{target}'\n";
+    let elsewhere = Configuration::parse(text).unwrap();
+    let explained = elsewhere.explain("GET", "https://h/a").text;
+    assert_eq!(explained, "line 1, /a: redirects to /b{target} with 308\n");
+    let explained = elsewhere.explain("GET", "http://h/a").text;
+    assert!(explained.ends_with("not line 1, /a: another scheme\n"), "{explained}");
     let only = Configuration::parse("[[route]]\npath='/a'\nmethods=['PUT']\nfixed='x'\n").unwrap();
     assert!(only.explain("GET", "/a").text.starts_with("405: /a is for PUT\n"));
     assert!(only.explain("PUT", "/b").text.starts_with("404: no route takes it\n"));
@@ -381,6 +387,12 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
         ("to = \"app\"", "redirect = \"h\"", 18, "a location is https://HOST/PATH"),
         ("to = \"app\"", "redirect = \"/{a}\"", 18, "there is no variable {a}"),
         ("to = \"app\"", "redirect = \"/a\"\nredirect-status = 304", 19, "307 or 308, not 304"),
+        (
+            "to = \"app\"",
+            "redirect = \"/a\"\nresponse-field = [\"-location\"]",
+            19,
+            "redirect sets Location",
+        ),
         ("to = \"app\"", "to = \"app\"\nredirect-status = 301", 19, "for routes with redirect"),
         ("to = \"app\"", "to = \"app\"\nscheme = \"ftp\"", 19, "\"http\" or \"https\""),
         ("requests = 100, ", "", 22, "a number of requests"),
