@@ -20,7 +20,7 @@ class Interrupted(Exception):  # noqa: N818 - not an error
 class Interruption:
     """Catches SIGINT and SIGTERM while it is entered.
 
-    Of nested ones, as of the campaigns of one tuning, a signal reaches the inner and the outer ones.
+    A signal to one that is entered within another, as a campaign of a tuning is, reaches both.
     """
 
     def __init__(self) -> None:
