@@ -40,6 +40,7 @@ server {
     server_name .example.net;
     location / { uwsgi_pass unix:/run/app.sock; }
     location /old { return 301 /new; }
+    location /other { return 301 /$1; }
     location /tls/ { proxy_pass https://127.0.0.2/; }
 }
 """
@@ -69,9 +70,12 @@ def test_servers_and_locations_become_routes(tmp_path: Path) -> None:
         "unix-run-app-sock": {"servers": ["unix:/run/app.sock"], "protocol": "uwsgi"},
     }
     uwsgi = {"path": "/**", "to": "unix-run-app-sock"}
+    old = {"path": "/old/**", "redirect": "/new", "redirect-status": 301}
     tls = {"path": "/tls/**", "to": "127-0-0-2", "strip-prefix": "/tls"}
     assert found["route"] == [
+        {"host": "*.example.net", **old},
         {"host": "*.example.net", **tls},
+        {"host": "example.net", **old},
         {"host": "example.net", **tls},
         {"host": "*.example.net", **uwsgi},
         {"host": "example.net", **uwsgi},
@@ -88,9 +92,31 @@ def test_servers_and_locations_become_routes(tmp_path: Path) -> None:
         {"path": "/**", "folder": "/srv/www"},
     ]
     absent = output.partition("no counterpart:\n")[2]
-    for part in ("line 2, server 127.0.0.1:9002 max_fails=3", "gzip on", "X-Id", "~", "301 /new"):
+    for part in ("line 2, server 127.0.0.1:9002 max_fails=3", "gzip on", "X-Id", "~", "/$1"):
         assert part in absent, output
     assert ": servers get the Host of the client" in output
+    words = ["--config", str(tmp_path / "serve.toml"), "--print-config"]
+    assert _native.run(["jissoku", "serve", *words]) == 0
+
+
+def test_a_server_that_redirects_is_a_route_for_all_paths(tmp_path: Path) -> None:
+    text = (
+        "server { listen 80; server_name a.org; return 301 https://$host$request_uri;"
+        " location /x/ { root /never; } }"
+        "server { listen 443 ssl; server_name a.org; root /srv; ssl_certificate /c;"
+        " ssl_certificate_key /k; }"
+    )
+    output = migrated(tmp_path, text).output
+    found = tomllib.loads(config_of(output))
+    redirect = {"redirect": "https://{hostname}{target}", "redirect-status": 301}
+    assert found["listen"] == ["0.0.0.0:80,plain", "0.0.0.0:443"]
+    assert found["route"] == [
+        {"host": "a.org", "path": "/**", "scheme": "http", **redirect},
+        {"host": "a.org", "path": "/**", "folder": "/srv"},
+        {"path": "/**", "scheme": "http", **redirect},
+    ]
+    assert "no counterpart" not in output
+    (tmp_path / "serve.toml").write_text(config_of(output))
     words = ["--config", str(tmp_path / "serve.toml"), "--print-config"]
     assert _native.run(["jissoku", "serve", *words]) == 0
 

@@ -27,8 +27,17 @@ INSTEAD = {
     "limit_conn": "a route has concurrency",
     "fastcgi_pass": "the gateway speaks HTTP and the uwsgi protocol",
     "rewrite": "a route has strip-prefix and add-prefix",
-    "return": "a route has fixed, which is a text with status 200",
+    "return": "a route has fixed, a text with status 200, or redirect",
 }
+REDIRECTS = {"301", "302", "303", "307", "308"}
+# What variables of a redirect are called here.
+VARIABLES = {
+    "$host": "{hostname}",
+    "$http_host": "{host}",
+    "$request_uri": "{target}",
+    "$scheme": "{scheme}",
+}
+
 # Fields that the gateway sets without being asked to.
 FORWARDED = {"x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "upgrade", "connection"}
 FORWARDED |= {"host"}
@@ -40,9 +49,10 @@ class Draft:
 
     result: Migration
     keys: dict[str, str] = field(default_factory=dict)
-    listen: list[str] = field(default_factory=list)
+    # Addresses, and whether each has TLS.
+    listen: dict[str, bool] = field(default_factory=dict)
     upstreams: dict[str, list[str]] = field(default_factory=dict)
-    routes: list[tuple[tuple[int, int, int], list[str]]] = field(default_factory=list)
+    routes: list[tuple[tuple[bool, bool, bool, int], list[str]]] = field(default_factory=list)
 
     def miss(self, directive: Directive, why: str) -> None:
         """Notes a directive without a counterpart."""
@@ -65,7 +75,12 @@ def migrate_nginx(directives: Iterable[Directive]) -> Migration:
                 _server(directive, draft, is_default=directive is default)
             case _:
                 _common(directive, draft)
-    lines = [f"listen = [{', '.join(map(json.dumps, dict.fromkeys(draft.listen)))}]"]
+    has_tls = "tls-cert" in draft.keys
+    listen = [
+        f"{address},plain" if has_tls and not is_tls and "unix:" not in address else address
+        for address, is_tls in draft.listen.items()
+    ]
+    lines = [f"listen = [{', '.join(map(json.dumps, listen))}]"]
     lines += [f"{key} = {json.dumps(value)}" for key, value in draft.keys.items()]
     for name, keys in draft.upstreams.items():
         lines += ["", f"[upstream.{json.dumps(name)}]", *keys]
@@ -75,6 +90,8 @@ def migrate_nginx(directives: Iterable[Directive]) -> Migration:
     draft.result.words = ["--config", "serve.toml"]
     draft.result.absent = list(dict.fromkeys(draft.result.absent))
     draft.result.differs = list(dict.fromkeys(draft.result.differs))
+    if len(listen) > 1:
+        draft.result.differs.append("routes are for all listeners, whatever their ports are")
     draft.result.differs.append("the path of a route ends at a segment: /api/** is not for /apix")
     return draft.result
 
@@ -122,18 +139,25 @@ def _server(directive: Directive, draft: Draft, *, is_default: bool) -> None:
         draft.result.absent.append(f"line {directive['line']}: a server_name with a pattern")
     root = next((one["args"][0] for one in _all(block, "root")), "")
     locations = _all(block, "location")
-    for one in block:
+    redirects = [one for one in _all(block, "return") if one["args"][0] in REDIRECTS]
+    # It is answered before a location is looked for.
+    locations = [] if redirects else locations
+    for one in (one for one in block if one not in redirects):
         if one["directive"] == "listen":
             _listen(one, draft)
         elif one["directive"] != "location":
             _common(one, draft)
     has_rest = any(one["args"] == ["/"] for one in locations)
     if not draft.listen and not _all(block, "listen"):
-        draft.listen.append(f"{ANYWHERE}:80")
-    for host in [""] if is_default or not hosts else _both(hosts):
+        draft.listen.setdefault(f"{ANYWHERE}:80", False)
+    named = list(_both(hosts))
+    # The default server is for other hosts, too; a redirect precedes the routes of its own hosts.
+    for host in ([*named, ""] if redirects else [""]) if is_default or not hosts else named:
         for location in locations:
             _location(location, host, root, draft)
-        if root and not has_rest:
+        if lines := [line for one in redirects for line in _redirect(one, draft)]:
+            _add(draft, host, "/", lines)
+        elif root and not has_rest:
             _add(draft, host, "/", [f"folder = {json.dumps(root)}"])
 
 
@@ -156,7 +180,7 @@ def _listen(directive: Directive, draft: Draft) -> None:
     elif not address.startswith("unix:"):
         address = _with_port(address.replace("*:", f"{ANYWHERE}:"))
     suffix = ",proxy-protocol" if "proxy_protocol" in options else ""
-    draft.listen.append(address + suffix)
+    draft.listen[address + suffix] = "ssl" in options
     unknown = set(options) - {"ssl", "default_server", "proxy_protocol", "reuseport", "ipv6only=on"}
     if unknown:
         draft.miss(directive, f"{', '.join(sorted(unknown))}: connections speak HTTP/1.1")
@@ -175,7 +199,7 @@ def _location(directive: Directive, host: str, root: str, draft: Draft) -> None:
             f"line {directive['line']}: servers get the Host of the client;"
             ' host = "upstream" of the upstream sends its address'
         )
-    if not any(line.startswith(("to =", "fixed =")) for line in lines):
+    if not any(line.startswith(("to =", "fixed =", "redirect =")) for line in lines):
         if not folders and not root:
             draft.miss(directive, "nothing of it says what is served")
             return
@@ -193,6 +217,8 @@ def _of_location(one: Directive, path: str, draft: Draft) -> Iterator[str]:
             yield f"strip-prefix = {json.dumps(path.rstrip('/'))}"
         case "return" if values[0] == "200" and "$" not in values[-1]:
             yield f"fixed = {json.dumps(values[1] if len(values) > 1 else '')}"
+        case "return" if values[0] in REDIRECTS:
+            yield from _redirect(one, draft)
         case "client_max_body_size":
             yield f"body-size-max = {json.dumps(_size(values[0]))}"
         case "proxy_set_header":
@@ -217,7 +243,8 @@ def _merged(route: Sequence[str]) -> list[str]:
 def _add(draft: Draft, host: str, path: str, lines: Sequence[str]) -> None:
     """Adds a route; nginx prefers servers with a name, exact paths, and then the longest one."""
     path = "/**" if path == "/" else path
-    order = (0 if host else 1, 1 if path.endswith("/**") else 0, -len(path))
+    is_of_scheme = any(line.startswith("scheme") for line in lines)
+    order = (not host, not is_of_scheme, path.endswith("/**"), -len(path))
     of_host = [f"host = {json.dumps(host)}"] if host else []
     draft.routes.append((order, [*of_host, f"path = {json.dumps(path)}", *lines]))
 
@@ -263,6 +290,19 @@ def _request_field(directive: Directive, draft: Draft) -> Iterator[str]:
         draft.miss(directive, "a variable without a counterpart")
         return
     yield f"request-field = {json.dumps(f'{name}: {written}')}"
+
+
+def _redirect(directive: Directive, draft: Draft) -> Iterator[str]:
+    status, url = directive["args"][0], directive["args"][-1]
+    written = re.sub(r"\$\w+", lambda found: VARIABLES.get(found[0], found[0]), url)
+    if "$" in written:
+        draft.miss(directive, "a variable without a counterpart")
+        return
+    if written.startswith("https://"):
+        # One table of routes is for all listeners.
+        yield 'scheme = "http"'
+    yield f"redirect = {json.dumps(written)}"
+    yield f"redirect-status = {status}"
 
 
 def _size(value: str) -> str:
