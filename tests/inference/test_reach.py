@@ -109,6 +109,16 @@ def test_a_window_that_a_program_shortened_is_no_sign_of_a_slow_server() -> None
     assert unreached([alone(0.95), alone(0.96)]) == {("a", RATE): pytest.approx(0.96)}
 
 
+def test_a_run_measures_an_arm_again_that_answered_half() -> None:
+    def alone(part: float) -> Trial:
+        one = updated(sliced(), active_duration_ns=None, duration_ns=round(800 / part * MS))
+        return trial(one, TrialKind.FIXED_RATE)
+
+    for part, expected in [(0.6, False), (0.4, True)]:
+        assert (("a", RATE) in unreached([alone(part)], single_max=0.5)) is expected
+        assert ("a", RATE) in unreached([alone(part), alone(part)], single_max=0.5)
+
+
 def test_one_disturbed_window_does_not_contradict_several_trials() -> None:
     one = updated(sliced(), active_duration_ns=None, duration_ns=round(800 / 0.6 * MS))
     disturbed = trial(one, TrialKind.FIXED_RATE)

@@ -74,11 +74,12 @@ def _has_tail(trial: Trial, measurement: ArmMeasurement) -> bool:
     return part >= TAIL_MIN and is_late and latency.p50 <= AT_ONCE_MAX * missing_ns
 
 
-def unreached(trials: Sequence[Trial]) -> Unreached:
+def unreached(trials: Sequence[Trial], single_max: float = CLEARLY_LESS) -> Unreached:
     """The rates that arms did not reach in most trials of a kind.
 
     The better half of them counts: a program that takes the core at the end of a window looks like
-    a server that is too slow.
+    a server that is too slow. A single trial counts if an arm answered less than `single_max` of
+    the requests.
     """
     parts: dict[tuple[str, int], dict[TrialKind, list[float]]] = defaultdict(
         lambda: defaultdict(list)
@@ -100,7 +101,7 @@ def unreached(trials: Sequence[Trial]) -> Unreached:
             typical
             for each in kinds.values()
             if (typical := statistics.median_high(each)) < ACHIEVED_MIN
-            and (len(each) > 1 or (most == 1 and typical < CLEARLY_LESS))
+            and (len(each) > 1 or (most == 1 and typical < single_max))
         ]
         if sure:
             found[key] = min(sure)

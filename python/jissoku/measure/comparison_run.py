@@ -54,6 +54,10 @@ IDLE_WATCH_NS = 200_000_000
 # An arm without a valid trial among this many has none to come.
 WRONG_MAX = 3
 
+# An arm that answers more than this part of the requests in its only trial is measured again: the
+# window may have been disturbed. With less, another trial would take more than twice its time.
+SINGLE_TRIAL_MAX = 0.5
+
 # The part of the rates that arms reach which the load of two builds, or of a server and its knobs,
 # may be: a short closed loop promises rates that are not held, near full load costs vary, and what
 # costs something would not reach it.
@@ -400,7 +404,7 @@ class ComparisonRun:
 
     def arms_reaching(self, load: Load) -> tuple[str, ...]:
         """The arms that are measured at a load: of a given one all but those found too slow."""
-        slow = inference.unreached(self.trials)
+        slow = inference.unreached(self.trials, single_max=SINGLE_TRIAL_MAX)
         names = [a.name for a in self.config.arms if (a.name, load.rate_rps) not in slow]
         if load.level is LoadLevel.GIVEN:
             return tuple(names)
