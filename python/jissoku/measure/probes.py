@@ -69,13 +69,8 @@ SAMPLES_MIN, ROUNDS_MIN, ISOLATED_MIN = 10, 5, 50
 # Connections that are opened one at a time, to count the workers that wake up for each.
 ISOLATED_CONNECTIONS = 200
 
-# Time in which all threads of a target fall asleep before the next connection wakes them, in
-# seconds: one that is still awake accepts it before the others have left the kernel.
-IDLE_S = 0.003
-
 # Looks at the target's threads: without load, and how long between two.
-LOOKS_AT_REST = 10
-LOOK_S = 0.01
+LOOKS_AT_REST, LOOK_S = 10, 0.01
 
 # To measure the cost of a system call.
 PRICING_ROUNDS = 9
@@ -422,7 +417,7 @@ def _isolated(asking: RequestTarget, pids: list[int]) -> tuple[list[strace.Call]
             with Client(asking) as client:
                 client.request()
             count += 1
-            sleep(IDLE_S)
+            sleep(0.003)  # A thread that is still awake would accept the next before others wake.
     return seen, count
 
 
