@@ -86,6 +86,5 @@ def test_an_interrupted_tuning_concludes_nothing_that_it_did_not_measure(
     last = text.rstrip("\n").rpartition("\n\n")[2]
     assert "was interrupted; what it measured until then stands." in last
     assert "Proven" not in text
-    # Blocks that finished before may have excluded a gain; without an interval nothing is known.
-    assert all("[" in line for line in text.splitlines() if "does not pay" in line)
+    assert "does not pay" not in text
     assert re.search(r"jissoku tune nginx .*--knobs '?keepalive_requests", last)

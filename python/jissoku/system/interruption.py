@@ -6,11 +6,8 @@ the handler only sets a flag and wakes the current wait; the trial loop checks i
 
 import signal
 import subprocess
-from collections.abc import Callable
 from types import FrameType
-from typing import Self
-
-Handler = Callable[[int, FrameType | None], object] | int | None
+from typing import ClassVar, Self
 
 
 class Interrupted(Exception):  # noqa: N818 - not an error
@@ -23,22 +20,24 @@ class Interruption:
     A signal to one that is entered within another, as a campaign of a tuning is, reaches both.
     """
 
+    # All that are entered, the outermost first. A signal may also come between the last check of
+    # the outer one and the first of the inner one, which begins with what the outer one noted.
+    entered: ClassVar[list["Interruption"]] = []
+
     def __init__(self) -> None:
         self.asked = False
         self._waiting_for: subprocess.Popen[str] | None = None
-        self._before: dict[signal.Signals, Handler] = {}
 
     def __enter__(self) -> Self:
-        self._before = {s: signal.signal(s, self._note) for s in (signal.SIGINT, signal.SIGTERM)}
-        outer = getattr(self._before[signal.SIGINT], "__self__", None)
-        if isinstance(outer, Interruption):
-            # A signal may have come after the last check of the outer one, and before this line.
-            self.asked = self.asked or outer.asked
+        self.entered.append(self)
+        self.asked = self.asked or any(outer.asked for outer in self.entered)
+        self._before = {s: signal.signal(s, _note) for s in (signal.SIGINT, signal.SIGTERM)}
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        self.entered.remove(self)
 
     def waits_for(self, process: subprocess.Popen[str]) -> None:
         """Makes an interruption terminate `process`, so that a wait for it returns."""
@@ -50,10 +49,12 @@ class Interruption:
         if self.asked:
             raise Interrupted
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
+    def interrupt(self) -> None:
         self.asked = True
-        before = self._before.get(signal.Signals(number))
-        if isinstance(getattr(before, "__self__", None), Interruption) and callable(before):
-            before(number, frame)
         if self._waiting_for is not None and self._waiting_for.poll() is None:
             self._waiting_for.terminate()
+
+
+def _note(_number: int, _frame: FrameType | None) -> None:
+    for one in Interruption.entered:
+        one.interrupt()
