@@ -23,12 +23,14 @@ CRATES = ROOT / "crates"
 CRATE_MAY_USE = {
     "jissoku-os": set[str](),
     "jissoku-http": set[str](),
-    "jissoku-server": {"jissoku-os", "jissoku-http"},
+    "jissoku-tls": set[str](),
+    "jissoku-server": {"jissoku-os", "jissoku-http", "jissoku-tls"},
     "jissoku-lab": {"jissoku-os", "jissoku-http", "jissoku-server"},
     "jissoku-proxy": {"jissoku-os", "jissoku-http", "jissoku-server"},
     "jissoku-load": {
-        "jissoku-os"
-    },  # never jissoku-http: the load generator shares nothing with a runner
+        "jissoku-os",
+        "jissoku-tls",
+    },  # never jissoku-http: the load generator shares no HTTP with a runner
     "jissoku-profile": {"jissoku-os"},  # it depends on processes, and on no server
     "jissoku-cli": {
         "jissoku-os",

@@ -20,6 +20,7 @@ pub use engine::request_log::{RequestOutcome, RequestRecord};
 pub use engine::slice_log::SliceUsage;
 pub use engine::time_slices::SliceTotals;
 pub use engine::worker_set::run;
+pub use jissoku_tls::Trust;
 pub use plan::address::{Address, AddressError};
 pub use plan::connect_to::ConnectTo;
 pub use plan::expect::{Expected, Verify};
@@ -27,7 +28,7 @@ pub use plan::options::{ClockSource, Driver, Idle, Order, Reuse, StopCondition, 
 pub use plan::pace::{Arrival, OnBusy, Pace, Rate};
 pub use plan::plan_check::PlanError;
 pub use plan::request_spec::RequestSpec;
-pub use plan::tls::{SessionReuse, Tls, TlsError, Trust};
+pub use plan::tls::{SessionReuse, Tls, TlsError};
 pub use plan::trace::{Trace, TraceError};
 pub use plan::{Plan, TargetPlan};
 #[cfg(any(test, feature = "fuzzing"))]

@@ -57,6 +57,7 @@ pub use handler::{
 pub use hang_watch::HangWatch;
 pub use jissoku_http::forwarded::{ForwardedFields, XForwarded};
 pub use jissoku_os::timers::{TimerOwner, Timers};
+pub use jissoku_tls::Trust;
 pub use limits::Limits;
 pub use listener_options::{Encryption, ListenerOptions, Protocol, SecureListeners};
 pub use log::{
@@ -76,7 +77,7 @@ pub use server::{
 pub use settings::{ListenerSharing, Settings};
 pub use telemetry::TelemetryConfig;
 pub use tls::{CertificateFiles, Tls, TlsError};
-pub use tls_client::{TlsClient, TlsClientError, TlsFailure, TlsName, TlsOpening, TlsTrust};
+pub use tls_client::{TlsClient, TlsClientError, TlsFailure, TlsName, TlsOpening};
 pub use trusted_proxies::{InvalidTrustedProxy, TrustedProxies};
 pub use worker_message::ParentPipe;
 pub use worker_process::{ProcessSettings, StartError, StoppedBeforeReady, WORKER_NAME};

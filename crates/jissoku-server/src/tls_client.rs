@@ -1,37 +1,18 @@
-//! TLS to the servers that a handler opens connections to: which certificates are accepted, and for
-//! which name (RFC 8446 and RFC 5246, by rustls). `upstream_session.rs` is one connection.
+//! TLS to the servers that a handler opens connections to: the name that is asked for, and how it
+//! fails. `upstream_session.rs` is one connection.
 
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
+use jissoku_tls::{ConfigError, Trust};
 use rustls::client::Resumption;
-use rustls::client::danger::{
-    HandshakeSignatureValid as Valid, ServerCertVerified, ServerCertVerifier,
-};
-use rustls::crypto::{
-    WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature,
-};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::version::{TLS12, TLS13};
-use rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
-    StreamOwned,
-};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, Error, StreamOwned};
 
 /// Names of servers whose sessions are kept for resumption.
 const SESSIONS_MAX: usize = 256;
-
-/// Which certificates of servers are accepted.
-#[derive(Clone, Copy, Debug)]
-pub enum TlsTrust<'a> {
-    /// Those for the name of the server by one of these authorities, in PEM.
-    Authorities(&'a [u8]),
-    /// All, for any name.
-    AnyCertificate,
-}
 
 /// TLS to servers, and the sessions that can be resumed there.
 #[derive(Clone, Debug)]
@@ -129,22 +110,16 @@ impl TlsClient {
     ///
     /// # Errors
     /// There is no valid authority.
-    pub fn new(trust: TlsTrust<'_>) -> Result<Self, TlsClientError> {
-        let provider = Arc::new(ring::default_provider());
-        let algorithms = provider.signature_verification_algorithms;
-        let builder = ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&TLS13, &TLS12])
-            .map_err(|error| TlsClientError(format!("TLS cannot be set up: {error}")))?;
-        let mut config = match trust {
-            TlsTrust::Authorities(pem) => builder.with_root_certificates(authorities(pem)?),
-            TlsTrust::AnyCertificate => builder
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(AnyCertificate { algorithms })),
+    pub fn new(trust: &Trust) -> Result<Self, TlsClientError> {
+        match jissoku_tls::client_config(trust, Resumption::in_memory_sessions(SESSIONS_MAX)) {
+            Ok(config) => Ok(Self { config }),
+            Err(ConfigError::NoAuthority) => {
+                Err(TlsClientError("it holds no certificate of an authority in PEM".to_owned()))
+            }
+            Err(ConfigError::Refused(error)) => {
+                Err(TlsClientError(format!("TLS cannot be set up: {error}")))
+            }
         }
-        .with_no_client_auth();
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        config.resumption = Resumption::in_memory_sessions(SESSIONS_MAX);
-        Ok(Self { config: Arc::new(config) })
     }
 
     /// TLS over a socket that blocks.
@@ -164,58 +139,6 @@ impl TlsClient {
     }
 }
 
-fn authorities(pem: &[u8]) -> Result<RootCertStore, TlsClientError> {
-    let mut roots = RootCertStore::empty();
-    let found = CertificateDer::pem_slice_iter(pem).filter_map(Result::ok);
-    // System bundles may contain certificates that are not supported; these are ignored.
-    let (usable, _) = roots.add_parsable_certificates(found);
-    if usable == 0 {
-        return Err(TlsClientError("it holds no certificate of an authority in PEM".to_owned()));
-    }
-    Ok(roots)
-}
-
-/// Accepts every certificate; signatures are verified all the same.
-#[derive(Debug)]
-struct AnyCertificate {
-    algorithms: WebPkiSupportedAlgorithms,
-}
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<Valid, Error> {
-        verify_tls12_signature(message, cert, dss, &self.algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<Valid, Error> {
-        verify_tls13_signature(message, cert, dss, &self.algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_file_without_authorities_is_refused() {
-        assert!(TlsClient::new(TlsTrust::Authorities(b"none")).is_err());
-        assert!(TlsClient::new(TlsTrust::AnyCertificate).is_ok());
+        assert!(TlsClient::new(&Trust::Authorities(b"none".to_vec())).is_err());
+        assert!(TlsClient::new(&Trust::AnyCertificate).is_ok());
     }
 }

@@ -10,7 +10,7 @@ use jissoku_proxy::{
     Content, Forwarding, Gateway, Resolution, RouteContent, Target, Timeouts, UpstreamGroup,
     UpstreamOptions,
 };
-use jissoku_server::{DynService, SecureListeners, TlsClient, TlsName, TlsTrust, TrustedProxies};
+use jissoku_server::{DynService, SecureListeners, TlsClient, TlsName, Trust, TrustedProxies};
 
 use super::edit_args::{self, EditArgs};
 use super::failure::{Failure, print_error};
@@ -226,11 +226,10 @@ pub(super) fn tls_client(
     flags: &str,
 ) -> Result<TlsClient, String> {
     if accepts_all {
-        return TlsClient::new(TlsTrust::AnyCertificate).map_err(|error| error.to_string());
+        return TlsClient::new(&Trust::AnyCertificate).map_err(|error| error.to_string());
     }
     let (path, pem) = ca_bundle::read(ca, flags)?;
-    TlsClient::new(TlsTrust::Authorities(&pem))
-        .map_err(|error| format!("{}: {error}", path.display()))
+    TlsClient::new(&Trust::Authorities(pem)).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn tls_name(text: &str) -> Result<TlsName, &'static str> {
