@@ -14,7 +14,7 @@ use jissoku_os::socket::is_resource_exhausted;
 use super::endpoints::{Endpoints, ReloadError};
 use super::restart_budget::{DescriptorReserve, RestartBudget};
 use super::signals::{ServerEvent, SignalSet};
-use super::worker_pool::{SharedState, WorkerPool};
+use super::worker_pool::{SharedState, WorkerPool, worker_failure};
 use crate::connection_limiter::ConnectionLimiter;
 use crate::dyn_service::DynService;
 use crate::settings::Settings;
@@ -311,8 +311,8 @@ impl RunningServer {
         signals: Option<&SignalSet>,
     ) -> io::Result<Option<ServerEvent>> {
         if self.phase != ServerPhase::Serving {
-            for (_, why) in self.restarts.take_all() {
-                self.record_outcome(Err(io::Error::other(why)));
+            for (index, why) in self.restarts.take_all() {
+                self.record_outcome(Err(worker_failure(index, &why)));
             }
             return Ok(None);
         }

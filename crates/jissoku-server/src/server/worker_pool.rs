@@ -1,5 +1,6 @@
 //! A pool of worker threads with the same content and settings.
 
+use std::fmt::Display;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -274,11 +275,12 @@ impl WorkerPool {
     /// Waits for the workers to exit.
     ///
     /// # Errors
-    /// The first error of a worker.
+    /// The first error of a worker, with its index.
     pub(super) fn join(mut self) -> io::Result<()> {
         let mut outcome = Ok(());
-        for worker in std::mem::take(&mut self.workers).into_iter().flatten() {
-            outcome = outcome.and(outcome_of(worker));
+        for (index, worker) in std::mem::take(&mut self.workers).into_iter().enumerate() {
+            let Some(worker) = worker else { continue };
+            outcome = outcome.and(outcome_of(worker).map_err(|why| worker_failure(index, &why)));
         }
         outcome
     }
@@ -291,6 +293,11 @@ impl Drop for WorkerPool {
         // A worker without a waker has ended.
         let _woken = self.drain_for_stop();
     }
+}
+
+/// The error of a worker that has failed and is not replaced, because the server stops.
+pub(super) fn worker_failure(index: usize, why: &impl Display) -> io::Error {
+    io::Error::other(format!("worker {index} has failed: {why}"))
 }
 
 /// Joins a worker and returns its result.
