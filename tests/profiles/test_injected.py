@@ -1,8 +1,11 @@
 """Servers that burn a known share of a request's CPU time in a function of a known name."""
 
 import json
+import os
+import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -159,6 +162,34 @@ def test_a_target_that_dies_is_a_sentence(tmp_path: Path) -> None:
     last = done.stderr.strip().splitlines()[-1]
     assert "dies" in last
     assert "while it was profiled" in last
+
+
+@pytest.mark.race
+def test_an_interrupted_profile_reports_the_samples_until_then(tmp_path: Path) -> None:
+    (program, *_) = server("c", tmp_path)
+    sampled, silent = tmp_path / "sampled", tmp_path / "silent"
+    os.mkfifo(sampled)
+    os.mkfifo(silent)
+    # It opens the pipe in the window, after pilot and warm-up; no process of it ends.
+    wait = f"(read -t 5 <>{silent}; : >{sampled}; read <>{silent})"
+    command = ["bash", "-c", f"{wait} & exec {program} $0 500", "PORT"]
+    words = ["--cmd", f"slow={shlex.join(command)}".replace("PORT", "{port}")]
+    words += ["-d", "60", "-F", "997", "-R", "2000", "--out", "run"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "jissoku", "profile", *words],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        sampled.read_bytes()
+        os.killpg(process.pid, signal.SIGINT)
+        text, complaint = process.communicate(timeout=60)
+    assert process.returncode == ExitCode.INTERRUPTED, complaint
+    assert re.search(r"It was interrupted after [1-9]\.\d of 60 s\.", text)
+    assert "injected_burn" in text
+    assert (tmp_path / "run" / "profile.html").exists()
 
 
 @pytest.mark.race

@@ -142,7 +142,7 @@ def compare(request: ComparisonRequest, output: Output) -> int:
     code = write_report(
         config.folder, as_json=output.as_json, is_brief=not output.verbose, lost=lost
     )
-    if finished and request.profile:
+    if request.profile and records.read_profiles(config.folder):
         write_profile_report(config.folder, as_json=False, quiet=output.as_json)
     if earlier is not None and not output.as_json:
         # Most comparisons have no earlier run.
@@ -196,10 +196,9 @@ def _measure(config: CompareConfig, show: ProgressDisplay, *, has_profile: bool 
     show.note(f"Seed {config.seed}; records go to {config.folder}.")
     finished = run_campaign(config, show)
     if finished and pair is not None:
-        found = profile(pair, show)
-        if found is None:
-            return False
-        records.write_profiles(pair.folder, found)
+        found, finished = profile(pair, show)
+        if found:
+            records.write_profiles(pair.folder, found)
     return finished
 
 

@@ -263,7 +263,8 @@ def profile(request: ProfileRequest, output: Output) -> int:
     The folder holds the record, a report page, flame graphs (SVG), collapsed stacks and pprof
     profiles; `jissoku report` rebuilds them from the record.
 
-    Exit codes: 0 fine, 1 a target failed or nothing can be sampled, 2 bad input, 130 interrupted.
+    Exit codes: 0 fine, 1 a target failed or nothing can be sampled, 2 bad input, 130 interrupted
+    (the report is of the samples until then).
     """
     count = len(request.arms) + len(request.cmd) + len(request.url)
     if not 1 <= count <= TARGETS_MAX:
@@ -285,12 +286,12 @@ def profile(request: ProfileRequest, output: Output) -> int:
             request=request,
         )
         show.note(f"Records go to {config.folder}.")
-        found = run_profile(config, show)
-    if found is None:
+        found, finished = run_profile(config, show)
+    if not found:
         _note("Interrupted: there is nothing to report yet.")
         return ExitCode.INTERRUPTED
     unwritten = problem_of(lambda: write_profiles(config.folder, found))
     code = write_profile_report(
         config.folder, as_json=output.as_json, sort=request.sort, profiles=found
     )
-    return _kept(code, unwritten)
+    return _kept(code if finished else ExitCode.INTERRUPTED, unwritten)

@@ -15,7 +15,7 @@ from jissoku.measure.progress import ProgressListener
 from jissoku.measure.selection import recorded
 from jissoku.measure.trial import PreparedArm
 from jissoku.model import CoreAssignment, Machine, Workload
-from jissoku.model.profile import Profile
+from jissoku.model.profile import Profile, Samples
 from jissoku.model.updated import updated
 from jissoku.model.wording import plural
 from jissoku.request import ProfileRequest
@@ -73,11 +73,12 @@ class ProfileConfig:
     request: ProfileRequest | None = None
 
 
-def profile(config: ProfileConfig, listener: ProgressListener) -> tuple[Profile, ...] | None:
+def profile(config: ProfileConfig, listener: ProgressListener) -> tuple[tuple[Profile, ...], bool]:
     """Profiles all arms.
 
     Returns:
-        None if it was interrupted; all started processes are stopped.
+        The profiles, and whether all are complete. Interrupted, the last one is of the time until
+        then, and all started processes are stopped.
 
     Raises:
         TargetError: A target does not start, exits, or gives no successful answer.
@@ -92,14 +93,11 @@ def profile(config: ProfileConfig, listener: ProgressListener) -> tuple[Profile,
             for arm in config.arms:
                 listener.note(f"Profiling {arm.arm.name} for {config.window_ns / 1e9:g} s.")
                 found.append(profiling.profile(arm, rate))
-        except Interrupted:
-            return None
-        except TargetError:
+        except (Interrupted, TargetError):
             # A target that was waited for when the signal came has not failed.
-            if interruption.asked:
-                return None
-            raise
-    return tuple(found)
+            if not interruption.asked:
+                raise
+    return tuple(found), not interruption.asked
 
 
 def chosen_rate(capacities: Sequence[float], cores: int) -> int:
@@ -150,8 +148,9 @@ class _Profiling:
                 )
             except LoadgenError as error:
                 raise self._failure(arm, running, error) from error
-            self._interruption.check()
-            if not running.is_alive():
+            if self._interruption.asked:
+                samples = _until_now(samples, measured.duration_ns, config.window_ns)
+            elif not running.is_alive():
                 raise self._failure(arm, running, None)
         if not measured.cpu_ns:
             raise TargetError(f"{arm.arm.name} used no CPU time that can be read")
@@ -187,7 +186,6 @@ class _Profiling:
                 yield running
             finally:
                 remove_perf_maps(running)
-        self._interruption.check()
 
     def _warm_up(self, arm: PreparedArm, running: RunningTarget) -> float:
         """Runs a closed loop, and returns its rate in requests per second."""
@@ -201,6 +199,18 @@ class _Profiling:
             raise self._failure(arm, running, error) from error
         self._interruption.check()
         return measurements[0].requests / (measurements[0].duration_ns / 1e9)
+
+
+def _until_now(samples: Samples, sampled_ns: int, window_ns: int) -> Samples:
+    """Samples that an interruption ended, with a note of it.
+
+    Raises:
+        Interrupted: There are none.
+    """
+    if not samples.samples:
+        raise Interrupted
+    note = f"It was interrupted after {sampled_ns / 1e9:.1f} of {window_ns / 1e9:g} s."
+    return updated(samples, notes=(*samples.notes, note))
 
 
 def remove_perf_maps(running: RunningTarget) -> None:
