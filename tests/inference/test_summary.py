@@ -1,6 +1,7 @@
 """Whole runs: ranks, units, failures and the order of warnings."""
 
 import random
+from collections.abc import Sequence
 
 import pytest
 
@@ -268,6 +269,45 @@ def test_background_work_is_shown_and_charged() -> None:
     multiple = _point(summary, "c").relative_cost
     assert multiple is not None
     assert multiple.value == pytest.approx(1.8, rel=0.02), "the whole clock counts"
+
+
+def test_a_load_without_a_trial_is_not_said_to_be_too_much() -> None:
+    run = factories.sliced(["a", "b"], loads=(LIGHT, MIDDLE))
+    trials = [trial for trial in factories.trials(run, TRUTHS) if trial.load_rps == LIGHT.rate_rps]
+    summary = summarise(run, trials)
+    assert all(not known.unreached for known in summary.arm_summaries)
+    assert all("not reach" not in one for one in summary.advice)
+
+
+@pytest.mark.parametrize(
+    ("slow", "expected"),
+    [
+        ("a b floor", f"No target reaches {MIDDLE.text}, nor does the floor: the machine is too"),
+        ("a b", f"b and a do not reach {MIDDLE.text}."),
+        ("floor b", f"b does not reach {MIDDLE.text}."),
+        ("floor", ""),
+    ],
+)
+def test_a_load_that_the_floor_does_not_reach_either_is_too_much_for_the_machine(
+    slow: str, expected: str
+) -> None:
+    run = updated(factories.sliced(["a", "b", "floor"], loads=(LIGHT, MIDDLE)), floor="floor")
+    trials = factories.trials(run, TRUTHS | {"floor": TrueValues(cost_ns=4000)})
+    advice = summarise(run, [_answering_half(trial, slow.split()) for trial in trials]).advice
+    found = [one for one in advice if "reach" in one]
+    assert len(found) == bool(expected)
+    assert "".join(found).startswith(expected)
+
+
+def _answering_half(trial: Trial, names: Sequence[str]) -> Trial:
+    """A trial in which some arms answer half of the requests at the heavier load."""
+    if trial.load_rps != MIDDLE.rate_rps:
+        return trial
+    measurements = [
+        updated(one, requests=one.requests // 2) if one.arm in names else one
+        for one in trial.measurements
+    ]
+    return updated(trial, measurements=tuple(measurements))
 
 
 def test_loads_that_an_arm_does_not_reach_are_named() -> None:

@@ -196,12 +196,21 @@ def advice(
     ]
     if best := _best([c for c in comparisons if c.metric is Metric.CAPACITY], field):
         found.append(f"{BETTER[Metric.CAPACITY]}: {best}.")
-    found += [
-        f"{known.arm.name} does not reach {known.unreached[0].text}."
-        for known in arm_summaries
-        if known.arm.name in field and known.unreached
-    ]
-    return (*found, *_undecided(comparisons))
+    return (*found, *_slow(run, arm_summaries, field), *_undecided(comparisons))
+
+
+def _slow(run: Run, arm_summaries: Sequence[ArmSummary], field: Sequence[str]) -> Iterator[str]:
+    """The lightest load that arms do not reach, in one sentence for those of the same load."""
+    slow: dict[Load, list[str]] = {}
+    for known in arm_summaries:
+        if known.arm.name in {*field, run.floor} and known.unreached:
+            slow.setdefault(known.unreached[0], []).append(known.arm.name)
+    for load, names in slow.items():
+        if run.floor in names and {*field} <= {*names}:
+            yield f"No target reaches {load.text}, nor does the floor: the machine is too slow."
+        elif targets := [name for name in names if name in field]:
+            verb = plural(len(targets), "does", "do")
+            yield f"{join_names(targets)} {verb} not reach {load.text}."
 
 
 def _at_loads(

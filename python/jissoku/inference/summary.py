@@ -237,9 +237,17 @@ def arm_summary(
     known = updated(
         bare,
         points=tuple(points),
-        unreached=tuple(load for load in evidence.loads if load not in reached),
+        unreached=tuple(
+            load for load in evidence.loads if load not in reached and _is_measured(evidence, load)
+        ),
     )
     return _with_closed_loop(known, evidence)
+
+
+def _is_measured(evidence: ComparisonInput, load: Load) -> bool:
+    """Whether any arm has a trial at a load: a limited time may end before."""
+    slow = evidence.valid_trials.unreached
+    return bool(evidence.at(load).trials) or any(rate == load.rate_rps for _, rate in slow)
 
 
 def _point(

@@ -43,8 +43,8 @@ FIRST_BLOCKS = 3
 BLOCKS_FOR_FORECAST = 5
 
 # Parts of a limited time at whose ends costs, and all but the cross-checks, are left as they are.
-# The first blocks may take all of it: without them nothing can be said.
-COSTS_UNTIL, SEARCHES_UNTIL = 0.75, 0.95
+# Blocks before any pair is decided may take all of it: without them nothing can be said.
+COSTS_UNTIL, SEARCHES_UNTIL = 0.8, 0.97
 
 # A further load adds about this part of a block at one load, whose targets have to start anyway.
 FURTHER_LOAD = 0.6
@@ -144,9 +144,7 @@ class AnytimeRun(ComparisonRun):
             kinds = self._cost_kinds(index, loads)
             steps = list(schedule.block(index, loads, kinds, seed=self.config.seed))
             began = time.monotonic()
-            # The time of a tuning is the lab's own choice: every knob has its first look.
-            first_until = 1.0 if self.config.aim is None else math.inf
-            until = COSTS_UNTIL if index >= FIRST_BLOCKS else first_until
+            until = self._costs_until(index)
             done = sum(self._timed(step, until) for step in steps)
             if len(loads) == 1:
                 self._block_s = time.monotonic() - began
@@ -155,6 +153,13 @@ class AnytimeRun(ComparisonRun):
             index += 1
             self._report()
         self.wanted = {}
+
+    def _costs_until(self, index: int) -> float:
+        """The part of a limited time that ends before a block of costs does."""
+        if index < FIRST_BLOCKS:
+            # The time of a tuning is the lab's own choice: every knob has its first look.
+            return 1.0 if self.config.aim is None else math.inf
+        return COSTS_UNTIL if self._reported else 1.0
 
     def _cost_kinds(self, index: int, loads: Sequence[Load]) -> Groups:
         kinds: Groups = {}
