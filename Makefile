@@ -106,6 +106,14 @@ golden: build ## Rewrite the reports that tests compare with; review the diff.
 schemas: build ## Rewrite the JSON Schemas of the records in docs/schemas.
 	$(PYTHON) -m jissoku.records.schemas docs/schemas
 
+$(VENV)/.docs: $(VENV)/.packages
+	$(PYTHON) -m pip install --quiet --group docs
+	@touch $@
+
+.PHONY: docs
+docs: build $(VENV)/.docs ## Build the documentation site; it needs no server: open target/docs/html/index.html.
+	$(PYTHON) -m docs.site target/docs
+
 FUZZ_TARGETS := head chunked exchange scan answer response uwsgi proxy_header forwarded message frames
 # How long each target is fuzzed; FUZZ='-runs=70000000' counts executions instead of seconds.
 FUZZ ?= -max_total_time=20

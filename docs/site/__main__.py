@@ -1,0 +1,22 @@
+"""Builds the site: `python -m docs.site FOLDER`; `make docs` does it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from docs.site import pages
+
+
+def build(folder: Path) -> int:
+    """Writes the pages to FOLDER/pages and the site to FOLDER/html; a lost link is an error."""
+    pages.write(folder / "pages", {})
+    command = [
+        *(sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "--quiet"),
+        *("-c", str(Path(__file__).parent), "-d", str(folder / "cache")),
+        *(str(folder / "pages"), str(folder / "html")),
+    ]
+    return subprocess.run(command, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(build(Path(sys.argv[1])))
