@@ -3,16 +3,19 @@
 # As of typing, which is not imported: the native commands start sooner without it.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from jissoku.loading import LoadResult, load
     from jissoku.serving import LiveServer, run, serve_in_thread
 else:
+    MODULES = {"LoadResult": "loading", "load": "loading"}
 
     def __getattr__(name: str) -> object:
-        """The functions for serving from code, imported when they are used (PEP 562)."""
+        """What scripts use, imported when it is used (PEP 562)."""
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from jissoku import serving  # noqa: PLC0415 - the native commands do not need it
+        from importlib import import_module  # noqa: PLC0415 - the native commands do not need it
 
-        return getattr(serving, name)
+        module = import_module(f"{__name__}.{MODULES.get(name, 'serving')}")
+        return getattr(module, name)
 
 
-__all__ = ["LiveServer", "run", "serve_in_thread"]
+__all__ = ["LiveServer", "LoadResult", "load", "run", "serve_in_thread"]

@@ -34,7 +34,7 @@ def run(app: Application | str, **options: Option) -> None:
     """
     from jissoku import _native  # noqa: PLC0415 - the laboratory imports the package without it
 
-    arguments = [argument for name, value in options.items() for argument in _flag(name, value)]
+    arguments = [argument for name, value in options.items() for argument in flag(name, value)]
     before = signal.getsignal(signal.SIGINT)
     # The server stops after SIGINT; the exception of Python's own handler would come in its way. A
     # handler that the program has installed is called as well.
@@ -51,17 +51,18 @@ def run(app: Application | str, **options: Option) -> None:
         sys.exit(code)
 
 
-def _flag(name: str, value: Option) -> Iterator[str]:
-    flag = f"--{name.replace('_', '-')}"
+def flag(name: str, value: Option) -> Iterator[str]:
+    """The words of an option of the command line, from a parameter with underscores."""
+    word = f"--{name.replace('_', '-')}"
     if value is None or value is False:
         return
     if value is True:
-        yield flag
+        yield word
     elif isinstance(value, str | int | float):
-        yield f"{flag}={value}"
+        yield f"{word}={value}"
     else:
         for item in value:
-            yield f"{flag}={item}"
+            yield f"{word}={item}"
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ mod serve;
 mod units;
 mod usage;
 
+pub use load::returned::{LoadReport, load_report};
 pub use serve::{AppError, AppRequest, AsgiRequest, LoadApp, PreparationRequest};
 
 use std::io::Write as _;

@@ -12,6 +12,7 @@ mod output;
 mod output_options;
 mod plan;
 pub(crate) mod progress;
+pub(crate) mod returned;
 mod runs;
 mod search;
 mod self_test;

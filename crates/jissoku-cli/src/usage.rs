@@ -21,8 +21,13 @@ pub(crate) fn print(program: &str, refusal: &Error) -> u8 {
 }
 
 fn line(program: &str, refusal: &Error) -> String {
+    format!("{program}: {}; see {program} --help", sentence(refusal))
+}
+
+/// The error, with clap's suggestion if there is one.
+pub(crate) fn sentence(refusal: &Error) -> String {
     let tip = tip(refusal).map(|tip| format!("; {tip}")).unwrap_or_default();
-    format!("{program}: {}{tip}; see {program} --help", reason(refusal))
+    format!("{}{tip}", reason(refusal))
 }
 
 /// Clap's first paragraph, which is the error; the usage follows.

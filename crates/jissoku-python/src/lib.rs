@@ -1,11 +1,13 @@
 //! The extension module through which Python runs the native commands.
 
+mod load_run;
 mod thread_server;
 
 use jissoku_apps::{AppSpec, AsgiOptions, Interface, Lifespan, LoadError, Preparation, ServerInfo};
 use jissoku_cli::flame_graph::{Interaction, draw};
 use jissoku_cli::{AppError, AppRequest, LoadApp, PreparationRequest};
 use jissoku_server::DynService;
+use load_run::LoadRun;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use thread_server::ThreadServer;
@@ -104,5 +106,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(floor_sources, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(run_app, module)?)?;
+    module.add_class::<LoadRun>()?;
     module.add_class::<ThreadServer>()
 }

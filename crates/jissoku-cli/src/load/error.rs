@@ -5,8 +5,8 @@ use std::io::{self, Write as _};
 /// Why a measurement is not made, and the exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    message: String,
-    code: u8,
+    pub(super) message: String,
+    pub(super) code: u8,
 }
 
 impl Failure {

@@ -1,7 +1,7 @@
 //! Runs a plan, with Ctrl-C as its early end.
 
 use std::io::{self, Write as _};
-use std::os::fd::AsFd as _;
+use std::os::fd::AsFd;
 use std::sync::OnceLock;
 
 use jissoku_load::report::Report;
@@ -12,7 +12,7 @@ use jissoku_os::signal::{SIGINT, SIGTERM, Signals};
 use jissoku_os::{clock, process};
 
 use super::error::Failure;
-use super::progress::{Progress, ProgressOptions};
+use super::progress::{Progress, ProgressOptions, Shown};
 
 /// Exit code after SIGINT or SIGTERM.
 pub(super) const INTERRUPTED: u8 = 130;
@@ -37,17 +37,17 @@ pub(crate) fn catch_signals() -> Result<Signals, Failure> {
         .map_err(|error| Failure::new(format!("cannot register signals: {error}"), 1))
 }
 
-/// Runs a plan.
+/// Runs a plan until its end, or until `interrupt` can be read.
 pub(crate) fn run_plan(
     plan: &Plan,
-    signals: &Signals,
+    interrupt: &impl AsFd,
     progress_options: ProgressOptions,
 ) -> Result<Measurement, Failure> {
     check_descriptors(plan)?;
     let opened = OnceLock::new();
     let on_window_event = |edge| {
         opened.get_or_init(clock::wall_ns);
-        if progress_options.events {
+        if progress_options.shown == Shown::Events {
             print_event(edge);
         }
     };
@@ -57,7 +57,7 @@ pub(crate) fn run_plan(
     let observer = IntervalObserver { lengths_ns: &lengths_ns, on_interval: &on_interval };
     let observer = Some(observer).filter(|_| !lengths_ns.is_empty());
     let control =
-        Control { interrupt: signals.as_fd(), on_window_event: &on_window_event, observer };
+        Control { interrupt: interrupt.as_fd(), on_window_event: &on_window_event, observer };
     let outcome = jissoku_load::run(plan, control);
     let opened_ns = opened.get().copied().unwrap_or_default();
     let (rows, log) = progress.finish(outcome.as_ref().ok(), opened_ns);

@@ -9,11 +9,21 @@ use jissoku_load::{Interval, Outcome, Plan};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
+/// What is written to stderr while a measurement runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Shown {
+    /// A line each second, if stderr is a terminal.
+    #[default]
+    Line,
+    /// A line when the window opens and closes.
+    Events,
+    Nothing,
+}
+
 /// What is reported while a measurement runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ProgressOptions {
-    /// Lines on stderr when the window opens and closes, instead of a progress line.
-    pub(crate) events: bool,
+    pub(crate) shown: Shown,
     /// A time series, with the length of its intervals.
     pub(crate) rows: Option<(u64, Layout)>,
     /// An interval log.
@@ -36,7 +46,7 @@ impl Progress {
         Self {
             targets,
             seconds: plan.stop.duration_ns.map(|duration_ns| duration_ns / SECOND_NS),
-            is_shown: !progress_options.events && io::stderr().is_terminal(),
+            is_shown: progress_options.shown == Shown::Line && io::stderr().is_terminal(),
             rows: progress_options
                 .rows
                 .map(|(length_ns, layout)| TimeSeries::new(targets, length_ns, layout).into()),

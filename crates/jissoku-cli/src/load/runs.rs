@@ -2,35 +2,48 @@
 //! `judge.rs`, `series.rs` and `search.rs`, and written by `output.rs`.
 
 use std::io::{self, Write as _};
+use std::os::fd::AsFd;
 
 use jissoku_load::{Pace, Plan};
 use jissoku_os::signal::Signals;
 
-use super::error::print_error;
+use super::error::{Failure, print_error};
 use super::judge;
 use super::measure::{INTERRUPTED, Measurement, run_plan};
 use super::output_options::OutputOptions;
-use super::progress::ProgressOptions;
+use super::progress::{ProgressOptions, Shown};
 use super::search::Search;
 use super::series::{self, Point};
 
 /// Runs one measurement and writes its results. In `Ok` and `Err` is the process exit code; the
 /// error is already on stderr.
 pub(super) fn run_once(plan: &Plan, options: &OutputOptions, signals: &Signals) -> Result<u8, u8> {
-    let progress_options = ProgressOptions {
-        events: options.events,
-        rows: options.timeseries.as_ref().map(|rows| (rows.length_ns, rows.layout)),
-        log: options.hlog.is_some(),
-    };
-    let _reserved = options.reserve_files().map_err(|refusal| cannot_write(&refusal))?;
-    let mut measurement =
-        run_plan(plan, signals, progress_options).map_err(|failure| failure.print("load"))?;
-    options.add_self_test(&mut measurement.report);
-    options.write(&measurement).map_err(|refusal| cannot_write(&refusal))?;
+    let shown = if options.events { Shown::Events } else { Shown::Line };
+    let measured = measure_once(plan, options, signals, shown);
+    let measurement = measured.map_err(|failure| failure.print("load"))?;
     if measurement.outcome.interrupted {
         return Err(INTERRUPTED);
     }
     Ok(options.judge(&measurement.report))
+}
+
+/// Runs one measurement until its end or `interrupt`, and writes its results.
+pub(super) fn measure_once(
+    plan: &Plan,
+    options: &OutputOptions,
+    interrupt: &impl AsFd,
+    shown: Shown,
+) -> Result<Measurement, Failure> {
+    let progress_options = ProgressOptions {
+        shown,
+        rows: options.timeseries.as_ref().map(|rows| (rows.length_ns, rows.layout)),
+        log: options.hlog.is_some(),
+    };
+    let _reserved = options.reserve_files().map_err(|refusal| unwritten(&refusal))?;
+    let mut measurement = run_plan(plan, interrupt, progress_options)?;
+    options.add_self_test(&mut measurement.report);
+    options.write(&measurement).map_err(|refusal| unwritten(&refusal))?;
+    Ok(measurement)
 }
 
 /// Runs all measurements of a series and writes their results. In `Ok` and `Err` is the process
@@ -122,5 +135,9 @@ pub(super) fn run_search(
 }
 
 fn cannot_write(refusal: &str) -> u8 {
-    print_error(&format!("cannot write the report: {refusal}"), 1)
+    unwritten(refusal).print("load")
+}
+
+fn unwritten(refusal: &str) -> Failure {
+    Failure::new(format!("cannot write the report: {refusal}"), 1)
 }
