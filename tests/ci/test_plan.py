@@ -61,8 +61,8 @@ def test_without_a_baseline_a_bound_on_cost_does_not_lengthen_a_run() -> None:
 def test_an_undecided_step_of_bisect_is_measured_in_more_blocks(
     bound: str, closed_loop: tuple[int, int]
 ) -> None:
-    first, second = (ci.commit_plan(bound, attempt) for attempt in (0, 1))
-    assert (first.horizon, second.horizon) == (10, 40)
+    first, second = (ci.commit_plan(bound, attempt, 60.0) for attempt in (0, 1))
+    assert (first.horizon, second.horizon, second.seconds) == (10, 40, 60.0)
     assert (first.closed_loop_blocks, second.closed_loop_blocks) == closed_loop
 
 

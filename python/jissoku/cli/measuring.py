@@ -15,22 +15,19 @@ from jissoku.design.schedule import Bisection, bisect as halve
 from jissoku.errors import InputError
 from jissoku.inference.bounds import check_arms
 from jissoku.measure import experiment as story, experiment_file
-from jissoku.measure.ci import CANDIDATE, GOOD, CommitQuestion, compare_commits
+from jissoku.measure.ci import CANDIDATE, GOOD, CommitQuestion, CommitSearch
 from jissoku.measure.comparison import noise_floors
 from jissoku.measure.experiment import ExperimentConfig, ExperimentPlan
 from jissoku.measure.selection import build_paths, folder_for, prepare_targets, seed, workload
 from jissoku.measure.sweep import SweepConfig, run_sweep
 from jissoku.measure.trial import TrialTiming
 from jissoku.model import Axis, Mode, Recipe, Sweep
-from jissoku.model.summary import BoundStatus
-from jissoku.model.wording import plural
+from jissoku.model.wording import plural, time_text
 from jissoku.records.run_folder import check_new, holds_run
-from jissoku.report.bounds import bound_sentence
 from jissoku.request import BisectionRequest, ExperimentRequest, SweepRequest
 from jissoku.request.options import verb
 from jissoku.request.shared import Out, Output, Quiet, output
 from jissoku.system.cores import core_assignment
-from jissoku.system.interruption import Interrupted
 from jissoku.targets import catalogue
 from jissoku.targets.command import build_words, commits_between, read_command, resolve, subject
 from jissoku.targets.prepare import missing_requirement
@@ -95,14 +92,16 @@ class BisectionOutput(msgspec.Struct, frozen=True, kw_only=True):
 def bisect(request: BisectionRequest, output: BisectionOutput) -> int:
     """Find the commit after GOOD, up to BAD, from which on the server uses more CPU.
 
-    Each step builds one commit in a worktree and measures it together with GOOD. An undecided one
-    is measured again with more blocks, and then the commits next to it are; after three that stay
-    undecided the remaining range is printed.
+    BAD is measured first, and then one commit in each step, built in a worktree and measured
+    together with GOOD. An undecided one is measured again with more blocks, and then the commits
+    next to it are; after three that stay undecided the remaining range is printed. Before it starts
+    it says how long its measurements take at most; builds come on top.
 
     Exit codes: 0 found, 1 a build or the server failed, 2 bad input, 4 undecided, or BAD is not
-    proven to cost more, 130 interrupted.
+    proven to cost more, 130 interrupted (the commits known to be good and bad are printed).
     """
-    check_arms((request.fail_if,), {GOOD, CANDIDATE})
+    if request.fail_if:
+        check_arms((request.fail_if,), {GOOD, CANDIDATE})
     program = read_command(f"{GOOD}={request.cmd}").words[0]
     if "=" in program:
         name = program.partition("=")[0]
@@ -119,49 +118,48 @@ def bisect(request: BisectionRequest, output: BisectionOutput) -> int:
     question = CommitQuestion(
         request=request,
         good=good,
+        commits=commits,
         seed=seed(request.seed),
         cores=core_assignment(None, None),
         folder=output.out or folder_for("bisect"),
         version=version_line(),
     )
-    interrupted = False
     with ProgressDisplay(quiet=output.quiet) as show:
-
-        def judge(commit: str, attempt: int) -> BoundStatus | None:
-            nonlocal interrupted
-            try:
-                result = compare_commits(question, commit, attempt, show)
-            except Interrupted:
-                interrupted = True
-                return None
-            show.note(f"{commit[:12]} {subject(commit)}: {bound_sentence(result)}.")
-            return result.status
-
-        found = halve(commits, judge)
-    return _print(found, commits, question, interrupted=interrupted)
+        show.note(
+            f"{len(commits)} {plural(len(commits), 'commit')}: {question.steps_max}"
+            f" {plural(question.steps_max, 'step')}, if each is decided at once; measurements take"
+            f" {time_text(question.seconds)} at most, builds come on top."
+        )
+        search = CommitSearch(question, show)
+        found = halve(commits, search.judge)
+    return _print(found, question, search)
 
 
-def _print(
-    found: Bisection, commits: tuple[str, ...], question: CommitQuestion, *, interrupted: bool
-) -> int:
+def _print(found: Bisection, question: CommitQuestion, search: CommitSearch) -> int:
+    commits = question.commits
     records = f"{found.steps} {plural(found.steps, 'measurement')}; records: {question.folder}"
     after = commits[found.good] if found.good >= 0 else question.good
-    span = f"The first one is after {after[:12]}"
-    if found.bad is not None:
-        span += f", and {commits[found.bad][:12]} at the latest"
-    if interrupted:
-        click.echo(f"Interrupted. {span}. {records}")
+    if found.bad is not None and found.bad == found.good + 1:
+        first = commits[found.bad]
+        click.echo(f"The first one is {first[:12]} {subject(first)}. {records}")
+        return ExitCode.OK
+    known = f"Known to be good: {_commit(after)}. Known to be bad: "
+    known += "none yet." if found.bad is None else f"{_commit(commits[found.bad])}."
+    if search.is_interrupted:
+        click.echo(f"Interrupted. {known} {records}")
         return ExitCode.INTERRUPTED
     if found.undecided:
-        stuck = ", ".join(f"{commits[one][:12]} {subject(commits[one])}" for one in found.undecided)
-        click.echo(f"Undecided at {stuck}. {span}. {records}")
-        return ExitCode.UNDECIDED
-    if found.bad is None:
+        stuck = ", ".join(_commit(commits[one]) for one in found.undecided)
+        click.echo(f"Undecided at {stuck}. {known} {records}")
+    elif search.is_over:
+        click.echo(f"The time is over; --for gives it more. {known} {records}")
+    else:
         click.echo(f"{commits[-1][:12]} does not exceed the bound. {records}")
-        return ExitCode.UNDECIDED
-    first = commits[found.bad]
-    click.echo(f"The first one is {first[:12]} {subject(first)}. {records}")
-    return ExitCode.OK
+    return ExitCode.UNDECIDED
+
+
+def _commit(commit: str) -> str:
+    return f"{commit[:12]} {subject(commit)}"
 
 
 # Width of the longest built-in name, and a gap.

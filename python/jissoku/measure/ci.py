@@ -1,5 +1,7 @@
 """For continuous integration: bounds of a run and their causes, baselines, and commits."""
 
+import math
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +24,7 @@ from jissoku.model.profile import ProfileDifference
 from jissoku.model.summary import BoundResult, BoundStatus
 from jissoku.model.updated import updated
 from jissoku.records.run_folder import check_writable, trials_sha256
-from jissoku.report.bounds import FORMATS, Causes, causes, comment
+from jissoku.report.bounds import FORMATS, Causes, bound_sentence, causes, comment
 from jissoku.request import BisectionRequest
 from jissoku.system.interruption import Interrupted
 from jissoku.targets import command
@@ -40,6 +42,14 @@ GOOD, CANDIDATE = "good", "candidate"
 
 # The most blocks of the first attempt, which decides large differences, and of the next one.
 BLOCKS, BLOCKS_LONG = 10, 40
+
+# A commit that costs less is not searched, unless a bound says so.
+LEAST_INCREASE = 1.01
+
+# Seconds that measurements may take for each step of a search, and without which none begins: the
+# three blocks of a first look take ten.
+STEP_S = 60.0
+ATTEMPT_S_MIN = 12.0
 
 BASE = "base"
 
@@ -144,53 +154,105 @@ class CommitQuestion:
     Attributes:
         request: The searched property is a bound of the arms `good` and `candidate`.
         good: The commit that candidates are compared with.
+        commits: Those that are searched, the oldest first.
         folder: Has a run for each measurement.
     """
 
     request: BisectionRequest
     good: str
+    commits: tuple[str, ...]
     seed: int
     cores: CoreAssignment
     folder: Path
     version: str
 
+    @property
+    def steps_max(self) -> int:
+        """How many commits are measured, if each is decided."""
+        return 1 + (len(self.commits) - 1).bit_length()
 
-def compare_commits(
-    question: CommitQuestion, commit: str, attempt: int, listener: ProgressListener
-) -> BoundResult:
-    """Measures a commit together with the good one.
+    @property
+    def seconds(self) -> float:
+        """How long measurements take together at most, without builds."""
+        return self.request.time_limit or STEP_S * self.steps_max
 
-    Raises:
-        Interrupted: On request.
+
+class CommitSearch:
+    """Measures commits together with the good one, in a limited time.
+
+    Without a bound of the user's, that is half of the increase that the last commit is shown to
+    have: of all bounds it is the one that is decided soonest for those before and after the change.
+
+    Attributes:
+        bound: The bound that commits are measured by.
+        is_interrupted: A measurement or a build was interrupted.
+        is_over: The time was over before a measurement.
     """
-    request = question.request
-    listener.note(f"Building {commit[:12]}.")
-    with checkout(question.good, request.build) as good, checkout(commit, request.build) as other:
-        places = {GOOD: good, CANDIDATE: other}
-        arms = [_arm(f"{name}={request.cmd}", place.folder) for name, place in places.items()]
-        arms_prepared, control = with_control(arms)
-        config = CompareConfig(
-            arms_prepared=arms_prepared,
-            aa_control=control,
-            workload=workload(request),
-            mode=Mode.QUICK,
-            plan=commit_plan(request.fail_if, attempt),
-            seed=question.seed + attempt,
-            cores=question.cores,
-            folder=question.folder / f"{commit[:12]}-{attempt + 1}",
-            version=question.version,
-            method=Method.PAIRED,
-            one_load=True,
-            noise_floors=noise_floors(),
-            verb="bisect",
-            request=request,
-            bounds=(request.fail_if,),
-            labels={"good": question.good, "commit": commit},
-        )
-        if not compare(config, listener):
-            raise Interrupted
-    (found,) = evaluate_bounds(config.folder, [request.fail_if])
-    return found
+
+    def __init__(self, question: CommitQuestion, listener: ProgressListener) -> None:
+        self._question = question
+        self._listener = listener
+        self._left_s = question.seconds
+        self.bound = question.request.fail_if or _bound(LEAST_INCREASE)
+        self.is_interrupted = self.is_over = False
+
+    def judge(self, commit: str, attempt: int) -> BoundStatus | None:
+        """The answer of a commit; None if there is no time for one, or it was interrupted."""
+        if self._left_s < ATTEMPT_S_MIN:
+            self.is_over = True
+            return None
+        try:
+            found = self._measured(commit, attempt)
+        except (Interrupted, KeyboardInterrupt):  # The latter ends a build.
+            self.is_interrupted = True
+            return None
+        self._listener.note(f"{commit[:12]} {command.subject(commit)}: {bound_sentence(found)}.")
+        is_last = commit == self._question.commits[-1]
+        if is_last and found.status is BoundStatus.EXCEEDED and not self._question.request.fail_if:
+            assert found.ratio is not None, "it exceeds the bound"
+            self.bound = _bound(max(LEAST_INCREASE, math.sqrt(found.ratio.value)))
+            self._listener.note(f"Bad is half of that increase or more: {self.bound}.")
+        return found.status
+
+    def _measured(self, commit: str, attempt: int) -> BoundResult:
+        asked = self._question
+        request = updated(asked.request, fail_if=self.bound)
+        self._listener.note(f"Building {commit[:12]}.")
+        with checkout(asked.good, request.build) as good, checkout(commit, request.build) as other:
+            places = {GOOD: good, CANDIDATE: other}
+            arms = [_arm(f"{name}={request.cmd}", place.folder) for name, place in places.items()]
+            arms_prepared, control = with_control(arms)
+            step_s = asked.seconds / asked.steps_max
+            config = CompareConfig(
+                arms_prepared=arms_prepared,
+                aa_control=control,
+                workload=workload(request),
+                mode=Mode.QUICK,
+                plan=commit_plan(self.bound, attempt, min(self._left_s, step_s)),
+                seed=asked.seed + attempt,
+                cores=asked.cores,
+                folder=asked.folder / f"{commit[:12]}-{attempt + 1}",
+                version=asked.version,
+                method=Method.PAIRED,
+                one_load=True,
+                noise_floors=noise_floors(),
+                verb="bisect",
+                request=request,
+                bounds=(self.bound,),
+                labels={"good": asked.good, "commit": commit},
+            )
+            began = time.monotonic()
+            try:
+                if not compare(config, self._listener):
+                    raise Interrupted
+            finally:
+                self._left_s -= time.monotonic() - began
+        (found,) = evaluate_bounds(config.folder, [self.bound])
+        return found
+
+
+def _bound(factor: float) -> str:
+    return f"cost({CANDIDATE}) > {factor:.3f} x cost({GOOD})"
 
 
 def _arm(text: str, folder: Path) -> PreparedArm:
@@ -198,10 +260,12 @@ def _arm(text: str, folder: Path) -> PreparedArm:
     return PreparedArm(prepared.arm(), prepared)
 
 
-def commit_plan(bound: str, attempt: int) -> SamplingPlan:
+def commit_plan(bound: str, attempt: int, seconds: float) -> SamplingPlan:
     """Few blocks in the first attempt, and more in the next one."""
-    plan = deciding(SAMPLING_PLANS[Mode.QUICK])
-    plan = anytime(updated(plan, blocks_max=BLOCKS_LONG if attempt else BLOCKS))
+    plan = updated(
+        deciding(SAMPLING_PLANS[Mode.QUICK]), blocks_max=BLOCKS_LONG if attempt else BLOCKS
+    )
+    plan = anytime(plan, seconds=seconds)
     return updated(plan, closed_loop_blocks=plan.blocks_max) if needs_closed_loop([bound]) else plan
 
 

@@ -268,8 +268,11 @@ class BisectionRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="ver
     Attributes:
         cmd: Starts the server in a worktree's folder; {port} is replaced by its port.
         build: Builds a commit in its worktree.
-        fail_if: Bound that is exceeded from the searched commit on; arms are good and
-            candidate.
+        fail_if: Bound that is exceeded from the searched commit on, such as
+            'cost(candidate) > 1.01 x cost(good)'. Default: half of the increase of CPU time
+            that BAD has.
+        time_limit: End after measuring for this time at the latest, such as 10m. Default: a
+            minute for each step.
         connections: Connections per arm.
         rate: Rate in requests per second. Default: chosen.
     """
@@ -278,9 +281,8 @@ class BisectionRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="ver
     bad: Annotated[str, option()]
     cmd: Annotated[str, option("--cmd", metavar="COMMAND", is_local=always)]
     build: Annotated[str, option("--build", metavar="COMMAND", is_local=always)] = ""
-    fail_if: Annotated[str, option("--fail-if", metavar="BOUND")] = (
-        "cost(candidate) > 1.01 x cost(good)"
-    )
+    fail_if: Annotated[str, option("--fail-if", metavar="BOUND")] = ""
+    time_limit: Annotated[float | None, option("--for", type=param_types.TIME)] = None
     path: shared.Path = "/"
     match: shared.Match = "bytes"
     connections: Annotated[int, shared.CONNECTIONS] = 64
