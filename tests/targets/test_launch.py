@@ -166,6 +166,51 @@ while True:
     assert text in str(failed.value)
 
 
+# Answers with these statuses in turn, and then with the last one for ever.
+STATUSES = """
+import itertools
+statuses = {statuses}
+listener = listen()
+for status in itertools.chain(statuses, itertools.repeat(statuses[-1])):
+    connection, _ = listener.accept()
+    connection.recv(65536)
+    connection.sendall(b"HTTP/1.1 %d Said\\r\\nContent-Length: 0\\r\\n\\r\\n" % status)
+    connection.close()
+"""
+
+
+@pytest.mark.parametrize(
+    ("status", "remedy"),
+    [
+        (302, "name the path or the address that it redirects to"),
+        (403, "send what it asks for, as in -H 'Authorization: ...'"),
+        (404, "choose a path that exists, with --path"),
+        (405, "choose a method that it allows, with -m"),
+        (500, "its log says why"),
+    ],
+)
+def test_the_same_wrong_answer_ends_the_wait(
+    starts: Starts, monkeypatch: pytest.MonkeyPatch, status: int, remedy: str
+) -> None:
+    monkeypatch.setattr(launch, "WRONG_LIMIT_NS", 1)
+    with (
+        starts(STATUSES.format(statuses=[status])) as running,
+        pytest.raises(TargetError) as failed,
+    ):
+        launch.wait_until_ready(running, Workload(path="/x"))
+    url = running.address.url("/x")
+    assert str(failed.value) == f"mine: {url} answers {status} Said; {remedy}"
+
+
+@pytest.mark.parametrize("statuses", [[502] * 9, [503] * 9, [504] * 9, [404, 500]])
+def test_a_target_that_is_not_ready_yet_is_waited_for(
+    starts: Starts, monkeypatch: pytest.MonkeyPatch, statuses: list[int]
+) -> None:
+    monkeypatch.setattr(launch, "WRONG_LIMIT_NS", 1)
+    with starts(STATUSES.format(statuses=[*statuses, 200])) as running:
+        assert launch.wait_until_ready(running, Workload()).is_success
+
+
 def test_waiting_can_be_given_up(starts: Starts) -> None:
     asked = iter([False, False, True])
     with starts("signal.pause()") as running, pytest.raises(TargetError, match="was given up"):

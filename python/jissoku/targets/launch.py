@@ -39,6 +39,21 @@ IDLE_MAX = 0.05
 # Errors of an address at which no server listens.
 REFUSED = (ConnectionRefusedError, FileNotFoundError, socket.gaierror)
 
+# How long a target may give the same wrong answer, unless that says that it, or a server behind it,
+# is not ready yet (RFC 9110 sections 15.6.3 to 15.6.5).
+WRONG_LIMIT_NS = 1_000_000_000
+NOT_READY = {502, 503, 504}
+
+# What to do about a wrong answer, by its status; of any other its first digit decides.
+REMEDIES = {
+    401: "send what it asks for, as in -H 'Authorization: ...'",
+    403: "send what it asks for, as in -H 'Authorization: ...'",
+    405: "choose a method that it allows, with -m",
+    3: "name the path or the address that it redirects to",
+    4: "choose a path that exists, with --path",
+    5: "its log says why",
+}
+
 # Pause between two attempts, which grows from the first to the second value.
 BACKOFF_S = 0.0005
 BACKOFF_S_MAX = 0.01
@@ -77,12 +92,12 @@ def wait_until_ready(
     first one: so that server has to listen first. `give_up` is called before each attempt; True
     ends the wait. `note` receives a sentence when it gets long.
 
-    TargetError: it exited, gave no successful answer in time, listens at another address, or was
-    given up; the message describes the last attempt. Of an external server also: it refuses
-    connections.
+    TargetError: it exited, gave no good answer in time or the same wrong one for long, listens
+    at another address, or was given up; the message describes the last attempt. Of an external
+    server also: it refuses connections.
     """
     start = time.monotonic_ns()
-    refusals = _Refusals(running, start)
+    refusals, wrong = _Refusals(running, start), _WrongAnswers(running, workload)
     if running.behind is not None:
         wait_for_listener(running.behind, limit_ns, give_up)
     last = "nothing came"
@@ -99,6 +114,7 @@ def wait_until_ready(
             if answer.is_success and running.is_alive():
                 return answer
             last = f"it answers {answer.status} {answer.reason}".rstrip()
+            wrong.check(answer)
         if time.monotonic_ns() > start + SLOW_START_NS:
             note(f"Waiting for {running.name}, {limit_ns / 1e9:g} s at most: {last}.")
             note = str
@@ -111,6 +127,30 @@ def wait_until_ready(
 
 class ListensElsewhere(TargetError):  # noqa: N818 - the command is right, and given wrongly
     """A target that has started, and listens at another address than that of its command."""
+
+
+class _WrongAnswers:
+    """Ends the wait for a target that gives the same wrong answer again and again."""
+
+    def __init__(self, running: RunningTarget, workload: Workload) -> None:
+        self._running = running
+        self._path = workload.path
+        self._status, self._since_ns = 0, 0
+
+    def check(self, answer: TargetResponse) -> None:
+        """Raises TargetError if the same status has come for long."""
+        now_ns, status = time.monotonic_ns(), answer.status
+        if status != self._status:
+            self._status, self._since_ns = status, now_ns
+        if status in NOT_READY or now_ns < self._since_ns + WRONG_LIMIT_NS:
+            return
+        url = self._running.address.url(self._path)
+        remedy = REMEDIES.get(status) or REMEDIES.get(status // 100) or "it must answer with 2xx"
+        raise TargetError(
+            f"{self._running.name}: {url} answers {status} {answer.reason}".rstrip()
+            + f"; {remedy}",
+            stderr=self._running.output_tail(),
+        )
 
 
 class _Refusals:
