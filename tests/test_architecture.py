@@ -85,7 +85,8 @@ MAY_ALSO_USE = {
     "ui": STAGES | {"measure", "system", "serving"},
     "measure": STAGES | {"system"},  # not _native: ours is started like any other server
     "__main__": {"cli"},
-    "__init__": {"loading", "serving"},
+    "__init__": {"comparing", "loading", "serving"},
+    "comparing": STAGES | {"cli", "measure", "serving", "system"},
     "loading": {"_native", "serving"},  # for scripts; the laboratory starts `jissoku load`
     "serving": {"_native"},  # for applications; the laboratory does not use it
 }

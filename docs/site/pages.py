@@ -39,6 +39,7 @@ NAVIGATION = {
         "Load test": "load",
         "Serve": "serve",
         "Serve Python applications": "apps",
+        "From Python": "api",
         "Proxy": "gateway",
         "Continuous integration": "ci",
         "History": "history",

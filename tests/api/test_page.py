@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from jissoku.measure import asked_comparison
+from tests.ci.made_up import campaign
+
 PAGE = Path(__file__).parents[2] / "docs" / "api.md"
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
 
@@ -13,9 +16,29 @@ def test_the_page_is_short() -> None:
     assert len(PAGE.read_text().split()) <= 600
 
 
-@pytest.mark.slow
-def test_the_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
+def run_examples() -> None:
     names: dict[str, object] = {}
     for block in BLOCKS:
         exec(block, names)  # noqa: S102 - the page is ours
-    assert re.search(r"\d+ requests/s, p99 [\d.]+ ms \(\w+ samples\)", capsys.readouterr().out)
+
+
+@pytest.mark.slow
+def test_the_examples_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    # Its load takes most of a minute, and is sent by the test below.
+    monkeypatch.setattr(asked_comparison, "compare", campaign(lambda _: {}, blocks=10))
+    run_examples()
+    said = capsys.readouterr().out
+    assert re.search(r"^\d+ requests/s, p99 [\d.]+ ms \(\w+ samples\)$", said, re.MULTILINE)
+    assert re.search(r"^\w+ runs/\S+$", said, re.MULTILINE)
+
+
+@pytest.mark.race
+def test_the_examples_run_with_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_examples()
+    assert re.search(r"^at .*: .+\.$", capsys.readouterr().out, re.MULTILINE)

@@ -9,6 +9,7 @@ import pytest
 
 from jissoku.design.schedule import bisect
 from jissoku.inference.bounds import read_bound
+from jissoku.measure import asked_comparison
 from jissoku.measure.ci import CommitQuestion
 from jissoku.measure.comparison import CompareConfig
 from jissoku.model import CoreAssignment
@@ -43,7 +44,7 @@ def measured_as(monkeypatch: pytest.MonkeyPatch, *heads: float) -> list[CompareC
         made.append(config)
         return {"head": BASE_NS * heads[len(made) - 1]}
 
-    monkeypatch.setattr(import_module("jissoku.cli.compare"), "run_campaign", campaign(costs))
+    monkeypatch.setattr(asked_comparison, "compare", campaign(costs))
     return made
 
 

@@ -11,9 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from jissoku.cli.commands import jissoku
-from jissoku.cli.reports import measured
 from jissoku.errors import RecordError
-from jissoku.measure.reports import problem_of, write_explanation, write_tuning
+from jissoku.measure.reports import measured, problem_of, write_explanation, write_tuning
 from jissoku.records import write_profiles
 from tests.profiles.factories import MAIN, profile
 from tests.tune.test_report import TUNING

@@ -1,7 +1,6 @@
 """`jissoku compare`: differences of CPU cost, latency and capacity, with intervals."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -12,24 +11,18 @@ from jissoku import records
 from jissoku.cli.frame import ExitCode, exit_code, print_message, version_line
 from jissoku.cli.help_groups import Grouped
 from jissoku.cli.progress import ProgressDisplay, lock_machine
-from jissoku.cli.reports import measured, write_profile_report, write_report
-from jissoku.errors import InputError, JissokuError
-from jissoku.inference.bounds import check_arms, confirmed
+from jissoku.cli.reports import write_profile_report, write_report
+from jissoku.errors import JissokuError
 from jissoku.measure import ci
-from jissoku.measure.compare import compare as run_campaign
-from jissoku.measure.comparison import CompareConfig, check_request, compare_config, profiled_pair
-from jissoku.measure.profile import profile
-from jissoku.measure.selection import arm_names, folder_for, prepare_targets, workload
+from jissoku.measure.asked_comparison import check_asked, measured_comparison
+from jissoku.measure.selection import folder_for
 from jissoku.model.summary import BoundResult, BoundStatus
-from jissoku.model.updated import updated
-from jissoku.records.run_folder import check_new, holds_run
 from jissoku.report.bounds import FORMATS, bound_sentence
 from jissoku.report.history import Suspicion, difference_text, suspicion_text
 from jissoku.request import ComparisonRequest, to_argv
 from jissoku.request.options import option, verb
 from jissoku.request.param_types import Written
 from jissoku.request.shared import AsJson, Out, Quiet
-from jissoku.system.cores import core_assignment
 
 NOISE_FLOOR_UNKNOWN = (
     "The noise floor of this machine is unknown: `jissoku self-test` measures it, and later"
@@ -114,27 +107,16 @@ def compare(request: ComparisonRequest, output: Output) -> int:
     Exit codes: 0 success, 1 a target failed, 2 bad input, 3 a bound of --fail-if is proven,
     4 no verdict, or a bound is undecided, 130 interrupted.
     """
-    earlier, ref = _split_baseline(request.baseline)
-    _check(request, output, ref)
+    ci.check_folders(
+        (output.comment, output.step_summary, *(file for _, file in output.export_as)), output.out
+    )
+    earlier, ref = check_asked(request, output.out)
     lock_machine()
     with (
         ProgressDisplay(quiet=output.quiet or output.as_json) as show,
-        ci.baseline(ref, request.cmd, request.build, show) if ref else nullcontext() as base,
+        measured_comparison(request, ref, output.out, version_line(), show) as done,
     ):
-        field = prepare_targets(request, show, has_floor=base is None)
-        if base is not None:
-            field = updated(field, arms=(base, *field.arms))
-        config = compare_config(
-            request, field, folder=output.out, version=version_line(), is_pair=base is not None
-        )
-        finished, lost = measured(lambda: _measure(config, show, has_profile=request.profile))
-        bounds = ci.evaluate_bounds(config.folder, request.fail_if) if finished else ()
-        if request.confirm and ci.any_exceeded(bounds):
-            show.note("A bound is exceeded: confirming it with a second run.")
-            again = updated(config, folder=_second(config.folder), seed=config.seed + 1)
-            finished = _measure(again, show)
-            if finished:
-                bounds = confirmed(bounds, ci.evaluate_bounds(again.folder, request.fail_if))
+        config, finished, bounds, lost = done.config, done.is_finished, done.bounds, done.lost
         wants_causes = finished and (output.comment or output.step_summary)
         known = ci.find_causes(bounds, config, show) if wants_causes else None
     if not (config.noise_floors or output.quiet or output.as_json):
@@ -160,58 +142,6 @@ def compare(request: ComparisonRequest, output: Output) -> int:
         exports=dict(output.export_as),
     )
     return _bound_code(request, bounds) if bounds and code != ExitCode.FAILED else code
-
-
-def _check(request: ComparisonRequest, output: Output, ref: str) -> None:
-    """Refuses what cannot be measured, before anything is built."""
-    check_request(request)
-    if request.build and not ref:
-        raise InputError("--build requires --baseline with a git ref or a release")
-    if ref:
-        ci.check_commands(request.cmd, request.build)
-    ci.check_folders(
-        (output.comment, output.step_summary, *(file for _, file in output.export_as)), output.out
-    )
-    if output.out is not None:
-        check_new(output.out)  # Before a baseline is looked for.
-        if request.confirm:
-            check_new(_second(output.out))
-    workload(request)
-    core_assignment(request.server_cores, request.generator_cores)
-    names = arm_names(request, has_floor=not ref)
-    check_arms(request.fail_if, names | ({ci.BASE} if ref else set()))
-
-
-def _second(folder: Path) -> Path:
-    """The folder of the run that confirms the one in `folder`."""
-    named = folder if folder.name else folder.absolute()
-    return named.with_name(f"{named.name}-confirmed")
-
-
-def _measure(config: CompareConfig, show: ProgressDisplay, *, has_profile: bool = False) -> bool:
-    """Runs the campaign, and samples its targets afterwards; whether it finished."""
-    pair = profiled_pair(config) if has_profile else None
-    for unavailable in config.unavailable:
-        show.note(unavailable.sentence)
-    show.note(f"Seed {config.seed}; records go to {config.folder}.")
-    finished = run_campaign(config, show)
-    if finished and pair is not None:
-        found, finished = profile(pair, show)
-        if found:
-            records.write_profiles(pair.folder, found)
-    return finished
-
-
-def _split_baseline(given: str | None) -> tuple[Path | None, str]:
-    """The folder of an earlier run, or a git ref or release."""
-    if given is None:
-        return None, ""
-    folder = Path(given)
-    if holds_run(folder):
-        records.read(folder)
-        return folder, ""
-    ci.check_ref(given)
-    return None, given
 
 
 def _bound_code(request: ComparisonRequest, bounds: Sequence[BoundResult]) -> int:

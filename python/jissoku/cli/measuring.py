@@ -8,7 +8,7 @@ import msgspec
 
 from jissoku.cli.frame import ExitCode, version_line
 from jissoku.cli.progress import ProgressDisplay, lock_machine
-from jissoku.cli.reports import measured, publish_experiment, write_report
+from jissoku.cli.reports import publish_experiment, write_report
 from jissoku.design import schedule as scale
 from jissoku.design.sampling_plan import SAMPLING_PLANS
 from jissoku.design.schedule import Bisection, bisect as halve
@@ -18,6 +18,7 @@ from jissoku.measure import experiment as story, experiment_file
 from jissoku.measure.ci import CANDIDATE, GOOD, CommitQuestion, CommitSearch
 from jissoku.measure.comparison import noise_floors
 from jissoku.measure.experiment import ExperimentConfig, ExperimentPlan
+from jissoku.measure.reports import measured
 from jissoku.measure.selection import build_paths, folder_for, prepare_targets, seed, workload
 from jissoku.measure.sweep import SweepConfig, run_sweep
 from jissoku.measure.trial import TrialTiming

@@ -1,6 +1,6 @@
 """Reports of a run (`jissoku report`), and events of one that runs (`jissoku watch`)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -10,7 +10,7 @@ from rich.markup import escape
 from jissoku import records
 from jissoku._native import flame_graph
 from jissoku.cli.frame import ExitCode, exit_code, print_message, print_text
-from jissoku.errors import InputError, RecordError
+from jissoku.errors import InputError
 from jissoku.measure.progress import follow, newest
 from jissoku.measure.reports import (
     read_summary,
@@ -67,14 +67,6 @@ def report_code(summary: Summary | SweepSummary, *, is_finished: bool = True) ->
         statuses = [one.status for one in summary.targets]
     is_failed = MeasurementStatus.FAILED in statuses
     return exit_code(is_finished=is_finished, is_failed=is_failed, is_undecided=not has_result)
-
-
-def measured(measure: Callable[[], bool]) -> tuple[bool, str]:
-    """Whether a run finished; and why it cannot be written any further, if that has ended it."""
-    try:
-        return measure(), ""
-    except RecordError as error:
-        return False, str(error)
 
 
 def write_profile_report(

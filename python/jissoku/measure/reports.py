@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from jissoku import inference, records, report
-from jissoku.errors import InputError, JissokuError
+from jissoku.errors import InputError, JissokuError, RecordError
 from jissoku.inference.profile import difference, summarise
 from jissoku.measure.experiment import read_result
 from jissoku.measure.profile import TARGETS_MAX
@@ -55,6 +55,14 @@ EXPERIMENT_REPORTS: Mapping[str, Callable[[ExperimentResult], str]] = {
 
 # The unit of the values of a flame graph.
 UNIT = "ps per request"
+
+
+def measured(measure: Callable[[], bool]) -> tuple[bool, str]:
+    """Whether a run finished; and why it cannot be written any further, if that has ended it."""
+    try:
+        return measure(), ""
+    except RecordError as error:
+        return False, str(error)
 
 
 def _reports(folder: Path) -> tuple[Summary | SweepSummary, dict[str, Callable[[], str]]]:

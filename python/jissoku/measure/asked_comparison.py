@@ -1,0 +1,124 @@
+"""A comparison from its request to the results of its bounds, for the command and for scripts."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from jissoku import records
+from jissoku.errors import InputError
+from jissoku.inference.bounds import check_arms, confirmed
+from jissoku.measure import ci
+from jissoku.measure.compare import compare
+from jissoku.measure.comparison import CompareConfig, check_request, compare_config, profiled_pair
+from jissoku.measure.profile import profile
+from jissoku.measure.progress import ProgressListener
+from jissoku.measure.reports import measured
+from jissoku.measure.selection import arm_names, prepare_targets, workload
+from jissoku.model.summary import BoundResult
+from jissoku.model.updated import updated
+from jissoku.records.run_folder import check_new, holds_run
+from jissoku.request import ComparisonRequest
+from jissoku.system.cores import core_assignment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredComparison:
+    """What was measured; its records are in the folder of `config`.
+
+    Attributes:
+        lost: Why its records could not be written any further; empty if they were.
+        bounds: Empty unless it is finished.
+    """
+
+    config: CompareConfig
+    is_finished: bool
+    lost: str
+    bounds: tuple[BoundResult, ...]
+
+
+def check_asked(request: ComparisonRequest, folder: Path | None) -> tuple[Path | None, str]:
+    """Refuses what cannot be measured, before anything is built.
+
+    Returns what the baseline is: the folder of an earlier run, or a git ref or release.
+    """
+    earlier, ref = _split_baseline(request.baseline)
+    check_request(request)
+    if request.build and not ref:
+        raise InputError("--build requires --baseline with a git ref or a release")
+    if ref:
+        ci.check_commands(request.cmd, request.build)
+    if folder is not None:
+        check_new(folder)  # Before a baseline is looked for.
+        if request.confirm:
+            check_new(_second(folder))
+    workload(request)
+    core_assignment(request.server_cores, request.generator_cores)
+    names = arm_names(request, has_floor=not ref)
+    check_arms(request.fail_if, names | ({ci.BASE} if ref else set()))
+    return earlier, ref
+
+
+@contextmanager
+def measured_comparison(
+    request: ComparisonRequest,
+    ref: str,
+    folder: Path | None,
+    version: str,
+    listener: ProgressListener,
+) -> Iterator[MeasuredComparison]:
+    """Measures what `check_asked` has accepted; a baseline that was built exists for the block.
+
+    `ref` is from there. `folder` None: a new one. `version` is that of jissoku, for the record.
+    """
+    built = ci.baseline(ref, request.cmd, request.build, listener) if ref else nullcontext()
+    with built as base:
+        selection = prepare_targets(request, listener, has_floor=base is None)
+        if base is not None:
+            selection = updated(selection, arms=(base, *selection.arms))
+        config = compare_config(
+            request, selection, folder=folder, version=version, is_pair=base is not None
+        )
+        finished, lost = measured(lambda: _measure(config, listener, has_profile=request.profile))
+        bounds = ci.evaluate_bounds(config.folder, request.fail_if) if finished else ()
+        if request.confirm and ci.any_exceeded(bounds):
+            listener.note("A bound is exceeded: confirming it with a second run.")
+            again = updated(config, folder=_second(config.folder), seed=config.seed + 1)
+            finished = _measure(again, listener)
+            if finished:
+                bounds = confirmed(bounds, ci.evaluate_bounds(again.folder, request.fail_if))
+        yield MeasuredComparison(config=config, is_finished=finished, lost=lost, bounds=bounds)
+
+
+def _second(folder: Path) -> Path:
+    """The folder of the run that confirms the one in `folder`."""
+    named = folder if folder.name else folder.absolute()
+    return named.with_name(f"{named.name}-confirmed")
+
+
+def _measure(
+    config: CompareConfig, listener: ProgressListener, *, has_profile: bool = False
+) -> bool:
+    """Runs the campaign, and samples its targets afterwards; whether it finished."""
+    pair = profiled_pair(config) if has_profile else None
+    for unavailable in config.unavailable:
+        listener.note(unavailable.sentence)
+    listener.note(f"Seed {config.seed}; records go to {config.folder}.")
+    finished = compare(config, listener)
+    if finished and pair is not None:
+        found, finished = profile(pair, listener)
+        if found:
+            records.write_profiles(pair.folder, found)
+    return finished
+
+
+def _split_baseline(given: str | None) -> tuple[Path | None, str]:
+    """The folder of an earlier run, or a git ref or release."""
+    if given is None:
+        return None, ""
+    folder = Path(given)
+    if holds_run(folder):
+        records.read(folder)
+        return folder, ""
+    ci.check_ref(given)
+    return None, given
