@@ -121,6 +121,15 @@ def test_an_end_without_close_notify_is_incomplete(
         ask(port, "/truncated")
 
 
+def test_a_connection_that_is_given_up_ends_with_close_notify(
+    start: Start, origin: TlsOrigin, driver: list[str]
+) -> None:
+    late = ["--response-time-max", "100ms"]
+    port = begin(start, origin, "--upstream-tls-insecure", *late, *driver)
+    assert ask(port, "/late")[0] == 504
+    assert origin.is_notified.wait(PATIENCE_S)
+
+
 def test_a_tunnel_is_within_tls(start: Start, origin: TlsOrigin, driver: list[str]) -> None:
     port = begin(start, origin, "--upstream-tls-insecure", *driver)
     with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as client:

@@ -87,6 +87,7 @@ class TlsOrigin:
         targets: What was asked for, in order.
         accepted: The number of connections, with a handshake or not.
         has_two_handshakes: Set when two are complete.
+        is_notified: Set when a client has ended its side with a close_notify.
     """
 
     def __init__(self, certificate: Path, key: Path) -> None:
@@ -96,6 +97,7 @@ class TlsOrigin:
         self.targets: list[str] = []
         self.accepted = 0
         self.has_two_handshakes = threading.Event()
+        self.is_notified = threading.Event()
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.load_cert_chain(certificate, key)
         self.context.set_alpn_protocols(["h2", "http/1.1"])
@@ -129,7 +131,7 @@ class TlsOrigin:
         with (
             contextlib.suppress(OSError, EOFError),
             plain,
-            self.context.wrap_socket(plain, server_side=True) as secure,
+            self.context.wrap_socket(plain, server_side=True, suppress_ragged_eofs=False) as secure,
         ):
             self.resumed.append(bool(secure.session_reused))
             if len(self.resumed) == 2:
@@ -137,15 +139,23 @@ class TlsOrigin:
             while self._answer(secure):
                 pass
 
-    def _answer(self, secure: ssl.SSLSocket) -> bool:
-        """Whether the connection is kept."""
+    def _read_head(self, secure: ssl.SSLSocket) -> tuple[bytes, bytes]:
+        """The head of a request and what follows it, or nothing after the last one."""
         head = b""
         while b"\r\n\r\n" not in head:
             part = secure.recv(65536)
             if not part:
-                return False
+                self.is_notified.set()
+                return b"", b""
             head += part
-        head, body = head.split(b"\r\n\r\n", 1)
+        start, rest = head.split(b"\r\n\r\n", 1)
+        return start, rest
+
+    def _answer(self, secure: ssl.SSLSocket) -> bool:
+        """Whether the connection is kept."""
+        head, body = self._read_head(secure)
+        if not head:
+            return False
         target = head.split()[1].decode()
         self.targets.append(target)
         if target == "/echo":
@@ -165,6 +175,9 @@ class TlsOrigin:
             if target == "/ended":
                 secure.unwrap()
             return False
+        if target == "/late":
+            # Until the gateway gives up.
+            return bool(self._read_head(secure)[0])
         is_last = target == "/last"
         close = b"Connection: close\r\n" if is_last else b""
         secure.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n" + close + b"\r\nfound")

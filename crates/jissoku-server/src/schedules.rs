@@ -5,13 +5,14 @@
 //! A case is a list of bytes, from which every decision is taken, so that a failure shrinks to a
 //! simple one. Most cases have no sockets: [`Simulation`] drives a worker as the epoll driver does,
 //! or as that over `io_uring`. `sockets` uses
-//! the real drivers. `PROPTEST_CASES` sets the number.
+//! the real drivers; `upstream` is TLS with a server. `PROPTEST_CASES` sets the number.
 
 mod client;
 mod plan;
 mod scripted;
 mod simulation;
 mod sockets;
+mod upstream;
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

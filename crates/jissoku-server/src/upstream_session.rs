@@ -17,13 +17,27 @@ pub(crate) struct UpstreamSession {
     /// The handler's name of the connection.
     token: u64,
     tls: ClientConnection,
+    stage: Stage,
     /// What the handler has requested last.
     next: Action,
-    /// Whether the handler knows that the handshake is complete.
-    is_established: bool,
     /// The server has sent `close_notify` (RFC 8446 section 6.1).
     has_ended: bool,
+    /// The handler knows that the server has ended.
+    end_is_reported: bool,
     failure: Option<TlsFailure>,
+}
+
+/// How far a session has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The connection below is being established: nothing can be sent.
+    Connecting,
+    Handshaking,
+    Established,
+    /// It closes when all is sent, of which `close_notify` or an alert is the last.
+    Closing,
+    /// The same, and the handler has aborted it.
+    Aborted,
 }
 
 /// Whether a connection goes on.
@@ -31,14 +45,20 @@ const fn goes_on(next: Action) -> bool {
     !matches!(next, Action::Close | Action::Abort | Action::Reset)
 }
 
+/// Whether the handler takes bytes, or their end.
+const fn receives(next: Action) -> bool {
+    matches!(next, Action::Receive | Action::ShutdownWrite)
+}
+
 impl UpstreamSession {
     pub(crate) fn new(token: u64, opening: &TlsOpening) -> Result<Self, Error> {
         Ok(Self {
             token,
             tls: opening.client.session(&opening.name)?,
+            stage: Stage::Connecting,
             next: Action::Receive,
-            is_established: false,
             has_ended: false,
+            end_is_reported: false,
             failure: None,
         })
     }
@@ -59,29 +79,39 @@ impl UpstreamSession {
         context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
     ) -> Action {
-        match kind {
-            // The alert is still to be sent.
-            UpstreamEventKind::Resumed { .. } if self.failure.is_some() => {
-                match self.call(kind, context, output) {
-                    next if goes_on(next) => Action::Close,
-                    next => next,
-                }
+        match (self.stage, kind) {
+            // The server does not read.
+            (Stage::Aborted, _) => Action::Abort,
+            (Stage::Closing, UpstreamEventKind::Resumed { .. }) => {
+                self.call(kind, context, output);
+                if goes_on(self.next) { Action::Close } else { self.next }
             }
-            _ if self.failure.is_some() => Action::Close,
-            UpstreamEventKind::Connected => {
+            (Stage::Closing, _) => Action::Close,
+            (_, UpstreamEventKind::Connected) => {
+                self.stage = Stage::Handshaking;
                 flush(&mut self.tls, output);
                 Action::Receive
             }
-            UpstreamEventKind::Data { bytes, unsent } => {
+            (_, UpstreamEventKind::Resumed { unsent }) => {
+                self.call(kind, context, output);
+                self.conclude(unsent, context, output)
+            }
+            (_, UpstreamEventKind::Data { bytes, unsent }) => {
                 self.on_data((bytes, unsent), context, output)
             }
-            UpstreamEventKind::Eof { .. } if !self.is_established => Action::Close,
-            UpstreamEventKind::Eof { .. } => {
-                let kind = UpstreamEventKind::Eof { is_clean: self.has_ended };
-                self.call(kind, context, output)
+            (Stage::Established, UpstreamEventKind::Eof { .. }) => {
+                self.report_end(context, output);
+                // The server may be gone, so that an aborted connection gets no close_notify.
+                self.conclude(usize::MAX, context, output)
             }
-            UpstreamEventKind::Resumed { .. } => self.call(kind, context, output),
+            (_, UpstreamEventKind::Eof { .. }) => self.close(),
         }
+    }
+
+    /// The connection closes without another word.
+    const fn close(&mut self) -> Action {
+        self.stage = Stage::Closing;
+        Action::Close
     }
 
     fn on_data<H: Handler>(
@@ -95,11 +125,11 @@ impl UpstreamSession {
         let outcome = self.decrypt(bytes, &mut plain);
         // Messages of the handshake, or an alert.
         flush(&mut self.tls, output);
-        if !self.is_established && outcome.is_ok() && !self.tls.is_handshaking() {
-            self.is_established = true;
+        if self.stage == Stage::Handshaking && outcome.is_ok() && !self.tls.is_handshaking() {
+            self.stage = Stage::Established;
             self.call(UpstreamEventKind::Connected, context, output);
         }
-        if !plain.is_empty() && goes_on(self.next) {
+        if !plain.is_empty() && self.stage == Stage::Established && goes_on(self.next) {
             let kind = UpstreamEventKind::Data { bytes: &plain, unsent };
             self.call(kind, context, output);
         }
@@ -108,12 +138,12 @@ impl UpstreamSession {
             && goes_on(self.next)
         {
             self.failure = Some(TlsFailure::from(&error));
-            return Action::Close;
+            return self.close();
         }
-        if self.has_ended && self.is_established && goes_on(self.next) {
-            self.call(UpstreamEventKind::Eof { is_clean: true }, context, output);
+        if self.has_ended && self.stage == Stage::Handshaking {
+            return self.close();
         }
-        if self.has_ended && !self.is_established { Action::Close } else { self.next }
+        self.conclude(unsent, context, output)
     }
 
     /// Decrypts received bytes up to the first error.
@@ -139,28 +169,68 @@ impl UpstreamSession {
         Ok(())
     }
 
-    /// Calls the handler, and encrypts its output.
+    /// Calls the handler, and encrypts its output if it can be sent.
     fn call<H: Handler>(
         &mut self,
         kind: UpstreamEventKind<'_>,
         context: &mut WorkerContext<H>,
         output: &mut SendBuffer,
-    ) -> Action {
+    ) {
         let mut plain = context.take_plain_buffer();
         self.next = context.call_outbound(self.token, kind, &mut plain);
-        if matches!(self.next, Action::Abort | Action::Reset) {
+        if self.stage == Stage::Established && !plain.is_empty() {
+            let is_sent = !matches!(self.next, Action::Abort | Action::Reset)
+                && encrypt(&mut self.tls, &mut plain, usize::MAX, output).is_ok();
+            if !is_sent {
+                // The server must not take what it has for all.
+                self.next = Action::Reset;
+            }
+        }
+        if plain.is_empty() {
+            context.return_plain_buffer(plain);
+        }
+    }
+
+    /// Calls the handler for the end of the server, once.
+    fn report_end<H: Handler>(&mut self, context: &mut WorkerContext<H>, output: &mut SendBuffer) {
+        if !std::mem::replace(&mut self.end_is_reported, true) {
+            let kind = UpstreamEventKind::Eof { is_clean: self.has_ended };
+            self.call(kind, context, output);
+        }
+    }
+
+    /// What the driver is to do after an event, before which `unsent` bytes were not sent.
+    fn conclude<H: Handler>(
+        &mut self,
+        unsent: usize,
+        context: &mut WorkerContext<H>,
+        output: &mut SendBuffer,
+    ) -> Action {
+        if self.has_ended && receives(self.next) {
+            self.report_end(context, output);
+        }
+        if self.stage != Stage::Established && goes_on(self.next) {
+            return Action::Receive;
+        }
+        if self.stage == Stage::Connecting {
             return self.next;
         }
-        if encrypt(&mut self.tls, &mut plain, usize::MAX, output).is_err() {
-            self.next = Action::Abort;
-            return self.next;
-        }
-        context.return_plain_buffer(plain);
-        if matches!(self.next, Action::Close | Action::ShutdownWrite) {
+        let next = match self.next {
+            // As the driver does at the end of the connection below, which may come later or never.
+            Action::Receive | Action::ShutdownWrite if self.end_is_reported => self.close(),
+            Action::Close => self.close(),
+            // Nothing is missing before the end.
+            Action::Abort if unsent == 0 => {
+                self.stage = Stage::Aborted;
+                Action::Close
+            }
+            next => next,
+        };
+        if matches!(next, Action::Close | Action::ShutdownWrite) {
             // rustls sends it once.
             self.tls.send_close_notify();
             flush(&mut self.tls, output);
         }
-        self.next
+        next
     }
 }
