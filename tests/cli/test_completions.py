@@ -98,6 +98,22 @@ def test_every_verb_has_a_page_with_its_options(pages: Path) -> None:
 
 
 @pytest.mark.slow
+def test_every_option_of_a_page_has_its_text_its_default_and_its_group(pages: Path) -> None:
+    for page in pages.iterdir():
+        _, *options = page.read_text().split("\n.TP\n")
+        bare = [
+            words for words, _, text in (one.partition("\n") for one in options) if not text.strip()
+        ]
+        lacking = [words for words in bare if words.startswith("\\fB\\-")]
+        assert not lacking, page.name
+    text = (pages / "jissoku-compare.1").read_text().replace("\\-", "-")
+    assert '.SH "WHAT IS COMPARED"' in text
+    assert "Path and query of the request. [default: /]" in text
+    assert "The first target is the baseline." in text
+    assert "index.html, with 200" in (pages / "jissoku-serve.1").read_text()
+
+
+@pytest.mark.slow
 def test_pages_are_formatted_without_a_warning(pages: Path) -> None:
     files = sorted(pages.iterdir())
     command = [program("groff"), "-man", "-ww", "-z", "-K", "utf8", *map(str, files)]

@@ -38,6 +38,8 @@ pub(crate) struct Man {
 struct VerbSpec {
     name: String,
     about: String,
+    /// All that its `--help` says before the options.
+    description: String,
     parameters: Vec<ParameterSpec>,
 }
 
@@ -48,6 +50,8 @@ struct ParameterSpec {
     /// As on the command line: `-c`, `--connections`.
     words: Vec<String>,
     help: String,
+    /// Of its group, if the verb has groups.
+    heading: Option<String>,
     metavar: Option<String>,
     /// The possible values, if they are few.
     choices: Vec<String>,
@@ -74,7 +78,7 @@ impl Completions {
 impl Man {
     pub(crate) fn run(&self, command: Command) -> u8 {
         finish("man", || {
-            let command = all(command, &self.more)?;
+            let command = with_all_texts(all(command, &self.more)?);
             let write = |folder: &Path| {
                 std::fs::create_dir_all(folder)?;
                 clap_mangen::generate_to(command, folder)
@@ -89,6 +93,11 @@ fn finish(verb: &str, work: impl FnOnce() -> Result<(), String>) -> u8 {
     // There is nowhere to report that stderr is closed.
     let _written = writeln!(io::stderr(), "jissoku {verb}: {message}");
     1
+}
+
+/// `command` without the distinction of common options, since a manual page has the text of all.
+fn with_all_texts(command: Command) -> Command {
+    command.mut_args(|arg| arg.hide_short_help(false)).mut_subcommands(with_all_texts)
 }
 
 /// The native verbs and those of the laboratory.
@@ -109,6 +118,7 @@ impl VerbSpec {
     fn command(self) -> Command {
         Command::new(self.name)
             .about(self.about)
+            .long_about(self.description)
             .args(self.parameters.into_iter().map(ParameterSpec::argument))
     }
 }
@@ -122,6 +132,9 @@ impl ParameterSpec {
             (true, false) => ArgAction::Set,
         };
         let mut argument = Arg::new(self.name).help(self.help).action(action);
+        if let Some(heading) = self.heading {
+            argument = argument.help_heading(heading);
+        }
         for word in self.words {
             argument = match word.strip_prefix("--") {
                 Some(long) if argument.get_long().is_none() => argument.long(long.to_owned()),

@@ -6,12 +6,15 @@ Python, and importing the laboratory would take it a second.
 
 import json
 import sys
+from inspect import cleandoc
+from itertools import chain
 from typing import Any
 
 import click
 
 from jissoku import _native
 from jissoku.cli.commands import LAB_COMMANDS, is_of_lab, jissoku
+from jissoku.cli.help_groups import Grouped
 
 
 def main() -> None:
@@ -28,8 +31,19 @@ def _verb(name: str, about: str) -> dict[str, Any]:
         if not is_of_lab(error):
             raise
         command = None
+    groups = command.groups if isinstance(command, Grouped) else {}
+    headings = {name: heading for heading, names in groups.items() for name in chain(*names)}
+    places = {name: place for place, name in enumerate(headings)}
     parameters = command.params if command else []
-    return {"name": name, "about": about, "parameters": [*map(_parameter, parameters)]}
+    parameters = sorted(parameters, key=lambda one: places.get(one.name or "", len(places)))
+    return {
+        "name": name,
+        "about": about,
+        "description": cleandoc((command and command.help) or about),
+        "parameters": [
+            {**_parameter(one), "heading": headings.get(one.name or "")} for one in parameters
+        ],
+    }
 
 
 def _parameter(parameter: click.Parameter) -> dict[str, Any]:
@@ -37,10 +51,12 @@ def _parameter(parameter: click.Parameter) -> dict[str, Any]:
     kind = parameter.type
     # The second words of a switch, as in --pin/--no-pin, are its opposite.
     words = [*parameter.opts, *parameter.secondary_opts] if is_option else []
+    # With its default and its range.
+    record = parameter.get_help_record(click.Context(jissoku))
     return {
         "name": parameter.name,
         "words": words,
-        "help": getattr(parameter, "help", None) or "",
+        "help": record[1].replace("  [", " [") if record else "",
         "metavar": parameter.metavar or (parameter.name or "").upper(),
         "choices": [*map(str, kind.choices)] if isinstance(kind, click.Choice) else [],
         "takes_value": not (is_option and getattr(parameter, "is_flag", False)),
