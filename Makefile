@@ -112,7 +112,7 @@ $(VENV)/.docs: $(VENV)/.packages
 
 .PHONY: docs
 docs: build $(VENV)/.docs ## Build the documentation site; it needs no server: open target/docs/html/index.html.
-	$(PYTHON) -m docs.site target/docs
+	$(PYTHON) -m tests.documentation target/docs
 
 FUZZ_TARGETS := head chunked exchange scan answer response uwsgi proxy_header forwarded message frames
 # How long each target is fuzzed; FUZZ='-runs=70000000' counts executions instead of seconds.

@@ -1,15 +1,17 @@
-"""Builds the site: `python -m docs.site FOLDER`; `make docs` does it."""
+"""Builds the site: `python -m tests.documentation FOLDER`; `make docs` does it."""
 
 import subprocess
 import sys
 from pathlib import Path
 
-from docs.site import pages
+from tests.documentation import commands, fields, keys, pages
 
 
 def build(folder: Path) -> int:
     """Writes the pages to FOLDER/pages and the site to FOLDER/html; a lost link is an error."""
-    pages.write(folder / "pages", {})
+    manual = commands.manual()
+    reference = commands.pages(manual) | keys.pages(manual["jissoku-serve"]) | fields.pages()
+    pages.write(folder / "pages", reference)
     command = [
         *(sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "--quiet"),
         *("-c", str(Path(__file__).parent), "-d", str(folder / "cache")),

@@ -1,1 +1,0 @@
-"""The documentation site: `python -m docs.site FOLDER`, as `make docs`."""

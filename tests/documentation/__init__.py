@@ -1,0 +1,1 @@
+"""The documentation site: `python -m tests.documentation FOLDER`, as `make docs`."""
