@@ -216,6 +216,31 @@ def test_the_first_blocks_may_take_all_of_a_limited_time(
     assert set(blocks(listener.trials, MEDIUM)) == {0, 1, 2}
 
 
+def test_no_load_is_sent_that_would_end_after_a_limited_time(
+    config: CompareConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time is over after the first of several loads of one start."""
+    answers(monkeypatch, 100)
+    now = [0.0]
+    monkeypatch.setattr(measuring, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def over(trial: Trial) -> None:
+        now[0] = 100.0 * (trial.block == FIRST_BLOCKS)
+
+    listener = CollectingListener(over)
+    assert compare(updated(config, plan=updated(PLAN, seconds=50.0)), listener)
+    assert sum(trial.block == FIRST_BLOCKS for trial in listener.trials) == 1
+    assert listener.trials[-1].block == FIRST_BLOCKS
+    assert write_reports(config.folder)[0] is not None
+
+
+def test_a_run_with_one_look_ends_with_a_limited_time_too(config: CompareConfig) -> None:
+    plan = updated(PLAN, horizon=0, seconds=0.001)
+    listener = CollectingListener()
+    assert compare(updated(config, plan=plan), listener)
+    assert not listener.trials
+
+
 def test_nothing_is_cross_checked_beside_other_programs(
     config: CompareConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

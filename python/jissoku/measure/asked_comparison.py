@@ -17,6 +17,7 @@ from jissoku.measure.reports import measured
 from jissoku.measure.selection import arm_names, prepare_targets, workload
 from jissoku.model.summary import BoundResult
 from jissoku.model.updated import updated
+from jissoku.model.wording import time_text
 from jissoku.records.run_folder import check_new, holds_run
 from jissoku.request import ComparisonRequest
 from jissoku.system.cores import core_assignment
@@ -103,7 +104,9 @@ def _measure(
     pair = profiled_pair(config) if has_profile else None
     for unavailable in config.unavailable:
         listener.note(unavailable.sentence)
-    listener.note(f"Seed {config.seed}; records go to {config.folder}.")
+    limit_s = config.plan.seconds
+    ends = f"; the verdicts come in {time_text(limit_s)} at the latest" if limit_s else ""
+    listener.note(f"Seed {config.seed}; records go to {config.folder}{ends}.")
     finished = compare(config, listener)
     if finished and pair is not None:
         found, finished = profile(pair, listener)

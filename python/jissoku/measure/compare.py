@@ -15,6 +15,7 @@ from threading import Thread
 
 from jissoku import inference
 from jissoku.design import schedule
+from jissoku.design.sampling_plan import SEARCH_S
 from jissoku.design.schedule import MEDIUM, PlannedMeasurement, PlannedStart, PlannedTrial
 from jissoku.inference import ablation
 from jissoku.inference.bounds import bound_results, bounded_arms
@@ -25,7 +26,7 @@ from jissoku.inference.limits import server_limits
 from jissoku.measure.comparison import CompareConfig, run_header
 from jissoku.measure.comparison_run import ComparisonRun, Groups, named
 from jissoku.measure.progress import ProgressListener, RecordedProgress
-from jissoku.measure.trial import Servers, TrialRunner
+from jissoku.measure.trial import OutOfTime, Servers, TrialRunner
 from jissoku.model import Comparison, Condition, Load, LoadLevel, Method, Metric, TrialKind
 from jissoku.model.summary import BoundStatus
 from jissoku.model.updated import updated
@@ -63,6 +64,7 @@ COST_KINDS = {
 class AnytimeRun(ComparisonRun):
     def run(self) -> None:
         self._started = time.monotonic()
+        self.runner.seconds_left = self._seconds_left
         # It takes a second, while the first targets start.
         Thread(target=inference.compute_looks, args=(self.plan.horizon,), daemon=True).start()
         self._took_s: dict[TrialKind, float] = {}
@@ -397,12 +399,26 @@ class AnytimeRun(ComparisonRun):
     def _timed(self, step: PlannedStart, until: float) -> bool:
         """Runs a step if a limited time lasts for one more of its kind; whether it ran."""
         kind, began = step.planned.kind, time.monotonic()
-        ends = began - self._started + self._took_s.get(kind, 0.0)
-        if self.plan.seconds and ends > until * self.plan.seconds:
+        ends = began - self._started + self._took_s.get(kind, SEARCH_S)
+        if self._is_limited and ends > until * self.plan.seconds:
             return False
-        self.run_step(step)
+        try:
+            self.run_step(step)
+        except OutOfTime:
+            return False
         self._took_s[kind] = time.monotonic() - began
         return True
+
+    @property
+    def _is_limited(self) -> bool:
+        """Whether a limited time ends what runs; the first good trial may take all of it."""
+        return self.plan.seconds > 0 and any(trial.failure is None for trial in self.trials)
+
+    def _seconds_left(self) -> float:
+        """Of a limited time; the first look at each knob of a tuning takes any."""
+        if not self._is_limited or self.config.aim is not None:
+            return math.inf
+        return self.plan.seconds - (time.monotonic() - self._started)
 
     def trials_left(self) -> Mapping[TrialKind, int]:
         """Trials that follow if undecided pairs take as many blocks as they say."""
@@ -460,6 +476,8 @@ def compare(config: CompareConfig, listener: ProgressListener) -> bool:
         campaign = order(config, run, benchmark, store, RecordedProgress(listener, events))
         try:
             campaign.run()
+        except OutOfTime:
+            return True
         except Interrupted:
             blocks = len({trial.block for trial in campaign.trials})
             store.stop_early(f"it was interrupted in block {blocks}")

@@ -5,6 +5,7 @@ trials of similar arms), and in some blocks each arm alone at each load, in the 
 a search for its capacity.
 """
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -150,6 +151,9 @@ class ComparisonRun:
         return self.config.plan
 
     def run(self) -> None:
+        if self.plan.seconds:
+            ends = time.monotonic() + self.plan.seconds
+            self.runner.seconds_left = lambda: ends - time.monotonic()
         self.pilot()
         for index in range(self.plan.blocks_max):
             self.blocks_left = range(index + 1, self.plan.blocks_max)

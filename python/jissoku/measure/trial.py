@@ -4,6 +4,7 @@ Every failure of a target becomes a Failure in the trial's record, with the end 
 output; every later measurement on the same start is a failed trial with its reason.
 """
 
+import math
 import random
 import sys
 import time
@@ -158,6 +159,10 @@ class TrialFailed(Exception):  # noqa: N818 - has a record, and is always caught
         self.failure = Failure(stage=stage, arm=arm, reason=redact(str(error)), stderr=redact(said))
 
 
+class OutOfTime(Exception):  # noqa: N818 - ends a run with what it has
+    """The time that is left of a run is too short for the next load."""
+
+
 class TrialRunner:
     """What all starts of a run have in common: the targets, their cores, and what is known."""
 
@@ -183,6 +188,8 @@ class TrialRunner:
         # Requests per second of each arm in the closed loop of its first warm-up.
         self.first_rates: dict[str, float] = {}
         self.quiet = QuietCores(cores.server)
+        # What is left of a limited time.
+        self.seconds_left: Callable[[], float] = lambda: math.inf
         self._generates_code: dict[str, bool] = {}
 
     def compiles(self, name: str, root: int | None) -> bool:
@@ -224,7 +231,9 @@ def started_servers(
     Raises:
         Interrupted: On request; all started processes are stopped.
     """
-    idle = runner.quiet.wait(give_up=lambda: runner.interruption.asked)
+    idle = runner.quiet.wait(
+        give_up=lambda: runner.interruption.asked or runner.seconds_left() <= 0
+    )
     runner.interruption.check()
     servers = Servers(runner, idle)
     try:
@@ -406,6 +415,7 @@ class Servers:
 
     def _missed_by(self, spec: LoadSpec, objective: LatencyObjective, rate_rps: int) -> str:
         interruption = self._runner.interruption
+        self._require_time(spec)
         try:
             (measurement,), _ = loadgen.run_load(
                 spec, self._runner.cores, started=interruption.waits_for
@@ -422,10 +432,12 @@ class Servers:
 
         Raises:
             Interrupted: After a signal, also if that ended the load generator.
+            OutOfTime: It would end later than the run may.
             TrialFailed: It measured nothing.
         """
         interruption = self._runner.interruption
         interruption.check()
+        self._require_time(spec)
         try:
             return loadgen.run_load(spec, self._runner.cores, started=interruption.waits_for)
         except LoadgenError as error:
@@ -435,6 +447,11 @@ class Servers:
             raise TrialFailed(TrialStage.LOAD, error.arm, error, words) from error
         finally:
             self._require_alive(spec)
+
+    def _require_time(self, spec: LoadSpec) -> None:
+        needed_s = (spec.idle_watch_ns + spec.warmup_ns + spec.window_ns) / 1e9
+        if needed_s > self._runner.seconds_left():
+            raise OutOfTime
 
     def _require_alive(self, spec: LoadSpec) -> None:
         # The connections of a process that ends are closed some time before it has ended.

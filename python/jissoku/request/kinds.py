@@ -38,7 +38,7 @@ class ComparisonRequest(msgspec.Struct, frozen=True, kw_only=True, tag_field="ve
             the blocks of the mode (9 or 40). Verdicts are looked for after every block, and
             hold at each of them.
         time_limit: End after this time at the latest, such as 90s or 2m, with the verdicts
-            known by then.
+            known by then; it begins with the first start of a target.
         precision: End when every interval is within this of its ratio, such as 1%, instead
             of when every pair is decided.
         blocks: Fixed number of blocks, with a single look after the last one.
