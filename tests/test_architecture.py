@@ -87,6 +87,7 @@ MAY_ALSO_USE = {
     "__main__": {"cli"},
     "__init__": {"comparing", "loading", "serving"},
     "comparing": STAGES | {"cli", "measure", "serving", "system"},
+    "pytest_plugin": {"comparing", "report", "serving"},
     "loading": {"_native", "serving"},  # for scripts; the laboratory starts `jissoku load`
     "serving": {"_native"},  # for applications; the laboratory does not use it
 }

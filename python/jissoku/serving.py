@@ -99,7 +99,7 @@ def serve_in_thread(
         body_size_max: Maximum size of a request body in bytes.
 
     Raises:
-        OSError: It cannot listen there.
+        OSError: It cannot listen there, or the startup of an ASGI application has failed.
         TypeError: `app` is no application that can be served.
     """
     from jissoku import _native  # noqa: PLC0415 - the laboratory imports the package without it

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from jissoku.measure import asked_comparison
+from tests.api.test_pytest_plugin import MADE_UP, run
 from tests.ci.made_up import campaign
 
 PAGE = Path(__file__).parents[2] / "docs" / "api.md"
-BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+*BLOCKS, FIXTURES = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
 
 
 def test_the_page_is_short() -> None:
@@ -33,6 +34,16 @@ def test_the_examples_run(
     said = capsys.readouterr().out
     assert re.search(r"^\d+ requests/s, p99 [\d.]+ ms \(\w+ samples\)$", said, re.MULTILINE)
     assert re.search(r"^\w+ runs/\S+$", said, re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_the_fixtures_are_used_so(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(BLOCKS[0].partition("\n\n\n")[2].partition("\n\n\n")[0])
+    for name in ("old", "new"):
+        (tmp_path / name).write_text("")
+        (tmp_path / name).chmod(0o755)
+    said = run(tmp_path, f"import urllib.request\n\n{FIXTURES}", MADE_UP)
+    assert "2 passed" in said, said
 
 
 @pytest.mark.race

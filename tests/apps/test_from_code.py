@@ -98,6 +98,13 @@ def test_what_cannot_be_served_in_a_thread_is_an_exception() -> None:
         with pytest.raises(OSError, match="already in use"):
             taken.__enter__()
 
+    async def without_a_database(_: object, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "lifespan.startup.failed", "message": "no database"})
+
+    with pytest.raises(OSError, match="startup has failed: no database"):
+        jissoku.serve_in_thread(without_a_database).__enter__()
+
 
 def test_flask_is_served_in_a_thread() -> None:
     flask = pytest.importorskip("flask")
