@@ -24,3 +24,7 @@ class TargetError(JissokuError):
         """Stores the target's output with the message."""
         super().__init__(message)
         self.stderr = stderr
+
+
+class TargetEnded(TargetError):  # noqa: N818 - it says what happened
+    """A target's process has ended by itself."""

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from jissoku.cli.frame import ExitCode
+from jissoku.cli.reports import report_code
 from jissoku.inference import of_unfinished, summarise
 from jissoku.model import (
     ArmSummary,
@@ -138,6 +140,22 @@ def test_one_failure_costs_one_block_and_is_reported() -> None:
     assert pair.ratio is not None
     assert pair.ratio.blocks == 8
     assert "c has no result in 1 of 18 trials (ready)" in _titles(summary, Severity.PROBLEM)
+
+
+def test_a_target_that_ends_by_itself_is_in_the_headline_and_the_exit_code() -> None:
+    run, trials = _race("a", "c")
+    broken = factories.failed(TrialKind.CAPACITY, "c", index=900)
+    failure = broken.failure
+    assert failure is not None
+    reason = "c exited with code 3 under load"
+    codes = {}
+    for has_ended in (False, True):
+        end = updated(broken, failure=updated(failure, reason=reason, has_ended=has_ended))
+        summary = summarise(run, [*trials, end])
+        (pair,) = summary.by(Metric.COST)
+        assert pair.proven
+        codes[has_ended] = report_code(summary), summary.headline.endswith(f"; {reason}.")
+    assert codes == {False: (ExitCode.OK, False), True: (ExitCode.FAILED, True)}
 
 
 def test_a_failed_check_does_not_fail_an_arm_of_paired_trials() -> None:

@@ -172,6 +172,7 @@ def test_a_broken_target_is_a_failure_and_never_a_number(asks: Asks, name: str) 
         assert trial.failure is not None
         assert (trial.failure.arm, trial.failure.stage) == ("bad", stage), trial.failure
         assert words in trial.failure.stderr
+        assert trial.failure.has_ended is (name != "changes-its-mind")
         assert trial.measurements == ()
     summary = inference.summarise(run, trials)
     (bad,) = (s for s in summary.arm_summaries if s.arm.name == "bad")

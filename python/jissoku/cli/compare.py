@@ -104,8 +104,9 @@ def compare(request: ComparisonRequest, output: Output) -> int:
     server, is measured too, with requests of / alone. On a terminal one table shows the ratios
     while they narrow; Ctrl-C ends with the report of what is known.
 
-    Exit codes: 0 success, 1 a target failed, 2 bad input, 3 a bound of --fail-if is proven,
-    4 no verdict, or a bound is undecided, 130 interrupted.
+    Exit codes: 0 success, 1 a target failed, or ended by itself (verdicts that were proven before
+    are printed), 2 bad input, 3 a bound of --fail-if is proven, 4 no verdict, or a bound is
+    undecided, 130 interrupted.
     """
     ci.check_folders(
         (output.comment, output.step_summary, *(file for _, file in output.export_as)), output.out

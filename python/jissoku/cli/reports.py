@@ -58,14 +58,20 @@ def write_report(
 
 
 def report_code(summary: Summary | SweepSummary, *, is_finished: bool = True) -> ExitCode:
-    """Success if something was compared; of a sweep if a level was measured."""
+    """Success if something was compared; of a sweep if a level was measured.
+
+    A target that ended by itself has failed, also if verdicts were proven before.
+    """
+    has_ended = False
     if isinstance(summary, Summary):
+        arms = [one for one in summary.arm_summaries if one.arm.name != summary.run.floor]
+        has_ended = any(one.end for one in arms)
         has_result = any(comparison.ratio is not None for comparison in summary.comparisons)
         statuses = [one.status for one in summary.arm_summaries]
     else:
         has_result = any(level.rate_rps for one in summary.targets for level in one.results)
         statuses = [one.status for one in summary.targets]
-    is_failed = MeasurementStatus.FAILED in statuses
+    is_failed = has_ended or MeasurementStatus.FAILED in statuses
     return exit_code(is_finished=is_finished, is_failed=is_failed, is_undecided=not has_result)
 
 

@@ -91,22 +91,30 @@ def _failures(
     found: dict[tuple[str, str], FailureSummary] = {}
     for trial in failures:
         if (one := trial.failure) is not None:
-            _add(found, (str(one.stage), one.reason), one.reason, trial.index, one.stderr)
+            known = FailureSummary(
+                stage=str(one.stage),
+                reason=one.reason,
+                stderr=one.stderr,
+                trials=(trial.index,),
+                has_ended=one.has_ended,
+            )
+            _add(found, known)
     for trial in wrong:
         for check in _invalid_checks(trial, arm):  # Their messages differ by counts.
-            _add(found, ("", check.name), check.message, trial.index)
+            known = FailureSummary(stage="", reason=check.message, trials=(trial.index,))
+            _add(found, known, check.name)
     return tuple(found.values())
 
 
 def _add(
-    found: dict[tuple[str, str], FailureSummary],
-    key: tuple[str, str],
-    reason: str,
-    index: int,
-    stderr: str = "",
+    found: dict[tuple[str, str], FailureSummary], more: FailureSummary, check: str = ""
 ) -> None:
-    known = found.get(key, FailureSummary(stage=key[0], reason=reason))
-    found[key] = updated(known, stderr=stderr or known.stderr, trials=(*known.trials, index))
+    key = more.stage, check or more.reason
+    known = found.get(key)
+    if known is not None:
+        trials = (*known.trials, *more.trials)
+        more = updated(known, stderr=more.stderr or known.stderr, trials=trials)
+    found[key] = more
 
 
 def comparison_input(run: Run, trials: Sequence[Trial]) -> ComparisonInput:

@@ -50,8 +50,9 @@ def headline(
     costs = [one for one in comparisons if one.metric is Metric.COST]
     here = [one for one in costs if one.load == main]
     has_figures = any(known.status is MeasurementStatus.MEASURED for known in arm_summaries)
+    ends = [s.end.reason for s in arm_summaries if s.end and s.arm.name in ranked_arms(run)]
     if len(here) == 1 and has_figures and here[0].verdict is not Verdict.INVALID:
-        return "; ".join((here[0].sentence, *_changes(costs, main))) + "."
+        return "; ".join((here[0].sentence, *_changes(costs, main), *ends)) + "."
     ranked = [
         s for s in arm_summaries if (point := s.at(main)) is not None and point.rank is not None
     ]
@@ -61,7 +62,7 @@ def headline(
     broken = [s.arm.name for s in arm_summaries if s.status is not MeasurementStatus.MEASURED]
     if broken:
         parts.append(f"{join_names(broken)} has no result")
-    return "; ".join(parts) + "."
+    return "; ".join((*parts, *ends)) + "."
 
 
 def _first_and_last(
@@ -115,8 +116,7 @@ def _changes(costs: Sequence[Comparison], main: Load | None) -> Iterator[str]:
 def _conditions(costs: Sequence[Comparison]) -> Iterator[str]:
     """What ran beside the measurement, unless all ratios are without its delays."""
     found = {one.is_calm: beside(one) for one in costs}
-    text = found.get(False) or found.get(True) or ""
-    if text:
+    if text := found.get(False) or found.get(True):
         yield f"all of it {text.removeprefix(', ')}"
 
 

@@ -19,7 +19,7 @@ from jissoku import inference
 from jissoku.design import schedule
 from jissoku.design.sampling_plan import SamplingPlan
 from jissoku.design.schedule import LOAD_MAX, PlannedTrial
-from jissoku.errors import InputError, TargetError
+from jissoku.errors import InputError, TargetEnded, TargetError
 from jissoku.measure import loadgen
 from jissoku.measure.loadgen import LoadgenError, LoadSpec
 from jissoku.measure.progress import ProgressListener
@@ -156,7 +156,13 @@ class TrialFailed(Exception):  # noqa: N818 - has a record, and is always caught
     def __init__(self, stage: TrialStage, arm: str, error: Exception, words: str = "") -> None:
         super().__init__(str(error))
         said = words or getattr(error, "stderr", "")
-        self.failure = Failure(stage=stage, arm=arm, reason=redact(str(error)), stderr=redact(said))
+        self.failure = Failure(
+            stage=stage,
+            arm=arm,
+            reason=redact(str(error)),
+            stderr=redact(said),
+            has_ended=isinstance(error, TargetEnded),
+        )
 
 
 class OutOfTime(Exception):  # noqa: N818 - ends a run with what it has
@@ -459,7 +465,7 @@ class Servers:
         for name in spec.arms:
             running = self._running[name]
             if not running.is_alive_after(limit_s):
-                error = TargetError(f"{name} {running.exit_description()} under load")
+                error = TargetEnded(f"{name} {running.exit_description()} under load")
                 raise TrialFailed(TrialStage.LOAD, name, error, running.output_tail())
 
     def _load_spec(

@@ -251,13 +251,15 @@ class QuantilePoint(msgspec.Struct, frozen=True, kw_only=True):
 class FailureSummary(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of failure of an arm, the target's last lines, and the indices of its trials.
 
-    The stage is that of a trial; empty for wrong answers found by a check.
+    The stage is that of a trial; empty for wrong answers found by a check. `has_ended` is as of a
+    trial's failure.
     """
 
     stage: str
     reason: str
     stderr: str = ""
     trials: tuple[int, ...] = ()
+    has_ended: bool = False
 
 
 class LoadPoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -314,6 +316,11 @@ class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     def at(self, load: Load | None) -> LoadPoint | None:
         return next((point for point in self.points if point.load == load), None)
+
+    @property
+    def end(self) -> FailureSummary | None:
+        """The first time that its process ended by itself."""
+        return next((one for one in self.failures if one.has_ended), None)
 
 
 class ReportWarning(msgspec.Struct, frozen=True, kw_only=True):

@@ -277,10 +277,13 @@ class MachineConditions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a trial has no measurements; `has_ended`: the target's process ended by itself."""
+
     stage: TrialStage
     arm: str
     reason: str
     stderr: str = ""
+    has_ended: bool = False
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from jissoku.errors import TargetError
+from jissoku.errors import TargetEnded, TargetError
 from jissoku.model import Origin, Transport, Workload
 from jissoku.system.address import Address, free_port, listening_addresses
 from jissoku.system.processes import cpu_time, process_tree
@@ -72,7 +72,7 @@ def _attempts(running: RunningTarget, limit_ns: int, what: str) -> Iterator[floa
         if running.pid is None:
             time.sleep(backoff_s)
         elif not running.is_alive_after(backoff_s):
-            raise TargetError(
+            raise TargetEnded(
                 f"{running.name} {running.exit_description()} before it {what}",
                 stderr=running.output_tail(),
             )
