@@ -31,10 +31,15 @@ def port_of(served: Served) -> int:
     return int(served.wait_for(r"^listening on http://127\.0\.0\.1:([0-9]+)/$")[1])
 
 
-def begin(start: Start, origin: TlsOrigin, *flags: str) -> int:
-    """The port of a gateway for a server."""
+def serve(start: Start, origin: TlsOrigin, *flags: str) -> Served:
+    """A gateway for a server."""
     own = ["--listen", "127.0.0.1:0", "--workers", "1", "--diagnostics-for", "127.0.0.1"]
-    return port_of(start("--to", f"https://127.0.0.1:{origin.port}", *own, *flags))
+    return start("--to", f"https://127.0.0.1:{origin.port}", *own, *flags)
+
+
+def begin(start: Start, origin: TlsOrigin, *flags: str) -> int:
+    """The port of such a gateway."""
+    return port_of(serve(start, origin, *flags))
 
 
 def ask(port: int, target: str = "/", body: bytes | None = None) -> tuple[int, bytes, str]:
@@ -75,25 +80,65 @@ def test_a_name_is_asked_for_and_verified(tmp_path: Path, start: Start, origin: 
     assert origin.names == [None, "localhost", "other.example"]
 
 
-@pytest.mark.parametrize("kind", ["unknown", "self-signed", "expired"])
-def test_a_certificate_that_is_not_trusted_is_refused(
-    tmp_path: Path, start: Start, kind: str
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("unknown", "unknown issuer"),
+        ("self-signed", "unknown issuer"),
+        ("authority", r"it is an authority's own \(CA:TRUE\), not a server's"),
+        ("expired", "expired"),
+        ("future", "not valid yet"),
+        ("other", "its name does not match"),
+    ],
+)
+def test_a_certificate_that_is_not_trusted_is_refused_and_reported(
+    tmp_path: Path, start: Start, kind: str, reason: str
 ) -> None:
+    ca = ["--upstream-tls-ca", str(tmp_path / "authority.crt")]
     match kind:
         case "unknown":
             pair, ca = make_signed_pair(tmp_path, "127.0.0.1"), []
         case "self-signed":
             make_signed_pair(tmp_path, "127.0.0.1")
             pair = make_pair(tmp_path, "127.0.0.1", end="20491231235959Z")
-            ca = ["--upstream-tls-ca", str(tmp_path / "authority.crt")]
-        case _:
+        case "authority":
+            pair = make_pair(tmp_path, "127.0.0.1")
+            ca = ["--upstream-tls-ca", str(pair[0])]
+        case "expired":
             pair = make_signed_pair(tmp_path, "127.0.0.1", end="20210203040506Z")
-            ca = ["--upstream-tls-ca", str(tmp_path / "authority.crt")]
+        case "future":
+            pair = make_signed_pair(tmp_path, "127.0.0.1", start="20490101000000Z")
+        case _:
+            pair = make_signed_pair(tmp_path, "127.0.0.2", "localhost")
     with TlsOrigin(*pair) as origin:
-        status, _, why = ask(begin(start, origin, *ca))
-        assert (status, "error=tls_certificate_error" in why) == (502, True), why
+        served = serve(start, origin, *ca)
+        port = port_of(served)
+        for _ in range(3):
+            status, _, why = ask(port)
+            assert (status, "error=tls_certificate_error" in why) == (502, True), why
         assert origin.targets == []
+        report = f"^jissoku serve: upstream .*: certificate of 127.0.0.1:{origin.port}"
+        served.wait_for(f"{report} for 127.0.0.1: {reason}$")
+        # Once a minute.
+        served.send_signal(signal.SIGTERM)
+        served.process.wait(PATIENCE_S)
+        for reader in served.readers:
+            reader.join(PATIENCE_S)
+        assert "certificate" not in " ".join(served.lines.queue)
         assert ask(begin(start, origin, "--upstream-tls-insecure"))[:2] == (200, b"found")
+
+
+def test_checks_report_a_certificate_that_is_refused(
+    tmp_path: Path, start: Start, origin: TlsOrigin
+) -> None:
+    file = tmp_path / "serve.toml"
+    file.write_text(
+        f'listen = "127.0.0.1:0"\n[upstream.app]\nservers = ["127.0.0.1:{origin.port}"]\n'
+        'protocol = "https"\ntls-ca = "authority.crt"\ntls-name = "other.example"\n'
+        'health = { path = "/health", every = "50ms" }\n[[route]]\npath = "/**"\nto = "app"\n'
+    )
+    served = start("--config", str(file))
+    served.wait_for('upstream "app": certificate of .* for other.example: its name does not match')
 
 
 def test_bodies_go_both_ways_at_once(start: Start, origin: TlsOrigin, driver: list[str]) -> None:

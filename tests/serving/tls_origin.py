@@ -48,7 +48,9 @@ def make_pair(folder: Path, *names: str, end: str | None = None) -> tuple[Path, 
     return certificate, key
 
 
-def make_signed_pair(folder: Path, *names: str, end: str = "20491231235959Z") -> tuple[Path, Path]:
+def make_signed_pair(
+    folder: Path, *names: str, start: str = "20200101000000Z", end: str = "20491231235959Z"
+) -> tuple[Path, Path]:
     """The same by the authority whose certificate is `authority.crt`."""
     authority, authority_key = folder / "authority.crt", folder / "authority.key"
     if not authority.exists():
@@ -56,7 +58,7 @@ def make_signed_pair(folder: Path, *names: str, end: str = "20491231235959Z") ->
     certificate, key = folder / f"signed-{names[0]}.crt", folder / f"signed-{names[0]}.key"
     openssl("req", *_request(names, key, certificate))
     by = ["-cert", str(authority), "-keyfile", str(authority_key)]
-    _sign(folder, (certificate, key), by, end)
+    _sign(folder, (certificate, key), by, end, start)
     return certificate, key
 
 
@@ -67,12 +69,18 @@ def _request(names: list[str] | tuple[str, ...], key: Path, out: Path) -> list[s
     return [*curve, *subject, "-keyout", str(key), "-out", str(out)]
 
 
-def _sign(folder: Path, pair: tuple[Path, Path], by: list[str], end: str) -> None:
+def _sign(
+    folder: Path,
+    pair: tuple[Path, Path],
+    by: list[str],
+    end: str,
+    start: str = "20200101000000Z",
+) -> None:
     certificate, _ = pair
     request, config = certificate.rename(folder / "request"), folder / "config"
     config.write_text(AUTHORITY.format(folder=folder))
     (folder / "index").write_text("")
-    times = ["-startdate", "20200101000000Z", "-enddate", end]
+    times = ["-startdate", start, "-enddate", end]
     files = ["-in", str(request), "-out", str(certificate)]
     own = ["-create_serial", "-notext", "-batch", "-config", str(config)]
     openssl("ca", *own, *by, *times, *files)

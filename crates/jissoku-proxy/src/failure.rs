@@ -54,7 +54,7 @@ impl Fault {
             Self::BadResponse(error) => error.error_type(),
             Self::UnexpectedUpgrade => "http_upgrade_failed",
             Self::TlsHandshake(failure) | Self::Tls(failure) => match failure {
-                TlsFailure::Certificate => "tls_certificate_error",
+                TlsFailure::Certificate(_) => "tls_certificate_error",
                 TlsFailure::Alert => "tls_alert_received",
                 TlsFailure::Protocol => "tls_protocol_error",
             },
@@ -164,6 +164,7 @@ mod tests {
     use crate::policy::random::Random;
     use crate::policy::retry::{Budget, BudgetPolicy, RetryPolicy};
     use jissoku_http::Reject;
+    use jissoku_server::CertificateFault;
     use proptest::prelude::*;
 
     use super::*;
@@ -178,7 +179,7 @@ mod tests {
         Fault::BodyTimeout,
         Fault::BadResponse(BadResponse::Chunk(Reject::ChunkSizeInvalid)),
         Fault::UnexpectedUpgrade,
-        Fault::TlsHandshake(TlsFailure::Certificate),
+        Fault::TlsHandshake(TlsFailure::Certificate(CertificateFault::Expired)),
         Fault::Tls(TlsFailure::Alert),
     ];
 

@@ -293,14 +293,17 @@ impl Outbound for GatewayHandler {
     fn on_close(&mut self, token: u64, error: Option<&io::Error>, now_ns: u64) {
         self.now_ns = now_ns;
         let key = Key::from_token(token);
+        let failure = error.and_then(TlsFailure::of);
+        if let Some(TlsFailure::Certificate(fault)) = failure {
+            self.report_certificate(key, fault);
+        }
         let Some(upstream) = self.upstreams.get(key) else { return };
         match (upstream.phase(), error) {
             (Phase::Connecting(_), Some(error)) => return self.on_connect_error(key, error),
             (Phase::Connecting(_), None) => self.fail_exchange(key, Fault::Closed),
             (Phase::Busy(exchange, Sending::Pending), _) => self.replace(key, exchange),
             (Phase::Busy(..), _) => {
-                let tls = error.and_then(TlsFailure::of).map(Fault::Tls);
-                let fault = tls.unwrap_or_else(|| upstream.reset_fault());
+                let fault = failure.map_or_else(|| upstream.reset_fault(), Fault::Tls);
                 self.fail_exchange(key, fault);
             }
             (Phase::Finishing(exchange), _) => self.end_upload(key, exchange),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use jissoku_http::uwsgi::{self, PacketOrigin};
 use jissoku_os::clock;
 use jissoku_os::socket::{self, Endpoint};
-use jissoku_server::TlsOpening;
+use jissoku_server::{TlsFailure, TlsOpening};
 
 use crate::policy::configuration::HealthCheck;
 use crate::policy::health::Probe;
@@ -69,7 +69,13 @@ fn probe_all(
         for ((server, (endpoint, name)), probe) in servers {
             let tls = upstream.options.tls_with(name.as_ref());
             let asking = move || {
-                let has_passed = ask((endpoint, tls), check, request).unwrap_or(false);
+                let outcome = ask((endpoint, tls), check, request);
+                let failure = outcome.as_ref().err().and_then(TlsFailure::of);
+                if let Some(TlsFailure::Certificate(fault)) = failure {
+                    let server = (&**endpoint, name.as_ref());
+                    upstream.report_certificate(server, fault, clock::monotonic_ns());
+                }
+                let has_passed = outcome.unwrap_or(false);
                 if let Some(is_up) = probe.observe(has_passed, &check.policy) {
                     server.state().set_probe(is_up, clock::monotonic_ns());
                 }

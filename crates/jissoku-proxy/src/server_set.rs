@@ -2,7 +2,7 @@
 
 #![expect(
     clippy::disallowed_types,
-    reason = "locked when the servers change, which a worker sees by an atomic"
+    reason = "locked when the servers change, which a worker sees by an atomic, and for reports"
 )]
 
 use std::net::{IpAddr, SocketAddr};
@@ -13,8 +13,8 @@ use jissoku_http::Head;
 use jissoku_os::clock;
 use jissoku_os::socket::Endpoint;
 use jissoku_server::{
-    Metrics, TlsClient, TlsName, TlsOpening, UpstreamCounter, UpstreamCounters, UpstreamServer,
-    UpstreamState,
+    CertificateFault, Metrics, TlsClient, TlsName, TlsOpening, UpstreamCounter, UpstreamCounters,
+    UpstreamServer, UpstreamState,
 };
 
 use crate::policy::balance::Balance;
@@ -27,6 +27,9 @@ use crate::policy::retry::{Budget, BudgetPolicy};
 use crate::policy::statuses::Statuses;
 use crate::target::Resolution;
 use crate::target::Target;
+
+/// Time between two reports of the same certificate.
+const REPORT_NS: u64 = 60_000_000_000;
 
 /// Where requests are forwarded to. Handlers read its fields; what changes has methods.
 #[derive(Debug)]
@@ -46,6 +49,8 @@ pub struct UpstreamGroup {
     is_replaced: AtomicBool,
     /// Set if there are metrics.
     counters: OnceLock<Arc<UpstreamCounters>>,
+    /// Which certificates were reported less than a minute ago, and when.
+    reported: RwLock<Vec<(Endpoint, CertificateFault, u64)>>,
 }
 
 /// How the servers of an upstream are used.
@@ -235,6 +240,7 @@ impl UpstreamGroup {
             version: AtomicU64::new(0),
             is_replaced: AtomicBool::new(false),
             counters: OnceLock::new(),
+            reported: RwLock::default(),
         }
     }
 
@@ -263,6 +269,27 @@ impl UpstreamGroup {
             let is_known = counters.count_failure(error_type);
             debug_assert!(is_known, "{error_type}");
         }
+    }
+
+    /// Reports that the certificate of a server is not accepted, for each reason once a minute.
+    pub(crate) fn report_certificate(
+        &self,
+        (endpoint, name): (&Endpoint, Option<&TlsName>),
+        fault: CertificateFault,
+        now_ns: u64,
+    ) {
+        let mut reported = self.reported.write().unwrap_or_else(PoisonError::into_inner);
+        reported.retain(|(_, _, then_ns)| now_ns.saturating_sub(*then_ns) < REPORT_NS);
+        if reported.iter().any(|(server, same, _)| server == endpoint && *same == fault) {
+            return;
+        }
+        reported.push((endpoint.clone(), fault, now_ns));
+        drop(reported);
+        let name = self.options.tls_name.as_ref().or(name);
+        let host = name.map(|name| format!(" for {name}")).unwrap_or_default();
+        let sentence =
+            format!("upstream {:?}: certificate of {endpoint}{host}: {fault}", self.label());
+        (self.options.resolution.report)(&sentence);
     }
 
     /// By which it is recognised at a reload.

@@ -77,7 +77,9 @@ pub use server::{
 pub use settings::{ListenerSharing, Settings};
 pub use telemetry::TelemetryConfig;
 pub use tls::{CertificateFiles, Tls, TlsError};
-pub use tls_client::{TlsClient, TlsClientError, TlsFailure, TlsName, TlsOpening};
+pub use tls_client::{
+    CertificateFault, TlsClient, TlsClientError, TlsFailure, TlsName, TlsOpening,
+};
 pub use trusted_proxies::{InvalidTrustedProxy, TrustedProxies};
 pub use worker_message::ParentPipe;
 pub use worker_process::{ProcessSettings, StartError, StoppedBeforeReady, WORKER_NAME};

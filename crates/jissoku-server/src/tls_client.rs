@@ -9,7 +9,7 @@ use std::sync::Arc;
 use jissoku_tls::{ConfigError, Trust};
 use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, Error, StreamOwned};
+use rustls::{CertificateError, ClientConfig, ClientConnection, Error, StreamOwned};
 
 /// Names of servers whose sessions are kept for resumption.
 const SESSIONS_MAX: usize = 256;
@@ -50,25 +50,78 @@ impl std::error::Error for TlsClientError {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsFailure {
     /// Its certificate is not accepted.
-    Certificate,
+    Certificate(CertificateFault),
     /// It has sent an alert.
     Alert,
     /// It does not keep to the protocol, or there is no common version or cipher.
     Protocol,
 }
 
+/// Why a certificate is not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CertificateFault {
+    /// It has expired.
+    Expired,
+    /// Its time begins later.
+    NotYetValid,
+    /// It has another name.
+    OtherName,
+    /// No authority that is trusted has signed it.
+    UnknownIssuer,
+    /// It is that of an authority, as `openssl req -x509` makes them.
+    IsAuthority,
+    /// There is none, or it is malformed, revoked or for another purpose.
+    Other,
+}
+
 impl TlsFailure {
     /// The failure of an error, if it is one of TLS.
     #[must_use]
     pub fn of(error: &io::Error) -> Option<Self> {
-        error.get_ref()?.downcast_ref().copied()
+        let inner = error.get_ref()?;
+        let of_stream = || inner.downcast_ref::<Error>().map(Self::from);
+        inner.downcast_ref().copied().or_else(of_stream)
+    }
+}
+
+impl From<&Error> for CertificateFault {
+    fn from(error: &Error) -> Self {
+        let Error::InvalidCertificate(error) = error else { return Self::Other };
+        match error {
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => Self::Expired,
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                Self::NotYetValid
+            }
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                Self::OtherName
+            }
+            CertificateError::UnknownIssuer => Self::UnknownIssuer,
+            CertificateError::Other(error) => match error.0.downcast_ref() {
+                Some(webpki::Error::CaUsedAsEndEntity) => Self::IsAuthority,
+                _ => Self::Other,
+            },
+            _ => Self::Other,
+        }
+    }
+}
+
+impl fmt::Display for CertificateFault {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Expired => "expired",
+            Self::NotYetValid => "not valid yet",
+            Self::OtherName => "its name does not match",
+            Self::UnknownIssuer => "unknown issuer",
+            Self::IsAuthority => "it is an authority's own (CA:TRUE), not a server's",
+            Self::Other => "missing, malformed, revoked or not for servers",
+        })
     }
 }
 
 impl fmt::Display for TlsFailure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Self::Certificate => "the certificate of the server is not accepted",
+            Self::Certificate(fault) => return write!(formatter, "certificate: {fault}"),
             Self::Alert => "the server has sent a TLS alert",
             Self::Protocol => "TLS with the server has failed",
         })
@@ -83,10 +136,16 @@ impl From<&Error> for TlsFailure {
             Error::InvalidCertificate(_)
             | Error::NoCertificatesPresented
             | Error::UnsupportedNameType
-            | Error::InvalidCertRevocationList(_) => Self::Certificate,
+            | Error::InvalidCertRevocationList(_) => Self::Certificate(error.into()),
             Error::AlertReceived(_) => Self::Alert,
             _ => Self::Protocol,
         }
+    }
+}
+
+impl fmt::Display for TlsName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0.to_str())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use jissoku_http::forward::ForwardError;
 use jissoku_os::clock;
-use jissoku_server::{Forwarded, ForwardedOutcome, LogRecord, UpstreamCounter};
+use jissoku_server::{CertificateFault, Forwarded, ForwardedOutcome, LogRecord, UpstreamCounter};
 
 use super::GatewayHandler;
 use crate::client::ClientSide;
@@ -24,6 +24,15 @@ impl GatewayHandler {
         if let Some(upstream) = self.upstreams.get_ref(connection) {
             self.service.upstreams[upstream.server().0]
                 .count(UpstreamCounter::Unsolicited, self.worker);
+        }
+    }
+
+    /// Reports that the certificate of the server of a connection is not accepted.
+    pub(super) fn report_certificate(&self, connection: Key, fault: CertificateFault) {
+        if let Some(connection) = self.upstreams.get_ref(connection) {
+            let (upstream, endpoint) = connection.server();
+            let server = (&**endpoint, self.servers[upstream].tls_name(endpoint));
+            self.service.upstreams[upstream].report_certificate(server, fault, self.now_ns);
         }
     }
 
