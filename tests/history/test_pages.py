@@ -9,15 +9,16 @@ import pytest
 
 from jissoku.errors import InputError
 from jissoku.inference.series import machine_ratios
-from jissoku.measure.history import open_history, write_history
+from jissoku.measure.history import open_history
+from jissoku.measure.publishing import write_history
 from jissoku.model.history import IndexedRun
 from jissoku.model.updated import updated
 from jissoku.report.history import (
     boards,
     history_text,
-    index_html,
     machines_text,
     report_file,
+    runs_html,
     series_figure,
     series_sentences,
     target_file,
@@ -42,19 +43,20 @@ def some_runs(name: str = "a") -> list[IndexedRun]:
 
 
 def test_a_target_page_shows_every_occasion_and_the_suspicion() -> None:
-    series = target_history(some_runs(), "a")
-    page = target_html("a", series, COMMAND)
+    runs = some_runs()
+    series = target_history(runs, "a")
+    page = target_html("a", series, runs, COMMAND)
     assert page.count("2026-01-0") >= 4
     assert "a change is suspected" in page
     assert "To confirm: jissoku compare a floor" not in page  # The floor is always beside it.
     assert "To confirm: jissoku compare a" in page
-    assert target_html("a", target_history(some_runs(), "a"), COMMAND) == page
+    assert target_html("a", target_history(some_runs(), "a"), runs, COMMAND) == page
 
 
 def test_the_index_has_a_board_and_links() -> None:
     runs = some_runs()
     series = [one for name in COSTS for one in target_history(runs, name)]
-    page = index_html(runs, series, COMMAND)
+    page = runs_html(runs, series, COMMAND)
     assert 'href="target-a.html"' in page
     for run in runs:
         assert f'href="{report_file(run.row.run)}"' in page
@@ -95,7 +97,7 @@ def test_hostile_names_are_text_and_files_of_their_own() -> None:
     name = '<img src=x onerror="alert(1)">/../x'
     runs = some_runs(name)
     series = target_history(runs, name)
-    for page in (target_html(name, series, COMMAND), index_html(runs, series, COMMAND)):
+    for page in (target_html(name, series, runs, COMMAND), runs_html(runs, series, COMMAND)):
         assert "<img" not in page
     assert re.fullmatch(r"target-[A-Za-z0-9.-]+\.html", target_file(name))
     assert target_file("a/b") != target_file("a-b")

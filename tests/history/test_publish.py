@@ -10,7 +10,7 @@ import pytest
 
 from jissoku import records
 from jissoku.errors import InputError
-from jissoku.measure.history import COMMAND, publish
+from jissoku.measure.publishing import COMMAND, publish
 from jissoku.model.trial import Failure, TrialStage
 from jissoku.model.updated import updated
 from jissoku.records import RunWriter
@@ -82,7 +82,7 @@ def test_every_run_has_its_report_records_and_hashes(runs: Path, tmp_path: Path)
     publish(tmp_path / "site", [runs], lambda _: None)
     found = files(tmp_path / "site")
     assert {name.partition("/")[0].partition("-")[0] for name in found} == {
-        "SHA256SUMS", "index.html", "records", "run", "target",
+        "SHA256SUMS", "index.html", "records", "run", "runs.html", "target",
     }  # fmt: skip
     assert COMMAND in found["index.html"].decode()
     listed = dict(line.split("  ")[::-1] for line in found["SHA256SUMS"].decode().splitlines())

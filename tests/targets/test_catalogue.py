@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from jissoku.errors import InputError
-from jissoku.model import Capability, Recipe
+from jissoku.model import Capability, Recipe, TargetKind
 from jissoku.targets import catalogue
 from jissoku.targets.placeholders import APPS
 
@@ -42,6 +42,15 @@ def test_a_group_lists_its_members_and_a_wrong_one_names_all() -> None:
     )
     with pytest.raises(InputError, match="there are asgi, wsgi"):
         catalogue.group(RECIPES, "wsg")
+
+
+def test_a_recipe_knows_what_its_target_is() -> None:
+    found = {name: recipe.target_kind for name, recipe in RECIPES.items()}
+    assert found["nginx-tuned"] is found["parsers"] is TargetKind.SERVER
+    assert found["haproxy-gateway"] is found["nginx-proxy"] is TargetKind.PROXY
+    assert found["uvicorn"] is found["jissoku-wsgi-pages"] is TargetKind.APPLICATION_SERVER
+    for name, recipe in RECIPES.items():
+        assert recipe.kind is None or not (recipe.groups or recipe.forward), name
 
 
 def test_a_recipe_opens_with_prose(recipe: Recipe) -> None:

@@ -13,7 +13,8 @@ from jissoku.cli.frame import ExitCode, print_message
 from jissoku.errors import InputError
 from jissoku.history import queries
 from jissoku.inference.series import machine_ratios
-from jissoku.measure.history import History, find_run, open_history, publish as write, write_history
+from jissoku.measure.history import History, find_run, open_history
+from jissoku.measure.publishing import publish as write, write_history
 from jissoku.model.history import Series
 from jissoku.model.wording import plural
 from jissoku.records import files

@@ -107,6 +107,15 @@ def targets(session: sqlite3.Connection) -> tuple[str, ...]:
     return tuple(name for (name,) in found)
 
 
+def costs(session: sqlite3.Connection) -> dict[str, dict[str, bool]]:
+    """By key of a run its arms with a cost, and whether one of their costs is at a rate."""
+    query = "SELECT run, arm, count(rate_rps) FROM standings WHERE cost_ns > 0 GROUP BY run, arm"
+    found: dict[str, dict[str, bool]] = defaultdict(dict)
+    for run, arm, rates in session.execute(query):
+        found[run][arm] = rates > 0
+    return found
+
+
 def rejections(session: sqlite3.Connection) -> tuple[tuple[str, str, int], ...]:
     """Key of a run, name of a check, and how many trials it rejected or made invalid."""
     query = (

@@ -1,15 +1,10 @@
-"""The index of runs: lists, series and comparisons; and a folder of them to publish."""
+"""The index of runs: lists, series and comparisons."""
 
-import hashlib
-import re
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
-
-import msgspec
 
 from jissoku import records
 from jissoku.errors import InputError, JissokuError
@@ -27,7 +22,6 @@ from jissoku.inference.across_runs import (
 )
 from jissoku.inference.run_rows import REVISION, run_rows
 from jissoku.inference.series import finished_series, planned_series, series_plans
-from jissoku.measure.reports import report_text, write_texts
 from jissoku.model.history import (
     FolderEntry,
     IndexedRun,
@@ -39,26 +33,12 @@ from jissoku.model.history import (
 )
 from jissoku.model.updated import updated
 from jissoku.model.wording import plural
-from jissoku.records import files
 from jissoku.records.run_folder import find_runs
 from jissoku.report.format import clean
-from jissoku.report.history import index_html, report_file, target_file, target_html
 from jissoku.targets.placeholders import default_cache
-from jissoku.targets.provenance import redact
 
 # Runs per part, so that an interrupted indexing continues where it stopped.
 BATCH = 50
-
-RECORDS, SUMS = "records", "SHA256SUMS"
-
-# The files of a run with measurements; all others are generated from them.
-PUBLISHED = ("run.json", "trials.jsonl", "sweep.json", "unfinished.txt")
-
-# An encoded histogram, which may contain a short host name by chance.
-ENCODED = re.compile(r"HISTF[A-Za-z0-9+/=]+")
-
-# Rebuilds a published folder's pages from its own records.
-COMMAND = "jissoku publish NEW --records records"
 
 
 class History:
@@ -128,6 +108,11 @@ class History:
         if target not in self._series:
             self._series[target] = self._read_series(target)
         return self._series[target]
+
+    def costs(self) -> dict[str, dict[str, bool]]:
+        """By key of a run its arms with a cost, and whether one of their costs is at a rate."""
+        with self.reading():
+            return queries.costs(self.session)
 
     def machine_days(self) -> tuple[MachineDay, ...]:
         """What disturbed trials, by day and class of machines, earliest first."""
@@ -359,116 +344,3 @@ def compare_folders(earlier: Path, later: Path) -> RunDifference:
         known = found.runs()
     runs = [find_run(known, str(folder)) for folder in (earlier, later)]
     return run_difference(runs[0], runs[1], observed_tau(runs))
-
-
-def write_history(folder: Path, known: History, command: str) -> int:
-    """Writes all pages into a folder, and returns their number.
-
-    A run's report is read from its folder, or generated if it is missing. `command` rebuilds the
-    pages, and is shown on each.
-    """
-    runs = known.headers()
-    targets = sorted({arm.target for run in runs for arm in run.arms if not arm.is_control})
-    series = {target: known.series(target) for target in targets}
-    pages = {
-        target_file(target): target_html(target, found, command)
-        for target, found in series.items()
-        if found
-    }
-    everything = [one for found in series.values() for one in found]
-    pages["index.html"] = index_html(runs, everything, command)
-    pages |= {report_file(run.row.run): _report(run) for run in runs}
-    write_texts(folder, pages)
-    return len(pages)
-
-
-def _report(run: IndexedRun) -> str:
-    """The report next to the records; generated from them if it is missing."""
-    try:
-        return (Path(run.folder) / "report.html").read_text(encoding="utf-8")
-    except OSError:
-        return report_text(Path(run.folder), "html")
-
-
-def publish(folder: Path, roots: Sequence[Path], note: Callable[[str], None]) -> int:
-    """Writes all runs below some folders, and pages of them, into a new or an empty folder.
-
-    The same records give the same bytes; so do the published ones. `note` receives messages about
-    skipped runs. Returns the number of runs.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if next(folder.iterdir(), None) is not None:
-            raise InputError(f"{folder} is not empty: name a new folder")
-        with TemporaryDirectory(prefix="jissoku-publish-") as cache:
-            found = open_history(roots, note, Path(cache))
-            for sentence in found.broken:
-                note(sentence)
-            for run in found.headers():
-                _write_records(folder / RECORDS, run)
-        with TemporaryDirectory(prefix="jissoku-publish-") as cache:
-            published = open_history([folder / RECORDS], note, Path(cache))
-            write_history(folder, published, COMMAND)
-            count = len(published.headers())
-        sums = [
-            f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(folder)}\n"
-            for path in sorted(folder.rglob("*"))
-            if path.is_file()
-        ]
-        (folder / SUMS).write_text("".join(sums), encoding="utf-8")
-    except OSError as error:
-        raise InputError(_reason(error, folder)) from error
-    return count
-
-
-def _reason(error: OSError, folder: Path) -> str:
-    place = Path(error.filename or folder)
-    if place.is_relative_to(folder):
-        return f"{place} cannot be written ({error.strerror}): name another folder"
-    return f"{place} cannot be read ({error.strerror})"
-
-
-def _write_records(folder: Path, run: IndexedRun) -> None:
-    """A run's records, named by time and by a hash of the published content."""
-    source = Path(run.folder)
-    contents = {}
-    for name in PUBLISHED:
-        with suppress(FileNotFoundError), files.opened(source / name) as file:
-            contents[name] = _redacted(name, file.read())
-    digest = hashlib.sha256(b"\0".join(contents.values())).hexdigest()[:12]
-    place = folder / f"{run.row.started_utc[:10]}-{digest}"
-    place.mkdir(parents=True, exist_ok=True)
-    for name, data in contents.items():
-        (place / name).write_bytes(data)
-    records.read(place)
-
-
-def _redacted(name: str, data: bytes) -> bytes:
-    """A file's texts without paths and names, line by line."""
-    if name.endswith(".txt"):
-        return redact(data.decode(errors="replace")).encode()
-    # Text after the last newline is an incomplete line of a killed run, which readers skip.
-    lines = data.split(b"\n")[:-1] if name.endswith(".jsonl") else [data]
-    return b"".join(_line(line) + b"\n" for line in lines)
-
-
-def _line(line: bytes) -> bytes:
-    value = msgspec.json.decode(line)
-    if isinstance(value, dict) and "machine_label" in value:
-        value["machine_label"] = ""
-    return msgspec.json.encode(_clean(value))
-
-
-def _clean(value: Any) -> Any:
-    """A value with every text redacted; names of fields stay."""
-    match value:
-        case str() if ENCODED.fullmatch(value):
-            return value
-        case str():
-            return redact(value)
-        case list():
-            return [_clean(one) for one in value]
-        case dict():
-            return {key: _clean(one) for key, one in value.items()}
-        case _:
-            return value

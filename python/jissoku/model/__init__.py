@@ -23,6 +23,7 @@ from jissoku.model.recipe import (
     ListenArguments as ListenArguments,
     Recipe as Recipe,
     StartCommand as StartCommand,
+    TargetKind as TargetKind,
     UpstreamProtocol as UpstreamProtocol,
     VersionQuery as VersionQuery,
 )

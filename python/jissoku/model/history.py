@@ -220,6 +220,20 @@ def _at_rate(by_load: Mapping[Load, dict[Pair, Value]], load: Load) -> dict[Pair
     return found
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardRun:
+    """A run on a board.
+
+    Attributes:
+        targets: Those of its kind that are shown by this run, and by no other one.
+        again: Other runs that measured two of its targets together, newest first.
+    """
+
+    run: IndexedRun
+    targets: tuple[str, ...]
+    again: tuple[IndexedRun, ...]
+
+
 class FolderEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A folder below one with runs, as it was when it was read.
 

@@ -92,6 +92,14 @@ class Capability(StrEnum):
     FILES = "files"  # GET /files/NAME -> a file of the contract's folder
 
 
+class TargetKind(StrEnum):
+    """What a target is; targets of one kind can take each other's place."""
+
+    SERVER = "server"
+    PROXY = "proxy"
+    APPLICATION_SERVER = "application server"
+
+
 class VersionQuery(msgspec.Struct, frozen=True, kw_only=True):
     """A command that prints the version on either of its outputs.
 
@@ -179,6 +187,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         compiles: Whether its runtime compiles hot code (JavaScript, the JVM): the warm-up is then
             longer, at a fixed rate.
         forward: How a reverse proxy is configured; None for every other target.
+        kind: What it is, where `forward` and `groups` do not say so.
     """
 
     name: str
@@ -202,4 +211,13 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     config: tuple[ConfigFile, ...] = ()
     compiles: bool = False
     forward: ForwardArguments | None = None
+    kind: TargetKind | None = None
     knob: tuple[Knob, ...] = ()
+
+    @property
+    def target_kind(self) -> TargetKind:
+        if self.kind is not None:
+            return self.kind
+        if self.forward is not None:
+            return TargetKind.PROXY
+        return TargetKind.APPLICATION_SERVER if self.groups else TargetKind.SERVER

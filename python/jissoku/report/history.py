@@ -397,14 +397,17 @@ POINTS_MAX = 60
 BREAKS_MAX = 3
 
 
-def index_html(runs: Sequence[IndexedRun], series: Sequence[Series], command: str) -> str:
-    """The first page: boards, targets and runs, newest first; `command` rebuilds the pages."""
+def runs_html(runs: Sequence[IndexedRun], series: Sequence[Series], command: str) -> str:
+    """What may be said across runs, and all of them, newest first; `command` rebuilds the pages."""
     return page.render(
         "history.html.j2",
         figures=(),
         heading="Runs and targets",
         lead=BOARDS_LEAD,
-        links=[(name, target_file(name)) for name in sorted({one.target for one in series})],
+        links=[
+            ("The board", "index.html"),
+            *((name, target_file(name)) for name in sorted({one.target for one in series})),
+        ],
         parts=[(one.title, one.table) for one in boards(series)],
         changes=[_suspicion(one) for one in suspicions(series)],
         runs=_runs(runs),
@@ -412,8 +415,10 @@ def index_html(runs: Sequence[IndexedRun], series: Sequence[Series], command: st
     )
 
 
-def target_html(target: str, series: Sequence[Series], command: str) -> str:
-    """A target's page: a chart for each series, and the results across runs."""
+def target_html(
+    target: str, series: Sequence[Series], runs: Sequence[IndexedRun], command: str
+) -> str:
+    """A target's page: a chart for each series, the results across runs, and its runs."""
     figures = [series_figure(one, number) for number, one in enumerate(series)]
     return page.render(
         "history.html.j2",
@@ -423,8 +428,9 @@ def target_html(target: str, series: Sequence[Series], command: str) -> str:
             "Each row is an occasion: runs of one boot without a long pause. A change between two"
             " occasions is a suspicion at most; the command below it measures both together."
         ),
-        links=[("All runs and targets", "index.html")],
+        links=[("The board", "index.html"), ("All runs", "runs.html")],
         sections=list(zip(figures, map(series_sentences, series), strict=True)),
+        runs=_runs(runs),
         command=command,
     )
 

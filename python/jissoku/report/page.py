@@ -30,6 +30,7 @@ def render(
     figures: Sequence[Chart],
     extra_policy: str = "",
     record: str = "",
+    sheets: Sequence[str] = ("report.css",),
     **values: object,
 ) -> str:
     """Renders a page: the same values give the same bytes.
@@ -38,7 +39,7 @@ def render(
     attribute with code or styles, no request. `extra_policy` allows more, such as images inside the
     page. `record` is printed on every sheet of paper.
     """
-    style = style_sheet(record)
+    style = style_sheet(record, sheets)
     code = script() if figures else ""
     policy = f"default-src 'none'; style-src {_hash(style)}{extra_policy}"
     return (
@@ -60,12 +61,13 @@ def markdown(template: str, **values: object) -> str:
     return _environment().get_template(template).render(**values)
 
 
-def style_sheet(record: str = "") -> str:
-    """The style sheet of every page, without the spaces and line ends that only people need.
+def style_sheet(record: str = "", sheets: Sequence[str] = ("report.css",)) -> str:
+    """The style sheets of a page, without the spaces and line ends that only people need.
 
     `record` is the hash of the records behind the page, in hexadecimal digits.
     """
-    text = _environment().get_template("report.css").render(room_max=svg.ROOM_MAX, record=record)
+    values = {"room_max": svg.ROOM_MAX, "record": record}
+    text = "\n".join(_environment().get_template(one).render(values) for one in sheets)
     return CSS_SPACE.sub(r"\1", CSS_COMMENT.sub("", text)).strip()
 
 
@@ -79,6 +81,13 @@ def content(whole: str) -> Markup:
     body, _, _ = rest.partition("</main>")
     shapes, _, main = body.partition("<main>")
     return Markup(shapes + main)  # noqa: S704 - ours, and escaped by `render`
+
+
+def with_footer(whole: str, text: str, command: str, links: Sequence[tuple[str, str]]) -> str:
+    """A page made by `render` with a last line: text, a command, and (name, file) of each link."""
+    joined = Markup(", ").join(Markup('<a href="{}">{}</a>').format(to, name) for name, to in links)
+    footer = Markup('<footer><p class="fine">{} <code>{}</code>. {}</p></footer>\n</main>')
+    return whole.replace("</main>", footer.format(text, command, joined))
 
 
 def _hash(text: str) -> str:

@@ -1,0 +1,245 @@
+"""Static pages of runs: the board, targets, reports; and with their records, to be published."""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from jissoku import records
+from jissoku.errors import InputError
+from jissoku.inference.board import board_runs
+from jissoku.measure.experiment import read_result
+from jissoku.measure.history import History, open_history
+from jissoku.measure.reports import read_summary, report_text, write_texts
+from jissoku.model import Summary
+from jissoku.model.history import IndexedRun
+from jissoku.records import files
+from jissoku.records.run_folder import is_experiment
+from jissoku.report import experiment as experiment_report
+from jissoku.report.board import (
+    OTHER,
+    ShownExperiment,
+    ShownRun,
+    board_html,
+    command_of,
+    experiment_file,
+)
+from jissoku.report.history import report_file, runs_html, target_file, target_html
+from jissoku.report.page import with_footer
+from jissoku.targets import catalogue
+from jissoku.targets.provenance import redact
+
+RECORDS, SUMS = "records", "SHA256SUMS"
+
+# The files of a run with measurements; all others are generated from them.
+PUBLISHED = ("run.json", "trials.jsonl", "sweep.json", "counters.json", "unfinished.txt")
+
+# Those of an experiment, beside the folders of its workloads.
+OF_EXPERIMENT = ("experiment.json", "benchmarks.json", "finished")
+
+# An encoded histogram, which may contain a short host name by chance.
+ENCODED = re.compile(r"HISTF[A-Za-z0-9+/=]+")
+
+DAY_LENGTH = len("2026-11-23")
+
+# Rebuilds a published folder's pages from its own records.
+COMMAND = "jissoku publish NEW --records records"
+
+
+def write_history(folder: Path, known: History, command: str) -> int:
+    """Writes all pages into a folder, and returns their number.
+
+    A run's report is read from its folder, or generated if it is missing. `command` rebuilds the
+    pages, and is shown on each.
+    """
+    runs = known.headers()
+    targets = sorted({arm.target for run in runs for arm in run.arms if not arm.is_control})
+    series = {target: known.series(target) for target in targets}
+    pages = {
+        target_file(target): target_html(target, found, _with_target(runs, target), command)
+        for target, found in series.items()
+    }
+    everything = [one for found in series.values() for one in found]
+    pages["runs.html"] = runs_html(runs, everything, command)
+    pages |= {report_file(run.row.run): _report(run, folder) for run in runs}
+    experiments = list(_experiments(runs, folder))
+    pages |= {one.file: text for one, text in experiments}
+    pages["index.html"] = board_html(
+        shown_runs(known), [one for one, _ in experiments], runs=len(runs), command=command
+    )
+    write_texts(folder, pages)
+    return len(pages)
+
+
+def _with_target(runs: Sequence[IndexedRun], target: str) -> list[IndexedRun]:
+    return [run for run in runs if any(arm.target == target for arm in run.arms)]
+
+
+def shown_runs(known: History) -> dict[str, list[ShownRun]]:
+    """By kind the runs that the board shows."""
+    kinds = {name: str(recipe.target_kind) for name, recipe in catalogue.recipes().items()}
+    found = board_runs(known.headers(), known.costs(), lambda name: kinds.get(name, OTHER))
+    shown: dict[str, list[ShownRun]] = {}
+    for kind, runs in found.items():
+        for one in runs:
+            summary = read_summary(Path(one.run.folder))
+            if isinstance(summary, Summary):
+                shown.setdefault(kind, []).append(ShownRun(shown=one, summary=summary))
+    return shown
+
+
+def _report(run: IndexedRun, folder: Path) -> str:
+    """The report next to the records, generated from them if it is missing; with its command."""
+    place = Path(run.folder)
+    try:
+        text = (place / "report.html").read_text(encoding="utf-8")
+    except OSError:
+        text = report_text(place, "html")
+    found = [name for name in PUBLISHED if (place / name).is_file()]
+    return with_footer(text, "Measured by", command_of(run), _links(place, found, folder))
+
+
+def _links(place: Path, names: Sequence[str], folder: Path) -> list[tuple[str, str]]:
+    """The board, and files of records that are published with the page: (name, address) of each."""
+    shown = names if place.is_relative_to(folder) else ()
+    beside = [(name, quote(str((place / name).relative_to(folder)))) for name in shown]
+    return [*beside, ("The board", "index.html"), ("All runs", "runs.html")]
+
+
+def _experiments(runs: Sequence[IndexedRun], folder: Path) -> Iterator[tuple[ShownExperiment, str]]:
+    """Every experiment of some runs, the newest first, with its page."""
+    for place, found in reversed(_by_experiment(runs).items()):
+        if place is None:
+            continue
+        result = read_result(place)
+        name = result.header.experiment.name
+        file = experiment_file(name, found[0].row.run)
+        names = [one for one in OF_EXPERIMENT if (place / one).is_file()]
+        links = [(f"run of {Path(run.folder).name}", report_file(run.row.run)) for run in found]
+        links += _links(place, names, folder)
+        text = experiment_report.to_html(result)
+        page = with_footer(text, "Measured by", f"jissoku run {name}", links)
+        yield ShownExperiment(file=file, result=result), page
+
+
+def _by_experiment(runs: Sequence[IndexedRun]) -> dict[Path | None, list[IndexedRun]]:
+    """Runs by the folder of their experiment; None has those of no experiment."""
+    found: dict[Path | None, list[IndexedRun]] = {}
+    for run in runs:
+        above = Path(run.folder).parent
+        found.setdefault(above if is_experiment(above) else None, []).append(run)
+    return found
+
+
+def publish(folder: Path, roots: Sequence[Path], note: Callable[[str], None]) -> int:
+    """Writes all runs below some folders, and pages of them, into a new or an empty folder.
+
+    The same records give the same bytes; so do the published ones. `note` receives messages about
+    skipped runs. Returns the number of runs.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if next(folder.iterdir(), None) is not None:
+            raise InputError(f"{folder} is not empty: name a new folder")
+        with TemporaryDirectory(prefix="jissoku-publish-") as cache:
+            found = open_history(roots, note, Path(cache))
+            for sentence in found.broken:
+                note(sentence)
+            for place, runs in _by_experiment(found.headers()).items():
+                _write_records(folder / RECORDS, place, runs)
+        with TemporaryDirectory(prefix="jissoku-publish-") as cache:
+            published = open_history([folder / RECORDS], note, Path(cache))
+            write_history(folder, published, COMMAND)
+            count = len(published.headers())
+        sums = [
+            f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(folder)}\n"
+            for path in sorted(folder.rglob("*"))
+            if path.is_file()
+        ]
+        (folder / SUMS).write_text("".join(sums), encoding="utf-8")
+    except OSError as error:
+        raise InputError(_reason(error, folder)) from error
+    return count
+
+
+def _reason(error: OSError, folder: Path) -> str:
+    place = Path(error.filename or folder)
+    if place.is_relative_to(folder):
+        return f"{place} cannot be written ({error.strerror}): name another folder"
+    return f"{place} cannot be read ({error.strerror})"
+
+
+def _write_records(folder: Path, experiment: Path | None, runs: Sequence[IndexedRun]) -> None:
+    """The records of runs, each folder named by time and by a hash of its published content.
+
+    Those of an experiment are folders of its workloads in that of the experiment.
+    """
+    contents = {run.row.run: _contents(Path(run.folder), PUBLISHED) for run in runs}
+    if experiment is not None:
+        own = _contents(experiment, OF_EXPERIMENT)
+        digests = sorted(_digest(one) for one in contents.values())
+        day = runs[0].row.started_utc[:DAY_LENGTH]
+        folder /= f"{day}-{_digest({**own, 'runs': ''.join(digests).encode()})}"
+        _write(folder, own)
+    for run in runs:
+        files_of_run = contents[run.row.run]
+        day = run.row.started_utc[:DAY_LENGTH]
+        name = f"{day}-{_digest(files_of_run)}" if experiment is None else Path(run.folder).name
+        _write(folder / name, files_of_run)
+        records.read(folder / name)
+
+
+def _contents(source: Path, names: Sequence[str]) -> dict[str, bytes]:
+    """Files of records that exist, redacted."""
+    found = {}
+    for name in names:
+        with suppress(FileNotFoundError), files.opened(source / name) as file:
+            found[name] = _redacted(name, file.read())
+    return found
+
+
+def _digest(contents: Mapping[str, bytes]) -> str:
+    return hashlib.sha256(b"\0".join(contents.values())).hexdigest()[:12]
+
+
+def _write(place: Path, contents: Mapping[str, bytes]) -> None:
+    place.mkdir(parents=True, exist_ok=True)
+    for name, data in contents.items():
+        (place / name).write_bytes(data)
+
+
+def _redacted(name: str, data: bytes) -> bytes:
+    """A file's texts without paths and names, line by line."""
+    if not name.endswith((".json", ".jsonl")):
+        return redact(data.decode(errors="replace")).encode()
+    # Text after the last newline is an incomplete line of a killed run, which readers skip.
+    lines = data.split(b"\n")[:-1] if name.endswith(".jsonl") else [data]
+    return b"".join(_line(line) + b"\n" for line in lines)
+
+
+def _line(line: bytes) -> bytes:
+    value = msgspec.json.decode(line)
+    if isinstance(value, dict) and "machine_label" in value:
+        value["machine_label"] = ""
+    return msgspec.json.encode(_clean(value))
+
+
+def _clean(value: Any) -> Any:
+    """A value with every text redacted; names of fields stay."""
+    match value:
+        case str() if ENCODED.fullmatch(value):
+            return value
+        case str():
+            return redact(value)
+        case list():
+            return [_clean(one) for one in value]
+        case dict():
+            return {key: _clean(one) for key, one in value.items()}
+        case _:
+            return value
