@@ -5,33 +5,47 @@ from pathlib import Path
 
 import pytest
 
-from tests.readme_outputs import MEASURED, README, blocks, matched, output_of, verb
+from tests.document_outputs import (
+    DOCUMENTS,
+    MEASURED,
+    README,
+    ROOT,
+    blocks,
+    matched,
+    output_of,
+    verb,
+)
 
-ROOT = README.parent
 TEXT = README.read_text()
 # Words of the glossary with a plain meaning that the README uses.
 PLAIN = {"load", "run", "cost", "check", "record", "limitations", "claim", "load generator"}
 
 
 def test_it_shows_each_of_the_five_things() -> None:
-    assert [verb(command) for command, _ in blocks()] == [
+    assert [verb(command) for command, _ in blocks(README)] == [
         "compare",
         "explain",
         "load",
         "serve",
         "serve",
     ]
-    assert all(0 < len(lines) <= 6 for _, lines in blocks())
+    assert all(0 < len(lines) <= 6 for _, lines in blocks(README))
 
 
 @pytest.mark.race
 @pytest.mark.parametrize(
-    "command", [command for command, _ in blocks() if verb(command) not in MEASURED]
+    ("name", "command"),
+    [
+        (name, command)
+        for name, document in DOCUMENTS.items()
+        for command, _ in blocks(document)
+        if verb(command) not in MEASURED
+    ],
 )
-def test_a_command_prints_what_it_shows(command: str, tmp_path: Path) -> None:
-    """`python -m tests.readme_outputs` writes it again."""
-    lines = dict(blocks())[command]
-    output = output_of(command, tmp_path)
+def test_a_command_prints_what_it_shows(name: str, command: str, tmp_path: Path) -> None:
+    """`python -m tests.document_outputs` writes it again."""
+    lines = dict(blocks(DOCUMENTS[name]))[command]
+    output = output_of(DOCUMENTS[name], command, tmp_path)
     lost = [
         line for line, found in zip(lines, matched(lines, output), strict=True) if found is None
     ]
