@@ -122,9 +122,8 @@ def load(
     words = [word for name, value in given.items() for word in flag(name, value)]
     run = _native.LoadRun()
     with ThreadPoolExecutor(1, "jissoku-load") as pool:
-        running = pool.submit(run.run, [*words, "--", url])
         try:
-            code, message, text = running.result()
+            code, message, text = pool.submit(run.run, [*words, "--", url]).result()
         finally:
             # An exception of a signal handler ends the measurement.
             run.stop()
