@@ -25,7 +25,7 @@ class Percentile:
     Attributes:
         low_s: Lower end of its interval (95 %).
         high_s: Upper end of its interval; None: it is not known.
-        is_lower_bound: The true value may be higher: requests had no correct response.
+        is_lower_bound: The true value may be higher: requests had no correct response, or none yet.
         support: How many samples it rests on: `plenty`, `few` or `none`.
     """
 
@@ -98,7 +98,8 @@ def load(
 ) -> LoadResult:
     """Sends requests to `url`, verifies every response, and measures times.
 
-    Other threads run meanwhile. Nothing is printed.
+    Other threads run meanwhile. Nothing is printed. The process's soft limit of open files is
+    raised to the hard one.
 
     Args:
         url: `http(s)://HOST:PORT/PATH` or `unix:/PATH.sock:/URI`.
