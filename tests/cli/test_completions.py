@@ -44,7 +44,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def options(verb: str) -> set[str]:
     command = jissoku.get_command(click.Context(jissoku), verb)
     assert command is not None
-    words = {word for it in command.params if isinstance(it, click.Option) for word in it.opts}
+    found = [it for it in command.params if isinstance(it, click.Option)]
+    words = {word for it in found for word in [*it.opts, *it.secondary_opts]}
     return {word for word in words if word.startswith("--")}
 
 

@@ -6,6 +6,7 @@ Python, and importing the laboratory would take it a second.
 
 import json
 import sys
+from collections.abc import Iterator
 from inspect import cleandoc
 from itertools import chain
 from typing import Any
@@ -19,8 +20,12 @@ from jissoku.cli.help_groups import Grouped
 
 def main() -> None:
     """Runs `jissoku completions SHELL` or `jissoku man FOLDER`, and exits."""
-    more = json.dumps([_verb(*row) for rows in LAB_COMMANDS.values() for row in rows.items()])
-    sys.exit(_native.run(["jissoku", *sys.argv[1:], "--more", more]))
+    sys.exit(_native.run(["jissoku", *sys.argv[1:], "--more", definitions()]))
+
+
+def definitions() -> str:
+    """The verbs and their parameters as JSON."""
+    return json.dumps([_verb(*row) for rows in LAB_COMMANDS.values() for row in rows.items()])
 
 
 def _verb(name: str, about: str) -> dict[str, Any]:
@@ -41,21 +46,21 @@ def _verb(name: str, about: str) -> dict[str, Any]:
         "about": about,
         "description": cleandoc((command and command.help) or about),
         "parameters": [
-            {**_parameter(one), "heading": headings.get(one.name or "")} for one in parameters
+            {**written, "heading": headings.get(one.name or "")}
+            for one in parameters
+            for written in _parameter(one)
         ],
     }
 
 
-def _parameter(parameter: click.Parameter) -> dict[str, Any]:
+def _parameter(parameter: click.Parameter) -> Iterator[dict[str, Any]]:
     is_option = isinstance(parameter, click.Option)
     kind = parameter.type
-    # The second words of a switch, as in --pin/--no-pin, are its opposite.
-    words = [*parameter.opts, *parameter.secondary_opts] if is_option else []
     # With its default and its range.
     record = parameter.get_help_record(click.Context(jissoku))
-    return {
+    written = {
         "name": parameter.name,
-        "words": words,
+        "words": parameter.opts if is_option else [],
         "help": record[1].replace("  [", " [") if record else "",
         "metavar": parameter.metavar or (parameter.name or "").upper(),
         "choices": [*map(str, kind.choices)] if isinstance(kind, click.Choice) else [],
@@ -63,3 +68,8 @@ def _parameter(parameter: click.Parameter) -> dict[str, Any]:
         "is_repeated": getattr(parameter, "multiple", False) or parameter.nargs == -1,
         "is_path": isinstance(kind, click.Path | click.File) or kind.name in {"path", "file"},
     }
+    yield written
+    # The second words of a switch, as in --quick/--standard.
+    if opposite := parameter.secondary_opts:
+        help_text = f"The opposite of {parameter.opts[-1]}."
+        yield written | {"name": f"no_{parameter.name}", "words": opposite, "help": help_text}
