@@ -7,11 +7,15 @@ from pathlib import Path
 from tests.documentation import commands, fields, keys, pages
 
 
+def reference() -> dict[str, str]:
+    """The pages that are made from the program, by their place in the site."""
+    manual = commands.manual()
+    return commands.pages(manual) | keys.pages(manual["jissoku-serve"]) | fields.pages()
+
+
 def build(folder: Path) -> int:
     """Writes the pages to FOLDER/pages and the site to FOLDER/html; a lost link is an error."""
-    manual = commands.manual()
-    reference = commands.pages(manual) | keys.pages(manual["jissoku-serve"]) | fields.pages()
-    pages.write(folder / "pages", reference)
+    pages.write(folder / "pages", reference())
     command = [
         *(sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "--quiet"),
         *("-c", str(Path(__file__).parent), "-d", str(folder / "cache")),

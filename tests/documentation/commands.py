@@ -1,12 +1,12 @@
 """The reference of the commands: their manual pages as Markdown."""
 
 import re
-import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from jissoku import _native
+from jissoku.cli import completions
 from tests.documentation.markup import escaped
 
 ESCAPES = {
@@ -24,7 +24,7 @@ ESCAPE = re.compile(r"\\(?:f[BIR]|\*\(Aq|\(bu|[-&e\\])")
 def manual() -> dict[str, str]:
     """The manual pages by name, in the language of `man`."""
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([sys.executable, "-m", "jissoku", "man", folder], check=True)
+        assert _native.run(["jissoku", "man", folder, "--more", completions.definitions()]) == 0
         return {path.stem: path.read_text() for path in sorted(Path(folder).glob("*.1"))}
 
 

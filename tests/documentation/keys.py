@@ -52,15 +52,19 @@ def pages(serve: str) -> dict[str, str]:
         for option in group
         if (found := re.search(r"--([\w-]+)", option[0]))
     }
-    rows: list[tuple[str, ...]] = [("key", "value", "meaning", "default")]
+    rows: list[tuple[str, ...]] = [("key", "value", "meaning")]
     for key, kind in top_level().items():
         # The positional argument has no option.
         words, default, text = options.get(key) or sections(serve)[0][1][-1]
         metavar = re.search(r"<(.*)>|^\[(.*)\]$", words)
         name = f"`{metavar[1] or metavar[2]}`" if metavar else "a string"
         value = re.sub("a string(?: or a number)?", name, kind)
-        text = text.replace("\n\nPossible values:\n\n* ", ". Values: ").replace("\n\n* ", "; ")
-        rows.append((f"`{key}`", value, text, default and f"`{default}`"))
+        text = (
+            text.replace("\n\nPossible values:\n\n* ", ". Values: ").replace("\n\n* ", "; ").strip()
+        )
+        if default:
+            text += f"; default: `{default}`"
+        rows.append((f"`{key}`", value, text))
     lines = [INTRODUCTION, "## Keys of the whole file\n", table(*rows)]
     for title, header, contexts in (
         ("upstream", "[upstream.NAME]", UPSTREAM),

@@ -20,7 +20,8 @@ def cell(text: str) -> str:
 
 
 def table(*rows: tuple[str, ...]) -> str:
-    """Rows of Markdown, of which the first is the heading."""
+    """Rows of Markdown, of which the first is the heading, that are lines on a narrow screen."""
     head, *body = rows
     lines = [head, ("---",) * len(head), *body]
-    return "\n".join(f"| {' | '.join(map(cell, line))} |" for line in lines) + "\n"
+    text = "\n".join(f"| {' | '.join(map(cell, line))} |" for line in lines)
+    return f"```{{table}}\n:class: reference\n\n{text}\n```\n"
