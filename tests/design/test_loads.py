@@ -87,6 +87,30 @@ def test_one_very_slow_arm_adds_a_load_that_all_reach() -> None:
     assert arms_reaching(lowest, slow, tuple(slow)) == tuple(slow)
 
 
+@given(
+    st.dictionaries(st.sampled_from("abcdef"), st.floats(0.1, 1e6), min_size=2),
+    st.sampled_from(list(Mode)),
+    st.integers(1, 64),
+)
+def test_levels_are_ordered_as_their_rates_are(
+    capacities: dict[str, float], mode: Mode, cores: int
+) -> None:
+    found = loads(capacities, tuple(capacities), mode, cores)
+    rates = [load.rate_rps or 0 for load in found]
+    assert rates == sorted(set(rates))
+    levels = [list(LoadLevel).index(load.level) for load in found]
+    assert levels == sorted(levels)
+    for load in found:
+        assert len(arms_reaching(load, capacities, tuple(capacities))) >= 2
+
+
+def test_an_arm_below_one_request_per_second_leaves_the_loads_of_others() -> None:
+    assert [
+        load.rate_rps for load in loads({"a": 2.0, "b": 2.0, "c": 0.3}, "abc", Mode.QUICK, 1)
+    ] == [1]
+    assert loads({"a": 0.9, "b": 0.3}, "ab", Mode.QUICK, 1) == ()
+
+
 def test_a_grid_that_moves_down_stays_exact() -> None:
     found = loads({"a": 10.0, "b": 10.0}, "ab", Mode.QUICK, 35)
     assert [load.rate_rps for load in found] == [round(LIGHT * 35 / DECADE**4)] == [4]

@@ -277,6 +277,8 @@ def test_without_loads_the_first_start_chooses_them(asks: Asks) -> None:
     assert run.loads
     assert trials[0].kind is TrialKind.TIME_SLICED
     assert set(trials[0].arms) == {"one", "other"}
+    missing = {"light": "medium and no heavy", "medium": "heavy"}.get(run.loads[-1].level)
+    assert any(f"There is no {missing} load" in note for note in listener.notes) == bool(missing)
 
 
 @pytest.mark.parametrize(("one_load", "of_a_core"), [(False, [1_000]), (True, [500])])

@@ -215,30 +215,38 @@ def loads(
 ) -> tuple[Load, ...]:
     """The loads of a run, lightest first: those of the mode that `needed` arms reach.
 
-    If the slowest arm reaches none of them, there is one more, which all arms reach. `arms` are
-    those that are compared: a unit of cost counts for none. Rates of the grid are for each core of
-    the server; capacities are closed-loop rates.
+    If the slowest arm reaches none of them, there is one more, which all arms reach: a light one,
+    because it is below the others. `arms` are those that are compared: a unit of cost counts for
+    none. Rates of the grid are for each core of the server; capacities are closed-loop rates.
     """
     known = sorted((rate for name in arms if (rate := capacities.get(name, 0.0)) > 0), reverse=True)
     if len(known) < 2:
         return ()
     found = _grid(known[min(needed, len(known)) - 1] * LOAD_MAX, mode, cores)
     common = _grid(known[-1] * LOAD_MAX, mode, cores)
-    return (*found,) if common[0] in found else (common[-1], *found)
+    if not common or common[0] in found:
+        return (*found,)
+    return (Load(rate_rps=common[-1].rate_rps, level=LoadLevel.LIGHT), *found)
 
 
 def _grid(reached: float, mode: Mode, cores: int) -> list[Load]:
-    """The rates of a mode up to one that is reached, in that decade which has any."""
+    """The rates of a mode up to one that is reached, in that decade which has any.
+
+    There is none below one request per second. Of equal rates the lightest level stays.
+    """
+    if reached < 1:
+        return []
     # An integer, because a factor that is divided again and again is no longer exact, and a rate
     # that ends in a half would be rounded either way.
     divisor = 1
-    while reached < LIGHT * cores / divisor:
+    while reached < round(LIGHT * cores / divisor):
         divisor *= DECADE
-    asked = [
-        Load(rate_rps=max(1, round(rate * cores / divisor)), level=level)
-        for rate, level in LOADS[mode]
-    ]
-    return [load for load in asked if load.rate_rps and load.rate_rps <= reached]
+    found: dict[int, Load] = {}
+    for given, level in LOADS[mode]:
+        rate = max(1, round(given * cores / divisor))
+        if rate <= reached:
+            found.setdefault(rate, Load(rate_rps=rate, level=level))
+    return list(found.values())
 
 
 def arms_reaching(

@@ -52,6 +52,8 @@ Groups = dict[TrialKind, Sequence[tuple[str, ...]]]
 # Time in which the idle targets are observed before the first request of a trial, in nanoseconds.
 IDLE_WATCH_NS = 200_000_000
 
+GRID_LEVELS = (LoadLevel.LIGHT, LoadLevel.MEDIUM, LoadLevel.HEAVY)
+
 # An arm without a valid trial among this many has none to come.
 WRONG_MAX = 3
 
@@ -188,6 +190,12 @@ class ComparisonRun:
         self.header = self.writer.update(updated(self.header, loads=loads))
         text = "; ".join(load.text for load in loads)
         self.progress.note(f"Loads: {text or 'none that two targets reach'}.")
+        heaviest = loads[-1].level if loads and not config.one_load else LoadLevel.HEAVY
+        if heaviest in GRID_LEVELS[:-1]:
+            missing = " and no ".join(GRID_LEVELS[GRID_LEVELS.index(heaviest) + 1 :])
+            self.progress.note(
+                f"There is no {missing} load: fewer than two targets reach its rate."
+            )
         for load in loads:
             if left_out := self._left_out(load):
                 self.progress.note(f"Not at {load.text}: {', '.join(sorted(left_out))}.")
