@@ -39,6 +39,7 @@ CRATE_MAY_USE = {
         "jissoku-load",
         "jissoku-profile",
         "jissoku-proxy",
+        "jissoku-tls",
     },
     "jissoku-apps": {"jissoku-os", "jissoku-http", "jissoku-server", "jissoku-proxy"},
     "jissoku-python": {"jissoku-apps", "jissoku-cli", "jissoku-os", "jissoku-server"},

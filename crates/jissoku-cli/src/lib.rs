@@ -1,7 +1,6 @@
 //! The command line of the native verbs: `serve`, `load`, `floor`, `oracle`, `check`, `sample`,
 //! `completions` and `man`. One definition, used by the binary and, through `jissoku-python`, by the installed command.
 
-mod ca_bundle;
 mod check;
 mod completions;
 mod floor;
@@ -96,7 +95,7 @@ pub fn run_with(arguments: impl IntoIterator<Item = String>, load: Option<&LoadA
     }
     let arguments = match load::from::expand(arguments) {
         Ok(arguments) => arguments,
-        Err(refusal) => return load::error::print_error(&refusal, 2),
+        Err(refusal) => return usage::print_error(&refusal, 2),
     };
     let verb = arguments.get(1).map_or("", String::as_str);
     if let Some((old, new)) = REPLACED.iter().find(|(old, _)| *old == verb) {

@@ -3,7 +3,6 @@
 mod arrival;
 mod choices;
 mod connect;
-pub(crate) mod error;
 pub(crate) mod from;
 pub(crate) mod help_groups;
 mod judge;
@@ -17,11 +16,11 @@ mod runs;
 mod search;
 mod self_test;
 mod series;
-mod time_slices;
 mod timeseries;
 mod tls;
 mod url_file;
 
+use crate::units;
 use std::fs;
 use std::mem;
 use std::path::PathBuf;
@@ -29,17 +28,15 @@ use std::path::PathBuf;
 use jissoku_load::report::Format;
 use jissoku_load::{Address, Rate, Slo, Think};
 
-use crate::units;
+use crate::usage::print_error;
 use arrival::ArrivalChoice;
 use choices::{BusyChoice, ClockChoice, DriverChoice, IdleChoice, MessageChoice, VerifyChoice};
 use connect::ConnectArgs;
-use error::print_error;
 use judge::Criteria;
 use output::Output;
 use output_options::OutputOptions;
 use search::Search;
 use series::SeriesArgs;
-use time_slices::SliceArgs;
 use timeseries::Intervals;
 use tls::TlsArgs;
 use url_file::{OrderChoice, UrlFile};
@@ -369,4 +366,24 @@ fn no_q(_text: &str) -> Result<String, String> {
 
 fn slo(text: &str) -> Result<String, String> {
     text.parse::<Slo>().map(|_| text.to_owned()).map_err(|bad| bad.to_string())
+}
+
+/// How several URLs are loaded one at a time.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct SliceArgs {
+    /// Load the URLs one at a time, in time slices of about this length, in palindromic order (A B
+    /// B A); a slice ends with its last response, and the window with a complete cycle (with -R, -t
+    /// 1) [default: all at once]
+    #[arg(long, value_name = "TIME", value_parser = units::duration_ns)]
+    pub(super) slice: Option<u64>,
+    /// With --slice: send the first N requests of each slice without counting them [default: 0]
+    #[arg(long, value_name = "N", value_parser = units::count, default_value = "0", hide_default_value = true)]
+    pub(super) settle: u64,
+    /// With --slice: open the window when each URL has been sent this many requests [default: 0]
+    #[arg(long, value_name = "N", value_parser = units::count, default_value = "0", hide_default_value = true)]
+    pub(super) warmup_requests: u64,
+    /// Before the first request, measure the CPU usage of the --watch servers without load for this
+    /// time [default: 0s]
+    #[arg(long, value_name = "TIME", value_parser = units::duration_ns, default_value = "0", hide_default_value = true)]
+    pub(super) idle_watch: u64,
 }

@@ -28,7 +28,6 @@ mod summary;
 mod supervision_args;
 mod systemd_env;
 mod telemetry_args;
-mod tls_args;
 mod watch;
 mod worker_args;
 
@@ -81,7 +80,7 @@ pub(crate) struct Serve {
     #[command(flatten)]
     limits: limits::LimitArgs,
     #[command(flatten)]
-    tls: tls_args::TlsArgs,
+    tls: listen::TlsArgs,
     #[command(flatten)]
     telemetry: telemetry_args::TelemetryArgs,
     #[command(flatten)]
@@ -140,7 +139,7 @@ impl Serve {
             ));
         }
         let refusal = worker_args::refusal_of_times(&matches);
-        if let Some(why) = refusal.or_else(|| tls_args::refusal_of_keys(&matches)) {
+        if let Some(why) = refusal.or_else(|| listen::refusal_of_keys(&matches)) {
             return Err(Failure::of_input(&format!("--{why}")));
         }
         let app_is_given = load.is_some_and(LoadApp::is_given);

@@ -3,14 +3,13 @@
 //! Nothing is forwarded that was not parsed. Fields keep their order and their duplicates; each is
 //! one `name: value` line.
 
-mod field_names;
 mod lines;
 mod request;
 mod response;
 #[cfg(test)]
 mod tests;
 
-pub use field_names::FieldNames;
+pub use lines::FieldNames;
 pub use request::{
     ClientFields, ClientSupport, ForwardError, ForwardedHost, HopField, PathEdit, RequestEdit,
     add_field, write_request_head,

@@ -17,7 +17,6 @@ pub(crate) mod histogram;
 pub(crate) mod interval;
 pub(crate) mod outcome;
 pub(crate) mod random;
-pub(crate) mod receive_clock;
 pub(crate) mod recorder;
 pub(crate) mod request_log;
 pub(crate) mod schedule;

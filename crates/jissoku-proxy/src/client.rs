@@ -9,8 +9,8 @@ use jissoku_http::forward::ForwardError;
 use jissoku_os::driver::{ConnectionId, NewConnection};
 use jissoku_server::{ClientIdentity, OwnedIdentity, RequestHead, SecureListeners};
 
+use crate::Key;
 use crate::policy::routes::Captures;
-use crate::slab::Key;
 
 /// What is kept of a client's connection.
 #[derive(Debug)]

@@ -12,11 +12,11 @@ use std::sync::Arc;
 use jissoku_os::driver::ConnectionId;
 use jissoku_server::Timers;
 
+use crate::Key;
 use crate::client::Lost;
 use crate::config::Forwarding;
 use crate::exchange::{Ending, Exchange};
 use crate::policy::fan_out::{Collection, Effect, Form, PartError, PartPlan, PartResult, Plan};
-use crate::slab::Key;
 
 use part::error_of;
 pub(crate) use part::{PartRequest, PassedFields, part_request};

@@ -40,9 +40,9 @@ use crate::policy::retry::HedgeDelay;
 use crate::policy::routes::Captures;
 use crate::pool::Pool;
 use crate::server_set::UpstreamGroup;
-use crate::slab::{Key, Slab};
 use crate::upstream_connection::{Phase, Sending, UpstreamConnections};
 use crate::worker_upstream::WorkerUpstream;
+use crate::{Key, Slab};
 
 /// Forwards the requests of one worker.
 #[derive(Debug)]

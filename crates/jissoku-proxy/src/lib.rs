@@ -27,14 +27,22 @@ mod prober;
 mod resolver;
 mod routed;
 mod server_set;
-mod slab;
 mod target;
 mod transfer;
 mod upstream_connection;
 mod worker_upstream;
+
+use jissoku_os::slab;
 
 pub use config::{Forwarding, Gateway, RouteEdit, Timeouts};
 pub use gather::GatherRoute;
 pub use routed::{Content, NoApp, RouteContent, RouteLimits, Routed};
 pub use server_set::{ServerEntry, UpstreamGroup, UpstreamOptions};
 pub use target::{Lookup, Resolution, Target, TargetError, resolve};
+
+/// The kind of a [`Key`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kind;
+
+pub(crate) type Key = slab::Key<Kind>;
+pub(crate) type Slab<T> = slab::Slab<T, Kind>;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use jissoku_os::socket::Endpoint;
 
+use crate::Key;
 use crate::policy::busy_peak::BusyPeak;
 use crate::policy::closing_age::ClosingAge;
 use crate::policy::configuration::IDLE_MIN_MAX;
-use crate::slab::Key;
 
 /// Unused connections of a worker to one server that are kept at most.
 const IDLE_MAX: usize = IDLE_MIN_MAX as usize;
@@ -172,7 +172,7 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::slab::Slab;
+    use crate::Slab;
 
     const SECOND_NS: u64 = 1_000_000_000;
 

@@ -17,7 +17,7 @@ use jissoku_server::Timers;
 use crate::failure::Fault;
 use crate::policy::fleet::Lease;
 use crate::pool::{Pool, Use};
-use crate::slab::{Key, Slab};
+use crate::{Key, Slab};
 
 /// A connection to an upstream server.
 #[derive(Debug)]

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use jissoku_os::socket::Endpoint;
 use jissoku_server::TlsName;
 
+use crate::Key;
 use crate::exchange::Exchange;
 use crate::policy::balance::{Chooser, NoServer};
 use crate::policy::fleet::{Fleet, Lease};
 use crate::policy::health::{Admission, Outcome};
 use crate::policy::queue::{QueuePolicy, WaitQueue};
 use crate::server_set::UpstreamGroup;
-use crate::slab::Key;
 
 /// No request waits in this queue.
 const NO_QUEUE: QueuePolicy = QueuePolicy { size_max: 0, time_ns: 0 };

@@ -1,7 +1,6 @@
 //! One connection: parses requests, writes responses, and enforces timeouts.
 
 mod intermediary;
-mod refusal;
 mod rejection;
 mod request;
 mod state;

@@ -1,6 +1,8 @@
 //! TLS of a client: which certificates are accepted, and what is negotiated (RFC 8446 and RFC 5246,
 //! by rustls).
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::client::Resumption;
@@ -105,6 +107,28 @@ impl ServerCertVerifier for AnyCertificate {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.algorithms.supported_schemes()
     }
+}
+
+/// Where systems keep the certificates of authorities.
+const BUNDLES: [&str; 3] =
+    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
+
+/// Names that file, as for OpenSSL.
+const BUNDLE_VARIABLE: &str = "SSL_CERT_FILE";
+
+/// Reads certificates of authorities in PEM: a file, or without one the bundle of the system. Returns
+/// its path, too.
+///
+/// # Errors
+/// There is none, or it cannot be read; `flags` are those to use then.
+pub fn read_authorities(named: Option<&Path>, flags: &str) -> Result<(PathBuf, Vec<u8>), String> {
+    let variable = || std::env::var_os(BUNDLE_VARIABLE).map(PathBuf::from);
+    let usual = || BUNDLES.iter().map(Path::new).find(|path| path.exists()).map(Path::to_owned);
+    let found = named.map(Path::to_owned).or_else(variable).or_else(usual);
+    let path = found.ok_or_else(|| format!("no CA bundle found: give {flags}"))?;
+    let pem =
+        fs::read(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    Ok((path, pem))
 }
 
 #[cfg(test)]

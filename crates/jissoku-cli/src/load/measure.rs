@@ -11,8 +11,8 @@ use jissoku_load::{
 use jissoku_os::signal::{SIGINT, SIGTERM, Signals};
 use jissoku_os::{clock, process};
 
-use super::error::Failure;
 use super::progress::{Progress, ProgressOptions, Shown};
+use crate::usage::Failure;
 
 /// Exit code after SIGINT or SIGTERM.
 pub(super) const INTERRUPTED: u8 = 130;

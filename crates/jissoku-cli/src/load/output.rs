@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use jissoku_load::report::{Format, hgrm, raw};
+use jissoku_load::report::{Format, hgrm, write_records};
 use jissoku_load::{Histogram, Outcome};
 
 /// The file of a GitHub Actions step summary.
@@ -103,7 +103,7 @@ pub(super) fn write_hgrm(file: &Path, outcome: &Outcome) -> Result<(), String> {
 /// Writes the request log.
 pub(super) fn write_raw(file: &Path, outcome: &Outcome) -> Result<(), String> {
     let written =
-        fs::File::create(file).and_then(|out| raw::write(outcome, &mut io::BufWriter::new(out)));
+        fs::File::create(file).and_then(|out| write_records(outcome, &mut io::BufWriter::new(out)));
     written.map_err(|error| format!("cannot write {}: {error}", file.display()))
 }
 

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use jissoku_load::report::{Format, Report, SelfTest, annotations, histogram};
 
-use super::error::print_error;
 use super::judge::{Criteria, VIOLATED};
 use super::measure::Measurement;
 use super::output::{self, Output, ReservedFiles};
 use super::timeseries::Intervals;
+use crate::usage::print_error;
 
 /// The output options.
 #[derive(Debug)]

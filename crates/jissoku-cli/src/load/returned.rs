@@ -7,10 +7,10 @@ use clap::{Args as _, Command, FromArgMatches as _};
 use jissoku_load::report::Format;
 
 use super::Load;
-use super::error::Failure;
 use super::progress::Shown;
 use super::runs::measure_once;
 use crate::usage;
+use crate::usage::Failure;
 
 /// The end of a measurement.
 #[derive(Debug)]

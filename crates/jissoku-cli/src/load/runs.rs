@@ -7,13 +7,13 @@ use std::os::fd::AsFd;
 use jissoku_load::{Pace, Plan};
 use jissoku_os::signal::Signals;
 
-use super::error::{Failure, print_error};
 use super::judge;
 use super::measure::{INTERRUPTED, Measurement, run_plan};
 use super::output_options::OutputOptions;
 use super::progress::{ProgressOptions, Shown};
 use super::search::Search;
 use super::series::{self, Point};
+use crate::usage::{Failure, print_error};
 
 /// Runs one measurement and writes its results. In `Ok` and `Err` is the process exit code; the
 /// error is already on stderr.

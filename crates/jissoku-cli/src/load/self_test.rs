@@ -19,10 +19,10 @@ use jissoku_os::affinity;
 use jissoku_os::signal::Signals;
 use jissoku_os::socket::Endpoint;
 
-use super::error::print_error;
 use super::measure::{self, run_plan};
 use super::output_options::OutputOptions;
 use super::progress::ProgressOptions;
+use crate::usage::print_error;
 
 /// Load before each measurement.
 const WARMUP_NS: u64 = 200_000_000;

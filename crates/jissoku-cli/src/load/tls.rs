@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use jissoku_load::{Address, SessionReuse, Tls, Trust};
 
 use super::choices::SwitchChoice;
-use crate::ca_bundle;
 
 /// The TLS options.
 #[derive(Debug, clap::Args)]
@@ -48,7 +47,8 @@ impl TlsArgs {
         if self.insecure {
             return Ok(Trust::AnyCertificate);
         }
-        let (_, pem) = ca_bundle::read(self.cacert.as_deref(), "--cacert or --insecure")?;
+        let (_, pem) =
+            jissoku_tls::read_authorities(self.cacert.as_deref(), "--cacert or --insecure")?;
         Ok(Trust::Authorities(pem))
     }
 }

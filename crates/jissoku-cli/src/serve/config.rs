@@ -25,8 +25,8 @@ use super::CONTENT_GROUP;
 use super::app_name::AppName;
 use super::content_args::only_in_lab;
 use super::failure::Failure;
+use super::listen::refusal_of_keys;
 use super::route_table::RouteTable;
-use super::tls_args::refusal_of_keys;
 use super::worker_args::refusal_of_times;
 
 /// An alternative key for the positional argument, if that is an application.

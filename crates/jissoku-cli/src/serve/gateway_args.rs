@@ -15,7 +15,6 @@ use jissoku_server::{DynService, SecureListeners, TlsClient, TlsName, Trust, Tru
 use super::edit_args::{self, EditArgs};
 use super::failure::{Failure, print_error};
 use super::instance;
-use crate::ca_bundle;
 use crate::units;
 
 /// Flags for a reverse proxy.
@@ -228,7 +227,7 @@ pub(super) fn tls_client(
     if accepts_all {
         return TlsClient::new(&Trust::AnyCertificate).map_err(|error| error.to_string());
     }
-    let (path, pem) = ca_bundle::read(ca, flags)?;
+    let (path, pem) = jissoku_tls::read_authorities(ca, flags)?;
     TlsClient::new(&Trust::Authorities(pem)).map_err(|error| format!("{}: {error}", path.display()))
 }
 

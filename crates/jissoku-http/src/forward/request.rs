@@ -1,6 +1,6 @@
 //! The head of a forwarded request.
 
-use super::field_names::FieldNames;
+use super::lines::FieldNames;
 use super::lines::{self, ConnectionOptions};
 use crate::connection_fields::ConnectionField;
 use crate::forwarded::{ForwardedFields, XForwarded};

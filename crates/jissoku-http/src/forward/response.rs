@@ -1,6 +1,6 @@
 //! The head of a forwarded response.
 
-use super::field_names::FieldNames;
+use super::lines::FieldNames;
 use super::lines::{self, ConnectionOptions};
 use crate::connection_fields::ConnectionField;
 use crate::head::Version;

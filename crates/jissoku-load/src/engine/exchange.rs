@@ -8,8 +8,8 @@ use crate::engine::transport::Transport;
 use crate::engine::worker::Worker;
 use crate::plan::options::Idle;
 use crate::plan::pace::OnBusy;
-use crate::protocol::progress::{ControlFrame, Progress, ResponseInfo};
 use crate::protocol::reader;
+use crate::protocol::reader::{ControlFrame, Progress, ResponseInfo};
 
 /// Time for a server to close a connection as it announced: most do in the same moment.
 const CLOSE_NS: u64 = 20_000_000;

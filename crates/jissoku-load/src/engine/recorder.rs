@@ -1,6 +1,8 @@
 //! What one worker counts: responses, errors, connects, CPU time, and the intervals of the window.
 
+use crate::plan::options::ClockSource;
 use jissoku_os::clock;
+use jissoku_os::tsc::Clock;
 
 use crate::engine::connection::RequestTimes;
 use crate::engine::control::WindowEvent;
@@ -8,7 +10,6 @@ use crate::engine::counters::Counters;
 use crate::engine::cpu_monitor::{CpuMonitor, CpuSnapshot};
 use crate::engine::error::{ErrorExample, RequestError};
 use crate::engine::interval::IntervalReporter;
-use crate::engine::receive_clock::ReceiveClock;
 use crate::engine::request_log::{RequestLog, RequestOutcome};
 use crate::engine::window::{Timing, Window};
 use crate::engine::worker_result::{ConnectCounters, TargetResult, WorkerResult};
@@ -290,4 +291,35 @@ pub(crate) struct Closing {
     pub(crate) now_ns: u64,
     cpu_ns: u64,
     snapshot: Option<CpuSnapshot>,
+}
+
+/// A clock, and when the last wait ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReceiveClock {
+    clock: Clock,
+    is_batched: bool,
+    wait_ended_ns: Option<u64>,
+}
+
+impl ReceiveClock {
+    pub(crate) fn new(clock: Clock, source: ClockSource) -> Self {
+        Self { clock, is_batched: source == ClockSource::Batch, wait_ended_ns: None }
+    }
+
+    #[inline]
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
+    }
+
+    /// Called when a wait has returned.
+    #[inline]
+    pub(crate) fn on_wait_ended(&mut self) {
+        self.wait_ended_ns = self.is_batched.then(|| self.clock.now_ns());
+    }
+
+    /// The receive time of the bytes that were just read.
+    #[inline]
+    pub(crate) fn received_ns(&self) -> u64 {
+        self.wait_ended_ns.unwrap_or_else(|| self.clock.now_ns())
+    }
 }

@@ -14,7 +14,7 @@ use jissoku_os::timer;
 use crate::engine::connection::{Connection, ConnectionState};
 use crate::engine::connections::Connections;
 use crate::engine::dispatcher::Dispatcher;
-use crate::engine::receive_clock::ReceiveClock;
+use crate::engine::recorder::ReceiveClock;
 use crate::engine::recorder::Recorder;
 use crate::engine::time_slices::{CycleEvent, SliceTotals, TimeSlicer};
 use crate::engine::timers::Timers;

@@ -19,7 +19,7 @@ use crate::engine::dispatcher::Dispatcher;
 use crate::engine::epoll_transport::{EpollEvents, EpollTransport};
 use crate::engine::interval::{IntervalMerger, IntervalPart, IntervalReporter};
 use crate::engine::outcome::{Outcome, merge};
-use crate::engine::receive_clock::ReceiveClock;
+use crate::engine::recorder::ReceiveClock;
 use crate::engine::recorder::{Recorder, WindowHooks};
 use crate::engine::target::Target;
 use crate::engine::transport::{Events, Transport};

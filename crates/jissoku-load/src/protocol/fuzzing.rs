@@ -5,7 +5,7 @@ pub mod messages;
 use crate::engine::error::RequestError;
 use crate::plan::expect::{Expected, Verify};
 use crate::protocol::date;
-use crate::protocol::progress::{Progress, ResponseInfo};
+use crate::protocol::reader::{Progress, ResponseInfo};
 use crate::protocol::reader::{Reader, RequestContext};
 use crate::protocol::response_matcher::ResponseMatcher;
 

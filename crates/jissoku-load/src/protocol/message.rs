@@ -1,7 +1,6 @@
 //! WebSocket messages as a client sends them: one masked frame each (RFC 6455 section 5).
 
-use crate::protocol::mask::{KEY_SIZE, remask};
-use crate::protocol::request_template::RequestTemplate;
+use crate::protocol::request_template::{KEY_SIZE, RequestTemplate, remask};
 
 pub(crate) const CONTINUATION: u8 = 0;
 pub(crate) const TEXT: u8 = 1;

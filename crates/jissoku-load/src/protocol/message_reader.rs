@@ -8,7 +8,7 @@ use crate::plan::expect::{Body, Expected};
 use crate::protocol::message::{
     BINARY, CLOSE, CONTINUATION, CONTROL_SIZE_MAX, FIN, MASKED, MessageType, PING, PONG, TEXT,
 };
-use crate::protocol::progress::{ControlFrame, Progress, ResponseInfo};
+use crate::protocol::reader::{ControlFrame, Progress, ResponseInfo};
 
 /// The largest header of an unmasked frame.
 const HEADER_SIZE_MAX: usize = 10;

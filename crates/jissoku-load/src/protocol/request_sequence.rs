@@ -6,7 +6,7 @@ use crate::engine::random::Random;
 use crate::plan::TargetPlan;
 use crate::plan::options::Order;
 use crate::plan::request_spec::RequestSpec;
-use crate::protocol::progress::ResponseInfo;
+use crate::protocol::reader::ResponseInfo;
 use crate::protocol::request_template::{PlaceholderKind, RequestTemplate};
 use crate::protocol::response_matcher::ResponseMatcher;
 use crate::protocol::response_reader::ResponseContext;

@@ -8,13 +8,18 @@
 use std::fmt;
 use std::ops::Range;
 
-use crate::protocol::mask::{self, KEY_SIZE};
-
 /// Default width of a placeholder.
 const WIDTH: usize = 10;
 
 /// The largest width whose numbers fit 64 bits.
 const WIDTH_MAX: usize = 19;
+
+/// Size of a masking key, which precedes the payload.
+///
+/// Each frame has a new key (RFC 6455 section 5.3) from the generator of the plan's seed. It is not a
+/// cryptographic one, as the RFC asks for: keys protect intermediaries from pages in a browser, which
+/// there are none of here.
+pub(crate) const KEY_SIZE: usize = 4;
 
 /// An invalid request, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,7 +136,7 @@ impl RequestTemplate {
             let bytes = &mut self.bytes[placeholder.at..placeholder.at + placeholder.width];
             match placeholder.kind {
                 PlaceholderKind::Sequence | PlaceholderKind::Random => write_digits(bytes, number),
-                PlaceholderKind::Masked => mask::remask(bytes, number),
+                PlaceholderKind::Masked => remask(bytes, number),
             }
         }
     }
@@ -171,9 +176,42 @@ fn placeholder(text: &[u8]) -> Result<Option<(PlaceholderKind, usize, usize)>, R
     }
 }
 
+/// Changes the masking key at the front of `masked`, and the payload behind it, by a random number.
+///
+/// The same four bytes change (XOR) the key and the payload: if the old key was valid, so is the new one,
+/// and it is as random as the number. A key of zero leaves the payload as it is.
+#[inline]
+pub(crate) fn remask(masked: &mut [u8], random: u64) {
+    let bytes = random.to_ne_bytes();
+    let change = [bytes[0], bytes[1], bytes[2], bytes[3]];
+    let (words, rest) = masked.as_chunks_mut::<KEY_SIZE>();
+    for word in words {
+        *word = (u32::from_ne_bytes(*word) ^ u32::from_ne_bytes(change)).to_ne_bytes();
+    }
+    rest.iter_mut().zip(change).for_each(|(byte, change)| *byte ^= change);
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn a_new_key_leaves_the_payload(
+            payload in proptest::collection::vec(any::<u8>(), 0..70),
+            keys in proptest::collection::vec(any::<u64>(), 1..4),
+        ) {
+            let mut masked = [&[0; KEY_SIZE], &payload[..]].concat();
+            for key in keys {
+                remask(&mut masked, key);
+                let (key, bytes) = masked.split_at(KEY_SIZE);
+                let plain = bytes.iter().zip(key.iter().cycle()).map(|(byte, key)| byte ^ key);
+                prop_assert_eq!(plain.collect::<Vec<_>>(), payload.clone());
+            }
+        }
+    }
 
     #[test]
     fn placeholders_have_a_width_and_other_braces_are_literal() {

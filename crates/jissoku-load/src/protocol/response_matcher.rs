@@ -6,7 +6,7 @@
 //! templates are kept, for servers that alternate between two responses.
 
 use crate::protocol::date::{self, Block};
-use crate::protocol::progress::ResponseInfo;
+use crate::protocol::reader::ResponseInfo;
 
 /// Longer responses are always read completely.
 const SIZE_MAX: usize = 32 * 1024;

@@ -4,7 +4,7 @@ use crate::engine::error::RequestError;
 use crate::plan::expect::Expected;
 use crate::protocol::message::MessageType;
 use crate::protocol::message_reader::MessageReader;
-use crate::protocol::progress::{Progress, ResponseInfo};
+use crate::protocol::reader::{Progress, ResponseInfo};
 use crate::protocol::reader::{Reader, RequestContext};
 
 /// How the responses to a request are framed.

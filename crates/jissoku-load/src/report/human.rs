@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::numbers::rate_text;
+use super::accounting::rate_text;
 use super::summary::{ErrorExampleReport, Report, RequestSpecReport, TargetReport};
 use crate::report::percentiles::{Mean, Percentile, Support};
 use crate::report::self_check::SelfCheck;

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use super::accounting::float;
 use super::human::duration;
-use super::numbers::float;
 use super::summary::{Report, SelfTest};
 
 /// A worker that is less busy was not the bottleneck.

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use jissoku_os::host_info::HostInfo;
 use serde::Serialize;
 
-use super::accounting::Accounting;
-use super::numbers::{rate, ratio, seconds};
+use super::accounting::{Accounting, rate, ratio, seconds};
 use crate::engine::counters::Counters;
 use crate::engine::error::{ErrorCounts, ErrorExample};
 use crate::engine::histogram::{Histogram, Quantiles};

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 
-use super::numbers;
+use super::accounting::rate;
 use crate::engine::histogram::Histogram;
 use crate::engine::interval::Interval;
 use crate::engine::outcome::Outcome;
@@ -118,7 +118,7 @@ impl TimeSeries {
                     let [mean, min, p50, p90] = [it.mean, it.min, it.p50, it.p90];
                     format!("{mean},{min},{p50},{p90},{},{},{}", it.p99, it.p999, it.max)
                 });
-                let rate_rps = numbers::rate(*requests, *length_ns);
+                let rate_rps = rate(*requests, *length_ns);
                 let (start_s, length_s) = (decimal_s(start_ns), decimal_s(*length_ns));
                 writeln!(
                     self.text,

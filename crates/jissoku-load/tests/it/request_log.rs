@@ -1,6 +1,6 @@
 //! The request log agrees with counters and histograms.
 
-use jissoku_load::report::raw;
+use jissoku_load::report::write_records;
 use jissoku_load::{Outcome, Pace, RequestOutcome, StopCondition};
 
 use crate::scripted::{Act, HELLO, Server};
@@ -37,7 +37,7 @@ fn histograms_are_those_of_the_entries() {
 
 fn lines(outcome: &Outcome) -> Vec<String> {
     let mut page = Vec::new();
-    raw::write(outcome, &mut page).expect("memory takes everything");
+    write_records(outcome, &mut page).expect("memory takes everything");
     let page = String::from_utf8(page).expect("it is text");
     let mut lines = page.lines();
     assert_eq!(lines.next(), Some("target,intended_ns,sent_ns,done_ns,status,outcome"));

@@ -9,9 +9,9 @@ use super::{Assignment, ClientState, CopyStage, Ending, Exchange, OrphanStep, Re
 use crate::config::Forwarding;
 use crate::diagnostics::Phases;
 
+use crate::Key;
 use crate::policy::balance::Selection;
 use crate::policy::retry::{Attempt, Received, RetryPolicy};
-use crate::slab::Key;
 
 impl Exchange {
     /// The request is to be forwarded. Returns whether it is for the first time.

@@ -10,12 +10,12 @@ use jissoku_http::uwsgi::{self, PacketOrigin, PacketTooLarge};
 use jissoku_server::{BodyFlow, ClientIdentity, ForwardedFields, RequestHead};
 
 use super::GatewayHandler;
+use crate::Key;
 use crate::client::{ChunkedRequest, Client, ClientSide, ClientStep};
 use crate::config::Forwarding;
 use crate::exchange::Exchange;
 use crate::policy::configuration::HostField;
 use crate::policy::routes::Captures;
-use crate::slab::Key;
 use crate::transfer::{Upload, UploadFraming};
 
 /// Memory for a body that is taken before it is received: a client may announce more than it sends.

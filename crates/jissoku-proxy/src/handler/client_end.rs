@@ -5,12 +5,12 @@ use jissoku_os::driver::ConnectionId;
 use jissoku_server::{LogRecord, UpstreamCounter};
 
 use super::GatewayHandler;
+use crate::Key;
 use crate::client::ClientSide;
 use crate::exchange::{Exchange, OrphanStep};
 use crate::failure::CLIENT_GONE;
 use crate::gather::LostGathering;
 use crate::policy::rate::Permit;
-use crate::slab::Key;
 use crate::transfer::ResponseSink;
 
 impl GatewayHandler {

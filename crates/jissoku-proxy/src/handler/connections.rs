@@ -7,10 +7,10 @@ use jissoku_os::socket::Endpoint;
 use jissoku_server::UpstreamCounter;
 
 use super::GatewayHandler;
+use crate::Key;
 use crate::exchange::Exchange;
 use crate::failure::Fault;
 use crate::policy::fleet::Lease;
-use crate::slab::Key;
 use crate::upstream_connection::{Phase, UpstreamConnection};
 
 /// When a Unix socket with a full queue is tried again.

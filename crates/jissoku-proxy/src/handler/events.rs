@@ -9,9 +9,9 @@ use jissoku_server::{TlsFailure, UpstreamCounter};
 
 use super::GatewayHandler;
 use super::connections::QUEUE_RETRY_NS;
+use crate::Key;
 use crate::failure::Fault;
 use crate::policy::health;
-use crate::slab::Key;
 use crate::upstream_connection::{Outcome, Phase, Sending, UpstreamConnection};
 
 impl GatewayHandler {

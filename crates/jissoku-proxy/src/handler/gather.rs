@@ -8,6 +8,7 @@ use jissoku_server::{ClientIdentity, DynamicResponse, Progress, RequestHead, Res
 
 use super::GatewayHandler;
 use super::bodies::HeadEdit;
+use crate::Key;
 use crate::client::Client;
 use crate::config::Forwarding;
 use crate::exchange::Exchange;
@@ -15,7 +16,6 @@ use crate::gather::{self, GatherRoute, Gathering, PartRequest, PassedFields, par
 use crate::policy::fan_out::{Form, PartError};
 use crate::policy::health::Outcome;
 use crate::policy::routes::Captures;
-use crate::slab::Key;
 use crate::transfer::ResponseEdit;
 
 impl GatewayHandler {

@@ -8,9 +8,9 @@
 use jissoku_server::{HedgeResult, UpstreamCounter};
 
 use super::GatewayHandler;
+use crate::Key;
 use crate::exchange::{CopyStage as Stage, Exchange};
 use crate::policy::balance::Balance;
-use crate::slab::Key;
 use crate::upstream_connection::{Phase, Sending};
 
 /// A late response is noticed up to this part of the delay later, so that one wake-up serves many

@@ -6,9 +6,9 @@ use jissoku_http::date;
 use jissoku_server::{Progress, Response};
 
 use super::{GatewayHandler, Reply};
+use crate::Key;
 use crate::client::{Client, ClientSide, ClientStep};
 use crate::diagnostics;
-use crate::slab::Key;
 use crate::transfer::{ResponseSink, append_from};
 
 impl GatewayHandler {

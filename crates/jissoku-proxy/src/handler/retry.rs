@@ -3,12 +3,12 @@
 use jissoku_server::UpstreamCounter;
 
 use super::GatewayHandler;
+use crate::Key;
 use crate::exchange::Exchange;
 use crate::failure::{Fault, Verdict, decide};
 use crate::policy::balance::NoServer;
 use crate::policy::health::Outcome;
 use crate::policy::retry::{Cause, Retry};
-use crate::slab::Key;
 use crate::upstream_connection::UpstreamConnection;
 use crate::worker_upstream::WorkerUpstream;
 

@@ -5,9 +5,9 @@ use jissoku_os::driver::Action;
 use jissoku_server::UpstreamCounter;
 
 use super::GatewayHandler;
+use crate::Key;
 use crate::policy::health;
 use crate::policy::retry::Cause;
-use crate::slab::Key;
 use crate::upstream_connection::Outcome;
 
 impl GatewayHandler {

@@ -5,11 +5,11 @@ use jissoku_os::clock;
 use jissoku_server::{CertificateFault, Forwarded, ForwardedOutcome, LogRecord, UpstreamCounter};
 
 use super::GatewayHandler;
+use crate::Key;
 use crate::client::ClientSide;
 use crate::exchange::Exchange;
 use crate::failure::CLIENT_GONE;
 use crate::gather::Gathering;
-use crate::slab::Key;
 
 impl GatewayHandler {
     /// Records that a request exceeds the rate of its route, which is a dry run. Returns whether the

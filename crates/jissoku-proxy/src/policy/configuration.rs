@@ -7,7 +7,6 @@ mod edit;
 mod explanation;
 mod gather;
 mod limits;
-mod problem;
 mod route;
 mod statuses;
 mod table;
@@ -15,15 +14,14 @@ mod upstream;
 
 use toml::de::{DeTable, DeValue};
 
-use self::problem::{Refusal, refuse};
-use self::table::Table;
+use self::table::{Refusal, Table, refuse};
 use crate::policy::routes::{Routes, Rule};
 
 pub use crate::policy::spelling::instead_of;
 pub use explanation::Explanation;
 pub use limits::{Concurrency, Rate, RateKey};
-pub use problem::Problem;
 pub use route::{COLLECT_SIZE, ClientEnd, Hedge, Route, RouteAction};
+pub use table::Problem;
 pub use upstream::{HashKey, HealthCheck, HostField, IDLE_MIN_MAX, Protocol, Upstream};
 
 /// The keys of the file that are read here.
@@ -83,7 +81,7 @@ impl Configuration {
                 let what = format!("upstream {:?}", name.get_ref());
                 let read = Table::of(value, &what, &name.span())
                     .and_then(|table| upstream::read(name.get_ref(), table));
-                let line = problem::line(text, &name.span());
+                let line = table::line(text, &name.span());
                 match read {
                     Ok(read) => configuration.upstreams.push(Upstream { line, ..read }),
                     Err(refusal) => refusals.push(refusal),
@@ -104,7 +102,7 @@ impl Configuration {
                 .and_then(|table| route::read(table, &configuration.upstreams));
             match read {
                 Ok((route, rule)) => {
-                    let line = problem::line(text, &route.at);
+                    let line = table::line(text, &route.at);
                     configuration.routes.push(Route { line, ..route });
                     rules.push(rule);
                 }

@@ -10,7 +10,6 @@ mod path;
 mod readings;
 mod rewrite;
 mod rule;
-mod subject;
 
 use ambiguous_path::Form;
 
@@ -18,8 +17,8 @@ pub use ambiguous_path::{AmbiguousPath, of_path as ambiguity_of};
 pub use host::HostPattern;
 pub use path::{Captures, PATH_VARIABLES_MAX, PathPattern, PatternError};
 pub use rewrite::{Rewrite, RewriteError};
+pub use rule::Subject;
 pub use rule::{Encoded, Mismatch, Rule};
-pub use subject::Subject;
 
 /// Rules in the order in which they are tried.
 #[derive(Debug, Clone, Default)]

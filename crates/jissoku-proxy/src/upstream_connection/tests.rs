@@ -6,11 +6,11 @@ use jissoku_http::{Head, Limits};
 use jissoku_os::driver::ConnectionId;
 
 use super::*;
+use crate::Slab;
 use crate::config::Forwarding;
 use crate::exchange::Exchange;
 use crate::failure::Fault;
 use crate::policy::statuses::Statuses;
-use crate::slab::Slab;
 use jissoku_server::ForwardedAnomalies;
 
 /// What became of a response, whatever its split.

@@ -2,7 +2,7 @@
 
 use super::Connections;
 use crate::engine::error::RequestError;
-use crate::protocol::progress::{ControlFrame, Progress, ResponseInfo};
+use crate::protocol::reader::{ControlFrame, Progress, ResponseInfo};
 use crate::protocol::request_sequence::RequestSequence;
 use crate::protocol::response_reader::ResponseReader;
 

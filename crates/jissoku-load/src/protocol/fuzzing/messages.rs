@@ -5,7 +5,7 @@ use crate::engine::error::RequestError;
 use crate::plan::expect::{Expected, Verify};
 use crate::protocol::message::MessageType;
 use crate::protocol::message_reader::MessageReader;
-use crate::protocol::progress::{ControlFrame, Progress};
+use crate::protocol::reader::{ControlFrame, Progress};
 
 /// What was read of a connection's bytes.
 #[derive(Debug, Default, PartialEq, Eq)]

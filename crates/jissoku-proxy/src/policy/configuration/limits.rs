@@ -1,6 +1,6 @@
 //! `rate` and `concurrency` of a route.
 
-use super::problem::{Refusal, refuse};
+use super::table::{Refusal, refuse};
 use super::table::{Table, is_field_name};
 use crate::policy::rate::RatePolicy;
 

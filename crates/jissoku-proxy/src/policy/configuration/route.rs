@@ -8,7 +8,7 @@ use toml::de::DeValue;
 use super::edit;
 use super::gather;
 use super::limits::{self, Concurrency, Rate};
-use super::problem::{Refusal, refuse};
+use super::table::{Refusal, refuse};
 use jissoku_os::quantity;
 
 use super::table::{Placed, Table, is_field_name, word, wrong};

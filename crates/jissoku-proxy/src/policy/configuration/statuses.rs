@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use toml::de::DeValue;
 
-use super::problem::{Refusal, refuse};
+use super::table::{Refusal, refuse};
 use super::table::{Table, integer, wrong};
 use crate::policy::statuses::Statuses;
 

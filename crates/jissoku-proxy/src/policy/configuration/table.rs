@@ -1,13 +1,12 @@
 //! A TOML table whose values are taken by name and type. What is left over is unknown.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::ops::{Range, RangeInclusive};
 
 use jissoku_os::quantity;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::problem::{Refusal, refuse};
 use crate::policy::spelling::instead_of;
 
 pub(super) type Value<'a> = Spanned<DeValue<'a>>;
@@ -235,4 +234,40 @@ fn text_of_size(bytes: u64) -> String {
     } else {
         format!("{} MiB", bytes / MIB)
     }
+}
+
+/// An error of the configuration.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Problem {
+    /// Counted from 1.
+    pub line: usize,
+    /// One sentence without the line.
+    pub why: String,
+}
+
+impl Problem {
+    pub(super) fn new(text: &str, refusal: Refusal) -> Self {
+        Self { line: line(text, &refusal.at), why: refusal.why }
+    }
+}
+
+impl Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.why)
+    }
+}
+
+/// The same with its place in bytes.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) at: Range<usize>,
+    pub(super) why: String,
+}
+
+pub(super) fn refuse(at: Range<usize>, why: &str) -> Refusal {
+    Refusal { at, why: why.to_owned() }
+}
+
+pub(super) fn line(text: &str, at: &Range<usize>) -> usize {
+    text.get(..at.start).unwrap_or_default().matches('\n').count() + 1
 }

@@ -2,8 +2,8 @@
 
 use toml::de::DeValue;
 
-use super::problem::{Refusal, refuse};
 use super::statuses;
+use super::table::{Refusal, refuse};
 use super::table::{Table, Value, is_field_name, string, wrong};
 use crate::policy::balance::Balance;
 use crate::policy::fleet::ServerSpec;

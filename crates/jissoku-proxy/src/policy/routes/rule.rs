@@ -5,7 +5,6 @@ use std::fmt;
 use super::host::HostPattern;
 use super::path::{Captures, PathPattern, PatternError};
 use super::rewrite::Rewrite;
-use super::subject::Subject;
 
 /// Host, methods and path of a route; an absent host or no methods: all.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -166,4 +165,17 @@ impl Rule {
         let scheme = self.is_secure.is_none() || self.is_secure == other.is_secure;
         host && scheme && self.path.covers(&other.path)
     }
+}
+
+/// What a request is compared with the rules by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Subject<'a> {
+    /// The method, case-sensitive (RFC 9110 section 9.1).
+    pub method: &'a [u8],
+    /// The value of Host or the authority of an absolute target; `None` without either.
+    pub host: Option<&'a [u8]>,
+    /// The path of the target, from its `/` to before `?`.
+    pub path: &'a [u8],
+    /// Whether the client uses TLS.
+    pub is_secure: bool,
 }
