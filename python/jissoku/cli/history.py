@@ -14,7 +14,6 @@ from jissoku.errors import InputError
 from jissoku.history import queries
 from jissoku.inference.series import machine_ratios
 from jissoku.measure.history import History, find_run, open_history
-from jissoku.measure.publishing import publish as write, write_history
 from jissoku.model.history import Series
 from jissoku.model.wording import plural
 from jissoku.records import files
@@ -88,9 +87,12 @@ def history(options: HistoryOptions) -> int:
         queries.export(found.session, found.index, options.export)
         click.echo(f"Tables: {options.export}")
     elif options.html is not None:
+        # Imports the laboratory, which a list does not need.
+        from jissoku.measure.publishing import write_history  # noqa: PLC0415
+
         named = [f"--records {root}" for root in roots]
         command = " ".join(["jissoku history", *named, "--html DIR"])
-        count = write_history(options.html, found, command)
+        count = write_history(options.html, found, command, roots)
         click.echo(f"{count} pages: {options.html / 'index.html'}")
     elif options.dismiss is not None:
         _dismiss(found, roots[0], options.dismiss, options.reason or "")
@@ -181,6 +183,9 @@ def publish(folder: Path, records: tuple[Path, ...]) -> int:
 
     Exit codes: 0 success, 2 bad input.
     """
+    # Imports the laboratory, which the other verbs here do not need.
+    from jissoku.measure.publishing import publish as write  # noqa: PLC0415
+
     count = write(folder, records or (Path("runs"),), print_message)
     click.echo(f"{count} {plural(count, 'run')}: {folder / 'index.html'}")
     return ExitCode.OK

@@ -14,13 +14,16 @@ import msgspec
 from jissoku import records
 from jissoku.errors import InputError
 from jissoku.inference.board import board_runs
+from jissoku.measure.calibration import read_checks
 from jissoku.measure.experiment import read_result
 from jissoku.measure.history import History, open_history
 from jissoku.measure.reports import read_summary, report_text, write_texts
 from jissoku.model import Summary
+from jissoku.model.calibration import Scorecard
 from jissoku.model.history import IndexedRun
 from jissoku.records import files
-from jissoku.records.run_folder import is_experiment
+from jissoku.records.files import read_cards
+from jissoku.records.run_folder import is_experiment, read_header
 from jissoku.report import experiment as experiment_report
 from jissoku.report.board import (
     OTHER,
@@ -31,7 +34,7 @@ from jissoku.report.board import (
     experiment_file,
 )
 from jissoku.report.history import report_file, runs_html, target_file, target_html
-from jissoku.report.page import with_footer
+from jissoku.report.page import scorecard_html, with_footer
 from jissoku.targets import catalogue
 from jissoku.targets.provenance import redact
 
@@ -46,17 +49,20 @@ OF_EXPERIMENT = ("experiment.json", "benchmarks.json", "finished")
 # An encoded histogram, which may contain a short host name by chance.
 ENCODED = re.compile(r"HISTF[A-Za-z0-9+/=]+")
 
+# Near the beginning of a scorecard's file.
+CARD, HEAD = b"jissoku.calibration/", 64
+
 DAY_LENGTH = len("2026-11-23")
 
 # Rebuilds a published folder's pages from its own records.
 COMMAND = "jissoku publish NEW --records records"
 
 
-def write_history(folder: Path, known: History, command: str) -> int:
+def write_history(folder: Path, known: History, command: str, roots: Sequence[Path] = ()) -> int:
     """Writes all pages into a folder, and returns their number.
 
     A run's report is read from its folder, or generated if it is missing. `command` rebuilds the
-    pages, and is shown on each.
+    pages, and is shown on each; calibrations of load generators are looked for below `roots`.
     """
     runs = known.headers()
     targets = sorted({arm.target for run in runs for arm in run.arms if not arm.is_control})
@@ -70,8 +76,14 @@ def write_history(folder: Path, known: History, command: str) -> int:
     pages |= {report_file(run.row.run): _report(run, folder) for run in runs}
     experiments = list(_experiments(runs, folder))
     pages |= {one.file: text for one, text in experiments}
+    generators = list(_calibrations(roots, folder))
+    pages |= {file: text for _, file, text in generators}
     pages["index.html"] = board_html(
-        shown_runs(known), [one for one, _ in experiments], runs=len(runs), command=command
+        shown_runs(known),
+        [one for one, _ in experiments],
+        [(card, file) for cards, file, _ in generators for card in cards],
+        runs=len(runs),
+        command=command,
     )
     write_texts(folder, pages)
     return len(pages)
@@ -117,7 +129,10 @@ def _experiments(runs: Sequence[IndexedRun], folder: Path) -> Iterator[tuple[Sho
     for place, found in reversed(_by_experiment(runs).items()):
         if place is None:
             continue
-        result = read_result(place)
+        try:
+            result = read_result(place)
+        except InputError:
+            continue  # Its runs have pages all the same.
         name = result.header.experiment.name
         file = experiment_file(name, found[0].row.run)
         names = [one for one in OF_EXPERIMENT if (place / one).is_file()]
@@ -129,12 +144,47 @@ def _experiments(runs: Sequence[IndexedRun], folder: Path) -> Iterator[tuple[Sho
 
 
 def _by_experiment(runs: Sequence[IndexedRun]) -> dict[Path | None, list[IndexedRun]]:
-    """Runs by the folder of their experiment; None has those of no experiment."""
+    """Runs by the folder of the experiment that they are workloads of; None: of no experiment."""
+    workloads: dict[Path, tuple[str, ...]] = {}
     found: dict[Path | None, list[IndexedRun]] = {}
     for run in runs:
         above = Path(run.folder).parent
-        found.setdefault(above if is_experiment(above) else None, []).append(run)
+        if above not in workloads:
+            workloads[above] = _workloads(above)
+        is_workload = Path(run.folder).name in workloads[above]
+        found.setdefault(above if is_workload else None, []).append(run)
     return found
+
+
+def _workloads(folder: Path) -> tuple[str, ...]:
+    """The workloads of an experiment; none if the folder holds no experiment that can be read."""
+    try:
+        return read_header(folder).workloads if is_experiment(folder) else ()
+    except InputError:
+        return ()
+
+
+def _calibrations(
+    roots: Sequence[Path], folder: Path
+) -> Iterator[tuple[tuple[Scorecard, ...], str, str]]:
+    """The scorecards of load generators in each folder that has any, with their page."""
+    for number, place in enumerate(_calibrated(roots), 1):
+        cards = read_cards(place)
+        names = [f"{card.tool}.json" for card in cards]
+        page = scorecard_html(read_checks(), cards)
+        links = _links(place, names, folder)
+        page = with_footer(page, "Measured by", "jissoku calibrate", links)
+        yield cards, f"load-generators-{number}.html", page
+
+
+def _calibrated(roots: Sequence[Path]) -> list[Path]:
+    """Folders in which every JSON file is a scorecard."""
+    found: dict[Path, bool] = {}
+    for path in sorted(one for root in roots for one in root.rglob("*.json")):
+        if found.get(path.parent, True):
+            with path.open("rb") as file:
+                found[path.parent] = CARD in file.read(HEAD)
+    return [place for place, is_calibrated in found.items() if is_calibrated]
 
 
 def publish(folder: Path, roots: Sequence[Path], note: Callable[[str], None]) -> int:
@@ -153,9 +203,13 @@ def publish(folder: Path, roots: Sequence[Path], note: Callable[[str], None]) ->
                 note(sentence)
             for place, runs in _by_experiment(found.headers()).items():
                 _write_records(folder / RECORDS, place, runs)
+            for calibrated in _calibrated(roots):
+                names = sorted(path.name for path in calibrated.glob("*.json"))
+                cards = _contents(calibrated, names)
+                _write(folder / RECORDS / f"calibration-{_digest(cards)}", cards)
         with TemporaryDirectory(prefix="jissoku-publish-") as cache:
             published = open_history([folder / RECORDS], note, Path(cache))
-            write_history(folder, published, COMMAND)
+            write_history(folder, published, COMMAND, [folder / RECORDS])
             count = len(published.headers())
         sums = [
             f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.relative_to(folder)}\n"

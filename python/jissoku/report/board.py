@@ -105,8 +105,8 @@ class Card:
 def board_html(
     kinds: Mapping[str, Sequence[ShownRun]],
     experiments: Sequence[ShownExperiment],
-    *,
     generators: Sequence[tuple[Scorecard, str]] = (),
+    *,
     runs: int,
     command: str,
 ) -> str:

@@ -12,6 +12,8 @@ from jissoku.measure.history import open_history
 from jissoku.measure.publishing import COMMAND, publish, shown_runs
 from jissoku.measure.reports import read_summary
 from jissoku.model import Summary
+from jissoku.model.calibration import Score, Scorecard
+from jissoku.records.files import write_card
 from jissoku.report import format as fmt
 from jissoku.report.board import board_html
 from jissoku.report.history import report_file
@@ -33,8 +35,25 @@ RANK = re.compile(r'<p class="rank">rank <b>(\d+)</b>')
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("published") / "site"
-    publish(folder, [RECORDS / name for name in KEPT], lambda _: None)
+    """Of kept records, and of two made-up calibrations."""
+    place = tmp_path_factory.mktemp("published")
+    folder = place / "site"
+    for tool, grades in (("load", "AAB"), ("other", "AFF")):
+        scores = [Score(check=f"A{n}", title="t", grade=grade) for n, grade in enumerate(grades)]
+        card = Scorecard(
+            tool=tool,
+            about="Sends <requests>",
+            version="1.0",
+            jissoku="0.1.0",
+            started_utc="2026-11-27T10:00:00+00:00",
+            mode="quick",
+            machine=f"EPYC at {Path.home()}/x",
+            is_finished=True,
+            scores=tuple(scores),
+        )
+        write_card(place / "calibrated", card)
+    roots = [*(RECORDS / name for name in KEPT), place / "calibrated"]
+    publish(folder, roots, lambda _: None)
     return folder
 
 
@@ -66,7 +85,7 @@ def opened(chromium: Any) -> Iterator[Any]:
 def test_each_kind_has_a_section_and_each_target_one_card(board: str) -> None:
     titles = re.findall(r"<h2>([^<]+)</h2>", board)
     kinds = ["Servers", "Proxies and gateways", "Application servers", "Other programs"]
-    assert titles == [*kinds, "Experiments"]
+    assert titles == [*kinds, "Load generators", "Experiments"]
     names = NAME.findall(board)
     assert len(names) == len(set(names))
     targets = {
@@ -78,11 +97,18 @@ def test_each_kind_has_a_section_and_each_target_one_card(board: str) -> None:
         "go-injected",
     }
     assert targets <= set(names)
-    servers, proxies, apps, other, experiments = board.split("<h2>")[1:]
+    servers, proxies, apps, other, generators, experiments = board.split("<h2>")[1:]
     assert "nginx-tuned" in NAME.findall(servers)
     assert "nginx-gateway" in NAME.findall(proxies)
     assert "nginx-wsgi" in NAME.findall(apps)
     assert set(NAME.findall(other)) == {"go-injected", "node-injected"}
+    assert re.findall(r'<a href="(.*?)">([^<]+)</a></h3>', generators) == [
+        ("load-generators-1.html", "load"),
+        ("load-generators-1.html", "other"),
+    ]
+    assert ">2 A, 1 B</a>" in generators
+    assert "Sends &lt;requests&gt;" in generators
+    assert str(Path.home()) not in generators
     assert experiments.count('<li class="card">') == 3
     assert "<script" not in board
 
