@@ -9,8 +9,10 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+from playwright.sync_api import sync_playwright
 
 from jissoku.cli.commands import HEADINGS, commands_below
+from tests.browser import CHROMIUM
 from tests.documentation import keys, pages
 from tests.documentation.__main__ import build, reference
 from tests.documentation.fields import SCHEMAS
@@ -106,6 +108,20 @@ def test_the_site_loads_nothing_from_another_host(site: Path) -> None:
         assert not [one for one in page.loaded if "//" in one], path
     for sheet in site.rglob("*.css"):
         assert not re.findall(r"url\([\"']?(?:https?:)?//|@import", sheet.read_text()), sheet
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not CHROMIUM, reason="needs chromium")
+def test_a_browser_searches_files_and_needs_no_scrolling_sideways(site: Path) -> None:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 390, "height": 800})
+        for name in ("index", "gateway", "ERROR-RATES", "reference/configuration"):
+            page.goto((site / f"{name}.html").as_uri())
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
+        page.goto((site / "search.html").as_uri() + "?q=drain-timeout")
+        page.wait_for_selector("#search-results a[href*='cmdoption-jissoku-serve-drain-timeout']")
+        browser.close()
 
 
 def test_a_document_without_a_place_is_in_the_navigation() -> None:
