@@ -6,10 +6,10 @@ SPECIAL = re.compile(r"[\\*_<>\[\]{}|#$~^]")
 
 
 def escaped(text: str) -> str:
-    """The text as it is, with what stands in backticks as code."""
-    parts = re.split(r"(`[^`]+`)", text)
+    """The text as it is, with options and what stands in backticks as code."""
+    parts = re.split(r"(`[^`]+`|(?<![\w-])--[a-z][\w-]*)", text)
     return "".join(
-        part if index % 2 else SPECIAL.sub(r"\\\g<0>", part).replace("`", "\\`")
+        f"`{part.strip('`')}`" if index % 2 else SPECIAL.sub(r"\\\g<0>", part).replace("`", "\\`")
         for index, part in enumerate(parts)
     )
 

@@ -108,6 +108,9 @@ def rewritten(source: Path, folder: Path) -> str:
                 return label
             (folder / there).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, folder / there)
+        if re.fullmatch(r"[\w/.-]+\.md", label):
+            # Sphinx puts the title of the page or the section in place of a file's name.
+            label = ""
         return f"{mark}[{label}]({relpath(there, PurePosixPath(here).parent)}{anchor})"
 
     text = LINK.sub(link, source.read_text())
