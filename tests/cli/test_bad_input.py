@@ -2,6 +2,8 @@
 behind."""
 
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -340,3 +342,45 @@ def test_every_verb_has_help(verb: str, run: Run, tmp_path: Path) -> None:
     done = run([verb, "--help"], tmp_path)
     assert done.returncode == 0
     assert "Usage" in done.stdout
+
+
+# Ends with the names of these libraries that the command line in its arguments has imported.
+LIBRARIES = """
+import sys
+from jissoku.cli import main
+try:
+    main()
+except SystemExit as end:
+    imported = {"numpy", "scipy"} & sys.modules.keys()
+    sys.exit(f"{end.code} {sorted(imported)}")
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "compare --nonsense",
+        "compare no-such-server",
+        "compare jissoku go --fail-if cost(go)",
+        "sweep no-such-server",
+        "bisect here there --cmd x",
+        "run no-such-experiment",
+        "explain no-such-server",
+        "tune no-such-server",
+        "profile --nonsense",
+        "history --nonsense",
+        "self-test --nonsense",
+        "targets",
+        "conformance --nonsense",
+    ],
+)
+def test_an_input_error_imports_no_large_library(words: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LIBRARIES, *words.split()],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    code = "0" if words == "targets" else "2"
+    assert done.stderr.splitlines()[-1] == f"{code} []"

@@ -10,11 +10,10 @@ import math
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-import numpy as np
-from scipy import stats  # type: ignore[import-untyped]
+from typing import TYPE_CHECKING
 
 from jissoku.inference import estimate
+from jissoku.inference.late import LateModule
 from jissoku.inference.reach import answered, is_behind
 from jissoku.model import (
     ArmMeasurement,
@@ -27,6 +26,12 @@ from jissoku.model import (
     TrialKind,
 )
 from jissoku.model.wording import plural, times
+
+if TYPE_CHECKING:
+    import numpy as np
+    from scipy import stats  # type: ignore[import-untyped]
+else:
+    np, stats = map(LateModule, ("numpy", "scipy.stats"))
 
 SERVER_BUSY_MIN = 0.95
 GENERATOR_BOUND_MIN = 0.90

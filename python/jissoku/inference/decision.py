@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import combinations
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from jissoku.inference import estimate
 from jissoku.inference.estimate import VERDICT_BLOCKS_MIN, Company, Interval, Looks, Spread
+from jissoku.inference.late import LateModule
 from jissoku.model import (
     Comparison,
     Condition,
@@ -28,6 +28,11 @@ from jissoku.model import (
 from jissoku.model.summary import ALPHA
 from jissoku.model.updated import updated
 from jissoku.model.wording import outlook, too_few_blocks, verdict_text
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = LateModule("numpy")
 
 # A pair at one load; a comparison of anything else stands for itself.
 Edge = tuple[str, str]

@@ -10,17 +10,24 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-from scipy import optimize, special, stats  # type: ignore[import-untyped]
-
+from jissoku.inference.late import LateModule
 from jissoku.model import Estimate
 from jissoku.model.updated import updated
 from jissoku.model.wording import plural
 
-Numbers = npt.NDArray[np.float64]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from scipy import optimize, special, stats  # type: ignore[import-untyped]
+
+    Numbers = npt.NDArray[np.float64]
+else:
+    np, optimize, special, stats = map(
+        LateModule, ("numpy", "scipy.optimize", "scipy.special", "scipy.stats")
+    )
+    Numbers = Any
 
 # Sign flips are counted exactly up to this number of blocks; half of them are enumerated at a time,
 # in 3 ms. With 40 blocks it took a quarter of a second for each pair.
@@ -89,7 +96,7 @@ def hodges_lehmann(logs: Sequence[float], confidence: float = 0.95) -> Interval 
 
 
 @cache
-def _pairs(count: int) -> tuple[np.ndarray, np.ndarray]:
+def _pairs(count: int) -> "tuple[np.ndarray, np.ndarray]":
     rows, columns = np.triu_indices(count)
     return rows, columns
 
@@ -101,7 +108,7 @@ def _walsh_left_out(count: int, confidence: float) -> int:
     return int(np.searchsorted(below, (1 - confidence) / 2, side="right"))
 
 
-def _signed_rank_probabilities(count: int) -> np.ndarray:
+def _signed_rank_probabilities(count: int) -> "np.ndarray":
     """P(W = w) for Wilcoxon's W over `count` differences, w from 0: subset sums of 1..count."""
     ways = np.zeros(count * (count + 1) // 2 + 1)
     ways[0] = 1.0
@@ -239,7 +246,7 @@ def sign_flip(logs: Sequence[float]) -> float | None:
     return float(min(1.0, (high.sum() + low.sum()) / 2.0 ** len(values)))
 
 
-def _signed_sums(values: np.ndarray) -> np.ndarray:
+def _signed_sums(values: "np.ndarray") -> "np.ndarray":
     sums = np.zeros(1)
     for value in values:
         sums = np.concatenate([sums + value, sums - value])

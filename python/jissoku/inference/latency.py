@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import takewhile
+from typing import TYPE_CHECKING
 
-import numpy as np
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 
 from jissoku.inference import estimate
@@ -25,6 +25,7 @@ from jissoku.inference.blocks import (
     measured,
     valid_trials,
 )
+from jissoku.inference.late import LateModule
 from jissoku.model import (
     ArmMeasurement,
     Load,
@@ -36,6 +37,11 @@ from jissoku.model import (
     Trial,
     TrialKind,
 )
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = LateModule("numpy")
 
 # As the load generator records them.
 LATENCY_NS_MAX = 60_000_000_000
@@ -56,8 +62,8 @@ class LatencyDistribution:
         cumulative: How many answers lie in a bucket or below it.
     """
 
-    buckets: np.ndarray
-    cumulative: np.ndarray
+    buckets: "np.ndarray"
+    cumulative: "np.ndarray"
 
     @property
     def total(self) -> int:

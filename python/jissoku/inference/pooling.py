@@ -11,15 +11,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-from scipy import optimize, special  # type: ignore[import-untyped]
-
+from jissoku.inference.late import LateModule
 from jissoku.model import Load
 from jissoku.model.history import Change, IndexedRun, PooledRatio, Tau
 
-Numbers = npt.NDArray[np.float64]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from scipy import optimize, special  # type: ignore[import-untyped]
+
+    Numbers = npt.NDArray[np.float64]
+else:
+    np, optimize, special = map(LateModule, ("numpy", "scipy.optimize", "scipy.special"))
+    Numbers = Any
 
 # With fewer unchanged pairs tau is assumed, because an estimate would be too uncertain.
 UNCHANGED_MIN = 5

@@ -8,11 +8,16 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-import numpy as np
-from scipy import stats  # type: ignore[import-untyped]
-
+from jissoku.inference.late import LateModule
 from jissoku.model import Comparison
+
+if TYPE_CHECKING:
+    import numpy as np
+    from scipy import stats  # type: ignore[import-untyped]
+else:
+    np, stats = map(LateModule, ("numpy", "scipy.stats"))
 
 # Maximum rate of differences between equal arms, and minimum rate of detection of injected work.
 FALSE_ALARMS = 0.05

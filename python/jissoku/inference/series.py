@@ -12,8 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from jissoku.inference import decision
 from jissoku.inference.across_runs import (
@@ -29,6 +28,7 @@ from jissoku.inference.across_runs import (
     surroundings,
     suspected,
 )
+from jissoku.inference.late import LateModule
 from jissoku.inference.pooling import (
     OCCASIONS_MIN,
     SIDE_MIN,
@@ -55,6 +55,11 @@ from jissoku.model.history import (
     load_of,
 )
 from jissoku.model.updated import updated
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    np = LateModule("numpy")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,15 +10,13 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-
-import numpy as np
-from numpy.typing import NDArray
-from scipy import optimize, stats  # type: ignore[import-untyped]
+from typing import TYPE_CHECKING, Any
 
 from jissoku.inference import checks, estimate, latency
 from jissoku.inference.blocks import measured
 from jissoku.inference.checks import GENERATOR_BUSY_MAX
 from jissoku.inference.compare import arm_outcome
+from jissoku.inference.late import LateModule
 from jissoku.inference.limits import OTHERS_MAX
 from jissoku.inference.sentences import note, problem, warning
 from jissoku.model import (
@@ -42,7 +40,15 @@ from jissoku.model import (
 from jissoku.model.updated import updated
 from jissoku.model.wording import plural, times
 
-Numbers = NDArray[np.float64]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from scipy import optimize, stats  # type: ignore[import-untyped]
+
+    Numbers = npt.NDArray[np.float64]
+else:
+    np, optimize, stats = map(LateModule, ("numpy", "scipy.optimize", "scipy.stats"))
+    Numbers = Any
 
 STEPS_MAX = 50
 HALVINGS_MAX = 30

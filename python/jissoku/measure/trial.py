@@ -20,6 +20,7 @@ from jissoku.design import schedule
 from jissoku.design.sampling_plan import SamplingPlan
 from jissoku.design.schedule import LOAD_MAX, PlannedTrial
 from jissoku.errors import InputError, TargetEnded, TargetError
+from jissoku.inference.late import import_libraries
 from jissoku.measure import loadgen
 from jissoku.measure.loadgen import LoadgenError, LoadSpec
 from jissoku.measure.progress import ProgressListener
@@ -185,6 +186,7 @@ class TrialRunner:
 
         `note` receives a sentence if the first start of a target takes long.
         """
+        import_libraries()
         self.note = note
         self.targets = {arm.arm.name: arm.prepared for arm in arms}
         self.cores = cores
