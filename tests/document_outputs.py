@@ -28,7 +28,8 @@ README = ROOT / "README.md"
 TUTORIAL = ROOT / "docs" / "tutorial.md"
 DOCUMENTS = {"README": README, "tutorial": TUTORIAL}
 
-BLOCK = re.compile(r"```console\n\$ (.*)\n((?:.*\n)*?)```")
+# A command may go on in the next line after a backslash.
+BLOCK = re.compile(r"```console\n\$ ((?:.*\\\n)*.*)\n((?:.*\n)*?)```")
 FILE = re.compile(r"```python\n# (\w+\.py)\n(.*?)```", re.DOTALL)
 NUMBER = re.compile(r"\d[\d.,]*(?:\s?(?:us|ms|s|µs|ns)\b)?")
 MEASURED = ("compare", "explain", "profile")
@@ -52,9 +53,14 @@ def files(document: Path) -> dict[str, str]:
     return dict(FILE.findall(document.read_text())) or {"app.py": APP}
 
 
+def words_of(command: str) -> list[str]:
+    """The words behind `jissoku`."""
+    return shlex.split(command.replace("\\\n", " "))[1:]
+
+
 def verb(command: str) -> str:
     """As in `jissoku VERB`."""
-    return shlex.split(command)[1]
+    return words_of(command)[0]
 
 
 def form(line: str) -> str:
@@ -98,7 +104,7 @@ def serving(command: str, ports: dict[str, str], folder: Path) -> Iterator[Serve
     """A server of a document, while it serves the files of a folder."""
     place = [] if "--listen" in command else ["--listen", f"127.0.0.1:{ports['8000']}"]
     path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
-    words = [_renamed(word, ports) for word in shlex.split(command)[2:]]
+    words = [_renamed(word, ports) for word in words_of(command)[1:]]
     served = spawn(*words, *place, PYTHONPATH=path)
     try:
         served.wait_for("^limits: ")
@@ -108,7 +114,7 @@ def serving(command: str, ports: dict[str, str], folder: Path) -> Iterator[Serve
 
 
 def _printed(command: str, ports: dict[str, str], folder: Path) -> list[str]:
-    words = [_renamed(word, ports) for word in shlex.split(command)[1:]]
+    words = [_renamed(word, ports) for word in words_of(command)]
     done = subprocess.run(
         [*JISSOKU, *words], cwd=folder, capture_output=True, text=True, check=False
     )

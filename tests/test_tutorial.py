@@ -1,7 +1,6 @@
 """The tutorial: its commands are understood, and its servers answer alike before and after."""
 
 import re
-import shlex
 import subprocess
 from pathlib import Path
 
@@ -10,11 +9,11 @@ import pytest
 
 from jissoku.cli.commands import jissoku
 from tests.conftest import JISSOKU
-from tests.document_outputs import TUTORIAL, blocks, files, serving, verb
+from tests.document_outputs import TUTORIAL, blocks, files, serving, verb, words_of
 from tests.serving.server_process import ask
 
 SHOWN = [command for command, _ in blocks(TUTORIAL)]
-NAMED = re.findall(r"^ +(jissoku .*)$", TUTORIAL.read_text(), re.MULTILINE)
+NAMED = re.findall(r"^ +(jissoku (?:.*\\\n)*.*)$", TUTORIAL.read_text(), re.MULTILINE)
 NATIVE = ("load", "serve")
 
 
@@ -28,7 +27,7 @@ def test_it_goes_from_a_slow_server_to_a_proven_fix() -> None:
 
 @pytest.mark.parametrize("command", [c for c in SHOWN + NAMED if verb(c) not in NATIVE])
 def test_a_command_of_the_lab_is_understood(command: str) -> None:
-    name, *words = shlex.split(command)[1:]
+    name, *words = words_of(command)
     found = jissoku.get_command(click.Context(jissoku), name)
     assert found is not None
     found.make_context(name, words)
@@ -36,8 +35,9 @@ def test_a_command_of_the_lab_is_understood(command: str) -> None:
 
 @pytest.mark.parametrize("command", [c for c in SHOWN if verb(c) == "serve"])
 def test_a_server_is_understood(command: str) -> None:
-    words = shlex.split(command)[1:]
-    subprocess.run([*JISSOKU, *words, "--print-config"], check=True, capture_output=True)
+    subprocess.run(
+        [*JISSOKU, *words_of(command), "--print-config"], check=True, capture_output=True
+    )
 
 
 @pytest.mark.slow
