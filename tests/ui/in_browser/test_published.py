@@ -32,6 +32,14 @@ NAME = re.compile(r'<h[34]><a href="[^"]+">([^<]+)</a>')
 COST = re.compile(r'<p class="cost">[^<]*<br><a href="([^"]+)">([^<]+) µs</a> (\[[^<]+\])')
 RANK = re.compile(r'<p class="rank">rank <b>(\d+)</b>')
 
+# The names of cards with something beyond their edge.
+OVERFLOWING = """
+Array.from(document.querySelectorAll(".card")).filter(card =>
+  Array.from(card.querySelectorAll("*")).some(one =>
+    one.getBoundingClientRect().right > card.getBoundingClientRect().right)
+).map(card => card.querySelector("h3, h4").textContent)
+"""
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -182,7 +190,9 @@ def test_the_front_page_of_all_kept_records_is_small(tmp_path: Path) -> None:
 def test_the_board_is_accessible_and_does_not_scroll_sideways(
     site: Path, opened: Any, size: dict[str, int], scheme: str
 ) -> None:
-    check_page(opened(site / "index.html", viewport=size, color_scheme=scheme))
+    page = opened(site / "index.html", viewport=size, color_scheme=scheme)
+    check_page(page)
+    assert page.evaluate(OVERFLOWING) == []
 
 
 def test_the_board_prints(site: Path, opened: Any) -> None:
