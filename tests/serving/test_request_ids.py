@@ -5,6 +5,8 @@ import re
 import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -129,6 +131,34 @@ def test_an_id_that_could_mean_something_is_replaced(port: int, lines: list[str]
     else:
         assert (status, sent) == (200, [seen])
         assert ID.fullmatch(seen)
+
+
+def test_rules_for_fields_have_the_id(tmp_path: Path) -> None:
+    (tmp_path / "there.py").write_text(WSGI.replace("X_REQUEST_ID", "X_TRACE"))
+    served, app = start("there:app", "--app-dir", str(tmp_path))
+    rules = ["--request-field", "X-Trace: <{request_id}>"]
+    rules += ["--response-field", "X-Request-Id: <{request_id}>"]
+    to = ["--to", f"http://127.0.0.1:{app}", *rules]
+    gateway, port = start(*to, "--request-id", "--trusted-proxies", "127.0.0.1")
+    without, bare_port = start(*to)
+    try:
+        for lines in [*HOSTILE, ["X-Request-Id: a-1"], []]:
+            status, sent, seen = ask(port, "/", *lines)
+            if status == 400:
+                assert "\x01" in lines[0]
+                continue
+            assert (status, sent) == (200, [seen])
+            assert seen == "<a-1>" if "X-Request-Id: a-1" in lines else ID.fullmatch(seen[1:-1])
+        with closing(HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)) as client:
+            client.request("POST", "/", iter([b"in", b"chunks"]), {"X-Request-Id": "a-2"})
+            response = client.getresponse()
+            assert response.getheader("X-Request-Id") == "<a-2>"
+            assert response.read() == b"<a-2>"
+        # Text around a variable without a value is sent as it is.
+        assert ask(bare_port, "/", "X-Request-Id: a") == (200, ["<>"], "<>")
+    finally:
+        for one in (without, gateway, served):
+            one.end()
 
 
 def test_a_client_cannot_have_the_id_dropped(port: int) -> None:

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use jissoku_http::Head;
 use jissoku_http::forward::ForwardError;
@@ -88,6 +89,8 @@ pub(crate) struct ChunkedRequest {
     identity: Option<OwnedIdentity>,
     /// The variables of its path.
     captures: Captures,
+    /// The header line with its id.
+    request_id: Option<Arc<[u8]>>,
     body: Vec<u8>,
     is_complete: bool,
 }
@@ -118,6 +121,7 @@ impl ChunkedRequest {
     pub(crate) fn new(request: &RequestHead<'_>, captures: Captures) -> Self {
         Self {
             captures,
+            request_id: request.request_id.cloned(),
             head: *request.head,
             head_bytes: request.bytes[..request.head.size as usize].to_vec(),
             identity: request.identity.map(Into::into),
@@ -133,6 +137,11 @@ impl ChunkedRequest {
     /// The variables of its path.
     pub(crate) const fn captures(&self) -> &Captures {
         &self.captures
+    }
+
+    /// The header line with its id.
+    pub(crate) const fn request_id(&self) -> Option<&Arc<[u8]>> {
+        self.request_id.as_ref()
     }
 
     /// What was received of the body.

@@ -69,7 +69,7 @@ pub use metrics::{
     UpstreamState,
 };
 pub use metrics_page::MetricsPage;
-pub use request_id::{RequestIdName, has_field_of};
+pub use request_id::{RequestIdName, has_field_of, name_and_value};
 pub use response::{BodyPart, DynamicResponse, Response};
 pub use server::{
     ListenError, ReloadError, RunningServer, Server, ServerEvent, SignalSet, Sockets,

@@ -72,7 +72,8 @@ fn is_id(text: &[u8]) -> bool {
 }
 
 /// The name and the value of a header line.
-pub(crate) fn name_and_value(line: &[u8]) -> (&[u8], &[u8]) {
+#[must_use]
+pub fn name_and_value(line: &[u8]) -> (&[u8], &[u8]) {
     let end = line.iter().position(|&byte| byte == b':').unwrap_or(line.len());
     let (name, rest) = line.split_at(end);
     (name, rest.trim_ascii_start().strip_prefix(b":").unwrap_or(rest).trim_ascii())

@@ -1,5 +1,7 @@
 //! Requests of clients: which are collected, and which are forwarded as they arrive.
 
+use std::sync::Arc;
+
 use jissoku_http::Head;
 use jissoku_http::forward::{
     ClientFields, ClientSupport, ForwardError, ForwardedHost, HopField, PathEdit, RequestEdit,
@@ -33,6 +35,8 @@ pub(super) struct HeadEdit<'a> {
     pub(super) edit: Option<usize>,
     /// The variables of the path.
     pub(super) captures: &'a Captures,
+    /// The header line with the id of the request.
+    pub(super) request_id: Option<&'a Arc<[u8]>>,
 }
 
 /// The address that is appended to X-Forwarded-For: of the peer, which is behind those that it has
@@ -54,7 +58,7 @@ impl GatewayHandler {
         forwarding: Forwarding,
         captures: &Captures,
     ) -> ClientSide {
-        let RequestHead { head, bytes, now_ns, identity, .. } = *request;
+        let RequestHead { head, bytes, now_ns, identity, request_id } = *request;
         self.now_ns = now_ns;
         let address = identity.map_or(client.peer(), |identity| identity.client);
         let options = &self.service.upstreams[forwarding.upstream].options;
@@ -80,8 +84,15 @@ impl GatewayHandler {
             _ => expects_continue.then_some(HopField::Expect),
         };
         let Forwarding { upstream, deadline_field, edit, .. } = forwarding;
-        let edit =
-            HeadEdit { upstream, passes, collected_size: None, deadline_field, edit, captures };
+        let edit = HeadEdit {
+            upstream,
+            passes,
+            collected_size: None,
+            deadline_field,
+            edit,
+            captures,
+            request_id,
+        };
         let body_size = match head.body {
             Body::Length(size) if is_collected => size.min(RESERVED_SIZE_MAX),
             Body::Empty | Body::Length(_) | Body::Chunked => 0,
@@ -242,9 +253,15 @@ impl GatewayHandler {
             return Err(ForwardError::LengthRequired);
         }
         let Forwarding { upstream, deadline_field, edit, .. } = *exchange.forwarding();
-        let captures = chunked.captures();
-        let edit =
-            HeadEdit { upstream, collected_size, passes: None, deadline_field, edit, captures };
+        let edit = HeadEdit {
+            upstream,
+            collected_size,
+            passes: None,
+            deadline_field,
+            edit,
+            captures: chunked.captures(),
+            request_id: chunked.request_id(),
+        };
         let offer = self.write_head(client, head, edit, &mut bytes)?;
         let response = self.response_edit(client, head, edit);
         let Some(exchange) = self.exchanges.get(key) else { return Ok(()) };

@@ -1,9 +1,10 @@
 //! Fields that routes add to requests and responses.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use jissoku_http::Head;
-use jissoku_server::{ClientIdentity, RequestHead};
+use jissoku_server::{ClientIdentity, RequestHead, name_and_value};
 
 use super::GatewayHandler;
 use super::bodies::HeadEdit;
@@ -26,14 +27,14 @@ pub(crate) fn with_values<T>(
     captures: &Captures,
     then: impl FnOnce(&Values<'_>) -> T,
 ) -> T {
-    let RequestHead { head, bytes, identity, .. } = *request;
-    values_of(client, (head, bytes, identity), captures, then)
+    let RequestHead { head, bytes, identity, request_id, .. } = *request;
+    values_of(client, (head, bytes, identity), (captures, request_id), then)
 }
 
 fn values_of<T>(
     client: &Client,
     (head, bytes, identity): Request<'_>,
-    captures: &Captures,
+    (captures, request_id): (&Captures, Option<&Arc<[u8]>>),
     then: impl FnOnce(&Values<'_>) -> T,
 ) -> T {
     let said = identity
@@ -44,6 +45,7 @@ fn values_of<T>(
         client: said.as_ref().map_or(client.address(), |address| address.as_deref()),
         is_secure: client.is_secure_for(identity),
         host: identity.and_then(|identity| identity.host),
+        request_id: request_id.map(|line| name_and_value(line).1),
         captures,
     })
 }
@@ -61,7 +63,8 @@ impl GatewayHandler {
         let Some(rules) = rules.filter(|rules| rules.adds()) else { return };
         // Before the empty line.
         output.truncate(output.len() - 2);
-        values_of(client, request, edit.captures, |values| rules.write(values, output));
+        let route = (edit.captures, edit.request_id);
+        values_of(client, request, route, |values| rules.write(values, output));
         output.extend_from_slice(b"\r\n");
     }
 
@@ -82,7 +85,8 @@ impl GatewayHandler {
             return ResponseEdit::default();
         };
         let mut lines = Vec::with_capacity(rules.size());
-        values_of(client, request, edit.captures, |values| rules.write(values, &mut lines));
+        let route = (edit.captures, edit.request_id);
+        values_of(client, request, route, |values| rules.write(values, &mut lines));
         ResponseEdit { rules: Some(Rc::clone(rules)), lines }
     }
 }

@@ -83,6 +83,7 @@ impl GatewayHandler {
             deadline_field,
             edit: None,
             captures: &Captures::default(),
+            request_id: None,
         };
         let mut output = Vec::new();
         let offer = self.write_head(client, (head, bytes, identity), edit, &mut output)?;

@@ -36,6 +36,8 @@ pub enum Variable {
     Path,
     /// The query without its question mark.
     Query,
+    /// The id of the request; nothing if requests get none.
+    RequestId,
     /// `http` or `https`.
     Scheme,
     /// Path and query, as they came.
@@ -45,13 +47,14 @@ pub enum Variable {
 }
 
 /// The variables that every request has.
-const VARIABLES: [(&str, Variable); 8] = [
+const VARIABLES: [(&str, Variable); 9] = [
     ("client", Variable::Client),
     ("host", Variable::Host),
     ("hostname", Variable::Hostname),
     ("method", Variable::Method),
     ("path", Variable::Path),
     ("query", Variable::Query),
+    ("request_id", Variable::RequestId),
     ("scheme", Variable::Scheme),
     ("target", Variable::Target),
 ];
@@ -69,6 +72,8 @@ pub struct Values<'a> {
     pub is_secure: bool,
     /// The Host that the client has sent, if a proxy has replaced it.
     pub host: Option<&'a [u8]>,
+    /// The id of the request, if it has one.
+    pub request_id: Option<&'a [u8]>,
     /// The variables of the route's path.
     pub captures: &'a Captures,
 }
@@ -170,6 +175,7 @@ impl<'a> Values<'a> {
             Variable::Method => self.head.method_name.of(self.bytes),
             Variable::Path => &target()[..path_size()],
             Variable::Query => target().get(path_size() + 1..).unwrap_or_default(),
+            Variable::RequestId => self.request_id.unwrap_or_default(),
             Variable::Scheme if self.is_secure => b"https",
             Variable::Scheme => b"http",
             Variable::Target => target(),

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::policy::routes::PathPattern;
 
-const REQUEST: &[u8] = b"GET /t/one%0a/x?a=1&b HTTP/1.1\r\nHost: h:8\r\nX-A: 1\r\n\r\n";
+const REQUEST: &[u8] = b"GET /t/one%0a/x?a=1&b HTTP/1.1\r\nHost: h:8\r\nX-Id: 7-a\r\n\r\n";
 
 fn rules(texts: &[&str]) -> Result<FieldRules, String> {
     let mut rules = FieldRules::default();
@@ -19,12 +19,14 @@ fn lines(rules: &FieldRules, request: &[u8], client: Option<&str>) -> Option<Vec
     let path = head.path_and_query(request).split(|byte| *byte == b'?').next()?;
     let pattern = PathPattern::parse("/t/{tenant}/**").unwrap();
     let captures = pattern.matches(path).unwrap_or_default();
+    let mut fields = head.fields(request);
     let values = Values {
         head: &head,
         bytes: request,
         client,
         is_secure: true,
         host: None,
+        request_id: fields.find(|(name, _)| *name == b"X-Id").map(|(_, value)| value),
         captures: &captures,
     };
     let mut output = Vec::new();
@@ -41,6 +43,7 @@ fn variables_have_the_values_of_the_request() {
         ("A: {scheme}://{host}{target}", "A: https://h:8/t/one%0a/x?a=1&b\r\n"),
         ("A: {method} {path} {query}", "A: GET /t/one%0a/x a=1&b\r\n"),
         ("A: [{tenant}]", "A: [one%0a]\r\n"),
+        ("A: id={request_id}", "A: id=7-a\r\n"),
         ("A: {{client}}", "A: {client}\r\n"),
         ("+A: {{{host}}}", "A: {h:8}\r\n"),
         ("-A", ""),
@@ -52,7 +55,7 @@ fn variables_have_the_values_of_the_request() {
 
 #[test]
 fn a_field_without_a_value_is_left_out() {
-    let rules = rules(&["A: {client}", "B: {query} {query}", "C: x{query}"]).unwrap();
+    let rules = rules(&["A: {client}", "B: {query} {request_id}", "C: x{query}"]).unwrap();
     let request = b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
     assert_eq!(lines(&rules, request, None).unwrap(), b"C: x\r\n");
 }
@@ -119,19 +122,20 @@ fn what_cannot_be_meant_is_refused() {
 /// Values with which a client tries to end a line, and to begin another or a body.
 #[test]
 fn no_value_splits_a_field() {
-    const ALL: &str = "X-All: {client}|{host}|{method}|{path}|{query}|{scheme}|{target}|{tenant}";
+    const ALL: &str = "X-All: {client}|{host}|{method}|{path}|{query}|{scheme}|{target}|{tenant}|\
+                       {request_id}";
     let rules = rules(&[ALL]).unwrap();
     let mut taken = 0;
     for end in
         ["\r\n", "\n", "\r", "\0", "%0d%0a", "%0D%0A", "\u{b}", "\u{85}", "\u{2028}", "\t", "\x7f"]
     {
-        for (method, target, host) in [
-            ("GET".to_owned(), format!("/t/a{end}X-Evil:1/x"), "h".to_owned()),
-            ("GET".to_owned(), format!("/t/a/x?{end}X-Evil:1"), "h".to_owned()),
-            ("GET".to_owned(), "/".to_owned(), format!("h{end}X-Evil:1")),
-            (format!("GET{end}X-Evil:1"), "/".to_owned(), "h".to_owned()),
+        for request in [
+            format!("GET /t/a{end}X-Evil:1/x HTTP/1.1\r\nHost: h\r\n\r\n"),
+            format!("GET /t/a/x?{end}X-Evil:1 HTTP/1.1\r\nHost: h\r\n\r\n"),
+            format!("GET / HTTP/1.1\r\nHost: h{end}X-Evil:1\r\n\r\n"),
+            format!("GET{end}X-Evil:1 / HTTP/1.1\r\nHost: h\r\n\r\n"),
+            format!("GET / HTTP/1.1\r\nHost: h\r\nX-Id: 1{end}X-Evil:1\r\n\r\n"),
         ] {
-            let request = format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n\r\n");
             let Some(found) = lines(&rules, request.as_bytes(), None) else { continue };
             taken += 1;
             check_one_line(&found);

@@ -17,7 +17,15 @@ fn location(redirect: &Redirect, target: &[u8], host: &[u8]) -> Option<Vec<u8>> 
     let path = head.path_and_query(&request).split(|byte| *byte == b'?').next()?;
     let captures = PathPattern::parse("/{tenant}/**").unwrap().matches(path).unwrap_or_default();
     let (bytes, client, host) = (request.as_slice(), None, None);
-    let values = Values { head: &head, bytes, client, is_secure: false, host, captures: &captures };
+    let values = Values {
+        head: &head,
+        bytes,
+        client,
+        is_secure: false,
+        host,
+        request_id: None,
+        captures: &captures,
+    };
     let lines = redirect.lines(&values)?;
     let end = lines.iter().position(|byte| *byte == b'\r')?;
     let text = lines.get(..end)?.strip_prefix(b"Location: ")?;
