@@ -440,6 +440,60 @@ def test_fields_are_set_added_and_removed(tmp_path: Path, start: Start) -> None:
         server.server_close()
 
 
+def test_responses_that_are_made_here_have_fields_by_rules(tmp_path: Path, start: Start) -> None:
+    large = "x" * 100_000
+    with Origin("a", lambda _: (200, "{}")) as origin:
+        port = serve(
+            start,
+            tmp_path,
+            f"""
+            [upstream.app]
+            servers = ["{origin.address}"]
+            [[route]]
+            path = "/text/{{name}}"
+            fixed = "a text"
+            response-field = ["X-Name: {{name}}", "+X-Name: 2", "Content-Type: a/b"]
+            [[route]]
+            path = "/large"
+            fixed = "{large}"
+            response-field = ["-Content-Type", "X-Method: {{method}}"]
+            [[route]]
+            path = "/plain"
+            fixed = "a text"
+            [[route]]
+            path = "/home/{{id}}"
+            gather = {{ one = "app:/{{id}}" }}
+            response-field = ["Cache-Control: no-store", "X-Id: {{id}}", "-gather-complete"]
+            """,
+        )
+
+        def got(target: str, method: str = "GET", *lines: str) -> tuple[str, list[str], str]:
+            head = "\r\n".join([f"{method} {target} HTTP/1.1", "Host: h", *lines])
+            line, fields, body = raw(port, f"{head}\r\nConnection: close\r\n\r\n")
+            dropped = ("Date", "Connection", "Server")
+            own = [field for field in fields if not field.startswith(dropped)]
+            return line.split()[1], own, body
+
+        length = "Content-Length: 6"
+        fields = [length, "Content-Type: a/b"]
+        assert got("/text/x") == ("200", [*fields, "X-Name: 2", "X-Name: x"], "a text")
+        assert got("/text/x", "HEAD") == ("200", [*fields, "X-Name: 2", "X-Name: x"], "")
+        assert got("/text/a%0d%0ab")[1] == [*fields, "X-Name: 2", "X-Name: a%0d%0ab"]
+        long = ["Content-Length: 100000", "X-Method: POST"]
+        assert got("/large", "POST") == ("200", long, large)
+        assert got("/plain") == ("200", [length, "Content-Type: text/plain"], "a text")
+        status, [rule, size, *rest], body = got("/home/7")
+        assert (status, rule) == ("200", "Cache-Control: no-store")
+        assert size == f"Content-Length: {len(body)}"
+        assert rest == ["Content-Type: application/json", "X-Id: 7"]
+        assert '"one"' in body
+        status, fields, _ = got("/home/7", "GET", "Accept: application/x-ndjson")
+        kind = ["Content-Type: application/x-ndjson", "Transfer-Encoding: chunked"]
+        assert (status, fields) == ("200", [rule, *kind, "X-Id: 7"])
+        # Not for a request that is not accepted.
+        assert "X-Id: 7" not in got("/home/7", "POST")[1]
+
+
 def test_rules_for_fields_are_flags_for_one_server(start: Start) -> None:
     def answer(request: http.server.BaseHTTPRequestHandler) -> tuple[int, str]:
         return 200, f"{request.headers['X-Client']} {request.headers['X-Secret']}"

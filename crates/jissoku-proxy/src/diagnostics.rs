@@ -129,7 +129,7 @@ fn write_phase(name: &str, duration_ns: u64, lines: &mut String) {
 /// Writes a response that does not come from the server, with these header lines.
 pub(crate) fn write_error(status: u16, fields: &str, response: &mut Response<'_>) {
     if status == 204 {
-        return response.send_dynamic(&DynamicResponse::without_body(status, fields));
+        return response.send_dynamic(&DynamicResponse::without_body(status, fields.as_bytes()));
     }
     let retry = if status == 503 { "Retry-After: 1\r\n" } else { "" };
     let text = format!("{}\n", reason(status));

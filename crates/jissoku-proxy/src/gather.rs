@@ -17,6 +17,7 @@ use crate::client::Lost;
 use crate::config::Forwarding;
 use crate::exchange::{Ending, Exchange};
 use crate::policy::fan_out::{Collection, Effect, Form, PartError, PartPlan, PartResult, Plan};
+use crate::policy::fields::FieldRules;
 
 use part::error_of;
 pub(crate) use part::{PartRequest, PassedFields, part_request};
@@ -27,13 +28,26 @@ pub struct GatherRoute {
     plan: Plan,
     /// How each part is forwarded.
     forwardings: Vec<Forwarding>,
+    /// What is changed of the fields of responses.
+    fields: FieldRules,
 }
 
 impl GatherRoute {
     /// `forwardings` has one entry for each part of `plan`, in the same order.
     #[must_use]
-    pub const fn new(plan: Plan, forwardings: Vec<Forwarding>) -> Self {
-        Self { plan, forwardings }
+    pub fn new(plan: Plan, forwardings: Vec<Forwarding>) -> Self {
+        Self { plan, forwardings, fields: FieldRules::default() }
+    }
+
+    /// With these rules for the fields of responses.
+    #[must_use]
+    pub fn with_fields(self, fields: FieldRules) -> Self {
+        Self { fields, ..self }
+    }
+
+    /// The rules for the fields of responses.
+    pub(crate) const fn fields(&self) -> &FieldRules {
+        &self.fields
     }
 
     pub(crate) const fn plan(&self) -> &Plan {
@@ -63,6 +77,8 @@ pub(crate) struct Gathering {
     written: u64,
     /// The size of a body that is written part by part so far; the head was sent if it is not 0.
     size: u64,
+    /// Header lines of the response beside its own.
+    lines: Vec<u8>,
     /// Whether its parts were ended.
     is_ended: bool,
     lost: Lost<LostGathering>,
@@ -120,9 +136,16 @@ impl Gathering {
             is_chunked,
             written: 0,
             size: 0,
+            lines: Vec::new(),
             is_ended: false,
             lost,
         }
+    }
+
+    /// With these header lines in its response.
+    pub(crate) fn with_lines(mut self, lines: Vec<u8>) -> Self {
+        self.lines = lines;
+        self
     }
 
     /// The connection of the client.

@@ -36,7 +36,7 @@ use jissoku_os::slab;
 
 pub use config::{Forwarding, Gateway, RouteEdit, Timeouts};
 pub use gather::GatherRoute;
-pub use routed::{Content, NoApp, RouteContent, RouteLimits, Routed};
+pub use routed::{Content, NoApp, RouteContent, RouteLimits, Routed, TextWithFields};
 pub use server_set::{ServerEntry, UpstreamGroup, UpstreamOptions};
 pub use target::{Lookup, Resolution, Target, TargetError, resolve};
 

@@ -14,7 +14,7 @@ use handler::RoutedHandler;
 use jissoku_os::driver::NewConnection;
 use jissoku_server::{Handler, Metrics, Progress, RequestHead, Response, Service, WorkerInfo};
 
-pub use content::{Content, RouteContent};
+pub use content::{Content, RouteContent, TextWithFields};
 pub use limits::RouteLimits;
 
 /// Serves what the routes name; `A` is the application.

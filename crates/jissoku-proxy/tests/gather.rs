@@ -166,6 +166,7 @@ impl Scene {
             folders: Vec::new(),
             prefixes: Vec::new(),
             texts: Vec::new(),
+            texts_with_fields: Vec::new(),
             redirects: Vec::new(),
             gathers: vec![Arc::new(route)],
             gateway: Arc::new(gateway),

@@ -144,7 +144,10 @@ impl Files {
             Method::Get | Method::Head => self.get(cache, request),
             Method::Options => {
                 let fields = format!("{ALLOW}{}", self.fields_of_error(request.path));
-                ResponseKind::Dynamic(Box::new(DynamicResponse::without_body(204, &fields)))
+                ResponseKind::Dynamic(Box::new(DynamicResponse::without_body(
+                    204,
+                    fields.as_bytes(),
+                )))
             }
             _ if self.has_fields => {
                 let fields = format!("{ALLOW}{}", self.fields_of_error(request.path));

@@ -22,14 +22,23 @@ impl Fixed {
     /// Responds to every method on every path with `text`.
     #[must_use]
     pub fn new(text: &str) -> Self {
-        let charset = if text.is_ascii() { "" } else { "; charset=utf-8" };
-        let fields = format!("Content-Type: text/plain{charset}\r\n");
+        let fields = Self::fields(text);
         let (response, large) = if text.len() < SHARED_SIZE_MIN {
-            (StaticResponse::new(&fields, text.as_bytes()), None)
+            (StaticResponse::new(fields, text.as_bytes()), None)
         } else {
-            (StaticResponse::head_only(&fields, text.len() as u64), Some(text.as_bytes().into()))
+            (StaticResponse::head_only(fields, text.len() as u64), Some(text.as_bytes().into()))
         };
         Self { response, large }
+    }
+
+    /// The header lines of a text.
+    #[must_use]
+    pub const fn fields(text: &str) -> &'static str {
+        if text.is_ascii() {
+            "Content-Type: text/plain\r\n"
+        } else {
+            "Content-Type: text/plain; charset=utf-8\r\n"
+        }
     }
 
     /// Writes the response.

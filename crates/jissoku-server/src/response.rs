@@ -331,8 +331,8 @@ impl DynamicResponse {
 
     /// A response without a body and without Content-Length.
     #[must_use]
-    pub fn without_body(status: u16, fields: &str) -> Self {
-        Self { status, head: format!("{fields}\r\n").into_bytes(), body: Vec::new() }
+    pub fn without_body(status: u16, fields: &[u8]) -> Self {
+        Self { status, head: [fields, b"\r\n"].concat(), body: Vec::new() }
     }
 
     fn body_size(&self) -> u64 {

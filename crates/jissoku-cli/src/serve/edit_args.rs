@@ -18,10 +18,11 @@ pub(super) struct EditArgs {
     #[arg(long, value_name = "PREFIX", hide_short_help = true)]
     add_prefix: Option<String>,
     /// With --to: set a field of requests ('NAME: VALUE', in which {client}, {host}, {method}, {path},
-    /// {query}, {request_id}, {scheme} and {target} are variables), add one ('+NAME: VALUE') or remove it
-    /// (-NAME); may be repeated
+    /// {query}, {request_id}, {scheme} and {target} are variables), add one ('+NAME: VALUE') or
+    /// remove it (-NAME); may be repeated
     #[arg(long, value_name = "RULE", allow_hyphen_values = true, value_parser = request_field,
         hide_short_help = true)]
+    #[expect(clippy::doc_markdown, reason = "--help shows it as it is")]
     request_field: Vec<String>,
 }
 

@@ -6,7 +6,7 @@ use jissoku_proxy::policy::configuration::{Hedge, Route, RouteAction, Upstream};
 use jissoku_proxy::policy::fan_out::Plan;
 use jissoku_proxy::policy::redirect::Redirect;
 use jissoku_proxy::policy::routes::Rule;
-use jissoku_proxy::{Content, Forwarding, GatherRoute, RouteEdit};
+use jissoku_proxy::{Content, Forwarding, GatherRoute, RouteEdit, TextWithFields};
 use jissoku_server::{Files, Fixed};
 
 use super::failure::Failure;
@@ -19,6 +19,7 @@ pub(super) struct RouteContents<'a> {
     /// The names of the folders.
     opened: Vec<&'a str>,
     pub(super) texts: Vec<Arc<Fixed>>,
+    pub(super) texts_with_fields: Vec<TextWithFields>,
     pub(super) redirects: Vec<Arc<Redirect>>,
     pub(super) gathers: Vec<Arc<GatherRoute>>,
     pub(super) hedges: Vec<Hedge>,
@@ -70,6 +71,11 @@ impl<'a> RouteContents<'a> {
                 let place = self.opened.iter().position(|other| other == folder);
                 Content::Folder(place.unwrap_or_default())
             }
+            RouteAction::Fixed(text) if !route.response_fields.is_empty() => {
+                let text = TextWithFields::new(text, route.response_fields.clone());
+                self.texts_with_fields.push(text);
+                Content::FixedWithFields(self.texts_with_fields.len() - 1)
+            }
             RouteAction::Fixed(text) => {
                 self.texts.push(Arc::new(Fixed::new(text)));
                 Content::Fixed(self.texts.len() - 1)
@@ -114,7 +120,8 @@ fn gather(plan: &Plan, route: &Route, upstreams: &[Upstream], extras: Extras) ->
         let index = upstreams.iter().position(|upstream| upstream.name == name);
         forwarding(route, index.unwrap_or_default(), extras)
     });
-    GatherRoute::new(plan.clone(), forwardings.collect())
+    let fields = route.response_fields.clone();
+    GatherRoute::new(plan.clone(), forwardings.collect()).with_fields(fields)
 }
 
 /// How the requests of a route are forwarded to the upstream of this index.

@@ -15,6 +15,11 @@ impl Gathering {
     pub(crate) fn is_behind(&self, response: &Response<'_>) -> bool {
         self.form == Form::Lines && response.unsent() > UNSENT_HIGH
     }
+
+    /// The header lines of the response, of which these are its own.
+    fn fields(&self, own: &str) -> Vec<u8> {
+        self.route.fields().applied(own, &self.lines)
+    }
 }
 
 /// Writes the response, or what there is of it.
@@ -29,12 +34,10 @@ pub(crate) fn write(gathering: &mut Gathering, response: &mut Response<'_>) -> P
     let (media_type, body) = compose(gathering, response.now_ns());
     let complete = u8::from(gathering.collection.is_complete());
     let retry = if status == 503 { "Retry-After: 1\r\n" } else { "" };
-    let fields = format!("{media_type}Gather-Complete: ?{complete}\r\n{retry}");
-    response.send_dynamic(&DynamicResponse::new(
-        status,
-        &fields,
-        vec![BodyPart::Bytes(body.into_bytes())],
-    ));
+    let own = format!("{media_type}Gather-Complete: ?{complete}\r\n{retry}");
+    let fields = gathering.fields(&own);
+    let body = vec![BodyPart::Bytes(body.into_bytes())];
+    response.send_dynamic(&DynamicResponse::with_fields(status, &fields, body));
     Progress::Complete
 }
 
@@ -90,7 +93,7 @@ fn append(gathering: &mut Gathering, response: &mut Response<'_>, text: &str) {
         if !gathering.is_chunked {
             response.close_after();
         }
-        let fields = format!("{LINES}{framing}");
+        let fields = gathering.fields(&format!("{LINES}{framing}"));
         response.send_dynamic(&DynamicResponse::without_body(200, &fields));
     }
     gathering.size += text.len() as u64;

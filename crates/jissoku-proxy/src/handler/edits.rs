@@ -9,6 +9,7 @@ use jissoku_server::{ClientIdentity, RequestHead, name_and_value};
 use super::GatewayHandler;
 use super::bodies::HeadEdit;
 use crate::client::Client;
+use crate::policy::fields::FieldRules;
 use crate::policy::routes::Captures;
 use crate::policy::template::Values;
 use crate::transfer::ResponseEdit;
@@ -29,6 +30,18 @@ pub(crate) fn with_values<T>(
 ) -> T {
     let RequestHead { head, bytes, identity, request_id, .. } = *request;
     values_of(client, (head, bytes, identity), (captures, request_id), then)
+}
+
+/// The header lines that rules add to a response that is made here.
+pub(crate) fn added_lines(
+    rules: &FieldRules,
+    client: &Client,
+    request: &RequestHead<'_>,
+    captures: &Captures,
+) -> Vec<u8> {
+    let mut lines = Vec::with_capacity(rules.size());
+    with_values(client, request, captures, |values| rules.write(values, &mut lines));
+    lines
 }
 
 fn values_of<T>(

@@ -8,6 +8,7 @@ use jissoku_server::{ClientIdentity, DynamicResponse, Progress, RequestHead, Res
 
 use super::GatewayHandler;
 use super::bodies::HeadEdit;
+use super::edits::added_lines;
 use crate::Key;
 use crate::client::Client;
 use crate::config::Forwarding;
@@ -50,7 +51,13 @@ impl GatewayHandler {
         }
         let is_chunked = request.head.version == Version::Http11;
         let begun = (self.now_ns, self.lost_gatherings.clone());
-        Ok(Gathering::new((client.id(), is_chunked, form), route, parts, begun))
+        let gathering = Gathering::new((client.id(), is_chunked, form), route, parts, begun);
+        Ok(match route.fields() {
+            rules if rules.adds() => {
+                gathering.with_lines(added_lines(rules, client, request, captures))
+            }
+            _ => gathering,
+        })
     }
 
     /// The response if the bodies that this worker holds are as large as they may be.

@@ -89,6 +89,17 @@ impl FieldRules {
             || self.lines.iter().any(|line| line.name.eq_ignore_ascii_case(name))
     }
 
+    /// Header lines of a response that is made here: those of its own that are not removed, and those
+    /// that [`FieldRules::write`] has added.
+    pub fn applied(&self, own: &str, added: &[u8]) -> Vec<u8> {
+        let is_kept = |line: &&str| {
+            let name = line.split(':').next().unwrap_or_default();
+            !self.removed.has(name.as_bytes())
+        };
+        let kept: String = own.split_inclusive('\n').filter(is_kept).collect();
+        [kept.as_bytes(), added].concat()
+    }
+
     /// Appends the header lines that are added. One whose value is empty is left out.
     pub fn write(&self, values: &Values<'_>, output: &mut Vec<u8>) {
         for Line { name, value } in &self.lines {

@@ -3,11 +3,12 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use jissoku_server::{DynamicResponse, Files, Fixed, RequestHead};
+use jissoku_server::{BodyPart, DynamicResponse, Files, Fixed, RequestHead};
 
 use super::limits::{Admitted, RouteLimits};
 use crate::config::{Forwarding, Gateway, Timeouts};
 use crate::gather::GatherRoute;
+use crate::policy::fields::FieldRules;
 use crate::policy::redirect::Redirect;
 use crate::policy::routes::{Captures, Decision, Routes, Rule, Subject};
 
@@ -20,6 +21,8 @@ pub enum Content {
     Beside(usize),
     /// The text of this index.
     Fixed(usize),
+    /// The text of this index, with rules for the fields of responses.
+    FixedWithFields(usize),
     /// The redirect of this index.
     Redirect(usize),
     /// Another server.
@@ -71,12 +74,41 @@ pub struct RouteContent {
     pub prefixes: Vec<String>,
     /// Referred to by [`Content::Fixed`].
     pub texts: Vec<Arc<Fixed>>,
+    /// Referred to by [`Content::FixedWithFields`].
+    pub texts_with_fields: Vec<TextWithFields>,
     /// Referred to by [`Content::Redirect`].
     pub redirects: Vec<Arc<Redirect>>,
     /// Referred to by [`Content::Gather`].
     pub gathers: Vec<Arc<GatherRoute>>,
     /// Forwards requests.
     pub gateway: Arc<Gateway>,
+}
+
+/// A text, and rules for the fields of its responses.
+#[derive(Debug)]
+pub struct TextWithFields {
+    text: Arc<[u8]>,
+    /// Its header lines without rules.
+    own_lines: &'static str,
+    rules: FieldRules,
+}
+
+impl TextWithFields {
+    /// Responds with `text`, and with fields by these rules.
+    #[must_use]
+    pub fn new(text: &str, rules: FieldRules) -> Self {
+        Self { text: text.as_bytes().into(), own_lines: Fixed::fields(text), rules }
+    }
+
+    pub(super) const fn rules(&self) -> &FieldRules {
+        &self.rules
+    }
+
+    /// The response with these header lines, which its rules have added.
+    pub(super) fn response(&self, added: &[u8]) -> DynamicResponse {
+        let body = vec![BodyPart::Shared(Arc::clone(&self.text), 0..self.text.len())];
+        DynamicResponse::with_fields(200, &self.rules.applied(self.own_lines, added), body)
+    }
 }
 
 impl RouteContent {
@@ -113,6 +145,7 @@ impl RouteContent {
             folders: Vec::new(),
             prefixes: Vec::new(),
             texts: Vec::new(),
+            texts_with_fields: Vec::new(),
             redirects: Vec::new(),
             gathers: Vec::new(),
             gateway: Arc::new(gateway),

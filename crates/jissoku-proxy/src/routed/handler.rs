@@ -78,8 +78,8 @@ impl Excess {
 /// What a request is served by.
 #[derive(Debug)]
 enum Work<R> {
-    /// No route takes it, or it is too much.
-    Refused(Box<DynamicResponse>),
+    /// It has its response: no route takes it, it is too much, or its route needs no more.
+    Answered(Box<DynamicResponse>),
     /// A file of the folder of this index.
     File(usize, FileResponse),
     /// The text of this index.
@@ -123,7 +123,7 @@ impl<H: Handler> RoutedHandler<H> {
                 let rewrite = self.content.rules.rules()[found.route].rewrite();
                 let path = rewrite.map_or(path, |rewrite| &path[rewrite.cut_size(path)..]);
                 if path.is_empty() {
-                    return Work::Refused(Box::new(to_folder(head)));
+                    return Work::Answered(Box::new(to_folder(head)));
                 }
                 Work::File(index, self.folders[index].respond_to(head, path))
             }
@@ -133,12 +133,18 @@ impl<H: Handler> RoutedHandler<H> {
                 Work::File(index, self.folders[index].respond_to(head, path))
             }
             Content::Fixed(index) => Work::Fixed(index),
+            Content::FixedWithFields(index) => {
+                let text = &self.content.texts_with_fields[index];
+                let (client, captures) = (&connection.client, &found.captures);
+                let added = edits::added_lines(text.rules(), client, head, captures);
+                Work::Answered(Box::new(text.response(&added)))
+            }
             Content::Redirect(index) => {
                 let redirect = &self.content.redirects[index];
                 let lines = edits::with_values(&connection.client, head, &found.captures, |it| {
                     redirect.lines(it)
                 });
-                Work::Refused(Box::new(redirected(redirect.status(), lines)))
+                Work::Answered(Box::new(redirected(redirect.status(), lines)))
             }
             Content::Forward(forwarding) => Work::Forwarded(self.gateway.begin(
                 &connection.client,
@@ -150,7 +156,7 @@ impl<H: Handler> RoutedHandler<H> {
                 let route = (&self.content.gathers[index], &found.captures);
                 match self.gateway.begin_gathering(&connection.client, head, route) {
                     Ok(gathering) => Work::Gathered(Box::new(gathering)),
-                    Err(refusal) => Work::Refused(Box::new(refusal)),
+                    Err(refusal) => Work::Answered(Box::new(refusal)),
                 }
             }
             Content::App => Work::App(self.app.on_head(&mut connection.app, head)),
@@ -179,7 +185,7 @@ impl<H: Handler> Handler for RoutedHandler<H> {
         let is_secure = connection.client.is_secure_for(head.identity);
         match self.content.find(head, address, is_secure) {
             Err(Refusal { response, is_too_much }) => Request {
-                work: Work::Refused(Box::new(response)),
+                work: Work::Answered(Box::new(response)),
                 body_size_max: self.content.body_size_max,
                 excess: if is_too_much { Excess::Refused } else { Excess::No },
                 permit: None,
@@ -205,7 +211,7 @@ impl<H: Handler> Handler for RoutedHandler<H> {
         match &request.work {
             Work::Forwarded(request) => self.gateway.body_flow(request),
             Work::App(request) => self.app.body_flow(request),
-            Work::Refused(_) | Work::File(..) | Work::Fixed(_) => BodyFlow::Ignored,
+            Work::Answered(_) | Work::File(..) | Work::Fixed(_) => BodyFlow::Ignored,
             Work::Gathered(_) => BodyFlow::Whole,
         }
     }
@@ -214,7 +220,7 @@ impl<H: Handler> Handler for RoutedHandler<H> {
         match &mut request.work {
             Work::Forwarded(request) => self.gateway.on_body(request, part),
             Work::App(request) => self.app.on_body(request, part),
-            Work::Refused(_) | Work::File(..) | Work::Fixed(_) | Work::Gathered(_) => {}
+            Work::Answered(_) | Work::File(..) | Work::Fixed(_) | Work::Gathered(_) => {}
         }
     }
 
@@ -259,7 +265,7 @@ impl<H: Handler> Handler for RoutedHandler<H> {
             }
             Work::File(index, file) => self.folders[*index].write(file, response),
             Work::Fixed(index) => self.content.texts[*index].write(response),
-            Work::Refused(refusal) => response.send_dynamic(refusal),
+            Work::Answered(refusal) => response.send_dynamic(refusal),
         }
         Progress::Complete
     }
@@ -287,7 +293,7 @@ impl<H: Handler> Handler for RoutedHandler<H> {
                 }
                 self.gateway.end_gathering(&mut gathering);
             }
-            (Work::Refused(_) | Work::File(..) | Work::Fixed(_), _) => {}
+            (Work::Answered(_) | Work::File(..) | Work::Fixed(_), _) => {}
         }
     }
 

@@ -167,8 +167,14 @@ pub(super) fn read(
     for key in ["collect", "on-client-end", "request-field"] {
         only(&mut table, key, forwards, "routes with to")?;
     }
+    let has_own_fields = matches!(route.action, RouteAction::Folder(_) | RouteAction::App(_));
+    only(
+        &mut table,
+        "response-field",
+        !has_own_fields,
+        "routes with to, redirect, fixed or gather",
+    )?;
     let redirects = matches!(route.action, RouteAction::Redirect(_));
-    only(&mut table, "response-field", forwards || redirects, "routes with to or redirect")?;
     only(&mut table, "redirect-status", redirects, "routes with redirect")?;
     let asks = forwards || matches!(route.action, RouteAction::Gather(_));
     for key in ["deadline-field", "head-time", "try-time", "hedge", "retry"] {

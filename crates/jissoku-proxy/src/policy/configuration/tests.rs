@@ -381,7 +381,7 @@ fn what_cannot_be_meant_is_refused_with_its_line() {
             "folder = \"site\"",
             "folder = \"site\"\nresponse-field = [\"-Server\"]",
             34,
-            "response-field is for routes with to or redirect",
+            "response-field is for routes with to, redirect, fixed or gather",
         ),
         ("to = \"app\"", "redirect = \"//h\"", 18, "two slashes would begin"),
         ("to = \"app\"", "redirect = \"h\"", 18, "a location is https://HOST/PATH"),
