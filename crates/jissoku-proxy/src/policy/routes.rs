@@ -212,9 +212,9 @@ const OTHER_METHOD: &str = "";
 
 /// The first rule that earlier ones cover, and one of these.
 ///
-/// Exact, but for two rules that together take both schemes. A segment or host that differs from every literal is covered by one pattern or by none,
-/// so only two things are covered by several rules together: the methods of a rule, and the paths
-/// of a prefix, which are the prefix alone, with a slash, and what is below it.
+/// Exact: a segment or host that differs from every literal is covered by one pattern or by none, so
+/// only three things are covered by several rules together: the methods of a rule, both schemes, and
+/// the paths of a prefix, which are the prefix alone, with a slash, and what is below it.
 fn first_unreachable(rules: &[Rule]) -> Option<(usize, usize)> {
     let depth_max = rules.iter().map(|rule| rule.path().depth()).max().unwrap_or_default();
     rules.iter().enumerate().find_map(|(index, rule)| {
@@ -224,7 +224,9 @@ fn first_unreachable(rules: &[Rule]) -> Option<(usize, usize)> {
             methods = rules.iter().flat_map(Rule::methods).collect();
             methods.push(OTHER_METHOD);
         }
-        let covering = methods.iter().map(|method| covering(earlier, rule, method, depth_max));
+        let of_schemes = rule.of_each_scheme();
+        let kinds = of_schemes.iter().flat_map(|it| methods.iter().map(move |name| (it, name)));
+        let covering = kinds.map(|(rule, method)| covering(earlier, rule, method, depth_max));
         let all: Option<Vec<usize>> = covering.collect();
         Some((index, *all?.last()?))
     })

@@ -155,6 +155,12 @@ impl Rule {
         Self { path, ..self }
     }
 
+    /// The same for each scheme that it is for.
+    pub(super) fn of_each_scheme(&self) -> Vec<Self> {
+        let schemes = self.is_secure.map_or_else(|| vec![false, true], |wanted| vec![wanted]);
+        schemes.into_iter().map(|it| self.clone().with_scheme(Some(it))).collect()
+    }
+
     /// Whether every host and path that fit `other` fit this rule.
     pub(super) fn covers_place(&self, other: &Self) -> bool {
         let host = match (&self.host, &other.host) {

@@ -261,6 +261,14 @@ fn a_rule_behind_a_larger_one_is_unreachable() {
         unreachable(vec![rule("/a"), rule("/a/"), rule("/a/{b}/**"), rule("/a/**")]),
         Unreachable { index: 3, by: 0 }
     );
+    let of = |is_secure| rule("/a/**").with_scheme(Some(is_secure));
+    assert_eq!(
+        unreachable(vec![of(true), of(false), rule("/a/b")]),
+        Unreachable { index: 2, by: 0 }
+    );
+    assert_eq!(unreachable(vec![of(true), of(true)]), Unreachable { index: 1, by: 0 });
+    assert!(Routes::new(vec![of(true), of(false), rule("/b")]).is_ok());
+    assert!(Routes::new(vec![of(true), rule("/a/b")]).is_ok());
     assert_eq!(
         unreachable(vec![for_host("/**", "*.org"), for_host("/**", "*.a.org:80")]),
         Unreachable { index: 1, by: 0 }
@@ -290,8 +298,8 @@ fn world() -> Vec<(&'static str, &'static str, String)> {
     paths.iter().flat_map(requests).collect()
 }
 
-/// Path, host and methods as texts.
-type Parts = (String, Option<&'static str>, Vec<&'static str>);
+/// Path, host and methods as texts, and whether it is for one scheme.
+type Parts = (String, Option<&'static str>, Vec<&'static str>, Option<bool>);
 
 fn parts() -> impl Strategy<Value = Parts> {
     let segment = prop_oneof![Just("a"), Just("b"), Just("{}")];
@@ -313,11 +321,12 @@ fn parts() -> impl Strategy<Value = Parts> {
         "x.org:80",
     ]));
     let methods = proptest::sample::subsequence(vec!["GET", "HEAD", "POST"], 0..=3);
-    (path, host, methods)
+    (path, host, methods, any::<Option<bool>>())
 }
 
 /// The same comparison with strings and splits.
-fn fits((path, host, methods): &Parts, request: &(&str, &str, String)) -> bool {
+fn fits(parts: &Parts, request: &(&str, &str, String), is_secure: bool) -> bool {
+    let (path, host, methods, scheme) = parts;
     let (method, name, target) = request;
     let name_only = name.split(':').next().unwrap();
     let host_fits = host.is_none_or(|host| match host.strip_prefix("*.") {
@@ -338,11 +347,16 @@ fn fits((path, host, methods): &Parts, request: &(&str, &str, String)) -> bool {
         _ => wanted.len() == found.len() && same(&wanted, &found),
     };
     let implied = *method == "HEAD" && methods.contains(&"GET");
-    host_fits && path_fits && (methods.is_empty() || methods.contains(method) || implied)
+    let scheme_fits = scheme.is_none_or(|wanted| wanted == is_secure);
+    scheme_fits
+        && host_fits
+        && path_fits
+        && (methods.is_empty() || methods.contains(method) || implied)
 }
 
-fn rule_of((path, host, methods): &Parts) -> Rule {
+fn rule_of((path, host, methods, scheme): &Parts) -> Rule {
     let rule = if methods.is_empty() { rule(path) } else { for_methods(path, methods) };
+    let rule = rule.with_scheme(*scheme);
     match host {
         Some(host) => rule.with_host(HostPattern::parse(host).unwrap()),
         None => rule,
@@ -353,6 +367,7 @@ proptest! {
     #[test]
     fn every_request_goes_where_the_plain_comparison_says(
         all in proptest::collection::vec(parts(), 1..6),
+        is_secure: bool,
     ) {
         let rules: Vec<Rule> = all.iter().map(rule_of).collect();
         let routes = Routes { rules };
@@ -361,9 +376,9 @@ proptest! {
                 method: request.0.as_bytes(),
                 host: Some(request.1.as_bytes()),
                 path: request.2.as_bytes(),
-                is_secure: false,
+                is_secure,
             };
-            let expected = all.iter().position(|parts| fits(parts, &request));
+            let expected = all.iter().position(|parts| fits(parts, &request, is_secure));
             prop_assert_eq!(routes.find(&subject).index(), expected, "{:?}", request);
         }
     }
@@ -377,8 +392,9 @@ proptest! {
         for (_, host, path) in world() {
             requests.push(("ZZZ", host, path));
         }
+        let first = |request, is_secure| all.iter().position(|it| fits(it, request, is_secure));
         let reached = |index: usize| requests.iter().any(|request| {
-            all.iter().position(|parts| fits(parts, request)) == Some(index)
+            [false, true].iter().any(|it| first(request, *it) == Some(index))
         });
         let expected = (0..all.len()).find(|index| !reached(*index));
         let found = Routes::new(all.iter().map(rule_of).collect()).err();
