@@ -100,10 +100,14 @@ def test_named_files_exist(path: Path) -> None:
     assert not lost, f"{path.name} names {lost}"
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "path",
+    [*DOCUMENTS, *(ROOT / ".github" / "workflows").iterdir()],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
 def test_named_verbs_of_make_exist(path: Path) -> None:
     verbs = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    named = set(re.findall(r"(?:`|^    )make ([a-z-]+)", path.read_text(), re.MULTILINE))
+    named = set(re.findall(r"(?:`|^    |run: )make ([a-z-]+)", path.read_text(), re.MULTILINE))
     assert named <= verbs, f"{path.name} names {named - verbs}"
 
 

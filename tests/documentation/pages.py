@@ -69,13 +69,17 @@ NAVIGATION = {
         "Changelog": "CHANGELOG",
     },
 }
-# Documents that are in no navigation: links lead to them.
-LINKED_ONLY = ("CODE_OF_CONDUCT", "fuzz/", "python/", "records/")
+NAMED = {page for pages in NAVIGATION.values() for page in pages.values()} | {"index"}
 
 # What keeps Sphinx from expecting a page in the navigation.
 ORPHAN = "---\norphan: true\n---\n"
 
-LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
+# A link, or code, which has none.
+LINK = re.compile(
+    r"^```.*?^```|(?<=\n\n)(?:^    [^\n]*\n)+|`[^`]+`"
+    r"|(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s#]*)(#[^)\s]*)?\)",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 def place(document: str) -> str:
@@ -99,6 +103,7 @@ def rewritten(source: Path, folder: Path) -> str:
     def link(match: re.Match[str]) -> str:
         mark, label, target, anchor = match[1], match[2], match[3], match[4] or ""
         if not target or ":" in target:
+            # Code, an anchor of the same page, or another host.
             return match[0]
         named = normpath(PurePosixPath(document).parent / target)
         file = ROOT / named
@@ -114,8 +119,8 @@ def rewritten(source: Path, folder: Path) -> str:
         return f"{mark}[{label}]({relpath(there, PurePosixPath(here).parent)}{anchor})"
 
     text = LINK.sub(link, source.read_text())
-    is_linked_only = here.removesuffix(".md").startswith(LINKED_ONLY) and here != "records/index.md"
-    return ORPHAN + text if is_linked_only else text
+    is_listed = document.startswith("docs/") or here.removesuffix(".md") in NAMED
+    return text if is_listed else ORPHAN + text
 
 
 def write(folder: Path, reference: Mapping[str, str]) -> None:
@@ -124,7 +129,9 @@ def write(folder: Path, reference: Mapping[str, str]) -> None:
     documents = {name: rewritten(path, folder) for name, path in sources().items()}
     texts = documents | dict(reference)
     names = [name.removesuffix(".md") for name in texts]
-    texts["index.md"] += navigation(names)
+    texts["index.md"] += navigation(
+        [name for name in names if name in NAMED or (ROOT / "docs" / f"{name}.md").is_file()]
+    )
     decisions = [name for name in names if re.match(r"decisions/\d", name)]
     texts["decisions/index.md"] += tree("", dict.fromkeys(decisions, ""))
     for name, text in texts.items():
@@ -135,9 +142,7 @@ def write(folder: Path, reference: Mapping[str, str]) -> None:
 
 def navigation(names: Collection[str]) -> str:
     """Headings with their pages; documents that are not named above come last of the tasks."""
-    named = {page for pages in NAVIGATION.values() for page in pages.values()}
-    below = ("decisions/", "reference/", *LINKED_ONLY, "index")
-    others = [name for name in names if name not in named and not name.startswith(below)]
+    others = [name for name in names if name not in NAMED and "/" not in name]
     trees = {
         heading: {page: title for title, page in pages.items() if page in names}
         for heading, pages in NAVIGATION.items()

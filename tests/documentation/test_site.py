@@ -125,6 +125,24 @@ def test_a_browser_searches_files_and_needs_no_scrolling_sideways(site: Path) ->
 
 
 def test_a_document_without_a_place_is_in_the_navigation() -> None:
-    text = pages.navigation(["install", "new", "records/apps/index", "decisions/index"])
+    text = pages.navigation(["index", "install", "new", "decisions/index", "decisions/0001-one"])
     assert "\nInstall </install>\n/new\n" in text
-    assert "records/apps" not in text
+    assert "/index>" in text
+    assert "0001" not in text
+
+
+def test_links_change_outside_of_code_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "README.md").touch()
+    (tmp_path / "docs" / "page.toml").touch()
+    document = tmp_path / "docs" / "new.md"
+    document.write_text(
+        "[`a`](page.toml) [README.md](../README.md#x) [code](../crates/a.rs) [b](#b)\n\n"
+        "    f[0](../README.md)\n\n`f[1](page)`\n\n```python\nf[2](page)\n```\n[c](page.toml)\n"
+    )
+    monkeypatch.setattr(pages, "ROOT", tmp_path)
+    assert pages.rewritten(document, tmp_path / "site") == (
+        "[`a`](page.toml) [](index.md#x) code [b](#b)\n\n"
+        "    f[0](../README.md)\n\n`f[1](page)`\n\n```python\nf[2](page)\n```\n[c](page.toml)\n"
+    )
+    assert (tmp_path / "site" / "page.toml").is_file()
