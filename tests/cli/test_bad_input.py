@@ -287,6 +287,17 @@ def test_a_port_in_use_is_an_error(run: Run, tmp_path: Path) -> None:
     assert where in done.stderr
 
 
+@pytest.mark.parametrize("verb", ["serve", "lab serve"])
+@pytest.mark.parametrize("option", ["--workers=0", "--nonsense", "--listen=here"])
+def test_messages_begin_with_the_verb_that_was_typed(
+    verb: str, option: str, run: Run, tmp_path: Path
+) -> None:
+    done = run([*verb.split(), "--fixed", "x", option], tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"jissoku {verb}: ")
+    assert done.stderr.count("jissoku serve") == (verb == "serve") * done.stderr.count("jissoku")
+
+
 def test_a_malformed_recipe_is_reported_by_line(run: Run, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text('description = "x"\nparts = [\n')
     done = run(["compare", "--recipes", str(tmp_path), "mine", "floor"], tmp_path)

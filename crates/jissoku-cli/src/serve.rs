@@ -101,6 +101,7 @@ pub(crate) struct Serve {
 /// Serves until SIGTERM or SIGINT and prints the addresses to standard output. `arguments` begin
 /// with the subcommand.
 pub(crate) fn run(arguments: &[String], load: Option<&LoadApp>) -> u8 {
+    failure::name_verb(arguments.first().map_or("serve", String::as_str));
     let outcome = if init::is_first() {
         init::run()
     } else {

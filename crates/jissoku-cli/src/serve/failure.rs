@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, Write};
+use std::sync::OnceLock;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use jissoku_server::{StartError, StoppedBeforeReady};
@@ -79,7 +80,7 @@ impl Failure {
                 SUCCESS
             }
             Self::Usage(_) => {
-                print_error(&format!("{self}; see jissoku serve --help"));
+                print_error(&format!("{self}; see jissoku {} --help", verb()));
                 BAD_INPUT
             }
             Self::Several(wrong) => wrong.iter().map(Self::print).max().unwrap_or(FAILED),
@@ -131,10 +132,22 @@ fn elsewhere_of(refusal: &clap::Error) -> Option<Elsewhere> {
     }
 }
 
+/// The verb of the process, as it was typed: `serve` or `lab serve`.
+static VERB: OnceLock<String> = OnceLock::new();
+
+/// Has every line to standard error begin with this verb.
+pub(super) fn name_verb(verb: &str) {
+    VERB.get_or_init(|| verb.to_owned());
+}
+
 /// Prints a line to standard error.
 pub(super) fn print_error(sentence: &str) {
     // The error is ignored: stderr may be closed, and the exit code reports the failure too.
-    let _written = writeln!(io::stderr(), "jissoku serve: {sentence}");
+    let _written = writeln!(io::stderr(), "jissoku {}: {sentence}", verb());
+}
+
+fn verb() -> &'static str {
+    VERB.get().map_or("serve", String::as_str)
 }
 
 #[cfg(test)]
