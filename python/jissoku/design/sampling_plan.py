@@ -215,6 +215,10 @@ ALONE_BLOCKS, LEFT_OUT_BLOCKS, PROOF_BLOCKS = 4.7, 2.9, 6.8
 # Standard mode has more of them.
 STANDARD_TIMES = 2.6
 
+# A tuning in quick mode takes at most this many times what it is likely to take: knobs that stay
+# undecided have their planned share of it, and no more.
+LIKELY_TIMES_MAX = 1.2
+
 # Mostly one knob pays, sometimes more.
 LEFT_OUT = 1.5
 
@@ -248,17 +252,21 @@ def tuning_time(
     `at_full_load` are those that are judged by the rate. With `pay`, all are likely to pay;
     `counted` are those with which it is still counted what a request does.
     """
-    paying = likely if pay else min(likely, LEFT_OUT)
-    together = together_time(paying if likely > 1 else 0, most if most > 1 else 0, plan)
-    is_costly = likely > 0
-    # In the first campaign and in that at full load each arm is measured in a closed loop, too.
-    arms_s = FULL_LOAD_S * sum(arms + 1 for arms in (likely, at_full_load) if arms)
-    beside_s = COUNTED_S * counted + together.likely_s * is_costly + arms_s
-    most_s = COUNTED_S * counted + together.most_s * is_costly
-    return TuningTime(
-        _blocks_s(ALONE_BLOCKS * likely, plan) + beside_s,
-        _most_s(plan, most) + most_s + 2 * _most_s(plan, min(1, at_full_load)),
-    )
+    together = together_time(0, most if most > 1 else 0, plan)
+    most_s = _most_s(plan, most) + together.most_s * (most > 0)
+
+    def likely_s(knobs: float) -> float:
+        paying = knobs if pay else min(knobs, LEFT_OUT)
+        together = together_time(paying if knobs > 1 else 0, 0, plan)
+        # In the first campaign and in that at full load each arm has a closed loop, too.
+        arms_s = FULL_LOAD_S * sum(arms + 1 for arms in (knobs, at_full_load) if arms)
+        return _blocks_s(ALONE_BLOCKS * knobs, plan) + together.likely_s * (knobs > 0) + arms_s
+
+    if tuning(plan).seconds:
+        most_s = min(most_s, LIKELY_TIMES_MAX * likely_s(most))
+    counted_s = COUNTED_S * counted
+    most_s += counted_s + 2 * _most_s(plan, min(1, at_full_load))
+    return TuningTime(likely_s(likely) + counted_s, most_s)
 
 
 def together_time(paying: float, most: int, plan: SamplingPlan) -> TuningTime:

@@ -8,12 +8,20 @@ on; each of these campaigns has its records in a separate folder. Knobs that are
 at full load follow (`tune_full_load`).
 """
 
+import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from jissoku import records
 from jissoku.design import variants
-from jissoku.design.sampling_plan import SamplingPlan, together_time, tuning, tuning_time
+from jissoku.design.sampling_plan import (
+    LEFT_OUT,
+    SamplingPlan,
+    together_time,
+    tuning,
+    tuning_time,
+)
 from jissoku.design.variants import BASELINE, PROVEN, Combination
 from jissoku.errors import TargetError
 from jissoku.inference import ablation
@@ -250,6 +258,8 @@ class _Tuner:
         self.beside: tuple[str, ...] = ()
         self.counts_beside: tuple[CounterReadings, CounterReadings] | None = None
         self.trials: list[Trial] = []
+        # When the campaigns by cost have to end, as it was said.
+        self.ends = math.inf
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -274,6 +284,8 @@ class _Tuner:
             self._count_all(found)
         still = len(self.knobs)
         left = tuning_time(still, still, at_full_load, self.config.plan, pay=is_suspected)
+        by_cost = tuning_time(still, still, 0, self.config.plan, pay=is_suspected)
+        self.ends = time.monotonic() + by_cost.most_s
         self.progress.note(
             f"{still} of {len(knobs)} {plural(len(knobs), 'knob')} may change the cost:"
             f" {left.text} more."
@@ -339,7 +351,10 @@ class _Tuner:
         closed = any(knob.counter == USER_US for knob in self.knobs)
         plan = updated(brief, closed_loop_blocks=brief.closed_loop_blocks if closed else 1)
         self.progress.note(f"Each alone: {', '.join(self.names)}.")
-        finished, alone = self._campaign("alone", variants.one_at_a_time(self.names), plan)
+        later = together_time(LEFT_OUT if len(self.knobs) > 1 else 0, 0, self.config.plan)
+        finished, alone = self._campaign(
+            "alone", variants.one_at_a_time(self.names), plan, kept_s=later.likely_s
+        )
         paying = ablation.paying(alone)
         together = [n for n in self.names if variants.name_alone(n) in paying or n in self.beside]
         without: dict[str, Comparison] = {}
@@ -347,10 +362,14 @@ class _Tuner:
             # The load and the cost of each arm alone are known: these blocks have pairs only.
             plan = updated(brief, closed_loop_blocks=0)
             left = together_time(len(together), len(together), self.config.plan)
+            proof = together_time(0, 0, self.config.plan)
+            self.ends = max(self.ends, time.monotonic() + left.likely_s)
             self.progress.note(
                 f"All but each: {', '.join(together)}; with the proof {left.text} more."
             )
-            finished, without = self._campaign("without", variants.leave_one_out(together), plan)
+            finished, without = self._campaign(
+                "without", variants.leave_one_out(together), plan, kept_s=proof.likely_s
+            )
         found = [self._findings(knob, alone, without) for knob in self.knobs]
         results = ablation.decide_knobs(found)
         text = updated(text, results=(*text.results, *results), finished=finished)
@@ -406,16 +425,26 @@ class _Tuner:
         return updated(counts, per_request=counts.per_request | paired | user_us)
 
     def _campaign(
-        self, name: str, combinations: Sequence[Combination], plan: SamplingPlan
+        self,
+        name: str,
+        combinations: Sequence[Combination],
+        plan: SamplingPlan,
+        *,
+        kept_s: float = 0.0,
     ) -> tuple[bool, dict[str, Comparison]]:
         """Runs one campaign; whether it finished, and the comparisons with the baseline.
 
-        The load chosen first is kept, so that all effects are of one load.
+        The load chosen first is kept, so that all effects are of one load. `kept_s` seconds of the
+        time are those of the campaigns that follow.
         """
         if self.interruption.asked:
             return False, {}
         aim = Verdict.HIGHER if combinations[0].name == variants.ALL else Verdict.LOWER
-        config = updated(self.config, plan=tuning(plan, len(combinations) - 1), aim=aim)
+        plan = tuning(plan, len(combinations) - 1)
+        if plan.seconds:
+            left_s = self.ends - time.monotonic() - kept_s
+            plan = updated(plan, seconds=max(1.0, min(plan.seconds, left_s)))
+        config = updated(self.config, plan=plan, aim=aim)
         finished, run, trials = _measured(config, name, self.target, combinations, self.progress)
         self.trials.extend(trials)
         if run.loads and not self.config.loads:
