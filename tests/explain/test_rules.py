@@ -32,6 +32,13 @@ CASES: list[tuple[str, Observations]] = [
     ("upstream-no-keepalive", factories.calls(connected={"127.0.0.1:5432": factories.REQUESTS})),
     ("open-per-request", factories.calls(opened={"/srv/index.html": factories.REQUESTS})),
     ("stat-per-request", factories.calls(path_queries={"/srv/index.html": factories.REQUESTS})),
+    (
+        "file-copied",
+        updated(
+            factories.calls({"pread64": 32 * factories.REQUESTS}),
+            wire=updated(factories.WIRE, answer_size=1_048_822),
+        ),
+    ),
     ("access-log", factories.calls(logged={"/var/log/access.log": factories.REQUESTS})),
     ("verbose-log", factories.calls(logged={"/var/log/error.log": 300 * factories.REQUESTS})),
     ("avoidable-syscalls", factories.calls({"getpeername": factories.REQUESTS})),
@@ -317,6 +324,12 @@ def test_a_machine_that_slowed_down_is_no_growth() -> None:
     (grown,) = findings(updated(factories.QUIET, timers=updated(seen, control_ns_waiting=11_000)))
     assert grown.name == "linear-timers"
     assert "took 11.0 µs and 11.0 µs" in grown.evidence[1]
+
+
+@pytest.mark.parametrize(("reads", "size"), [(32, 20_000), (1, 1_048_822)])
+def test_a_small_file_or_one_read_is_no_copied_file(reads: int, size: int) -> None:
+    calls = factories.calls({"pread64": reads * factories.REQUESTS})
+    assert findings(updated(calls, wire=updated(factories.WIRE, answer_size=size))) == ()
 
 
 @pytest.mark.parametrize("answers", [101, 1000, None])

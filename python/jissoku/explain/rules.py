@@ -73,6 +73,12 @@ LATE_NS_MAX = 5_000_000
 SENDS = ("write", "writev", "sendto", "sendmsg", "sendfile")
 RECEIVES = ("recvfrom", "read", "recvmsg", "readv", "recv")
 
+# Calls that read files only; their least number per request, and the least size of the answer. A
+# small file that is read once costs less than a call that sends it from where it is.
+FILE_READS = ("pread64", "preadv", "preadv2")
+FILE_READS_MIN = 2
+COPIED_BYTES_MIN = 64 * 1024
+
 # Each new connection accounts for this many calls of one name.
 CALLS_PER_CONNECTION = 3
 
@@ -303,6 +309,19 @@ verbose_log = _path_rule(
 )
 
 
+def file_copied(observed: Observations) -> Finding | None:
+    """Counts reads of files in pieces, of which a large answer consists."""
+    syscalls, wire = observed.syscalls, observed.wire
+    if syscalls is None or wire is None or wire.answer_size < COPIED_BYTES_MIN:
+        return None
+    made = _frequent(syscalls, syscalls.counts, FILE_READS)
+    if sum(made.values()) < FILE_READS_MIN:
+        return None
+    size = f"{wire.answer_size / 1024:,.0f} KiB"
+    calls = ", ".join(f"{name}: {count:.2f} per request" for name, count in made.items())
+    return finding("file-copied", f"{calls}, for an answer of {size}", size=size)
+
+
 def _log_files(syscalls: SyscallObservation, *, are_verbose: bool) -> dict[str, int]:
     most = LOG_LINES_MAX * syscalls.requests
     return {path: n for path, n in syscalls.logged.items() if (n > most) is are_verbose}
@@ -507,6 +526,7 @@ RULES: tuple[Rule, ...] = (
     interpreter_bound,
     open_per_request,
     stat_per_request,
+    file_copied,
     access_log,
     verbose_log,
     linear_timers,
