@@ -19,6 +19,8 @@ class Option:
         kind: How it is translated (`translate.KINDS`).
         here: The flag of `jissoku serve`.
         note: How that differs; of an option without a counterpart, what to do instead.
+        shown: What `jissoku serve` says of it, where that is neither `here` nor `note`
+            (`crates/jissoku-cli/src/serve/elsewhere.rs`).
     """
 
     names: Sequence[str]
@@ -27,6 +29,7 @@ class Option:
     kind: str = "text"
     here: str = ""
     note: str = ""
+    shown: str = ""
 
     @property
     def key(self) -> str:
