@@ -129,7 +129,7 @@ HINTS = {
     "--access-logfile": "--access-log FILE",
     "--access-logformat": "--log-format FORMAT",
     "--statsd-host": "--metrics HOST:PORT",
-    "--env": "set environment variables by --env-file FILE",
+    "--env": "--env-file FILE",
     "--preload": "each worker imports the application itself",
     "--asgi-lifespan": "--lifespan WHEN",
     "--ssl-keyfile-password": "the key must not be encrypted",
