@@ -152,6 +152,8 @@ def test_nothing_is_concluded_from_a_sweep_that_was_interrupted() -> None:
     text = sweep_to_text(found)
     assert "can be fitted" not in text
     assert "are needed" not in text
+    nothing = summarise_sweep(factories.run("one"), factories.sweep(), ())
+    assert "connections over no level yet, " in sweep_to_text(nothing)
 
 
 def test_a_narrow_terminal_has_whole_columns(summary: SweepSummary) -> None:

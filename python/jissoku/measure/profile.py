@@ -91,6 +91,7 @@ def profile(config: ProfileConfig, listener: ProgressListener) -> tuple[tuple[Pr
             rate = config.workload.rate_rps or profiling.rate(listener)
             listener.note(f"The rate is {rate:,} {plural(rate, 'request')} per second.")
             for arm in config.arms:
+                interruption.check()
                 listener.note(f"Profiling {arm.arm.name} for {config.window_ns / 1e9:g} s.")
                 found.append(profiling.profile(arm, rate))
         except (Interrupted, TargetError):

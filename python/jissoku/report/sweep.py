@@ -286,7 +286,8 @@ def _ends(numbers: Table) -> list[int]:
 def describe_sweep(summary: SweepSummary) -> str:
     work, sweep = summary.run.workload, summary.sweep
     levels = sorted({result.level for found in summary.targets for result in found.results})
-    over = f"{sweep.axis} over {', '.join(f'{level:,}' for level in levels)}"
+    measured = ", ".join(f"{level:,}" for level in levels)
+    over = f"{sweep.axis} over {measured or 'no level yet'}"
     load = f", {work.connections} {plural(work.connections, 'connection')}"
     return (
         f"{work.method} {work.path}, {over}{'' if sweep.axis is Axis.CONNECTIONS else load},"
