@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.serving.server_process import PATIENCE_S, Served, Start, connect
-from tests.serving.test_edge import needs_openssl
+from tests.serving.test_edge import needs_openssl, read_metrics
 from tests.serving.tls_origin import TlsOrigin, make_pair, make_signed_pair
 
 pytestmark = needs_openssl
@@ -111,12 +111,16 @@ def test_a_certificate_that_is_not_trusted_is_refused_and_reported(
         case _:
             pair = make_signed_pair(tmp_path, "127.0.0.2", "localhost")
     with TlsOrigin(*pair) as origin:
-        served = serve(start, origin, *ca)
+        served = serve(start, origin, *ca, "--metrics", "127.0.0.1:0")
         port = port_of(served)
+        metrics = int(served.wait_for(r"metrics on http://127\.0\.0\.1:([0-9]+)/")[1])
         for _ in range(3):
             status, _, why = ask(port)
             assert (status, "error=tls_certificate_error" in why) == (502, True), why
         assert origin.targets == []
+        failures = 'upstream_failures_total{upstream="127.0.0.1:%d",reason="%s"}'
+        counted = f"jissoku_{failures % (origin.port, 'tls_certificate_error')}"
+        assert read_metrics(metrics)[1][counted] >= 3
         report = f"^jissoku serve: upstream .*: certificate of 127.0.0.1:{origin.port}"
         served.wait_for(f"{report} for 127.0.0.1: {reason}$")
         # Once a minute.
