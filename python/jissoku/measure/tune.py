@@ -18,6 +18,7 @@ from jissoku.design import variants
 from jissoku.design.sampling_plan import (
     LEFT_OUT,
     SamplingPlan,
+    TuningTime,
     together_time,
     tuning,
     tuning_time,
@@ -363,7 +364,9 @@ class _Tuner:
             plan = updated(brief, closed_loop_blocks=0)
             left = together_time(len(together), len(together), self.config.plan)
             proof = together_time(0, 0, self.config.plan)
-            self.ends = max(self.ends, time.monotonic() + left.likely_s)
+            now = time.monotonic()
+            self.ends = max(self.ends, now + left.likely_s)
+            left = TuningTime(left.likely_s, min(left.most_s, self.ends - now))
             self.progress.note(
                 f"All but each: {', '.join(together)}; with the proof {left.text} more."
             )
