@@ -8,7 +8,7 @@ import pytest
 from tests.serving.server_process import PATIENCE_S, Start, ask, connect
 from tests.serving.test_edge import read_metrics
 
-FAILED = "^jissoku serve: worker 0 has failed with its connections and was replaced: "
+FAILED = "^jissoku lab serve: worker 0 has failed with its connections and was replaced: "
 
 
 def expect_no_response(port: int) -> None:
@@ -64,7 +64,7 @@ def test_a_worker_that_fails_again_and_again_ends_the_server_with_1(start_in_lab
         expect_no_response(port)
         served.wait_for(FAILED)
     expect_no_response(port)
-    served.wait_for("^jissoku serve: worker 0 has failed once too often: ")
+    served.wait_for("^jissoku lab serve: worker 0 has failed once too often: ")
     assert served.process.wait(PATIENCE_S) == 1
 
 
@@ -76,7 +76,7 @@ def test_the_worker_that_serves_the_metrics_is_replaced_too(start_in_lab: Start)
     for _ in range(5):
         read_metrics(metrics)
         expect_no_response(metrics)
-        served.wait_for("^jissoku serve: the metrics worker has failed ")
+        served.wait_for("^jissoku lab serve: the metrics worker has failed ")
     read_metrics(metrics)
     expect_no_response(metrics)
     served.wait_for("metrics are not served until the next reload: .*once too often")
