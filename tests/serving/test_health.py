@@ -49,6 +49,45 @@ def test_a_server_that_fails_its_checks_gets_no_requests(tmp_path: Path, start: 
             assert other.thread.is_alive()
 
 
+def test_a_server_that_is_not_used_any_more_is_reported_and_when_it_is_used_again(
+    tmp_path: Path, start: Start
+) -> None:
+    is_up = False
+
+    def answer(_: BaseHTTPRequestHandler) -> tuple[int, str]:
+        return (200 if is_up else 503), "a"
+
+    with Origin("a", answer) as one, Origin("b") as other:
+        health = HEALTH.replace("fall = 1", "fall = 3")
+        text = "listen = '127.0.0.1:0'\nworkers = 2\n" + upstream([one, other], health)
+        (tmp_path / "serve.toml").write_text(text)
+        served = start("--config", str(tmp_path / "serve.toml"))
+        server = f'^jissoku serve: upstream "app": server {one.address}'
+        served.wait_for(f"{server} is not used any more: 3 checks have failed: status 503$")
+        is_up = True
+        served.wait_for(f"{server} is used again$")
+        other.server.shutdown()
+        other.server.server_close()
+        why = "is not used any more: 3 checks have failed: connection refused$"
+        served.wait_for(f'^jissoku serve: upstream "app": server {other.address} {why}')
+
+
+def test_an_ejected_server_is_reported_once_for_all_workers(tmp_path: Path, start: Start) -> None:
+    with Origin("a") as one, Origin("b") as other:
+        one.server.shutdown()
+        one.server.server_close()
+        balance = "balance = 'round-robin'\nfailures = 2"
+        text = "listen = '127.0.0.1:0'\nworkers = 2\n" + upstream([one, other], balance)
+        (tmp_path / "serve.toml").write_text(text)
+        served = start("--config", str(tmp_path / "serve.toml"))
+        port = int(served.wait_for(r"http://127\.0\.0\.1:([0-9]+)/")[1])
+        for _ in range(20):
+            assert asked(port, "GET", "/")[0] == 200
+        why = "its requests fail, the last one with connection_refused$"
+        served.wait_for(f'upstream "app": server {one.address} is not used any more: {why}')
+        assert not any("any more" in line for line in served.lines.queue)
+
+
 @pytest.mark.parametrize(
     ("statuses", "passing"),
     [("", {200, 204, 302}), (", statuses = [204, '500-503']", {204, 500, 503})],

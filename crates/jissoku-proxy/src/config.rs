@@ -261,7 +261,7 @@ impl Gateway {
         for upstream in &old.upstreams {
             if let Some(next) = self.upstream(upstream.name()) {
                 if next.options.health.is_none() {
-                    next.servers().forget_probes();
+                    next.forget_probes();
                 }
                 next.replace(upstream);
             }

@@ -30,6 +30,7 @@ mod server_set;
 mod target;
 mod transfer;
 mod upstream_connection;
+mod use_report;
 mod worker_upstream;
 
 use jissoku_os::slab;

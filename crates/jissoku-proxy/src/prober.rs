@@ -75,9 +75,15 @@ fn probe_all(
                     let server = (&**endpoint, name.as_ref());
                     upstream.report_certificate(server, fault, clock::monotonic_ns());
                 }
-                let has_passed = outcome.unwrap_or(false);
+                let has_passed = matches!(outcome, Ok(Some(status)) if check.passes(status));
+                let now_ns = clock::monotonic_ns();
                 if let Some(is_up) = probe.observe(has_passed, &check.policy) {
-                    server.state().set_probe(is_up, clock::monotonic_ns());
+                    server.state().set_probe(is_up, now_ns);
+                }
+                // After each check: what was not said, since there were too many changes, is said then.
+                let is_dead = server.state().is_probed_dead() && !has_passed;
+                if is_dead || server.state().is_used() {
+                    upstream.report_use(server, now_ns, || failed_checks(check, &outcome));
                 }
             };
             // Without a thread, nothing is learnt about this server now.
@@ -100,31 +106,48 @@ fn request(check: &HealthCheck, upstream: &UpstreamGroup) -> Vec<u8> {
     packet
 }
 
-/// Whether a server answers in time with a status that passes.
+/// Why a server is not used, whose last check had this result.
+fn failed_checks(check: &HealthCheck, outcome: &io::Result<Option<u16>>) -> String {
+    let count = check.policy.fall;
+    let checks = if count == 1 { "a check has".to_owned() } else { format!("{count} checks have") };
+    let why = match outcome {
+        Ok(Some(status)) => format!("status {status}"),
+        Ok(None) => "the response is not HTTP".to_owned(),
+        Err(error) if is_late(error) => "no response in time".to_owned(),
+        Err(error) if error.raw_os_error().is_some() => error.kind().to_string(),
+        Err(error) => error.to_string(),
+    };
+    format!("{checks} failed: {why}")
+}
+
+fn is_late(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
+}
+
+/// The status with which a server answers in time; `None` if that is not HTTP.
 fn ask(
     server: (&Endpoint, Option<TlsOpening>),
     check: &HealthCheck,
     request: &[u8],
-) -> io::Result<bool> {
+) -> io::Result<Option<u16>> {
     let (endpoint, tls) = server;
     let until_ns = clock::monotonic_ns() + check.time_ns;
     let time = Duration::from_nanos(check.time_ns);
-    let status = match endpoint {
+    match endpoint {
         Endpoint::Tcp(address) => {
             let stream = TcpStream::connect_timeout(address, time)?;
             stream.set_write_timeout(Some(time))?;
             let limit = TcpStream::set_read_timeout;
-            exchange(Limited { stream, limit, until_ns }, tls, request)?
+            exchange(Limited { stream, limit, until_ns }, tls, request)
         }
         Endpoint::Unix(_) => {
             let stream = UnixStream::from(socket::connect(endpoint)?);
             stream.set_nonblocking(false)?;
             stream.set_write_timeout(Some(time))?;
             let limit = UnixStream::set_read_timeout;
-            exchange(Limited { stream, limit, until_ns }, tls, request)?
+            exchange(Limited { stream, limit, until_ns }, tls, request)
         }
-    };
-    Ok(status.is_some_and(|status| check.passes(status)))
+    }
 }
 
 /// A stream of which nothing is read after a time.

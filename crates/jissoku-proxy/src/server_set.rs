@@ -27,6 +27,7 @@ use crate::policy::retry::{Budget, BudgetPolicy};
 use crate::policy::statuses::Statuses;
 use crate::target::Resolution;
 use crate::target::Target;
+use crate::use_report::UseReports;
 
 /// Time between two reports of the same certificate.
 const REPORT_NS: u64 = 60_000_000_000;
@@ -51,6 +52,7 @@ pub struct UpstreamGroup {
     counters: OnceLock<Arc<UpstreamCounters>>,
     /// Which certificates were reported less than a minute ago, and when.
     reported: RwLock<Vec<(Endpoint, CertificateFault, u64)>>,
+    use_reports: UseReports,
 }
 
 /// How the servers of an upstream are used.
@@ -129,13 +131,6 @@ impl ServerSet {
             None => Fleet::new(specs, ejection),
         };
         Self { fleet, endpoints, tls_names }
-    }
-
-    /// These servers are not checked any more: what checks have said is void.
-    pub(crate) fn forget_probes(&self) {
-        for server in self.fleet.servers() {
-            server.state().set_probe(true, clock::monotonic_ns());
-        }
     }
 }
 
@@ -241,6 +236,7 @@ impl UpstreamGroup {
             is_replaced: AtomicBool::new(false),
             counters: OnceLock::new(),
             reported: RwLock::default(),
+            use_reports: UseReports::default(),
         }
     }
 
@@ -290,6 +286,24 @@ impl UpstreamGroup {
         let sentence =
             format!("upstream {:?}: certificate of {endpoint}{host}: {fault}", self.label());
         (self.options.resolution.report)(&sentence);
+    }
+
+    /// Reports that a server is used again, or not any more and `why`, unless that is known or there
+    /// were too many changes.
+    pub(crate) fn report_use(&self, server: &Server, now_ns: u64, why: impl FnOnce() -> String) {
+        if let Some(sentence) = self.use_reports.sentence(server, now_ns, why) {
+            let label = self.label();
+            (self.options.resolution.report)(&format!("upstream {label:?}: {sentence}"));
+        }
+    }
+
+    /// The servers are not checked any more: what checks have said is void.
+    pub(crate) fn forget_probes(&self) {
+        for server in Self::servers(self).fleet.servers() {
+            let now_ns = clock::monotonic_ns();
+            server.state().set_probe(true, now_ns);
+            self.report_use(server, now_ns, String::new);
+        }
     }
 
     /// By which it is recognised at a reload.

@@ -155,8 +155,8 @@ pub struct Resolution {
     pub every_ns: u64,
     /// Finds addresses.
     pub lookup: Lookup,
-    /// Reports a new address, a name that cannot be resolved any more, or a certificate that is not
-    /// accepted, to the operator, as one sentence.
+    /// Reports a new address, a name that cannot be resolved any more, a certificate that is not
+    /// accepted, or whether a server is used, to the operator, as one sentence.
     pub report: fn(&str),
 }
 

@@ -9,7 +9,7 @@ use jissoku_server::TlsName;
 use crate::Key;
 use crate::exchange::Exchange;
 use crate::policy::balance::{Chooser, NoServer};
-use crate::policy::fleet::{Fleet, Lease};
+use crate::policy::fleet::{Fleet, Lease, Server};
 use crate::policy::health::{Admission, Outcome};
 use crate::policy::queue::{QueuePolicy, WaitQueue};
 use crate::server_set::UpstreamGroup;
@@ -121,9 +121,12 @@ impl WorkerUpstream {
         })
     }
 
-    /// Gives a request's place at its server back.
-    pub(crate) fn release(&self, lease: Lease, outcome: Outcome, now_ns: u64) {
-        self.fleet.finish(lease, outcome, now_ns);
+    /// Gives a request's place at its server back. Returns the server if it was ejected, or its
+    /// ejection prolonged or ended.
+    pub(crate) fn release(&self, lease: Lease, outcome: Outcome, now_ns: u64) -> Option<&Server> {
+        let index = lease.index();
+        let has_changed = self.fleet.finish(lease, outcome, now_ns);
+        has_changed.then(|| self.fleet.servers().get(index)).flatten()
     }
 
     /// Whether an address is one of the present servers.

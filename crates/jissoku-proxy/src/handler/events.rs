@@ -9,6 +9,7 @@ use jissoku_server::{TlsFailure, UpstreamCounter};
 
 use super::GatewayHandler;
 use super::connections::QUEUE_RETRY_NS;
+use super::retry::ERROR_STATUS;
 use crate::Key;
 use crate::failure::Fault;
 use crate::policy::health;
@@ -122,7 +123,7 @@ impl GatewayHandler {
 
     /// The client of a complete response has sent its request to the end, or need not.
     pub(super) fn end_upload(&mut self, key: Key, exchange_key: Key) {
-        self.give_back(key, exchange_key, health::Outcome::Success);
+        self.give_back(key, exchange_key, (health::Outcome::Success, ERROR_STATUS));
         if let Some(exchange) = self.exchanges.get(exchange_key) {
             exchange.end_upload();
             self.ready.wake(exchange_key, exchange);
@@ -261,7 +262,7 @@ impl GatewayHandler {
                 }
                 exchange.leave_connection();
                 let upstream = exchange.upstream();
-                self.give_back(key, exchange_key, health::Outcome::Success);
+                self.give_back(key, exchange_key, (health::Outcome::Success, ERROR_STATUS));
                 let next = if is_reusable { self.keep(key) } else { self.abort_connection(key) };
                 // Last, since the next request in the queue can use this connection.
                 self.serve_queue(upstream);

@@ -182,7 +182,7 @@ impl GatewayHandler {
         {
             let late = PartError::ResponseTimeout.name();
             self.service.upstreams[exchange.upstream()].count_failure(late);
-            self.give_back(connection, key, Outcome::Failure);
+            self.give_back(connection, key, (Outcome::Failure, late));
         }
         self.end_exchange(key);
     }

@@ -12,6 +12,9 @@ use crate::policy::retry::{Cause, Retry};
 use crate::upstream_connection::UpstreamConnection;
 use crate::worker_upstream::WorkerUpstream;
 
+/// What is wrong with a response whose status says that its server fails.
+pub(super) const ERROR_STATUS: &str = "an error status";
+
 /// How often queues are looked at, since places become free at other workers, too.
 const QUEUE_INTERVAL_NS: u64 = 5_000_000;
 
@@ -92,7 +95,7 @@ impl GatewayHandler {
             self.upstreams.record_closing(connection, now_ns);
         }
         if exchange.is_unused() {
-            self.give_back(connection, key, fault.outcome(&attempt));
+            self.give_back(connection, key, (fault.outcome(&attempt), fault.error_type()));
             return self.end_exchange(key);
         }
         let (upstream, retry) = (exchange.upstream(), exchange.forwarding().retry);
@@ -124,7 +127,7 @@ impl GatewayHandler {
                 self.ready.wake(key, exchange);
             }
         }
-        self.give_back(connection, key, fault.outcome(&attempt));
+        self.give_back(connection, key, (fault.outcome(&attempt), fault.error_type()));
         self.serve_queue(upstream);
     }
 
@@ -143,7 +146,7 @@ impl GatewayHandler {
         shared.count(UpstreamCounter::OtherRetries, self.worker);
         exchange.wait_for_other(Some((fault.status(), fault.error_type())), false);
         self.retries.set(retry_ns, key);
-        self.give_back(connection, key, fault.outcome(&attempt));
+        self.give_back(connection, key, (fault.outcome(&attempt), fault.error_type()));
         self.serve_queue(upstream);
         true
     }
@@ -193,11 +196,22 @@ impl GatewayHandler {
     }
 
     /// The server of an exchange has ended with it, and has room for the next request in the queue.
-    pub(super) fn give_back(&mut self, connection: Key, key: Key, outcome: Outcome) {
+    /// `error` is the error type of a failure, if it is not the status of the response.
+    pub(super) fn give_back(
+        &mut self,
+        connection: Key,
+        key: Key,
+        (outcome, error): (Outcome, &'static str),
+    ) {
         let Some(exchange) = self.exchanges.get(key) else { return };
         let (upstream, outcome) = (exchange.upstream(), exchange.server_outcome(outcome));
         if let Some(lease) = self.upstreams.take_lease(connection) {
-            self.servers[upstream].release(lease, outcome, self.now_ns);
+            let changed = self.servers[upstream].release(lease, outcome, self.now_ns);
+            if let Some(server) = changed {
+                self.service.upstreams[upstream].report_use(server, self.now_ns, || {
+                    format!("its requests fail, the last one with {error}")
+                });
+            }
         }
     }
 

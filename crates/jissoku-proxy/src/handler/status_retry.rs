@@ -5,6 +5,7 @@ use jissoku_os::driver::Action;
 use jissoku_server::UpstreamCounter;
 
 use super::GatewayHandler;
+use super::retry::ERROR_STATUS;
 use crate::Key;
 use crate::policy::health;
 use crate::policy::retry::Cause;
@@ -26,7 +27,7 @@ impl GatewayHandler {
         }
         let outcome = upstream.discard(is_sent, exchange);
         let group = exchange.upstream();
-        self.give_back(key, exchange_key, health::Outcome::Success);
+        self.give_back(key, exchange_key, (health::Outcome::Success, ERROR_STATUS));
         let next = match outcome {
             Outcome::Complete { is_reusable: true, .. } => self.keep(key),
             Outcome::Complete { has_excess, .. } => {

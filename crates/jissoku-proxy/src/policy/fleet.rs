@@ -159,12 +159,13 @@ impl Fleet {
     }
 
     /// Gives a place back, with what the request says about the server. The fleet may be a
-    /// later set than the one that the place is from.
-    pub fn finish(&self, mut lease: Lease, outcome: Outcome, now_ns: u64) {
+    /// later set than the one that the place is from. Returns whether the server was ejected, or its
+    /// ejection prolonged or ended.
+    pub fn finish(&self, mut lease: Lease, outcome: Outcome, now_ns: u64) -> bool {
         if outcome != Outcome::Neutral {
             lease.is_trial = false;
         }
-        lease.state.0.note(outcome, now_ns, &self.policy, (lease.proves, || self.may_eject()));
+        lease.state.0.note(outcome, now_ns, &self.policy, (lease.proves, || self.may_eject()))
     }
 
     /// Whether all servers serve, with at most 70 % of the requests in flight that they take: a

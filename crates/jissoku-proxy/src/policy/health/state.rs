@@ -22,6 +22,8 @@ pub struct ServerState {
     latency: AtomicU64,
     in_flight: AtomicU32,
     is_probed_dead: AtomicBool,
+    /// Whether the last report says that it is not used.
+    is_reported_unused: AtomicBool,
 }
 
 /// What a request's end says about its server.
@@ -58,6 +60,7 @@ impl Default for ServerState {
             latency: AtomicU64::new(Latency::default().pack()),
             in_flight: AtomicU32::new(0),
             is_probed_dead: AtomicBool::new(false),
+            is_reported_unused: AtomicBool::new(false),
         }
     }
 }
@@ -125,18 +128,19 @@ impl ServerState {
     }
 
     /// Notes the result of a request. `proves`: it was sent although the server was ejected, so a
-    /// success ends the ejection. `may_eject`: fewer than the permitted share are ejected.
+    /// success ends the ejection. `may_eject`: fewer than the permitted share are ejected. Returns
+    /// whether the server was ejected, or its ejection prolonged or ended.
     pub(crate) fn note(
         &self,
         outcome: Outcome,
         now_ns: u64,
         policy: &HealthPolicy,
         (proves, may_eject): (bool, impl Fn() -> bool),
-    ) {
+    ) -> bool {
         let is_failure = match outcome {
             Outcome::Success => false,
             Outcome::Failure | Outcome::Refused => true,
-            Outcome::Neutral => return,
+            Outcome::Neutral => return false,
         };
         let count = |word| Some(Window::unpack(word).counted(is_failure, now_ns).pack());
         let before = self.window.fetch_update(Relaxed, Relaxed, count).unwrap_or_default();
@@ -155,6 +159,7 @@ impl ServerState {
             // What led here is spent: the next ejection needs failures of its own.
             self.window.store(Window::default().pack(), Relaxed);
         }
+        changed.is_some()
     }
 
     /// Publishes the state of the probes. A passing probe ends no passive ejection: the path that
@@ -169,6 +174,23 @@ impl ServerState {
     /// Whether its probes have failed.
     pub fn is_probed_dead(&self) -> bool {
         self.is_probed_dead.load(Relaxed)
+    }
+
+    /// Whether it is used as usual: neither ejected nor failing its checks.
+    pub fn is_used(&self) -> bool {
+        !self.is_probed_dead() && self.passive().ejection == Ejection::Serving
+    }
+
+    /// Whether the last report does not say whether it is used.
+    pub fn has_unreported_change(&self) -> bool {
+        self.is_reported_unused.load(Relaxed) == self.is_used()
+    }
+
+    /// Whether it is used, to be reported; `None` if another worker was faster.
+    pub fn take_change(&self) -> Option<bool> {
+        let is_used = self.is_used();
+        let was_unused = self.is_reported_unused.swap(!is_used, Relaxed);
+        (was_unused == is_used).then_some(is_used)
     }
 
     /// Lets the weight grow from now on.
