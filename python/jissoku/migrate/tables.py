@@ -16,6 +16,7 @@ class Option:
     Attributes:
         setting: Its name in a configuration file, where it differs from the long option.
         value: Whether it takes one.
+        choices: Values that may follow it, where it does not need one.
         kind: How it is translated (`translate.KINDS`).
         here: The flag of `jissoku serve`.
         note: How that differs; of an option without a counterpart, what to do instead.
@@ -26,6 +27,7 @@ class Option:
     names: Sequence[str]
     setting: str = ""
     value: bool = True
+    choices: Sequence[str] = ()
     kind: str = "text"
     here: str = ""
     note: str = ""

@@ -2,8 +2,10 @@
 
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import PurePath
 
 from jissoku.errors import InputError
@@ -16,6 +18,15 @@ Read = Callable[[str], str]
 ANYWHERE = "0.0.0.0"  # noqa: S104 - what other servers mean by a port alone
 ALL_PEERS = "0.0.0.0/0,::/0,unix"
 
+# Stands for the application in a line that does not name it.
+NO_APP = "MODULE:APP"
+# `poetry run gunicorn`: programs that run another one in an environment of Python.
+RUNNERS = {"poetry", "uv", "pipenv", "pdm", "hatch", "rye"}
+# Variables whose words precede those of the command line.
+ARGUMENTS = {"gunicorn": "GUNICORN_CMD_ARGS"}
+# Variables that stand for options: NAME_WORKERS for --workers.
+PREFIXES = {"uvicorn": "UVICORN_", "granian": "GRANIAN_"}
+
 
 @dataclass(slots=True)
 class Migration:
@@ -23,9 +34,11 @@ class Migration:
 
     Attributes:
         config: The configuration file that it names; empty if it needs none.
+        prefix: The words before the program: `exec`, `uv run`.
     """
 
     name: str
+    prefix: list[str] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
     variables: list[str] = field(default_factory=list)
     differs: list[str] = field(default_factory=list)
@@ -36,7 +49,7 @@ class Migration:
     def line(self) -> str:
         """The command line, to be pasted into a shell."""
         environment = ["env", *self.variables] if self.variables else []
-        return shlex.join([*environment, "jissoku", "serve", *self.words])
+        return shlex.join([*self.prefix, *environment, "jissoku", "serve", *self.words])
 
 
 @dataclass(slots=True)
@@ -46,12 +59,15 @@ class Draft:
     server: Server
     result: Migration
     read: Read
+    cpu_count: int
     app: str = ""
+    app_configured: str = ""
     attribute: str = ""
     host: str = ""
     port: str = ""
     addresses: list[str] = field(default_factory=list)
     suffix: str = ""
+    has_port: bool = False
     mounts: list[list[str]] = field(default_factory=lambda: [[], []])
     flags: dict[str, list[str]] = field(default_factory=dict)
 
@@ -63,54 +79,137 @@ class Draft:
             self.flags[flag] = [value]
 
 
-def migrate(words: list[str], read: Read) -> Migration:
-    """Translates a command line, whose first word is the server.
+def migrate(words: Sequence[str], read: Read, cpu_count: int = 1) -> Migration:
+    """Translates a command line, with what precedes the name of the server.
+
+    Args:
+        words: The command line.
+        read: Reads its configuration file.
+        cpu_count: What a configuration file in Python gets when it asks for the number of CPUs.
 
     Raises:
-        InputError: The server is unknown, or a file of its configuration cannot be read.
+        InputError: The server or an option is unknown, several applications are named, or a file
+            of its configuration cannot be read.
     """
-    words = [word for word in words if word not in {"python", "python3", "-m"}]
-    while words and re.fullmatch(r"\w+=.*", words[0]):
-        words = words[1:]
-    name = PurePath(words[0]).name if words else ""
+    prefix, variables, rest = _before_server(words)
+    name = PurePath(rest[0]).name if rest else ""
     if name not in SERVERS:
         known = ", ".join((*SERVERS, "nginx"))
         raise InputError(f"{name or 'nothing'} is no server that is known: {known}")
-    result = Migration(name)
-    draft = Draft(server(name), result, read)
-    for option, value, spelled in _parsed(words[1:], draft):
-        _apply(option, value, spelled, draft)
+    result = Migration(name, prefix)
+    draft = Draft(server(name), result, read, cpu_count)
+    given = [one for variable in variables for one in _variable(variable, draft)]
+    given += _parsed(rest[1:], draft)
+    # What is said elsewhere precedes what a file says, wherever the file is named.
+    for one in (one for one in given if one[0].kind == "file"):
+        _apply(*one, draft)
+    if name == "gunicorn" and not any(option.kind == "file" for option, *_ in given):
+        with suppress(InputError):
+            _read_file("gunicorn.conf.py", draft)
+    configured = draft.addresses
+    draft.addresses = []
+    for one in (one for one in given if one[0].kind != "file"):
+        _apply(*one, draft)
+    if name != "gunicorn" or not draft.addresses:
+        draft.addresses = configured + draft.addresses
     _finish(draft)
     return result
 
 
-def _parsed(words: list[str], draft: Draft) -> Iterator[tuple[Option, str, str]]:
+def _before_server(words: Sequence[str]) -> tuple[list[str], list[str], list[str]]:
+    """The programs that start the server, variables of its environment, and its command line."""
+    prefix: list[str] = []
+    variables: list[str] = []
+    rest = list(words)
+    while rest:
+        if re.fullmatch(r"\w+=.*", rest[0], re.DOTALL):
+            variables.append(rest.pop(0))
+        elif rest[0] == "env":
+            rest.pop(0)
+        elif rest[0] == "exec":
+            prefix.append(rest.pop(0))
+        elif rest[0] in RUNNERS and rest[1:2] == ["run"]:
+            length = 3 if rest[2:3] == ["--"] else 2
+            prefix += rest[:length]
+            rest = rest[length:]
+        elif re.fullmatch(r"(python|pypy)[\d.]*", PurePath(rest[0]).name) and "-m" in rest:
+            rest = rest[rest.index("-m") + 1 :]
+        else:
+            break
+    return prefix, variables, rest
+
+
+def _variable(variable: str, draft: Draft) -> Iterator[tuple[Option, str, str]]:
+    """The options that a variable of the server stands for; our line sets all others, too."""
+    name, _, value = variable.partition("=")
+    prefix = PREFIXES.get(draft.result.name, "")
+    if name == ARGUMENTS.get(draft.result.name):
+        yield from _parsed(shlex.split(value), draft)
+    elif prefix and name.startswith(prefix):
+        option_name = "--" + name.removeprefix(prefix).lower().replace("_", "-")
+        option = _known(option_name, draft)
+        if option.value or value.lower() in {"1", "true", "yes", "on", "t", "y"}:
+            yield option, value, name
+    elif name == "FORWARDED_ALLOW_IPS" and draft.server.find("--forwarded-allow-ips"):
+        yield _known("--forwarded-allow-ips", draft), value, name
+    else:
+        draft.result.variables.append(variable)
+        # Ours listens at this port if no address is given, as gunicorn does.
+        draft.has_port |= name == "PORT" and draft.result.name != "gunicorn"
+
+
+def _known(name: str, draft: Draft) -> Option:
+    """The option of this name.
+
+    Raises:
+        InputError: There is none.
+    """
+    if option := draft.server.find(name):
+        return option
+    names = [one for option in draft.server.option for one in option.names]
+    near = get_close_matches(name, names, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise InputError(f"{draft.result.name} has no option {name} that is known{hint}")
+
+
+def _parsed(words: Sequence[str], draft: Draft) -> Iterator[tuple[Option, str, str]]:
     """The options with their values, and as they are spelled; other words are the application."""
-    rest = iter(words)
-    for word in rest:
-        if not word.startswith("-") or word == "-":
-            _operand(word, draft)
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if word == "--" or not word.startswith("-") or word == "-":
+            for operand in rest if word == "--" else [word]:
+                _operand(operand, draft)
+            rest = [] if word == "--" else rest
             continue
         name, equals, value = word.partition("=")
         option = draft.server.find(name)
         if option is None and not word.startswith("--"):
             name, value, equals = word[:2], word[2:], word[2:]
             option = draft.server.find(name)
-        if option is None:
-            draft.result.absent.append(f"{name}: {draft.result.name} has no such option")
+        if option is None and draft.result.name == "uwsgi":
+            # Its table has not all options, and its application is no operand.
+            given = [rest.pop(0)] if not equals and rest and not rest[0].startswith("-") else []
+            draft.result.absent.append(f"{' '.join([word, *given])}: no option that is known here")
             continue
-        if option.value and not equals:
-            value = next(rest, "")
+        option = option or _known(name, draft)
+        if not equals and (option.value or (rest and rest[0] in option.choices)):
+            if not rest:
+                raise InputError(f"{name} of {draft.result.name} needs a value")
+            value = rest.pop(0)
+        elif value and not option.value and not word.startswith("--"):
+            # `-Dw4` is `-D -w4`.
+            rest.insert(0, f"-{value}")
         yield option, value, name
 
 
 def _operand(word: str, draft: Draft) -> None:
     if draft.result.name == "uwsgi" and word.endswith(".ini"):
         _read_file(word, draft)
-    elif not draft.app:
-        draft.app = word
+    elif draft.app and word != draft.app:
+        raise InputError(f"{draft.result.name} serves one application: {draft.app} or {word}?")
     else:
-        draft.result.absent.append(f"{word}: a second application")
+        draft.app = word
 
 
 def _read_file(name: str, draft: Draft) -> None:
@@ -119,22 +218,31 @@ def _read_file(name: str, draft: Draft) -> None:
         draft.result.absent.append(f"{name}: write its keys as options")
         return
     text = draft.read(path)
-    read = settings.of_ini if draft.result.name == "uwsgi" else settings.of_python
     try:
-        found = list(read(text))
+        if draft.result.name == "uwsgi":
+            found = list(settings.of_ini(text))
+        else:
+            found = list(settings.of_python(text, draft.cpu_count))
     except SyntaxError as error:
         raise InputError(f"{path}, line {error.lineno}: {error.msg}") from error
     for key, value, why in found:
-        option = draft.server.of_setting(key)
         if key == "wsgi_app" and value:
-            draft.app = draft.app or value
-        elif value is None:
-            draft.result.absent.append(f"{key} ({path}, {why})")
-        elif option is not None:
-            if value not in {"False", "None"}:
-                _apply(option, value, f"{key} ({path}, {why})", draft)
-        elif draft.result.name == "uwsgi" or not value.startswith("<"):
-            draft.result.absent.append(f"{key} ({path}, {why}): not a setting that is known")
+            draft.app_configured = value
+        else:
+            _setting(key, value, f"{path}, {why}", draft)
+
+
+def _setting(key: str, value: str | None, why: str, draft: Draft) -> None:
+    option = draft.server.of_setting(key)
+    if value is None:
+        hint = f"; write {option.here} VALUE" if option and option.here else ""
+        draft.result.absent.append(f"{key} ({why}){hint}")
+    elif option is None:
+        draft.result.absent.append(f"{key} ({why}): not a setting that is known")
+    elif value not in {"False", "None"}:
+        _apply(option, value, f"{key} ({why})", draft)
+        if ": " in why:
+            draft.result.differs.append(f"{key} = {value} ({why})")
 
 
 def _apply(option: Option, value: str, spelled: str, draft: Draft) -> None:
@@ -182,11 +290,12 @@ def _address(draft: Draft, value: str, suffix: str = "") -> None:
         draft.addresses.append(f"{host or ANYWHERE}:{port}{suffix}")
 
 
-def _wsgi_file(draft: Draft, _: Option, value: str) -> None:
+def _module_of_path(draft: Draft, value: str) -> str:
+    """The module in a file, whose folder becomes that of the application."""
     path = PurePath(value)
-    draft.app = path.stem
     if str(path.parent) != ".":
         draft.set("--app-dir", str(path.parent))
+    return path.stem
 
 
 def _level(draft: Draft, option: Option, value: str) -> None:
@@ -231,7 +340,9 @@ KINDS: dict[str, Callable[[Draft, Option, str], None]] = {
     "port": _attribute("port"),
     "module": _attribute("app"),
     "callable": _attribute("attribute"),
-    "suffix": lambda draft, option, _: setattr(draft, "suffix", option.here),
+    "suffix": lambda draft, option, value: setattr(
+        draft, "suffix", "" if value.lower() == "off" else option.here
+    ),
     "protocol": lambda draft, _, value: setattr(draft, "suffix", f",{value}"),
     "proxies": _proxies,
     "level": _level,
@@ -239,7 +350,7 @@ KINDS: dict[str, Callable[[Draft, Option, str], None]] = {
     "interface": _interface,
     "env": lambda draft, _, value: draft.result.variables.append(value),
     "file": lambda draft, _, value: _read_file(value, draft),
-    "wsgi-file": _wsgi_file,
+    "wsgi-file": lambda draft, _, value: setattr(draft, "app", _module_of_path(draft, value)),
     "route": lambda draft, _, value: draft.mounts[0].append(value),
     "mount": lambda draft, _, value: draft.mounts[1].append(value),
 }
@@ -248,17 +359,10 @@ KINDS: dict[str, Callable[[Draft, Option, str], None]] = {
 def _finish(draft: Draft) -> None:
     """Writes the line, and says what differs in any case."""
     result = draft.result
-    app = draft.app
-    for prefix in ("asgi:", "wsgi:"):
-        if app.startswith(prefix):
-            app = app.removeprefix(prefix)
-            draft.flags[f"--{prefix[:-1]}"] = []
-    attribute = draft.attribute or draft.server.attribute
-    if app and ":" not in app and attribute:
-        app = f"{app}:{attribute}"
+    app = _application(draft)
     if not app:
-        result.absent.append("no application is named: add MODULE:APP")
-    result.words += [app] if app else []
+        result.absent.append(f"no application is named: write it instead of {NO_APP}")
+    result.words.append(app or NO_APP)
     for address in _addresses(draft):
         result.words += ["--listen", address]
     for mount, folder in zip(draft.mounts[0] or ["/static"], draft.mounts[1], strict=False):
@@ -270,12 +374,38 @@ def _finish(draft: Draft) -> None:
     result.differs += _unless_given(draft.server.differs, draft.flags)
 
 
+def _application(draft: Draft) -> str:
+    """The application as MODULE:APP; empty if none is named.
+
+    Raises:
+        InputError: What is named is none.
+    """
+    app, name = draft.app or draft.app_configured, draft.result.name
+    # Only Hypercorn's applications may begin with their interface: wsgi:MODULE:APP.
+    if name == "hypercorn" and (found := re.fullmatch(r"(asgi|wsgi):([^:(]+:.*)", app)):
+        draft.flags[f"--{found[1]}"] = []
+        app = found[2]
+    module, _, attribute = app.partition(":")
+    if module.endswith(".py") and name in {"granian", "hypercorn"}:
+        module = _module_of_path(draft, module)
+    attribute = draft.attribute or attribute or draft.server.attribute
+    if not app:
+        return ""
+    if not attribute or not _is_dotted(module) or not _is_dotted(attribute.partition("(")[0]):
+        raise InputError(f"{app} names no application: {NO_APP}, both with names of Python")
+    return f"{module}:{attribute}"
+
+
+def _is_dotted(text: str) -> bool:
+    return all(name.isidentifier() for name in text.split("."))
+
+
 def _addresses(draft: Draft) -> Iterable[str]:
     if draft.host or draft.port:
         default_host, _, default_port = draft.server.default_address.rpartition(":")
         host, port = draft.host or default_host, draft.port or default_port
         draft.addresses.insert(0, f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
-    if draft.suffix and not draft.addresses:
+    if (draft.suffix or draft.has_port) and not draft.addresses and draft.server.default_address:
         draft.addresses.append(draft.server.default_address)
     is_said = draft.suffix and draft.suffix != ",http"
     return [f"{address}{draft.suffix}" if is_said else address for address in draft.addresses]
