@@ -22,7 +22,7 @@ from jissoku.cli.commands import jissoku
 from jissoku.cli.frame import ExitCode
 from jissoku.errors import InputError
 from jissoku.migrate import tables
-from jissoku.migrate.translate import KINDS, Migration, migrate
+from jissoku.migrate.translate import ALL_PEERS, KINDS, Migration, migrate
 from tests.apps.test_migration import of_granian, of_gunicorn, of_uvicorn
 from tests.serving.server_process import PATIENCE_S, spawn
 from tests.serving.test_page import defaults
@@ -50,6 +50,9 @@ LINES = {
     ),
     "gunicorn a:b -k uvicorn.workers.UvicornWorker --forwarded-allow-ips '*'": (
         "a:b --asgi --trusted-proxies 0.0.0.0/0,::/0,unix"
+    ),
+    "gunicorn a:b --forwarded-allow-ips 10.0.0.0/8": (
+        "a:b --trusted-proxies 10.0.0.0/8 --forwarded-fields x-forwarded-proto"
     ),
     "gunicorn a:b --proxy-protocol --max-requests 9 --reload": (
         "a:b --listen 127.0.0.1:8000,proxy-protocol --max-requests 9 --reload"
@@ -212,6 +215,35 @@ def test_what_precedes_the_server_is_kept() -> None:
     assert found.line == "exec poetry run env GREETING=hi 'A=b c' jissoku serve shop:app"
     assert translated("PORT=80 gunicorn a:b").line == "env PORT=80 jissoku serve a:b"
     assert translated("PORT=80 uvicorn a:b").words == ["a:b", "--listen", "127.0.0.1:8000"]
+
+
+@pytest.mark.parametrize(
+    ("line", "is_scheme"),
+    [
+        ("gunicorn a:b", True),
+        ("gunicorn a:b -k uvicorn_worker.UvicornWorker", False),
+        ("uvicorn a:b", False),
+    ],
+)
+def test_proxies_get_no_more_trust_than_before(line: str, *, is_scheme: bool) -> None:
+    only = ["--forwarded-fields", "x-forwarded-proto"] if is_scheme else []
+    what = "the scheme" if only else "the address and the scheme"
+    asgi = ["--asgi"] if "Worker" in line else []
+    found = translated(f"{line} --forwarded-allow-ips '*'")
+    assert found.words == ["a:b", *asgi, "--trusted-proxies", ALL_PEERS, *only]
+    said = f"--forwarded-allow-ips *: any client can claim {what} of its requests"
+    assert any(one.startswith(said) for one in found.differs)
+    found = translated(f"{line} --forwarded-allow-ips '10.0.0.0/8, ::1,localhost'")
+    assert found.words == ["a:b", *asgi, "--trusted-proxies", "10.0.0.0/8,::1", *only]
+    assert found.absent == ["--forwarded-allow-ips localhost: it is no address"]
+
+
+def test_lists_of_proxies_of_gunicorn_are_one_list() -> None:
+    line = "gunicorn a:b -b unix:/x --forwarded-allow-ips ::1 --proxy-allow-from ::2 -c conf.py"
+    found = translated(line, conf="forwarded_allow_ips = '*'")
+    flags = found.words[3:]
+    assert flags == ["--trusted-proxies", "::1,::2,unix", "--forwarded-fields", "x-forwarded-proto"]
+    assert any(one.startswith("--proxy-allow-from ::2: --trusted") for one in found.differs)
 
 
 def test_an_unknown_option_of_uwsgi_takes_its_value_along() -> None:

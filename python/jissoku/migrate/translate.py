@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from ipaddress import ip_network
 from pathlib import PurePath
 
 from jissoku.errors import InputError
@@ -67,6 +68,9 @@ class Draft:
     port: str = ""
     addresses: list[str] = field(default_factory=list)
     suffix: str = ""
+    # Peers that each option trusts.
+    proxies: dict[str, list[str]] = field(default_factory=dict)
+    is_uvicorn: bool = False
     has_port: bool = False
     mounts: list[list[str]] = field(default_factory=lambda: [[], []])
     flags: dict[str, list[str]] = field(default_factory=dict)
@@ -255,7 +259,8 @@ def _apply(option: Option, value: str, spelled: str, draft: Draft) -> None:
 
 
 def _worker_class(draft: Draft, _: Option, value: str) -> None:
-    if "uvicorn" in value.lower() or value == "asgi":
+    draft.is_uvicorn = "uvicorn" in value.lower()
+    if draft.is_uvicorn or value == "asgi":
         draft.flags["--asgi"] = []
     elif value.partition(":")[0] in {"gevent", "eventlet", "tornado", "trio"}:
         draft.result.absent.append(f"worker class {value}: --threads N serves N requests at once")
@@ -273,8 +278,41 @@ def _interface(draft: Draft, _: Option, value: str) -> None:
 
 
 def _proxies(draft: Draft, option: Option, value: str) -> None:
-    peers = ALL_PEERS if value.strip() == "*" else ",".join(value.replace(" ", "").split(","))
-    draft.set(option.here, peers)
+    peers = draft.proxies[option.key] = []
+    for peer in value.replace(" ", "").split(","):
+        if peer == "*":
+            peers.append(ALL_PEERS)
+            draft.result.differs.append(
+                f"{option.names[0]} *: any client can claim {{}} of its requests, as with"
+                f" {draft.result.name}; better name the addresses of the proxies"
+            )
+        elif is_network(peer):
+            peers.append(peer)
+        else:
+            draft.result.absent.append(f"{option.names[0]} {peer}: it is no address")
+
+
+def _trust(draft: Draft) -> None:
+    """Gives the proxies no more than they had."""
+    is_gunicorn = draft.result.name == "gunicorn" and not draft.is_uvicorn
+    peers = dict.fromkeys(peer for peers in draft.proxies.values() for peer in peers)
+    if peers and is_gunicorn and any("unix:" in address for address in draft.addresses):
+        peers["unix"] = None
+    if peers:
+        draft.set("--trusted-proxies", ALL_PEERS if ALL_PEERS in peers else ",".join(peers))
+    if peers and is_gunicorn:
+        draft.set("--forwarded-fields", "x-forwarded-proto")
+    claim = "the scheme" if is_gunicorn else "the address and the scheme"
+    draft.result.differs = [one.replace("{}", claim) for one in draft.result.differs]
+
+
+def is_network(text: str) -> bool:
+    """Whether this is an IP address or a network of them."""
+    try:
+        ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return True
 
 
 def _address(draft: Draft, value: str, suffix: str = "") -> None:
@@ -363,6 +401,7 @@ def _finish(draft: Draft) -> None:
     if not app:
         result.absent.append(f"no application is named: write it instead of {NO_APP}")
     result.words.append(app or NO_APP)
+    _trust(draft)
     for address in _addresses(draft):
         result.words += ["--listen", address]
     for mount, folder in zip(draft.mounts[0] or ["/static"], draft.mounts[1], strict=False):
