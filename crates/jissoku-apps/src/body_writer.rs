@@ -32,11 +32,23 @@ pub(crate) struct BodyWriter {
     pub(crate) status: u16,
     /// Bytes of the body that were written.
     pub(crate) body_size: u64,
+    /// Bytes beyond Content-Length, which were not written.
+    excess_size: u64,
+    /// Bytes up to Content-Length that are missing at the end.
+    missing_size: u64,
 }
 
 impl BodyWriter {
     pub(crate) const fn new(request: Expectation) -> Self {
-        Self { request, framing: None, persists: false, status: 0, body_size: 0 }
+        Self {
+            request,
+            framing: None,
+            persists: false,
+            status: 0,
+            body_size: 0,
+            excess_size: 0,
+            missing_size: 0,
+        }
     }
 
     pub(crate) fn write_head(
@@ -70,6 +82,7 @@ impl BodyWriter {
                 // Bytes beyond Content-Length would be parsed as another response.
                 size = usize::try_from(*left).map_or(size, |left| left.min(size));
                 *left -= size as u64;
+                self.excess_size += (bytes.len() - size) as u64;
                 output.append(&bytes[..size]);
             }
         }
@@ -92,14 +105,34 @@ impl BodyWriter {
         }
     }
 
+    /// How the body differs from Content-Length, after it has ended; said once.
+    pub(crate) fn take_length_fault(&mut self) -> Option<String> {
+        let (size, sent) = (self.body_size + self.missing_size, self.body_size + self.excess_size);
+        self.excess_size = 0;
+        self.missing_size = 0;
+        (size != sent).then(|| length_fault(sent, size))
+    }
+
     /// Ends the body.
-    pub(crate) fn finish(&self, output: &mut SendBuffer) -> WriteOutcome {
+    pub(crate) fn finish(&mut self, output: &mut SendBuffer) -> WriteOutcome {
         match self.framing {
             // The client waits for the rest until the connection closes.
-            Some(Framing::Length(1..)) => return WriteOutcome::Truncated,
+            Some(Framing::Length(left @ 1..)) => {
+                self.missing_size = left;
+                return WriteOutcome::Truncated;
+            }
             Some(Framing::Chunked) => output.append(b"0\r\n\r\n"),
             _ => {}
         }
         WriteOutcome::Done { persists: self.persists }
     }
+}
+
+/// That an application has sent `sent` bytes of a body, with a Content-Length of `size`.
+pub(crate) fn length_fault(sent: u64, size: u64) -> String {
+    if sent < size {
+        return format!("the application has sent {sent} of {size} bytes of its body");
+    }
+    let rest = "those beyond Content-Length are left out";
+    format!("the application has sent {sent} bytes of a body of {size}: {rest}")
 }

@@ -19,6 +19,7 @@ use crate::body_writer::WriteOutcome;
 use crate::environ::{Client, Environ, Environs, ServerInfo};
 use crate::interpreter;
 use crate::overlay;
+use crate::request_name::RequestName;
 use crate::response::Response;
 use crate::response_head::Expectation;
 use crate::sink::Sink;
@@ -98,6 +99,7 @@ pub(crate) struct Request {
     has_body: bool,
     is_head: bool,
     version: jissoku_http::Version,
+    name: RequestName,
     /// A response that is not complete.
     response: Option<Box<Response>>,
     /// Set when the application is called, if times are recorded.
@@ -130,6 +132,7 @@ impl Handler for WsgiHandler {
             has_body: head.body != jissoku_http::framing::Body::Empty,
             is_head: head.method == Method::Head,
             version: head.version,
+            name: RequestName::new(head, bytes),
             response: None,
             clock: None,
         }
@@ -161,6 +164,7 @@ impl Handler for WsgiHandler {
             is_head: request.is_head,
             persists: writer.keeps_alive(),
             request_id: writer.request_id().cloned(),
+            name: request.name.clone(),
         };
         if writer.is_timed() {
             let clock = request.clock.get_or_insert_with(|| AppClock::new(writer.received_ns()));

@@ -9,6 +9,7 @@ use jissoku_http::connection_fields::ConnectionField;
 use jissoku_http::response::ConnectionHeader;
 use jissoku_server::has_field_of;
 
+use crate::request_name::RequestName;
 use crate::text::{read_decimal, write_decimal};
 
 /// Why a head is invalid.
@@ -248,6 +249,7 @@ pub(crate) struct Expectation {
     pub(crate) persists: bool,
     /// The header line with its id, if it has one.
     pub(crate) request_id: Option<Arc<[u8]>>,
+    pub(crate) name: RequestName,
 }
 
 /// Whether each byte is a `tchar`.
@@ -319,8 +321,13 @@ fn lossy(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    const GET: Expectation =
-        Expectation { version: Version::Http11, is_head: false, persists: true, request_id: None };
+    const GET: Expectation = Expectation {
+        version: Version::Http11,
+        is_head: false,
+        persists: true,
+        request_id: None,
+        name: RequestName::NONE,
+    };
     const HEAD: Expectation = Expectation { is_head: true, ..GET };
     const OLD: Expectation = Expectation { version: Version::Http10, ..GET };
 

@@ -254,6 +254,7 @@ const fn expectation(call: &Call) -> Expectation {
         is_head: call.is_head,
         persists: true,
         request_id: None,
+        name: crate::request_name::RequestName::NONE,
     }
 }
 

@@ -3,11 +3,12 @@
 use jissoku_http::date::DateCache;
 use jissoku_os::clock;
 use jissoku_os::driver::SendBuffer;
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 use crate::body_writer::WriteOutcome;
 use crate::environ::{Environ, Environs};
-use crate::interpreter;
+use crate::error_report;
 use crate::response::Response;
 use crate::response_head::Expectation;
 use crate::sink::Sink;
@@ -88,10 +89,16 @@ impl Wsgi {
     ) -> WriteOutcome {
         // It would keep a reference to the response.
         self.environs.hints.bind(python).borrow_mut().set_current(None);
+        let report = |error: &PyErr, response: &Response| {
+            error_report::report(python, error, "in the application", &response.body.request);
+        };
         let outcome = outcome.unwrap_or_else(|error| {
-            interpreter::report(python, &error, "in the application");
+            report(&error, response);
             response.fail(python, self.date.text(), output)
         });
+        if let Some(fault) = response.body.take_length_fault() {
+            report(&PyRuntimeError::new_err(fault), response);
+        }
         if outcome != WriteOutcome::More {
             self.starter = response.take_start().and_then(|starter| starter.reset(python));
         }

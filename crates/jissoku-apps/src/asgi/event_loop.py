@@ -26,6 +26,10 @@ SHUTDOWN_S = 10.0
 CANCEL_S = 0.5
 
 
+# How a traceback begins.
+TRACEBACK = "Traceback (most recent call last)"
+
+
 class ServingSelector(selectors.EpollSelector):
     """A selector that waits for the worker's connections and asyncio's descriptors at once."""
 
@@ -132,6 +136,8 @@ class Lifespan:
         self.started = loop.create_future()
         self.stopped = loop.create_future()
         self.has_received = False
+        # The last message that the startup or the shutdown has failed.
+        self.failure = ""
         self.task = None
 
     def start(self):
@@ -170,7 +176,10 @@ class Lifespan:
             # continues; an error in its startup looks the same, so it is shown.
             if self.mode == "on":
                 failure = summary(error)
-            if self.has_received or failure:
+            if TRACEBACK in self.failure:
+                # Starlette sends it as the message, which is shown, and raises the error, too.
+                pass
+            elif self.has_received or failure:
                 traceback.print_exc()
             else:
                 sys.stderr.write(f"jissoku serve: served without lifespan: {summary(error)}\n")
@@ -193,6 +202,7 @@ class Lifespan:
         if futures[stage].done():
             raise RuntimeError(f"{kind!r} was sent already")
         message = message.get("message") or "no message" if outcome == "failed" else None
+        self.failure = message or ""
         set_result(futures[stage], message)
 
 

@@ -26,6 +26,7 @@ use super::unchanged::Scope;
 use super::websocket::WebSocket;
 use crate::environ::ServerInfo;
 use crate::interpreter;
+use crate::request_name::RequestName;
 use crate::response_head::Expectation;
 
 /// How often a shutdown checks whether tasks have ended.
@@ -169,6 +170,7 @@ impl Handler for AsgiHandler {
             is_head: head.method == Method::Head,
             persists: head.keeps_alive,
             request_id: request_id.cloned(),
+            name: RequestName::new(head, bytes),
         };
         let body = (head.body != Body::Empty, head.expects_continue);
         Python::attach(|python| {
@@ -194,7 +196,7 @@ impl Handler for AsgiHandler {
                     callables.map(Protocol::Http)
                 }
                 Upgrade::WebSocket(handshake) => {
-                    let socket = WebSocket::new(shared, id, handshake, now_ns);
+                    let socket = WebSocket::new((shared, id), handshake, expectation, now_ns);
                     Py::new(python, socket).map(Protocol::WebSocket)
                 }
                 Upgrade::Invalid(status) => Ok(Protocol::Refused(status)),

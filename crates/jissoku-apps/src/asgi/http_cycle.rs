@@ -14,7 +14,8 @@ use super::awaitable::{Pause, Poll, Source, Waiting};
 use super::message::{ClientDisconnected, Message, unexpected};
 use super::response::{Response, Stage};
 use super::shared::{Shared, resolve};
-use crate::interpreter::{self, references};
+use crate::error_report;
+use crate::interpreter::references;
 use crate::response_head::Expectation;
 
 /// Bytes of a body that are received before the application calls `receive`, and bytes of a
@@ -276,18 +277,16 @@ impl HttpCycle {
         let is_abandoned = cycle.is_abandoned();
         let is_incomplete = !cycle.response.has_ended();
         let is_missing = is_incomplete && !is_abandoned && error.is_none();
+        let missing = is_missing.then(|| PyRuntimeError::new_err(cycle.response.missing()));
+        let is_reported = error.is_some() || is_missing;
+        let request = is_reported.then(|| cycle.response.request.clone());
         cycle.response.fail();
         cycle.wake();
         drop(cycle);
-        match error {
-            // The application ended because of the disconnect.
-            Some(error) if is_abandoned && is_disconnect(python, error) => {}
-            Some(error) => interpreter::report(python, error, "in the application"),
-            None if is_missing => {
-                let error = "the application has returned without a complete response";
-                interpreter::report(python, &PyRuntimeError::new_err(error), "in the application");
-            }
-            None => {}
+        let Some((error, request)) = error.or(missing.as_ref()).zip(request) else { return };
+        // Otherwise the application ended because of the disconnect.
+        if !(is_abandoned && is_disconnect(python, error)) {
+            error_report::report(python, error, "in the application", &request);
         }
     }
 }

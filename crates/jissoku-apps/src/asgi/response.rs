@@ -12,6 +12,7 @@ use pyo3::types::PyBytes;
 
 use super::message::{Message, refused, unexpected};
 use super::shared::Shared;
+use crate::body_writer::length_fault;
 use crate::response_head::{BodySize, Expectation, Framing, ResponseHead, write_field};
 
 const ERROR_TEXT: &[u8] = b"Internal Server Error\n";
@@ -180,7 +181,7 @@ impl Response {
         {
             // Nothing is sent: a 500 is still possible.
             self.head = Some(head);
-            return Err(length_error(size, length));
+            return Err(PyRuntimeError::new_err(length_fault(size, length)));
         }
         let date = self.shared.date();
         let response = &mut *self;
@@ -212,10 +213,19 @@ impl Response {
             _ => {
                 // The client detects that the body is incomplete, or the excess is not sent.
                 self.stage = Stage::Truncated;
-                return Err(length_error(size, length));
+                let fault = length_fault(self.body_size + size, self.body_size + length);
+                return Err(PyRuntimeError::new_err(fault));
             }
         }
         Ok(())
+    }
+
+    /// What is missing of a response that the application has left incomplete.
+    pub(super) fn missing(&self) -> String {
+        match self.framing {
+            Some(Framing::Length(left)) => length_fault(self.body_size, self.body_size + left),
+            _ => "the application has returned without a complete response".to_owned(),
+        }
     }
 
     fn end_response(&mut self) {
@@ -298,10 +308,4 @@ impl Response {
             self.stage = Stage::Truncated;
         }
     }
-}
-
-fn length_error(size: u64, length: u64) -> PyErr {
-    let word = if size > length { "longer" } else { "shorter" };
-    let sentence = format!("the body is {word} than Content-Length: {size} bytes for {length}");
-    PyRuntimeError::new_err(sentence)
 }

@@ -15,6 +15,7 @@ use super::frames::{self, Decoder, Event};
 use super::handshake::Handshake;
 use super::message::{ClientDisconnected, Message, refused, unexpected};
 use super::shared::Shared;
+use crate::request_name::RequestName;
 use crate::response_head::{BodySize, Expectation, ResponseHead, write_field};
 
 /// Bytes of messages that are received before the application calls `receive`, and bytes that a
@@ -345,6 +346,7 @@ impl Session {
             is_head: false,
             persists: false,
             request_id: None,
+            name: RequestName::NONE,
         };
         let plan = head.plan(&request, BodySize::Known(body.len() as u64));
         let date = self.shared.date();

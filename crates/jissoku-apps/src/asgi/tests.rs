@@ -14,6 +14,7 @@ use super::message::Message;
 use super::scope::{Scopes, client};
 use super::shared::Shared;
 use crate::environ::{AsgiOptions, ServerInfo};
+use crate::request_name::RequestName;
 use crate::response_head::{BodySize, Expectation, ResponseHead};
 
 /// A header of a response, and the types of its objects.
@@ -68,8 +69,13 @@ fn object_of<'py>(
 }
 
 fn written(head: &ResponseHead) -> Vec<u8> {
-    let request =
-        Expectation { version: Version::Http11, is_head: false, persists: true, request_id: None };
+    let request = Expectation {
+        version: Version::Http11,
+        is_head: false,
+        persists: true,
+        request_id: None,
+        name: RequestName::NONE,
+    };
     let mut bytes = Vec::new();
     let plan = head.plan(&request, BodySize::Known(0));
     head.write(plan, (b"DATE", &request), |part| bytes.extend_from_slice(part));

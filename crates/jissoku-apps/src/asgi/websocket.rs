@@ -13,7 +13,8 @@ use super::http_cycle::{error_of, is_disconnect};
 use super::message::{ClientDisconnected, Message};
 use super::session::{BUFFER_SIZE_MAX, Session, State};
 use super::shared::{Shared, resolve};
-use crate::interpreter;
+use crate::error_report;
+use crate::response_head::Expectation;
 
 /// A `WebSocket`.
 #[pyclass(module = "jissoku")]
@@ -21,6 +22,7 @@ use crate::interpreter;
 pub(super) struct WebSocket {
     shared: Arc<Shared>,
     id: ConnectionId,
+    request: Expectation,
     session: Session,
     /// Futures that calls of `receive` await.
     receivers: Vec<Py<PyAny>>,
@@ -33,14 +35,15 @@ pub(super) struct WebSocket {
 
 impl WebSocket {
     pub(super) fn new(
-        shared: &Arc<Shared>,
-        id: ConnectionId,
+        (shared, id): (&Arc<Shared>, ConnectionId),
         handshake: Handshake,
+        request: Expectation,
         now_ns: u64,
     ) -> Self {
         Self {
             shared: Arc::clone(shared),
             id,
+            request,
             session: Session::new(shared, handshake, now_ns),
             receivers: Vec::new(),
             senders: Vec::new(),
@@ -128,7 +131,8 @@ impl WebSocket {
         if let Some(error) = error
             && !(is_gone && is_disconnect(python, error))
         {
-            interpreter::report(python, error, "in the application");
+            let request = this.borrow().request.clone();
+            error_report::report(python, error, "in the application", &request);
         }
     }
 }

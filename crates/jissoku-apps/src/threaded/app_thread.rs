@@ -13,6 +13,7 @@ use crate::body_writer::WriteOutcome;
 use crate::environ::{Client, Environs, ServerInfo};
 use crate::overlay;
 use crate::python_thread;
+use crate::request_name::RequestName;
 use crate::response::Response;
 use crate::response_head::Expectation;
 use crate::sink::Sink;
@@ -150,6 +151,12 @@ fn call(
         body.map_or(Ok(()), |body| wsgi.environs.set_body(dict, body))?;
         Ok(environ)
     });
-    let expectation = Expectation { version: head.version, is_head, persists, request_id };
+    let expectation = Expectation {
+        version: head.version,
+        is_head,
+        persists,
+        request_id,
+        name: RequestName::new(&head, &bytes),
+    };
     wsgi.respond(python, environ, expectation, sink)
 }
