@@ -110,13 +110,124 @@ def test_a_server_that_redirects_is_a_route_for_all_paths(tmp_path: Path) -> Non
     assert found["listen"] == ["0.0.0.0:80,plain", "0.0.0.0:443"]
     assert found["route"] == [
         {"host": "a.org", "path": "/**", "scheme": "http", **redirect},
-        {"host": "a.org", "path": "/**", "folder": "/srv"},
         {"path": "/**", "scheme": "http", **redirect},
+        {"path": "/**", "scheme": "https", "folder": "/srv"},
     ]
     assert "no counterpart" not in result.stderr
     (tmp_path / "serve.toml").write_text(result.stdout)
     words = ["--config", str(tmp_path / "serve.toml"), "--print-config"]
     assert _native.run(["jissoku", "serve", *words]) == 0
+
+
+FILES = r"""
+upstream shop {
+    server 127.0.0.1:9001; server 127.0.0.1:9002 backup; server 127.0.0.1:9003 down weight=3;
+}
+server {
+    listen 8080;
+    root /srv/www;
+    location / { try_files $uri $uri/ /index.html; }
+    location /assets/ { expires 30d; }
+    location ~* \.(?:css|js)$ { expires max; access_log off; }
+    location /docs/ { alias /srv/docs/; try_files $uri $uri.html =404; expires epoch; }
+    location /api/ {
+        proxy_pass http://shop;
+        proxy_hide_header X-Powered-By;
+        proxy_hide_header X-Runtime;
+        proxy_set_header X-Via nginx;
+    }
+    location /old/ { try_files $uri @old; }
+    location @old { proxy_pass http://shop; }
+    add_header X-A b;
+}
+"""
+
+
+def test_pages_for_other_paths_and_the_life_of_files(tmp_path: Path) -> None:
+    result = migrated(tmp_path, FILES)
+    found: dict[str, Any] = tomllib.loads(result.stdout)
+    assert (found["spa"], found["clean-urls"]) == (True, True)
+    assert found["cache-control"] == [
+        "*.css=max-age=315360000",
+        "*.js=max-age=315360000",
+        "assets/**=max-age=2592000",
+    ]
+    assert found["upstream"]["shop"] == {"servers": ["127.0.0.1:9001"]}
+    assert [one for one in found["route"] if one["path"] == "/api/**"] == [
+        {
+            "path": "/api/**",
+            "to": "shop",
+            "request-field": ["X-Via: nginx"],
+            "response-field": ["-X-Powered-By", "-X-Runtime"],
+        }
+    ]
+    differs, _, absent = result.stderr.partition("no counterpart:\n")
+    for part in ("9002 backup: it is left out", "9003 down: it is left out", "spa is for all"):
+        assert part in differs
+    lines = [line.partition(": ")[0].strip() for line in absent.splitlines()]
+    assert sorted(lines) == [
+        "line 11, expires epoch",
+        "line 18, try_files $uri @old",
+        "line 19, location @old",
+        "line 20, add_header X-A b",
+    ]
+    (tmp_path / "serve.toml").write_text(result.stdout)
+    words = ["--config", str(tmp_path / "serve.toml"), "--print-config"]
+    assert _native.run(["jissoku", "serve", *words]) == 0
+
+
+def test_the_life_of_files_in_the_only_folder(tmp_path: Path) -> None:
+    text = (
+        "server { location / { proxy_pass http://127.0.0.1:1; expires 1h; }"
+        " location /static/ { alias /srv/static/; expires 30d; } }"
+    )
+    result = migrated(tmp_path, text)
+    assert tomllib.loads(result.stdout)["cache-control"] == ["**=max-age=2592000"]
+    assert 'expires 1h: response-field = ["Cache-Control: VALUE"]' in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # One server for both.
+        ("server { listen 80; listen 443 ssl; server_name a.org; root /a; }", [("", "", "/a")]),
+        (
+            (
+                "server { listen 80; server_name a.org; root /a; }\n"
+                "server { listen 443 ssl; server_name a.org; root /b; }"
+            ),
+            [("", "http", "/a"), ("", "https", "/b")],
+        ),
+        (
+            # Only the second is for a.org, and only with TLS.
+            (
+                "server { listen 80; root /a; } server { listen 443 ssl; root /b; }\n"
+                "server { listen 443 ssl; server_name a.org; root /c; }"
+            ),
+            [("a.org", "https", "/c"), ("", "http", "/a"), ("", "https", "/b")],
+        ),
+        (
+            (
+                "server { listen 443 ssl; server_name a.org; root /a; }\n"
+                "server { listen 443 ssl default_server; server_name b.org; root /b; }"
+            ),
+            [("a.org", "", "/a"), ("", "", "/b")],
+        ),
+    ],
+)
+def test_unknown_hosts_get_the_default_server(
+    text: str, expected: list[tuple[str, str, str]], tmp_path: Path
+) -> None:
+    found = tomllib.loads(migrated(tmp_path, text).stdout)["route"]
+    routes = [(one.get("host", ""), one.get("scheme", ""), one["folder"]) for one in found]
+    assert routes == expected
+
+
+def test_a_listener_for_http3_is_no_listener(tmp_path: Path) -> None:
+    text = "server { listen 443 quic; listen 443 ssl; root /a; } server { listen 80; root /b; }"
+    result = migrated(tmp_path, text)
+    assert 'listen = ["0.0.0.0:443", "0.0.0.0:80"]' in result.stdout
+    assert "listen 443 quic: connections speak HTTP/1.1" in result.stderr
 
 
 def test_an_error_of_the_file_is_named(tmp_path: Path) -> None:

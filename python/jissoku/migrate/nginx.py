@@ -16,6 +16,7 @@ DEFAULTS = {
     *("index", "sendfile", "tcp_nopush", "tcp_nodelay", "keepalive", "default_type", "types"),
     *("proxy_http_version", "include", "server_tokens", "worker_processes", "events", "user"),
     *("pid", "least_conn", "zone", "root", "server_name", "listen", "internal", "charset"),
+    *("alias", "log_not_found", "gzip_static"),
 }
 # What is set here by another key.
 INSTEAD = {
@@ -27,8 +28,20 @@ INSTEAD = {
     "limit_conn": "a route has concurrency",
     "fastcgi_pass": "the gateway speaks HTTP and the uwsgi protocol",
     "rewrite": "a route has strip-prefix and add-prefix",
+    "proxy_hide_header": 'routes to it have response-field = ["-NAME"]',
+    "proxy_set_header": 'routes to it have request-field = ["NAME: VALUE"]',
+    "add_header": 'response-field = ["NAME: VALUE"], of all folders, or of a route to servers',
+    "autoindex": "listing = true, for all folders",
+    "error_page": "not-found = FILE is the page of a 404 of a folder",
+    "proxy_send_timeout": "--response-time-max and --read-time-max",
+    "proxy_next_upstream": "a route has retry",
+    "real_ip_header": "--forwarded-fields",
+    "set_real_ip_from": "--trusted-proxies",
     "return": "a route has fixed, a text with status 200, or redirect",
 }
+# What try_files may ask for before its last word.
+TRIED = {"$uri", "$uri/", "$uri.html", "$uri/index.html"}
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800, "M": 2592000, "y": 31536000}
 REDIRECTS = {"301", "302", "303", "307", "308"}
 # What variables of a redirect are called here.
 VARIABLES = {
@@ -48,7 +61,13 @@ class Draft:
     """The configuration file while it is written."""
 
     result: Migration
-    keys: dict[str, str] = field(default_factory=dict)
+    keys: dict[str, str | bool] = field(default_factory=dict)
+    # Patterns of names of files, and how long they may be stored.
+    cache_control: dict[str, str] = field(default_factory=dict)
+    # The life of files in a folder that is not below the root, whose names are not their paths.
+    of_alias: list[Directive] = field(default_factory=list)
+    # Whether servers listen for connections with TLS, without, or for both.
+    schemes: set[str] = field(default_factory=set)
     # Addresses, and whether each has TLS.
     listen: dict[str, bool] = field(default_factory=dict)
     upstreams: dict[str, list[str]] = field(default_factory=dict)
@@ -65,14 +84,15 @@ def migrate_nginx(directives: Iterable[Directive]) -> Migration:
     draft = Draft(Migration("nginx"))
     whole = list(_of_http(directives))
     servers = _all(whole, "server")
-    # It takes requests for other hosts, too.
-    default = next((one for one in servers if _is_default(one)), servers[0] if servers else None)
+    defaults = _defaults(servers)
+    draft.schemes = {scheme for one in servers for scheme in _schemes(one)}
     for directive in whole:
         match directive["directive"]:
             case "upstream":
                 _upstream(directive, draft)
             case "server":
-                _server(directive, draft, is_default=directive is default)
+                schemes = [scheme for scheme, one in defaults if one is directive]
+                _server(directive, draft, schemes)
             case _:
                 _common(directive, draft)
     has_tls = "tls-cert" in draft.keys
@@ -82,6 +102,7 @@ def migrate_nginx(directives: Iterable[Directive]) -> Migration:
     ]
     lines = [f"listen = [{', '.join(map(json.dumps, listen))}]"]
     lines += [f"{key} = {json.dumps(value)}" for key, value in draft.keys.items()]
+    lines += _cache_control(draft)
     for name, keys in draft.upstreams.items():
         lines += ["", f"[upstream.{json.dumps(name)}]", *keys]
     for _, written in sorted(draft.routes, key=lambda one: one[0]):
@@ -115,6 +136,13 @@ def _upstream(directive: Directive, draft: Draft) -> None:
         entry = json.dumps(_with_port(address))
         if weight := given.pop("weight", ""):
             entry = f"{{ at = {entry}, weight = {int(weight)} }}"
+        if left_out := given.keys() & {"backup", "down"}:
+            draft.result.differs.append(
+                f"line {one['line']}, server {address} {' '.join(left_out)}: it is left out;"
+                " nginx sends it requests "
+                + ("never" if "down" in left_out else "when all others have failed")
+            )
+            continue
         if given:
             draft.miss(one, "health = {...} of the upstream takes failed servers out")
         servers.append(entry)
@@ -127,11 +155,34 @@ def _with_port(address: str, port: int = 80) -> str:
     return address if re.search(r":\d+$", address) else f"{address}:{port}"
 
 
-def _is_default(server: Directive) -> bool:
-    return any("default_server" in one["args"] for one in _all(server["block"], "listen"))
+def _defaults(servers: Sequence[Directive]) -> list[tuple[str, Directive]]:
+    """The servers that take requests for unknown hosts, each with its scheme if there are two."""
+    found = []
+    for scheme in ("http", "https"):
+        listening = [one for one in servers if any(_listens(one, scheme))]
+        first = listening[0] if listening else None
+        default = next(
+            (one for one in listening if "default_server" in _listens(one, scheme)), first
+        )
+        if default is not None:
+            found.append((scheme, default))
+    is_one = all(default is found[0][1] for _, default in found)
+    return [("", found[0][1])] if found and is_one else found
 
 
-def _server(directive: Directive, draft: Draft, *, is_default: bool) -> None:
+def _schemes(server: Directive) -> set[str]:
+    return {scheme for scheme in ("http", "https") if _listens(server, scheme)}
+
+
+def _listens(server: Directive, scheme: str) -> list[str]:
+    """The words of its directives `listen` for connections with or without TLS."""
+    listens = [one["args"] for one in _all(server["block"], "listen")] or [["80"]]
+    is_tls = scheme == "https"
+    of_scheme = [words for words in listens if bool({"ssl", "quic"} & set(words)) == is_tls]
+    return [word for words in of_scheme for word in words]
+
+
+def _server(directive: Directive, draft: Draft, schemes: Sequence[str]) -> None:
     block: Sequence[Directive] = directive["block"]
     names = [name for one in _all(block, "server_name") for name in one["args"]]
     hosts = [name for name in names if name != "_" and not name.startswith("~")]
@@ -152,13 +203,18 @@ def _server(directive: Directive, draft: Draft, *, is_default: bool) -> None:
         draft.listen.setdefault(f"{ANYWHERE}:80", False)
     named = list(_both(hosts))
     # The default server is for other hosts, too; a redirect precedes the routes of its own hosts.
-    for host in ([*named, ""] if redirects else [""]) if is_default or not hosts else named:
+    own = _schemes(directive)
+    scheme = "" if own == draft.schemes else min(own)
+    is_default = "" in schemes or own <= set(schemes)
+    clients = [] if is_default and not redirects else [(scheme, host) for host in named]
+    clients += [(one, "") for one in schemes or ([] if hosts else [scheme])]
+    for client in clients:
         for location in locations:
-            _location(location, host, root, draft)
+            _location(location, client, root, draft)
         if lines := [line for one in redirects for line in _redirect(one, draft)]:
-            _add(draft, host, "/", lines)
+            _add(draft, client, "/", lines)
         elif root and not has_rest:
-            _add(draft, host, "/", [f"folder = {json.dumps(root)}"])
+            _add(draft, client, "/", [f"folder = {json.dumps(root)}"])
 
 
 def _both(hosts: Iterable[str]) -> Iterator[str]:
@@ -175,6 +231,9 @@ def _all(block: Iterable[Directive], name: str) -> list[Directive]:
 
 def _listen(directive: Directive, draft: Draft) -> None:
     address, *options = directive["args"]
+    if "quic" in options:
+        draft.miss(directive, "connections speak HTTP/1.1")
+        return
     if address.isdigit():
         address = f"{ANYWHERE}:{address}"
     elif not address.startswith("unix:"):
@@ -186,13 +245,18 @@ def _listen(directive: Directive, draft: Draft) -> None:
         draft.miss(directive, f"{', '.join(sorted(unknown))}: connections speak HTTP/1.1")
 
 
-def _location(directive: Directive, host: str, root: str, draft: Draft) -> None:
+def _location(directive: Directive, client: tuple[str, str], root: str, draft: Draft) -> None:
     *modifier, path = directive["args"]
-    if modifier and modifier[0] not in {"=", "^~"}:
-        draft.miss(directive, "a pattern; write a route for each path")
-        return
     block: Sequence[Directive] = directive["block"]
+    if modifier and modifier[0] not in {"=", "^~"}:
+        _pattern(directive, draft)
+        return
+    if path.startswith("@"):
+        draft.miss(directive, "a named location; write a route for its paths")
+        return
     folders = [one["args"][0] for one in block if one["directive"] in {"root", "alias"}]
+    has_alias = bool(_all(block, "alias"))
+    below = "" if has_alias else path.strip("/")
     lines = [line for one in block for line in _of_location(one, path, draft)]
     if _all(block, "proxy_pass") and not _sets_host(directive):
         draft.result.differs.append(
@@ -204,7 +268,80 @@ def _location(directive: Directive, host: str, root: str, draft: Draft) -> None:
             draft.miss(directive, "nothing of it says what is served")
             return
         lines.insert(0, f"folder = {json.dumps(folders[0] if folders else root)}")
-    _add(draft, host, path if modifier[:1] == ["="] else f"{path.rstrip('/')}/**", _merged(lines))
+    is_folder = lines[0].startswith("folder =")
+    for one in _all(block, "try_files"):
+        _try_files(one, draft, path.rstrip("/") if has_alias else "", is_folder=is_folder)
+    for one in _all(block, "expires"):
+        if not is_folder:
+            draft.miss(one, 'response-field = ["Cache-Control: VALUE"]')
+        elif has_alias:
+            draft.of_alias.append(one)
+        else:
+            _expires(one, [f"{below}/**" if below else "**"], draft)
+    _add(draft, client, path if modifier[:1] == ["="] else f"{path.rstrip('/')}/**", _merged(lines))
+
+
+def _pattern(location: Directive, draft: Draft) -> None:
+    """Such a location is for names of files, if it is for the life of files with an extension."""
+    found = re.fullmatch(r"\\\.\(?(?:\?:)?([\w|]+)\)?\$", location["args"][-1])
+    names = {one["directive"] for one in location["block"]} - DEFAULTS
+    if found is None or "expires" not in names or names - {"expires", "access_log"}:
+        draft.miss(location, "a pattern; write a route for each path")
+        return
+    patterns = [f"*.{extension}" for extension in found[1].split("|")]
+    for one in _all(location["block"], "expires"):
+        _expires(one, patterns, draft)
+
+
+def _expires(directive: Directive, patterns: Sequence[str], draft: Draft) -> None:
+    value = directive["args"][-1]
+    found = re.fullmatch(r"(\d+)([smhdwMy]?)", value)
+    if value == "off":
+        return
+    if len(directive["args"]) > 1 or not (found or value in {"max", "epoch", "-1"}):
+        draft.miss(directive, 'cache-control = ["PATTERN=VALUE"]')
+        return
+    seconds = int(found[1]) * SECONDS[found[2] or "s"] if found else 315360000
+    control = f"max-age={seconds}" if found or value == "max" else "no-cache"
+    draft.cache_control.update(dict.fromkeys(patterns, control))
+    draft.result.differs.append(
+        f"line {directive['line']}, expires {value}: cache-control is for the files of all folders"
+        " whose names match, and Expires is not sent"
+    )
+
+
+def _cache_control(draft: Draft) -> Iterator[str]:
+    """The first rule that matches holds: those of extensions, then those of long paths."""
+    folders = {line for _, lines in draft.routes for line in lines if line.startswith("folder =")}
+    for one in draft.of_alias:
+        if len(folders) == 1:
+            _expires(one, ["**"], draft)
+        else:
+            draft.miss(one, 'cache-control = ["PATTERN=VALUE"] is for the files of all folders')
+    rules = draft.cache_control.items()
+    ordered = sorted(rules, key=lambda rule: (not rule[0].startswith("*."), -len(rule[0])))
+    if ordered:
+        yield f"cache-control = {json.dumps([f'{name}={control}' for name, control in ordered])}"
+
+
+def _try_files(directive: Directive, draft: Draft, prefix: str, *, is_folder: bool) -> None:
+    """What is served for other paths; `prefix` is that of a location whose folder is an alias."""
+    *tried, last = directive["args"]
+    if (
+        not is_folder
+        or not set(tried) <= TRIED
+        or last not in {"=404", f"{prefix}/index.html", *TRIED}
+    ):
+        draft.miss(directive, "spa = true, clean-urls = true and not-found = FILE are for folders")
+        return
+    if "$uri.html" in directive["args"]:
+        draft.keys["clean-urls"] = True
+    if last == f"{prefix}/index.html":
+        draft.keys["spa"] = True
+        draft.result.differs.append(
+            f"line {directive['line']}, try_files: spa is for all folders; a missing name with an"
+            " extension is 404 for clients that do not accept text/html"
+        )
 
 
 def _of_location(one: Directive, path: str, draft: Draft) -> Iterator[str]:
@@ -223,6 +360,10 @@ def _of_location(one: Directive, path: str, draft: Draft) -> Iterator[str]:
             yield f"body-size-max = {json.dumps(_size(values[0]))}"
         case "proxy_set_header":
             yield from _request_field(one, draft)
+        case "proxy_hide_header":
+            yield f"response-field = {json.dumps(f'-{values[0]}')}"
+        case "try_files" | "expires" | "root":
+            pass
         case _:
             _common(one, draft)
 
@@ -234,15 +375,20 @@ def _sets_host(location: Directive) -> bool:
 
 def _merged(route: Sequence[str]) -> list[str]:
     """The lines of a route, with those of its fields as one list."""
-    key = "request-field = "
-    fields = [line.removeprefix(key) for line in route if line.startswith(key)]
-    rest = [line for line in route if not line.startswith(key)]
-    return [*rest, f"{key}[{', '.join(fields)}]"] if fields else rest
+    lines = list(route)
+    for key in ("request-field = ", "response-field = "):
+        fields = [line.removeprefix(key) for line in lines if line.startswith(key)]
+        lines = [line for line in lines if not line.startswith(key)]
+        lines += [f"{key}[{', '.join(fields)}]"] if fields else []
+    return lines
 
 
-def _add(draft: Draft, host: str, path: str, lines: Sequence[str]) -> None:
+def _add(draft: Draft, client: tuple[str, str], path: str, lines: Sequence[str]) -> None:
     """Adds a route; nginx prefers servers with a name, exact paths, and then the longest one."""
+    scheme, host = client
     path = "/**" if path == "/" else path
+    if scheme and not any(line.startswith("scheme") for line in lines):
+        lines = [f"scheme = {json.dumps(scheme)}", *lines]
     is_of_scheme = any(line.startswith("scheme") for line in lines)
     order = (not host, not is_of_scheme, path.endswith("/**"), -len(path))
     of_host = [f"host = {json.dumps(host)}"] if host else []
@@ -324,6 +470,8 @@ def _seconds(draft: Draft, directive: Directive) -> None:
 
 
 COMMON: dict[str, Callable[[Draft, Directive], None]] = {
+    "try_files": lambda draft, one: _try_files(one, draft, "", is_folder=True),
+    "expires": lambda draft, one: _expires(one, ["**"], draft),
     "access_log": _access_log,
     "keepalive_timeout": _seconds,
     "ssl_certificate": lambda draft, one: draft.keys.update({"tls-cert": one["args"][0]}),
