@@ -89,6 +89,7 @@ LINES = {
     ),
     "granian --interface asgi src/main.py": "main:app --asgi --app-dir src",
     "hypercorn asgi": "asgi:app",
+    "uwsgi --http :80 src/web.py": "web:application --listen 0.0.0.0:80 --app-dir src",
     "/usr/bin/python3.12 -m uvicorn --port 80 -- a:b": "a:b --listen 127.0.0.1:80",
     "/venv/bin/gunicorn a:b": "a:b",
     "GUNICORN_CMD_ARGS='-w 3 --reload' gunicorn a:b -w 2": "a:b --workers 2 --reload",

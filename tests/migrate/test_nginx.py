@@ -230,6 +230,12 @@ def test_a_listener_for_http3_is_no_listener(tmp_path: Path) -> None:
     assert "listen 443 quic: connections speak HTTP/1.1" in result.stderr
 
 
+def test_other_options_of_nginx_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "a.conf").write_text("server { root /a; }")
+    line = f"nginx -p /srv -g 'daemon off;' -c {tmp_path}/a.conf -q"
+    assert 'folder = "/a"' in CliRunner().invoke(jissoku, ["migrate", line]).stdout
+
+
 def test_an_error_of_the_file_is_named(tmp_path: Path) -> None:
     assert "line 1" in str(migrated(tmp_path, "server {").exception)
     failed = CliRunner().invoke(jissoku, ["migrate", "nginx"])

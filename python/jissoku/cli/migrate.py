@@ -51,7 +51,10 @@ def _of_nginx(line: list[str]) -> Migration:
     # A library of the extra `lab`, which other servers do not need.
     import crossplane  # type: ignore[import-untyped]  # noqa: PLC0415
 
-    files = [word for word in line[1:] if not word.startswith("-")]
+    values = {at for at, word in enumerate(line) if line[at - 1] in {"-g", "-p", "-e", "-s"}}
+    files = [
+        word for at, word in enumerate(line) if at and at not in values and not word.startswith("-")
+    ]
     if len(files) != 1:
         raise InputError("write nginx -c FILE")
     _read(files[0])

@@ -210,6 +210,8 @@ def _parsed(words: Sequence[str], draft: Draft) -> Iterator[tuple[Option, str, s
 def _operand(word: str, draft: Draft) -> None:
     if draft.result.name == "uwsgi" and word.endswith(".ini"):
         _read_file(word, draft)
+    elif draft.result.name == "uwsgi" and word.endswith((".py", ".wsgi")):
+        draft.app = _module_of_path(draft, word)
     elif draft.app and word != draft.app:
         raise InputError(f"{draft.result.name} serves one application: {draft.app} or {word}?")
     else:
