@@ -247,6 +247,17 @@ def test_lists_of_proxies_of_gunicorn_are_one_list() -> None:
     assert any(one.startswith("--proxy-allow-from ::2: --trusted") for one in found.differs)
 
 
+def test_no_limit_is_not_a_limit_of_nothing() -> None:
+    line = (
+        "gunicorn a:b --limit-request-line 0 --limit-request-fields 0 --limit-request-field_size 0"
+    )
+    assert translated(f"{line} --root-path /").words == ["a:b"]
+    said = "--limit-request-line 0: here --request-line-size-max has a default"
+    assert said in translated(line).differs
+    assert translated("uwsgi -w a:b --limit-post 0").words == ["a:b"]
+    assert translated("uvicorn a:b --root-path /x/").words == ["a:b", "--root-path", "/x"]
+
+
 def test_an_unknown_option_of_uwsgi_takes_its_value_along() -> None:
     found = translated("uwsgi --http :80 --quux 7 -w a:b --master")
     assert found.line == "jissoku serve a:b --listen 0.0.0.0:80"

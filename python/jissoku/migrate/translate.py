@@ -347,6 +347,18 @@ def _level(draft: Draft, option: Option, value: str) -> None:
         draft.result.absent.append(f"log level {value}: it is no level of Python's logging")
 
 
+def _limit(draft: Draft, option: Option, value: str) -> None:
+    if value == "0":
+        draft.result.differs.append(f"{option.names[0]} 0: here {option.here} has a default")
+    else:
+        draft.set(option.here, value)
+
+
+def _path(draft: Draft, option: Option, value: str) -> None:
+    if path := value.strip("/"):
+        draft.set(option.here, f"/{path}")
+
+
 def _scaled(unit: str) -> Callable[[Draft, Option, str], None]:
     def convert(draft: Draft, option: Option, value: str) -> None:
         # Servers take fractions of a second; a size has none.
@@ -369,6 +381,8 @@ KINDS: dict[str, Callable[[Draft, Option, str], None]] = {
     "on": lambda draft, option, value: draft.flags.update(
         {} if value == "0" else {option.here: []}
     ),
+    "limit": _limit,
+    "path": _path,
     "seconds": _scaled("s"),
     "milliseconds": _scaled("ms"),
     "mebibytes": _scaled("MiB"),
