@@ -98,6 +98,23 @@ def test_the_reason_and_the_blocks_that_would_decide_are_given() -> None:
     assert "undecided" in bound_sentence(found)
 
 
+def test_every_undecided_bound_says_how_much_more_or_that_it_is_out_of_reach() -> None:
+    both = set()
+    for seed in range(12):
+        (found,) = bound_results(*measured(1.01, seed=seed), [BOUND])
+        if found.status is BoundStatus.UNDECIDED:
+            sentence = bound_sentence(found)
+            both.add(found.blocks_needed is None)
+            assert ("would decide this bound" in sentence) != ("; out of reach: " in sentence)
+    assert both == {True, False}
+
+
+def test_a_bound_of_an_arm_without_a_verdict_names_no_number_of_blocks() -> None:
+    run, _ = measured(1.01, seed=3)
+    (found,) = bound_results(run, (), [BOUND])
+    assert "would decide" not in bound_sentence(found)
+
+
 def test_an_undecided_bound_at_a_low_load_says_so() -> None:
     run, trials = measured(1.01, seed=3)
 

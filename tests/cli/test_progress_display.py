@@ -17,7 +17,7 @@ from rich.console import Console
 
 from jissoku.cli.progress import drawn
 from jissoku.report import LiveState, LiveTable
-from jissoku.report.terminal import LiveCell
+from jissoku.report.live import LiveCell
 from tests.cli.screen import Screen
 from tests.cli.shown_progress import DRAWN
 

@@ -298,15 +298,15 @@ def test_what_the_run_cannot_decide_is_close(
     found = settled(logs, looks, block_s)
     assert found.is_out_of_reach
     assert found.ratio is not None
-    assert outlook(found).startswith("practically equal or closer than ")
+    assert outlook(found).startswith("not decided: they differ by less than ")
     assert outlook(found) in found.sentence
 
 
 @pytest.mark.parametrize(
     ("low", "high", "text"),
     [
-        (0.98, 1.03, "practically equal or closer than 3 %"),
-        (0.8, 1.1, "practically equal or closer than 25 %"),
+        (0.98, 1.03, "not decided: they differ by less than 3 %, or not at all"),
+        (0.8, 1.1, "not decided: they differ by less than 25 %, or not at all"),
         (0.5, 3.01, ""),  # It may be anything: nothing is said.
         (0.0, 3.0, ""),
     ],
@@ -316,7 +316,7 @@ def test_how_close_is_what_the_interval_allows(low: float, high: float, text: st
     found = updated(PAIR, ratio=ratio, is_out_of_reach=True)
     assert outlook(found) == text
     unproven = updated(found, verdict=Verdict.HIGHER)
-    assert outlook(unproven) == text.removeprefix("practically equal or ")
+    assert outlook(unproven) == text.replace("not decided", "not proven")
 
 
 def test_nothing_is_said_of_what_is_decided_or_has_no_value() -> None:

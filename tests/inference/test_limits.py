@@ -6,7 +6,7 @@ import pytest
 
 from jissoku.inference import checks
 from jissoku.inference.limits import server_limits
-from jissoku.inference.sentences import report_warnings
+from jissoku.inference.run_warnings import report_warnings
 from jissoku.model import Latency, MachineConditions, Match, Severity, Trial, TrialKind, Workload
 from jissoku.model.updated import updated
 from tests.inference import factories

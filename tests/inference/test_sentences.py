@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from jissoku.inference import summarise
-from jissoku.inference.sentences import ranks, report_warnings
+from jissoku.inference.run_warnings import report_warnings
+from jissoku.inference.sentences import ranks
 from jissoku.model import (
     CheckOutcome,
     FailedCheck,

@@ -1,7 +1,7 @@
 """Whole runs: ranks, units, failures and the order of warnings."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -390,25 +390,58 @@ def test_a_check_that_disagrees_is_flagged_once() -> None:
     assert "disagree" not in "".join(summary.comparisons[0].remarks)
 
 
+def _with_answers(
+    trials: Sequence[Trial], given: Mapping[str, VerifiedResponse]
+) -> tuple[Trial, ...]:
+    return tuple(
+        updated(
+            trial,
+            measurements=tuple(updated(one, response=given[one.arm]) for one in trial.measurements),
+        )
+        for trial in trials
+    )
+
+
 @pytest.mark.parametrize("match", Match)
-def test_arms_that_answer_something_else_are_not_comparable(match: Match) -> None:
+def test_a_body_of_another_length_is_named(match: Match) -> None:
     run, trials = _race("a", "b", "floor")
     run = updated(run, workload=updated(run.workload, match=match))
     right = VerifiedResponse(
         status=200, content_type="text/plain", body_sha256="x", body_bytes=13, head_bytes=80
     )
     given = {"a": right, "b": updated(right, body_bytes=14), "floor": updated(right, head_bytes=9)}
-    answered = tuple(
-        updated(
-            t,
-            measurements=tuple(
-                updated(measurement, response=given[measurement.arm])
-                for measurement in t.measurements
-            ),
-        )
-        for t in trials
+    answered = _with_answers(trials, given)
+    found = {one.title: one for one in summarise(run, answered).warnings}
+    title = "b answers 14 bytes, a 13 bytes"
+    is_named = match in {Match.BYTES, Match.LENGTH}
+    assert (title in found) is is_named
+    if match is Match.BYTES:
+        assert found[title].severity is Severity.WARNING
+        assert "--match length accepts this one" in found[title].remedy
+    elif is_named:
+        assert found[title].severity is Severity.NOTE
+    assert "not comparable" not in " ".join(found)
+    assert not any(one.startswith("floor answers") for one in found)
+
+
+@pytest.mark.parametrize(
+    ("changed", "title", "is_accepted"),
+    [
+        ({"status": 204}, "b answers status 204, a status 200", False),
+        ({"content_type": "text/html"}, "b answers text/html, a text/plain", True),
+        ({"body_bytes": 2000}, "b answers 2,000 bytes, a 13 bytes", True),
+        ({"body_sha256": "y"}, "b answers another body, a one of the same length", True),
+    ],
+)
+def test_other_work_is_a_warning_that_says_what_differs(
+    changed: dict[str, object], title: str, *, is_accepted: bool
+) -> None:
+    run, trials = _race("a", "b", "floor")
+    right = VerifiedResponse(
+        status=200, content_type="text/plain", body_sha256="x", body_bytes=13, head_bytes=80
     )
-    titles = _titles(summarise(run, answered), Severity.WARNING)
-    is_too_different = match in {Match.BYTES, Match.LENGTH}
-    assert ("b and a are not comparable" in titles) == is_too_different
-    assert not any(title.startswith("floor and") for title in titles)
+    answered = _with_answers(trials, {"a": right, "b": updated(right, **changed), "floor": right})  # type: ignore[arg-type]
+    (found,) = (one for one in summarise(run, answered).warnings if one.title == title)
+    assert found.severity is Severity.WARNING
+    assert "give both the same response" in found.remedy
+    assert ("accepts" in found.remedy) is is_accepted

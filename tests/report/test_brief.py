@@ -2,9 +2,10 @@
 
 import pytest
 
-from jissoku.model import Metric, Summary, Verdict
+from jissoku.model import Estimate, Metric, ReportWarning, Severity, Summary, Verdict
 from jissoku.model.updated import updated
-from jissoku.report.terminal import brief, plain
+from jissoku.report.format import TIMES, ratio as ratio_text
+from jissoku.report.terminal import brief, plain, to_text
 from tests.report import fixture
 
 WIDTH, HEIGHT = 80, 40
@@ -46,7 +47,8 @@ def test_a_pair_without_an_answer_says_what_would_decide() -> None:
     assert f"{pair} about 1 min 10 s more" in text(blocks_needed=12, seconds_needed=61.0)
     ratio = cost.ratio and updated(cost.ratio, low=0.99, high=1.04)
     close = text(blocks_needed=99, is_out_of_reach=True, ratio=ratio)
-    assert f"too short:\n{pair} 4 %" in close
+    assert f"small a difference:\n{pair} differ by less than 4 %, or not at all" in close
+    assert "equal" not in close.partition("Not decided")[2].partition("\n\n")[0]
     assert f"figure:\n{pair} (failed)" in text(ratio=None, verdict=Verdict.FAILED)
     proven = updated(cost, proven=True)
     assert "Undecided" not in "\n".join(shown(updated(summary, comparisons=(proven, *others))))
@@ -81,3 +83,43 @@ def test_a_load_without_any_figure_has_no_column() -> None:
 def test_the_answer_is_the_last_thing_on_the_screen() -> None:
     summary = fixture.race()
     assert " ".join(shown(summary)).endswith(summary.headline)
+
+
+def test_an_interval_that_says_nothing_is_not_shown_as_figures() -> None:
+    summary = fixture.two()
+    (cost,) = summary.by(Metric.COST)
+    assert cost.ratio is not None
+    ratio = updated(cost.ratio, value=1.29, low=0.001, high=15_571_645.4)
+    known = updated(cost, ratio=ratio, verdict=Verdict.INCONCLUSIVE, proven=False)
+    found = updated(
+        summary,
+        comparisons=(known,),
+        arm_summaries=tuple(
+            updated(one, capacity_rps=one.capacity_rps and updated(ratio, value=26_000.0))
+            for one in summary.arm_summaries
+        ),
+    )
+    text = "\n".join(shown(found)).partition(summary.headline[:20])[0]
+    assert " ? " in text
+    assert "? not known yet: from the least to the most" in " ".join(text.split())
+    assert "26k" not in text
+    whole = to_text(found).partition("CPU per request, against")[2]
+    assert "not known yet" in whole
+    assert "15571645" not in to_text(found)
+
+
+def test_a_wide_interval_beyond_one_says_from_where_it_begins() -> None:
+    more = Estimate(value=30, low=2.5, high=400, blocks=3, sd_log=1)
+    assert ratio_text(more) == f"more than 2.5 {TIMES}"
+    assert ratio_text(more.inverse) == f"less than 0.4 {TIMES}"
+
+
+def test_a_warning_says_in_its_line_what_differs_and_what_to_do() -> None:
+    warning = ReportWarning(
+        severity=Severity.WARNING,
+        title="go answers 12 bytes, nginx 13 bytes",
+        text="",
+        remedy="Do.",
+    )
+    text = "\n".join(shown(updated(fixture.two(), warnings=(warning,))))
+    assert "warning: go answers 12 bytes, nginx 13 bytes\n  Do." in text

@@ -1,5 +1,7 @@
 """Why two arms are decided or not: interval, threshold, conditions, and what would decide."""
 
+import pytest
+
 from jissoku.model import Metric, Summary, Verdict
 from jissoku.model.trial import Condition
 from jissoku.model.updated import updated
@@ -35,7 +37,7 @@ def test_an_undecided_pair_says_what_would_decide() -> None:
         "contains 1 and goes beyond the threshold",
         "p = 0.4 with all comparisons",
         "other programs used 7 % of the cores.",
-        "12 more blocks would decide it, in about 90 s.",
+        "12 more blocks would decide it, in about 1 min 30 s: --for gives a run more time.",
     ):
         assert part in text, text
 
@@ -48,7 +50,26 @@ def test_a_decided_pair_and_one_without_a_value_say_so() -> None:
     assert why_text(summary, arm, "another") == ""
 
 
-def test_it_is_out_of_reach_or_unknown() -> None:
-    undecided = {"verdict": Verdict.INCONCLUSIVE, "proven": False}
-    assert "Out of reach" in why_text(*changed(**undecided, is_out_of_reach=True))
-    assert "is unknown" in why_text(*changed(**undecided))
+@pytest.mark.parametrize(
+    ("needed", "seconds", "text"),
+    [
+        (None, None, "at this spread more than 1,000 more blocks would be needed"),
+        (500, 4000.0, "500 more blocks would be needed, about 67 min, which is more than an hour"),
+        (
+            40,
+            120.0,
+            "40 more blocks would be needed, about 2 min, and this run ends before: --blocks 49",
+        ),
+        (400, None, "400 more blocks would be needed, and this run ends before."),
+    ],
+)
+def test_out_of_reach_says_which_and_what_to_do(
+    needed: int | None, seconds: float | None, text: str
+) -> None:
+    undecided = {"verdict": Verdict.INCONCLUSIVE, "proven": False, "is_out_of_reach": True}
+    found = changed(**undecided, blocks_needed=needed, seconds_needed=seconds)
+    assert f"Out of reach: {text}" in why_text(*found)
+
+
+def test_it_may_be_unknown() -> None:
+    assert "is unknown" in why_text(*changed(verdict=Verdict.INCONCLUSIVE, proven=False))

@@ -25,6 +25,7 @@ from jissoku.inference.expression import MEASURED, GrammarError, Inequality, par
 from jissoku.model import Comparison, Metric, Run, Trial
 from jissoku.model.summary import BoundResult, BoundStatus
 from jissoku.model.updated import updated
+from jissoku.model.wording import beyond_text
 
 # What a metric's unit measures. A rate and a time have reciprocal units, but no bound needs both.
 DIMENSIONS = {
@@ -164,13 +165,17 @@ def _test(run: Run, trials: tuple[Trial, ...], text: str) -> _BoundTest:
 def _result(test: _BoundTest, found: Comparison, noise: float) -> BoundResult:
     blank = test.blank
     ratio = found.ratio and estimate.scaled(found.ratio, blank.bound)
-    known = updated(
-        blank, ratio=ratio, blocks_needed=found.blocks_needed, seconds_needed=found.seconds_needed
-    )
+    known = updated(blank, ratio=ratio)
+    if not (test.reason or found.is_out_of_reach):
+        known = updated(
+            known, blocks_needed=found.blocks_needed, seconds_needed=found.seconds_needed
+        )
     is_above = not found.verdict.is_lower
     reason = test.reason
     if not reason and not found.proven:
         reason = decision.doubt(found, blank.bound) or _not_proven(found) + _of_low_load(test)
+        out_of_reach = beyond_text(found)
+        reason += f"; out of reach: {out_of_reach}" if out_of_reach else ""
     reason = reason or rate_doubt(lambda _: test.campaign, test.link, is_above=is_above)
     if reason or found.ratio is None:
         return updated(known, reason=reason)

@@ -27,7 +27,13 @@ from jissoku.model import (
 )
 from jissoku.model.summary import ALPHA
 from jissoku.model.updated import updated
-from jissoku.model.wording import outlook, too_few_blocks, verdict_text
+from jissoku.model.wording import (
+    BLOCKS_NEEDED_MAX,
+    OUTLOOK_S,
+    outlook,
+    too_few_blocks,
+    verdict_text,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -158,6 +164,10 @@ METRIC_NAMES = {
 
 
 def format_ratio(found: Estimate) -> str:
+    """A ratio with its interval; one that says nothing has no figures."""
+    if found.is_vague:
+        beyond = found.vague_ratio("", "more than ", "less than ")
+        return f"{beyond} \N{MULTIPLICATION SIGN}" if beyond else "an unknown multiple of"
     value, interval = found.text.split(" ", 1)
     return f"{value} \N{MULTIPLICATION SIGN} {interval}"
 
@@ -211,9 +221,6 @@ MINIMUM_EFFECT_OF_METRIC = {
     Metric.CAPACITY: 0.05,
     Metric.TIME: 0.02,
 }
-
-# A forecast beyond this says only "more than".
-BLOCKS_NEEDED_MAX = 1000
 
 
 def minimum_effect_of(source: EvidenceSource, mode: Mode) -> float:
@@ -388,9 +395,6 @@ CHECK_SPREAD = 4.0
 
 # No number of blocks decides these.
 WITHOUT_FORECAST = {Verdict.DISPUTED, Verdict.FAILED, Verdict.INVALID, Verdict.UNREACHED}
-
-# A forecast beyond this, an hour in seconds, is of no use.
-OUTLOOK_S = 3600.0
 
 # From here on a change in percent is hard to read: a p99 of an overloaded target can be thousands.
 LARGE_FACTOR = 10

@@ -22,7 +22,8 @@ from jissoku.inference.compare import (
     outcomes,
     ranked_arms,
 )
-from jissoku.inference.sentences import advice, headline, note, problem, ranks, report_warnings
+from jissoku.inference.run_warnings import note, problem, report_warnings
+from jissoku.inference.sentences import advice, headline, ranks
 from jissoku.model import (
     Arm,
     ArmSummary,

@@ -18,7 +18,7 @@ from jissoku.inference.checks import GENERATOR_BUSY_MAX
 from jissoku.inference.compare import arm_outcome
 from jissoku.inference.late import LateModule
 from jissoku.inference.limits import OTHERS_MAX
-from jissoku.inference.sentences import note, problem, warning
+from jissoku.inference.run_warnings import note, problem, warning
 from jissoku.model import (
     ACHIEVED_MIN,
     Arm,

@@ -102,6 +102,10 @@ class Severity(StrEnum):
     NOTE = "note"
 
 
+# The ends of an interval that are farther apart leave even the order of magnitude open.
+VAGUE_FACTOR = 10
+
+
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     """A geometric mean over blocks with its interval; a ratio, or a positive quantity.
 
@@ -125,6 +129,17 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     def half_width(self) -> float:
         """Half-width of the interval, as a natural logarithm: 0.01 is one per cent each way."""
         return math.log(self.high / self.low) / 2
+
+    @property
+    def is_vague(self) -> bool:
+        """Whether its interval is too wide for its figures to be shown."""
+        return self.low <= 0 or self.high > VAGUE_FACTOR * self.low
+
+    def vague_ratio(self, unknown: str, more: str, less: str) -> str:
+        """What a vague ratio is shown as: the words for unknown, or for being beyond one end."""
+        if self.low > 1:
+            return f"{more}{self.low:.2g}"
+        return f"{less}{self.high:.2g}" if self.high < 1 else unknown
 
     @property
     def decimals(self) -> int:

@@ -62,31 +62,64 @@ def outlook(comparison: Comparison) -> str:
     if comparison.is_decided:
         return ""
     is_open = comparison.verdict is Verdict.INCONCLUSIVE
-    if distance := distance_text(comparison):
-        closer = f"closer than {distance}"
-        return f"practically equal or {closer}" if is_open else closer
+    if differ := distance_text(comparison):
+        return f"not {'decided' if is_open else 'proven'}: they {differ}"
     more = more_text(comparison)
     return more and f"{more} may {'decide' if is_open else 'prove it'}"
 
 
 def more_text(comparison: Comparison) -> str:
     """As in `about 40 s more` and `3 more blocks`; empty where the run does not last for it."""
-    if not comparison.blocks_needed or comparison.is_out_of_reach:
+    if comparison.is_out_of_reach:
         return ""
-    if comparison.seconds_needed is None:
-        return more_blocks(comparison.blocks_needed)
-    return f"about {time_text(comparison.seconds_needed)} more"
+    return needed_text(comparison.blocks_needed, comparison.seconds_needed)
+
+
+def needed_text(blocks: int | None, seconds: float | None) -> str:
+    """The same of numbers, for pairs and bounds alike; empty without blocks."""
+    if not blocks:
+        return ""
+    return more_blocks(blocks) if seconds is None else f"about {time_text(seconds)} more"
+
+
+# A forecast beyond this, an hour in seconds, is of no use.
+OUTLOOK_S = 3600.0
+
+# The most blocks that a run may be asked for, and that a forecast counts.
+ASKED_BLOCKS_MAX, BLOCKS_NEEDED_MAX = 200, 1000
+
+
+def beyond_text(comparison: Comparison) -> str:
+    """Why a run like this one cannot decide a comparison, and what can; empty if it is in reach."""
+    needed, seconds = comparison.blocks_needed, comparison.seconds_needed
+    if not comparison.is_out_of_reach:
+        return ""
+    if needed is None:
+        return (
+            f"at this spread more than {BLOCKS_NEEDED_MAX:,} more blocks would be needed: the ratio"
+            " is too close to the limit, or varies too much; a quieter machine or a higher rate"
+            " (-R) makes it vary less"
+        )
+    total = needed + (comparison.ratio.blocks if comparison.ratio else 0)
+    takes = f", about {time_text(seconds)}" if seconds is not None else ""
+    text = f"{more_blocks(needed)} would be needed{takes}"
+    if (seconds or 0.0) > OUTLOOK_S:
+        return f"{text}, which is more than an hour; a higher rate (-R) makes costs vary less"
+    how = f": --blocks {total} measures them" if total <= ASKED_BLOCKS_MAX else ""
+    return f"{text}, and this run ends before{how}"
 
 
 def distance_text(comparison: Comparison) -> str:
-    """How far from 1 a ratio out of reach may be, as in `4 %`.
+    """What is known of a ratio out of reach: `differ by less than 4 %, or not at all`.
 
     Empty where it can be decided, and where it may be anything up to twice or half.
     """
     if not comparison.is_out_of_reach or comparison.ratio is None:
         return ""
     percent = distance_percent(comparison.ratio.low, comparison.ratio.high)
-    return f"{rounded_up(percent)} %" if percent < DISTANCE_MAX else ""
+    if percent >= DISTANCE_MAX:
+        return ""
+    return f"differ by less than {rounded_up(percent)} %, or not at all"
 
 
 def time_text(seconds: float) -> str:

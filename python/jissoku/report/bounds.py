@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape as xml_escape, quoteattr
 
-from jissoku.model import Arm, CounterReadings, Estimate, Load, Metric, Summary, more_blocks
+from jissoku.model import Arm, CounterReadings, Estimate, Load, Metric, Summary
 from jissoku.model.profile import ProfileDifference
 from jissoku.model.summary import BoundResult, BoundStatus
-from jissoku.model.wording import time_text
+from jissoku.model.wording import needed_text
 from jissoku.report import method, page, tables
 from jissoku.report.explanation import CALLS_MIN
 from jissoku.report.format import Table, clean, load_mark, ratio, rounded, sanitized
@@ -96,10 +96,8 @@ def bound_sentence(found: BoundResult) -> str:
     value = f"; {ratio(found.ratio)}" if found.ratio else ""
     load = f" at {load_mark(found.load)}" if found.load else ""
     more = f"; {found.reason}" if found.reason else ""
-    if found.seconds_needed:
-        more += f"; about {time_text(found.seconds_needed)} more would decide"
-    elif found.blocks_needed:
-        more += f"; about {more_blocks(found.blocks_needed)} would decide"
+    if needed := needed_text(found.blocks_needed, found.seconds_needed):
+        more += f"; {needed} would decide this bound"
     return f"{found.text}: {WORDS[found.status]}{value}{load}{more}"
 
 

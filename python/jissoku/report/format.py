@@ -32,6 +32,9 @@ class Table:
 TIMES = "\N{MULTIPLICATION SIGN}"
 NOTHING = "\N{EN DASH}"  # a missing value is never shown as zero
 
+# In place of a value whose interval spans more than a factor of ten; JSON has the numbers.
+NOT_KNOWN = "not known yet"
+
 GRID_LEVELS = {LoadLevel.LIGHT, LoadLevel.MEDIUM, LoadLevel.HEAVY}
 
 
@@ -69,6 +72,8 @@ def micro(estimate: Estimate | None) -> str:
     """
     if estimate is None:
         return NOTHING
+    if estimate.is_vague:
+        return NOT_KNOWN
     scale, unit = (1e3, "") if estimate.value < SECOND_NS else (SECOND_NS, " s")
     ends = {name: getattr(estimate, name) / scale for name in ("value", "low", "high")}
     return updated(estimate, **ends).text + unit
@@ -119,6 +124,9 @@ def ratio(estimate: Estimate | None) -> str:
     """A factor with its interval, as in the sentences of verdicts."""
     if estimate is None:
         return NOTHING
+    if estimate.is_vague:
+        beyond = estimate.vague_ratio("", "more than ", "less than ")
+        return f"{beyond} {TIMES}" if beyond else NOT_KNOWN
     value, interval = estimate.text.split(" ", 1)
     return f"{value} {TIMES} {interval}"
 

@@ -258,7 +258,9 @@ def _level_table(summary: SweepSummary, found: TargetSweep, width: int) -> Table
 
 
 def _short(found: Estimate | None, show: Callable[[float], str]) -> str:
-    return fmt.NOTHING if found is None else f"{show(found.value)} {terminal.width(found)}".rstrip()
+    if found is None or found.is_vague:
+        return fmt.NOTHING
+    return f"{show(found.value)} {terminal.width(found)}".rstrip()
 
 
 def _turned(numbers: Table) -> Table:

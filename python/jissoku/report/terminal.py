@@ -1,10 +1,8 @@
-"""Reports for a terminal: the whole one, the short one, and the table of a run that is measured."""
+"""Reports for a terminal: the whole one and the short one."""
 
 import io
-import math
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -26,13 +24,11 @@ from jissoku.model import (
 )
 from jissoku.model.wording import (
     SECOND_NS,
-    distance_percent,
     distance_text,
     join_names,
     more_text,
     outlook,
     plural,
-    rounded_up,
     verdict_text,
 )
 from jissoku.report import format as fmt, method, tables
@@ -41,157 +37,21 @@ from jissoku.report.format import Table, sanitized
 # Above this a width says only that nothing is known, in per cent.
 WIDTH_MAX = 1000
 
-# Times that an undecided pair needs are shown in seconds up to here.
-SECONDS_MAX = 100
+# In place of a value whose interval says nothing, where there is no room for words.
+VAGUE = "?"
 
 
-class LiveState(StrEnum):
-    NONE = "none"  # A value that nothing is compared with.
-    OPEN = "open"
-    DIFFERENT = "different"
-    EQUAL = "equal"
-
-
-MARKS = {LiveState.DIFFERENT: "\N{CHECK MARK}", LiveState.EQUAL: "="}
-
-
-@dataclass(frozen=True, slots=True)
-class LiveCell:
-    """A value so far, and what would decide it: `~40s`, or `<4%` where the run has no time."""
-
-    value: str = ""
-    state: LiveState = LiveState.NONE
-    needs: str = ""
-
-    @property
-    def text(self) -> str:
-        """With its mark: `1.31±4% ✓`, `1.02±4% ~40s`."""
-        return " ".join(filter(None, (self.short, "" if self.state in MARKS else self.needs)))
-
-    @property
-    def short(self) -> str:
-        """Without what would decide it."""
-        return " ".join(filter(None, (self.value, MARKS.get(self.state, ""))))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveTable:
-    """All targets so far; `decided` of the costs are decided against the baseline."""
-
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[LiveCell, ...]], ...]
-    decided: int
-    asked: int
-    legend: str
-
-    @property
-    def state(self) -> str:
-        return f"{self.decided} of {self.asked} {plural(self.asked, 'cost')} decided."
-
-
-def live_table(summary: Summary) -> LiveTable:
-    """The values so far of a run whose verdicts hold at every moment."""
-    known = {one.arm.name: one for one in summary.arm_summaries}
-    rows = tuple(
-        (arm.name, tuple(_cells(summary, known[arm.name])))
-        for arm in summary.run.arms
-        if arm.name in known
-    )
-    at = f" at {fmt.offered(summary.main_load)}" if summary.main_load else ""
-    costs = [one for one in summary.by(Metric.COST) if one.against == summary.run.baseline]
-    capacity = ["capacity"] if summary.run.objective else []
-    text = (
-        f"CPU per request as a multiple of {summary.run.baseline}, p99{at}."
-        f" {MARKS[LiveState.DIFFERENT]} proven, {MARKS[LiveState.EQUAL]} practically equal, ~40s"
-        " time that would decide, <4% closer than can be shown."
-    )
-    return LiveTable(
-        header=("target", *map(fmt.offered, summary.loads), "p99", *capacity),
-        rows=rows,
-        decided=sum(one.is_decided for one in costs),
-        asked=_asked(summary),
-        legend=text,
-    )
-
-
-def _asked(summary: Summary) -> int:
-    """Targets beside the baseline at each load that both reach."""
-    run = summary.run
-    others = {run.baseline, run.aa_control, *({run.floor} - {run.baseline})}
-    return sum(
-        load not in known.unreached
-        for load in summary.loads
-        for known in summary.arm_summaries
-        if known.arm.name not in others
-    )
-
-
-def _cells(summary: Summary, known: ArmSummary) -> Iterator[LiveCell]:
-    for load in summary.loads:
-        yield _live_cost(summary, known, load)
-    yield _p99(summary, known)
-    if summary.run.objective:
-        yield _live_capacity(summary, known)
-
-
-def _live_cost(summary: Summary, known: ArmSummary, load: Load) -> LiveCell:
-    name, run = known.arm.name, summary.run
-    point = known.at(load)
-    if point is None or point.cost_ns is None:
-        return LiveCell(fmt.NOTHING if load in known.unreached else "")
-    if name == run.baseline:
-        return LiveCell("1")
-    found = tables.against_baseline(summary, name, Metric.COST, load)
-    if found is None:
-        return LiveCell(tables.multiple_of_baseline(summary, point))
-    if found.ratio is None:
-        return LiveCell(str(found.verdict))
-    return _marked(found, with_width(found.ratio))
-
-
-def _p99(summary: Summary, known: ArmSummary) -> LiveCell:
-    value = _brief_p99(known.at(summary.main_load))
-    if value == fmt.NOTHING:
-        return LiveCell()
-    found = tables.against_baseline(summary, known.arm.name, Metric.P99, summary.main_load)
-    return _marked(found, value)
-
-
-def _live_capacity(summary: Summary, known: ArmSummary) -> LiveCell:
-    found = known.capacity_rps
-    if found is None:
-        return LiveCell()
-    value = _brief_rate(found)
-    compared = tables.against_baseline(summary, known.arm.name, Metric.CAPACITY, None)
-    return _marked(compared, value)
-
-
-def _brief_rate(found: Estimate) -> str:
+def brief_rate(found: Estimate) -> str:
     """As in `90k±8%`, so that names of targets stay on one line in 80 columns."""
+    if found.is_vague:
+        return VAGUE
     return f"{fmt.rate_mark(float(f'{found.value:.2g}'))}{width(found)}"
-
-
-def _marked(found: Comparison | None, value: str) -> LiveCell:
-    if found is None:
-        return LiveCell(value)
-    if found.is_decided:
-        is_different = found.verdict.is_difference
-        return LiveCell(value, LiveState.DIFFERENT if is_different else LiveState.EQUAL)
-    return LiveCell(value, LiveState.OPEN, _needs(found))
-
-
-def _needs(found: Comparison) -> str:
-    if found.is_out_of_reach and found.ratio is not None and found.ratio.low > 0:
-        away = distance_percent(found.ratio.low, found.ratio.high)
-        return f"<{rounded_up(away)}%" if away < WIDTH_MAX else ""
-    seconds = found.seconds_needed
-    if seconds is None:
-        return ""
-    return f"~{math.ceil(seconds)}s" if seconds < SECONDS_MAX else f"~{math.ceil(seconds / 60)}m"
 
 
 def with_width(ratio: Estimate) -> str:
     """The value, with the half-width of its interval in per cent: `1.31±4%`."""
+    if ratio.is_vague:
+        return ratio.vague_ratio(VAGUE, ">", "<")
     digits = 2 if ratio.value < 9.995 else 1
     return f"{ratio.value:.{digits}f}{width(ratio)}"
 
@@ -434,7 +294,7 @@ WARNINGS_MAX = 5
 # What is written of undecided pairs, each under its title.
 UNDECIDED = (
     ("Undecided, with what would decide:", more_text),
-    ("Practically equal or closer than this, for which the run is too short:", distance_text),
+    ("Not decided, for the run is too short for so small a difference:", distance_text),
     ("Without a figure:", without_figure),
 )
 
@@ -476,20 +336,20 @@ def _brief_table(summary: Summary) -> RenderableType:
         cost = point.cost_ns if point else None
         cells.append(_brief_time(cost.value) if cost else fmt.NOTHING)
         if has_p99:
-            cells.append(_brief_p99(point))
+            cells.append(brief_p99(point))
         if has_capacity:
             cells.append(_capacity(known))
         drawn.add_row(*map(Text, cells))
     return drawn
 
 
-def _brief_p99(point: LoadPoint | None) -> str:
+def brief_p99(point: LoadPoint | None) -> str:
     return tables.percentile(point, "p99") if point else fmt.NOTHING
 
 
 def _has_p99(summary: Summary) -> bool:
     points = (known.at(summary.main_load) for known in summary.arm_summaries)
-    return any(_brief_p99(point) != fmt.NOTHING for point in points)
+    return any(brief_p99(point) != fmt.NOTHING for point in points)
 
 
 def _has_capacity(summary: Summary) -> bool:
@@ -525,11 +385,19 @@ def _legend(summary: Summary) -> str:
     )
     if not _has_p99(summary):
         text += " No p99: too few responses."
+    if _is_vague(summary):
+        text += f" {VAGUE} not known yet: from the least to the most is more than a factor of 10."
     if _has_capacity(summary):
         text += f" Capacity: rank, and requests/s with {summary.run.objective}."
     elif summary.run.objective:
         text += " No capacity: no search of it counts."
     return text
+
+
+def _is_vague(summary: Summary) -> bool:
+    costs = [one.ratio for one in tables.against(summary, Metric.COST)]
+    found = (*costs, *(known.capacity_rps for known in summary.arm_summaries))
+    return any(one is not None and one.is_vague for one in found)
 
 
 def _p99_requests(summary: Summary) -> str:
@@ -594,4 +462,4 @@ def _capacity(known: ArmSummary) -> str:
     if found is None:
         return fmt.NOTHING
     rank = "" if known.capacity_rank is None else f"{known.capacity_rank} "
-    return f"{rank}{_brief_rate(found)}"
+    return f"{rank}{brief_rate(found)}"

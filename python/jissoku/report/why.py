@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from jissoku.model import Summary
 from jissoku.model.summary import Comparison, Verdict, more_blocks
 from jissoku.model.trial import Condition
+from jissoku.model.wording import beyond_text, time_text
 
 ALPHA = 0.05
 
@@ -61,8 +62,10 @@ def _outlook(found: Comparison) -> str:
     if found.is_decided:
         return "It is decided: more blocks would only narrow the interval."
     if found.is_out_of_reach:
-        return "Out of reach: the run is too short to decide it, or would last more than an hour."
+        return f"Out of reach: {beyond_text(found)}."
     if found.blocks_needed is None:
-        return "How many blocks would decide it is unknown, or more than 1,000."
-    time = f", in about {found.seconds_needed:.0f} s" if found.seconds_needed else ""
+        return "How many blocks would decide it is unknown."
+    time = ""
+    if found.seconds_needed:
+        time = f", in about {time_text(found.seconds_needed)}: --for gives a run more time"
     return f"At this spread {more_blocks(found.blocks_needed)} would decide it{time}."

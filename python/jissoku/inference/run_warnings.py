@@ -1,0 +1,426 @@
+"""Warnings that qualify the results of a run: what went wrong, differs, or disturbed it."""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
+
+from jissoku.inference import checks, estimate
+from jissoku.inference.blocks import loads_of, log_cost, valid_trials
+from jissoku.inference.checks import RATE_WARNING, is_rejected
+from jissoku.inference.compare import ranked_arms
+from jissoku.inference.limits import server_limits
+from jissoku.inference.reach import HEADROOM, Unreached
+from jissoku.model import (
+    ArmSummary,
+    CheckOutcome,
+    Comparison,
+    Condition,
+    FailedCheck,
+    Load,
+    Match,
+    MeasurementStatus,
+    Origin,
+    ReportWarning,
+    Run,
+    Severity,
+    Trial,
+    TrialKind,
+    Verdict,
+    VerifiedResponse,
+    rate_grid,
+)
+from jissoku.model.updated import updated
+from jissoku.model.wording import join_names, plural
+from jissoku.request import ExplanationRequest, command_line
+
+REJECTED_WARNING_MIN = 0.05
+
+# A smaller part would be shown as 0 %.
+ROUNDED_SHARE_MIN = 0.005
+
+# The floor does not change, so a change of its cost is one of the machine. Both must hold, at any
+# load.
+DRIFT_MAX = 0.03
+DRIFT_ALPHA = 0.01
+
+ORDER = (Severity.PROBLEM, Severity.WARNING, Severity.NOTE)
+
+
+def report_warnings(
+    run: Run,
+    trials: Sequence[Trial],
+    arm_summaries: Sequence[ArmSummary],
+    comparisons: Sequence[Comparison],
+    aa_control: Sequence[Comparison] = (),
+) -> tuple[ReportWarning, ...]:
+    """All warnings, problems first; the same records give the same warnings in the same order."""
+    slow = valid_trials(trials).unreached
+    found = [
+        *_of_limits(run, trials, arm_summaries),
+        *_of_arms(arm_summaries, trials),
+        *_of_comparisons(comparisons),
+        *_of_the_aa_control(aa_control),
+        *_of_answers(run, trials),
+        *_of_the_machine(run, tuple(trials)),
+        *_of_the_condition(comparisons),
+        *_of_rejections(trials),
+        *_of_unreached(run, slow),
+        *_of_warnings(trials, slow),
+        *_of_rates(arm_summaries),
+        *_of_the_run(run, arm_summaries, slow),
+    ]
+    return tuple(sorted(found, key=lambda warning: ORDER.index(warning.severity)))
+
+
+def problem(title: str, text: str, detail: str = "") -> ReportWarning:
+    return ReportWarning(severity=Severity.PROBLEM, title=title, text=text, detail=detail)
+
+
+def warning(title: str, text: str) -> ReportWarning:
+    return ReportWarning(severity=Severity.WARNING, title=title, text=text)
+
+
+def note(title: str, text: str) -> ReportWarning:
+    return ReportWarning(severity=Severity.NOTE, title=title, text=text)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def _of_arms(
+    arm_summaries: Sequence[ArmSummary], trials: Sequence[Trial]
+) -> Iterator[ReportWarning]:
+    began = {trial.index: trial for trial in trials}
+    measured = [known for known in arm_summaries if known.status is MeasurementStatus.MEASURED]
+    reasons = Counter(broken.reason for known in measured for broken in known.failures)
+    common = [reason for reason, arms in reasons.items() if arms > 1]
+    for reason in common:
+        yield warning("A trial has no result for any of its targets", reason)
+    for known in arm_summaries:
+        name, total = known.arm.name, known.trials_total
+        if known.status is MeasurementStatus.UNMEASURED and _only_others_failed(name, trials):
+            text = "Its trials ended with the failure of another target."
+            yield note(f"{name} was not measured", text)
+        elif known.status is MeasurementStatus.UNMEASURED:
+            what = f"its {total} {plural(total, 'trial')} is valid" if total else ""
+            yield problem(f"{name} was not measured", f"None of {what or 'its trials finished'}.")
+        for broken in known.failures:
+            where = f" ({broken.stage})" if broken.stage else ""
+            how_often = f"{len(broken.trials)} of {total} {plural(total, 'trial')}{where}"
+            if known.status is MeasurementStatus.MEASURED:
+                if broken.reason in common:
+                    continue
+                title = f"{name} has no result in {how_often}"
+            else:
+                word = "failed" if known.status is MeasurementStatus.FAILED else "is invalid"
+                title = f"{name} {word}: {how_often}"
+            first = _when(began.get(min(broken.trials, default=-1)))
+            yield problem(title, f"{broken.reason}{first}", broken.stderr)
+
+
+def _only_others_failed(name: str, trials: Sequence[Trial]) -> bool:
+    """Whether every trial that an arm lost, one at least, ended with another's failure."""
+    lost = [trial.failure for trial in trials if name in trial.arms and not trial.is_valid]
+    return bool(lost) and all(one is not None and one.arm != name for one in lost)
+
+
+def _when(trial: Trial | None) -> str:
+    """When a trial ended, as the end of a sentence about its failure; empty in older records."""
+    if trial is None or trial.failure is None or trial.elapsed_s is None:
+        return ""
+    return f" (first in block {trial.block + 1}, {trial.elapsed_s:.0f} s after the run's start)"
+
+
+def _of_comparisons(comparisons: Sequence[Comparison]) -> Iterator[ReportWarning]:
+    invalid = [c for c in comparisons if c.verdict is Verdict.INVALID]
+    for reason in dict.fromkeys(c.remarks[0] for c in invalid if c.remarks):
+        names = [f"{c.arm} / {c.against}" for c in invalid if c.remarks[:1] == (reason,)]
+        which = "every pair" if len(names) == len(comparisons) else ", ".join(names)
+        yield problem("Verdicts withheld", f"{_sentence(reason)}. Concerned: {which}.")
+    for found in comparisons:
+        against = [
+            f"{check.name}: {check.ratio.text}"
+            for check in found.cross_checks
+            if not check.agrees and check.ratio
+        ]
+        if against:
+            title = f"{found.arm} / {found.against} at {found.load.text}: a check disagrees"
+            yield warning(title, f"{found.sentence}. {'; '.join(against)}.")
+
+
+def _of_the_aa_control(aa_control: Sequence[Comparison]) -> Iterator[ReportWarning]:
+    for found in aa_control:
+        if found.ratio is None:
+            continue
+        text = f"{found.against} compared with a second copy of itself: {found.ratio.text}."
+        if found.proven:
+            text = f"{text} Smaller effects do not count in this run."
+            yield warning(f"A/A control failed at {found.load.text}", text)
+        else:
+            yield note(f"A/A control at {found.load.text}", text)
+
+
+# A body that is this much longer costs less than the least effect that a verdict distinguishes from
+# none: copying 64 bytes takes nanoseconds, the smallest server some microseconds for a request.
+SIZE_DIFFERENCE_MAX = 64
+
+
+def _of_answers(run: Run, trials: Sequence[Trial]) -> Iterator[ReportWarning]:
+    """Arms whose responses differ from the baseline's, by what they were to match in.
+
+    This is not equal work. Of the floor it is a remark: it is a unit, and compared with nothing.
+    """
+    answers = {
+        measurement.arm: measurement.response
+        for trial in trials
+        for measurement in trial.measurements
+        if measurement.response is not None
+    }
+    right = answers.get(run.baseline)
+    if right is None:
+        return
+    for name, given in sorted(answers.items(), key=itemgetter(0)):
+        ours, theirs = _differences(run.workload.match, given, right)
+        if not ours:
+            continue
+        title = f"{name} answers {join_names(ours)}, {run.baseline} {join_names(theirs)}"
+        if name == run.floor:
+            yield note("The floor does other work", f"{title}.")
+        else:
+            yield _of_other_work(title, run.workload.match, given, right)
+
+
+def _differences(
+    match: Match, given: VerifiedResponse, right: VerifiedResponse
+) -> tuple[list[str], list[str]]:
+    """In what a response differs from the right one: what it has, and what the right one has."""
+    compared = [(f"status {given.status}", f"status {right.status}")]
+    if match is not Match.STATUS:
+        compared.append((given.content_type or "no type", right.content_type or "no type"))
+    if match in {Match.BYTES, Match.LENGTH}:
+        compared.append((_bytes_text(given.body_bytes), _bytes_text(right.body_bytes)))
+    differs = [(ours, theirs) for ours, theirs in compared if ours != theirs]
+    if not differs and match is Match.BYTES and given.body_sha256 != right.body_sha256:
+        differs = [("another body", "one of the same length")]
+    return [ours for ours, _ in differs], [theirs for _, theirs in differs]
+
+
+def _bytes_text(number: int) -> str:
+    return f"{number:,} {plural(number, 'byte')}"
+
+
+def _of_other_work(
+    title: str, match: Match, given: VerifiedResponse, right: VerifiedResponse
+) -> ReportWarning:
+    """What a difference means for the verdicts, and what to do."""
+    is_same_kind = (given.status, given.content_type) == (right.status, right.content_type)
+    is_small = abs(given.body_bytes - right.body_bytes) <= SIZE_DIFFERENCE_MAX
+    if not (is_same_kind and is_small):
+        text = "This is not equal work: verdicts compare what these responses cost."
+        accepted = "--match status"
+    else:
+        text = "Too little to change a verdict: so few bytes cost less than any effect that counts."
+        accepted = "--match length"
+        if match is not Match.BYTES:
+            return note(title, text)
+    remedy = f"To compare the same work, give both the same response; {accepted} accepts this one."
+    if given.status != right.status:
+        remedy = "To compare the same work, give both the same response."
+    return updated(warning(title, text), remedy=remedy)
+
+
+def _of_the_machine(run: Run, trials: tuple[Trial, ...]) -> Iterator[ReportWarning]:
+    """Loads at which the floor's cost changed from the first third of the blocks to the last."""
+    known = valid_trials(trials).with_slice_length(run.slice_ns)
+    for load in loads_of(run, trials):
+        sliced = known.at(load).paired(TrialKind.TIME_SLICED, run.floor) if run.floor else {}
+        costs = [log_cost(sliced[block], run.floor) for block in sorted(sliced)]
+        logs = [cost for cost in costs if cost is not None]
+        third = len(logs) // 3
+        if third < 2:
+            continue
+        first, last = logs[:third], logs[-third:]
+        moved = math.expm1(sum(last) / third - sum(first) / third)
+        if abs(moved) > DRIFT_MAX and estimate.welch(first, last) < DRIFT_ALPHA:
+            text = (
+                f"At {load.text} the floor's CPU time per request moved by {100 * moved:+.1f} %"
+                " from the first third of the blocks to the last. Ratios within a trial stand;"
+                " absolute values are an average over both."
+            )
+            yield warning("The machine changed during the run", text)
+
+
+def _of_the_condition(comparisons: Sequence[Comparison]) -> Iterator[ReportWarning]:
+    seen: dict[Load, Comparison] = {}
+    for one in comparisons:
+        if one.condition is not Condition.QUIET:
+            seen.setdefault(one.load, one)
+    if seen:
+        shares = ", ".join(
+            f"{100 * one.other_programs:.0f} % at {load.text}" for load, one in seen.items()
+        )
+        text = (
+            f"They used {shares} of the cores. Verdicts hold beside them; on quiet cores ratios are"
+            f" usually farther from 1, and latencies shorter.{_calm_text(seen.values())}"
+        )
+        yield warning("Other programs ran beside the measurement", text)
+
+
+def _calm_text(comparisons: Iterable[Comparison]) -> str:
+    """How much of the time slices was calm, by load, where that is known."""
+    calm = {one.load: one.calm_fraction for one in comparisons if one.calm_fraction is not None}
+    some = [f"{_share_text(part)} at {load.text}" for load, part in calm.items() if part]
+    none = [load.text for load, part in calm.items() if not part]
+    text = ""
+    if some:
+        text += (
+            " No other program delayed a target or the load generator in some rotations of the"
+            f" time slices ({', '.join(some)}); where they are enough, costs are compared by them"
+            " alone."
+        )
+    if none:
+        text += (
+            f" At {join_names(none)} no rotation of the time slices was calm: in each another"
+            " program delayed a target or the load generator."
+        )
+    return text
+
+
+def _share_text(part: float) -> str:
+    return f"{100 * part:.0f} %" if part >= ROUNDED_SHARE_MIN else "less than 1 %"
+
+
+def _of_rejections(trials: Sequence[Trial]) -> Iterator[ReportWarning]:
+    rejected = [trial for trial in trials if is_rejected(trial)]
+    if not rejected:
+        return
+    messages: dict[str, list[str]] = defaultdict(list)
+    for trial in rejected:
+        for check in trial.failed_checks:
+            if check.outcome is CheckOutcome.REJECT:
+                messages[check.name].append(check.message)
+    causes = ", ".join(f"{name} {len(found)}" for name, found in sorted(messages.items()))
+    example = max(messages.values(), key=len)[0]
+    several = "They give no result; most were repeated."
+    what = plural(len(rejected), "It gives no result.", several)
+    were = f"{plural(len(trials), 'trial')} {plural(len(rejected), 'was', 'were')}"
+    is_many = len(rejected) / len(trials) > REJECTED_WARNING_MIN
+    yield (warning if is_many else note)(
+        f"{len(rejected)} of {len(trials)} {were} rejected",
+        f"{what} By check: {causes}. For example: {example}.",
+    )
+
+
+def _of_limits(
+    run: Run, trials: Sequence[Trial], arm_summaries: Sequence[ArmSummary]
+) -> Iterator[ReportWarning]:
+    """First of all where they are why an arm has no result."""
+    lost = {one.arm.name for one in arm_summaries if one.status is not MeasurementStatus.MEASURED}
+    for found in server_limits(trials, ranked_arms(run)):
+        severity = problem if found.arm in lost else warning
+        yield updated(
+            severity(f"{found.arm} {found.text}", ""),
+            remedy=f"{_sentence(found.remedy)}.",
+            next_command=_explain_command(run, found.arm),
+        )
+
+
+def _explain_command(run: Run, name: str) -> str:
+    """The command that explains an arm; commands and URLs, which no record has, are left open."""
+    (arm,) = [one for one in run.arms if one.name == name]
+    asked = {
+        Origin.RECIPE: ExplanationRequest(target=arm.target),
+        Origin.COMMAND: ExplanationRequest(cmd=f"{name}=COMMAND"),
+        Origin.URL: ExplanationRequest(url=f"{name}=URL"),
+    }
+    request = updated(asked[arm.origin], path=run.workload.path, match=str(run.workload.match))
+    return command_line(request)
+
+
+def _of_unreached(run: Run, slow: Unreached) -> Iterator[ReportWarning]:
+    """For each arm, the rates that it did not reach, and one that it would reach."""
+    for name in sorted({name for name, _ in slow}):
+        parts = {rate: part for (arm, rate), part in sorted(slow.items()) if arm == name}
+        answered = join_names([f"{100 * part:.1f} % of {r:,}/s" for r, part in parts.items()])
+        rates = join_names([f"{rate:,}" for rate in parts])
+        below = HEADROOM * min(rate * part for rate, part in parts.items())
+        reachable = rate_grid(1, max(1, int(below)))[-1]
+        text = f"It answered {answered}, and has no figure and no verdict there."
+        yield updated(
+            warning(f"{name} did not reach {rates} requests/s", text),
+            remedy=f"Choose a lower rate (-R {reachable}), or none: then the lab does.",
+            next_command=_explain_command(run, name),
+        )
+
+
+def _of_warnings(trials: Sequence[Trial], slow: Unreached) -> Iterator[ReportWarning]:
+    """One report warning per kind of check warning; bottlenecks are shown with the rate."""
+    seen: dict[str, list[tuple[str, FailedCheck]]] = defaultdict(list)
+    for trial in trials:
+        for check in trial.failed_checks:
+            if check.name == "rate-not-reached" and (check.arm, trial.load_rps) in slow:
+                continue
+            if check.outcome is CheckOutcome.WARNING and check.name not in SAID_ELSEWHERE:
+                seen[check.name].append((check.arm or " + ".join(sorted(trial.arms)), check))
+    for name, found in sorted(seen.items()):
+        counts = sorted(Counter(arm for arm, _ in found).items())
+        arms = ", ".join(f"{arm} ({times} of its trials)" for arm, times in counts)
+        yield (warning if name in INVALIDATING_CHECKS else note)(
+            TITLES.get(name, name), f"{arms}. For example: {found[0][1].message}."
+        )
+
+
+# With the rate, and with the condition of the verdicts.
+SAID_ELSEWHERE = {RATE_WARNING, "foreign"}
+
+# Check warnings that weaken a value of the report.
+INVALIDATING_CHECKS = {"rate-not-reached", "late-sends", "little", "drift", "generator-busy"}
+TITLES = {
+    "drift": "The cost drifted within the window",
+    "generator-busy": "The load generator was near its limit",
+    "late-sends": "Requests were sent late",
+    "little": "Some connections starved",
+    "major-faults": "Pages were read from disk or swap, for lack of memory",
+    "no-keep-alive": "A connection was closed after every answer",
+    "overflows": "A listen queue overflowed at full load",
+    "steal": "The host took time from the cores (steal)",
+    "rate-not-reached": "The offered rate was not reached",
+    "reconnects": "Connections were closed and opened again",
+    "retransmits": "TCP retransmissions at full load",
+}
+
+
+def _of_rates(arm_summaries: Sequence[ArmSummary]) -> Iterator[ReportWarning]:
+    rates = [(s.arm.name, s.rate_rps.value) for s in arm_summaries if s.rate_rps is not None]
+    if same := checks.common_ceiling(rates):
+        text = (
+            f"The closed-loop rates of {', '.join(same)} lie within 1 % of each other: more likely"
+            " the load generator or the kernel was the limit than the servers."
+        )
+        yield warning("A common ceiling", text)
+
+
+def _of_the_run(
+    run: Run, arm_summaries: Sequence[ArmSummary], slow: Unreached
+) -> Iterator[ReportWarning]:
+    for arm in arm_summaries:
+        if any(name == arm.arm.name for name, _ in slow):
+            continue
+        if arm.status is MeasurementStatus.MEASURED and not any(p.cost_ns for p in arm.points):
+            text = (
+                "It was not started by the lab, or too few trials are valid: no cost, no verdict."
+            )
+            yield warning(f"The CPU time of {arm.arm.name} is unknown", text)
+    if run.cores.shared:
+        text = "Ratios between targets remain valid; absolute values do not."
+        yield warning("Servers and load generator shared cores", text)
+    if not run.floor:
+        text = "Relative cost has no unit: no target can be compared with the least possible cost."
+        text += "" if run.workload.path == "/" else " The floor answers / alone."
+        yield warning("The floor was not measured", text)
+    for unavailable in run.unavailable:
+        reason = _sentence(unavailable.reason).rstrip(".")
+        text = f"{reason}. To add it: {unavailable.install_hint}"
+        yield note(f"{unavailable.name} is unavailable", text)
