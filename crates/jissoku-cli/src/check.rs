@@ -88,15 +88,16 @@ mod tests {
 
     #[test]
     fn every_error_is_a_sentence_with_its_line() {
-        let text = "wrokers = 1\nlisten = '127.0.0.1'\n\n[[route]]\npath = '/a'\nto = 'app'\n\n\
-                    [[route]]\npath = 'b'\nfixed = 'x'\n";
+        let text = "driver = 'none'\nquiet = true\nwrokers = 1\nlisten = '127.0.0.1'\n\n[[route]]\npath = '/a'\nto = 'app'\n\n\
+                    [[route]]\npath = 'b'\nfixed = 'x'\n\n\
+                    [upstream.shop]\nservers = ['h:1']\nbalence = 'x'\nvia = 1\n";
         let wrong = checked("check-errors", text, None).expect_err("it is wrong");
-        let lines = ["line 1: ", "line 2: ", "line 6: ", "line 9: "];
+        let lines = [1, 3, 4, 8, 11, 16, 17].map(|line| format!("line {line}: "));
         assert_eq!(wrong.len(), lines.len(), "{wrong:#?}");
         for (sentence, line) in wrong.iter().zip(lines) {
-            assert!(sentence.contains("check-errors") && sentence.contains(line), "{wrong:#?}");
+            assert!(sentence.contains("check-errors") && sentence.contains(&line), "{wrong:#?}");
         }
-        assert!(wrong[0].ends_with("did you mean \"workers\"?"), "{wrong:#?}");
+        assert!(wrong[1].ends_with("did you mean \"workers\"?"), "{wrong:#?}");
     }
 
     #[test]

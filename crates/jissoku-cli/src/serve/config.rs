@@ -78,6 +78,7 @@ pub(super) fn merge(
             let of_keys = arguments.err().unwrap_or_default();
             let of_routes = routes.err().unwrap_or_default();
             let mut wrong: Vec<Failure> = of_keys.into_iter().chain(of_routes).collect();
+            wrong.sort_by_key(|failure| file.line_of(failure));
             // A file that is not TOML is reported once.
             wrong.dedup_by_key(|failure| failure.to_string());
             return Err(Failure::of_all(wrong));
@@ -243,6 +244,13 @@ impl File<'_> {
     fn refuse_type(&self, name: &str, wanted: &str, value: &Spanned<DeValue<'_>>) -> Failure {
         let found = value.get_ref().type_str();
         self.refuse(&value.span(), &format!("{name} must be {wanted}, not a value of type {found}"))
+    }
+
+    /// The line that a failure names.
+    fn line_of(&self, failure: &Failure) -> Option<usize> {
+        let sentence = failure.to_string();
+        let rest = sentence.strip_prefix(&format!("{}, line ", self.path.display()))?;
+        rest.split_once(':')?.0.parse().ok()
     }
 
     fn refuse(&self, place: &Range<usize>, why: &str) -> Failure {

@@ -14,7 +14,7 @@ mod upstream;
 
 use toml::de::{DeTable, DeValue};
 
-use self::table::{Refusal, Table, refuse};
+use self::table::{Refusal, Table, read_whole, refuse};
 use crate::policy::routes::{Routes, Rule};
 
 pub use crate::policy::spelling::instead_of;
@@ -52,9 +52,10 @@ impl Configuration {
     ///
     /// # Errors
     ///
-    /// All upstreams that cannot be meant, or else all such routes.
+    /// All that cannot be meant, in the order of the file.
     pub fn parse_all(text: &str) -> Result<Self, Vec<Problem>> {
-        Self::read(text).map_err(|refusals| {
+        Self::read(text).map_err(|mut refusals| {
+            refusals.sort_by_key(|refusal| refusal.at.start);
             refusals.into_iter().map(|refusal| Problem::new(text, refusal)).collect()
         })
     }
@@ -73,40 +74,47 @@ impl Configuration {
         })?;
         let mut configuration = Self::default();
         let mut refusals = Vec::new();
+        // Names of upstreams that are wrong, in quotes: what routes have of them may be right.
+        let mut doubtful = Vec::new();
         if let Some(value) = file.get_ref().get("upstream") {
             let DeValue::Table(all) = value.get_ref() else {
                 return Err(vec![refuse(value.span(), "upstream is a table: [upstream.NAME]")]);
             };
             for (name, value) in all {
                 let what = format!("upstream {:?}", name.get_ref());
-                let read = Table::of(value, &what, &name.span())
-                    .and_then(|table| upstream::read(name.get_ref(), table));
-                let line = table::line(text, &name.span());
-                match read {
-                    Ok(read) => configuration.upstreams.push(Upstream { line, ..read }),
-                    Err(refusal) => refusals.push(refusal),
+                let (read, wrong) = match Table::of(value, &what, &name.span()) {
+                    Ok(table) => read_whole(table, |table| upstream::read(name.get_ref(), table)),
+                    Err(refusal) => (None, vec![refusal]),
+                };
+                if !wrong.is_empty() {
+                    doubtful.push(format!("{:?}", name.get_ref()));
                 }
+                refusals.extend(wrong);
+                let line = table::line(text, &name.span());
+                configuration.upstreams.extend(read.map(|read| Upstream { line, ..read }));
             }
         }
-        // A route may name an upstream that is wrong.
-        if !refusals.is_empty() {
-            return Err(refusals);
-        }
-        let Some(value) = file.get_ref().get("route") else { return Ok(configuration) };
+        let Some(value) = file.get_ref().get("route") else {
+            return if refusals.is_empty() { Ok(configuration) } else { Err(refusals) };
+        };
         let DeValue::Array(all) = value.get_ref() else {
             return Err(vec![refuse(value.span(), "route is a list of tables: [[route]]")]);
         };
         let mut rules = Vec::new();
         for value in all {
-            let read = Table::of(value, "a route", &value.span())
-                .and_then(|table| route::read(table, &configuration.upstreams));
-            match read {
-                Ok((route, rule)) => {
-                    let line = table::line(text, &route.at);
-                    configuration.routes.push(Route { line, ..route });
-                    rules.push(rule);
+            let (read, wrong) = match Table::of(value, "a route", &value.span()) {
+                Ok(table) => {
+                    read_whole(table, |table| route::read(table, &configuration.upstreams))
                 }
-                Err(refusal) => refusals.push(refusal),
+                Err(refusal) => (None, vec![refusal]),
+            };
+            let is_certain =
+                |wrong: &Refusal| !doubtful.iter().any(|name| wrong.why.contains(name.as_str()));
+            refusals.extend(wrong.into_iter().filter(is_certain));
+            if let Some((route, rule)) = read {
+                let line = table::line(text, &route.at);
+                configuration.routes.push(Route { line, ..route });
+                rules.push(rule);
             }
         }
         if !refusals.is_empty() {

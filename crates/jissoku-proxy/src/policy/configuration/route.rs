@@ -110,8 +110,11 @@ pub(super) fn read(
     upstreams: &[Upstream],
 ) -> Result<(Route, Rule), Refusal> {
     let at = table.at.clone();
-    let Some(path) = table.string("path")? else {
-        return Err(refuse(at, "a route has a path, such as path = \"/api/**\""));
+    let path = match table.string("path")? {
+        Some(path) => path,
+        // The rest of the table is read.
+        None if table.has_refused("path") => ("/**".to_owned(), at.clone()),
+        None => return Err(refuse(at, "a route has a path, such as path = \"/api/**\"")),
     };
     let pattern = parsed(&path, PathPattern::parse)?;
     let mut rule = Rule::new(pattern.clone());
@@ -264,6 +267,8 @@ fn action(
     }
     match (found.pop(), found.is_empty()) {
         (Some(action), true) => Ok(action),
+        // The rest of the table is read.
+        (None, _) if table.has_refused("to") => Ok(RouteAction::Forward(0)),
         _ => Err(refuse(
             table.at.clone(),
             "a route has one of to, folder, fixed, redirect, app and gather",

@@ -20,12 +20,18 @@ const SIZE_MAX: u64 = 64 * MIB;
 const MIB: u64 = 1024 * 1024;
 const GIB: u64 = 1024 * MIB;
 
+/// The words of a refusal of a key that is not known.
+const UNKNOWN: &str = " has no key ";
+
+#[derive(Clone)]
 pub(super) struct Table<'t, 'a> {
     /// For messages: "upstream "app"".
     what: String,
     entries: &'t DeTable<'a>,
     pub(super) at: Range<usize>,
     known: Vec<&'static str>,
+    /// Keys that were refused, and are taken for absent.
+    refused: Vec<String>,
 }
 
 impl<'t, 'a> Table<'t, 'a> {
@@ -36,6 +42,7 @@ impl<'t, 'a> Table<'t, 'a> {
                 entries: table,
                 at: at.clone(),
                 known: Vec::new(),
+                refused: Vec::new(),
             }),
             other => Err(refuse(value.span(), &format!("{what} is a table, not {}", kind(other)))),
         }
@@ -45,7 +52,12 @@ impl<'t, 'a> Table<'t, 'a> {
         if !self.known.contains(&key) {
             self.known.push(key);
         }
-        self.entries.get(key)
+        self.entries.get(key).filter(|_| !self.has_refused(key))
+    }
+
+    /// Whether this key was refused, whose value may be needed.
+    pub(super) fn has_refused(&self, key: &str) -> bool {
+        self.refused.iter().any(|refused| refused == key)
     }
 
     /// All keys and values in the order of the file.
@@ -154,13 +166,48 @@ impl<'t, 'a> Table<'t, 'a> {
     /// Refuses keys that nothing asked for.
     pub(super) fn finish(self) -> Result<(), Refusal> {
         for ((key, at), _) in self.in_order() {
-            if !self.known.contains(&key.as_str()) {
+            if !self.known.contains(&key.as_str()) && !self.has_refused(&key) {
                 let instead = instead_of(&key, &self.known);
-                let why = format!("{} has no key {key:?}; {instead}", self.what);
+                let why = format!("{}{UNKNOWN}{key:?}; {instead}", self.what);
                 return Err(refuse(at, &why));
             }
         }
         Ok(())
+    }
+}
+
+/// What `read` makes of a table, and all refusals: after each, it reads the table without that key.
+pub(super) fn read_whole<'t, 'a, T>(
+    mut table: Table<'t, 'a>,
+    read: impl Fn(Table<'t, 'a>) -> Result<T, Refusal>,
+) -> (Option<T>, Vec<Refusal>) {
+    let (mut refusals, mut has_unknown) = (Vec::new(), false);
+    loop {
+        let refusal = match read(table.clone()) {
+            Ok(found) => return (Some(found), refusals),
+            Err(refusal) => refusal,
+        };
+        let in_order = table.in_order();
+        let is_about = |span: &Range<usize>| span.contains(&refusal.at.start);
+        let key = in_order
+            .into_iter()
+            .find(|((_, at), value)| is_about(at) || is_about(&value.span()))
+            .map(|((key, _), _)| key);
+        // A key may be missing, or have no effect, since another was refused.
+        let is_unknown = refusal.why.contains(UNKNOWN);
+        let is_missing = refusal.at == table.at;
+        let mut words =
+            refusal.why.split(|sign: char| !sign.is_ascii_alphanumeric() && sign != '-');
+        let is_consequence = !is_unknown
+            && (words.any(|word| table.has_refused(word)) || (is_missing && has_unknown));
+        has_unknown |= is_unknown;
+        if !is_consequence {
+            refusals.push(refusal);
+        }
+        match key {
+            Some(key) if !table.has_refused(&key) => table.refused.push(key),
+            _ => return (None, refusals),
+        }
     }
 }
 

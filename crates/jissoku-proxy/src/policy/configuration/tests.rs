@@ -449,3 +449,21 @@ fn an_unknown_key_of_any_table_is_an_error_with_the_one_that_was_meant() {
         assert!(why.ends_with(&said), "{why}");
     }
 }
+
+#[test]
+fn all_that_is_wrong_is_reported_in_the_order_of_the_file() {
+    let text = "[upstream.app]\nservers = ['h:1']\nbalence = 'least'\nidle-time = 5\n\
+                [upstream.other]\nprotocol = 'htps'\nservres = ['h:1']\ntls-ca = 'x'\n\
+                [[route]]\npath = '/{a'\nto = 'ap'\ncolect = 1\nhead-time = 3\n\
+                [[route]]\npath = '/b'\nto = 'other'\nretry = { on = ['status'] }\n";
+    let lines = |text: &str| {
+        let problems = Configuration::parse_all(text).unwrap_err();
+        problems.iter().map(|problem| problem.line).collect::<Vec<_>>()
+    };
+    assert_eq!(lines(text), [3, 4, 6, 7, 10, 11, 12, 13]);
+    assert_eq!(lines(&text.replace("servres", "servers")), [3, 4, 6, 10, 11, 12, 13]);
+    assert_eq!(
+        lines("[upstream.app]\nvia = 1\n[[route]]\npath = '/'\nto = 'app'\nx = 1\n"),
+        [1, 2, 6]
+    );
+}

@@ -145,9 +145,7 @@ pub(super) fn read(name: &str, mut table: Table<'_, '_>) -> Result<Upstream, Ref
     let defaults = HealthPolicy::default();
     let at = table.at.clone();
     let in_flight_max = table.integer("connections-max", 1..=1_000_000, CONNECTIONS_MAX)?;
-    let Some(value) = table.value("servers") else {
-        return Err(refuse(at, &format!("upstream {name:?} has no servers")));
-    };
+    let given = table.value("servers");
     let protocol = table.word("protocol", &PROTOCOLS)?.unwrap_or(Protocol::Http);
     let idle_ns = table.duration("idle-time")?;
     if idle_ns.is_some() && !protocol.is_http() {
@@ -161,7 +159,7 @@ pub(super) fn read(name: &str, mut table: Table<'_, '_>) -> Result<Upstream, Ref
     let upstream = Upstream {
         name: name.to_owned(),
         line: 0,
-        servers: servers(value, in_flight_max)?,
+        servers: given.map_or(Ok(Vec::new()), |value| servers(value, in_flight_max))?,
         balance,
         hash_key: hash_key(&mut table, balance)?,
         protocol,
@@ -181,6 +179,10 @@ pub(super) fn read(name: &str, mut table: Table<'_, '_>) -> Result<Upstream, Ref
         resolve_ns: table.duration("resolve-every")?,
     };
     table.finish()?;
+    // Last: a key that is not known may be meant for it.
+    if given.is_none() {
+        return Err(refuse(at, &format!("upstream {name:?} has no servers")));
+    }
     Ok(upstream)
 }
 
