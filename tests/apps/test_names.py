@@ -85,7 +85,25 @@ WRITE = {
 def test_the_message_for_a_module_or_a_path_says_what_to_write(name: str, site: Path) -> None:
     served = start(site, name)
     try:
-        served.wait_for(f"; an application is MODULE:APP, here {re.escape(WRITE[name])}$")
+        served.wait_for(f"(MODULE:APP, here|in it, write) {re.escape(WRITE[name])}(; its source|$)")
+        assert served.process.wait(PATIENCE_S) == 2
+    finally:
+        served.end()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["shop.py:app"], "; a module has no suffix: write shop:app"),
+        (["shop:app", "--app-dir", "flaskap"], "--app-dir: there is no directory flaskap"),
+        (["shop:app", "--env-file", "nope"], "--env-file: cannot read nope: "),
+        (["shop:app", "--log-config", "nope"], "--log-config: cannot read nope: "),
+    ],
+)
+def test_a_mistake_is_named_by_its_option(arguments: list[str], sentence: str, site: Path) -> None:
+    served = start(site, *arguments)
+    try:
+        served.wait_for(re.escape(sentence))
         assert served.process.wait(PATIENCE_S) == 2
     finally:
         served.end()

@@ -233,7 +233,11 @@ impl AppSpec {
                     self.module,
                     self.directory.display()
                 );
-                return LoadError::Name(sentence);
+                // The path of a file is no name of a module.
+                let hint = self.module.strip_suffix(".py").map(|module| {
+                    format!("; a module has no suffix: write {module}:{}", self.attribute)
+                });
+                return LoadError::Name(sentence + &hint.unwrap_or_default());
             }
             failed(python, &format!("cannot import {}", self.module), &error)
         })

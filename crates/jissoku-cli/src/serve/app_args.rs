@@ -258,6 +258,11 @@ impl AppArgs {
             return Err(Failure::of_input(&format!("{flag}: {why}")));
         }
         self.preparation()?;
+        let directory = self.directory();
+        if app.is_some() && !is_object && !directory.is_dir() {
+            let why = format!("--app-dir: there is no directory {}", directory.display());
+            return Err(Failure::of_input(&why));
+        }
         if self.factory && app.is_some_and(|app| app.arguments.is_some()) {
             return Err(Failure::of_input("--factory calls APP: leave the parentheses out"));
         }
@@ -281,7 +286,10 @@ impl AppArgs {
         if let Some(file) = &self.log_config
             && let Err(error) = std::fs::File::open(file)
         {
-            return Err(Failure::of_input(&format!("cannot read {}: {error}", file.display())));
+            return Err(Failure::of_input(&format!(
+                "--log-config: cannot read {}: {error}",
+                file.display()
+            )));
         }
         Ok(PreparationRequest {
             working_directory: self.chdir.as_ref().map(absolute).transpose()?,

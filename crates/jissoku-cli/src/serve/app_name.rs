@@ -3,6 +3,21 @@
 use std::fmt;
 use std::path::Path;
 
+/// The usual names of applications.
+const USUAL_NAMES: [&str; 3] = ["application", "app", "api"];
+
+/// Calls that make an application.
+const USUAL_CLASSES: [&str; 8] = [
+    "Flask(",
+    "FastAPI(",
+    "Starlette(",
+    "Quart(",
+    "Litestar(",
+    "Bottle(",
+    "get_wsgi_application(",
+    "get_asgi_application(",
+];
+
 /// A module and what is served of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AppName {
@@ -34,8 +49,12 @@ impl AppName {
     /// application: a module without an attribute, as gunicorn serves it, or the path of a module.
     pub(super) fn suggestion(argument: &Path) -> Option<String> {
         let text = argument.to_str().filter(|_| !argument.is_dir())?;
-        let (module, attribute) = text.split_once(':').unwrap_or((text, "application"));
-        let Some(file) = module.strip_suffix(".py") else {
+        let (module, attribute) = match text.split_once(':') {
+            Some((module, attribute)) => (module, attribute.to_owned()),
+            None => (text, attribute_in(argument).unwrap_or_else(|| "application".to_owned())),
+        };
+        let is_path = text.contains(':') && module.contains('/');
+        let Some(file) = module.strip_suffix(".py").or(is_path.then_some(module)) else {
             return is_dotted(module).then(|| format!("{module}:{attribute}"));
         };
         let file = file.strip_prefix("./").unwrap_or(file);
@@ -56,6 +75,31 @@ impl fmt::Display for AppName {
             None => Ok(()),
         }
     }
+}
+
+/// The attribute of a file of Python that seems to be its application, by the lines that are not
+/// indented; the file is not imported. `APP` if there is none.
+fn attribute_in(file: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let mut names = Vec::new();
+    for line in text.lines() {
+        let function = line.strip_prefix("async ").unwrap_or(line).strip_prefix("def ");
+        let call = function.is_some() && line.trim_end().ends_with("():");
+        let end = if function.is_some() { '(' } else { '=' };
+        let Some((name, value)) = function.unwrap_or(line).split_once(end) else { continue };
+        let name = name.split(':').next().unwrap_or_default().trim_end();
+        if is_dotted(name) && !name.contains('.') && !value.starts_with('=') {
+            let is_made = USUAL_CLASSES.iter().any(|class| value.contains(class));
+            names.push((name, is_made, call));
+        }
+    }
+    let usual = USUAL_NAMES.iter().find(|usual| names.iter().any(|(name, ..)| name == *usual));
+    let made = names.iter().find(|(_, is_made, _)| *is_made).map(|(name, ..)| name);
+    if let Some(name) = usual.or(made) {
+        return Some((*name).to_owned());
+    }
+    let factory = names.iter().find(|(name, _, call)| *call && name.ends_with("_app"));
+    Some(factory.map_or_else(|| "APP".to_owned(), |(name, ..)| format!("{name}()")))
 }
 
 /// Whether these are names of Python, separated by dots.
@@ -121,8 +165,30 @@ mod tests {
         ] {
             assert_eq!(AppName::suggestion(Path::new(text)).as_deref(), Some(expected), "{text}");
         }
-        for text in ["./nowhere", "/nowhere/at/all", ".", "my-site", "a/b:c"] {
+        let path = AppName::suggestion(Path::new("flaskapp/shop:app"));
+        assert_eq!(path.as_deref(), Some("flaskapp.shop:app"));
+        for text in ["./nowhere", "/nowhere/at/all", ".", "my-site", "a-b:c"] {
             assert_eq!(AppName::suggestion(Path::new(text)), None, "{text}");
         }
+    }
+
+    #[test]
+    fn the_attribute_of_a_file_is_found_without_its_import() {
+        let folder = std::env::temp_dir().join(format!("attributes-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        for (text, expected) in [
+            ("app = Flask(__name__)\n", "app"),
+            ("app: Any = make()\napplication = app\n", "application"),
+            ("def app(environ, start_response):\n    x = Flask(1)\n", "app"),
+            ("async def app(scope, receive, send):\n    pass\n", "app"),
+            ("shop = FastAPI(debug=True)\n", "shop"),
+            ("def create_app():\n    app = Flask(__name__)\n", "create_app()"),
+            ("import os\nx == 1\na.app = 2\n", "APP"),
+        ] {
+            let file = folder.join("shop.py");
+            std::fs::write(&file, text).expect("a file");
+            assert_eq!(attribute_in(&file).as_deref(), Some(expected), "{text}");
+        }
+        std::fs::remove_dir_all(folder).expect("the folder is ours");
     }
 }

@@ -11,8 +11,9 @@ const SIZE_MAX: usize = 1 << 20;
 /// The variables of a file, in its order.
 pub(super) fn read(path: &Path) -> Result<Vec<(String, String)>, Failure> {
     let refuse = |why: &str| Failure::of_input(&format!("{}{why}", path.display()));
-    let bytes = std::fs::read(path)
-        .map_err(|error| Failure::of_input(&format!("cannot read {}: {error}", path.display())))?;
+    let bytes = std::fs::read(path).map_err(|error| {
+        Failure::of_input(&format!("--env-file: cannot read {}: {error}", path.display()))
+    })?;
     if bytes.len() > SIZE_MAX {
         return Err(refuse(": a file of variables has at most 1 MiB"));
     }
@@ -190,6 +191,8 @@ mod tests {
         assert!(refusal(b"A=1\nB=\xff").ends_with(", line 2: this is not UTF-8"));
         assert!(refusal(&vec![b'#'; SIZE_MAX + 1]).contains("at most 1 MiB"));
         std::fs::remove_file(&path).expect("it can be removed");
-        assert!(read(&path).expect_err("it is gone").to_string().starts_with("cannot read"));
+        assert!(
+            read(&path).expect_err("it is gone").to_string().starts_with("--env-file: cannot read")
+        );
     }
 }

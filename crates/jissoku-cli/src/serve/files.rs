@@ -1,7 +1,6 @@
 //! Flags for the served directory.
 
 use std::collections::HashSet;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -138,20 +137,24 @@ impl FileArgs {
     /// Opens the directory, if one is given.
     pub(super) fn load(&self) -> Result<Option<Files>, Failure> {
         let open = |folder: &PathBuf| {
+            let suggestion = AppName::suggestion(folder);
             // The code of an application is not to be published by mistake.
             if folder.extension().is_some_and(|it| it == "py") && folder.is_file() {
-                let error = io::ErrorKind::NotADirectory.into();
-                return Err(FilesError::Unreadable(folder.clone(), error));
+                let name = suggestion.unwrap_or_else(|| "MODULE:APP".to_owned());
+                return Err(Failure::of_input(&format!(
+                    "{0} is a file of Python: to serve the application in it, write {name}; its \
+                     source is served with its folder only",
+                    folder.display()
+                )));
             }
-            Files::open(folder, self.options())
-        };
-        self.folder.as_ref().map(open).transpose().map_err(|error| {
-            let suggestion = self.folder().and_then(AppName::suggestion);
-            Failure::of_input(&match suggestion {
-                Some(name) => format!("{error}; an application is MODULE:APP, here {name}"),
-                None => error.to_string(),
+            Files::open(folder, self.options()).map_err(|error| {
+                Failure::of_input(&match suggestion {
+                    Some(name) => format!("{error}; an application is MODULE:APP, here {name}"),
+                    None => error.to_string(),
+                })
             })
-        })
+        };
+        self.folder.as_ref().map(open).transpose()
     }
 
     /// Opens the directory of a route, one of `count` that share the memory for cached files. One
