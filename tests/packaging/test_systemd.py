@@ -32,8 +32,17 @@ def test_the_service_serves_the_sockets_of_its_socket_unit() -> None:
     ]
     assert service["Type"] == "notify"
     assert unit("jissoku.service")["Install"]["Also"] == "jissoku.socket"
+    # docs/apps.md: 10 s more than --stop-timeout, whose default is 10 s.
+    assert service["TimeoutStopSec"] == "20"
     # With an address of its own, the server would refuse those of the socket unit.
     assert "listen" not in (ROOT / "packaging" / "serve.toml").read_text()
+
+
+def test_the_hint_for_low_ports_says_what_else_they_need() -> None:
+    text = (UNITS / "jissoku.service").read_text()
+    assert unit("jissoku.service")["Service"]["PrivateUsers"] == "yes"
+    hint = text[text.index("# Ports below 1024") : text.index("CapabilityBoundingSet=")]
+    assert "PrivateUsers=no" in hint
 
 
 @pytest.mark.slow

@@ -102,9 +102,12 @@ pub(super) fn write_text(lines: &mut Vec<u8>, forwarded: &Forwarded<'_>) {
             quote(lines, text.as_bytes());
         }
     }
-    let connection = if outcome.is_reused { "reused" } else { "new" };
     put(lines, format_args!(" server_status={} tries={}", outcome.status, outcome.tries));
-    put(lines, format_args!(" connection={connection}"));
+    // A response of the gateway itself has no connection to a server.
+    if outcome.tries > 0 {
+        let connection = if outcome.is_reused { "reused" } else { "new" };
+        put(lines, format_args!(" connection={connection}"));
+    }
     for (name, time_ns) in PHASES.iter().zip(outcome.phases_ns) {
         put(lines, format_args!(" {name}_us={}", time_ns / 1000));
     }
@@ -125,7 +128,10 @@ pub(super) fn write_text(lines: &mut Vec<u8>, forwarded: &Forwarded<'_>) {
 pub(super) fn write_json(lines: &mut Vec<u8>, forwarded: &Forwarded<'_>) {
     let Forwarded { part, upstream, server, response, outcome } = forwarded;
     let ForwardedOutcome { status, tries, is_reused, phases_ns, hedge, notes, error } = *outcome;
-    put(lines, format_args!("{{\"tries\":{tries},\"is_reused\":{is_reused}"));
+    put(lines, format_args!("{{\"tries\":{tries}"));
+    if tries > 0 {
+        put(lines, format_args!(",\"is_reused\":{is_reused}"));
+    }
     for (name, text) in [("part", *part), ("upstream", *upstream), ("server", *server)] {
         if !text.is_empty() {
             write_field(lines, name, text.as_bytes());
@@ -222,6 +228,8 @@ mod tests {
             [text, json].map(|lines| String::from_utf8(lines).expect("text"))
         };
         let [text, json] = described(of(notes), b"");
+        assert!(text.starts_with(" server_status=0 tries=0 wait_us=0 "), "{text}");
+        assert!(json.starts_with(r#"{"tries":0,"wait_ns":0,"#), "{json}");
         assert!(text.ends_with(" note=excess error=http_protocol_error"), "{text}");
         assert!(json.contains(r#","notes":["excess"],"error""#), "{json}");
         notes.add(Anomalies::EARLY);
