@@ -36,6 +36,10 @@ CASES = {
         ["doctor", "--campaigns", "20"],
         "No such option '--campaigns'; see jissoku doctor --help",
     ),
+    "an explanation for a time": (
+        ["explain", "jissoku", "--for", "20s"],
+        "explain has no time limit; it observes for about half a minute",
+    ),
     "no label": (["compare", "floor", "jissoku", "--label", "x"], "'x' is not a label"),
     "nothing to watch": (["watch"], "has no run with events.jsonl"),
     "a run without events": (["watch", "/nowhere"], "has no events.jsonl"),

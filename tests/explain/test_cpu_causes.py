@@ -173,6 +173,31 @@ def test_the_functions_of_user_space_are_part_of_every_explanation() -> None:
     assert "burn_here" in explanation_to_json(explanation)
 
 
+def test_the_time_that_no_listed_function_takes_is_accounted_for() -> None:
+    program = Frame(function="burn_here", library="server")
+    entry = Frame(function="do_syscall_64", library="[kernel]")
+    seen = factories.profile((24, (program,)), (976, (entry,)))
+    assert seen.profile is not None
+    rows = user_functions(seen.profile)
+    load = factories.load(cpu_ns=10_000_000, requests=1_000).load
+    assert load is not None
+    seen = updated(seen, load=updated(load, cpu_user_fraction=0.47))
+    explanation = Explanation(
+        target="t",
+        version="1",
+        path="/",
+        observations=seen,
+        findings=(),
+        functions=rows,
+    )
+    text = explanation_to_text(explanation)
+    assert (
+        "The other 45% outside the kernel: functions with smaller shares, and code without names"
+        in text
+    )
+    assert "--perf-basic-prof" in text
+
+
 @pytest.mark.parametrize(
     ("samples", "said"),
     [

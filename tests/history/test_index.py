@@ -18,7 +18,7 @@ from jissoku.inference.run_rows import REVISION, run_rows
 from jissoku.measure.history import History, find_run, open_history
 from jissoku.model import Method
 from jissoku.model.updated import updated
-from jissoku.report.history import difference_text, history_text
+from jissoku.report.history import difference_text, history_text, runs_text
 from tests.conftest import Run
 from tests.history.factories import target_history, write_run
 from tests.inference import factories
@@ -327,3 +327,8 @@ def test_two_runs_are_compared(place: Path, run: Run, monkeypatch: pytest.Monkey
     assert done.stdout.startswith("Earlier: 2026-11-01 09:00")
     assert "The same program in both: floor, a, b." in done.stdout
     assert "the same program; unchanged arms moved by at most" in done.stdout
+
+
+def test_a_list_of_runs_says_where_others_may_be() -> None:
+    assert runs_text([]).startswith("There are no runs. ")
+    assert "jissoku history --records DIR" in runs_text([])

@@ -11,6 +11,8 @@ from jissoku.inference.run_warnings import report_warnings
 from jissoku.inference.sentences import ranks
 from jissoku.model import (
     CheckOutcome,
+    Comparison,
+    Condition,
     FailedCheck,
     Load,
     LoadLevel,
@@ -19,10 +21,12 @@ from jissoku.model import (
     Summary,
     Trial,
     TrialKind,
+    Verdict,
     Workload,
 )
 from jissoku.model.updated import updated
 from jissoku.model.wording import join_names
+from jissoku.request import ComparisonRequest
 from tests.inference import factories
 from tests.inference.factories import MIDDLE, QUIETEST, TrueValues
 
@@ -302,3 +306,36 @@ def test_turns_of_the_other_length_do_not_mix_in() -> None:
         for block in range(3)
     ]
     assert _changes([*other, *_trials(LOWER, _steady)]) == []
+
+
+def test_a_time_that_was_not_enough_for_all_loads_is_named_once() -> None:
+    run = factories.run(["a", "floor"], floor="floor", loads=(LOWER, HEAVY))
+    trials = _trials(HEAVY, _steady)
+    given = updated(run, request=ComparisonRequest(time_limit=20.0))
+    title = "--for 20s was enough for 1 of 2 loads"
+    (found,) = (one for one in report_warnings(given, trials, (), ()) if one.title == title)
+    assert found.text == "Not measured: 5,000 requests/s (medium load)."
+    assert title not in {one.title for one in report_warnings(run, trials, (), ())}
+
+
+def _calm(fraction: float) -> str:
+    pair = Comparison(
+        arm="a",
+        against="b",
+        verdict=Verdict.INCONCLUSIVE,
+        load=LOWER,
+        condition=Condition.BUSY,
+        other_programs=0.5,
+        calm_fraction=fraction,
+    )
+    run = factories.run(["a", "floor"], floor="floor", loads=(LOWER,))
+    found = report_warnings(run, [], (), (pair,))
+    (text,) = (one.text for one in found if one.title.startswith("Other programs"))
+    return text
+
+
+def test_no_calm_rotation_is_not_called_some() -> None:
+    assert "in some rotations" in _calm(0.4)
+    assert "less than 1 % at" in _calm(0.001)
+    assert "in some rotations" not in _calm(0.0)
+    assert "no rotation of the time slices was calm" in _calm(0.0)

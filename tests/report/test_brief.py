@@ -123,3 +123,16 @@ def test_a_warning_says_in_its_line_what_differs_and_what_to_do() -> None:
     )
     text = "\n".join(shown(updated(fixture.two(), warnings=(warning,))))
     assert "warning: go answers 12 bytes, nginx 13 bytes\n  Do." in text
+
+
+def test_without_any_figure_there_is_the_reason_alone() -> None:
+    summary = fixture.race()
+    arms = tuple(
+        updated(known, points=(), capacity_rps=None)
+        if known.arm.name != summary.run.floor
+        else known
+        for known in summary.arm_summaries
+    )
+    warning = ReportWarning(severity=Severity.PROBLEM, title="a failed", text="It answers 404.")
+    found = shown(updated(summary, arm_summaries=arms, comparisons=(), warnings=(warning,)))
+    assert found[:3] == ["", "problem: a failed", "  It answers 404."]

@@ -9,6 +9,7 @@ from jissoku.model import ArmSummary, MeasurementStatus, Metric, Summary, Verdic
 from jissoku.model.updated import updated
 from jissoku.report import charts, method, plots, tables, to_html, to_text
 from jissoku.report.svg import Chart
+from jissoku.request import ComparisonRequest
 from tests.report import drawing, fixture
 from tests.report.factories import ARMS
 
@@ -31,7 +32,25 @@ def test_an_arm_without_a_figure_at_a_load_is_named() -> None:
     lost = ArmSummary(arm=ARMS["python"], status=MeasurementStatus.MEASURED)
     summary = fixture.two()
     summary = updated(summary, arm_summaries=(*summary.arm_summaries, lost))
-    assert tables.at_loads(summary)[0].remarks == ("No figure at this load: python.",)
+    assert tables.at_loads(summary)[0].remarks == (
+        "No figure, too few trials at this load are valid: python.",
+    )
+
+
+def test_a_load_that_a_limited_time_did_not_reach_says_so() -> None:
+    summary = fixture.every_rate()
+    lost = summary.loads[-1]
+    arms = tuple(
+        updated(
+            known,
+            points=tuple(point for point in known.points if point.load != lost),
+            unreached=(),
+        )
+        for known in summary.arm_summaries
+    )
+    run = updated(summary.run, request=ComparisonRequest(time_limit=20.0))
+    (*_, last) = tables.at_loads(updated(summary, arm_summaries=arms, run=run))
+    assert last.remarks[0].startswith("Not measured, the time was over: ")
 
 
 def test_the_curve_has_a_line_per_arm_over_the_rates_that_it_reached() -> None:

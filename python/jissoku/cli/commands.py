@@ -150,7 +150,11 @@ def jissoku(ctx: click.Context, *, version: bool) -> None:
 
 def _refusal_text(refusal: click.ClickException) -> str:
     text = refusal.format_message()
-    if isinstance(refusal, click.NoSuchOption) and refusal.ctx and not refusal.possibilities:
+    if not isinstance(refusal, click.NoSuchOption) or refusal.ctx is None:
+        return text
+    if refusal.option_name == "--for" and refusal.ctx.info_name == "explain":
+        return "--for: explain has no time limit; it observes for about half a minute"
+    if not refusal.possibilities:
         return f"{text.rstrip('.')}; see jissoku {refusal.ctx.info_name} --help"
     return text
 

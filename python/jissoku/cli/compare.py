@@ -99,7 +99,9 @@ GROUPS = {
 def compare(request: ComparisonRequest, output: Output) -> int:
     """Compare targets: same workload, randomised blocks, verdicts with intervals.
 
-    The first target is the baseline. Without targets, compares the installed default set.
+    The first target is the baseline. Recipes count before --cmd, and those before --url, wherever
+    they stand; the baseline is named before the start. Without targets, compares the installed
+    default set.
     `jissoku targets` lists all targets; --cmd and --url compare any server. The floor, a minimal
     server, is measured too, with requests of / alone. On a terminal one table shows the ratios
     while they narrow; Ctrl-C ends with the report of what is known.

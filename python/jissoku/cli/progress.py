@@ -28,6 +28,7 @@ from jissoku.records.run_folder import check_new
 from jissoku.report import LiveState, LiveTable, live_table
 from jissoku.report.format import clean, sanitized
 from jissoku.system.measurement_lock import measurement_lock
+from jissoku.targets.provenance import with_local_folders
 from jissoku.targets.supervisor import supervisor
 
 BAR_WIDTH = 24
@@ -231,9 +232,10 @@ class ProgressDisplay(ProgressListener):
         """Moves the bar; a failed trial is printed at once."""
         if trial.failure is not None:
             failure = trial.failure
-            said = failure.stderr.strip().rpartition("\n")[2]
+            said = with_local_folders(failure.stderr.strip().rpartition("\n")[2])
             who = failure.arm or "the load generator"
-            words = f"{who} failed ({failure.stage}): {failure.reason}"
+            reason = with_local_folders(failure.reason)
+            words = f"{who} failed ({failure.stage}): {reason}"
             self._console.print(words, markup=False, soft_wrap=True)
             if said:
                 self._console.print(f"  stderr: {escape(said)}", style="dim")

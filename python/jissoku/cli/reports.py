@@ -22,10 +22,12 @@ from jissoku.model import MeasurementStatus, Summary, SweepSummary
 from jissoku.model.experiment import ClaimStatus
 from jissoku.model.profile import Profile
 from jissoku.model.trial import Event, EventKind
+from jissoku.model.updated import updated
 from jissoku.records import run_folder as experiments
 from jissoku.report import brief, renderable, sweep_renderable, verdict
 from jissoku.report.experiment import brief_text as experiment_brief_text
 from jissoku.report.why import why_text
+from jissoku.targets.provenance import with_local_folders
 
 
 def write_report(
@@ -42,7 +44,7 @@ def write_report(
         click.echo(json, nl=False)
     else:
         if isinstance(summary, Summary):
-            shown = brief(summary) if is_brief else renderable(summary)
+            shown = brief(_with_local_folders(summary)) if is_brief else renderable(summary)
         else:
             shown = sweep_renderable(summary)
         if not unwritten:
@@ -55,6 +57,15 @@ def write_report(
         print_message(f"{problem}.")
     code = report_code(summary, is_finished=is_finished)
     return ExitCode.FAILED if lost or unwritten else code
+
+
+def _with_local_folders(summary: Summary) -> Summary:
+    """A run that was just measured here: its output names the folders as the user knows them."""
+    warnings = tuple(
+        updated(one, text=with_local_folders(one.text), detail=with_local_folders(one.detail))
+        for one in summary.warnings
+    )
+    return updated(summary, warnings=warnings)
 
 
 def report_code(summary: Summary | SweepSummary, *, is_finished: bool = True) -> ExitCode:

@@ -66,6 +66,7 @@ def report_warnings(
         *_of_the_condition(comparisons),
         *_of_rejections(trials),
         *_of_unreached(run, slow),
+        *_of_the_time(run, trials),
         *_of_warnings(trials, slow),
         *_of_rates(arm_summaries),
         *_of_the_run(run, arm_summaries, slow),
@@ -353,6 +354,20 @@ def _of_unreached(run: Run, slow: Unreached) -> Iterator[ReportWarning]:
             remedy=f"Choose a lower rate (-R {reachable}), or none: then the lab does.",
             next_command=_explain_command(run, name),
         )
+
+
+def _of_the_time(run: Run, trials: Sequence[Trial]) -> Iterator[ReportWarning]:
+    """Loads that a limited time was not enough for."""
+    limit_s = getattr(run.request, "time_limit", None)
+    measured = {trial.load_rps for trial in trials if trial.kind.is_cost}
+    lost = [load.text for load in run.loads if load.rate_rps not in measured]
+    if limit_s is None or not measured or not lost:
+        return
+    count = len(run.loads)
+    title = f"--for {limit_s:g}s was enough for {count - len(lost)} of {count} loads"
+    text = f"Not measured: {join_names(lost)}."
+    remedy = "A longer time (--for) measures all of them, and a rate (-R) only the one asked for."
+    yield updated(warning(title, text), remedy=remedy)
 
 
 def _of_warnings(trials: Sequence[Trial], slow: Unreached) -> Iterator[ReportWarning]:

@@ -107,6 +107,7 @@ def _measure(
     limit_s = config.plan.seconds
     ends = f"; the verdicts come in {time_text(limit_s)} at the latest" if limit_s else ""
     listener.note(f"Seed {config.seed}; records go to {config.folder}{ends}.")
+    listener.note(f"The baseline is {config.names[0]}: the others are compared with it.")
     finished = compare(config, listener)
     if finished and pair is not None:
         found, finished = profile(pair, listener)

@@ -97,6 +97,15 @@ def _finding(finding: Finding) -> Iterator[str]:
     yield f"  refuted by {finding.falsified_by}"
 
 
+# From this share on it is said where the time of functions that are not listed is.
+REST_MIN = 0.1
+REST = (
+    "functions with smaller shares, and code without names, such as an interpreter's and what a JIT"
+    " compiler made. `jissoku profile` lists more; node --perf-basic-prof names compiled functions,"
+    " with --interpreted-frames-native-stack interpreted ones, too"
+)
+
+
 def _functions(explanation: Explanation) -> Iterator[str]:
     """Where the time in user space goes, whether or not that is a cause."""
     profile = explanation.observations.profile
@@ -113,6 +122,7 @@ def _functions(explanation: Explanation) -> Iterator[str]:
         else:
             says = f"{count} are too few to name a function; `jissoku profile` takes more"
         yield f"User space: {says}."
+        yield from _rest(explanation, 0.0)
         return
     yield f"User space, functions by share of the CPU time ({count}; more: jissoku profile):"
     for row in shown[:FUNCTIONS_MAX]:
@@ -120,6 +130,15 @@ def _functions(explanation: Explanation) -> Iterator[str]:
         share = f"{row.ns / total_ns:6.1%} [{low:.1%}, {high:.1%}]"
         name = f"{clean(shortened(row.name))} ({clean(row.place)})"
         yield f"  {share:<22}  {micro_text(row.ns, ',.2f'):>10}  {name}"
+    yield from _rest(explanation, sum(row.ns for row in shown[:FUNCTIONS_MAX]) / total_ns)
+
+
+def _rest(explanation: Explanation, listed: float) -> Iterator[str]:
+    """Where the time outside the kernel is that the listed functions do not account for."""
+    load = explanation.observations.load
+    rest = ((load.cpu_user_fraction if load else None) or 0.0) - listed
+    if rest >= REST_MIN:
+        yield f"  The other {rest:.0%} outside the kernel: {REST}."
 
 
 def _observations(observed: Observations) -> Iterator[str]:

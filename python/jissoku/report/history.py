@@ -34,8 +34,14 @@ KEY_LENGTH = 8
 DATE_LENGTH = 16
 
 
+# Runs that were written to a folder of the user's choice are in no list by themselves.
+ELSEWHERE = "Runs elsewhere (--out DIR/NAME): jissoku history --records DIR."
+
+
 def runs_text(runs: Sequence[IndexedRun]) -> str:
     """A line for each run, the newest last, with its headline below it."""
+    if not runs:
+        return f"There are no runs. {ELSEWHERE}\n"
     lines = []
     for run in runs:
         row = run.row
@@ -47,7 +53,7 @@ def runs_text(runs: Sequence[IndexedRun]) -> str:
         if run.unfinished:
             lines.append(f"    incomplete: {run.unfinished}")
     # The name of a folder may be no text.
-    return "\n".join(map(clean, lines)) + "\n"
+    return "\n".join((*map(clean, lines), ELSEWHERE)) + "\n"
 
 
 def shown_arms(run: IndexedRun) -> str:

@@ -106,7 +106,15 @@ def _not_measured(summary: Summary, load: Load) -> Iterator[str]:
         if s.arm.name not in slow and s.at(load) is None and s.status is MeasurementStatus.MEASURED
     ]
     if lost:
-        yield f"No figure at this load: {join_names(lost)}."
+        yield f"{_why_lost(summary, load)}: {join_names(lost)}."
+
+
+def _why_lost(summary: Summary, load: Load) -> str:
+    """Why arms have no figure at a load: there was no time for it, or no trial of it counts."""
+    is_limited = getattr(summary.run.request, "time_limit", None) is not None
+    if is_limited and not any(known.at(load) for known in summary.arm_summaries):
+        return "Not measured, the time was over"
+    return "No figure, too few trials at this load are valid"
 
 
 def _relative_cost_text(known: ArmSummary, point: LoadPoint, unit: str) -> str:

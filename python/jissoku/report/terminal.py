@@ -310,10 +310,12 @@ def verdict(summary: Summary | SweepSummary) -> RenderableType:
 def brief(summary: Summary) -> RenderableType:
     """One screen, with the answer at its end, where a terminal shows it."""
     summary = sanitized(summary)
+    figures: list[RenderableType] = []
+    if any(known.points for known in summary.arm_summaries if known.arm.name != summary.run.floor):
+        figures = [_brief_table(summary), Text(_legend(summary), style="dim")]
+        figures += _undecided(summary)
     return Group(
-        _brief_table(summary),
-        Text(_legend(summary), style="dim"),
-        *_undecided(summary),
+        *figures,
         *_warning_titles(summary),
         Text(""),
         Text(summary.headline, style="bold"),

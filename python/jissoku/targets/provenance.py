@@ -87,18 +87,30 @@ def redact(text: str) -> str:
     return _absolute().sub(lambda found: "…/" + found[0].rpartition("/")[2], text)
 
 
-@cache
-def _known() -> tuple[tuple[re.Pattern[str], str], ...]:
-    folders = {
+def with_local_folders(text: str) -> str:
+    """A redacted text with this machine's folders again, for the user's own terminal."""
+    for folder, name in sorted(_folders().items(), key=lambda item: -len(item[1])):
+        text = re.sub(
+            rf"(?<![\w./-]){re.escape(name)}(?=/)", str(folder).replace("\\", r"\\"), text
+        )
+    return text
+
+
+def _folders() -> dict[Path, str]:
+    return {
         Path(sys.prefix): "PREFIX",
         PACKAGE: "PACKAGE",
         Path.cwd(): "HERE",
         Path(tempfile.gettempdir()): "TMP",
         Path("~").expanduser(): "~",
     }
+
+
+@cache
+def _known() -> tuple[tuple[re.Pattern[str], str], ...]:
     named = [
         (re.compile(rf"(?<![\w.~-]){re.escape(str(path))}(?![\w.-])"), name)
-        for path, name in sorted(folders.items(), key=lambda item: -len(str(item[0])))
+        for path, name in sorted(_folders().items(), key=lambda item: -len(str(item[0])))
         if len(path.parts) > 1
     ]
     for name, word in (("HOST", socket.gethostname()), ("USER", _user())):
