@@ -48,9 +48,21 @@ impl Check {
         let Some(url) = &self.url else {
             return Ok((0, format!("{file} is valid: {}\n", serve.content_name())));
         };
-        Ok(match serve.explain(&self.method, url) {
+        if !url.starts_with('/') && !url.contains("://") {
+            return Err(vec![format!("{url} is not an URL and not a path: write http://{url}")]);
+        }
+        let redirect = serve.redirect_of(url);
+        let url = redirect.as_ref().map_or(url, |(_, other)| other);
+        let (code, text) = match serve.explain(&self.method, url) {
             Some(explanation) => (u8::from(!explanation.is_taken), explanation.text),
             None => (0, format!("{file} has no routes: {} serves it\n", serve.content_name())),
+        };
+        Ok(match &redirect {
+            Some((listener, other)) => (
+                code,
+                format!("308: the listener {listener} redirects it to {other}, there:\n{text}"),
+            ),
+            None => (code, text),
         })
     }
 }
@@ -84,6 +96,13 @@ mod tests {
         assert!(code == 0 && said.ends_with(" is valid: a fixed text\n"), "{said}");
         let (code, said) = checked("check-all", "fixed = 'x'\n", Some("/")).expect("it is valid");
         assert!(code == 0 && said.ends_with(" has no routes: a fixed text serves it\n"), "{said}");
+    }
+
+    #[test]
+    fn an_url_has_a_scheme() {
+        let wrong = checked("check-url", "fixed = 'x'\n", Some("shop.example/api"));
+        let why = "shop.example/api is not an URL and not a path: write http://shop.example/api";
+        assert_eq!(wrong, Err(vec![why.to_owned()]));
     }
 
     #[test]

@@ -172,6 +172,12 @@ impl Serve {
         Ok(serve)
     }
 
+    /// The listener of a URL's port and the URL that it redirects to, if it does.
+    pub(crate) fn redirect_of(&self, url: &str) -> Option<(String, String)> {
+        let has_certificate = self.tls.load().is_ok_and(|tls| tls.is_some());
+        self.listen.redirect_of(url, has_certificate)
+    }
+
     /// Explains which of the routes takes a request, if there are some.
     pub(crate) fn explain(&self, method: &str, url: &str) -> Option<Explanation> {
         self.routes.as_ref().map(|routes| routes.explain(method, url))

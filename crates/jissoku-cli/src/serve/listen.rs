@@ -83,6 +83,9 @@ const OPTIONS: [&str; 5] = ["http", "uwsgi", "proxy-protocol", "plain", "redirec
 /// The address without `--listen` and without sockets that were passed.
 const DEFAULT: &str = "127.0.0.1:8000";
 
+/// The usual port of `http`.
+const HTTP_PORT: u16 = 80;
+
 /// The usual port of `https`.
 const HTTPS_PORT: u16 = 443;
 
@@ -156,6 +159,28 @@ impl Listen {
             ([], given, _) => Ok(given.to_vec()),
             (wanted, ..) => Ok(wanted.iter().map(|listener| listener.endpoint.clone()).collect()),
         }
+    }
+
+    /// The listener of a URL's port and the URL that it redirects to, if it does.
+    pub(super) fn redirect_of(&self, url: &str, has_certificate: bool) -> Option<(String, String)> {
+        let rest = url.strip_prefix("http://")?;
+        let (authority, target) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+        let (host, port) = match authority.rsplit_once(':') {
+            Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()?),
+            _ => (authority, HTTP_PORT),
+        };
+        let endpoints: Vec<_> = self.listen.iter().map(|it| it.endpoint.clone()).collect();
+        let options = self.options(&endpoints, has_certificate).ok()?;
+        let has_port = |endpoint: &Endpoint| match endpoint {
+            Endpoint::Tcp(address) => address.port() == port,
+            Endpoint::Unix(_) => false,
+        };
+        let (endpoint, options) = endpoints.iter().zip(options).find(|(it, _)| has_port(it))?;
+        let other = match redirect_port(options)? {
+            HTTPS_PORT => format!("https://{host}{target}"),
+            port => format!("https://{host}:{port}{target}"),
+        };
+        Some((endpoint.to_string(), other))
     }
 
     /// The protocols of the peers of `endpoints`. Listeners with port 0 are matched by position,
@@ -357,6 +382,30 @@ mod tests {
         // As before the ports are assigned.
         let wanted = ["127.0.0.1:0", "127.0.0.1:0"].map(|text| text.parse().expect("an endpoint"));
         assert_eq!(options(&wanted), Ok(vec![ListenerOptions::default(), UWSGI]));
+    }
+
+    #[test]
+    fn the_listener_of_the_port_of_an_url_may_redirect() {
+        let addresses = ["127.0.0.1:18080,redirect", "127.0.0.1:18443", "127.0.0.1:18081,plain"];
+        let listen = Listen {
+            listen: addresses.map(|text| text.parse().expect("a listener")).to_vec(),
+            socket_mode: None,
+            trusted_proxies: None,
+            request_id: None,
+            forwarded_fields: ForwardedFields::XForwarded(XForwarded::default()),
+        };
+        for (url, expected) in [
+            ("http://shop.example:18080/api?x", Some("https://shop.example:18443/api?x")),
+            ("http://[::1]:18080", Some("https://[::1]:18443")),
+            ("http://shop.example:18081/api", None),
+            ("http://shop.example/api", None),
+            ("https://shop.example:18443/api", None),
+            ("/api", None),
+        ] {
+            let found = listen.redirect_of(url, true);
+            let expected = expected.map(|to| ("127.0.0.1:18080".to_owned(), to.to_owned()));
+            assert_eq!(found, expected, "{url}");
+        }
     }
 
     #[test]
