@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use super::accounting::rate_text;
+use super::accounting::{Accounting, rate_text};
 use super::summary::{ErrorExampleReport, Report, RequestSpecReport, TargetReport};
 use crate::report::percentiles::{Mean, Percentile, Support};
 use crate::report::self_check::SelfCheck;
@@ -295,14 +295,8 @@ fn write_latency(out: &mut String, target: &TargetReport) -> fmt::Result {
     row("max", max(latency.max, target.waited_ns_max), String::new(), service_max)?;
     let is_bounded = target.percentiles.iter().any(|percentile| percentile.is_lower_bound);
     if is_bounded || target.mean.is_some_and(|mean| mean.is_lower_bound) {
-        let (requests, count, them) = match target.accounting.without_response() {
-            1 => ("1 request".to_owned(), "counts", "it"),
-            many => (format!("{many} requests"), "count", "they"),
-        };
-        writeln!(
-            out,
-            "  >= is a lower bound: {requests} had no correct, timely response, and {count} with the time {them} waited"
-        )?;
+        let waited = waited_text(&target.accounting);
+        writeln!(out, "  >= is a lower bound: {waited} waited")?;
         if let Some(estimated) = estimated(&target.percentiles) {
             writeln!(out, "  {estimated}")?;
         }
@@ -313,6 +307,30 @@ fn write_latency(out: &mut String, target: &TargetReport) -> fmt::Result {
         writeln!(out, "  {name} and above are not reported: fewer than ten samples lie beyond")?;
     }
     Ok(())
+}
+
+/// The requests whose times are lower bounds; those in flight at the end are no failures.
+fn waited_text(accounting: &Accounting) -> String {
+    let requests = |count: u64| match count {
+        1 => "1 request".to_owned(),
+        many => format!("{many} requests"),
+    };
+    let in_flight = accounting.unanswered;
+    let failed = accounting.without_response() - in_flight;
+    let mut parts = Vec::new();
+    if failed > 0 {
+        parts.push(format!("{} had no correct, timely response", requests(failed)));
+    }
+    if in_flight > 0 {
+        let were = if in_flight == 1 { "was" } else { "were" };
+        parts.push(format!("{} {were} in flight at the end", requests(in_flight)));
+    }
+    let them = if failed + in_flight == 1 {
+        "counts with the time it"
+    } else {
+        "count with the time they"
+    };
+    format!("{}, and {them}", parts.join(", "))
 }
 
 /// The Kaplan-Meier estimates of the percentiles that are lower bounds.

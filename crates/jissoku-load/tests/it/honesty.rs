@@ -67,6 +67,10 @@ fn a_closed_loop_counts_censored_requests() {
     assert!(percentile(&report.targets[0], "p95").is_lower_bound);
     // Which of two sentences is printed depends on how long the 40 responses took.
     assert!(report.to_string().contains("under-represented"));
+    let bounds = "4 requests were in flight at the end, and count with the time they waited";
+    let words = report.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains(bounds), "{report}");
+    assert!(!words.contains("no correct, timely response"), "{report}");
 }
 
 #[test]
