@@ -8,14 +8,16 @@ from hypothesis import given, strategies as st
 
 from jissoku.inference import summarise
 from jissoku.inference.run_warnings import report_warnings
-from jissoku.inference.sentences import ranks
+from jissoku.inference.sentences import headline, ranks
 from jissoku.model import (
+    ArmSummary,
     CheckOutcome,
     Comparison,
     Condition,
     FailedCheck,
     Load,
     LoadLevel,
+    MeasurementStatus,
     ReportWarning,
     Severity,
     Summary,
@@ -339,3 +341,11 @@ def test_no_calm_rotation_is_not_called_some() -> None:
     assert "less than 1 % at" in _calm(0.001)
     assert "in some rotations" not in _calm(0.0)
     assert "no rotation of the time slices was calm" in _calm(0.0)
+
+
+def test_several_without_a_result_have_none() -> None:
+    run = factories.sliced(["a", "b", "c"])
+    broken = [
+        ArmSummary(arm=arm, status=MeasurementStatus.FAILED) for arm in run.arms if arm.name != "c"
+    ]
+    assert headline(run, broken, (), None) == "No ranking: a and b have no valid result."

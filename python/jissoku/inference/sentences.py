@@ -41,7 +41,7 @@ def headline(
     parts = [*_first_and_last(ranked, here, main), *_changes(costs, main), *_conditions(here)]
     broken = [s.arm.name for s in arm_summaries if s.status is not MeasurementStatus.MEASURED]
     if broken:
-        parts.append(f"{join_names(broken)} has no result")
+        parts.append(f"{join_names(broken)} {plural(len(broken), 'has', 'have')} no result")
     return "; ".join((*parts, *ends)) + "."
 
 
@@ -120,7 +120,8 @@ def _nothing(run: Run, arm_summaries: Sequence[ArmSummary], costs: Sequence[Comp
     if broken and len(broken) == len(run.arms):
         return "No target has a valid result: all failed."
     if broken:
-        return f"No ranking: {join_names(broken)} has no valid result."
+        verb = plural(len(broken), "has", "have")
+        return f"No ranking: {join_names(broken)} {verb} no valid result."
     slow = dict.fromkeys(c.remarks[0] for c in costs if c.verdict is Verdict.UNREACHED)
     if slow:
         return f"No verdict: {'; '.join(slow)}."
