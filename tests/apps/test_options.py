@@ -132,7 +132,7 @@ REFUSED = [
     (["there:app", "--timeout", "30"], 2, "unexpected argument '--timeout' found; here it is"),
     (["there:app", "-k", "gthread"], 2, "unexpected argument '-k' found; here it is --wsgi or"),
     (["there:app", "--workers", "auto"], 2, "invalid value 'auto' for '--workers <N>': write a"),
-    (["there:app", "--app-dir", "/nowhere"], 2, "there is no module named there in /nowhere"),
+    (["there:app", "--app-dir", "/nowhere"], 2, "--app-dir: there is no directory /nowhere"),
 ]
 
 

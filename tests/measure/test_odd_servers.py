@@ -67,7 +67,9 @@ def titles(summary: Summary) -> str:
 
 def test_a_slow_server_gets_loads_that_it_reaches(compares: Compares) -> None:
     summary, _ = compares("plain", "single")
-    assert [load.rate_rps for load in summary.loads] == [10]
+    # It answers at most 20 requests/s, and fewer beside other programs.
+    (load,) = summary.loads
+    assert load.rate_rps in {1, 2, 5, 10}
     (cost,) = summary.by(Metric.COST)
     assert cost.verdict is not Verdict.UNREACHED
     assert cost.ratio is not None
