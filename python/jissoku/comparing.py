@@ -100,7 +100,8 @@ def compare(
     assert isinstance(request, ComparisonRequest)
     listener = ProgressListener() if progress is None else _Lines(progress)
     _, ref = check_asked(request, folder)
-    check_new(folder or Path("runs/new"))
+    if folder is None:
+        check_new(Path("runs/new"))
     with measurement_lock("compare"):
         supervisor()
         with measured_comparison(request, ref, folder, version_line(), listener) as done:

@@ -18,7 +18,7 @@ pub(crate) struct RequestName {
 impl RequestName {
     /// That of a request with this head.
     pub(crate) fn new(head: &Head, bytes: &[u8]) -> Self {
-        let mut name = Self { bytes: [0; SIZE_MAX], size: 0, is_cut: false };
+        let mut name = Self::NONE;
         let target = head.path_and_query(bytes);
         let end = target.iter().position(|&byte| byte == b'?').unwrap_or(target.len());
         for part in [head.method_name.of(bytes), b" ", &target[..end]] {

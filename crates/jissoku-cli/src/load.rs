@@ -20,7 +20,6 @@ mod timeseries;
 mod tls;
 mod url_file;
 
-use crate::units;
 use std::fs;
 use std::mem;
 use std::path::PathBuf;
@@ -28,6 +27,7 @@ use std::path::PathBuf;
 use jissoku_load::report::Format;
 use jissoku_load::{Address, Rate, Slo, Think};
 
+use crate::units;
 use crate::usage::print_error;
 use arrival::ArrivalChoice;
 use choices::{BusyChoice, ClockChoice, DriverChoice, IdleChoice, MessageChoice, VerifyChoice};

@@ -174,8 +174,7 @@ impl Serve {
 
     /// The listener of a URL's port and the URL that it redirects to, if it does.
     pub(crate) fn redirect_of(&self, url: &str) -> Option<(String, String)> {
-        let has_certificate = self.tls.load().is_ok_and(|tls| tls.is_some());
-        self.listen.redirect_of(url, has_certificate)
+        self.listen.redirect_of(url, self.tls.is_given())
     }
 
     /// Explains which of the routes takes a request, if there are some.

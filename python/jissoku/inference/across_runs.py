@@ -36,6 +36,7 @@ from jissoku.model.history import (
 )
 from jissoku.model.run import short_version
 from jissoku.model.updated import updated
+from jissoku.model.wording import DAY_LENGTH
 from jissoku.request import ComparisonRequest
 
 # Of a run, beside its arms.
@@ -334,9 +335,6 @@ def comparison_key(run: IndexedRun) -> tuple[object, ...]:
     """Runs with equal keys are comparable at the loads that they share (rule 1)."""
     row = run.row
     return (row.machine, row.workload, _of_cores(row), row.method, row.condition)
-
-
-DAY_LENGTH = len("2026-11-23")
 
 
 def machine_days(

@@ -21,6 +21,7 @@ from jissoku.measure.reports import read_summary, report_text, write_texts
 from jissoku.model import Summary
 from jissoku.model.calibration import Scorecard
 from jissoku.model.history import IndexedRun
+from jissoku.model.wording import DAY_LENGTH
 from jissoku.records import files
 from jissoku.records.files import read_cards
 from jissoku.records.run_folder import is_experiment, read_header
@@ -51,8 +52,6 @@ ENCODED = re.compile(r"HISTF[A-Za-z0-9+/=]+")
 
 # Near the beginning of a scorecard's file.
 CARD, HEAD = b"jissoku.calibration/", 64
-
-DAY_LENGTH = len("2026-11-23")
 
 # Rebuilds a published folder's pages from its own records.
 COMMAND = "jissoku publish NEW --records records"

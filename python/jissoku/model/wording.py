@@ -50,6 +50,9 @@ DISTANCE_MAX = 100
 
 SECOND_NS = 1e9
 
+# Of a time in ISO 8601, its day.
+DAY_LENGTH = len("2026-11-23")
+
 # Times are rounded up to the step of the first row that they do not exceed, in seconds.
 ROUNDING_S = ((60, 5), (600, 10), (math.inf, 60))
 

@@ -17,7 +17,7 @@ from jissoku.model import (
 from jissoku.model.calibration import Scorecard
 from jissoku.model.experiment import ClaimStatus, ExperimentResult
 from jissoku.model.history import BoardRun, IndexedRun
-from jissoku.model.wording import SECOND_NS, join_names, plural
+from jissoku.model.wording import DAY_LENGTH, SECOND_NS, join_names, plural
 from jissoku.report import experiment, format as fmt, page, tables
 from jissoku.report.history import report_file, target_file
 from jissoku.request import command_line
@@ -44,8 +44,6 @@ ANSWERS = {
     ClaimStatus.UNDECIDED: "undecided",
     ClaimStatus.NOT_TESTABLE: "absent",
 }
-
-DAY_LENGTH = 10
 
 # Other runs of the same targets that are listed.
 AGAIN_MAX = 8

@@ -9,8 +9,7 @@ use jissoku_load::report::Format;
 use super::Load;
 use super::progress::Shown;
 use super::runs::measure_once;
-use crate::usage;
-use crate::usage::Failure;
+use crate::usage::{self, Failure};
 
 /// The end of a measurement.
 #[derive(Debug)]

@@ -255,9 +255,14 @@ pub(super) struct TlsArgs {
 }
 
 impl TlsArgs {
+    /// Whether there are certificates.
+    pub(super) const fn is_given(&self) -> bool {
+        !self.tls_cert.is_empty()
+    }
+
     /// Reads the certificates and keys from disk, if they are configured.
     pub(super) fn load(&self) -> Result<Option<Tls>, Failure> {
-        if self.tls_cert.is_empty() {
+        if !self.is_given() {
             return Ok(None);
         }
         let pairs = self.tls_cert.iter().zip(&self.tls_key);

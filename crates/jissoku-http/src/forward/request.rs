@@ -1,7 +1,6 @@
 //! The head of a forwarded request.
 
-use super::lines::FieldNames;
-use super::lines::{self, ConnectionOptions};
+use super::lines::{self, ConnectionOptions, FieldNames};
 use crate::connection_fields::ConnectionField;
 use crate::forwarded::{ForwardedFields, XForwarded};
 use crate::framing::Body;

@@ -1,7 +1,6 @@
 //! The head of a forwarded response.
 
-use super::lines::FieldNames;
-use super::lines::{self, ConnectionOptions};
+use super::lines::{self, ConnectionOptions, FieldNames};
 use crate::connection_fields::ConnectionField;
 use crate::head::Version;
 use crate::response_reader::{ResponseBody, ResponseHead};

@@ -5,8 +5,7 @@ pub mod messages;
 use crate::engine::error::RequestError;
 use crate::plan::expect::{Expected, Verify};
 use crate::protocol::date;
-use crate::protocol::reader::{Progress, ResponseInfo};
-use crate::protocol::reader::{Reader, RequestContext};
+use crate::protocol::reader::{Progress, Reader, RequestContext, ResponseInfo};
 use crate::protocol::response_matcher::ResponseMatcher;
 
 /// The result of reading a connection's bytes.

@@ -4,8 +4,7 @@ use crate::engine::error::RequestError;
 use crate::plan::expect::Expected;
 use crate::protocol::message::MessageType;
 use crate::protocol::message_reader::MessageReader;
-use crate::protocol::reader::{Progress, ResponseInfo};
-use crate::protocol::reader::{Reader, RequestContext};
+use crate::protocol::reader::{Progress, Reader, RequestContext, ResponseInfo};
 
 /// How the responses to a request are framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

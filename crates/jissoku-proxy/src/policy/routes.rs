@@ -17,8 +17,7 @@ pub use ambiguous_path::{AmbiguousPath, of_path as ambiguity_of};
 pub use host::HostPattern;
 pub use path::{Captures, PATH_VARIABLES_MAX, PathPattern, PatternError};
 pub use rewrite::{Rewrite, RewriteError};
-pub use rule::Subject;
-pub use rule::{Encoded, Mismatch, Rule};
+pub use rule::{Encoded, Mismatch, Rule, Subject};
 
 /// Rules in the order in which they are tried.
 #[derive(Debug, Clone, Default)]

@@ -2,8 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::plan::expect::{Expected, Verify};
-use crate::protocol::reader::Progress;
-use crate::protocol::reader::{Reader, RequestContext};
+use crate::protocol::reader::{Progress, Reader, RequestContext};
 
 const WIRE: &[u8] = b"HTTP/1.1 200 OK\r\nDate: Sat, 21 Nov 2026 01:02:03 GMT\r\n\
     Content-Length: 5\r\n\r\nHello";

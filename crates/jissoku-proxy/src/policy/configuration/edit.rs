@@ -1,7 +1,6 @@
 //! What a route changes of its messages: the path that a server gets, and fields.
 
-use super::table::{Placed, Table};
-use super::table::{Refusal, refuse};
+use super::table::{Placed, Refusal, Table, refuse};
 use crate::policy::fields::{FieldRules, Side};
 use crate::policy::redirect::{self, Redirect};
 use crate::policy::routes::{PathPattern, Rewrite, RewriteError};

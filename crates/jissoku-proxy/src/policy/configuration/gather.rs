@@ -5,8 +5,7 @@ use std::ops::Range;
 use jissoku_http::connection_fields::is_reserved;
 use toml::de::DeValue;
 
-use super::table::{Refusal, refuse};
-use super::table::{Table, integer, is_field_name, string};
+use super::table::{Refusal, Table, integer, is_field_name, refuse, string};
 use super::upstream::Upstream;
 use crate::policy::fan_out::{Form, PartPlan, PartTemplate, Plan, Quorum, Shape};
 use crate::policy::routes::PathPattern;

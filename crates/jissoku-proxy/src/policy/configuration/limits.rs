@@ -1,7 +1,6 @@
 //! `rate` and `concurrency` of a route.
 
-use super::table::{Refusal, refuse};
-use super::table::{Table, is_field_name};
+use super::table::{Refusal, Table, is_field_name, refuse};
 use crate::policy::rate::RatePolicy;
 
 const SECOND_NS: u64 = 1_000_000_000;

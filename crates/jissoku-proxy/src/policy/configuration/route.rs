@@ -3,15 +3,13 @@
 use std::ops::Range;
 
 use jissoku_http::connection_fields::is_reserved;
+use jissoku_os::quantity;
 use toml::de::DeValue;
 
 use super::edit;
 use super::gather;
 use super::limits::{self, Concurrency, Rate};
-use super::table::{Refusal, refuse};
-use jissoku_os::quantity;
-
-use super::table::{Placed, Table, is_field_name, word, wrong};
+use super::table::{Placed, Refusal, Table, is_field_name, refuse, word, wrong};
 use super::upstream::Upstream;
 use crate::policy::fan_out::Plan;
 use crate::policy::fields::{FieldRules, Side};

@@ -4,8 +4,7 @@ use std::ops::RangeInclusive;
 
 use toml::de::DeValue;
 
-use super::table::{Refusal, refuse};
-use super::table::{Table, integer, wrong};
+use super::table::{Refusal, Table, integer, refuse, wrong};
 use crate::policy::statuses::Statuses;
 
 /// Reads a list of statuses and of ranges of statuses, such as `[500, "502-504"]`, all of which are

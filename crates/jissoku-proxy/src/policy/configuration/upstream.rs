@@ -3,8 +3,7 @@
 use toml::de::DeValue;
 
 use super::statuses;
-use super::table::{Refusal, refuse};
-use super::table::{Table, Value, is_field_name, string, wrong};
+use super::table::{Refusal, Table, Value, is_field_name, refuse, string, wrong};
 use crate::policy::balance::Balance;
 use crate::policy::fleet::ServerSpec;
 use crate::policy::health::{HealthPolicy, ProbePolicy};
